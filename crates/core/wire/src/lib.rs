@@ -1,0 +1,4 @@
+//! Room.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;

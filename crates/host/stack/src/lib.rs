@@ -1,0 +1,2 @@
+//! Room.
+#![forbid(unsafe_code)]
