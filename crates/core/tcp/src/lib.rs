@@ -1,4 +1,11 @@
-//! Room.
+//! One TCP connection, sans-IO: facts come in by `on_`, wishes go out by `poll_`, getters are bare nouns.
+//!
+//! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
+//! shared things in a [`Cx`].
 #![no_std]
 #![forbid(unsafe_code)]
+
 extern crate alloc;
+
+mod api;
+pub use api::*;

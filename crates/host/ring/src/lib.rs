@@ -1,1 +1,6 @@
-//! Room.
+//! Queues, byte rings, frame pools and doorbells: the few things that cores, threads and the kernel share.
+//!
+//! One of the four rooms where `unsafe` lives; every block names its invariant and has a model beside it.
+
+mod frame;
+pub use frame::{Frame, FramePool};

@@ -1,0 +1,140 @@
+//! The trait, and what flows through it.
+
+use base::{Duration, Instant, Rate};
+
+/// What a policy is told about the path when it starts and when it restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// Sender maximum segment size, octets of payload.
+    pub mss: u32,
+    /// Smoothed round-trip time, once there is one.
+    pub srtt: Option<Duration>,
+    /// Initial window in octets (RFC 6928, unless configured otherwise).
+    pub initial_window: u32,
+    /// Slow-start threshold remembered from an earlier connection, if any (RFC 9040).
+    pub ssthresh: Option<u32>,
+}
+
+/// One acknowledgment, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckSample {
+    /// When it arrived.
+    pub now: Instant,
+    /// Octets newly acknowledged cumulatively.
+    pub bytes: u32,
+    /// Octets newly acknowledged selectively.
+    pub sacked: u32,
+    /// Wire segments this acknowledgment stands for when receive offload merged several (never 0).
+    pub segments: u16,
+    /// Octets in flight before this acknowledgment (RFC 6675's pipe).
+    pub in_flight: u32,
+    /// Round-trip time measured by this acknowledgment, if it gave a valid sample.
+    pub rtt: Option<Duration>,
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Delivery rate sample, if one was taken.
+    pub rate: Option<Rate>,
+    /// The sender filled the window before this acknowledgment: the window may grow only then
+    /// (RFC 9293, RFC 7661).
+    pub window_limited: bool,
+    /// The connection is in fast recovery: NewReno and CUBIC hold the window.
+    pub in_recovery: bool,
+}
+
+/// What made the connection say "congestion".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Loss found by duplicate acknowledgments or SACK; once per recovery episode.
+    Loss,
+    /// ECN echo; once per window.
+    Ecn,
+    /// The retransmission timer fired, for the `nth` time in a row for the same data (1 is the first).
+    Timeout {
+        /// 1 for the first.
+        nth: u32,
+    },
+}
+
+/// Numbers that go with a [`Signal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalInfo {
+    /// When.
+    pub now: Instant,
+    /// Octets sent and not yet acknowledged (FlightSize of RFC 5681).
+    pub flight_size: u32,
+    /// Sender maximum segment size.
+    pub mss: u32,
+}
+
+/// The only way out of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Congestion window, octets; never below one segment.
+    pub cwnd: u32,
+    /// Slow-start threshold, octets; [`u32::MAX`] until the first congestion.
+    pub ssthresh: u32,
+    /// Rate to pace at, if the policy wants pacing.
+    pub pacing: Option<Rate>,
+}
+
+/// A tunable could not be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunableError {
+    /// The policy has no such tunable.
+    Unknown,
+    /// The value lies outside `min..=max`.
+    OutOfRange {
+        /// Least value allowed.
+        min: i64,
+        /// Greatest value allowed.
+        max: i64,
+    },
+}
+
+/// A congestion control policy for one connection.
+///
+/// Calls arrive in the order of the connection's life: `on_established`, then any of the others. During fast
+/// recovery the connection calls `on_ack` with `in_recovery` set; on its end `on_recovery_end`.
+pub trait Controller: Send {
+    /// The name it was registered under.
+    fn name(&self) -> &'static str;
+    /// The connection is established (conn_init of 2009).
+    fn on_established(&mut self, path: &PathInfo) {
+        let _ = path;
+    }
+    /// `bytes` of new data left; `in_flight` includes them.
+    fn on_sent(&mut self, now: Instant, bytes: u32, in_flight: u32) {
+        let _ = (now, bytes, in_flight);
+    }
+    /// An acknowledgment of something new arrived.
+    fn on_ack(&mut self, ack: &AckSample);
+    /// Congestion: reduce.
+    fn on_congestion(&mut self, signal: Signal, info: &SignalInfo);
+    /// Fast recovery is over: the cumulative acknowledgment passed the recovery point.
+    fn on_recovery_end(&mut self, info: &SignalInfo);
+    /// The last `signal` was a mistake: restore what it took away.
+    fn on_spurious(&mut self, signal: Signal, now: Instant) {
+        let _ = (signal, now);
+    }
+    /// Sending resumes after `idle` without transmission, longer than the RTO (RFC 5681, section 4.1).
+    fn on_idle_restart(&mut self, now: Instant, idle: Duration, path: &PathInfo);
+    /// The path's MSS changed: express the window in the new unit (it never shrinks below one segment).
+    fn on_mss_change(&mut self, mss: u32);
+    /// Cwnd, ssthresh, pacing.
+    fn window(&self) -> Window;
+    /// Change a tunable of this connection's policy.
+    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        let _ = (name, value);
+        Err(TunableError::Unknown)
+    }
+    /// Start afresh in place, for another connection on this path.
+    fn recycle(&mut self, path: &PathInfo);
+}
+
+/// A connection's policy: built-ins inline, registered ones boxed.
+pub enum Control {
+    /// Contract placeholder: the owner of core/cc turns this into NewReno(NewReno), Cubic(Cubic), Boxed(Box<dyn Controller>).
+    Boxed(alloc::boxed::Box<dyn Controller>),
+}

@@ -1,0 +1,273 @@
+//! The trait every port implements, and what travels through it.
+
+use base::{Addr, Duration};
+use ring::Frame;
+use std::os::fd::RawFd;
+
+/// Most packets one call to [`PacketIo::rx`] delivers or one batch to [`PacketIo::tx`] holds.
+pub const BATCH_MAX: usize = 64;
+
+/// What carries packets below IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Frames start with an Ethernet header.
+    Ethernet,
+    /// Frames start with an IP header (tun).
+    Ip,
+}
+
+/// What a port can do, fixed when it opens.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    /// The port as its user wrote it, `xdp:eth0`.
+    pub name: String,
+    /// Largest IP packet on the wire, octets.
+    pub mtu: usize,
+    /// What frames start with.
+    pub medium: Medium,
+    /// Our link-layer address (zeros for [`Medium::Ip`]).
+    pub mac: [u8; 6],
+    /// Kernel interface index, where the port sits on one.
+    pub ifindex: Option<u32>,
+    /// The port shares its addresses with the kernel, which does ARP, ND, ICMP and owns routes and addresses
+    /// (`xdp:`, `packet:`). False: the stack has its own address and answers ARP/ND/echo itself.
+    pub shares_kernel_addresses: bool,
+    /// Queues of the port altogether, and which one this is.
+    pub queues: u16,
+    /// This queue's number.
+    pub queue: u16,
+    /// The port fills in TCP checksums on transmit ([`TxMeta::checksum`] allowed).
+    pub tx_checksum: bool,
+    /// Largest TCP super-segment (IP packet octets) the port takes for segmentation; 0 means none.
+    pub tso_max: usize,
+    /// Octets of a frame's slot the port itself needs before the packet on transmit.
+    pub headroom: usize,
+    /// Received segments may carry only a pseudo-header sum because the sender is on this very machine
+    /// (veth): such a packet is as good as verified.
+    pub local_peer: bool,
+}
+
+/// What the port knows of a received packet's TCP checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RxChecksum {
+    /// Nothing: verify it.
+    #[default]
+    Unverified,
+    /// Hardware or the local kernel vouches for it.
+    Verified,
+    /// Sender left it to hardware that was never reached (virtio NEEDS_CSUM): only the pseudo-header sum is there.
+    Partial,
+}
+
+/// What the port knows of a received packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RxMeta {
+    /// State of the TCP checksum.
+    pub checksum: RxChecksum,
+    /// Payload octets per wire segment if this is a TCP super-segment, else 0.
+    pub gso_size: u16,
+    /// The packet goes on in the next frame of the batch (AF_XDP multi-buffer): that frame holds payload only.
+    pub more: bool,
+}
+
+/// A received packet.
+pub struct RxPacket {
+    /// Its octets. The stack gives the frame back with [`PacketIo::retire`].
+    pub frame: Frame,
+    /// What the port knows of it.
+    pub meta: RxMeta,
+}
+
+/// A TCP checksum the port shall fill in: the one's complement sum from `start` to the end of the packet goes to
+/// `start + offset`, which already holds the pseudo-header sum. Both count from the first octet of the frame's data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChecksumOffload {
+    /// First octet summed (the TCP header).
+    pub start: u16,
+    /// Where the sum goes, from `start`.
+    pub offset: u16,
+}
+
+/// A super-segment the port shall cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentationOffload {
+    /// Payload octets per segment.
+    pub size: u16,
+    /// Octets of all headers together (link, IP, TCP).
+    pub header_len: u16,
+    /// IPv6 (else IPv4).
+    pub v6: bool,
+}
+
+/// What the port shall do to a packet on its way out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxMeta {
+    /// Fill in the TCP checksum; only if [`Caps::tx_checksum`].
+    pub checksum: Option<ChecksumOffload>,
+    /// Cut the packet; only if it is no larger than [`Caps::tso_max`]; needs `checksum` too.
+    pub segmentation: Option<SegmentationOffload>,
+}
+
+/// A packet to send.
+pub struct TxPacket {
+    /// Its octets, in a frame from this port's [`PacketIo::take`]. The port retires it when the hardware is done.
+    pub frame: Frame,
+    /// What to do to it.
+    pub meta: TxMeta,
+}
+
+/// Received packets, in order of arrival; at most [`BATCH_MAX`].
+pub type RxBatch = Vec<RxPacket>;
+/// Packets to send, in order. After [`PacketIo::tx`], what stayed (in order) is back-pressure.
+pub type TxBatch = std::collections::VecDeque<TxPacket>;
+
+/// Why [`PacketIo::wait`] returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// Packets (or room to send) may be there.
+    Ready,
+    /// The time was up.
+    Timeout,
+    /// Somebody rang the port's [`Waker`], or a signal arrived.
+    Interrupted,
+}
+
+/// What can go wrong with a port at run time.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum IoError {
+    /// The interface is down; the port may come back by itself (rx and tx say so until then).
+    Down,
+    /// The interface is gone for good.
+    Gone,
+    /// Anything else the kernel said.
+    Os(std::io::Error),
+}
+
+/// Why a local port could not be had for this program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// The kernel or another program holds it (EADDRINUSE).
+    InUse,
+    /// Not permitted (EACCES, privileged port).
+    Denied,
+    /// Anything else the kernel said.
+    Os(std::io::Error),
+}
+
+/// Which local TCP port(s) a program takes from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortClaim {
+    /// Local address; unspecified for all of them.
+    pub addr: Addr,
+    /// TCP port in host order, never 0.
+    pub port: u16,
+    /// For listeners: may be shared with other claims that say the same (SO_REUSEPORT).
+    pub reuse_port: bool,
+    /// An ephemeral port for an outgoing connection, not a listener.
+    pub ephemeral: bool,
+}
+
+/// Rings a port's owner out of [`PacketIo::wait`] from another thread.
+pub trait Waker: Send + Sync {
+    /// Make the current or the next `wait` return [`Wake::Interrupted`].
+    fn wake(&self);
+}
+
+/// One queue of a port, owned by one core. Batches both ways; never blocks except in [`PacketIo::wait`].
+pub trait PacketIo: Send {
+    /// What this port can do.
+    fn caps(&self) -> &Caps;
+
+    /// A frame to build a packet in: data empty at offset [`Caps::headroom`] plus what the caller likes.
+    /// `None` when all are in use (back-pressure, counted by the port).
+    fn take(&mut self) -> Option<Frame>;
+
+    /// Give back a frame that came from `rx` or `take` and was not sent.
+    fn retire(&mut self, frame: Frame);
+
+    /// Append received packets to `batch` (which the caller emptied); how many.
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError>;
+
+    /// Send from the front of `batch`, with one kick at the end; how many were taken.
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError>;
+
+    /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError>;
+
+    /// A handle for other threads.
+    fn waker(&self) -> std::sync::Arc<dyn Waker>;
+
+    /// Descriptors that become readable when packets arrive, for a caller that sleeps in its own poll.
+    fn poll_fds(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    /// Take a local port from the kernel and steer it here. Ports with their own address grant everything.
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        let _ = claim;
+        Ok(())
+    }
+
+    /// Give a local port back to the kernel.
+    fn release(&mut self, claim: &PortClaim) {
+        let _ = claim;
+    }
+
+    /// The kernel's view of this interface (addresses, routes, neighbours, MTU, link state) where there is one:
+    /// appends what changed since the last call; the first call gives everything.
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        let _ = events;
+    }
+
+    /// Ask the kernel to resolve a neighbour on this interface; the answer arrives as a [`NetEvent`].
+    fn resolve(&mut self, addr: Addr) {
+        let _ = addr;
+    }
+
+    /// Counters of the port itself, name and value.
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// Something the kernel says of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NetEvent {
+    /// An address of ours appeared.
+    AddrAdded { /** The address. */ addr: Addr, /** Its prefix length in its own family. */ prefix: u8 },
+    /// An address of ours went away.
+    AddrRemoved { /** The address. */ addr: Addr },
+    /// A route appeared or changed.
+    RouteAdded(Route),
+    /// A route went away.
+    RouteRemoved(Route),
+    /// A neighbour resolved.
+    Neighbour { /** Its address. */ addr: Addr, /** Its link-layer address. */ mac: [u8; 6] },
+    /// A neighbour became unreachable or was forgotten.
+    NeighbourGone { /** Its address. */ addr: Addr },
+    /// The MTU changed.
+    Mtu(usize),
+    /// The link went up or down.
+    Link { /** Can packets travel? */ up: bool },
+    /// Our own link-layer address changed.
+    Mac([u8; 6]),
+}
+
+/// A route out of the port's interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// Destination network.
+    pub dst: Addr,
+    /// Its prefix length in its own family.
+    pub prefix: u8,
+    /// Next hop; `None` when the destination is on the link.
+    pub gateway: Option<Addr>,
+    /// Preferred source address, if the route names one.
+    pub src: Option<Addr>,
+    /// Lower wins among equal prefixes.
+    pub metric: u32,
+    /// Path MTU of the route, if it names one.
+    pub mtu: Option<u32>,
+}
