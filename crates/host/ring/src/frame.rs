@@ -1,41 +1,467 @@
 //! Frames: owned slots of a pool.
-// CONTRACT (to be implemented by the owner of this room; signatures are what the other rooms use).
+//!
+//! The mapping starts with a page for [`Header`], then come the slots:
+//!
+//! ```text
+//!   | Header | slot 0 | slot 1 | ... | slot n-1 |
+//!            ^ base = what the kernel registers as UMEM
+//! ```
+//! A slot has one owner: the pool's free list, a [`Frame`], or (lent) the kernel or a peer.
+//!
+//! **Who unmaps.** Taking and retiring touch no atomic: the pool knows how many frames are out by subtraction. Only
+//! a frame dropped without `retire` (a stray) and the end of the pool count in the header; whoever comes last gives
+//! the mapping back. So a frame may outlive its pool, and a stray costs a slot but never soundness.
+
+use crate::map::{Mapping, PAGE, Pages};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use std::io;
+
+/// The pool's own share of [`Header::owners`]: more than there can be frames.
+const POOL_SHARE: u64 = 1 << 40;
+
+/// What frames and pool share, in the page before the slots.
+struct Header {
+    /// `POOL_SHARE` less the strays while the pool lives, afterwards the frames still out; 0 unmaps.
+    owners: AtomicU64,
+    mapping: ManuallyDrop<Mapping>,
+}
+
+const _: () = assert!(size_of::<Header>() <= PAGE);
+
+/// Give up `shares` of a mapping, and the mapping itself if they were the last.
+///
+/// # Safety
+/// The caller owns the shares and uses neither the header nor a slot afterwards.
+unsafe fn give_up(header: NonNull<Header>, shares: u64) {
+    // SAFETY: the caller's shares keep the header alive up to this subtraction.
+    if unsafe { header.as_ref() }.owners.fetch_sub(shares, Ordering::Release) != shares {
+        return;
+    }
+    // Everything that others did with their slots happened before their subtraction.
+    fence(Ordering::Acquire);
+    // SAFETY: nobody else holds a share, so this reference is alone; the header lies inside the mapping, so the
+    // mapping is moved out before it is given back.
+    unsafe {
+        let mapping = ManuallyDrop::take(&mut (*header.as_ptr()).mapping);
+        header.drop_in_place();
+        drop(mapping);
+    }
+}
 
 /// An owned slot of a [`FramePool`]: not `Clone`, so one owner at a time reads and writes it.
-/// `data()` is `start..start+len` inside the slot; headroom lies before it.
+/// `data()` is `start..start + len` inside the slot; headroom lies before it.
+///
+/// Give it back with [`FramePool::retire`]. Dropping it instead is a bug that costs the slot for the life of the
+/// pool and is counted in [`FramePool::strays`], but it is safe, and quite in order once the pool is gone.
 pub struct Frame {
-    _private: (),
+    slot: NonNull<u8>,
+    index: u32,
+    size: u32,
+    start: u32,
+    len: u32,
 }
+
+const _: () = assert!(size_of::<Frame>() == 24 && size_of::<Option<Frame>>() == 24);
+
+// SAFETY: a `Frame` is the only way to its slot, and slots are plain octets.
+unsafe impl Send for Frame {}
+// SAFETY: `&Frame` only reads.
+unsafe impl Sync for Frame {}
 
 impl Frame {
     /// The octets that hold the packet.
-    pub fn data(&self) -> &[u8] { todo!() }
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: `start + len <= size` always holds, the slot is mapped while this frame has its share, its octets
+        // were zeroed once and so are initialised, and this frame is its only owner.
+        unsafe { core::slice::from_raw_parts(self.slot.add(self.start as usize).as_ptr(), self.len as usize) }
+    }
+
     /// The octets that hold the packet, to change.
-    pub fn data_mut(&mut self) -> &mut [u8] { todo!() }
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data`, and `&mut self` excludes every other reference.
+        unsafe {
+            core::slice::from_raw_parts_mut(self.slot.add(self.start as usize).as_ptr(), self.len as usize)
+        }
+    }
+
+    /// The whole slot, headroom and tailroom included.
+    #[inline]
+    pub fn slot(&self) -> &[u8] {
+        // SAFETY: as in `data`, for the whole slot.
+        unsafe { core::slice::from_raw_parts(self.slot.as_ptr(), self.size as usize) }
+    }
+
+    /// The whole slot, to change.
+    #[inline]
+    pub fn slot_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data_mut`, for the whole slot.
+        unsafe { core::slice::from_raw_parts_mut(self.slot.as_ptr(), self.size as usize) }
+    }
+
     /// Places the packet at `start..start + len` of the slot. Panics if that is outside it.
-    pub fn set_range(&mut self, start: usize, len: usize) { let _ = (start, len); todo!() }
+    #[inline]
+    pub fn set_range(&mut self, start: usize, len: usize) {
+        let size = self.size as usize;
+        assert!(start <= size && len <= size - start, "range {start}+{len} outside a slot of {size}");
+        (self.start, self.len) = (start as u32, len as u32);
+    }
+
     /// Octets before the packet.
-    pub fn headroom(&self) -> usize { todo!() }
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Octets after the packet.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        (self.size - self.start - self.len) as usize
+    }
+
     /// Slot size.
-    pub fn capacity(&self) -> usize { todo!() }
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.size as usize
+    }
+
     /// Packet length.
-    pub fn len(&self) -> usize { todo!() }
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
     /// Is the packet empty?
-    pub fn is_empty(&self) -> bool { todo!() }
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Index of the slot in its pool (its UMEM offset is `index * slot_size`).
-    pub fn index(&self) -> u32 { todo!() }
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Offset of the packet's first octet from the base of the pool: an AF_XDP descriptor's address.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        u64::from(self.index) * u64::from(self.size) + u64::from(self.start)
+    }
+
+    /// Base of the pool, from which every slot pointer is derived.
+    fn base(&self) -> NonNull<u8> {
+        // SAFETY: slot `index` lies `index * size` octets after the base, in the same mapping.
+        unsafe { self.slot.sub(self.index as usize * self.size as usize) }
+    }
+}
+
+impl Drop for Frame {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: the header lies one page before the base. This frame was counted as out, which is one share,
+        // and it is gone after this.
+        unsafe { give_up(self.base().sub(PAGE).cast(), 1) }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Frame(#{} {}+{} of {})", self.index, self.start, self.len, self.size)
+    }
 }
 
 /// A fixed number of equal slots in one mapping (huge pages where the machine has them).
-pub struct FramePool { _private: () }
+///
+/// Belongs to one thread at a time; its frames may travel.
+pub struct FramePool {
+    base: NonNull<u8>,
+    slots: u32,
+    size: u32,
+    /// Last in, first out: the slot used last is the one still in the cache.
+    free: Vec<u32>,
+    lent: u32,
+    /// One bit per slot: only what was lent can be reclaimed.
+    lent_bits: Vec<u64>,
+}
+
+// SAFETY: the pool owns its free slots alone and shares with frames only the atomic header.
+unsafe impl Send for FramePool {}
 
 impl FramePool {
-    /// Map `slots` slots of `slot_size` octets (a power of two).
-    pub fn new(slots: u32, slot_size: usize) -> std::io::Result<FramePool> { let _ = (slots, slot_size); todo!() }
-    /// Take a free slot; its data range is empty at offset 0.
-    pub fn take(&mut self) -> Option<Frame> { todo!() }
-    /// Give a slot back.
-    pub fn retire(&mut self, frame: Frame) { let _ = frame; todo!() }
+    /// Map `slots` slots of `slot_size` octets (a power of two, 64 octets to 1 GiB). Tries reserved huge pages,
+    /// then asks the kernel to merge ordinary ones.
+    pub fn new(slots: u32, slot_size: usize) -> io::Result<FramePool> {
+        FramePool::with_pages(slots, slot_size, Pages::Huge)
+    }
+
+    /// [`FramePool::new`] on pages no better than `best`. [`Pages::Normal`] suits a process with thousands of pools
+    /// (the laboratory): memory is then used only for slots that were touched.
+    pub fn with_pages(slots: u32, slot_size: usize, best: Pages) -> io::Result<FramePool> {
+        if slots == 0 || !slot_size.is_power_of_two() || !(64..=1 << 30).contains(&slot_size) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let len = slot_size.checked_mul(slots as usize).and_then(|n| n.checked_add(PAGE));
+        let mapping = Mapping::anonymous(len.ok_or(io::ErrorKind::InvalidInput)?, best)?;
+        let header: NonNull<Header> = mapping.ptr().cast();
+        // SAFETY: the mapping has a page for the header and is aligned to a page; the slots follow it.
+        let base = unsafe {
+            header.write(Header { owners: AtomicU64::new(POOL_SHARE), mapping: ManuallyDrop::new(mapping) });
+            header.cast::<u8>().add(PAGE)
+        };
+        Ok(FramePool {
+            base,
+            slots,
+            size: slot_size as u32,
+            free: (0..slots).rev().collect(),
+            lent: 0,
+            lent_bits: vec![0; (slots as usize).div_ceil(64)],
+        })
+    }
+
+    /// Take a free slot; its data range is empty at offset 0. What a former owner wrote is still in it.
+    #[inline]
+    pub fn take(&mut self) -> Option<Frame> {
+        let index = self.free.pop()?;
+        Some(self.mint(index, 0, 0))
+    }
+
+    /// Give a slot back. Panics if the frame is another pool's.
+    #[inline]
+    pub fn retire(&mut self, frame: Frame) {
+        let index = self.unmake(frame);
+        self.free.push(index);
+    }
+
+    /// Give a slot into the hands of the kernel or a peer, who will name it by the returned index (or by
+    /// [`Frame::offset`], to be asked for before). Panics if the frame is another pool's.
+    #[inline]
+    pub fn lend(&mut self, frame: Frame) -> u32 {
+        let index = self.unmake(frame);
+        self.lent_bits[index as usize / 64] |= 1 << (index % 64);
+        self.lent += 1;
+        index
+    }
+
+    /// Own a lent slot again, with the packet at `start..start + len`. `None`, and nothing changes, if the slot is
+    /// not lent or the range is outside it: wrong numbers from outside never make two owners.
+    #[inline]
+    pub fn reclaim(&mut self, index: u32, start: usize, len: usize) -> Option<Frame> {
+        let size = self.size as usize;
+        let bit = 1 << (index % 64);
+        let word = self.lent_bits.get_mut(index as usize / 64)?;
+        if *word & bit == 0 || start > size || len > size - start {
+            return None;
+        }
+        *word &= !bit;
+        self.lent -= 1;
+        Some(self.mint(index, start as u32, len as u32))
+    }
+
+    /// The slot and the place in it that an offset from the base means; `None` outside the pool.
+    #[inline]
+    pub fn locate(&self, offset: u64) -> Option<(u32, usize)> {
+        let index = offset >> self.size.trailing_zeros();
+        (index < u64::from(self.slots)).then(|| (index as u32, (offset & u64::from(self.size - 1)) as usize))
+    }
+
     /// Free slots.
-    pub fn available(&self) -> u32 { todo!() }
+    #[inline]
+    pub fn available(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Slots lent and not reclaimed.
+    pub fn lent(&self) -> u32 {
+        self.lent
+    }
+
+    /// Slots altogether.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Octets of a slot.
+    pub fn slot_size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Slots lost because their frames were dropped instead of retired.
+    pub fn strays(&self) -> u64 {
+        POOL_SHARE - self.header().owners.load(Ordering::Relaxed)
+    }
+
+    /// First slot and length of all slots together, to register with the kernel (UMEM). Valid while the pool lives;
+    /// whoever writes through it writes only to slots that are lent.
+    pub fn mapping(&self) -> (NonNull<u8>, usize) {
+        (self.base, self.slots as usize * self.size as usize)
+    }
+
+    /// What backs the slots.
+    pub fn pages(&self) -> Pages {
+        self.header().mapping.pages()
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the header lies one page before the base and lives while the pool has its share.
+        unsafe { self.base.sub(PAGE).cast().as_ref() }
+    }
+
+    /// Makes the owner of a slot that is neither free nor lent nor in a frame.
+    #[inline]
+    fn mint(&self, index: u32, start: u32, len: u32) -> Frame {
+        // SAFETY: `index < slots`, so the slot lies inside the mapping.
+        let slot = unsafe { self.base.add(index as usize * self.size as usize) };
+        Frame { slot, index, size: self.size, start, len }
+    }
+
+    /// Takes a frame apart without counting it as stray.
+    #[inline]
+    fn unmake(&self, frame: Frame) -> u32 {
+        // A live frame keeps its mapping, so two pools never have the same base.
+        assert!(frame.base() == self.base, "frame of another pool");
+        ManuallyDrop::new(frame).index
+    }
+}
+
+impl Drop for FramePool {
+    fn drop(&mut self) {
+        // Strays are out too, and have given up their shares already or will.
+        let out = u64::from(self.slots) - self.free.len() as u64 - u64::from(self.lent);
+        // SAFETY: the pool's share less one for each frame out; the pool touches nothing afterwards.
+        unsafe { give_up(self.base.sub(PAGE).cast(), POOL_SHARE - out) }
+    }
+}
+
+impl fmt::Debug for FramePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "FramePool({} of {} octets, {} free, {} lent, {:?} pages)",
+            self.slots,
+            self.size,
+            self.available(),
+            self.lent,
+            self.pages()
+        )
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    //! Goal: one owner per slot whatever the kernel, a peer or a careless caller says.
+    use super::*;
+    use base::Rng;
+
+    /// Operations against a plain list of who owns what.
+    pub(crate) fn model(rng: &mut Rng, steps: usize) {
+        let slots = 1 + rng.below(9) as u32;
+        let mut pool = FramePool::new(slots, 64 << rng.below(3)).unwrap();
+        let size = pool.slot_size();
+        let (mut owned, mut lent) = (Vec::new(), Vec::new());
+        let mut strays = 0;
+        for _ in 0..steps {
+            match rng.below(6) {
+                0 | 1 => match pool.take() {
+                    Some(mut frame) => {
+                        let mark = rng.next_u32() as u8;
+                        assert!(frame.is_empty() && frame.headroom() == 0 && frame.capacity() == size);
+                        frame.slot_mut().fill(mark);
+                        owned.push((frame, mark));
+                    }
+                    None => assert_eq!(owned.len() + lent.len() + strays, slots as usize),
+                },
+                2 if !owned.is_empty() => {
+                    let (frame, mark) = owned.swap_remove(rng.below(owned.len() as u64) as usize);
+                    assert!(frame.slot().iter().all(|&b| b == mark));
+                    pool.retire(frame);
+                }
+                3 if !owned.is_empty() => {
+                    let (frame, mark) = owned.swap_remove(rng.below(owned.len() as u64) as usize);
+                    lent.push((pool.lend(frame), mark));
+                }
+                4 => {
+                    let (start, len) =
+                        (rng.below(size as u64 + 2) as usize, rng.below(size as u64 + 2) as usize);
+                    let index = rng.below(u64::from(slots) + 70) as u32;
+                    let place = lent.iter().position(|&(i, _)| i == index);
+                    match pool.reclaim(index, start, len) {
+                        Some(frame) => {
+                            let (_, mark) = lent.swap_remove(place.expect("only lent slots come back"));
+                            assert_eq!((frame.headroom(), frame.len()), (start, len));
+                            assert_eq!(frame.tailroom(), size - start - len);
+                            assert!(frame.data().iter().all(|&b| b == mark));
+                            assert_eq!(pool.locate(frame.offset()), (start < size).then_some((index, start)));
+                            owned.push((frame, mark));
+                        }
+                        None => assert!(place.is_none() || start + len > size),
+                    }
+                }
+                5 if rng.chance(0.1) && !owned.is_empty() => {
+                    drop(owned.pop());
+                    strays += 1;
+                }
+                _ => {}
+            }
+            assert_eq!(pool.strays(), strays as u64);
+            assert_eq!(pool.lent() as usize, lent.len());
+            assert_eq!(pool.available() as usize, slots as usize - owned.len() - lent.len() - strays);
+        }
+        // Frames may outlive the pool.
+        drop(pool);
+        for (mut frame, mark) in owned {
+            assert!(frame.slot_mut().iter().all(|&b| b == mark));
+        }
+    }
+
+    #[test]
+    fn owners_model() {
+        let (seeds, steps) = if cfg!(miri) { (6, 60) } else { (200, 300) };
+        for seed in 0..seeds {
+            eprintln!("seed {seed}");
+            model(&mut Rng::new(seed), steps);
+        }
+    }
+
+    #[test]
+    fn refuses_nonsense() {
+        for (slots, size) in [(0, 2048), (1, 0), (1, 100), (1, 32), (1, 1 << 31), (u32::MAX, 1 << 30)] {
+            assert!(FramePool::new(slots, size).is_err(), "{slots} {size}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "another pool")]
+    fn strangers_are_refused() {
+        let (mut a, mut b) = (FramePool::new(2, 64).unwrap(), FramePool::new(2, 64).unwrap());
+        let frame = a.take().unwrap();
+        b.retire(frame);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a slot")]
+    fn ranges_are_checked() {
+        FramePool::new(1, 64).unwrap().take().unwrap().set_range(60, 5);
+    }
+
+    #[test]
+    fn frames_travel() {
+        let mut pool = FramePool::new(4, 2048).unwrap();
+        let mut frame = pool.take().unwrap();
+        frame.set_range(100, 4);
+        frame.data_mut().copy_from_slice(b"mill");
+        let frame = std::thread::spawn(move || {
+            frame.data_mut()[0] = b'M';
+            frame
+        })
+        .join()
+        .unwrap();
+        assert_eq!((frame.data(), &frame.slot()[99..101]), (&b"Mill"[..], &b"\0M"[..]));
+        pool.retire(frame);
+        assert_eq!(pool.available(), 4);
+    }
 }

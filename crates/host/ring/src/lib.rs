@@ -3,4 +3,8 @@
 //! One of the four rooms where `unsafe` lives; every block names its invariant and has a model beside it.
 
 mod frame;
+mod map;
+mod sync;
+
 pub use frame::{Frame, FramePool};
+pub use map::{Mapping, Pages};
