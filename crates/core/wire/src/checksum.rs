@@ -1,0 +1,176 @@
+//! The Internet checksum (RFC 1071), its incremental forms (RFC 1624), and TCP's pseudo headers.
+//!
+//! Sums are taken in the machine's own byte order over 64-bit words and put in network order once at the end,
+//! which one's complement arithmetic allows (RFC 1071, section 2 (B)).
+
+use base::Addr;
+
+/// A one's complement sum of 16-bit words in network order, not complemented. Sums of pieces add up to the sum
+/// of the whole, if every piece but the last is even; a piece at an odd offset is [`Sum::swapped`] first.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sum(u32);
+
+impl Sum {
+    /// The sum of nothing.
+    pub const ZERO: Sum = Sum(0);
+
+    /// The sum of `bytes`; an odd last octet counts as the high half of a word.
+    pub fn of(bytes: &[u8]) -> Sum {
+        let mut acc = Accumulator::default();
+        let mut blocks = bytes.chunks_exact(BLOCK);
+        for block in &mut blocks {
+            acc.block(block);
+        }
+        acc.finish(blocks.remainder())
+    }
+
+    /// One 16-bit word.
+    pub const fn of_u16(word: u16) -> Sum {
+        Sum(word as u32)
+    }
+
+    /// A 32-bit field, as its two words.
+    pub const fn of_u32(word: u32) -> Sum {
+        Sum((word >> 16) + (word & 0xffff))
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Sum) -> Sum {
+        Sum(self.fold() as u32 + other.fold() as u32)
+    }
+
+    /// The sum of what is summed here and `other`, whose octets follow `offset` octets of this.
+    #[must_use]
+    pub const fn plus_at(self, offset: usize, other: Sum) -> Sum {
+        self.plus(if offset & 1 == 1 { other.swapped() } else { other })
+    }
+
+    /// The sum of the same octets moved by one place (RFC 1071, section 2 (B)).
+    #[must_use]
+    pub const fn swapped(self) -> Sum {
+        Sum(self.fold().swap_bytes() as u32)
+    }
+
+    /// This sum without the octets that `other` sums.
+    #[must_use]
+    pub const fn minus(self, other: Sum) -> Sum {
+        self.plus(Sum(!other.fold() as u32))
+    }
+
+    /// Sixteen bits, not complemented: what goes into the field for a checksum that hardware completes.
+    pub const fn fold(self) -> u16 {
+        let once = (self.0 >> 16) + (self.0 & 0xffff);
+        ((once >> 16) + (once & 0xffff)) as u16
+    }
+
+    /// The checksum: the complement of the sum.
+    pub const fn checksum(self) -> u16 {
+        !self.fold()
+    }
+
+    /// Does a sum that includes the checksum field say the octets are whole?
+    pub const fn is_valid(self) -> bool {
+        self.fold() == 0xffff
+    }
+}
+
+/// Octets one unrolled step takes.
+const BLOCK: usize = 32;
+
+/// Four independent sums of 64-bit words with end-around carry, so that the additions overlap.
+#[derive(Default)]
+struct Accumulator([u64; 4]);
+
+impl Accumulator {
+    #[inline(always)]
+    fn block(&mut self, block: &[u8]) {
+        for (sum, word) in self.0.iter_mut().zip(block.as_chunks::<8>().0) {
+            *sum = carry_add(*sum, u64::from_ne_bytes(*word));
+        }
+    }
+
+    #[inline(always)]
+    fn finish(self, tail: &[u8]) -> Sum {
+        let [a, b, c, d] = self.0;
+        let mut sum = carry_add(carry_add(a, b), carry_add(c, d));
+        let (words, rest) = tail.as_chunks::<8>();
+        for word in words {
+            sum = carry_add(sum, u64::from_ne_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            sum = carry_add(sum, u64::from_ne_bytes(last));
+        }
+        let sum = carry_add32(sum as u32, (sum >> 32) as u32);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
+        Sum(u32::from(u16::from_be(sum)))
+    }
+}
+
+#[inline(always)]
+fn carry_add(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
+}
+
+#[inline(always)]
+fn carry_add32(a: u32, b: u32) -> u32 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u32::from(carry)
+}
+
+/// Copies `src` to the front of `dst` and sums it on the way: one pass over the payload.
+///
+/// # Panics
+/// If `dst` is shorter than `src`.
+pub fn copy_and_sum(src: &[u8], dst: &mut [u8]) -> Sum {
+    let dst = &mut dst[..src.len()];
+    let mut acc = Accumulator::default();
+    let mut from = src.chunks_exact(BLOCK);
+    let mut to = dst.chunks_exact_mut(BLOCK);
+    for (from, to) in (&mut from).zip(&mut to) {
+        to.copy_from_slice(from);
+        acc.block(from);
+    }
+    to.into_remainder().copy_from_slice(from.remainder());
+    acc.finish(from.remainder())
+}
+
+/// The pseudo header of an upper-layer packet of `len` octets (RFC 9293, section 3.1; RFC 8200, section 8.1).
+pub fn pseudo(src: Addr, dst: Addr, protocol: u8, len: u32) -> Sum {
+    let (src, dst) = (src.words(), dst.words());
+    // The two mapped prefixes of IPv4 must not count.
+    let sum = if src[0] | src[1] == 0 && src[2] == 0xffff {
+        [src[3], dst[3]].iter().fold(0u64, |sum, word| sum + u64::from(*word))
+    } else {
+        src.iter().chain(&dst).fold(0u64, |sum, word| sum + u64::from(*word))
+    };
+    let sum = sum + u64::from(protocol) + u64::from(len);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    Sum::of_u32(sum as u32)
+}
+
+/// Does the checksum field hold only the pseudo-header sum, left for hardware that the packet never met?
+/// (Both zeros of one's complement are one number.)
+pub const fn is_partial(field: u16, pseudo: Sum) -> bool {
+    let sum = pseudo.fold();
+    field == sum || (field == 0 && sum == 0xffff) || (field == 0xffff && sum == 0)
+}
+
+/// The checksum after one 16-bit word under it changed (RFC 1624, equation 3).
+pub const fn update16(check: u16, old: u16, new: u16) -> u16 {
+    Sum(!check as u32 + !old as u32 + new as u32).checksum()
+}
+
+/// The checksum after one 32-bit field at an even offset changed (RFC 1624, equation 3).
+pub const fn update32(check: u16, old: u32, new: u32) -> u16 {
+    let half = update16(check, (old >> 16) as u16, (new >> 16) as u16);
+    update16(half, old as u16, new as u16)
+}
+
+#[cfg(test)]
+mod tests;

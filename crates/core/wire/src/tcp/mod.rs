@@ -1,0 +1,13 @@
+//! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018).
+
+mod flags;
+mod header;
+mod options;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+pub use flags::Flags;
+pub use header::{CHECKSUM_OFFSET, Header, set_checksum};
+pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
+pub use segment::{Segment, parse};

@@ -1,0 +1,202 @@
+//! Options: how they are read and how they are laid out.
+
+use super::Flags;
+use crate::bytes::{be16, be32, put};
+use base::Seq;
+
+/// The timestamps option (RFC 7323, section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timestamps {
+    /// TSval.
+    pub val: u32,
+    /// TSecr.
+    pub ecr: u32,
+}
+
+/// Up to four SACK blocks (RFC 2018), each `(left edge, right edge)`, in the order of the option.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// No block.
+    pub const fn none() -> Self {
+        SackBlocks { blocks: [(Seq::new(0), Seq::new(0)); 4], len: 0 }
+    }
+
+    /// Appends a block; false, and nothing changes, when four are there already.
+    pub fn push(&mut self, left: Seq, right: Seq) -> bool {
+        let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else { return false };
+        *slot = (left, right);
+        self.len += 1;
+        true
+    }
+
+    /// The blocks in order.
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Is there no block?
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Keeps only the first `n` blocks.
+    pub fn truncate(&mut self, n: usize) {
+        self.len = self.len.min(n as u8);
+    }
+}
+
+/// The options this stack understands; unknown kinds are skipped by their length (RFC 9293, MUST-6).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Options {
+    /// Maximum segment size, only on SYN.
+    pub mss: Option<u16>,
+    /// Window scale shift, only on SYN; clamped to 14 when read (RFC 7323, section 2.3).
+    pub window_scale: Option<u8>,
+    /// SACK permitted, only on SYN.
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks.
+    pub sack: SackBlocks,
+}
+
+/// Most octets options may take (data offset is four bits of 32-bit words).
+pub const MAX_LEN: usize = 40;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// Greatest shift of the window (RFC 7323, section 2.3).
+pub const MAX_WINDOW_SCALE: u8 = 14;
+
+impl Options {
+    /// Reads the octets between the fixed header and the data.
+    ///
+    /// An illegal length (below 2, or past the header) ends the walk and what was read before it counts: the
+    /// segment is not dropped, because RFC 9293 (MUST-7) asks only that we survive it, and a reset would hand
+    /// a middlebox's bug to the user. An option of a known kind with a length of its own is skipped like an
+    /// unknown one (MUST-6).
+    pub(super) fn parse(bytes: &[u8], flags: Flags) -> Options {
+        // What nearly every segment of a connection with timestamps carries (RFC 7323, appendix A).
+        if let Ok([NOP, NOP, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3]) = <&[u8; 12]>::try_from(bytes) {
+            let val = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
+            let ecr = u32::from_be_bytes([*e0, *e1, *e2, *e3]);
+            return Options { timestamps: Some(Timestamps { val, ecr }), ..Options::default() };
+        }
+        let mut options = Options::default();
+        let mut rest = bytes;
+        while let Some((option, after)) = next_option(rest) {
+            options.read(option, flags);
+            rest = after;
+        }
+        options
+    }
+
+    /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.
+    fn read(&mut self, option: &[u8], flags: Flags) {
+        let syn = flags.has(Flags::SYN);
+        match (option[0], option.len()) {
+            (MSS, 4) if syn => self.mss = be16(option, 2),
+            (WINDOW_SCALE, 3) if syn => self.window_scale = Some(option[2].min(MAX_WINDOW_SCALE)),
+            (SACK_PERMITTED, 2) if syn => self.sack_permitted = true,
+            (SACK, 10 | 18 | 26 | 34) if !syn => {
+                self.sack = SackBlocks::none();
+                for block in option[2..].as_chunks::<8>().0 {
+                    let [l0, l1, l2, l3, r0, r1, r2, r3] = *block;
+                    self.sack.push(
+                        Seq::new(u32::from_be_bytes([l0, l1, l2, l3])),
+                        Seq::new(u32::from_be_bytes([r0, r1, r2, r3])),
+                    );
+                }
+            }
+            (TIMESTAMPS, 10) => {
+                self.timestamps = match (be32(option, 2), be32(option, 6)) {
+                    (Some(val), Some(ecr)) => Some(Timestamps { val, ecr }),
+                    _ => None,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// SACK blocks that fit beside the other options of a segment with these flags: three with timestamps,
+    /// else four, none on a SYN.
+    pub(super) fn sack_count(&self, flags: Flags) -> usize {
+        if flags.has(Flags::SYN) {
+            return 0;
+        }
+        let room = MAX_LEN - if self.timestamps.is_some() { 12 } else { 0 };
+        self.sack.as_slice().len().min((room - 4) / 8)
+    }
+
+    /// Octets these options take on a segment with `flags`; a multiple of 4.
+    pub(super) fn len(&self, flags: Flags) -> usize {
+        let timestamps = self.timestamps.is_some();
+        if flags.has(Flags::SYN) {
+            // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
+            let pair = if timestamps { 12 } else { 4 * usize::from(self.sack_permitted) };
+            return 4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
+        }
+        let sack = match self.sack_count(flags) {
+            0 => 0,
+            n => 4 + 8 * n,
+        };
+        12 * usize::from(timestamps) + sack
+    }
+
+    /// Lays the options out at the front of `into`, in the order Linux uses.
+    pub(super) fn emit(&self, flags: Flags, into: &mut [u8]) {
+        let mut at = 0;
+        let mut word = |field: [u8; 4]| {
+            put(into, at, field);
+            at += 4;
+        };
+        let syn = flags.has(Flags::SYN);
+        if let (true, Some(mss)) = (syn, self.mss) {
+            let [high, low] = mss.to_be_bytes();
+            word([MSS, 4, high, low]);
+        }
+        let permitted = syn && self.sack_permitted;
+        if let Some(Timestamps { val, ecr }) = self.timestamps {
+            let [first, second] = if permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
+            word([first, second, TIMESTAMPS, 10]);
+            word(val.to_be_bytes());
+            word(ecr.to_be_bytes());
+        } else if permitted {
+            word([NOP, NOP, SACK_PERMITTED, 2]);
+        }
+        if let (true, Some(shift)) = (syn, self.window_scale) {
+            word([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
+        }
+        let blocks = &self.sack.as_slice()[..self.sack_count(flags)];
+        if !blocks.is_empty() {
+            word([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+        }
+        for (left, right) in blocks {
+            word(left.raw().to_be_bytes());
+            word(right.raw().to_be_bytes());
+        }
+    }
+}
+
+/// The first option that is not padding and what follows it; `None` at the end or at an illegal length.
+fn next_option(mut bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    while let [NOP, rest @ ..] = bytes {
+        bytes = rest;
+    }
+    match bytes {
+        [] | [END, ..] => None,
+        [_, len, ..] if *len >= 2 => bytes.split_at_checked(usize::from(*len)),
+        _ => None,
+    }
+}

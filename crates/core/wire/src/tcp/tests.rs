@@ -1,0 +1,1 @@
+//! Goal: what is written is what is read, and no input panics.
