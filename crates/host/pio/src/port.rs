@@ -236,21 +236,40 @@ pub trait PacketIo: Send {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetEvent {
     /// An address of ours appeared.
-    AddrAdded { /** The address. */ addr: Addr, /** Its prefix length in its own family. */ prefix: u8 },
+    AddrAdded {
+        /** The address. */
+        addr: Addr,
+        /** Its prefix length in its own family. */
+        prefix: u8,
+    },
     /// An address of ours went away.
-    AddrRemoved { /** The address. */ addr: Addr },
+    AddrRemoved {
+        /** The address. */
+        addr: Addr,
+    },
     /// A route appeared or changed.
     RouteAdded(Route),
     /// A route went away.
     RouteRemoved(Route),
     /// A neighbour resolved.
-    Neighbour { /** Its address. */ addr: Addr, /** Its link-layer address. */ mac: [u8; 6] },
+    Neighbour {
+        /** Its address. */
+        addr: Addr,
+        /** Its link-layer address. */
+        mac: [u8; 6],
+    },
     /// A neighbour became unreachable or was forgotten.
-    NeighbourGone { /** Its address. */ addr: Addr },
+    NeighbourGone {
+        /** Its address. */
+        addr: Addr,
+    },
     /// The MTU changed.
     Mtu(usize),
     /// The link went up or down.
-    Link { /** Can packets travel? */ up: bool },
+    Link {
+        /** Can packets travel? */
+        up: bool,
+    },
     /// Our own link-layer address changed.
     Mac([u8; 6]),
 }
