@@ -5,21 +5,7 @@ use base::{Duration, FlowKey, Instant, Seq};
 use cc::Window;
 use wire::tcp::{Header, Segment};
 
-// --- pool.rs ---------------------------------------------------------------------------------------------
-
-/// The core's pool of data chunks: send and receive buffers are chains of its 2 KiB chunks and exist only while
-/// they hold data. `limit` chunks at most; grows by pages on demand, never shrinks below what is used.
-pub struct Pool { _p: () }
-impl Pool {
-    /// A pool that holds at most `limit` chunks.
-    pub fn new(limit: u32) -> Pool { let _ = limit; todo!() }
-    /// Chunks in use.
-    pub fn used(&self) -> u32 { todo!() }
-    /// Most chunks it will hold.
-    pub fn limit(&self) -> u32 { todo!() }
-    /// Octets reserved from the allocator.
-    pub fn footprint(&self) -> usize { todo!() }
-}
+use crate::{Cookie, Pool, TimeWait};
 
 // --- config.rs: one table row per setting ------------------------------------------------------------------
 
@@ -464,57 +450,3 @@ pub struct Info {
     /// Name of the policy.
     pub control: &'static str,
 }
-
-// --- timewait.rs ---------------------------------------------------------------------------------------------------
-
-/// A connection in TIME-WAIT, at most 64 octets.
-#[derive(Clone, Debug)]
-pub struct TimeWait { /** The flow. */ pub key: FlowKey, /** When it ends. */ pub until: Instant, _p: () }
-
-/// What a segment for a TIME-WAIT entry asks for.
-#[derive(Clone, Debug)]
-pub enum TimeWaitAnswer {
-    /// Nothing.
-    Ignore,
-    /// Send this ACK (and restart the wait: already done).
-    Ack(Header),
-    /// The peer reset it (only an exact RST counts, RFC 1337 / RFC 5961): remove the entry.
-    Remove,
-    /// A new SYN the listener may accept in its place (RFC 6191): remove the entry, ISN must be above this.
-    Reuse { /** Lower bound of the new ISN. */ isn_above: Seq },
-}
-
-impl TimeWait {
-    /// A segment arrived.
-    pub fn on_segment(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer { let _ = (now, config, seg); todo!() }
-}
-
-// --- isn.rs, cookie.rs, reset.rs -------------------------------------------------------------------------------------
-
-/// Keyed initial sequence numbers (RFC 6528): M + F(flow, key), with M a 4-microsecond... clock.
-pub struct IsnSource { _p: () }
-impl IsnSource {
-    /// From a secret.
-    pub fn new(key: base::SipKey) -> Self { let _ = key; todo!() }
-    /// The ISN for `key` at `now`.
-    pub fn isn(&self, now: Instant, key: &FlowKey) -> Seq { let _ = (now, key); todo!() }
-    /// The timestamp offset for a pair of hosts (RFC 7323, 5.4).
-    pub fn ts_offset(&self, key: &FlowKey) -> u32 { let _ = key; todo!() }
-}
-
-/// Stateless SYN answers (RFC 4987): a keyed, aging cookie that carries MSS, and by timestamp: scale and SACK.
-pub struct CookieJar { _p: () }
-/// What a valid cookie remembered.
-#[derive(Clone, Copy, Debug)]
-pub struct Cookie { /** Peer's MSS. */ pub mss: u16, /** Peer's window scale. */ pub window_scale: Option<u8>, /** SACK. */ pub sack: bool, /** Timestamps. */ pub timestamps: bool }
-impl CookieJar {
-    /// From a secret.
-    pub fn new(key: base::SipKey) -> Self { let _ = key; todo!() }
-    /// The SYN-ACK that answers `syn` without keeping anything.
-    pub fn answer(&self, now: Instant, config: &Config, key: &FlowKey, path_mtu: u16, syn: &Segment<'_>) -> Header { let _ = (now, config, key, path_mtu, syn); todo!() }
-    /// Is this ACK the answer to a cookie we gave, within the last two minutes?
-    pub fn check(&self, now: Instant, key: &FlowKey, ack: &Segment<'_>) -> Option<Cookie> { let _ = (now, key, ack); todo!() }
-}
-
-/// The RST for a segment that belongs to nothing (RFC 9293, 3.10.7.1); None if it is itself a RST.
-pub fn reset_for(key: &FlowKey, seg: &Segment<'_>) -> Option<Header> { let _ = (key, seg); todo!() }

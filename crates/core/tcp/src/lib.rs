@@ -8,4 +8,20 @@
 extern crate alloc;
 
 mod api;
+mod assembler;
+mod chain;
+mod cookie;
+mod isn;
+mod pool;
+mod reset;
+mod rtt;
+mod scale;
+mod scoreboard;
+mod timewait;
+
 pub use api::*;
+pub use cookie::{Cookie, CookieJar};
+pub use isn::IsnSource;
+pub use pool::Pool;
+pub use reset::reset_for;
+pub use timewait::{TimeWait, TimeWaitAnswer};

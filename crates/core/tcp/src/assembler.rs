@@ -1,0 +1,221 @@
+//! Which octets beyond RCV.NXT have arrived.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use base::Seq;
+use wire::tcp::SackBlocks;
+
+/// Runs whose recency is remembered; an option holds four blocks.
+const RECENT: usize = 8;
+
+/// What [`Assembler::insert`] made of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Inserted {
+    /// At least one octet was not held before.
+    New,
+    /// Every octet was held already.
+    Duplicate,
+    /// One run too many: treat the segment as lost.
+    Refused,
+}
+
+/// A run of octets held, as positions on the receiver's circle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Run {
+    start: u32,
+    end: u32,
+}
+
+#[derive(Debug)]
+struct Runs {
+    /// Position of RCV.NXT: positions only ever grow, so advancing touches no run.
+    base: u32,
+    /// By distance from `base`, disjoint and not adjacent.
+    runs: Vec<Run>,
+    /// Starts of the runs changed last, latest first.
+    recent: [u32; RECENT],
+    recents: u8,
+}
+
+/// The ranges received out of order, as offsets from RCV.NXT.
+///
+/// ```text
+///  RCV.NXT
+///   |<- front ->|      hole      |<- run ->|   hole   |<- run ->|
+/// ```
+/// In order it allocates nothing: `front` alone carries what can be delivered. Runs are boxed while there are any.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    /// Octets that can be delivered: held without a hole from RCV.NXT on.
+    front: u32,
+    rest: Option<Box<Runs>>,
+}
+
+const _: () = assert!(size_of::<Assembler>() <= 16);
+
+impl Assembler {
+    /// Nothing held.
+    pub(crate) const fn new() -> Self {
+        Assembler { front: 0, rest: None }
+    }
+
+    /// Separate runs held beyond the first hole.
+    pub(crate) fn runs(&self) -> u16 {
+        self.rest.as_ref().map_or(0, |rest| rest.runs.len() as u16)
+    }
+
+    /// Notes the octets `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are kept;
+    /// what joins a run, or continues from RCV.NXT, is always taken.
+    pub(crate) fn insert(&mut self, start: u32, end: u32, max_ranges: usize) -> Inserted {
+        debug_assert!(start <= end && end <= i32::MAX as u32);
+        if end <= start || end <= self.front {
+            return Inserted::Duplicate;
+        }
+        if start > self.front {
+            let max = max_ranges.min(usize::from(u16::MAX));
+            let rest = match &mut self.rest {
+                Some(rest) => rest,
+                None if max == 0 => return Inserted::Refused,
+                empty => empty.insert(Box::new(Runs {
+                    base: 0,
+                    runs: Vec::new(),
+                    recent: [0; RECENT],
+                    recents: 0,
+                })),
+            };
+            return rest.insert(start, end, max);
+        }
+        self.front = end;
+        if let Some(rest) = &mut self.rest {
+            self.front = rest.swallow(end);
+            if rest.runs.is_empty() {
+                self.rest = None;
+            }
+        }
+        Inserted::New
+    }
+
+    /// Octets that continue from RCV.NXT without a hole: RCV.NXT is now that much further.
+    pub(crate) fn advance(&mut self) -> u32 {
+        let n = core::mem::take(&mut self.front);
+        if let Some(rest) = &mut self.rest {
+            rest.base = rest.base.wrapping_add(n);
+        }
+        n
+    }
+
+    /// RCV.NXT moved by `n` octets that were never inserted (delivered directly); runs below are forgotten, and one
+    /// that now starts at or before RCV.NXT becomes available to [`Assembler::advance`].
+    pub(crate) fn shift(&mut self, n: u32) {
+        self.front = self.front.saturating_sub(n);
+        if let Some(rest) = &mut self.rest {
+            let front = rest.swallow(n.max(self.front));
+            self.front = self.front.max(front.saturating_sub(n));
+            rest.base = rest.base.wrapping_add(n);
+            if rest.runs.is_empty() {
+                self.rest = None;
+            }
+        }
+    }
+
+    /// The SACK option: `dsack` first (RFC 2883), then the runs changed last first (RFC 2018, section 4); at most
+    /// `max` blocks.
+    pub(crate) fn sack_blocks(&self, rcv_nxt: Seq, dsack: Option<(Seq, Seq)>, max: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::none();
+        if let Some((left, right)) = dsack {
+            blocks.push(left, right);
+        }
+        if let Some(rest) = &self.rest {
+            rest.sack_blocks(rcv_nxt, max, &mut blocks);
+        }
+        blocks.truncate(max);
+        blocks
+    }
+}
+
+impl Runs {
+    fn offset(&self, position: u32) -> u32 {
+        position.wrapping_sub(self.base)
+    }
+
+    fn insert(&mut self, start: u32, end: u32, max: usize) -> Inserted {
+        // The runs that overlap or touch start..end are `first..last`.
+        let first = self.runs.partition_point(|run| self.offset(run.end) < start);
+        let last = first + self.runs[first..].partition_point(|run| self.offset(run.start) <= end);
+        let mut new = Run { start: self.base.wrapping_add(start), end: self.base.wrapping_add(end) };
+        if first == last {
+            if self.runs.len() >= max {
+                return Inserted::Refused;
+            }
+            self.runs.insert(first, new);
+            self.touch(new.start);
+            return Inserted::New;
+        }
+        let (low, high) = (self.runs[first], self.runs[last - 1]);
+        if self.offset(low.start) <= start && end <= self.offset(low.end) {
+            self.touch(low.start);
+            return Inserted::Duplicate;
+        }
+        if self.offset(low.start) < start {
+            new.start = low.start;
+        }
+        if self.offset(high.end) > end {
+            new.end = high.end;
+        }
+        for i in first..last {
+            self.forget(self.runs[i].start);
+        }
+        self.runs[first] = new;
+        self.runs.drain(first + 1..last);
+        self.touch(new.start);
+        Inserted::New
+    }
+
+    /// Removes the runs that `0..front` reaches; how far the octets held now go.
+    fn swallow(&mut self, mut front: u32) -> u32 {
+        let mut gone = 0;
+        while let Some(run) = self.runs.get(gone).copied().filter(|run| self.offset(run.start) <= front) {
+            front = front.max(self.offset(run.end));
+            self.forget(run.start);
+            gone += 1;
+        }
+        self.runs.drain(..gone);
+        front
+    }
+
+    /// Marks the run that starts at `start` as the one changed last.
+    fn touch(&mut self, start: u32) {
+        self.forget(start);
+        let n = usize::from(self.recents).min(RECENT - 1);
+        self.recent.copy_within(..n, 1);
+        self.recent[0] = start;
+        self.recents = n as u8 + 1;
+    }
+
+    fn forget(&mut self, start: u32) {
+        let n = usize::from(self.recents);
+        if let Some(i) = self.recent[..n].iter().position(|&s| s == start) {
+            self.recent.copy_within(i + 1..n, i);
+            self.recents -= 1;
+        }
+    }
+
+    fn sack_blocks(&self, rcv_nxt: Seq, max: usize, blocks: &mut SackBlocks) {
+        let recent = &self.recent[..usize::from(self.recents)];
+        let changed = recent.iter().filter_map(|&start| {
+            let offset = self.offset(start);
+            self.runs.binary_search_by_key(&offset, |run| self.offset(run.start)).ok().map(|i| self.runs[i])
+        });
+        // Once every run remembered is reported there is no order to keep; the furthest ones tell most.
+        let others = self.runs.iter().rev().copied().filter(|run| !recent.contains(&run.start));
+        for run in changed.chain(others) {
+            if blocks.as_slice().len() >= max {
+                break;
+            }
+            if !blocks.push(rcv_nxt + self.offset(run.start), rcv_nxt + self.offset(run.end)) {
+                break;
+            }
+        }
+    }
+}

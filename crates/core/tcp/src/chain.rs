@@ -1,0 +1,233 @@
+//! A connection's data: octets in a chain of the pool's chunks.
+
+use crate::pool::{CHUNK, NONE, Pool};
+
+/// How far from the head a chunk may lie to be reached from there without moving the cursor: a retransmission
+/// of the oldest data must not cost the transmission frontier its place.
+const NEAR: u32 = 16;
+
+/// Octets held in chunks of a [`Pool`]; an empty chain holds none.
+///
+/// ```text
+///   head              cursor                 tail
+///  [..xxxx] -> [xxxxxx] -> [xxxxxx] -> [xxxx..]
+///     ^ head_skip = position of offset 0 in the first chunk
+///     |<---------------- len ------------->|
+/// ```
+/// Every offset counts from the oldest octet held. Appending and writing near the end go through the tail, reading
+/// at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to one pool, which
+/// the caller passes to each call; [`Chain::release`] must run before the chain is dropped.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    head: u32,
+    tail: u32,
+    /// A chunk somewhere in the chain, and how many chunks lie before it.
+    cursor: u32,
+    cursor_index: u32,
+    len: u32,
+    head_skip: u16,
+}
+
+const _: () = assert!(size_of::<Chain>() <= 24);
+
+impl Default for Chain {
+    fn default() -> Self {
+        Chain::new()
+    }
+}
+
+impl Chain {
+    /// No octets, no chunk.
+    pub(crate) const fn new() -> Self {
+        Chain { head: NONE, tail: NONE, cursor: NONE, cursor_index: 0, len: 0, head_skip: 0 }
+    }
+
+    /// Octets from the oldest to the furthest one written (unwritten gaps of [`Chain::write_at`] included).
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Does it hold nothing?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Chunks it holds.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.chunks_for(self.len)
+    }
+
+    fn chunks_for(&self, len: u32) -> u32 {
+        (usize::from(self.head_skip) + len as usize).div_ceil(CHUNK) as u32
+    }
+
+    /// Adds data at the end; how many octets the pool had room for.
+    pub(crate) fn append(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
+        let mut rest = &data[..data.len().min((u32::MAX - self.len) as usize)];
+        let wanted = rest.len();
+        while !rest.is_empty() {
+            let used = (usize::from(self.head_skip) + self.len as usize) % CHUNK;
+            if used == 0 && !self.grow(pool) {
+                break;
+            }
+            let n = rest.len().min(CHUNK - used);
+            pool.bytes_mut(self.tail)[used..used + n].copy_from_slice(&rest[..n]);
+            self.len += n as u32;
+            rest = &rest[n..];
+        }
+        wanted - rest.len()
+    }
+
+    /// Links one more chunk at the end.
+    fn grow(&mut self, pool: &mut Pool) -> bool {
+        let Some(chunk) = pool.take() else { return false };
+        if self.head == NONE {
+            (self.head, self.cursor, self.cursor_index) = (chunk, chunk, 0);
+        } else {
+            pool.link(self.tail, chunk);
+        }
+        self.tail = chunk;
+        true
+    }
+
+    /// Drops the `n` oldest octets (all, if there are fewer); chunks left behind go back to the pool at once.
+    pub(crate) fn consume(&mut self, pool: &mut Pool, n: u32) {
+        if n >= self.len {
+            return self.release(pool);
+        }
+        let skip = usize::from(self.head_skip) + n as usize;
+        let gone = (skip / CHUNK) as u32;
+        for _ in 0..gone {
+            let next = pool.next(self.head);
+            pool.put(self.head);
+            self.head = next;
+        }
+        if self.cursor_index < gone {
+            (self.cursor, self.cursor_index) = (self.head, 0);
+        } else {
+            self.cursor_index -= gone;
+        }
+        self.head_skip = (skip % CHUNK) as u16;
+        self.len -= n;
+    }
+
+    /// Gives every chunk back.
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
+        if self.head != NONE {
+            pool.put_list(self.head, self.tail, self.chunks());
+        }
+        *self = Chain::new();
+    }
+
+    /// Chunk and position of the octet at `offset`, which must be held.
+    fn locate(&self, pool: &Pool, offset: u32) -> (u32, usize) {
+        let at = usize::from(self.head_skip) + offset as usize;
+        let index = (at / CHUNK) as u32;
+        let (mut chunk, steps) = if index + 1 == self.chunks() {
+            (self.tail, 0)
+        } else if index >= self.cursor_index {
+            (self.cursor, index - self.cursor_index)
+        } else {
+            (self.head, index)
+        };
+        for _ in 0..steps {
+            chunk = pool.next(chunk);
+        }
+        (chunk, at % CHUNK)
+    }
+
+    /// Moves the cursor to the chunk that holds `offset`, so that reads from there on cost no walk. Call it before
+    /// reading in sequence; offsets close to the oldest octet leave the cursor where it is.
+    pub(crate) fn seek(&mut self, pool: &Pool, offset: u32) {
+        if offset >= self.len {
+            return;
+        }
+        let index = ((usize::from(self.head_skip) + offset as usize) / CHUNK) as u32;
+        if index >= NEAR && index != self.cursor_index {
+            (self.cursor, _) = self.locate(pool, offset);
+            self.cursor_index = index;
+        }
+    }
+
+    /// Copies octets from `offset` on; how many there were, up to `into.len()`.
+    pub(crate) fn copy_out(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        for slice in self.slices(pool, offset, u32::try_from(into.len()).unwrap_or(u32::MAX)) {
+            into[done..done + slice.len()].copy_from_slice(slice);
+            done += slice.len();
+        }
+        done
+    }
+
+    /// The octets from `offset` on, at most `len`, in place and in order.
+    pub(crate) fn slices<'p>(&self, pool: &'p Pool, offset: u32, len: u32) -> Slices<'p> {
+        let left = len.min(self.len.saturating_sub(offset)) as usize;
+        let (chunk, at) = if left == 0 { (NONE, 0) } else { self.locate(pool, offset) };
+        Slices { pool, chunk, at, left }
+    }
+
+    /// Writes `data` at `offset`, which may lie beyond the end: the gap is then part of the chain, with arbitrary
+    /// content that the caller must not read before it has written it. False, and nothing changed, when the pool
+    /// cannot give the chunks.
+    pub(crate) fn write_at(&mut self, pool: &mut Pool, offset: u32, data: &[u8]) -> bool {
+        if data.is_empty() {
+            return true;
+        }
+        let Some(end) = u32::try_from(data.len()).ok().and_then(|len| offset.checked_add(len)) else {
+            return false;
+        };
+        if !self.extend_to(pool, end) {
+            return false;
+        }
+        self.seek(pool, offset);
+        let (mut chunk, mut at) = self.locate(pool, offset);
+        let mut rest = data;
+        while !rest.is_empty() {
+            let n = rest.len().min(CHUNK - at);
+            pool.bytes_mut(chunk)[at..at + n].copy_from_slice(&rest[..n]);
+            rest = &rest[n..];
+            (chunk, at) = (pool.next(chunk), 0);
+        }
+        true
+    }
+
+    /// Links chunks until `len` octets fit; all of them or none.
+    fn extend_to(&mut self, pool: &mut Pool, len: u32) -> bool {
+        if len <= self.len {
+            return true;
+        }
+        let missing = self.chunks_for(len) - self.chunks();
+        if missing > pool.available() {
+            return false;
+        }
+        for _ in 0..missing {
+            self.grow(pool);
+        }
+        self.len = len;
+        true
+    }
+}
+
+/// The pieces of a range of a [`Chain`], in order.
+#[derive(Clone)]
+pub(crate) struct Slices<'p> {
+    pool: &'p Pool,
+    chunk: u32,
+    at: usize,
+    left: usize,
+}
+
+impl<'p> Iterator for Slices<'p> {
+    type Item = &'p [u8];
+
+    fn next(&mut self) -> Option<&'p [u8]> {
+        if self.left == 0 {
+            return None;
+        }
+        let n = self.left.min(CHUNK - self.at);
+        let slice = &self.pool.bytes(self.chunk)[self.at..self.at + n];
+        self.left -= n;
+        (self.chunk, self.at) = (self.pool.next(self.chunk), 0);
+        Some(slice)
+    }
+}

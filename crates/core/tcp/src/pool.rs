@@ -1,0 +1,140 @@
+//! The core's pool of data chunks.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Octets of one chunk.
+pub(crate) const CHUNK: usize = 2048;
+/// No chunk: the end of a list.
+pub(crate) const NONE: u32 = u32::MAX;
+
+const PAGE_BITS: u32 = 6;
+const PAGE: usize = 1 << PAGE_BITS;
+
+/// The core's pool of data chunks: send and receive buffers are chains of its 2 KiB chunks and exist only while
+/// they hold data. At most `limit` chunks are out at once; memory is taken from the allocator by pages of
+/// 64 chunks when first needed, and never moves.
+pub struct Pool {
+    pages: Vec<Box<[[u8; CHUNK]]>>,
+    /// The successor of every chunk, in its chain or in the free list.
+    next: Vec<u32>,
+    /// Most recently freed chunk: reused first, because it is the warmest.
+    free: u32,
+    used: u32,
+    limit: u32,
+}
+
+impl Pool {
+    /// A pool that holds at most `limit` chunks.
+    pub fn new(limit: u32) -> Pool {
+        Pool {
+            pages: Vec::new(),
+            next: Vec::new(),
+            free: NONE,
+            used: 0,
+            limit: limit.min(NONE - PAGE as u32),
+        }
+    }
+
+    /// Chunks in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Most chunks it will hold.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Octets reserved from the allocator.
+    pub fn footprint(&self) -> usize {
+        self.pages.len() * PAGE * CHUNK
+            + self.pages.capacity() * size_of::<Box<[[u8; CHUNK]]>>()
+            + self.next.capacity() * size_of::<u32>()
+    }
+
+    /// Chunks that can still be taken.
+    pub(crate) fn available(&self) -> u32 {
+        self.limit - self.used
+    }
+
+    /// A chunk with arbitrary content and no successor; `None` when `limit` are out.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        if self.used >= self.limit {
+            return None;
+        }
+        if self.free == NONE {
+            self.grow();
+        }
+        let chunk = self.free;
+        self.free = core::mem::replace(&mut self.next[chunk as usize], NONE);
+        self.used += 1;
+        Some(chunk)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let first = self.next.len() as u32;
+        let last = first + PAGE as u32 - 1;
+        self.pages.push(vec![[0; CHUNK]; PAGE].into_boxed_slice());
+        self.next.extend((first..=last).map(|chunk| if chunk == last { NONE } else { chunk + 1 }));
+        self.free = first;
+    }
+
+    /// Gives one chunk back.
+    pub(crate) fn put(&mut self, chunk: u32) {
+        self.put_list(chunk, chunk, 1);
+    }
+
+    /// Gives a whole list of `count` chunks back at once.
+    pub(crate) fn put_list(&mut self, head: u32, tail: u32, count: u32) {
+        debug_assert!(count <= self.used, "a chunk came back twice");
+        self.next[tail as usize] = self.free;
+        self.free = head;
+        self.used -= count;
+    }
+
+    /// The chunk linked after this one.
+    pub(crate) fn next(&self, chunk: u32) -> u32 {
+        self.next[chunk as usize]
+    }
+
+    /// Links `successor` after `chunk`.
+    pub(crate) fn link(&mut self, chunk: u32, successor: u32) {
+        self.next[chunk as usize] = successor;
+    }
+
+    /// A chunk's octets.
+    pub(crate) fn bytes(&self, chunk: u32) -> &[u8] {
+        &self.pages[chunk as usize >> PAGE_BITS][chunk as usize & (PAGE - 1)]
+    }
+
+    /// A chunk's octets, to write.
+    pub(crate) fn bytes_mut(&mut self, chunk: u32) -> &mut [u8] {
+        &mut self.pages[chunk as usize >> PAGE_BITS][chunk as usize & (PAGE - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the limit holds, pages come on demand and stay, the last freed chunk is the next one out.
+    use super::*;
+
+    #[test]
+    fn lifecycle() {
+        let mut pool = Pool::new(100);
+        assert_eq!((pool.used(), pool.limit(), pool.footprint()), (0, 100, 0));
+        let all: Vec<u32> = (0..100).map(|_| pool.take().unwrap()).collect();
+        assert_eq!(pool.take(), None);
+        assert_eq!((pool.used(), pool.available()), (100, 0));
+        assert!(pool.footprint() >= 128 * CHUNK && pool.footprint() < 140 * CHUNK);
+        for &chunk in &all {
+            pool.bytes_mut(chunk).fill(chunk as u8);
+        }
+        assert!(all.iter().all(|&chunk| pool.bytes(chunk).iter().all(|&b| b == chunk as u8)));
+        pool.put(all[7]);
+        pool.put(all[3]);
+        assert_eq!((pool.take(), pool.take(), pool.take()), (Some(all[3]), Some(all[7]), None));
+    }
+}

@@ -1,0 +1,99 @@
+//! Round-trip time and retransmission timeout (RFC 6298).
+
+use base::Duration;
+
+use crate::Config;
+
+/// Granularity G of the clock behind the timers.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// Longest sample believed: beyond it the fixed point would overflow.
+const LONGEST: u32 = 200_000_000;
+/// Fixed point: 16 steps a microsecond, so that small gains (RFC 7323, appendix G) still move the average.
+const FINE: u32 = 16;
+
+/// Smoothed round-trip time, its variation and the smallest sample, for one connection. Ambiguous samples (of
+/// retransmitted data, Karn) are the caller's to leave out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rtt {
+    /// In 1/16 us; 0 before the first sample.
+    srtt: u32,
+    /// In 1/16 us.
+    rttvar: u32,
+    /// Smallest sample, us; 0 before the first.
+    min: u32,
+}
+
+const _: () = assert!((LONGEST as u64) * (FINE as u64) < u32::MAX as u64);
+
+impl Rtt {
+    /// Nothing measured yet.
+    pub(crate) const fn new() -> Self {
+        Rtt { srtt: 0, rttvar: 0, min: 0 }
+    }
+
+    /// One sample a round trip (RFC 6298, section 2).
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        self.sample_of(rtt, 1);
+    }
+
+    /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink in
+    /// proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
+    pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32) {
+        // A sample of zero would read as "none yet".
+        let micros = (rtt.as_micros().min(u128::from(LONGEST)) as u32).max(1);
+        let r = i64::from(micros * FINE);
+        if self.srtt == 0 {
+            (self.srtt, self.rttvar, self.min) = (r as u32, r as u32 / 2, micros);
+            return;
+        }
+        self.min = self.min.min(micros);
+        let n = i64::from(samples.max(1));
+        let (srtt, rttvar) = (i64::from(self.srtt), i64::from(self.rttvar));
+        self.rttvar = (rttvar + nearest((srtt - r).abs() - rttvar, 4 * n)) as u32;
+        self.srtt = (srtt + nearest(r - srtt, 8 * n)).max(1) as u32;
+    }
+
+    /// Has anything been measured?
+    pub(crate) fn is_measured(&self) -> bool {
+        self.srtt != 0
+    }
+
+    /// SRTT; zero before the first sample.
+    pub(crate) fn srtt(&self) -> Duration {
+        fine(self.srtt)
+    }
+
+    /// RTTVAR; zero before the first sample.
+    pub(crate) fn rttvar(&self) -> Duration {
+        fine(self.rttvar)
+    }
+
+    /// The smallest sample; zero before the first.
+    pub(crate) fn min_rtt(&self) -> Duration {
+        Duration::from_micros(u64::from(self.min))
+    }
+
+    /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first sample.
+    pub(crate) fn rto(&self, config: &Config) -> Duration {
+        let rto = if self.is_measured() {
+            self.srtt() + GRANULARITY.max(4 * self.rttvar())
+        } else {
+            config.rto_initial
+        };
+        rto.max(config.rto_min).min(config.rto_max)
+    }
+}
+
+/// `rto` doubled `n` times (RFC 6298, rule 5.5), at most the configured ceiling.
+pub(crate) fn backed_off(rto: Duration, n: u8, config: &Config) -> Duration {
+    rto.saturating_mul(1 << n.min(30)).min(config.rto_max)
+}
+
+fn fine(value: u32) -> Duration {
+    Duration::from_nanos(u64::from(value) * 1_000 / u64::from(FINE))
+}
+
+/// `a / b` to the nearest integer, `b > 0`.
+fn nearest(a: i64, b: i64) -> i64 {
+    (a + a.signum() * (b / 2)) / b
+}

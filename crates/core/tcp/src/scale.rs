@@ -1,0 +1,36 @@
+//! The window field and its scale (RFC 7323, section 2), and the timestamp clock (section 5.4).
+
+use base::Instant;
+
+/// Greatest shift the option may carry (RFC 7323, section 2.3).
+pub(crate) const MAX_SHIFT: u8 = 14;
+
+/// The smallest shift that lets the 16-bit field express a window of `largest` octets.
+pub(crate) const fn shift_for(largest: u32) -> u8 {
+    let mut shift = 0;
+    while shift < MAX_SHIFT && largest >> shift > u16::MAX as u32 {
+        shift += 1;
+    }
+    shift
+}
+
+/// The window field for `window` octets: rounded down, so that the peer never sends more than we meant.
+pub(crate) const fn to_field(window: u32, shift: u8) -> u16 {
+    let scaled = window >> shift;
+    if scaled > u16::MAX as u32 { u16::MAX } else { scaled as u16 }
+}
+
+/// Octets a window field stands for. The field of a segment with SYN is never scaled: pass a shift of 0.
+pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
+    (field as u32) << shift
+}
+
+/// Our timestamp clock: milliseconds plus the connection's offset.
+pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
+    (now.as_millis() as u32).wrapping_add(offset)
+}
+
+/// Is timestamp `a` older than `b` on the circle (RFC 7323, section 5.2)?
+pub(crate) const fn ts_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}

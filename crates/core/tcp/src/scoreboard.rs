@@ -1,0 +1,252 @@
+//! What the peer holds beyond SND.UNA: the sender's scoreboard (RFC 2018, RFC 6675).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use base::Seq;
+
+/// Discontiguous SACKed sequences, or duplicate acknowledgments, that make a loss (RFC 6675, section 2).
+pub(crate) const DUP_THRESH: u32 = 3;
+
+/// Most runs remembered. A block that would need one more is ignored: its octets count as not SACKed, which at worst
+/// sends them again.
+pub(crate) const MAX_RUNS: usize = 4096;
+
+/// What one acknowledgment's blocks said.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Sacked {
+    /// Octets SACKed for the first time.
+    pub(crate) newly: u32,
+    /// The duplicate the receiver reported (RFC 2883), if the first block did.
+    pub(crate) dsack: Option<(Seq, Seq)>,
+    /// Blocks that made no sense and were ignored.
+    pub(crate) invalid: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: Seq,
+    end: Seq,
+    /// Octets SACKed below this run, counted since the board was made: differences are what matters, so that
+    /// advancing touches no run.
+    below: u32,
+}
+
+impl Run {
+    fn len(&self) -> u32 {
+        self.end.offset_from(self.start)
+    }
+
+    fn through(&self) -> u32 {
+        self.below.wrapping_add(self.len())
+    }
+}
+
+#[derive(Debug)]
+struct Board {
+    una: Seq,
+    /// In sequence order, disjoint, not adjacent, all above `una`. Never empty.
+    runs: Vec<Run>,
+}
+
+/// The sender's view of what the peer holds out of order. Nothing is allocated while nothing is SACKed.
+///
+/// ```text
+///  SND.UNA                                              highest        SND.NXT
+///   |   hole   |xx run xx|   hole   |xx run xx|  hole  |xx run xx|  in flight  |
+/// ```
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    board: Option<Box<Board>>,
+}
+
+const _: () = assert!(size_of::<Scoreboard>() <= 16);
+
+impl Scoreboard {
+    /// Nothing SACKed.
+    pub(crate) const fn new() -> Self {
+        Scoreboard { board: None }
+    }
+
+    /// Is nothing SACKed?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.board.is_none()
+    }
+
+    /// Octets SACKed now.
+    pub(crate) fn sacked(&self) -> u32 {
+        self.board.as_ref().map_or(0, |board| board.total())
+    }
+
+    /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that do not
+    /// lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the second, reports
+    /// a duplicate (RFC 2883, section 4).
+    pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, blocks: &[(Seq, Seq)]) -> Sacked {
+        let mut result = Sacked::default();
+        self.advance(snd_una);
+        let flight = snd_nxt.offset_from(snd_una);
+        for (i, &(left, right)) in blocks.iter().enumerate() {
+            if !left.before(right) || right.after(snd_nxt) {
+                result.invalid += 1;
+            } else if i == 0 && is_dsack(snd_una, left, right, blocks.get(1)) {
+                result.dsack = Some((left, right));
+            } else if right.after(snd_una) {
+                let left = left.later(snd_una);
+                debug_assert!(right.offset_from(snd_una) <= flight);
+                result.newly += self.insert(snd_una, left, right);
+            }
+        }
+        result
+    }
+
+    fn insert(&mut self, una: Seq, left: Seq, right: Seq) -> u32 {
+        match &mut self.board {
+            Some(board) => board.insert(left, right),
+            empty => {
+                let run = Run { start: left, end: right, below: 0 };
+                *empty = Some(Box::new(Board { una, runs: alloc::vec![run] }));
+                run.len()
+            }
+        }
+    }
+
+    /// SND.UNA is now `una`: what lies below is forgotten.
+    pub(crate) fn advance(&mut self, una: Seq) {
+        let Some(board) = &mut self.board else { return };
+        board.advance(una);
+        if board.runs.is_empty() {
+            self.board = None;
+        }
+    }
+
+    /// Forgets everything: the peer may renege, so a timeout starts from nothing (RFC 2018, section 8).
+    pub(crate) fn clear(&mut self) {
+        self.board = None;
+    }
+
+    /// Has the octet at `seq` been SACKed?
+    pub(crate) fn is_sacked(&self, seq: Seq) -> bool {
+        self.board.as_ref().is_some_and(|board| {
+            let i = board.runs.partition_point(|run| run.end.at_or_before(seq));
+            board.runs.get(i).is_some_and(|run| run.start.at_or_before(seq))
+        })
+    }
+
+    /// One past the highest octet SACKed.
+    pub(crate) fn highest_sacked(&self) -> Option<Seq> {
+        self.board.as_ref().and_then(|board| board.runs.last()).map(|run| run.end)
+    }
+
+    /// IsLost (RFC 6675, section 4): has enough been SACKed above the octet at `seq`?
+    pub(crate) fn is_lost(&self, seq: Seq, mss: u32) -> bool {
+        self.lost_below(mss).is_some_and(|edge| seq.before(edge)) && !self.is_sacked(seq)
+    }
+
+    /// Every octet below this one that is not SACKed is lost.
+    pub(crate) fn lost_below(&self, mss: u32) -> Option<Seq> {
+        let board = self.board.as_ref()?;
+        let end = board.end();
+        let enough = |i: usize, run: &Run| {
+            i + 1 >= DUP_THRESH as usize || end.wrapping_sub(run.below) > (DUP_THRESH - 1).saturating_mul(mss)
+        };
+        let found =
+            board.runs.iter().rev().take(DUP_THRESH as usize).enumerate().find(|(i, run)| enough(*i, run));
+        found.map(|(_, run)| run.start)
+    }
+
+    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. `high_rxt` is one past the highest octet
+    /// retransmitted in this recovery (SND.UNA if none was).
+    pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, mss: u32, high_rxt: Seq) -> u32 {
+        let not_lost = self.lost_below(mss).map_or(snd_una, |edge| edge.later(snd_una));
+        self.unsacked(not_lost, snd_nxt) + self.unsacked(snd_una, high_rxt.later(snd_una).earlier(snd_nxt))
+    }
+
+    /// Octets of `from..to` that are not SACKed.
+    fn unsacked(&self, from: Seq, to: Seq) -> u32 {
+        let sacked = self.board.as_ref().map_or(0, |b| b.sacked_below(to).wrapping_sub(b.sacked_below(from)));
+        to.offset_from(from) - sacked
+    }
+
+    /// The first octets at or after `from` that are not SACKed although something above them is (NextSeg of RFC 6675,
+    /// rules 1 and 3): where they start and how many, at most `mss`. Ask [`Scoreboard::is_lost`] which rule it is.
+    pub(crate) fn next_hole(&self, from: Seq, mss: u32) -> Option<(Seq, u32)> {
+        let board = self.board.as_ref()?;
+        let mut from = from.later(board.una);
+        let mut i = board.runs.partition_point(|run| run.end.at_or_before(from));
+        if board.runs.get(i)?.start.at_or_before(from) {
+            from = board.runs[i].end;
+            i += 1;
+        }
+        Some((from, board.runs.get(i)?.start.offset_from(from).min(mss)))
+    }
+}
+
+/// Does the first block report a duplicate (RFC 2883, section 4)?
+fn is_dsack(una: Seq, left: Seq, right: Seq, second: Option<&(Seq, Seq)>) -> bool {
+    right.at_or_before(una) || second.is_some_and(|&(l, r)| l.at_or_before(left) && right.at_or_before(r))
+}
+
+impl Board {
+    /// Count of octets SACKed below the first octet not known to be.
+    fn end(&self) -> u32 {
+        self.runs.last().map_or(0, Run::through)
+    }
+
+    fn total(&self) -> u32 {
+        self.end().wrapping_sub(self.runs.first().map_or(0, |run| run.below))
+    }
+
+    /// Count of octets SACKed below `seq`.
+    fn sacked_below(&self, seq: Seq) -> u32 {
+        let i = self.runs.partition_point(|run| run.end.at_or_before(seq));
+        match self.runs.get(i) {
+            Some(run) if run.start.before(seq) => run.below.wrapping_add(seq.offset_from(run.start)),
+            Some(run) => run.below,
+            None => self.end(),
+        }
+    }
+
+    fn insert(&mut self, left: Seq, right: Seq) -> u32 {
+        // The runs that overlap or touch left..right are `first..last`.
+        let first = self.runs.partition_point(|run| run.end.before(left));
+        let last = first + self.runs[first..].partition_point(|run| run.start.at_or_before(right));
+        if first == last {
+            if self.runs.len() >= MAX_RUNS {
+                return 0;
+            }
+            let below = self.runs.get(first).map_or_else(|| self.end(), |run| run.below);
+            self.runs.insert(first, Run { start: left, end: right, below });
+            return self.lift(first + 1, right.offset_from(left));
+        }
+        let (low, high) = (self.runs[first], self.runs[last - 1]);
+        let run = Run { start: left.earlier(low.start), end: right.later(high.end), below: low.below };
+        let newly = run.len() - high.through().wrapping_sub(low.below);
+        if newly == 0 {
+            return 0;
+        }
+        self.runs[first] = run;
+        self.runs.drain(first + 1..last);
+        self.lift(first + 1, newly)
+    }
+
+    /// `newly` octets were SACKed below the runs from `first` on.
+    fn lift(&mut self, first: usize, newly: u32) -> u32 {
+        for run in &mut self.runs[first..] {
+            run.below = run.below.wrapping_add(newly);
+        }
+        newly
+    }
+
+    fn advance(&mut self, una: Seq) {
+        if una.at_or_before(self.una) {
+            return;
+        }
+        self.una = una;
+        let gone = self.runs.partition_point(|run| run.end.at_or_before(una));
+        self.runs.drain(..gone);
+        if let Some(run) = self.runs.first_mut().filter(|run| run.start.before(una)) {
+            run.below = run.below.wrapping_add(una.offset_from(run.start));
+            run.start = una;
+        }
+    }
+}
