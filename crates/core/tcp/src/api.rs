@@ -38,6 +38,8 @@ pub struct Config {
     pub orphan_retries: u8,
     /// How long TIME-WAIT lasts.
     pub time_wait: Duration,
+    /// Does an exact RST end TIME-WAIT early? Off, as RFC 1337 advises.
+    pub time_wait_reset: bool,
     /// How long an orphan waits in FIN-WAIT-2.
     pub fin_wait2: Duration,
     /// Receive buffer: initial and greatest size, octets.

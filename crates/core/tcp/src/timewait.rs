@@ -6,9 +6,9 @@ use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 use crate::Config;
 use crate::scale::{ts_before, ts_value};
 
-/// Least time between two ACKs, in the entry's 1/8 second clock: two ends that disagree must not answer each other's
-/// answers for ever (RFC 5961, section 7).
-const ACK_SPACING: u8 = 4;
+/// Least time between two ACKs that no FIN asked for, in the entry's 1/8 second clock: two ends that disagree must not
+/// answer each other's answers for ever (RFC 5961, section 7).
+const ACK_SPACING: u16 = 4;
 
 /// A connection in TIME-WAIT, at most 64 octets.
 #[derive(Clone, Debug)]
@@ -24,7 +24,8 @@ pub struct TimeWait {
     /// Window field of the last segment sent.
     window: u16,
     timestamps: bool,
-    /// When the last ACK left, in 1/8 s; what wraps costs one ACK, which the peer's next retransmission asks for again.
+    /// When the last spaced ACK left: 1 to 255 in 1/8 s, 0 for never. The clock wraps every 32 s, which at worst
+    /// swallows one ACK that the peer will ask for again.
     acked_at: u8,
 }
 
@@ -62,19 +63,78 @@ impl TimeWait {
         TimeWait { key, until, snd_nxt, rcv_nxt, ts_recent, ts_offset, window, timestamps, acked_at: 0 }
     }
 
-    /// A segment arrived.
+    /// A segment arrived (the TIME-WAIT parts of RFC 9293, section 3.10.7.4).
     pub fn on_segment(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
-        let _ = config;
         if seg.flags.has(Flags::RST) {
+            return self.on_reset(config, seg);
+        }
+        if seg.flags.has(Flags::SYN) {
+            return self.on_syn(now, config, seg);
+        }
+        if !seg.flags.has(Flags::ACK) {
             return TimeWaitAnswer::Ignore;
         }
+        if let Some(ts) = seg.options.timestamps.filter(|_| self.timestamps) {
+            if ts_before(ts.val, self.ts_recent) {
+                return self.ack_spaced(now);
+            }
+            if seg.seq.at_or_before(self.rcv_nxt) {
+                self.ts_recent = ts.val;
+            }
+        }
+        let end = seg.seq + seg.seq_len();
+        if seg.flags.has(Flags::FIN) && end == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt) {
+            self.until = self.until.max(now + config.time_wait);
+            return self.ack(now);
+        }
+        // Nothing new can follow the peer's FIN. A bare acknowledgment in sequence needs no answer; anything else
+        // shows that the peer misses ours.
+        if seg.seq == self.rcv_nxt && seg.seq_len() == 0 && seg.ack.at_or_before(self.snd_nxt) {
+            return TimeWaitAnswer::Ignore;
+        }
+        self.ack_spaced(now)
+    }
+
+    /// RFC 1337: a RST must not end TIME-WAIT early, unless the operator wants that; even then only one that names the
+    /// exact sequence number counts (RFC 5961, section 3).
+    fn on_reset(&mut self, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
+        if config.time_wait_reset && seg.seq == self.rcv_nxt {
+            TimeWaitAnswer::Remove
+        } else {
+            TimeWaitAnswer::Ignore
+        }
+    }
+
+    /// A SYN may start the next incarnation if timestamps or sequence numbers prove it newer than anything of this one
+    /// (RFC 6191, section 2). Otherwise the peer gets the challenge ACK of RFC 5961, section 4, where RFC 6191 would
+    /// stay silent: it tells a peer that lost its state what to reset.
+    fn on_syn(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
+        let higher = seg.seq.at_or_after(self.rcv_nxt);
+        let newer = match seg.options.timestamps.filter(|_| config.timestamps) {
+            Some(ts) if self.timestamps && ts.val != self.ts_recent => ts_before(self.ts_recent, ts.val),
+            Some(_) if self.timestamps => higher,
+            Some(_) => true,
+            None => higher,
+        };
+        let alone = !seg.flags.any(Flags::ACK | Flags::FIN);
+        if alone && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
+    }
+
+    /// An ACK, if the last one is long enough ago.
+    fn ack_spaced(&mut self, now: Instant) -> TimeWaitAnswer {
+        let tick = (now.as_millis() / 125 % 255) as u8 + 1;
+        let elapsed = (u16::from(tick) + 255 - u16::from(self.acked_at)) % 255;
+        if self.acked_at != 0 && elapsed < ACK_SPACING {
+            return TimeWaitAnswer::Ignore;
+        }
+        self.acked_at = tick;
         self.ack(now)
     }
 
-    fn ack(&mut self, now: Instant) -> TimeWaitAnswer {
-        let _ = (ACK_SPACING, self.acked_at, ts_before(0, 1));
-        let timestamps =
-            self.timestamps.then(|| Timestamps { val: ts_value(now, self.ts_offset), ecr: self.ts_recent });
+    fn ack(&self, now: Instant) -> TimeWaitAnswer {
+        let timestamps = self
+            .timestamps
+            .then(|| Timestamps { val: ts_value(now, self.ts_offset), ecr: self.ts_recent });
         TimeWaitAnswer::Ack(Header {
             src_port: self.key.local().port,
             dst_port: self.key.remote().port,
