@@ -1,2 +1,25 @@
-//! Room.
+//! Sockets over a Millstream stack: descriptors, epoll, poll, pipes and options with Linux's meaning, and a
+//! Rust door that reads like std::net.
 #![forbid(unsafe_code)]
+
+mod clock;
+mod direct;
+mod engine;
+mod errno;
+mod net;
+mod object;
+pub mod options;
+mod pipe;
+mod poller;
+mod sockets;
+mod table;
+pub mod tcp_info;
+mod watch;
+
+pub use clock::{Clock, SystemClock};
+pub use direct::Direct;
+pub use engine::{Engine, Limits, Pumped};
+pub use errno::Errno;
+pub use net::{Stack, TcpListener, TcpStream};
+pub use poller::Poller;
+pub use sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};

@@ -175,6 +175,14 @@ impl Core {
     pub fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions) { let _ = (now, id, options); todo!() }
     /// Replace a connection's congestion control.
     pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> { let _ = (now, id, name); todo!() }
+    /// Replace what a listener's future connections inherit.
+    pub fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) { let _ = (id, options); todo!() }
+    /// Replace the congestion control of a listener's future connections; a name from `find_control`.
+    pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) { let _ = (id, name); todo!() }
+    /// The registry's own name for `name`, if a policy is registered under it.
+    pub fn find_control(&self, name: &str) -> Option<&'static str> { let _ = name; todo!() }
+    /// The default policy's name.
+    pub fn default_control(&self) -> &'static str { todo!() }
     /// The connection, to ask.
     pub fn connection(&self, id: ConnId) -> &Connection { let _ = id; todo!() }
     /// The pending error, taken (SO_ERROR).

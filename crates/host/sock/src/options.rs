@@ -1,0 +1,393 @@
+//! Socket options: one row per option, by Linux's numbers and layouts. What is not in the table fails with
+//! ENOPROTOOPT; nothing succeeds without an effect.
+
+use crate::engine::Engine;
+use crate::object::{Kind, Waits};
+use crate::sockets::{Family, Fd};
+use crate::{Errno, tcp_info};
+use base::Duration;
+use libc as c;
+use tcp::SocketOptions;
+
+/// How a value is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `int`, 0 or 1.
+    Bool,
+    /// `int` within bounds.
+    Int(i32, i32),
+    /// `struct linger`.
+    Linger,
+    /// `struct timeval`.
+    Time,
+    /// A name, NUL-terminated or not.
+    Name,
+    /// `struct tcp_info`, cut to the buffer.
+    Info,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// SOL_SOCKET, IPPROTO_TCP, ...
+    pub level: i32,
+    /// The option's number.
+    pub name: i32,
+    /// Its name in C.
+    pub text: &'static str,
+    /// Layout and bounds.
+    pub shape: Shape,
+    /// May it be set?
+    pub settable: bool,
+    /// One line on what it does here.
+    pub help: &'static str,
+    id: Id,
+}
+
+macro_rules! options {
+    ($($id:ident: $level:ident $name:ident $shape:expr, $settable:literal, $help:literal;)+) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        enum Id { $($id),+ }
+
+        /// Every option this stack knows.
+        pub const TABLE: &[Row] = &[$(Row {
+            level: c::$level, name: c::$name, text: stringify!($name), shape: $shape, settable: $settable,
+            help: $help, id: Id::$id,
+        }),+];
+    };
+}
+
+const MAX: i32 = i32::MAX;
+
+options! {
+    ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true, "Bind although the address lingers in TIME-WAIT.";
+    ReusePort: SOL_SOCKET SO_REUSEPORT Shape::Bool, true, "Several listeners of this program share a port.";
+    KeepAlive: SOL_SOCKET SO_KEEPALIVE Shape::Bool, true, "Probe an idle peer (RFC 9293, 3.8.4).";
+    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close waits for the data, or resets when zero.";
+    RcvBuf: SOL_SOCKET SO_RCVBUF Shape::Int(0, MAX), true, "Fix the receive buffer (doubled, as Linux does).";
+    SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
+    RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";
+    SndTimeo: SOL_SOCKET SO_SNDTIMEO Shape::Time, true, "How long send and connect block.";
+    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Int(1, MAX), true, "Readable from this many octets on.";
+    SndLowat: SOL_SOCKET SO_SNDLOWAT Shape::Int(1, 1), false, "Always 1, as on Linux.";
+    PendingError: SOL_SOCKET SO_ERROR Shape::Int(0, MAX), false, "The pending error, taken.";
+    SockType: SOL_SOCKET SO_TYPE Shape::Int(0, MAX), false, "SOCK_STREAM.";
+    Domain: SOL_SOCKET SO_DOMAIN Shape::Int(0, MAX), false, "AF_INET or AF_INET6.";
+    Protocol: SOL_SOCKET SO_PROTOCOL Shape::Int(0, MAX), false, "IPPROTO_TCP.";
+    AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "Does it listen?";
+    NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
+    Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
+    MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
+    KeepIdle: IPPROTO_TCP TCP_KEEPIDLE Shape::Int(1, 32_767), true, "Seconds of idleness before a probe.";
+    KeepIntvl: IPPROTO_TCP TCP_KEEPINTVL Shape::Int(1, 32_767), true, "Seconds between probes.";
+    KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
+    SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
+    WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
+    TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
+    QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
+    Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
+    UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
+    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(0, MAX), true, "Writable while less than this is unsent.";
+    Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
+    Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
+    Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
+    TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of packets sent.";
+    Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(1, 255), true, "Hop limit of packets sent.";
+    Mtu6: IPPROTO_IPV6 IPV6_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
+    V6Only: IPPROTO_IPV6 IPV6_V6ONLY Shape::Bool, true, "An IPv6 socket that takes no IPv4; before bind.";
+}
+
+/// Finds a row by Linux's numbers.
+pub fn find(level: i32, name: i32) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.level == level && row.name == name)
+}
+
+fn int(value: &[u8]) -> Result<i32, Errno> {
+    // Linux reads one octet where IP options were given one; four otherwise.
+    match value {
+        [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
+        [one] => Ok(i32::from(*one)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn put(into: &mut [u8], value: &[u8]) -> usize {
+    let n = into.len().min(value.len());
+    into[..n].copy_from_slice(&value[..n]);
+    n
+}
+
+fn long(value: &[u8], at: usize) -> Result<i64, Errno> {
+    let word = value.get(at..at + 8).and_then(|w| w.try_into().ok()).ok_or(Errno::EINVAL)?;
+    Ok(i64::from_ne_bytes(word))
+}
+
+fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
+    let (secs, micros) = (long(value, 0)?, long(value, 8)?);
+    if !(0..1_000_000).contains(&micros) {
+        return Err(Errno::EDOM);
+    }
+    let time = Duration::from_secs(secs.max(0) as u64) + Duration::from_micros(micros as u64);
+    Ok((!time.is_zero()).then_some(time))
+}
+
+/// A `struct timeval` as SO_RCVTIMEO and SO_SNDTIMEO take it; `None` is all zeros, for ever.
+pub(crate) fn timeval_bytes(time: Option<Duration>) -> [u8; 16] {
+    let time = time.unwrap_or_default();
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&(time.as_secs() as i64).to_ne_bytes());
+    value[8..].copy_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
+    value
+}
+
+fn secs(value: i32) -> Duration {
+    Duration::from_secs(value as u64)
+}
+
+/// Writes one plain option into `o`; false if `id` is not one of those.
+fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
+    let on = v != 0;
+    match id {
+        Id::KeepAlive => o.keepalive = on,
+        Id::RcvBuf => o.rcvbuf = (v as u32).saturating_mul(2).max(2_304),
+        Id::SndBuf => o.sndbuf = (v as u32).saturating_mul(2).max(4_608),
+        Id::RcvLowat => o.rcv_lowat = v as u32,
+        Id::NoDelay => o.nodelay = on,
+        Id::Cork => o.cork = on,
+        Id::MaxSeg => o.max_seg = v as u16,
+        Id::KeepIdle => o.keep_idle = secs(v),
+        Id::KeepIntvl => o.keep_interval = secs(v),
+        Id::KeepCnt => o.keep_count = v as u8,
+        Id::SynCnt => o.syn_count = v as u8,
+        Id::WindowClamp => o.window_clamp = v as u32,
+        Id::QuickAck => o.quickack = on,
+        Id::UserTimeout => o.user_timeout = Duration::from_millis(v as u64),
+        Id::NotSentLowat => o.notsent_lowat = v as u32,
+        Id::Tos | Id::TClass => o.tos = v as u8 & !3,
+        Id::Ttl | Id::Hops => o.ttl = v as u8,
+        _ => return false,
+    }
+    true
+}
+
+fn get_plain(o: &SocketOptions, id: Id) -> Option<i32> {
+    Some(match id {
+        Id::KeepAlive => o.keepalive.into(),
+        Id::RcvLowat => o.rcv_lowat.max(1) as i32,
+        Id::NoDelay => o.nodelay.into(),
+        Id::Cork => o.cork.into(),
+        Id::KeepIdle => o.keep_idle.as_secs() as i32,
+        Id::KeepIntvl => o.keep_interval.as_secs() as i32,
+        Id::KeepCnt => o.keep_count.into(),
+        Id::SynCnt => o.syn_count.into(),
+        Id::WindowClamp => o.window_clamp as i32,
+        Id::QuickAck => o.quickack.into(),
+        Id::UserTimeout => o.user_timeout.as_millis() as i32,
+        Id::NotSentLowat => o.notsent_lowat.min(i32::MAX as u32) as i32,
+        Id::Tos | Id::TClass => o.tos.into(),
+        Id::Ttl | Id::Hops => if o.ttl == 0 { 64 } else { o.ttl.into() },
+        _ => return None,
+    })
+}
+
+impl Engine {
+    /// See [`crate::Sockets::setsockopt`].
+    pub fn setsockopt(&mut self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+        self.require_socket(fd)?;
+        let row = find(level, name).filter(|row| row.settable).ok_or(Errno::ENOPROTOOPT)?;
+        match row.shape {
+            Shape::Linger => self.set_linger(fd, value),
+            Shape::Time => {
+                let time = timeval(value)?;
+                self.change_waits(fd, |w| if row.id == Id::RcvTimeo { w.recv = time } else { w.send = time })
+            }
+            Shape::Name => self.set_congestion(fd, value),
+            Shape::Bool => self.set_int(fd, row.id, i32::from(int(value)? != 0)),
+            Shape::Int(min, max) => {
+                let v = int(value)?;
+                if !(min..=max).contains(&v) {
+                    return Err(Errno::EINVAL);
+                }
+                self.set_int(fd, row.id, v)
+            }
+            Shape::Info => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn require_socket(&self, fd: Fd) -> Result<(), Errno> {
+        match self.object(fd)?.kind {
+            Kind::Fresh(_) | Kind::Listener(_) | Kind::Stream(_) => Ok(()),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
+        let mut options = *self.options(fd)?;
+        if set_plain(&mut options, id, v) {
+            return self.store_options(fd, options);
+        }
+        let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else {
+            // REUSEADDR and REUSEPORT on a bound socket change nothing that is still to come; V6ONLY is too late.
+            return if id == Id::V6Only { Err(Errno::EINVAL) } else { Ok(()) };
+        };
+        match id {
+            Id::ReuseAddr => settings.reuse_addr = v != 0,
+            Id::ReusePort => settings.reuse_port = v != 0,
+            Id::V6Only if settings.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
+            Id::V6Only if settings.bound.is_some() => return Err(Errno::EINVAL),
+            Id::V6Only => settings.v6_only = v != 0,
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    fn set_linger(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
+        let on = int(value)? != 0;
+        let seconds = int(value.get(4..).unwrap_or_default())?;
+        let mut options = *self.options(fd)?;
+        options.linger = on.then(|| secs(seconds.max(0)));
+        self.store_options(fd, options)
+    }
+
+    fn options(&self, fd: Fd) -> Result<&SocketOptions, Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Fresh(settings) => Ok(&settings.options),
+            Kind::Listener(listener) => Ok(&listener.settings.options),
+            Kind::Stream(stream) => Ok(self.core.connection(stream.conn).options()),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    fn store_options(&mut self, fd: Fd, options: SocketOptions) -> Result<(), Errno> {
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => settings.options = options,
+            Kind::Listener(listener) => {
+                listener.settings.options = options;
+                let id = listener.id;
+                self.core.set_listener_options(id, options);
+            }
+            Kind::Stream(stream) => {
+                let conn = stream.conn;
+                self.core.set_options(self.now(), conn, options);
+            }
+            _ => return Err(Errno::ENOTSOCK),
+        }
+        Ok(())
+    }
+
+    fn change_waits(&mut self, fd: Fd, change: impl FnOnce(&mut Waits)) -> Result<(), Errno> {
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => change(&mut settings.waits),
+            Kind::Listener(listener) => change(&mut listener.settings.waits),
+            Kind::Stream(stream) => change(stream.waits.get_or_insert_default()),
+            _ => return Err(Errno::ENOTSOCK),
+        }
+        Ok(())
+    }
+
+    fn set_congestion(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
+        let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
+        let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::EINVAL)?;
+        let known = self.core.find_control(name).ok_or(Errno::ENOENT)?;
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => settings.control = Some(known),
+            Kind::Listener(listener) => {
+                listener.settings.control = Some(known);
+                let id = listener.id;
+                self.core.set_listener_control(id, known);
+            }
+            Kind::Stream(stream) => {
+                let conn = stream.conn;
+                self.core.set_control(self.now(), conn, known)?;
+            }
+            _ => return Err(Errno::ENOTSOCK),
+        }
+        Ok(())
+    }
+
+    /// See [`crate::Sockets::getsockopt`].
+    pub fn getsockopt(&mut self, fd: Fd, level: i32, name: i32, into: &mut [u8]) -> Result<usize, Errno> {
+        self.require_socket(fd)?;
+        let row = find(level, name).ok_or(Errno::ENOPROTOOPT)?;
+        match row.shape {
+            Shape::Linger => {
+                let linger = self.options(fd)?.linger;
+                let mut value = [0; 8];
+                value[..4].copy_from_slice(&i32::from(linger.is_some()).to_ne_bytes());
+                value[4..].copy_from_slice(&(linger.unwrap_or_default().as_secs() as i32).to_ne_bytes());
+                Ok(put(into, &value))
+            }
+            Shape::Time => {
+                let waits = self.waits(fd);
+                let time = if row.id == Id::RcvTimeo { waits.recv } else { waits.send };
+                Ok(put(into, &timeval_bytes(time)))
+            }
+            Shape::Name => {
+                let mut value = [0; 16];
+                let name = self.congestion(fd)?.as_bytes();
+                let n = name.len().min(15);
+                value[..n].copy_from_slice(&name[..n]);
+                Ok(put(into, &value))
+            }
+            Shape::Info => {
+                let conn = self.stream(fd)?.conn;
+                let info = self.core.connection(conn).info(self.now());
+                Ok(put(into, &tcp_info::encode(&info)))
+            }
+            Shape::Bool | Shape::Int(..) => Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes())),
+        }
+    }
+
+    fn congestion(&self, fd: Fd) -> Result<&'static str, Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Fresh(settings) => Ok(settings.control.unwrap_or(self.core.default_control())),
+            Kind::Listener(l) => Ok(l.settings.control.unwrap_or(self.core.default_control())),
+            Kind::Stream(stream) => Ok(self.core.connection(stream.conn).control_name()),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    fn get_int(&mut self, fd: Fd, id: Id) -> Result<i32, Errno> {
+        if let Some(v) = get_plain(self.options(fd)?, id) {
+            return Ok(v);
+        }
+        let family = self.local_addr(fd)?.addr.is_v4();
+        let conn = self.stream(fd).map(|s| s.conn).ok();
+        let info = conn.map(|conn| self.core.connection(conn).info(self.now()));
+        Ok(match id {
+            Id::PendingError => match conn.and_then(|conn| self.core.take_error(conn)) {
+                Some(e) => Errno::from(e).raw(),
+                None => 0,
+            },
+            Id::RcvBuf => match info {
+                Some(info) => info.rcvbuf.0 as i32,
+                None => self.options(fd)?.rcvbuf as i32,
+            },
+            Id::SndBuf => match info {
+                Some(info) => info.sndbuf.0 as i32,
+                None => self.options(fd)?.sndbuf as i32,
+            },
+            Id::MaxSeg => info.map_or(536, |info| info.snd_mss.into()),
+            Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
+            Id::SndLowat => 1,
+            Id::SockType => c::SOCK_STREAM,
+            Id::Domain => if family { c::AF_INET } else { c::AF_INET6 },
+            Id::Protocol => c::IPPROTO_TCP,
+            Id::AcceptConn => matches!(self.object(fd)?.kind, Kind::Listener(_)).into(),
+            Id::ReuseAddr | Id::ReusePort | Id::V6Only => match &self.object(fd)?.kind {
+                Kind::Fresh(s) => flag(s, id),
+                Kind::Listener(l) => flag(&l.settings, id),
+                _ => 0,
+            },
+            _ => return Err(Errno::ENOPROTOOPT),
+        })
+    }
+}
+
+fn flag(settings: &crate::object::Settings, id: Id) -> i32 {
+    i32::from(match id {
+        Id::ReuseAddr => settings.reuse_addr,
+        Id::ReusePort => settings.reuse_port,
+        _ => settings.v6_only,
+    })
+}

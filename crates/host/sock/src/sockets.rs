@@ -1,0 +1,170 @@
+//! The calls of every door: BSD sockets, epoll, poll and pipes, with Linux's meaning and errors.
+
+use crate::Errno;
+use base::{Duration, Endpoint};
+
+/// A descriptor of one [`Sockets`]; not a kernel descriptor.
+pub type Fd = i32;
+
+/// Address family of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// AF_INET.
+    V4,
+    /// AF_INET6; speaks IPv4 too unless IPV6_V6ONLY is set.
+    V6,
+}
+
+/// Readiness bits of epoll and poll, with Linux's values.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Ready(pub u32);
+
+impl Ready {
+    /// Nothing.
+    pub const NONE: Ready = Ready(0);
+    /// EPOLLIN: data, the peer's end, or a connection to accept.
+    pub const IN: Ready = Ready(0x001);
+    /// EPOLLOUT: room to write.
+    pub const OUT: Ready = Ready(0x004);
+    /// EPOLLERR: an error is pending; always reported.
+    pub const ERR: Ready = Ready(0x008);
+    /// EPOLLHUP: both directions are over; always reported.
+    pub const HUP: Ready = Ready(0x010);
+    /// EPOLLRDHUP: the peer closed its direction.
+    pub const RDHUP: Ready = Ready(0x2000);
+    /// EPOLLET: report edges, not levels.
+    pub const EDGE: Ready = Ready(1 << 31);
+    /// EPOLLONESHOT: report once, then stay silent until modified.
+    pub const ONESHOT: Ready = Ready(1 << 30);
+    /// POLLNVAL: not a descriptor (poll only).
+    pub const INVALID: Ready = Ready(0x020);
+
+    /// Any bit of `other`?
+    pub const fn any(self, other: Ready) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl core::ops::BitOr for Ready {
+    type Output = Ready;
+    fn bitor(self, rhs: Ready) -> Ready {
+        Ready(self.0 | rhs.0)
+    }
+}
+
+impl core::ops::BitAnd for Ready {
+    type Output = Ready;
+    fn bitand(self, rhs: Ready) -> Ready {
+        Ready(self.0 & rhs.0)
+    }
+}
+
+impl core::ops::BitOrAssign for Ready {
+    fn bitor_assign(&mut self, rhs: Ready) {
+        self.0 |= rhs.0;
+    }
+}
+
+/// An event of [`Sockets::epoll_wait`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EpollEvent {
+    /// What is ready.
+    pub ready: Ready,
+    /// The user's word.
+    pub data: u64,
+}
+
+/// What [`Sockets::epoll_ctl`] does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EpollOp {
+    /// Watch a descriptor for these bits.
+    Add(EpollEvent),
+    /// Watch it for other bits.
+    Modify(EpollEvent),
+    /// Watch it no more.
+    Delete,
+}
+
+/// One row of [`Sockets::poll`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PollFd {
+    /// The descriptor; negative ones are skipped.
+    pub fd: Fd,
+    /// What to look for.
+    pub interest: Ready,
+    /// What was found.
+    pub ready: Ready,
+}
+
+/// Flags of [`Sockets::recv`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RecvFlags {
+    /// MSG_PEEK: leave the data there.
+    pub peek: bool,
+    /// MSG_DONTWAIT: do not block this once.
+    pub dont_wait: bool,
+    /// MSG_WAITALL: block until the whole buffer is full (or the end, or an error).
+    pub wait_all: bool,
+    /// MSG_TRUNC: drop the data instead of copying it.
+    pub discard: bool,
+}
+
+/// Flags of [`Sockets::send`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SendFlags {
+    /// MSG_DONTWAIT: do not block this once.
+    pub dont_wait: bool,
+}
+
+/// BSD sockets, epoll, poll and pipes over a Millstream stack.
+///
+/// One implementation per way to run a core: [`crate::Direct`] turns the core from inside these calls,
+/// [`crate::paired::Paired`] meets a stack thread through queues. Every call gives Linux's errors.
+pub trait Sockets: Send + Sync {
+    /// A new TCP socket, blocking.
+    fn socket(&self, family: Family) -> Result<Fd, Errno>;
+    /// Name the local end; port 0 chooses one.
+    fn bind(&self, fd: Fd, local: Endpoint) -> Result<(), Errno>;
+    /// Accept connections; a second call changes the backlog.
+    fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno>;
+    /// The next connection and its peer; blocks unless non-blocking. The new socket is blocking.
+    fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno>;
+    /// Connect; non-blocking gives EINPROGRESS and EPOLLOUT follows.
+    fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno>;
+    /// Receive; 0 is the peer's end.
+    fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno>;
+    /// Send; a blocking socket takes everything before it returns.
+    fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
+    /// Close one half or both.
+    fn shutdown(&self, fd: Fd, how: tcp::Shutdown) -> Result<(), Errno>;
+    /// Let the descriptor go; the last one of a socket closes it.
+    fn close(&self, fd: Fd) -> Result<(), Errno>;
+    /// Another descriptor for the same thing.
+    fn dup(&self, fd: Fd) -> Result<Fd, Errno>;
+    /// O_NONBLOCK.
+    fn set_nonblocking(&self, fd: Fd, on: bool) -> Result<(), Errno>;
+    /// Is O_NONBLOCK set?
+    fn nonblocking(&self, fd: Fd) -> Result<bool, Errno>;
+    /// Local end.
+    fn local_addr(&self, fd: Fd) -> Result<Endpoint, Errno>;
+    /// Remote end.
+    fn peer_addr(&self, fd: Fd) -> Result<Endpoint, Errno>;
+    /// Set an option, by Linux's numbers and layouts. Unknown ones fail with ENOPROTOOPT.
+    fn setsockopt(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
+    /// Get an option, by Linux's numbers and layouts; the octets written.
+    fn getsockopt(&self, fd: Fd, level: i32, name: i32, into: &mut [u8]) -> Result<usize, Errno>;
+    /// FIONREAD: octets readable now.
+    fn readable(&self, fd: Fd) -> Result<usize, Errno>;
+    /// SIOCOUTQ and SIOCOUTQNSD: octets not acknowledged, and of these not sent.
+    fn unsent(&self, fd: Fd) -> Result<(usize, usize), Errno>;
+    /// A pipe: read end, write end, both blocking.
+    fn pipe(&self) -> Result<(Fd, Fd), Errno>;
+    /// A new epoll set.
+    fn epoll_create(&self) -> Result<Fd, Errno>;
+    /// Change an epoll set.
+    fn epoll_ctl(&self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno>;
+    /// Wait for events; `None` waits for ever, zero only looks.
+    fn epoll_wait(&self, epfd: Fd, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno>;
+    /// Wait for any row to be ready; how many are.
+    fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno>;
+}

@@ -1,0 +1,71 @@
+//! `struct tcp_info` in Linux's layout, from the connection's own snapshot.
+
+use tcp::{Info, State};
+
+/// Octets of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
+pub const LEN: usize = 280;
+
+/// Linux's numbers of the states.
+pub fn state_number(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}
+
+/// TCPI_OPT_*: timestamps, SACK, window scale.
+fn option_bits(info: &Info) -> u8 {
+    u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(info.scale != (0, 0)) << 2
+}
+
+/// The snapshot as Linux lays it out (include/uapi/linux/tcp.h names in the comments below).
+pub fn encode(info: &Info) -> [u8; LEN] {
+    let mut out = [0; LEN];
+    out[0] = state_number(info.state);
+    // tcpi_ca_state: Open, Recovery or Loss.
+    out[1] = if info.loss { 4 } else if info.recovery { 3 } else { 0 };
+    out[2] = info.backoff; // tcpi_retransmits
+    out[4] = info.backoff;
+    out[5] = option_bits(info);
+    out[6] = info.scale.0 & 0xf | info.scale.1 << 4;
+    let micros = |d: base::Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
+    let segments = |octets: u32| octets / u32::from(info.snd_mss.max(1));
+    let words: [(usize, u32); 17] = [
+        (8, micros(info.rto)),
+        (12, 40_000), // tcpi_ato
+        (16, info.snd_mss.into()),
+        (20, info.rcv_mss.into()),
+        (24, segments(info.in_flight)), // tcpi_unacked
+        (60, info.path_mtu.into()),
+        (64, info.rcvbuf.0), // tcpi_rcv_ssthresh
+        (68, micros(info.srtt)),
+        (72, micros(info.rttvar)),
+        (76, if info.window.ssthresh == u32::MAX { i32::MAX as u32 } else { segments(info.window.ssthresh) }),
+        (80, segments(info.window.cwnd)),
+        (84, info.snd_mss.into()), // tcpi_advmss
+        (88, 3),                   // tcpi_reordering
+        (96, info.rcv_wnd),        // tcpi_rcv_space
+        (100, info.retransmits),   // tcpi_total_retrans
+        (148, micros(info.min_rtt)),
+        (228, info.snd_wnd),
+    ];
+    for (at, value) in words {
+        out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    let pacing = info.window.pacing.map_or(u64::MAX, |rate| rate.bytes_per_sec());
+    let longs = [(104, pacing), (112, u64::MAX), (120, info.bytes_acked), (128, info.bytes_received)];
+    for (at, value) in longs {
+        out[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+    out[136..140].copy_from_slice(&(info.segs_out as u32).to_ne_bytes());
+    out[140..144].copy_from_slice(&(info.segs_in as u32).to_ne_bytes());
+    out[200..208].copy_from_slice(&info.bytes_sent.to_ne_bytes());
+    out
+}
