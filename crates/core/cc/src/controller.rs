@@ -100,7 +100,8 @@ pub enum TunableError {
 pub trait Controller: Send {
     /// The name it was registered under.
     fn name(&self) -> &'static str;
-    /// The connection is established (conn_init of 2009).
+    /// The connection is established (conn_init of 2009). A policy that replaces another on a live connection
+    /// gets the old window here, as `initial_window` and `ssthresh`.
     fn on_established(&mut self, path: &PathInfo) {
         let _ = path;
     }
@@ -131,10 +132,4 @@ pub trait Controller: Send {
     }
     /// Start afresh in place, for another connection on this path.
     fn recycle(&mut self, path: &PathInfo);
-}
-
-/// A connection's policy: built-ins inline, registered ones boxed.
-pub enum Control {
-    /// Contract placeholder: the owner of core/cc turns this into NewReno(NewReno), Cubic(Cubic), Boxed(Box<dyn Controller>).
-    Boxed(alloc::boxed::Box<dyn Controller>),
 }

@@ -1,9 +1,26 @@
 //! Congestion control: policies behind one trait. A policy owns its window and hands it out; it never
 //! reaches into the connection.
+//!
+//! Built-in policies live inline in [`Control`]; programs add their own to a core's [`Registry`], which boxes
+//! them. A name nobody registered is an error, never a silent default.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod control;
 mod controller;
-pub use controller::*;
+mod cubic;
+mod model;
+mod newreno;
+mod registry;
+mod reno;
+#[cfg(test)]
+mod testing;
+
+pub use control::Control;
+pub use controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
+pub use cubic::Cubic;
+pub use model::fuzz;
+pub use newreno::NewReno;
+pub use registry::{Factory, Listed, RegisterError, Registry, RemoveError, Unknown};

@@ -1,0 +1,182 @@
+//! Goal: the numbers of RFC 5681, 6582 and 3465, worked out by hand, in segments; and the law that follows from
+//! them, the mean window under random loss.
+
+use super::*;
+use crate::testing::{Lab, MSS, path};
+
+fn lab(initial: u32, ssthresh: Option<u32>) -> Lab<NewReno> {
+    Lab::new(NewReno::new(), initial, ssthresh)
+}
+
+#[test]
+fn slow_start_counts_octets_up_to_two_segments_an_ack() {
+    let mut lab_two = lab(10, None);
+    (0..5).for_each(|_| lab_two.ack(2 * MSS));
+    assert_eq!(lab_two.cwnd(), 20.0);
+
+    let mut lab_one = lab(10, None);
+    lab_one.policy.set_tunable("abc_limit", 1).unwrap();
+    (0..5).for_each(|_| lab_one.ack(2 * MSS));
+    assert_eq!(lab_one.cwnd(), 15.0);
+
+    let mut stretched = lab(10, None);
+    stretched.ack(10 * MSS);
+    assert_eq!(stretched.cwnd(), 12.0, "a stretch acknowledgment is worth L segments");
+
+    let mut merged = lab(10, None);
+    let sample = AckSample { segments: 5, ..merged.sample(10 * MSS) };
+    merged.policy.on_ack(&sample);
+    assert_eq!(merged.cwnd(), 20.0, "five merged acknowledgments are worth five");
+}
+
+#[test]
+fn dividing_an_ack_gains_nothing() {
+    let mut divided = lab(10, None);
+    (0..10).for_each(|_| divided.ack(MSS / 10));
+    assert_eq!(divided.cwnd(), 11.0);
+    let mut divided = lab(10, Some(10));
+    (0..100).for_each(|_| divided.ack(MSS / 10));
+    assert_eq!(divided.cwnd(), 11.0);
+}
+
+#[test]
+fn avoidance_adds_one_segment_a_window_and_keeps_the_remainder() {
+    let mut lab = lab(10, Some(10));
+    (0..4).for_each(|_| lab.ack(2 * MSS));
+    assert_eq!(lab.cwnd(), 10.0);
+    lab.ack(3 * MSS);
+    assert_eq!(lab.cwnd(), 11.0);
+    lab.ack(10 * MSS);
+    assert_eq!(lab.cwnd(), 12.0, "one segment was left over from the last window");
+}
+
+#[test]
+fn slow_start_ends_on_the_threshold_and_hands_the_rest_to_avoidance() {
+    let mut lab = lab(9, Some(10));
+    lab.ack(2 * MSS);
+    assert_eq!(lab.cwnd(), 10.0);
+    (0..3).for_each(|_| lab.ack(3 * MSS));
+    assert_eq!(lab.cwnd(), 11.0);
+}
+
+#[test]
+fn a_loss_halves_once_and_recovery_holds() {
+    let mut lab = lab(10, None);
+    lab.congest(Signal::Loss, 10);
+    assert_eq!((lab.ssthresh(), lab.cwnd()), (5.0, 5.0));
+    let held = AckSample { in_recovery: true, ..lab.sample(3 * MSS) };
+    lab.policy.on_ack(&held);
+    assert_eq!(lab.cwnd(), 5.0);
+    lab.recovered(4);
+    assert_eq!(lab.cwnd(), 5.0);
+    lab.congest(Signal::Loss, 5);
+    assert_eq!(lab.ssthresh(), 2.5);
+    lab.congest(Signal::Loss, 1);
+    assert_eq!(lab.ssthresh(), 2.0, "two segments at least");
+}
+
+#[test]
+fn recovery_ends_without_a_burst() {
+    let mut lab = lab(20, None);
+    lab.congest(Signal::Loss, 20);
+    lab.recovered(0);
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (2.0, 10.0));
+}
+
+#[test]
+fn limited_transmit_does_not_count_as_flight() {
+    let mut lab = lab(10, None);
+    lab.congest(Signal::Loss, 12);
+    assert_eq!(lab.ssthresh(), 5.0);
+}
+
+#[test]
+fn a_timeout_starts_over_and_backing_off_keeps_the_threshold() {
+    let mut lab = lab(20, None);
+    lab.congest(Signal::Timeout { nth: 1 }, 20);
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (1.0, 10.0));
+    lab.congest(Signal::Timeout { nth: 2 }, 20);
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (1.0, 10.0));
+    lab.ack(2 * MSS);
+    assert_eq!(lab.cwnd(), 2.0, "L is 1 while repairing");
+    lab.recovered(2);
+    lab.ack(2 * MSS);
+    assert_eq!(lab.cwnd(), 4.0, "and 2 again after");
+}
+
+#[test]
+fn a_timeout_in_recovery_does_not_halve_twice() {
+    let mut lab = lab(20, None);
+    lab.congest(Signal::Loss, 20);
+    lab.congest(Signal::Timeout { nth: 1 }, 20);
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (1.0, 10.0));
+}
+
+#[test]
+fn mistakes_are_undone_once_and_ecn_is_no_mistake() {
+    let mut lab = lab(20, None);
+    lab.congest(Signal::Timeout { nth: 1 }, 20);
+    lab.congest(Signal::Timeout { nth: 2 }, 20);
+    lab.policy.on_spurious(Signal::Timeout { nth: 2 }, Instant::ZERO);
+    assert_eq!((lab.cwnd(), lab.policy.window().ssthresh), (20.0, u32::MAX));
+    lab.lose();
+    lab.congest(Signal::Ecn, 10);
+    let reduced = lab.policy.window();
+    lab.policy.on_spurious(Signal::Loss, Instant::ZERO);
+    assert_eq!(lab.policy.window(), reduced);
+}
+
+#[test]
+fn idling_restarts_from_the_initial_window_and_remembers() {
+    let mut lab = lab(40, Some(10));
+    lab.policy.on_idle_restart(Instant::ZERO, Duration::from_secs(3), &path(10, None));
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (10.0, 30.0));
+    lab.policy.on_idle_restart(Instant::ZERO, Duration::from_secs(3), &path(10, None));
+    assert_eq!((lab.cwnd(), lab.ssthresh()), (10.0, 30.0));
+}
+
+#[test]
+fn a_new_mss_keeps_the_octets() {
+    let mut lab = lab(10, Some(10));
+    lab.policy.on_mss_change(500);
+    assert_eq!(lab.policy.window().cwnd, 10 * MSS);
+    lab.policy.on_mss_change(40_000);
+    assert_eq!((lab.policy.window().cwnd, lab.policy.window().ssthresh), (40_000, 80_000));
+}
+
+#[test]
+fn an_application_that_does_not_fill_the_window_does_not_widen_it() {
+    let mut lab = lab(10, None);
+    let sample = AckSample { window_limited: false, ..lab.sample(2 * MSS) };
+    (0..50).for_each(|_| lab.policy.on_ack(&sample));
+    assert_eq!(lab.cwnd(), 10.0);
+}
+
+#[test]
+fn tunables_have_names_and_bounds() {
+    let mut policy = NewReno::new();
+    assert_eq!(policy.set_tunable("abc_limit", 9), Err(TunableError::OutOfRange { min: 1, max: 8 }));
+    assert_eq!(policy.set_tunable("abc_limit", -1), Err(TunableError::OutOfRange { min: 1, max: 8 }));
+    assert_eq!(policy.set_tunable("fast_convergence", 1), Err(TunableError::Unknown));
+}
+
+/// Mathis, Semke, Mahdavi and Ott 1997: the mean window is 3/4 sqrt(8 / (3p)) segments.
+#[test]
+fn the_mean_window_follows_the_square_root_law() {
+    const P: f64 = 1e-3;
+    const SEED: u64 = 5681;
+    let mut rng = base::Rng::new(SEED);
+    let mut lab = lab(10, Some(40));
+    let (mut sum, rounds) = (0.0, 40_000);
+    for _ in 0..rounds {
+        sum += lab.cwnd();
+        let lost = rng.chance(1.0 - (1.0 - P).powf(lab.cwnd()));
+        lab.round();
+        if lost {
+            lab.lose();
+        }
+    }
+    let (mean, law) = (sum / f64::from(rounds), 0.75 * (8.0 / (3.0 * P)).sqrt());
+    let ratio = mean / law;
+    assert!((0.95..1.15).contains(&ratio), "mean {mean}, law {law}, ratio {ratio}, seed {SEED}");
+}

@@ -1,0 +1,176 @@
+//! The steps of RFC 5681 that window-based policies share, counted in octets (RFC 3465).
+
+use crate::controller::{AckSample, PathInfo, TunableError};
+
+/// No window grows beyond what a scaled receive window can offer (RFC 7323, section 2.3).
+pub(crate) const WINDOW_MAX: u32 = 1 << 30;
+
+/// The L of RFC 3465: how many segments of growth one acknowledged segment may be worth in slow start.
+const ABC_LIMIT: u8 = 2;
+const ABC_LIMIT_MAX: u8 = 8;
+
+/// Congestion window and threshold, and how they move.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reno {
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    /// Octets acknowledged towards the next full window, in avoidance.
+    credit: u32,
+    mss: u16,
+    abc_limit: u8,
+    /// Slow start after a timeout, where L is 1: an acknowledgment may cover octets that arrived before the
+    /// timeout and say nothing about the network's rate now (RFC 3465, section 2.3).
+    repairing: bool,
+}
+
+impl Reno {
+    /// Until a path is known: the default MSS of RFC 9293, section 3.7.1, and ten segments.
+    pub(crate) const fn new() -> Self {
+        Reno { cwnd: 5360, ssthresh: u32::MAX, credit: 0, mss: 536, abc_limit: ABC_LIMIT, repairing: false }
+    }
+
+    /// Begins on `path`, keeping the tunables.
+    pub(crate) fn begin(&mut self, path: &PathInfo) {
+        self.mss = segment(path.mss);
+        self.cwnd = path.initial_window.clamp(self.mss(), WINDOW_MAX);
+        self.ssthresh = path.ssthresh.map_or(u32::MAX, |remembered| remembered.max(2 * self.mss()));
+        self.credit = 0;
+        self.repairing = false;
+    }
+
+    pub(crate) fn mss(&self) -> u32 {
+        u32::from(self.mss)
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Slow start (RFC 3465, section 2.2). Returns the acknowledged octets left over for avoidance once the
+    /// window has reached the threshold.
+    pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
+        let limit = if self.repairing { 1 } else { u32::from(self.abc_limit) };
+        let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
+        let room = self.ssthresh - self.cwnd;
+        let step = ack.bytes.min(allowed).min(room);
+        self.grow(step);
+        if step < room {
+            return 0;
+        }
+        self.repairing = false;
+        ack.bytes - step
+    }
+
+    /// Counts acknowledged octets in avoidance; true once for each full window of them (RFC 3465,
+    /// section 2.1). One acknowledgment is worth one window at most.
+    pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
+        self.credit = self.credit.saturating_add(bytes);
+        if self.credit < self.cwnd {
+            return false;
+        }
+        self.credit = (self.credit - self.cwnd).min(self.cwnd);
+        true
+    }
+
+    /// Widens the window by `octets`, up to [`WINDOW_MAX`].
+    pub(crate) fn grow(&mut self, octets: u32) {
+        self.cwnd = self.cwnd.saturating_add(octets).min(WINDOW_MAX.max(self.cwnd));
+    }
+
+    /// Forgets progress towards the next full window.
+    pub(crate) fn clear_credit(&mut self) {
+        self.credit = 0;
+    }
+
+    /// The threshold after congestion with `flight` octets outstanding: `keep` = (part, whole) of them, and two
+    /// segments at least (RFC 5681, equation 4). What limited transmit sent beyond the window does not count
+    /// (section 3.2, step 2).
+    pub(crate) fn reduced(&self, flight: u32, keep: (u32, u32)) -> u32 {
+        self.part_of(flight.min(self.cwnd), keep)
+    }
+
+    fn part_of(&self, flight: u32, (part, whole): (u32, u32)) -> u32 {
+        let kept = u64::from(flight) * u64::from(part) / u64::from(whole);
+        (kept as u32).max(2 * self.mss())
+    }
+
+    /// Loss found without a timeout, or an ECN echo: the window falls to the threshold and never rises to it.
+    pub(crate) fn reduce(&mut self, flight: u32, keep: (u32, u32)) {
+        self.ssthresh = self.reduced(flight, keep);
+        self.cwnd = self.cwnd.min(self.ssthresh);
+        self.credit = 0;
+    }
+
+    /// The retransmission timer fired (RFC 5681, section 3.1). The threshold moves once an episode: not for
+    /// backed-off timeouts, and not below what this recovery has already taken.
+    pub(crate) fn collapse(&mut self, flight: u32, keep: (u32, u32), first: bool, in_recovery: bool) {
+        if first {
+            self.ssthresh = if in_recovery {
+                self.ssthresh.min(self.part_of(flight, keep))
+            } else {
+                self.reduced(flight, keep)
+            };
+        }
+        self.cwnd = self.mss();
+        self.credit = 0;
+        self.repairing = true;
+    }
+
+    /// Fast recovery is over: no more than what is in flight and one segment may leave in a burst (RFC 6582,
+    /// section 3.2, step 3, first choice).
+    pub(crate) fn leave_recovery(&mut self, flight: u32) {
+        self.cwnd = self.cwnd.min(flight.max(self.mss()).saturating_add(self.mss()));
+        self.credit = 0;
+    }
+
+    /// The connection recovered everything that was outstanding at the timeout.
+    pub(crate) fn repaired(&mut self) {
+        self.repairing = false;
+    }
+
+    /// A reduction was a mistake.
+    pub(crate) fn restore(&mut self, cwnd: u32, ssthresh: u32) {
+        self.cwnd = self.cwnd.max(cwnd);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+        self.credit = 0;
+        self.repairing = false;
+    }
+
+    /// Sending resumes after idling (RFC 5681, section 4.1); the threshold remembers most of the old window
+    /// (RFC 2861, section 3).
+    pub(crate) fn idle_restart(&mut self, path: &PathInfo) {
+        let remembered = self.cwnd - self.cwnd / 4;
+        if self.ssthresh != u32::MAX {
+            self.ssthresh = self.ssthresh.max(remembered);
+        }
+        self.cwnd = self.cwnd.min(path.initial_window).max(self.mss());
+        self.credit = 0;
+    }
+
+    /// The window keeps its octets: a smaller MSS must not make a burst of more of them.
+    pub(crate) fn mss_change(&mut self, mss: u32) {
+        self.mss = segment(mss);
+        self.cwnd = self.cwnd.max(self.mss());
+        self.ssthresh = self.ssthresh.max(2 * self.mss());
+    }
+
+    /// `abc_limit`: the L of RFC 3465, 1 to 8.
+    pub(crate) fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        if name != "abc_limit" {
+            return Err(TunableError::Unknown);
+        }
+        self.abc_limit = tunable(value, 1, ABC_LIMIT_MAX)?;
+        Ok(())
+    }
+}
+
+/// A tunable's value, if it lies in `min..=max`.
+pub(crate) fn tunable(value: i64, min: u8, max: u8) -> Result<u8, TunableError> {
+    let error = TunableError::OutOfRange { min: i64::from(min), max: i64::from(max) };
+    u8::try_from(value).ok().filter(|v| (min..=max).contains(v)).ok_or(error)
+}
+
+/// A segment's payload as IP can carry it.
+fn segment(mss: u32) -> u16 {
+    mss.clamp(1, u32::from(u16::MAX)) as u16
+}

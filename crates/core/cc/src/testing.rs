@@ -1,0 +1,88 @@
+//! What the policies' tests share: one path, and events on it in segments.
+
+use base::{Duration, Instant};
+
+use crate::{AckSample, Controller, PathInfo, Signal, SignalInfo};
+
+pub(crate) const MSS: u32 = 1000;
+
+/// A policy on a path with an MSS of [`MSS`]; windows are told in segments, time in milliseconds.
+pub(crate) struct Lab<C> {
+    pub(crate) policy: C,
+    pub(crate) now: u64,
+    pub(crate) rtt: u64,
+}
+
+impl<C: Controller> Lab<C> {
+    pub(crate) fn new(mut policy: C, initial: u32, ssthresh: Option<u32>) -> Self {
+        policy.on_established(&path(initial, ssthresh));
+        Lab { policy, now: 1000, rtt: 100 }
+    }
+
+    pub(crate) fn cwnd(&self) -> f64 {
+        f64::from(self.policy.window().cwnd) / f64::from(MSS)
+    }
+
+    pub(crate) fn ssthresh(&self) -> f64 {
+        f64::from(self.policy.window().ssthresh) / f64::from(MSS)
+    }
+
+    pub(crate) fn sample(&self, bytes: u32) -> AckSample {
+        let rtt = Duration::from_millis(self.rtt);
+        AckSample {
+            now: Instant::from_millis(self.now),
+            bytes,
+            sacked: 0,
+            segments: 1,
+            in_flight: self.policy.window().cwnd,
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: rtt,
+            rate: None,
+            window_limited: true,
+            in_recovery: false,
+        }
+    }
+
+    pub(crate) fn ack(&mut self, bytes: u32) {
+        let sample = self.sample(bytes);
+        self.policy.on_ack(&sample);
+    }
+
+    /// A round trip in which the whole window is acknowledged, two segments an acknowledgment.
+    pub(crate) fn round(&mut self) {
+        let acks = (self.policy.window().cwnd / (2 * MSS)).max(1);
+        for i in 1..=u64::from(acks) {
+            let then = self.now;
+            self.now = then + self.rtt * i / u64::from(acks);
+            self.ack(2 * MSS);
+            self.now = then;
+        }
+        self.now += self.rtt;
+    }
+
+    pub(crate) fn congest(&mut self, signal: Signal, flight: u32) {
+        let info = self.info(flight);
+        self.policy.on_congestion(signal, &info);
+    }
+
+    pub(crate) fn recovered(&mut self, flight: u32) {
+        let info = self.info(flight);
+        self.policy.on_recovery_end(&info);
+    }
+
+    /// One loss with a full window in flight, recovered at once.
+    pub(crate) fn lose(&mut self) {
+        let flight = self.policy.window().cwnd / MSS;
+        self.congest(Signal::Loss, flight);
+        self.recovered(flight);
+    }
+
+    fn info(&self, flight: u32) -> SignalInfo {
+        SignalInfo { now: Instant::from_millis(self.now), flight_size: flight * MSS, mss: MSS }
+    }
+}
+
+pub(crate) fn path(initial: u32, ssthresh: Option<u32>) -> PathInfo {
+    PathInfo { mss: MSS, srtt: None, initial_window: initial * MSS, ssthresh: ssthresh.map(|s| s * MSS) }
+}
