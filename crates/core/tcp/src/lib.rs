@@ -11,6 +11,8 @@ mod api;
 mod assembler;
 mod chain;
 mod cookie;
+#[doc(hidden)]
+pub mod fuzz;
 mod isn;
 mod pool;
 mod reset;

@@ -250,3 +250,32 @@ impl Board {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every answer agrees with RFC 6675's definitions taken literally, and the bound is safe.
+    use super::*;
+    use crate::fuzz;
+    use crate::fuzz::seeded::seeded;
+
+    #[test]
+    fn agrees_with_the_definitions() {
+        seeded("scoreboard", 400, 1_500, fuzz::scoreboard);
+    }
+
+    #[test]
+    fn the_bound_only_forgets() {
+        let una = Seq::new(u32::MAX - 5_000);
+        let nxt = una + 20_000;
+        let mut board = Scoreboard::new();
+        for i in 0..5_000 {
+            let left = una + 1 + 3 * i;
+            let newly = board.update(una, nxt, &[(left, left + 1)]).newly;
+            assert_eq!(newly, u32::from(i < MAX_RUNS as u32));
+        }
+        assert_eq!(board.sacked(), MAX_RUNS as u32);
+        assert_eq!(board.pipe(una, nxt, 1, una), 20_000 - 3 * (MAX_RUNS as u32 - 3) - 1 - 3);
+        board.advance(nxt);
+        assert!(board.is_empty());
+    }
+}

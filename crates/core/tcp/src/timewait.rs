@@ -132,9 +132,8 @@ impl TimeWait {
     }
 
     fn ack(&self, now: Instant) -> TimeWaitAnswer {
-        let timestamps = self
-            .timestamps
-            .then(|| Timestamps { val: ts_value(now, self.ts_offset), ecr: self.ts_recent });
+        let timestamps =
+            self.timestamps.then(|| Timestamps { val: ts_value(now, self.ts_offset), ecr: self.ts_recent });
         TimeWaitAnswer::Ack(Header {
             src_port: self.key.local().port,
             dst_port: self.key.remote().port,

@@ -1,0 +1,111 @@
+//! Two chains that share a small pool, against vectors.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Input;
+use crate::chain::Chain;
+use crate::pool::{CHUNK, Pool};
+
+const POOL: u32 = 24;
+
+struct Pair {
+    chain: Chain,
+    /// What every octet must read as; `None` where nothing was written.
+    oracle: Vec<Option<u8>>,
+    /// Where offset 0 lies in the first chunk.
+    skip: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Pair { chain: Chain::new(), oracle: Vec::new(), skip: 0 }
+    }
+
+    fn chunks(&self) -> u32 {
+        if self.oracle.is_empty() { 0 } else { (self.skip + self.oracle.len()).div_ceil(CHUNK) as u32 }
+    }
+
+    fn drop_front(&mut self, n: usize) {
+        self.oracle.drain(..n.min(self.oracle.len()));
+        self.skip = if self.oracle.is_empty() { 0 } else { (self.skip + n) % CHUNK };
+    }
+
+    fn append(&mut self, pool: &mut Pool, data: &[u8]) {
+        let tail_room = self.chunks() as usize * CHUNK
+            - if self.chunks() == 0 { 0 } else { self.skip + self.oracle.len() };
+        let room = tail_room + (pool.limit() - pool.used()) as usize * CHUNK;
+        let took = self.chain.append(pool, data);
+        assert_eq!(took, data.len().min(room), "append takes all that fits");
+        self.oracle.extend(data[..took].iter().map(|&b| Some(b)));
+    }
+
+    fn write_at(&mut self, pool: &mut Pool, offset: usize, data: &[u8]) {
+        let end = if data.is_empty() { 0 } else { offset + data.len() };
+        let needed = if end > self.oracle.len() { (self.skip + end).div_ceil(CHUNK) as u32 } else { 0 };
+        let fits = needed.saturating_sub(self.chunks()) <= pool.limit() - pool.used();
+        assert_eq!(self.chain.write_at(pool, offset as u32, data), fits, "all or nothing");
+        if fits && end > 0 {
+            self.oracle.resize(self.oracle.len().max(end), None);
+            for (slot, &octet) in self.oracle[offset..end].iter_mut().zip(data) {
+                *slot = Some(octet);
+            }
+        }
+    }
+
+    fn compare(&self, pool: &Pool, offset: usize, len: usize) {
+        let from = offset.min(self.oracle.len());
+        let want = &self.oracle[from..(from + len).min(self.oracle.len())];
+        let mut got = vec![0; len];
+        assert_eq!(self.chain.copy_out(pool, offset as u32, &mut got), want.len());
+        assert!(want.iter().zip(&got).all(|(w, g)| w.is_none_or(|w| w == *g)), "copy_out at {offset}");
+        let pieces: Vec<u8> = self.chain.slices(pool, offset as u32, len as u32).flatten().copied().collect();
+        assert_eq!(pieces, got[..want.len()], "slices and copy_out see the same");
+    }
+}
+
+/// Model of [`crate::pool`] and [`crate::chain`].
+pub fn chain(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut pool = Pool::new(POOL);
+    let mut pairs = [Pair::new(), Pair::new()];
+    let mut serial = 0u8;
+    while !input.is_empty() {
+        let op = input.u8();
+        let pair = &mut pairs[usize::from(op & 1)];
+        let n = input.below(3 * CHUNK as u32) as usize;
+        let held = pair.oracle.len() as u32;
+        let mut fresh = |n: usize| -> Vec<u8> {
+            serial = serial.wrapping_add(1);
+            (0..n).map(|i| (i as u8).wrapping_mul(7).wrapping_add(serial)).collect()
+        };
+        match op >> 1 & 7 {
+            0 | 1 => pair.append(&mut pool, &fresh(n)),
+            2 => {
+                pair.chain.consume(&mut pool, n as u32);
+                pair.drop_front(n);
+            }
+            3 => {
+                let offset = input.below(held + 2 * CHUNK as u32) as usize;
+                pair.write_at(&mut pool, offset, &fresh(n % 1500));
+            }
+            4 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
+            5 => pair.chain.seek(&pool, input.below(held.max(1))),
+            6 => pair.compare(&pool, input.below(held + 10) as usize, n),
+            _ if n < 200 => {
+                pair.chain.release(&mut pool);
+                pair.drop_front(usize::MAX / 2);
+            }
+            _ => pair.compare(&pool, 0, n),
+        }
+        assert_eq!(pair.chain.len() as usize, pair.oracle.len());
+        assert_eq!(pair.chain.is_empty(), pair.oracle.is_empty());
+        assert_eq!(pair.chain.chunks(), pair.chunks());
+        assert_eq!(pool.used(), pairs.iter().map(Pair::chunks).sum::<u32>(), "no chunk is lost or kept");
+    }
+    for pair in &mut pairs {
+        pair.compare(&pool, 0, pair.oracle.len());
+        pair.chain.release(&mut pool);
+    }
+    assert_eq!(pool.used(), 0);
+}

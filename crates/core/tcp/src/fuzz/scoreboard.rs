@@ -1,0 +1,129 @@
+//! The scoreboard against RFC 6675's definitions, octet by octet.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use base::Seq;
+
+use super::Input;
+use crate::scoreboard::{DUP_THRESH, Scoreboard};
+
+/// Most octets in flight.
+const FLIGHT: u32 = 500;
+
+struct Oracle {
+    una: Seq,
+    /// One entry per octet in flight.
+    sacked: Vec<bool>,
+}
+
+impl Oracle {
+    fn nxt(&self) -> Seq {
+        self.una + self.sacked.len() as u32
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.sacked.drain(..n);
+        self.una += n as u32;
+    }
+
+    /// Octets newly marked.
+    fn update(&mut self, blocks: &[(Seq, Seq)]) -> (u32, Option<(Seq, Seq)>) {
+        let (mut newly, mut dsack) = (0, None);
+        for (i, &(left, right)) in blocks.iter().enumerate() {
+            let (l, r) = (left.distance_from(self.una), right.distance_from(self.una));
+            if l >= r || r > self.sacked.len() as i32 {
+                continue;
+            }
+            let inside = blocks
+                .get(1)
+                .is_some_and(|&(a, b)| a.distance_from(self.una) <= l && r <= b.distance_from(self.una));
+            if i == 0 && (r <= 0 || inside) {
+                dsack = Some((left, right));
+                continue;
+            }
+            for octet in l.max(0)..r.max(0) {
+                newly += u32::from(!core::mem::replace(&mut self.sacked[octet as usize], true));
+            }
+        }
+        (newly, dsack)
+    }
+
+    fn highest(&self) -> Option<usize> {
+        self.sacked.iter().rposition(|&s| s)
+    }
+
+    fn is_lost(&self, at: usize, mss: u32) -> bool {
+        let above = &self.sacked[at + 1..];
+        let octets = above.iter().filter(|&&s| s).count() as u32;
+        let runs = (0..above.len()).filter(|&i| above[i] && (i == 0 || !above[i - 1])).count() as u32;
+        !self.sacked[at] && (runs >= DUP_THRESH || octets > (DUP_THRESH - 1) * mss)
+    }
+
+    fn pipe(&self, mss: u32, high_rxt: usize) -> u32 {
+        let unsacked = (0..self.sacked.len()).filter(|&i| !self.sacked[i]);
+        unsacked.map(|i| u32::from(!self.is_lost(i, mss)) + u32::from(i < high_rxt)).sum()
+    }
+
+    fn next_hole(&self, from: usize, mss: u32) -> Option<(usize, u32)> {
+        let highest = self.highest()?;
+        let start = (from..highest).find(|&i| !self.sacked[i])?;
+        let len = (start..highest).take_while(|&i| !self.sacked[i]).count() as u32;
+        Some((start, len.min(mss)))
+    }
+}
+
+/// Model of [`crate::scoreboard`].
+pub fn scoreboard(data: &[u8]) {
+    let mut input = Input::new(data);
+    let una = Seq::new(u32::MAX - input.below(1500));
+    let mss = 1 + input.below(40);
+    let mut real = Scoreboard::new();
+    let mut oracle = Oracle { una, sacked: vec![false; 100] };
+    while !input.is_empty() {
+        let flight = oracle.sacked.len() as u32;
+        match input.u8() % 16 {
+            0 => {
+                let more = input.below(60).min(FLIGHT - flight);
+                oracle.sacked.resize((flight + more) as usize, false);
+            }
+            1 | 2 => {
+                let n = input.below(flight + 1).min(input.below(80));
+                oracle.advance(n as usize);
+                real.advance(oracle.una);
+            }
+            3 if input.below(8) == 0 => {
+                real.clear();
+                oracle.sacked.fill(false);
+            }
+            op => {
+                let blocks: Vec<(Seq, Seq)> = (0..1 + op % 3)
+                    .map(|_| {
+                        let left = oracle.una + input.below(flight + 40) - 20;
+                        (left, left + input.below(if op < 12 { 12 } else { 90 }))
+                    })
+                    .collect();
+                let (newly, dsack) = oracle.update(&blocks);
+                let got = real.update(oracle.una, oracle.nxt(), &blocks);
+                assert_eq!((got.newly, got.dsack), (newly, dsack), "{blocks:?}");
+            }
+        }
+        check(&real, &oracle, mss, &mut input);
+    }
+}
+
+fn check(real: &Scoreboard, oracle: &Oracle, mss: u32, input: &mut Input<'_>) {
+    let flight = oracle.sacked.len();
+    assert_eq!(real.is_empty(), oracle.highest().is_none());
+    assert_eq!(real.sacked() as usize, oracle.sacked.iter().filter(|&&s| s).count());
+    assert_eq!(real.highest_sacked(), oracle.highest().map(|i| oracle.una + i as u32 + 1));
+    let at = input.below(flight.max(1) as u32) as usize;
+    let seq = oracle.una + at as u32;
+    if at < flight {
+        assert_eq!(real.is_sacked(seq), oracle.sacked[at]);
+        assert_eq!(real.is_lost(seq, mss), oracle.is_lost(at, mss), "IsLost({seq:?})");
+    }
+    assert_eq!(real.pipe(oracle.una, oracle.nxt(), mss, seq), oracle.pipe(mss, at), "SetPipe");
+    let hole = oracle.next_hole(at, mss).map(|(start, len)| (oracle.una + start as u32, len));
+    assert_eq!(real.next_hole(seq, mss), hole, "NextSeg from {seq:?}");
+}
