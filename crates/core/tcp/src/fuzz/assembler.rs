@@ -68,6 +68,13 @@ impl Oracle {
         }
         self.recent = kept;
     }
+
+    fn shift(&mut self, n: usize) {
+        self.held.drain(..n);
+        self.held.resize(WINDOW, false);
+        self.recent.retain(|&at| at >= n);
+        self.recent.iter_mut().for_each(|at| *at -= n);
+    }
 }
 
 /// Model of [`crate::assembler`].
