@@ -1,10 +1,38 @@
 //! Queues, byte rings, frame pools and doorbells: the few things that cores, threads and the kernel share.
 //!
 //! One of the four rooms where `unsafe` lives; every block names its invariant and has a model beside it.
+//!
+//! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
+//! * [`spsc::queue`], [`bytes::bytes`]: items and octets from one thread to another.
+//! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
+//! * [`SharedMap`], [`SharedProducer`], [`SharedConsumer`]: memory shared with a process that may be hostile.
+//! * [`prefetch_read`]: a hint to the cache.
+//!
+//! Under `cfg(loom)` the models explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p millstream-ring
+//! --release loom`); Miri runs the ordinary tests of everything that needs no kernel.
 
+pub mod bytes;
+mod doorbell;
+mod ends;
+#[cfg(not(loom))]
+mod eventfd;
 mod frame;
 mod map;
+mod prefetch;
+#[cfg(not(any(loom, miri)))]
+mod shared;
+#[cfg(not(any(loom, miri)))]
+mod shared_queue;
+pub mod spsc;
 mod sync;
 
+pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
+#[cfg(not(loom))]
+pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
+pub use prefetch::{prefetch_octets, prefetch_read};
+#[cfg(not(any(loom, miri)))]
+pub use shared::{Outside, SharedMap};
+#[cfg(not(any(loom, miri)))]
+pub use shared_queue::{Corrupt, SharedConsumer, SharedProducer, shared_queue_len};

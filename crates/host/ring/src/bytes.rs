@@ -1,0 +1,386 @@
+//! A ring of octets from one thread to another.
+
+use crate::ends::{Ends, Reader, Writer};
+use crate::sync::{Arc, UnsafeCell};
+use core::fmt;
+
+struct Shared {
+    ends: Ends,
+    octets: Box<[core::cell::UnsafeCell<u8>]>,
+    /// Loom sees no octets, so each has a shadow that both sides touch where they touch the octet.
+    #[cfg(loom)]
+    shadow: Box<[UnsafeCell<()>]>,
+}
+
+// SAFETY: an octet belongs to one side at a time (see `ends`).
+unsafe impl Sync for Shared {}
+
+#[cfg(not(loom))]
+const _: fn(()) -> UnsafeCell<()> = UnsafeCell::new;
+
+impl Shared {
+    fn base(&self) -> *mut u8 {
+        // Every octet is in a cell, so writing through a pointer from a shared borrow is in order.
+        core::cell::UnsafeCell::raw_get(self.octets.as_ptr())
+    }
+
+    /// The octets at `position..position + len`: up to the end of the memory, and the rest from its start.
+    #[inline]
+    fn split(&self, position: usize, len: usize) -> (usize, usize, usize) {
+        let at = position & (self.octets.len() - 1);
+        let first = len.min(self.octets.len() - at);
+        (at, first, len - first)
+    }
+
+    #[cfg(loom)]
+    fn touch(&self, position: usize, len: usize, write: bool) {
+        for i in 0..len {
+            let cell = &self.shadow[position.wrapping_add(i) & (self.octets.len() - 1)];
+            if write { cell.with_mut(|_| ()) } else { cell.with(|_| ()) }
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn touch(&self, _position: usize, _len: usize, _write: bool) {}
+}
+
+/// A ring of at least `capacity` octets (rounded up to a power of two). Panics if `capacity` is 0 or does not fit.
+pub fn bytes(capacity: usize) -> (ByteProducer, ByteConsumer) {
+    bytes_at(capacity, 0)
+}
+
+/// [`bytes`] whose positions start at `at`, for models that wrap at every offset.
+fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
+    assert!(capacity > 0, "a ring holds something");
+    let capacity = capacity.checked_next_power_of_two().expect("capacity fits the machine word");
+    let (ends, writer, reader) = Ends::new(at);
+    let octets = vec![0u8; capacity].into_boxed_slice();
+    let shared = Arc::new(Shared {
+        ends,
+        // SAFETY: a cell of an octet is laid out like the octet, and the box is owned alone.
+        octets: unsafe { Box::from_raw(Box::into_raw(octets) as *mut [core::cell::UnsafeCell<u8>]) },
+        #[cfg(loom)]
+        shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
+    });
+    (ByteProducer { writer, shared: shared.clone() }, ByteConsumer { reader, shared })
+}
+
+/// The end that octets go in.
+pub struct ByteProducer {
+    writer: Writer,
+    shared: Arc<Shared>,
+}
+
+impl ByteProducer {
+    /// Most octets the ring holds.
+    pub fn capacity(&self) -> usize {
+        self.shared.octets.len()
+    }
+
+    /// Free octets, looked up afresh.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        let capacity = self.capacity();
+        self.writer.room(&self.shared.ends, capacity, capacity)
+    }
+
+    /// Append as much of `data` as fits; how much.
+    #[inline]
+    pub fn write(&mut self, data: &[u8]) -> usize {
+        let count = self.writer.room(&self.shared.ends, self.shared.octets.len(), data.len()).min(data.len());
+        let (first, second) = self.free(count);
+        let (left, right) = data[..count].split_at(first.len());
+        first.copy_from_slice(left);
+        second.copy_from_slice(right);
+        self.commit(count);
+        count
+    }
+
+    /// The free octets in order, at most `max`, to fill in place; then [`ByteProducer::commit`].
+    #[inline]
+    pub fn spare(&mut self, max: usize) -> (&mut [u8], &mut [u8]) {
+        let count = self.writer.room(&self.shared.ends, self.shared.octets.len(), max).min(max);
+        self.free(count)
+    }
+
+    /// Hand over the first `count` octets of [`ByteProducer::spare`]. Panics if there were fewer.
+    #[inline]
+    pub fn commit(&mut self, count: usize) {
+        if count > 0 {
+            assert!(count <= self.writer.room(&self.shared.ends, self.shared.octets.len(), count));
+            self.shared.touch(self.writer.tail(), count, true);
+            self.writer.publish(&self.shared.ends, count);
+        }
+    }
+
+    /// Is the other end gone? What is written then nobody reads.
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.ends.reader_gone()
+    }
+
+    /// The next `count` octets, which must be free.
+    #[inline]
+    fn free(&mut self, count: usize) -> (&mut [u8], &mut [u8]) {
+        let (at, first, second) = self.shared.split(self.writer.tail(), count);
+        self.shared.touch(self.writer.tail(), count, true);
+        let base = self.shared.base();
+        // SAFETY: the callers saw `count` free octets, which are the writer's alone until published, which needs
+        // `&mut self` as these borrows do; `split` keeps both pieces inside the memory and apart.
+        unsafe {
+            (
+                core::slice::from_raw_parts_mut(base.add(at), first),
+                core::slice::from_raw_parts_mut(base, second),
+            )
+        }
+    }
+}
+
+impl Drop for ByteProducer {
+    fn drop(&mut self) {
+        self.shared.ends.writer_leaves();
+    }
+}
+
+/// The end that octets come out of, in order.
+pub struct ByteConsumer {
+    reader: Reader,
+    shared: Arc<Shared>,
+}
+
+impl ByteConsumer {
+    /// Most octets the ring holds.
+    pub fn capacity(&self) -> usize {
+        self.shared.octets.len()
+    }
+
+    /// Octets waiting, looked up afresh.
+    #[inline]
+    pub fn len(&mut self) -> usize {
+        self.reader.filled(&self.shared.ends, usize::MAX)
+    }
+
+    /// Does nothing wait?
+    #[inline]
+    pub fn is_empty(&mut self) -> bool {
+        self.reader.filled(&self.shared.ends, 1) == 0
+    }
+
+    /// Take octets out; how many.
+    #[inline]
+    pub fn read(&mut self, into: &mut [u8]) -> usize {
+        let (first, second) = self.peek(into.len());
+        let (a, b) = (first.len(), second.len());
+        into[..a].copy_from_slice(first);
+        into[a..a + b].copy_from_slice(second);
+        self.consume(a + b);
+        a + b
+    }
+
+    /// The waiting octets in order, at most `max`, left where they are.
+    #[inline]
+    pub fn peek(&mut self, max: usize) -> (&[u8], &[u8]) {
+        let count = self.reader.filled(&self.shared.ends, max).min(max);
+        let (at, first, second) = self.shared.split(self.reader.head(), count);
+        self.shared.touch(self.reader.head(), count, false);
+        let base = self.shared.base();
+        // SAFETY: `count` octets are filled and the reader's until released, which needs `&mut self` and so ends
+        // these borrows; `split` keeps both pieces inside the memory.
+        unsafe {
+            (core::slice::from_raw_parts(base.add(at), first), core::slice::from_raw_parts(base, second))
+        }
+    }
+
+    /// Drop the first `count` octets. Panics if fewer wait.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        if count > 0 {
+            assert!(count <= self.reader.filled(&self.shared.ends, count));
+            self.shared.touch(self.reader.head(), count, false);
+            self.reader.release(&self.shared.ends, count);
+        }
+    }
+
+    /// Is the other end gone and everything it wrote taken?
+    pub fn is_finished(&mut self) -> bool {
+        self.shared.ends.writer_gone() && self.is_empty()
+    }
+}
+
+impl Drop for ByteConsumer {
+    fn drop(&mut self) {
+        self.shared.ends.reader_leaves();
+    }
+}
+
+impl fmt::Debug for ByteProducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ByteProducer(of {})", self.capacity())
+    }
+}
+
+impl fmt::Debug for ByteConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ByteConsumer(of {}, {} known)", self.capacity(), self.reader.known())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    //! Goal: a ring is a bounded deque of octets, whatever mix of copying and in-place calls, at every offset.
+    use super::*;
+    use base::Rng;
+    use std::collections::VecDeque;
+
+    fn model(rng: &mut Rng, steps: usize, at: usize) {
+        let (mut tx, mut rx) = bytes_at(1 + rng.below(40) as usize, at);
+        let capacity = tx.capacity();
+        let mut oracle: VecDeque<u8> = VecDeque::new();
+        let mut buffer = [0; 80];
+        for _ in 0..steps {
+            let some = rng.below(capacity as u64 + 8) as usize;
+            let free = capacity - oracle.len();
+            match rng.below(4) {
+                0 => {
+                    rng.fill(&mut buffer);
+                    let count = tx.write(&buffer[..some]);
+                    assert_eq!(count, some.min(free));
+                    oracle.extend(&buffer[..count]);
+                }
+                1 => {
+                    rng.fill(&mut buffer);
+                    let (first, second) = tx.spare(some);
+                    let count = first.len() + second.len();
+                    assert_eq!(count, some.min(free));
+                    first.copy_from_slice(&buffer[..first.len()]);
+                    second.copy_from_slice(&buffer[first.len()..count]);
+                    let used = rng.below(count as u64 + 1) as usize;
+                    tx.commit(used);
+                    oracle.extend(&buffer[..used]);
+                }
+                2 => {
+                    let count = rx.read(&mut buffer[..some]);
+                    assert_eq!(count, some.min(oracle.len()));
+                    assert!(oracle.drain(..count).eq(buffer[..count].iter().copied()));
+                }
+                _ => {
+                    let (first, second) = rx.peek(some);
+                    let count = first.len() + second.len();
+                    assert_eq!(count, some.min(oracle.len()));
+                    assert!(first.iter().chain(second).eq(oracle.iter().take(count)));
+                    let used = rng.below(count as u64 + 1) as usize;
+                    rx.consume(used);
+                    oracle.drain(..used);
+                }
+            }
+            assert_eq!((rx.len(), tx.room()), (oracle.len(), capacity - oracle.len()));
+        }
+        drop(tx);
+        assert_eq!(rx.is_finished(), oracle.is_empty());
+    }
+
+    #[test]
+    fn is_a_bounded_deque() {
+        let (seeds, steps) = if cfg!(miri) { (8, 60) } else { (300, 300) };
+        for seed in 0..seeds {
+            eprintln!("seed {seed}");
+            model(&mut Rng::new(seed), steps, 0usize.wrapping_sub(seed as usize % 64));
+        }
+    }
+
+    #[test]
+    fn wraps_at_every_offset() {
+        for at in 0..16 {
+            for len in 0..=16 {
+                let (mut tx, mut rx) = bytes_at(16, at);
+                let data: Vec<u8> = (0..len as u8).collect();
+                assert_eq!(tx.write(&data), len);
+                let (first, second) = rx.peek(16);
+                assert_eq!((first.len(), second.len()), (len.min(16 - at), len.saturating_sub(16 - at)));
+                assert_eq!([first, second].concat(), data);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn more_than_waits_cannot_be_consumed() {
+        let (mut tx, mut rx) = bytes(8);
+        tx.write(b"abc");
+        rx.consume(4);
+    }
+
+    #[test]
+    #[should_panic]
+    fn more_than_is_free_cannot_be_committed() {
+        bytes(8).0.commit(9);
+    }
+
+    #[test]
+    fn two_threads_keep_order() {
+        let total = if cfg!(miri) { 600 } else { 3_000_000 };
+        let (mut tx, mut rx) = bytes(1024);
+        let sender = std::thread::spawn(move || {
+            let data: Vec<u8> = (0..251).collect();
+            let mut sent = 0;
+            while sent < total {
+                let from = sent % data.len();
+                let count = tx.write(&data[from..data.len().min(from + total - sent)]);
+                sent += count;
+                if count == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let (mut seen, mut buffer) = (0, [0; 777]);
+        while !rx.is_finished() {
+            let count = rx.read(&mut buffer);
+            for (i, &octet) in buffer[..count].iter().enumerate() {
+                assert_eq!(usize::from(octet), (seen + i) % 251);
+            }
+            seen += count;
+            if count == 0 {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(seen, total);
+        sender.join().unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Goal: under every interleaving no octet is written while it is read, and all arrive in order.
+    use super::*;
+
+    #[test]
+    fn loom_octets_have_one_side_at_a_time() {
+        loom::model(|| {
+            let (mut tx, mut rx) = bytes_at(4, usize::MAX - 1);
+            let sender = loom::thread::spawn(move || {
+                let data = [1, 2, 3, 4, 5, 6];
+                let mut sent = 0;
+                while sent < data.len() {
+                    let count = tx.write(&data[sent..(sent + 3).min(data.len())]);
+                    sent += count;
+                    if count == 0 {
+                        loom::thread::yield_now();
+                    }
+                }
+            });
+            let mut seen = Vec::new();
+            while !rx.is_finished() {
+                let (first, second) = rx.peek(3);
+                let count = first.len() + second.len();
+                seen.extend_from_slice(first);
+                seen.extend_from_slice(second);
+                rx.consume(count);
+                if count == 0 {
+                    loom::thread::yield_now();
+                }
+            }
+            assert_eq!(seen, [1, 2, 3, 4, 5, 6]);
+            sender.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,298 @@
+//! Waking a sleeping consumer: the bell rings only if somebody sleeps, and no item is slept over.
+//!
+//! The two sides meet in [`SleepFlag`] as in Dekker's algorithm:
+//!
+//! ```text
+//!   producer                              consumer
+//!     put the item where it is looked for   flag := asleep
+//!     full fence                            full fence
+//!     flag asleep? then ring                anything there? then stay awake, else wait for the bell
+//! ```
+//! Whichever fence comes second sees what was written before the first, so not both can miss the other.
+
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU32, Ordering, fence};
+use base::Duration;
+use std::io;
+
+/// Whether the consumer sleeps; for sleepers that wait in something of their own (a port, a poll of many
+/// descriptors). It may lie in memory shared with a peer: a wrong value costs a wake-up, never soundness.
+#[derive(Debug)]
+#[cfg_attr(not(loom), repr(transparent))]
+pub struct SleepFlag(AtomicU32);
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+impl SleepFlag {
+    /// Awake.
+    pub fn new() -> SleepFlag {
+        SleepFlag(AtomicU32::new(AWAKE))
+    }
+
+    /// Consumer: I am about to sleep. Look once more for work after this, and sleep only if there is none.
+    pub fn announce(&self) {
+        self.0.store(ASLEEP, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Consumer: I am awake, however that came.
+    pub fn awake(&self) {
+        self.0.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Producer, after publishing (once for a whole batch): must I ring? Of several that ask, one gets `true`.
+    #[inline]
+    pub fn must_ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) == ASLEEP && self.0.swap(AWAKE, Ordering::Relaxed) == ASLEEP
+    }
+}
+
+impl Default for SleepFlag {
+    fn default() -> Self {
+        SleepFlag::new()
+    }
+}
+
+/// Why [`Sleeper::sleep`] returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Woken {
+    /// There was something to do, so it did not sleep.
+    Ready,
+    /// The bell rang: now or for an earlier item, so look and sleep again if there is nothing.
+    Rung,
+    /// The time was up.
+    Timeout,
+    /// A signal arrived.
+    Interrupted,
+}
+
+#[derive(Debug)]
+struct Shared {
+    flag: SleepFlag,
+    bell: Bell,
+}
+
+/// A doorbell: any number of ringers, one sleeper.
+pub fn doorbell() -> io::Result<(Ringer, Sleeper)> {
+    let shared = Arc::new(Shared { flag: SleepFlag::new(), bell: Bell::new()? });
+    Ok((Ringer(shared.clone()), Sleeper(shared)))
+}
+
+/// The producers' side.
+#[derive(Clone, Debug)]
+pub struct Ringer(Arc<Shared>);
+
+impl Ringer {
+    /// Wake the sleeper if it sleeps: one fence and one load if not. Call it after publishing, once for a batch;
+    /// true if the bell rang.
+    #[inline]
+    pub fn ring(&self) -> bool {
+        let must = self.0.flag.must_ring();
+        if must {
+            self.0.bell.ring();
+        }
+        must
+    }
+
+    /// Ring whether or not somebody sleeps: the present or next sleep ends at once.
+    pub fn ring_anyway(&self) {
+        self.0.bell.ring();
+    }
+}
+
+/// The consumer's side.
+#[derive(Debug)]
+pub struct Sleeper(Arc<Shared>);
+
+impl Sleeper {
+    /// Sleep until the bell rings or `timeout` passes (`None`: for ever), unless `ready` finds work. `ready` must
+    /// look at every queue whose producers ring this bell.
+    pub fn sleep(&mut self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) -> io::Result<Woken> {
+        self.0.flag.announce();
+        let woken = if ready() { Ok(Woken::Ready) } else { self.0.bell.wait(timeout) };
+        self.0.flag.awake();
+        woken
+    }
+
+    /// Another ringer for this bell.
+    pub fn ringer(&self) -> Ringer {
+        Ringer(self.0.clone())
+    }
+
+    /// The flag, for who waits on [`Sleeper::fd`] together with other descriptors: announce, look for work, wait,
+    /// awake, [`Sleeper::drain`].
+    pub fn flag(&self) -> &SleepFlag {
+        &self.0.flag
+    }
+
+    /// The descriptor that is readable once the bell rang.
+    #[cfg(not(loom))]
+    pub fn fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.bell.fd()
+    }
+
+    /// Forget rings so far.
+    #[cfg(not(loom))]
+    pub fn drain(&mut self) {
+        self.0.bell.drain();
+    }
+}
+
+#[cfg(not(loom))]
+use crate::eventfd::EventFd as Bell;
+
+/// Loom's bell: what an eventfd does, in words that loom knows. It has no time, so a lost wake-up is a deadlock,
+/// which loom reports.
+#[cfg(loom)]
+#[derive(Debug)]
+struct Bell {
+    rung: loom::sync::Mutex<bool>,
+    change: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        Ok(Bell { rung: loom::sync::Mutex::new(false), change: loom::sync::Condvar::new() })
+    }
+
+    fn ring(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.change.notify_one();
+    }
+
+    fn wait(&self, _timeout: Option<Duration>) -> io::Result<Woken> {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.change.wait(rung).unwrap();
+        }
+        *rung = false;
+        Ok(Woken::Rung)
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    //! Goal: sleep ends for the right reason, and a million items pass with few rings and none slept over.
+    use super::*;
+    use crate::spsc;
+
+    #[test]
+    fn sleep_ends_for_the_right_reason() {
+        let (ringer, mut sleeper) = doorbell().unwrap();
+        let short = Some(Duration::from_millis(1));
+        assert_eq!(sleeper.sleep(short, || true).unwrap(), Woken::Ready);
+        assert_eq!(sleeper.sleep(short, || false).unwrap(), Woken::Timeout);
+        assert!(!ringer.ring(), "nobody sleeps");
+        assert_eq!(sleeper.sleep(short, || false).unwrap(), Woken::Timeout);
+        // The item arrives after the announcement and before the look: both see it.
+        let woken = sleeper.sleep(short, || {
+            assert!(ringer.ring() && !ringer.ring());
+            true
+        });
+        assert_eq!(woken.unwrap(), Woken::Ready);
+        assert_eq!(sleeper.sleep(None, || false).unwrap(), Woken::Rung, "the ring is remembered");
+        ringer.ring_anyway();
+        assert_eq!(sleeper.sleep(None, || false).unwrap(), Woken::Rung);
+        let other = sleeper.ringer();
+        let thread = std::thread::spawn(move || while !other.ring() {});
+        assert_eq!(sleeper.sleep(None, || false).unwrap(), Woken::Rung);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn nothing_is_slept_over() {
+        let (mut tx, mut rx) = spsc::queue(8);
+        let (ringer, mut sleeper) = doorbell().unwrap();
+        let total = 20_000u32;
+        let sender = std::thread::spawn(move || {
+            let mut next = 0;
+            while next < total {
+                match tx.push(next) {
+                    Ok(()) => next += 1,
+                    Err(_) => std::thread::yield_now(),
+                }
+                ringer.ring();
+            }
+        });
+        let mut expected = 0;
+        while expected < total {
+            while let Some(item) = rx.pop() {
+                assert_eq!(item, expected);
+                expected += 1;
+            }
+            if expected < total {
+                // A lost wake-up shows as a time-out: the sender has more to say, and rings for each item.
+                let woken = sleeper.sleep(Some(Duration::from_secs(20)), || !rx.is_empty()).unwrap();
+                assert_ne!(woken, Woken::Timeout, "after item {expected}");
+            }
+        }
+        sender.join().unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Goal: no interleaving sleeps over an item. (A lost wake-up is a deadlock, which loom reports.)
+    use super::*;
+    use crate::spsc;
+
+    #[test]
+    fn loom_nothing_is_slept_over() {
+        loom::model(|| {
+            let (mut tx, mut rx) = spsc::queue(2);
+            let (ringer, mut sleeper) = doorbell().unwrap();
+            let sender = loom::thread::spawn(move || {
+                for item in 0..2u32 {
+                    tx.push(item).unwrap();
+                    ringer.ring();
+                }
+            });
+            let mut expected = 0;
+            while expected < 2 {
+                match rx.pop() {
+                    Some(item) => {
+                        assert_eq!(item, expected);
+                        expected += 1;
+                    }
+                    None => {
+                        sleeper.sleep(None, || !rx.is_empty()).unwrap();
+                    }
+                }
+            }
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_two_ringers() {
+        loom::model(|| {
+            let (ringer, mut sleeper) = doorbell().unwrap();
+            let ends: Vec<_> = (0..2)
+                .map(|_| {
+                    let (mut tx, rx) = spsc::queue(1);
+                    let ringer = ringer.clone();
+                    let thread = loom::thread::spawn(move || {
+                        tx.push(()).unwrap();
+                        ringer.ring();
+                    });
+                    (rx, thread)
+                })
+                .collect();
+            let (mut queues, threads): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+            let mut seen = 0;
+            while seen < 2 {
+                let found: usize = queues.iter_mut().map(|rx| usize::from(rx.pop().is_some())).sum();
+                seen += found;
+                if found == 0 {
+                    sleeper.sleep(None, || queues.iter_mut().any(|rx| !rx.is_empty())).unwrap();
+                }
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+}
