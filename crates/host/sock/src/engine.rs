@@ -468,8 +468,8 @@ impl Engine {
             return Ok(());
         }
         let mut head = object.watches;
-        while let Some(watch) = self.watches.list(head).next() {
-            head = self.watches.remove(head, watch);
+        while head != NO_WATCH {
+            head = self.watches.remove(head, head);
         }
         let Some(object) = self.objects.remove(index) else { return Ok(()) };
         match object.kind {
