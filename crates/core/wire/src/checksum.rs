@@ -5,8 +5,8 @@
 
 use base::Addr;
 
-/// A one's complement sum of 16-bit words in network order, not complemented. Sums of pieces add up to the sum
-/// of the whole, if every piece but the last is even; a piece at an odd offset is [`Sum::swapped`] first.
+/// A one's complement sum of 16-bit words in network order, not complemented. Sums of pieces add up to the
+/// sum of the whole, if every piece but the last is even; a piece at an odd offset is [`Sum::swapped`] first.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum(u32);
 
@@ -98,16 +98,30 @@ impl Accumulator {
         for word in words {
             sum = carry_add(sum, u64::from_ne_bytes(*word));
         }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            sum = carry_add(sum, u64::from_ne_bytes(last));
-        }
+        sum = carry_add(sum, last_word(rest));
         let sum = carry_add32(sum as u32, (sum >> 32) as u32);
         let sum = (sum >> 16) + (sum & 0xffff);
         let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
         Sum(u32::from(u16::from_be(sum)))
     }
+}
+
+/// Fewer than eight octets as a word, zeros behind them. Step by step: a copy of unknown length costs more.
+#[inline(always)]
+fn last_word(mut rest: &[u8]) -> u64 {
+    let mut sum = 0;
+    if let Some((word, after)) = rest.split_first_chunk::<4>() {
+        sum = u64::from(u32::from_ne_bytes(*word));
+        rest = after;
+    }
+    if let Some((word, after)) = rest.split_first_chunk::<2>() {
+        sum += u64::from(u16::from_ne_bytes(*word));
+        rest = after;
+    }
+    if let [last] = rest {
+        sum += u64::from(u16::from_ne_bytes([*last, 0]));
+    }
+    sum
 }
 
 #[inline(always)]

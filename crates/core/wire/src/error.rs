@@ -13,7 +13,7 @@ base::names! {
         IpChecksum: "ip-checksum", "The IPv4 header checksum is wrong.",
         IpFragment: "ip-fragment", "A fragment; TCP avoids them by path MTU discovery.",
         IpAddress: "ip-address", "A source address that may not stand on the wire.",
-        ExtensionMalformed: "ipv6-extension", "An IPv6 extension header runs past the packet or stands at a wrong place.",
+        ExtensionMalformed: "ipv6-extension", "An IPv6 extension header is cut off or misplaced.",
         ExtensionOption: "ipv6-option", "An IPv6 option that must not be ignored and is not known.",
         ExtensionCount: "ipv6-extensions-many", "More IPv6 extension headers than we walk.",
         RoutingHeader: "ipv6-routing", "An IPv6 routing header with segments left: we are no router.",

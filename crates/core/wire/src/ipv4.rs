@@ -32,9 +32,9 @@ pub struct Header {
     pub payload_len: u16,
 }
 
-/// Reads the header of a packet of which `bytes` is at least the head and `whole` octets exist: the values and
-/// the header's length, options included. The payload is `header_len..header_len + payload_len`; what lies
-/// behind is the link's padding.
+/// Reads the header of a packet of which `bytes` is at least the head and `whole` octets exist: the values
+/// and the header's length, options included. `payload_len` octets of payload follow; what lies behind them
+/// is the link's padding.
 ///
 /// # Errors
 /// Length, version, checksum, source address, or a fragment, each by its name.

@@ -35,8 +35,8 @@ pub struct Header {
     pub payload_len: u16,
 }
 
-/// Reads the headers of a packet of which `bytes` is at least the head and `whole` octets exist: the values and
-/// the length of all headers before the upper layer.
+/// Reads the headers of a packet of which `bytes` is at least the head and `whole` octets exist: the values
+/// and the length of all headers before the upper layer.
 ///
 /// # Errors
 /// Length, version, addresses, extension headers we may not ignore, or a fragment, each by its name.

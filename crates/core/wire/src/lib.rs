@@ -8,18 +8,26 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod arp;
 mod bytes;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nd;
 pub mod packet;
+pub mod pcap;
+pub mod print;
 pub mod tcp;
+#[cfg(test)]
+mod tests;
 pub mod virtio;
 
 pub use error::ParseError;

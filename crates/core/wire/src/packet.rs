@@ -9,7 +9,7 @@ use crate::{ParseError, arp, ipv4, ipv6, protocol};
 use base::Addr;
 use core::ops::Range;
 
-/// An IP packet inside a frame, checked as far as its IP headers go. Offsets count from the frame's first octet.
+/// An IP packet inside a frame, checked as far as its IP headers go. Offsets count from the frame's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// Source address.
@@ -208,8 +208,8 @@ impl Below {
         false
     }
 
-    /// Writes the link-layer and IP headers of an upper layer of `payload_len` octets; their length. IPv4 goes
-    /// out with DF set, since path MTU discovery is on throughout.
+    /// Writes the link-layer and IP headers of an upper layer of `payload_len` octets; their length. IPv4
+    /// goes out with DF set, since path MTU discovery is on throughout.
     ///
     /// # Panics
     /// If `into` is shorter than [`Below::len`], or the payload does not fit the length field.

@@ -22,7 +22,7 @@ pub enum Checksum {
     /// Nothing.
     #[default]
     None,
-    /// The sum from `start` to the end belongs at `start + offset`, where the pseudo-header sum stands already.
+    /// The sum from `start` to the end belongs at `start + offset`, where the pseudo-header sum stands.
     Needed {
         /// First octet summed, from the start of the frame.
         start: u16,

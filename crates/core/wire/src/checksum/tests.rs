@@ -19,7 +19,7 @@ fn oracle(bytes: &[u8]) -> u16 {
 
 /// Equal as one's complement numbers: +0 and -0 are one.
 fn same(a: u16, b: u16) -> bool {
-    a == b || (a % 0xffff == 0 && b % 0xffff == 0)
+    a == b || (a.is_multiple_of(0xffff) && b.is_multiple_of(0xffff))
 }
 
 #[test]

@@ -1,1 +1,138 @@
-//! Goal: what is written is what is read, and no input panics.
+//! Goal: options are laid out as Linux lays them out, read whatever comes, and never overrun the header.
+use super::*;
+use crate::ParseError;
+use alloc::vec;
+use alloc::vec::Vec;
+use base::Seq;
+
+/// A header with `options` as raw octets (padded to four) and the SYN flag if asked.
+fn raw(flags: Flags, options: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 20];
+    out.extend(options);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out[12] = (out.len() as u8 / 4) << 4;
+    out[13] = flags.0;
+    out
+}
+
+fn read(flags: Flags, options: &[u8]) -> Options {
+    parse(&raw(flags, options)).unwrap().2.options
+}
+
+fn emitted(flags: Flags, options: Options) -> Vec<u8> {
+    let header =
+        Header { src_port: 1, dst_port: 2, seq: Seq::new(3), ack: Seq::new(4), flags, window: 5, options };
+    let mut out = vec![0xee; 60];
+    let len = header.emit(&mut out);
+    assert!(out[len..].iter().all(|octet| *octet == 0xee), "wrote past the header");
+    assert_eq!(usize::from(out[12] >> 4) * 4, len);
+    out[20..len].to_vec()
+}
+
+const STAMPS: Option<Timestamps> = Some(Timestamps { val: 0x01020304, ecr: 0x05060708 });
+
+fn blocks(n: u32) -> SackBlocks {
+    let mut sack = SackBlocks::none();
+    for i in 0..n {
+        assert!(sack.push(Seq::new(i * 10), Seq::new(i * 10 + 5)));
+    }
+    sack
+}
+
+#[test]
+fn the_layouts_of_a_syn() {
+    let all = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: STAMPS,
+        sack: SackBlocks::none(),
+    };
+    let mss = [2, 4, 0x05, 0xb4];
+    let scale = [1, 3, 3, 7];
+    let stamps = [8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(emitted(Flags::SYN, all), [&mss[..], &[4, 2], &stamps, &scale].concat());
+    let no_sack = Options { sack_permitted: false, ..all };
+    assert_eq!(emitted(Flags::SYN, no_sack), [&mss[..], &[1, 1], &stamps, &scale].concat());
+    let no_stamps = Options { timestamps: None, ..all };
+    assert_eq!(emitted(Flags::SYN, no_stamps), [&mss[..], &[1, 1, 4, 2], &scale].concat());
+    // Off a SYN only the timestamps remain.
+    assert_eq!(emitted(Flags::ACK, all), [&[1, 1], &stamps[..]].concat());
+}
+
+#[test]
+fn sack_blocks_are_clipped_to_what_fits() {
+    for (timestamps, offered, fit) in [(STAMPS, 4, 3), (STAMPS, 2, 2), (None, 4, 4), (None, 0, 0)] {
+        let options = Options { timestamps, sack: blocks(offered), ..Options::default() };
+        let out = emitted(Flags::ACK, options);
+        assert_eq!(read(Flags::ACK, &out).sack, blocks(fit));
+        assert_eq!(read(Flags::ACK, &out).timestamps, timestamps);
+    }
+    let on_syn = Options { sack: blocks(1), ..Options::default() };
+    assert_eq!(emitted(Flags::SYN, on_syn), []);
+    assert!(!blocks(4).clone().push(Seq::new(0), Seq::new(0)));
+}
+
+#[test]
+fn only_a_syn_carries_the_offers() {
+    let offers = [2, 4, 1, 0, 4, 2, 1, 3, 3, 200];
+    let all = read(Flags::SYN, &offers);
+    assert_eq!((all.mss, all.window_scale, all.sack_permitted), (Some(256), Some(14), true));
+    assert_eq!(read(Flags::ACK, &offers), Options::default());
+    let sack = [1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 9];
+    assert_eq!(read(Flags::SYN, &sack), Options::default());
+    assert_eq!(read(Flags::ACK, &sack).sack.as_slice(), [(Seq::new(1), Seq::new(9))]);
+}
+
+#[test]
+fn what_is_unknown_is_skipped_and_what_is_illegal_ends_the_walk() {
+    let stamps = [8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    let after = |before: &[u8]| read(Flags::ACK, &[before, &stamps].concat()).timestamps;
+    assert_eq!(after(&[]), STAMPS);
+    assert_eq!(after(&[1, 1, 1]), STAMPS);
+    assert_eq!(after(&[254, 5, 9, 9, 9]), STAMPS, "unknown kind");
+    assert_eq!(after(&[8, 2]), STAMPS, "known kind of a length of its own");
+    assert_eq!(after(&[254, 2, 253, 2]), STAMPS);
+    assert_eq!(after(&[0]), None, "end of options");
+    assert_eq!(after(&[254, 0]), None, "length zero");
+    assert_eq!(after(&[254, 1]), None, "length one");
+    assert_eq!(after(&[254, 40]), None, "past the header");
+    let mut kept = stamps.to_vec();
+    kept.extend([254, 0]);
+    assert_eq!(read(Flags::ACK, &kept).timestamps, STAMPS, "what came before an illegal length counts");
+    assert_eq!(read(Flags::ACK, &[1, 1, 1, 8]).timestamps, None, "kind without a length");
+}
+
+#[test]
+fn the_fast_path_says_what_the_walk_says() {
+    let layout = [1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(read(Flags::ACK, &layout), read(Flags::ACK, &[&layout[..], &[1; 4]].concat()));
+    for at in 0..4 {
+        let mut other = layout;
+        other[at] ^= 2;
+        let longer = [&other[..], &[0; 4]].concat();
+        assert_eq!(read(Flags::ACK, &other), read(Flags::ACK, &longer), "octet {at}");
+    }
+}
+
+#[test]
+fn the_data_offset_is_checked() {
+    let good = raw(Flags::ACK, &[]);
+    assert!(parse(&good).is_ok());
+    assert!(matches!(parse(&good[..19]), Err(ParseError::TcpTruncated)));
+    for words in [0, 4, 6, 15] {
+        let mut bad = good.clone();
+        bad[12] = words << 4;
+        assert!(matches!(parse(&bad), Err(ParseError::TcpDataOffset)), "{words} words");
+    }
+}
+
+#[test]
+fn flags_and_lengths() {
+    let both = Flags::SYN | Flags::FIN;
+    assert_eq!(alloc::format!("{:?}", Flags::SYN | Flags::ACK), "[S.]");
+    assert!(both.has(Flags::SYN) && both.any(Flags::SYN | Flags::RST) && !both.has(Flags::SYN | Flags::RST));
+    let mut bytes = raw(both, &[]);
+    bytes.extend([1, 2, 3]);
+    assert_eq!(parse(&bytes).unwrap().2.seq_len(), 5);
+}
