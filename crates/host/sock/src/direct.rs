@@ -290,6 +290,10 @@ impl Sockets for Direct {
         };
         if waited == Err(Errno::EAGAIN) { Ok(0) } else { waited }
     }
+
+    fn inspect(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
+        look(&mut self.lock());
+    }
 }
 
 fn recv_once(engine: &mut Engine, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {

@@ -3,14 +3,17 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod control;
 mod direct;
 mod engine;
 mod errno;
 mod net;
 mod object;
+mod open;
 pub mod options;
 mod pipe;
 mod poller;
+mod settings;
 mod sockets;
 mod table;
 pub mod tcp_info;
@@ -21,5 +24,7 @@ pub use direct::Direct;
 pub use engine::{Engine, Limits, Pumped};
 pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
+pub use open::{OpenError, open, pin_to};
 pub use poller::Poller;
+pub use settings::{Mode, Octets, Row, SettingError, Settings};
 pub use sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};

@@ -167,4 +167,6 @@ pub trait Sockets: Send + Sync {
     fn epoll_wait(&self, epfd: Fd, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno>;
     /// Wait for any row to be ready; how many are.
     fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno>;
+    /// Run `look` on the thread and at a moment where the engine may be looked at (`ss`, `stat`, captures).
+    fn inspect(&self, look: Box<dyn FnOnce(&mut crate::Engine) + Send + '_>);
 }

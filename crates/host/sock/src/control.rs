@@ -1,0 +1,143 @@
+//! The door for those who look: a UNIX socket per process, a word in, lines of JSON out.
+//!
+//! `millstream ss`, `stat` and `capture` find the sockets in [`directory`] and ask.
+
+use crate::net::Stack;
+use crate::Engine;
+use serde_json::{Value, json};
+use stack::Row;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+/// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
+/// that cannot be written, `/tmp/millstream`.
+pub fn directory() -> PathBuf {
+    let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    from("MILLSTREAM_RUN").or_else(|| from("XDG_RUNTIME_DIR").map(|dir| dir.join("millstream"))).unwrap_or_else(|| {
+        let system = PathBuf::from("/run/millstream");
+        if std::fs::create_dir_all(&system).is_ok() { system } else { PathBuf::from("/tmp/millstream") }
+    })
+}
+
+/// The control socket of a process; removed when dropped.
+pub struct Control {
+    path: PathBuf,
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Somebody may have tidied up before us.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Answers questions about `stacks` on this process's control socket, from a thread of its own.
+pub fn serve(stacks: Vec<Stack>) -> std::io::Result<Control> {
+    let dir = directory();
+    std::fs::create_dir_all(&dir)?;
+    let path = dir.join(format!("{}.sock", std::process::id()));
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        // A socket of this number is left over from a process that has long gone.
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
+        for client in listener.incoming().flatten() {
+            // Somebody who asks and leaves before the answer hurts nobody.
+            let _ = answer(&stacks, client);
+        }
+    })?;
+    Ok(Control { path })
+}
+
+fn answer(stacks: &[Stack], mut client: UnixStream) -> std::io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(client.try_clone()?).read_line(&mut line)?;
+    let look: fn(&mut Engine) -> Vec<Value> = match line.trim() {
+        "ss" => rows,
+        "stat" => |engine| vec![stats(engine)],
+        other => {
+            return writeln!(client, "{}", json!({"error": format!("unknown question \"{other}\"; ask ss or stat")}));
+        }
+    };
+    for (core, stack) in stacks.iter().enumerate() {
+        let mut found = Vec::new();
+        stack.inspect(Box::new(|engine| found = look(engine)));
+        for mut value in found {
+            value["core"] = core.into();
+            writeln!(client, "{value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Every listener, connection and TIME-WAIT entry of an engine.
+pub fn rows(engine: &mut Engine) -> Vec<Value> {
+    let now = engine.now();
+    let mut rows = Vec::new();
+    engine.core().for_each(now, &mut |row| {
+        rows.push(match row {
+            Row::Listener { local, waiting, backlog } => json!({
+                "state": "LISTEN", "local": local.to_string(), "waiting": waiting, "backlog": backlog,
+            }),
+            Row::TimeWait(entry) => json!({
+                "state": "TIME-WAIT",
+                "local": entry.key.local().to_string(),
+                "remote": entry.key.remote().to_string(),
+            }),
+            Row::Connection(conn) => connection(conn, now),
+        });
+    });
+    rows
+}
+
+fn connection(conn: &tcp::Connection, now: base::Instant) -> Value {
+    let info = conn.info(now);
+    let ssthresh = (info.window.ssthresh != u32::MAX).then_some(info.window.ssthresh);
+    json!({
+        "state": info.state.name(),
+        "local": conn.key().local().to_string(),
+        "remote": conn.key().remote().to_string(),
+        "recv_q": conn.readable(),
+        "send_q": conn.unacked(),
+        "unsent": conn.unsent(),
+        "cc": info.control,
+        "cwnd": info.window.cwnd,
+        "ssthresh": ssthresh,
+        "srtt_us": info.srtt.as_micros() as u64,
+        "rttvar_us": info.rttvar.as_micros() as u64,
+        "min_rtt_us": info.min_rtt.as_micros() as u64,
+        "rto_us": info.rto.as_micros() as u64,
+        "mss": info.snd_mss,
+        "in_flight": info.in_flight,
+        "retransmits": info.retransmits,
+        "snd_wnd": info.snd_wnd,
+        "rcv_wnd": info.rcv_wnd,
+        "bytes_acked": info.bytes_acked,
+        "bytes_received": info.bytes_received,
+        "reassembly": info.reassembly,
+        "timestamps": info.timestamps,
+        "sack": info.sack,
+        "recovery": info.recovery || info.loss,
+    })
+}
+
+/// Counters, table sizes and memory of an engine.
+pub fn stats(engine: &mut Engine) -> Value {
+    let (descriptors, watches) = engine.open();
+    let footprint = engine.footprint();
+    let core = engine.core();
+    let pairs = |list: Vec<(&'static str, u64)>| -> Value {
+        list.into_iter().map(|(name, value)| (name.to_string(), Value::from(value))).collect()
+    };
+    let tcp = core.tcp_counters();
+    let names = tcp::Counters::ROWS.iter().map(|row| row.0);
+    json!({
+        "tcp": pairs(names.zip(tcp.values()).collect()),
+        "stack": pairs(core.stats()),
+        "link": pairs(core.io().stats()),
+        "sock": {"descriptors": descriptors, "watches": watches, "footprint": footprint},
+    })
+}

@@ -1,0 +1,82 @@
+//! From settings to running stacks: one per core, each on its own queue of the link.
+
+use crate::clock::SystemClock;
+use crate::direct::Direct;
+use crate::engine::{Engine, Limits};
+use crate::net::Stack;
+use crate::settings::{Mode, Settings};
+use base::Duration;
+use stack::{Core, CoreConfig, OwnAddr};
+use std::io::Read;
+use std::sync::Arc;
+
+/// A stack could not be opened; the text says what to do.
+#[derive(Debug)]
+pub struct OpenError(pub String);
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens `settings.cores` stacks on the link. Give each to its own thread; [`pin_to`] puts that thread on its CPU.
+pub fn open(settings: &Settings) -> Result<Vec<Stack>, OpenError> {
+    if settings.cores == 0 {
+        return Err(OpenError("cores = 0: a stack needs at least one core".into()));
+    }
+    let ports = pio::open(&settings.link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
+    let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
+    let config = core_config(settings, seed)?;
+    ports
+        .into_iter()
+        .enumerate()
+        .map(|(core, port)| {
+            let mut config = config.clone();
+            config.core = (core as u16, settings.cores);
+            let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
+            let engine = Engine::new(Core::new(config, port), Box::new(SystemClock::new()), limits);
+            match settings.mode {
+                Mode::Direct => Ok(Arc::new(Direct::new(engine)) as Stack),
+                Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
+            }
+        })
+        .collect()
+}
+
+fn core_config(settings: &Settings, seed: u64) -> Result<CoreConfig, OpenError> {
+    let mut tcp = tcp::Config::default();
+    let cap = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
+    tcp.rcvbuf.1 = cap(settings.rcvbuf_max.0);
+    tcp.sndbuf.1 = cap(settings.sndbuf_max.0);
+    Ok(CoreConfig {
+        tcp,
+        max_connections: settings.max_connections,
+        max_time_wait: settings.max_time_wait,
+        max_chunks: cap(settings.buffers.0 / 2_048),
+        seed,
+        ephemeral: settings.ephemeral,
+        core: (0, settings.cores),
+        addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
+        gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
+        control: stack::builtin_control(&settings.cc).ok_or_else(|| {
+            OpenError(format!("cc = \"{}\" is not a congestion control this stack has", settings.cc))
+        })?,
+    })
+}
+
+/// Eight octets of the kernel's entropy.
+fn kernel_entropy() -> Result<u64, OpenError> {
+    let mut word = [0; 8];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut word))
+        .map_err(|e| OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead")))?;
+    Ok(u64::from_ne_bytes(word))
+}
+
+/// Puts the calling thread on CPU `cpu`; false if this machine has no such CPU for us.
+pub fn pin_to(cpu: usize) -> bool {
+    core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
+}

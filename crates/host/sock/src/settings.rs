@@ -1,0 +1,257 @@
+//! What can be configured: one row per setting gives the field, its default, the parser, the environment
+//! variable, the TOML key and the help.
+
+use std::net::IpAddr;
+
+/// A setting was refused; says which and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingError(pub String);
+
+impl std::fmt::Display for SettingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+/// A value that a setting's text turns into.
+trait Value: Sized {
+    fn parse(text: &str) -> Option<Self>;
+    fn show(&self) -> String;
+}
+
+macro_rules! plain {
+    ($($ty:ty),+) => {$(
+        impl Value for $ty {
+            fn parse(text: &str) -> Option<Self> {
+                text.trim().parse().ok()
+            }
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+plain!(String, bool, u16, u32, u64);
+
+/// Octets, written plainly or with K, M or G.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Octets(pub u64);
+
+impl Value for Octets {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (digits, shift) = match text.char_indices().last()? {
+            (at, 'k' | 'K') => (&text[..at], 10),
+            (at, 'm' | 'M') => (&text[..at], 20),
+            (at, 'g' | 'G') => (&text[..at], 30),
+            _ => (text, 0),
+        };
+        digits.parse::<u64>().ok()?.checked_mul(1 << shift).map(Octets)
+    }
+
+    fn show(&self) -> String {
+        match self.0 {
+            n if n != 0 && n % (1 << 30) == 0 => format!("{}G", n >> 30),
+            n if n != 0 && n % (1 << 20) == 0 => format!("{}M", n >> 20),
+            n if n != 0 && n % (1 << 10) == 0 => format!("{}K", n >> 10),
+            n => n.to_string(),
+        }
+    }
+}
+
+/// How application and stack share a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// The application's threads turn the core from inside their calls.
+    Direct,
+    /// A stack thread per core, met through queues (the mTCP design).
+    Paired,
+}
+
+impl Value for Mode {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "direct" => Some(Mode::Direct),
+            "paired" => Some(Mode::Paired),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self == Mode::Direct { "direct" } else { "paired" }.into()
+    }
+}
+
+/// Addresses with their prefix lengths, separated by commas.
+impl Value for Vec<(IpAddr, u8)> {
+    fn parse(text: &str) -> Option<Self> {
+        let one = |item: &str| {
+            let (addr, prefix) = item.trim().split_once('/')?;
+            let (addr, prefix): (IpAddr, u8) = (addr.parse().ok()?, prefix.parse().ok()?);
+            (prefix <= if addr.is_ipv4() { 32 } else { 128 }).then_some((addr, prefix))
+        };
+        text.split(',').filter(|item| !item.trim().is_empty()).map(one).collect()
+    }
+
+    fn show(&self) -> String {
+        self.iter().map(|(addr, prefix)| format!("{addr}/{prefix}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Addresses, separated by commas.
+impl Value for Vec<IpAddr> {
+    fn parse(text: &str) -> Option<Self> {
+        text.split(',').filter(|item| !item.trim().is_empty()).map(|item| item.trim().parse().ok()).collect()
+    }
+
+    fn show(&self) -> String {
+        self.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// First and last of a range of ports.
+impl Value for (u16, u16) {
+    fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once('-')?;
+        let range: (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (range.0 != 0 && range.0 <= range.1).then_some(range)
+    }
+
+    fn show(&self) -> String {
+        format!("{}-{}", self.0, self.1)
+    }
+}
+
+/// A row of [`Settings::ROWS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The key, in TOML and on command lines; its environment variable is `MILLSTREAM_` and the key in capitals.
+    pub key: &'static str,
+    /// What a value looks like.
+    pub form: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+macro_rules! settings {
+    ($($key:ident: $ty:ty = $default:expr, $form:literal, $help:literal;)+) => {
+        /// How to open a stack.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings { $(#[doc = $help] pub $key: $ty,)+ }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings { $($key: $default,)+ }
+            }
+        }
+
+        impl Settings {
+            /// Every setting there is.
+            pub const ROWS: &'static [Row] =
+                &[$(Row { key: stringify!($key), form: $form, help: $help }),+];
+
+            /// Sets `key` from text; an unknown key or a bad value says what would be right.
+            pub fn set(&mut self, key: &str, text: &str) -> Result<(), SettingError> {
+                match key {
+                    $(stringify!($key) => {
+                        self.$key = <$ty as Value>::parse(text).ok_or_else(|| SettingError(format!(
+                            "{key} = \"{text}\" is not {}", $form
+                        )))?;
+                    })+
+                    _ => return Err(unknown(key)),
+                }
+                Ok(())
+            }
+
+            /// The value of every setting as text, in the order of [`Self::ROWS`].
+            pub fn values(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($key), Value::show(&self.$key))),+]
+            }
+        }
+    };
+}
+
+settings! {
+    link: String = "tap:millstream0".into(), "a port such as xdp:eth0, tap:NAME, packet:eth0, shm:PATH", "Where packets come from and go to.";
+    cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
+    mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
+    cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
+    address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas", "Our addresses, for links that do not share the kernel's.";
+    gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas", "Default gateways, for links that do not share the kernel's.";
+    max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
+    max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
+    buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
+    rcvbuf_max: Octets = Octets(16 << 20), "octets such as 16M", "Most a receive buffer grows to by itself.";
+    sndbuf_max: Octets = Octets(16 << 20), "octets such as 16M", "Most a send buffer grows to by itself.";
+    ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999", "Local ports for connections that name none.";
+    spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
+    pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
+    seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
+}
+
+fn unknown(key: &str) -> SettingError {
+    let known: Vec<_> = Settings::ROWS.iter().map(|row| row.key).collect();
+    SettingError(format!("there is no setting \"{key}\"; known are {}", known.join(", ")))
+}
+
+impl Settings {
+    /// Takes every `MILLSTREAM_...` variable of `vars` that names a setting.
+    pub fn from_env(&mut self, vars: impl Iterator<Item = (String, String)>) -> Result<(), SettingError> {
+        for (name, value) in vars {
+            let Some(key) = name.strip_prefix("MILLSTREAM_") else { continue };
+            let key = key.to_lowercase();
+            if Settings::ROWS.iter().any(|row| row.key == key) {
+                self.set(&key, &value).map_err(|e| SettingError(format!("environment {name}: {e}")))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every row's shown default parses back, and bad input says what would be right.
+    use super::*;
+
+    #[test]
+    fn defaults_round_trip() {
+        let defaults = Settings::default();
+        let mut copy = Settings::default();
+        for (key, value) in defaults.values() {
+            copy.set(key, &value).unwrap();
+        }
+        assert_eq!(copy, defaults);
+        assert_eq!(Settings::ROWS.len(), defaults.values().len());
+    }
+
+    #[test]
+    fn bad_input_says_what_to_do() {
+        let mut s = Settings::default();
+        assert!(s.set("colour", "red").unwrap_err().0.contains("link"));
+        for (key, bad) in [
+            ("cores", "two"),
+            ("mode", "fast"),
+            ("address", "10.0.0.1"),
+            ("address", "10.0.0.1/33"),
+            ("ephemeral", "9-3"),
+            ("buffers", "12Q"),
+        ] {
+            let error = s.set(key, bad).unwrap_err().0;
+            assert!(error.contains(key) && error.contains(bad), "{error}");
+        }
+        assert_eq!(s, Settings::default(), "nothing half set");
+    }
+
+    #[test]
+    fn environment() {
+        let mut s = Settings::default();
+        let vars = [("MILLSTREAM_CORES", "3"), ("MILLSTREAM_SEED", "9"), ("HOME", "/"), ("MILLSTREAM_X", "1")];
+        s.from_env(vars.iter().map(|(k, v)| (k.to_string(), v.to_string()))).unwrap();
+        assert_eq!((s.cores, s.seed), (3, 9));
+        let bad = [("MILLSTREAM_CORES".to_string(), "x".to_string())];
+        assert!(s.from_env(bad.into_iter()).unwrap_err().0.contains("MILLSTREAM_CORES"));
+    }
+}
