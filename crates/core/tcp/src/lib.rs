@@ -10,6 +10,7 @@ extern crate alloc;
 mod api;
 mod assembler;
 mod chain;
+mod config;
 mod cookie;
 #[doc(hidden)]
 pub mod fuzz;
@@ -22,6 +23,7 @@ mod scoreboard;
 mod timewait;
 
 pub use api::*;
+pub use config::{Config, Setting, SettingError, SocketOptions};
 pub use cookie::{Cookie, CookieJar};
 pub use isn::IsnSource;
 pub use pool::Pool;

@@ -97,3 +97,45 @@ fn fine(value: u32) -> Duration {
 fn nearest(a: i64, b: i64) -> i64 {
     (a + a.signum() * (b / 2)) / b
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the fixed point follows RFC 6298 in floating point, within its rounding.
+    use super::*;
+    use crate::fuzz;
+    use crate::fuzz::seeded::seeded;
+
+    #[test]
+    fn agrees_with_floating_point() {
+        seeded("rtt", 300, 800, fuzz::rtt);
+    }
+
+    #[test]
+    fn the_first_sample_and_the_next() {
+        let config = Config { rto_min: Duration::from_millis(1), ..Config::default() };
+        let mut rtt = Rtt::new();
+        assert!(!rtt.is_measured());
+        rtt.sample(Duration::from_millis(100));
+        assert_eq!(rtt.rto(&config), Duration::from_millis(300), "SRTT + 4 x R/2");
+        rtt.sample(Duration::from_millis(140));
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Duration::from_millis(105), Duration::from_micros(47_500)));
+        for _ in 0..200 {
+            rtt.sample(Duration::from_millis(100));
+        }
+        assert_eq!(rtt.rto(&config).as_millis(), 101, "never tighter than the clock's granularity");
+    }
+
+    #[test]
+    fn many_samples_a_round_trip_weigh_like_one() {
+        let (mut one, mut many) = (Rtt::new(), Rtt::new());
+        for rtt in [&mut one, &mut many] {
+            rtt.sample(Duration::from_millis(50));
+        }
+        one.sample(Duration::from_millis(90));
+        for _ in 0..100 {
+            many.sample_of(Duration::from_millis(90), 100);
+        }
+        let difference = one.srtt().abs_diff(many.srtt());
+        assert!(difference < Duration::from_millis(1), "{difference:?}");
+    }
+}

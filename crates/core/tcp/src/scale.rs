@@ -34,3 +34,32 @@ pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
 pub(crate) const fn ts_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the field never promises more than the window, and loses less than one step of the scale.
+    use super::*;
+
+    #[test]
+    fn edges_of_the_field() {
+        for (largest, shift) in
+            [(0, 0), (65_535, 0), (65_536, 1), (131_071, 1), (131_072, 2), (1 << 30, 14), (u32::MAX, 14)]
+        {
+            assert_eq!(shift_for(largest), shift, "{largest}");
+        }
+        for shift in 0..=MAX_SHIFT {
+            for window in
+                [0, 1, (1 << shift) - 1, 1 << shift, 65_535, 65_536, 1_000_000, 65_535 << shift, 1 << 30]
+            {
+                let shown = from_field(to_field(window, shift), shift);
+                assert!(shown <= window && (window - shown < 1 << shift || shown == 65_535 << shift));
+            }
+        }
+    }
+
+    #[test]
+    fn timestamps_wrap() {
+        assert!(ts_before(u32::MAX, 0) && !ts_before(0, u32::MAX) && !ts_before(5, 5));
+        assert_eq!(ts_value(Instant::from_millis(7), u32::MAX), 6);
+    }
+}

@@ -145,3 +145,98 @@ impl TimeWait {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: only a FIN extends TIME-WAIT, only a newer SYN (or an allowed RST) ends it, and answers cannot ping-pong.
+    use super::*;
+    use crate::fuzz;
+    use crate::fuzz::seeded::seeded;
+    use crate::fuzz::segment;
+    use base::{Addr, Duration, Endpoint};
+
+    const NOW: Instant = Instant::from_secs(50);
+    const SND: Seq = Seq::new(10);
+    const RCV: Seq = Seq::new(u32::MAX);
+
+    fn entry(timestamps: Option<(u32, u32)>) -> TimeWait {
+        let key = FlowKey::new(
+            Endpoint::new(Addr::v4([192, 0, 2, 1]), 80),
+            Endpoint::new(Addr::v4([192, 0, 2, 2]), 4000),
+        );
+        TimeWait::new(key, NOW + Duration::from_secs(60), SND, RCV, 512, timestamps)
+    }
+
+    fn stamped(val: u32) -> Options {
+        Options { timestamps: Some(Timestamps { val, ecr: 0 }), ..Options::default() }
+    }
+
+    #[test]
+    fn survives_arbitrary_segments() {
+        seeded("time_wait", 2_000, 400, fuzz::time_wait);
+    }
+
+    #[test]
+    fn a_retransmitted_fin_is_answered_and_restarts_the_wait() {
+        let mut entry = entry(Some((100, 7)));
+        let fin = segment(RCV - 1, SND, Flags::FIN | Flags::ACK, stamped(101));
+        let later = NOW + Duration::from_secs(20);
+        for _ in 0..3 {
+            let TimeWaitAnswer::Ack(ack) = entry.on_segment(later, &Config::default(), &fin) else {
+                panic!()
+            };
+            assert_eq!((ack.seq, ack.ack, ack.window), (SND, RCV, 512));
+            assert_eq!(ack.options.timestamps, Some(Timestamps { val: 70_007, ecr: 101 }));
+        }
+        assert_eq!(entry.until, later + Config::default().time_wait);
+    }
+
+    #[test]
+    fn rfc_6191_decides_on_a_syn() {
+        let config = Config::default();
+        let none = Options::default();
+        for (timestamps, seq, options, reused) in [
+            (None, RCV, none, true),
+            (None, RCV - 1, none, false),
+            (None, RCV - 1, stamped(5), true),
+            (Some((100, 0)), RCV - 1, stamped(101), true),
+            (Some((100, 0)), RCV - 1, stamped(100), false),
+            (Some((100, 0)), RCV, stamped(100), true),
+            (Some((100, 0)), RCV + 1000, stamped(99), false),
+            (Some((100, 0)), RCV + 1000, none, true),
+            (Some((100, 0)), RCV - 1, none, false),
+        ] {
+            match entry(timestamps).on_segment(NOW, &config, &segment(seq, SND, Flags::SYN, options)) {
+                TimeWaitAnswer::Reuse { isn_above } => assert!(reused && isn_above == SND),
+                TimeWaitAnswer::Ack(ack) => assert!(!reused && ack.ack == RCV),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reset_ends_it_only_where_allowed() {
+        let exact = segment(RCV, SND, Flags::RST, Options::default());
+        let near = segment(RCV + 1, SND, Flags::RST, Options::default());
+        let allowed = Config { time_wait_reset: true, ..Config::default() };
+        assert!(matches!(entry(None).on_segment(NOW, &Config::default(), &exact), TimeWaitAnswer::Ignore));
+        assert!(matches!(entry(None).on_segment(NOW, &allowed, &near), TimeWaitAnswer::Ignore));
+        assert!(matches!(entry(None).on_segment(NOW, &allowed, &exact), TimeWaitAnswer::Remove));
+    }
+
+    #[test]
+    fn two_entries_that_disagree_fall_silent() {
+        let config = Config::default();
+        let stray = segment(RCV + 100, SND, Flags::ACK, Options::default());
+        let mut entry = entry(None);
+        let answers = |entry: &mut TimeWait, from: Instant| {
+            let times = (0..100).map(|i| from + Duration::from_millis(i));
+            times
+                .filter(|&at| matches!(entry.on_segment(at, &config, &stray), TimeWaitAnswer::Ack(_)))
+                .count()
+        };
+        assert_eq!(answers(&mut entry, NOW), 1);
+        assert_eq!(answers(&mut entry, NOW + Duration::from_secs(1)), 1);
+        assert_eq!(entry.until, NOW + Duration::from_secs(60), "a stray ACK does not extend it");
+    }
+}

@@ -3,11 +3,20 @@
 
 mod assembler;
 mod chain;
+mod cookie;
+mod rtt;
 mod scoreboard;
+mod timewait;
 
 pub use assembler::assembler;
 pub use chain::chain;
+pub use cookie::cookie;
+pub use rtt::rtt;
 pub use scoreboard::scoreboard;
+pub use timewait::time_wait;
+
+#[cfg(test)]
+pub(crate) use cookie::segment;
 
 /// Takes numbers from octets; zeros once they are used up.
 pub(crate) struct Input<'a>(&'a [u8]);

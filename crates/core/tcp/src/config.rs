@@ -1,0 +1,432 @@
+//! A stack's settings, one table row each: the struct, its defaults, bounds, help and parser come from the row.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use base::Duration;
+
+const MIB: u32 = 1 << 20;
+
+/// A row of the table, as shown to people.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in files, on the command line and in [`Config::set`].
+    pub name: &'static str,
+    /// One sentence on what it does.
+    pub help: &'static str,
+    /// Default, in the notation that [`Config::set`] reads.
+    pub default: fn() -> String,
+    /// Least and greatest value, in the same notation.
+    pub bounds: fn() -> (String, String),
+}
+
+/// A setting could not be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SettingError {
+    /// No setting has this name.
+    Unknown,
+    /// The text is not a value of its kind.
+    Malformed,
+    /// The value lies outside the bounds of its row.
+    OutOfRange,
+}
+
+/// A kind of value that settings have.
+trait Value: Copy {
+    fn parse(text: &str) -> Option<Self>;
+    fn show(self) -> String;
+    fn within(self, min: Self, max: Self) -> bool;
+}
+
+macro_rules! integer {
+    ($($kind:ty),+) => {$(
+        impl Value for $kind {
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+            fn show(self) -> String {
+                self.to_string()
+            }
+            fn within(self, min: Self, max: Self) -> bool {
+                (min..=max).contains(&self)
+            }
+        }
+    )+};
+}
+integer!(u8, u16, u32);
+
+impl Value for bool {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "true" | "on" | "1" => Some(true),
+            "false" | "off" | "0" => Some(false),
+            _ => None,
+        }
+    }
+    fn show(self) -> String {
+        self.to_string()
+    }
+    fn within(self, _: Self, _: Self) -> bool {
+        true
+    }
+}
+
+/// A number and a unit: `200ms`, `60s`, `500us`.
+impl Value for Duration {
+    fn parse(text: &str) -> Option<Self> {
+        let digits = text.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = text[..digits].parse().ok()?;
+        match &text[digits..] {
+            "us" => Some(Duration::from_micros(number)),
+            "ms" => Some(Duration::from_millis(number)),
+            "s" => Some(Duration::from_secs(number)),
+            _ => None,
+        }
+    }
+    fn show(self) -> String {
+        let micros = self.as_micros();
+        match (micros % 1_000, micros % 1_000_000) {
+            (_, 0) => format!("{}s", micros / 1_000_000),
+            (0, _) => format!("{}ms", micros / 1_000),
+            _ => format!("{micros}us"),
+        }
+    }
+    fn within(self, min: Self, max: Self) -> bool {
+        (min..=max).contains(&self)
+    }
+}
+
+/// Initial and greatest size: `131072,16777216`.
+impl Value for (u32, u32) {
+    fn parse(text: &str) -> Option<Self> {
+        let (initial, greatest) = text.split_once(',')?;
+        Some((initial.trim().parse().ok()?, greatest.trim().parse().ok()?))
+    }
+    fn show(self) -> String {
+        format!("{},{}", self.0, self.1)
+    }
+    fn within(self, min: Self, max: Self) -> bool {
+        self.0 <= self.1 && self.0.within(min.0, max.0) && self.1.within(min.1, max.1)
+    }
+}
+
+macro_rules! settings {
+    ($(#[$meta:meta])* pub struct $name:ident {
+        $($field:ident : $kind:ty = $default:expr, $min:expr => $max:expr, $help:literal;)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name { $(#[doc = $help] pub $field: $kind,)+ }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)+ }
+            }
+        }
+
+        impl $name {
+            /// Every setting, in declaration order.
+            pub const ROWS: &'static [Setting] = &[$(Setting {
+                name: stringify!($field),
+                help: $help,
+                default: || { let value: $kind = $default; value.show() },
+                bounds: || { let (min, max): ($kind, $kind) = ($min, $max); (min.show(), max.show()) },
+            }),+];
+
+            /// Sets one by name from text: integers, `on`/`off`, durations such as `200ms`, and sizes as
+            /// `initial,greatest`.
+            pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
+                match name {
+                    $(stringify!($field) => {
+                        let value = <$kind>::parse(text).ok_or(SettingError::Malformed)?;
+                        if !value.within($min, $max) {
+                            return Err(SettingError::OutOfRange);
+                        }
+                        self.$field = value;
+                    })+
+                    _ => return Err(SettingError::Unknown),
+                }
+                Ok(())
+            }
+
+            /// One by name, in the notation that [`Self::set`] reads.
+            pub fn show(&self, name: &str) -> Option<String> {
+                match name {
+                    $(stringify!($field) => Some(self.$field.show()),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Defaults of a stack. Per-socket options are [`SocketOptions`].
+    pub struct Config {
+        initial_window: u32 = 10, 1 => 1024,
+            "Initial congestion window in segments (RFC 6928).";
+        rto_min: Duration = Duration::from_millis(200), Duration::from_millis(1) => Duration::from_secs(60),
+            "Floor of the retransmission timeout. RFC 6298 says one second; the peers of today delay their \
+             acknowledgments 40 to 200 ms.";
+        rto_max: Duration = Duration::from_secs(120), Duration::from_secs(1) => Duration::from_secs(3600),
+            "Ceiling of the retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
+        rto_initial: Duration = Duration::from_secs(1), Duration::from_millis(10) => Duration::from_secs(60),
+            "Retransmission timeout before the first RTT sample (RFC 6298, rule 2.1).";
+        delayed_ack: Duration = Duration::from_millis(40), Duration::ZERO => Duration::from_millis(500),
+            "Longest an acknowledgment is delayed (RFC 9293, MUST-40: less than 0.5 s).";
+        timestamps: bool = true, false => true,
+            "Offer and accept timestamps (RFC 7323).";
+        window_scaling: bool = true, false => true,
+            "Offer and accept window scaling (RFC 7323).";
+        sack: bool = true, false => true,
+            "Offer and accept selective acknowledgments (RFC 2018).";
+        syn_retries: u8 = 6, 0 => 127,
+            "SYN retransmissions before ETIMEDOUT.";
+        synack_retries: u8 = 5, 0 => 127,
+            "SYN-ACK retransmissions before a half-open connection is forgotten.";
+        data_retries: u8 = 15, 1 => 127,
+            "Data retransmissions before ETIMEDOUT, where no user timeout is set (RFC 9293, section 3.8.3: R2).";
+        orphan_retries: u8 = 8, 0 => 127,
+            "Retransmissions of an orphan, a connection that the application has closed.";
+        time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
+            "How long TIME-WAIT lasts: 2 MSL with an MSL of 30 s, where RFC 9293 assumes 2 minutes.";
+        time_wait_reset: bool = false, false => true,
+            "Does an exact RST end TIME-WAIT early? Off, as RFC 1337 advises.";
+        fin_wait2: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(3600),
+            "How long an orphan waits in FIN-WAIT-2 for the peer's FIN.";
+        rcvbuf: (u32, u32) = (128 << 10, 16 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
+            "Receive buffer, octets: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s over 134 ms.";
+        sndbuf: (u32, u32) = (128 << 10, 32 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
+            "Send buffer, octets: at first, and at most when it follows twice the congestion window.";
+        reassembly_runs: u16 = 1024, 1 => 8192,
+            "Most separate runs of out-of-order data that one connection holds; fewer where its window has no \
+             room for as many full segments.";
+        challenge_ack_limit: u32 = 10, 1 => 1000,
+            "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a budget \
+             that all share tells an off-path attacker which connections exist (CVE-2016-5696).";
+    }
+}
+
+/// What an application can set on one socket; `connect` and `accept` start from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketOptions {
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// TCP_CORK.
+    pub cork: bool,
+    /// TCP_QUICKACK.
+    pub quickack: bool,
+    /// SO_KEEPALIVE.
+    pub keepalive: bool,
+    /// TCP_KEEPIDLE; kept to the millisecond, like the other times here.
+    pub keep_idle: Duration,
+    /// TCP_KEEPINTVL.
+    pub keep_interval: Duration,
+    /// TCP_KEEPCNT.
+    pub keep_count: u8,
+    /// TCP_USER_TIMEOUT; zero means the default.
+    pub user_timeout: Duration,
+    /// SO_LINGER.
+    pub linger: Option<Duration>,
+    /// TCP_MAXSEG; 0 means the path's.
+    pub max_seg: u16,
+    /// SO_RCVBUF fixed by the user (no autotuning then); 0 means autotuned.
+    pub rcvbuf: u32,
+    /// SO_SNDBUF fixed by the user; 0 means autotuned.
+    pub sndbuf: u32,
+    /// TCP_NOTSENT_LOWAT; u32::MAX means none.
+    pub notsent_lowat: u32,
+    /// TCP_WINDOW_CLAMP; 0 means none.
+    pub window_clamp: u32,
+    /// SO_RCVLOWAT.
+    pub rcv_lowat: u32,
+    /// TCP_SYNCNT; 0 means the default.
+    pub syn_count: u8,
+    /// IP_TOS / IPV6_TCLASS (DSCP part).
+    pub tos: u8,
+    /// IP_TTL / hop limit; 0 means the default (64).
+    pub ttl: u8,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            nodelay: false,
+            cork: false,
+            quickack: false,
+            keepalive: false,
+            keep_idle: Duration::from_secs(7200),
+            keep_interval: Duration::from_secs(75),
+            keep_count: 9,
+            user_timeout: Duration::ZERO,
+            linger: None,
+            max_seg: 0,
+            rcvbuf: 0,
+            sndbuf: 0,
+            notsent_lowat: u32::MAX,
+            window_clamp: 0,
+            rcv_lowat: 1,
+            syn_count: 0,
+            tos: 0,
+            ttl: 0,
+        }
+    }
+}
+
+/// The same in 48 octets, as a connection keeps them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedOptions {
+    keep_idle_ms: u32,
+    keep_interval_ms: u32,
+    user_timeout_ms: u32,
+    /// `u32::MAX` means no linger.
+    linger_ms: u32,
+    pub(crate) rcvbuf: u32,
+    pub(crate) sndbuf: u32,
+    pub(crate) notsent_lowat: u32,
+    pub(crate) window_clamp: u32,
+    pub(crate) rcv_lowat: u32,
+    pub(crate) max_seg: u16,
+    pub(crate) keep_count: u8,
+    pub(crate) syn_count: u8,
+    pub(crate) tos: u8,
+    ttl: u8,
+    pub(crate) nodelay: bool,
+    pub(crate) cork: bool,
+    pub(crate) quickack: bool,
+    pub(crate) keepalive: bool,
+}
+
+const _: () = assert!(size_of::<PackedOptions>() <= 48);
+
+/// Default IP TTL and hop limit (RFC 1700).
+const DEFAULT_TTL: u8 = 64;
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX - 1).min(u32::MAX - 1)
+}
+
+impl From<&SocketOptions> for PackedOptions {
+    fn from(o: &SocketOptions) -> Self {
+        PackedOptions {
+            keep_idle_ms: millis(o.keep_idle),
+            keep_interval_ms: millis(o.keep_interval),
+            user_timeout_ms: millis(o.user_timeout),
+            linger_ms: o.linger.map_or(u32::MAX, millis),
+            rcvbuf: o.rcvbuf,
+            sndbuf: o.sndbuf,
+            notsent_lowat: o.notsent_lowat,
+            window_clamp: o.window_clamp,
+            rcv_lowat: o.rcv_lowat,
+            max_seg: o.max_seg,
+            keep_count: o.keep_count,
+            syn_count: o.syn_count,
+            tos: o.tos,
+            ttl: o.ttl,
+            nodelay: o.nodelay,
+            cork: o.cork,
+            quickack: o.quickack,
+            keepalive: o.keepalive,
+        }
+    }
+}
+
+impl PackedOptions {
+    pub(crate) fn unpack(&self) -> SocketOptions {
+        SocketOptions {
+            nodelay: self.nodelay,
+            cork: self.cork,
+            quickack: self.quickack,
+            keepalive: self.keepalive,
+            keep_idle: self.keep_idle(),
+            keep_interval: self.keep_interval(),
+            keep_count: self.keep_count,
+            user_timeout: self.user_timeout(),
+            linger: self.linger(),
+            max_seg: self.max_seg,
+            rcvbuf: self.rcvbuf,
+            sndbuf: self.sndbuf,
+            notsent_lowat: self.notsent_lowat,
+            window_clamp: self.window_clamp,
+            rcv_lowat: self.rcv_lowat,
+            syn_count: self.syn_count,
+            tos: self.tos,
+            ttl: self.ttl,
+        }
+    }
+
+    pub(crate) fn keep_idle(&self) -> Duration {
+        Duration::from_millis(self.keep_idle_ms.into())
+    }
+
+    pub(crate) fn keep_interval(&self) -> Duration {
+        Duration::from_millis(self.keep_interval_ms.into())
+    }
+
+    pub(crate) fn user_timeout(&self) -> Duration {
+        Duration::from_millis(self.user_timeout_ms.into())
+    }
+
+    pub(crate) fn has_user_timeout(&self) -> bool {
+        self.user_timeout_ms != 0
+    }
+
+    pub(crate) fn linger(&self) -> Option<Duration> {
+        (self.linger_ms != u32::MAX).then(|| Duration::from_millis(self.linger_ms.into()))
+    }
+
+    pub(crate) fn ttl(&self) -> u8 {
+        if self.ttl == 0 { DEFAULT_TTL } else { self.ttl }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every row's default lies within its bounds and survives being shown and set; options survive packing.
+    use super::*;
+
+    #[test]
+    fn rows_agree_with_themselves() {
+        let mut config = Config::default();
+        for row in Config::ROWS {
+            let default = (row.default)();
+            assert_eq!(config.show(row.name), Some(default.clone()));
+            assert_eq!(config.set(row.name, &default), Ok(()), "{}", row.name);
+            let (min, max) = (row.bounds)();
+            let mut other = config.clone();
+            assert_eq!(other.set(row.name, &min), Ok(()), "{}", row.name);
+            assert_eq!(other.set(row.name, &max), Ok(()), "{}", row.name);
+        }
+        assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        let mut config = Config::default();
+        assert_eq!(config.set("no_such", "1"), Err(SettingError::Unknown));
+        assert_eq!(config.set("rto_min", "200"), Err(SettingError::Malformed));
+        assert_eq!(config.set("rto_min", "200h"), Err(SettingError::Malformed));
+        assert_eq!(config.set("rto_min", "2hours"), Err(SettingError::Malformed));
+        assert_eq!(config.set("rto_min", "0ms"), Err(SettingError::OutOfRange));
+        assert_eq!(config.set("rcvbuf", "65536,4096"), Err(SettingError::OutOfRange));
+        assert_eq!(config.set("sack", "maybe"), Err(SettingError::Malformed));
+        assert_eq!(config, Config::default());
+        assert_eq!(config.set("delayed_ack", "1500us"), Ok(()));
+        assert_eq!(config.show("delayed_ack").as_deref(), Some("1500us"));
+    }
+
+    #[test]
+    fn options_survive_packing() {
+        let options = SocketOptions {
+            linger: Some(Duration::ZERO),
+            user_timeout: Duration::from_millis(1234),
+            nodelay: true,
+            ttl: 7,
+            ..SocketOptions::default()
+        };
+        assert_eq!(PackedOptions::from(&options).unpack(), options);
+        let default = SocketOptions::default();
+        assert_eq!(PackedOptions::from(&default).unpack(), default);
+        assert_eq!(PackedOptions::from(&default).ttl(), 64);
+    }
+}
