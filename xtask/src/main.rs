@@ -1,2 +1,82 @@
-//! xtask.
-fn main() {}
+//! The one tool for people who change the code: `cargo xtask help`.
+#![forbid(unsafe_code)]
+
+mod ci;
+mod deny;
+mod metadata;
+mod run;
+mod tidy;
+mod wasm;
+
+use std::process::ExitCode;
+
+/// What every task returns: an error is told to the person who ran it, in full sentences.
+type Outcome = Result<(), String>;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  ci [STEP...]         everything that must hold before a change lands, or the named steps
+  tidy                 sizes, left-overs, forbidden unsafe, who may import whom
+  wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
+  deny                 licences, sources and known vulnerabilities of dependencies
+  docs [--open]        the documentation, without warnings
+  fuzz [TARGET] [--runs N] [--seed S] [--release]
+                       drive a fuzz target with seeded mutations, on stable; without TARGET, list them
+  bench [NAME] [--json] [ARGUMENT...]
+                       run a benchmark; without NAME, list them
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", [].as_slice()),
+    };
+    let outcome = match command {
+        "ci" => ci::ci(rest),
+        "tidy" => tidy::tidy(),
+        "wasm" => wasm::prove(),
+        "deny" => deny::deny(),
+        "docs" => docs(rest),
+        "fuzz" => fuzz(rest),
+        "bench" => bench(rest),
+        "help" | "-h" | "--help" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(format!("no command `{other}`\n\n{HELP}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask {command}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `cargo doc` of every room, warnings refused.
+fn docs(rest: &[String]) -> Outcome {
+    run::cargo(&["doc", "--workspace", "--no-deps", "--locked"])
+        .args(rest)
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .check()
+}
+
+/// The stable driver of the fuzz targets (`crates/lab/fuzz`); `--release` for the long runs.
+fn fuzz(rest: &[String]) -> Outcome {
+    let release = rest.iter().any(|argument| argument == "--release");
+    let arguments = rest.iter().filter(|argument| *argument != "--release");
+    let profile = if release { "fuzz" } else { "dev" };
+    run::cargo(&["run", "--quiet", "--locked", "--package", "millstream-fuzz", "--profile", profile, "--"])
+        .args(arguments)
+        .check()
+}
+
+/// Benchmarks are measured as they ship: with everything the optimiser can see.
+fn bench(rest: &[String]) -> Outcome {
+    run::cargo(&["run", "--quiet", "--locked", "--package", "millstream-bench", "--profile", "dist", "--"])
+        .args(rest)
+        .check()
+}

@@ -1,0 +1,74 @@
+//! Everything that must hold before a change lands, in the order in which it fails fastest.
+
+use std::time::Duration;
+
+use crate::{Outcome, deny, run, tidy, wasm};
+
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Outcome,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", what: "the code is formatted", run: fmt },
+    Step { name: "tidy", what: "sizes, left-overs, unsafe, imports", run: tidy::tidy },
+    Step { name: "deny", what: "licences, sources, advisories", run: deny::deny },
+    Step { name: "clippy", what: "no warning, tests included", run: clippy },
+    Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },
+    Step { name: "test", what: "every test of the workspace", run: test },
+    Step { name: "docs", what: "documentation without warnings", run: docs },
+    Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
+];
+
+/// Iterations of each target here; long runs are for `cargo xtask fuzz`.
+const FUZZ_RUNS: &str = "20000";
+
+pub(crate) fn ci(names: &[String]) -> Outcome {
+    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
+        let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!("no step `{name}`; there are {}", known.join(", ")));
+    }
+    let wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    let mut report = String::new();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(wanted) {
+        println!("== {}: {}", step.name, step.what);
+        let (outcome, took) = timed(step.run);
+        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+        report += &format!("  {:<8} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
+        if let Err(why) = outcome {
+            eprintln!("{why}");
+            failed.push(step.name);
+        }
+    }
+    print!("== summary\n{report}");
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a tool that tells a person how long a step took")]
+fn timed(step: fn() -> Outcome) -> (Outcome, Duration) {
+    let begin = std::time::Instant::now();
+    (step(), begin.elapsed())
+}
+
+fn fmt() -> Outcome {
+    run::cargo(&["fmt", "--all", "--check"]).check()
+}
+
+fn clippy() -> Outcome {
+    run::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"])
+        .check()
+}
+
+fn test() -> Outcome {
+    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check()
+}
+
+fn docs() -> Outcome {
+    crate::docs(&["--quiet".into()])
+}
+
+fn fuzz() -> Outcome {
+    crate::fuzz(&["all".into(), "--runs".into(), FUZZ_RUNS.into()])
+}

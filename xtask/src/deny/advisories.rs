@@ -1,0 +1,153 @@
+//! Known vulnerabilities: the RustSec advisory database, compared with Cargo.lock's packages.
+//!
+//! The database is a git repository of one file per advisory. `MILLSTREAM_ADVISORY_DB` names a checkout of it;
+//! otherwise it is fetched afresh. Where it cannot be had, that is said, and nothing is claimed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use semver::{Version, VersionReq};
+use toml::Table;
+
+use crate::metadata::Package;
+use crate::run;
+
+const DATABASE: &str = "https://github.com/RustSec/advisory-db";
+const CHECKOUT: &str = "MILLSTREAM_ADVISORY_DB";
+
+/// One complaint for each package with an advisory that is not in `ignored`.
+pub(super) fn complaints(packages: &[Package], ignored: &[String]) -> Result<Vec<String>, String> {
+    let folder = match database() {
+        Ok(folder) => folder,
+        Err(why) => {
+            println!("ADVISORIES WERE NOT CHECKED: {}", why.lines().last().unwrap_or_default());
+            println!("  ({DATABASE} could not be fetched; {CHECKOUT}=FOLDER names a checkout of it)");
+            return Ok(Vec::new());
+        }
+    };
+    let mut found = Vec::new();
+    let mut read = 0;
+    for package in packages.iter().filter(|package| package.source.is_some()) {
+        let version =
+            Version::parse(&package.version).map_err(|error| format!("{}: {error}", package.name))?;
+        for text in advisories_of(&folder, &package.name)? {
+            read += 1;
+            let advisory =
+                Advisory::parse(&text).map_err(|why| format!("advisory on {}: {why}", package.name))?;
+            if advisory.concerns(&version) && !ignored.contains(&advisory.id) {
+                found.push(format!("{} {version}: {} {}", package.name, advisory.id, advisory.title));
+            }
+        }
+    }
+    println!("{read} advisories on our dependencies compared, of {}", folder.display());
+    Ok(found)
+}
+
+fn database() -> Result<PathBuf, String> {
+    if let Some(folder) = std::env::var_os(CHECKOUT) {
+        let folder = PathBuf::from(folder);
+        let there = folder.join("crates").is_dir();
+        return if there { Ok(folder) } else { Err(format!("{} has no folder `crates`", folder.display())) };
+    }
+    let folder = run::target_dir().join("advisory-db");
+    if folder.join("crates").is_dir() {
+        let pull = run::tool("timeout").args(["60", "git", "-C"]).args([&folder]).args([
+            "pull",
+            "--quiet",
+            "--ff-only",
+        ]);
+        pull.output()?;
+    } else {
+        let clone = run::tool("timeout").args(["60", "git", "clone", "--quiet", "--depth", "1", DATABASE]);
+        clone.args([&folder]).env("GIT_TERMINAL_PROMPT", "0").output()?;
+    }
+    Ok(folder)
+}
+
+fn advisories_of(database: &Path, package: &str) -> Result<Vec<String>, String> {
+    let Ok(entries) = fs::read_dir(database.join("crates").join(package)) else { return Ok(Vec::new()) };
+    let read =
+        |entry: std::io::Result<fs::DirEntry>| entry.and_then(|entry| fs::read_to_string(entry.path()));
+    entries.map(|entry| read(entry).map_err(|error| format!("advisories on {package}: {error}"))).collect()
+}
+
+struct Advisory {
+    id: String,
+    title: String,
+    withdrawn: bool,
+    /// Versions without the fault.
+    safe: Vec<VersionReq>,
+}
+
+impl Advisory {
+    /// An advisory is Markdown that begins with a block of TOML.
+    fn parse(text: &str) -> Result<Self, String> {
+        let block = text.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+        let table: Table =
+            block.ok_or("it has no block of TOML")?.parse().map_err(|error| format!("{error}"))?;
+        let advisory =
+            table.get("advisory").and_then(|value| value.as_table()).ok_or("it has no [advisory]")?;
+        let id = advisory.get("id").and_then(|id| id.as_str()).ok_or("it has no id")?;
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or_default();
+        let mut safe = Vec::new();
+        for key in ["patched", "unaffected"] {
+            let list =
+                table.get("versions").and_then(|versions| versions.get(key)).and_then(|list| list.as_array());
+            for version in list.into_iter().flatten() {
+                let range = version.as_str().ok_or("a version is not text")?;
+                safe.push(VersionReq::parse(range).map_err(|error| format!("{range}: {error}"))?);
+            }
+        }
+        Ok(Advisory {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            withdrawn: advisory.contains_key("withdrawn"),
+            safe,
+        })
+    }
+
+    fn concerns(&self, version: &Version) -> bool {
+        !self.withdrawn && !self.safe.iter().any(|range| range.matches(version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an advisory concerns exactly the versions it says, and a file we cannot read is never "no advisory".
+    use super::*;
+
+    const TEXT: &str = "```toml\n[advisory]\nid = \"RUSTSEC-2099-0001\"\npackage = \"sieve\"\n\n[versions]\n\
+                        patched = [\">= 0.6.3\", \"^0.5.1\"]\nunaffected = [\"< 0.3.2\"]\n```\n\n# Leaks water\n";
+
+    fn concerned(text: &str, version: &str) -> bool {
+        Advisory::parse(text).unwrap().concerns(&Version::parse(version).unwrap())
+    }
+
+    #[test]
+    fn versions_on_both_sides_of_each_edge() {
+        for (version, hit) in
+            [("0.3.1", false), ("0.3.2", true), ("0.5.0", true), ("0.5.1", false), ("0.6.2", true)]
+        {
+            assert_eq!(concerned(TEXT, version), hit, "{version}");
+        }
+        assert!(!concerned(TEXT, "1.0.0"));
+        let advisory = Advisory::parse(TEXT).unwrap();
+        assert_eq!((advisory.id.as_str(), advisory.title.as_str()), ("RUSTSEC-2099-0001", "Leaks water"));
+    }
+
+    #[test]
+    fn withdrawn_and_unpatched() {
+        let withdrawn = TEXT.replace("package =", "withdrawn = \"2099-01-02\"\npackage =");
+        assert!(!concerned(&withdrawn, "0.4.0"));
+        let unpatched = TEXT.replace("\">= 0.6.3\", \"^0.5.1\"", "");
+        assert!(concerned(&unpatched, "9.9.9"));
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        for text in ["", "# Title only", "```toml\n[versions]\n```", "```toml\nnot toml\n```"] {
+            assert!(Advisory::parse(text).is_err(), "{text}");
+        }
+        assert!(Advisory::parse(&TEXT.replace("^0.5.1", "fish")).is_err());
+    }
+}

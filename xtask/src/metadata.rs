@@ -1,0 +1,67 @@
+//! The workspace as `cargo metadata` describes it.
+
+use serde_json::Value;
+
+use crate::run;
+
+/// A package of the workspace or one it depends on.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// An SPDX expression, if the package states one.
+    pub(crate) license: Option<String>,
+    /// Where it came from; nothing for a package of this workspace.
+    pub(crate) source: Option<String>,
+    /// Path of its Cargo.toml.
+    pub(crate) manifest: String,
+    /// Packages it needs to run or to build, not to test.
+    pub(crate) dependencies: Vec<String>,
+    /// Root source files of its libraries and programs.
+    pub(crate) roots: Vec<String>,
+}
+
+/// The packages of this workspace.
+pub(crate) fn workspace() -> Result<Vec<Package>, String> {
+    packages(&["metadata", "--format-version", "1", "--locked", "--no-deps"])
+}
+
+/// The packages of this workspace and everything they may depend on.
+pub(crate) fn everything() -> Result<Vec<Package>, String> {
+    packages(&["metadata", "--format-version", "1", "--locked"])
+}
+
+fn packages(arguments: &[&str]) -> Result<Vec<Package>, String> {
+    let text = run::cargo(arguments).output()?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    Ok(list(&value["packages"]).iter().map(package).collect())
+}
+
+fn package(value: &Value) -> Package {
+    let for_tests = |dependency: &&Value| dependency["kind"] == "dev";
+    let builds = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind != "test" && kind != "bench");
+    Package {
+        name: text(&value["name"]),
+        version: text(&value["version"]),
+        license: value["license"].as_str().map(str::to_owned),
+        source: value["source"].as_str().map(str::to_owned),
+        manifest: text(&value["manifest_path"]),
+        dependencies: list(&value["dependencies"])
+            .iter()
+            .filter(|dependency| !for_tests(dependency))
+            .map(|dependency| text(&dependency["name"]))
+            .collect(),
+        roots: list(&value["targets"])
+            .iter()
+            .filter(builds)
+            .map(|target| text(&target["src_path"]))
+            .collect(),
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

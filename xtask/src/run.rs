@@ -1,0 +1,76 @@
+//! Other programs, run from the root of the checkout.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+
+/// The root of the checkout.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where builds go, as cargo sees it.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// A command about to run.
+pub(crate) struct Run {
+    command: Command,
+    shown: OsString,
+}
+
+/// The cargo that runs this, with `arguments`.
+pub(crate) fn cargo(arguments: &[&str]) -> Run {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    program(cargo, "cargo").args(arguments)
+}
+
+/// `name`, found on the path.
+pub(crate) fn tool(name: &str) -> Run {
+    program(name, name)
+}
+
+fn program(path: impl AsRef<OsStr>, shown: &str) -> Run {
+    let mut command = Command::new(path);
+    command.current_dir(root()).stdin(Stdio::null());
+    Run { command, shown: shown.into() }
+}
+
+impl Run {
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        for argument in arguments {
+            self.command.arg(&argument);
+            self.shown.push(" ");
+            self.shown.push(argument);
+        }
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it with its output shown.
+    pub(crate) fn check(mut self) -> Outcome {
+        let status = self.command.status().map_err(|error| self.failed(&error))?;
+        if status.success() { Ok(()) } else { Err(self.failed(&status)) }
+    }
+
+    /// Runs it and returns what it wrote; its complaints are part of the error.
+    pub(crate) fn output(mut self) -> Result<String, String> {
+        let output = self.command.output().map_err(|error| self.failed(&error))?;
+        if !output.status.success() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}\n{}", self.failed(&output.status), complaint.trim_end()));
+        }
+        String::from_utf8(output.stdout).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, why: &dyn std::fmt::Display) -> String {
+        format!("`{}`: {why}", self.shown.display())
+    }
+}

@@ -1,0 +1,46 @@
+//! What a compiler does not check: how long files are, what was left over, where unsafe may live and who may
+//! import whom.
+
+mod files;
+mod imports;
+
+use std::fs;
+
+use crate::{Outcome, metadata, run};
+
+pub(crate) fn tidy() -> Outcome {
+    let mut complaints = Vec::new();
+    let listing = run::tool("git").args(["ls-files", "-z", "-c", "-o", "--exclude-standard"]).output()?;
+    let mut count = 0;
+    for path in listing.split('\0').filter(|path| !path.is_empty()) {
+        // Listed but gone: deleted and not yet committed. Not text: nothing of ours to read.
+        let Ok(text) = fs::read_to_string(run::root().join(path)) else { continue };
+        count += 1;
+        complaints.extend(files::complaints(path, &text));
+    }
+    let packages = metadata::workspace()?;
+    complaints.extend(imports::complaints(&packages));
+    complaints.extend(unsafe_complaints(&packages)?);
+    if complaints.is_empty() {
+        println!("{count} files and {} packages are tidy", packages.len());
+        return Ok(());
+    }
+    complaints.sort();
+    Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()))
+}
+
+/// The rooms whose work needs unsafe code: memory shared with the kernel, other processes and C.
+const UNSAFE_ROOMS: &[&str] = &["millstream-ring", "millstream-pio", "millstream-capi", "millstream-preload"];
+
+fn unsafe_complaints(packages: &[metadata::Package]) -> Result<Vec<String>, String> {
+    let mut complaints = Vec::new();
+    for package in packages.iter().filter(|package| !UNSAFE_ROOMS.contains(&package.name.as_str())) {
+        for root in &package.roots {
+            let text = fs::read_to_string(root).map_err(|error| format!("{root}: {error}"))?;
+            if !text.lines().any(|line| line.trim() == "#![forbid(unsafe_code)]") {
+                complaints.push(format!("{root}: a crate root without #![forbid(unsafe_code)]"));
+            }
+        }
+    }
+    Ok(complaints)
+}

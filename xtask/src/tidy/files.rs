@@ -1,0 +1,90 @@
+//! One file at a time.
+
+/// A file is read in one sitting.
+const LINES_MAX: usize = 800;
+const COLUMNS_MAX: usize = 110;
+
+/// What must not be left in Rust source, and why. Split, so that this table does not accuse itself.
+const LEFT_OVER: &[(&str, &str)] = &[
+    (concat!("todo", "!("), "unfinished"),
+    (concat!("unimplemented", "!("), "unfinished"),
+    (concat!("dbg", "!("), "debugging output"),
+    (concat!("allow(dead", "_code"), "dead code kept alive"),
+    (concat!("allow(unu", "sed"), "dead code kept alive"),
+    (concat!("assert!(", "true"), "a check that cannot fail"),
+];
+
+/// The project speaks of networks, not of how its text came to be.
+const FOREIGN_WORDS: &[&str] = &[
+    concat!("clau", "de"),
+    concat!("anthro", "pic"),
+    concat!("chat", "gpt"),
+    concat!("open", "ai"),
+    concat!("co", "pilot"),
+    concat!("ai-gen", "erated"),
+    concat!("language ", "model"),
+    concat!("coding ", "agent"),
+    concat!("coding ", "session"),
+    concat!("co-authored", "-by"),
+    concat!("generated ", "with"),
+];
+
+/// Everything wrong with one file, as `path:line: what`.
+pub(super) fn complaints(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let rust = path.ends_with(".rs");
+    if rust && text.lines().count() > LINES_MAX {
+        found.push(format!("{path}: longer than {LINES_MAX} lines: is there a second noun in it?"));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut complain = |what: &str| found.push(format!("{path}:{number}: {what}"));
+        if rust {
+            if line.chars().count() > COLUMNS_MAX {
+                complain(&format!("wider than {COLUMNS_MAX} columns"));
+            }
+            for (pattern, why) in LEFT_OVER.iter().filter(|(pattern, _)| line.contains(pattern)) {
+                complain(&format!("{why}: `{}`", pattern.trim_end_matches('(')));
+            }
+        }
+        let lower = line.to_lowercase();
+        if let Some(word) = FOREIGN_WORDS.iter().find(|word| lower.contains(**word)) {
+            complain(&format!("`{word}` has no place here"));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: each rule is found on its line, on both sides of its threshold.
+    use super::*;
+
+    #[test]
+    fn length_and_width() {
+        assert!(complaints("a.rs", &"x\n".repeat(LINES_MAX)).is_empty());
+        assert_eq!(complaints("a.rs", &"x\n".repeat(LINES_MAX + 1)).len(), 1);
+        assert!(complaints("a.md", &"x\n".repeat(LINES_MAX + 1)).is_empty());
+        let umlauts = "ü".repeat(COLUMNS_MAX);
+        assert!(complaints("a.rs", &umlauts).is_empty());
+        assert_eq!(complaints("a.rs", &format!("\n{umlauts}ü")), ["a.rs:2: wider than 110 columns"]);
+    }
+
+    #[test]
+    fn left_overs() {
+        for (pattern, _) in LEFT_OVER {
+            let text = format!("fn f() {{\n    {pattern})\n}}\n");
+            let found = complaints("src/a.rs", &text);
+            assert_eq!(found.len(), 1, "{pattern}");
+            assert!(found[0].starts_with("src/a.rs:2: "), "{found:?}");
+            assert!(complaints("notes.md", &text).is_empty());
+        }
+    }
+
+    #[test]
+    fn foreign_words_are_found_in_every_kind_of_file_and_case() {
+        for word in FOREIGN_WORDS {
+            assert_eq!(complaints("README.md", &format!("x {} y", word.to_uppercase())).len(), 1, "{word}");
+        }
+        assert!(complaints("README.md", "User-Agent: curl; the session ends with FIN").is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! Who may import whom: down, or sideways to the right, as docs/ARCHITECTURE.md draws it.
+
+use crate::metadata::Package;
+
+/// One room and the rooms it may call directly. A new package takes a row here and in docs/ARCHITECTURE.md.
+const ROOMS: &[(&str, &[&str])] = &[
+    // core: pure, and nothing from outside the workspace.
+    ("base", &[]),
+    ("wire", &["base"]),
+    ("cc", &["base"]),
+    ("offload", &["base", "wire"]),
+    ("tcp", &["base", "wire", "cc"]),
+    // host
+    ("ring", &["base"]),
+    ("pio", &["base", "wire", "ring"]),
+    ("trace", &["base", "wire", "tcp", "ring"]),
+    ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
+    ("sock", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack"]),
+    // lab
+    ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
+    ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack"]),
+    ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    ("lab", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    // apps
+    ("capi", &["base", "sock"]),
+    ("preload", &["base", "sock"]),
+    (
+        "millstream",
+        &["base", "wire", "cc", "tcp", "pio", "trace", "stack", "sock", "emu", "drill", "lab", "bench"],
+    ),
+];
+
+const CORE: &[&str] = &["base", "wire", "cc", "offload", "tcp"];
+
+/// The tool itself stands outside the house.
+const OUTSIDE: &str = "xtask";
+
+fn room(package: &str) -> &str {
+    package.strip_prefix("millstream-").unwrap_or(package)
+}
+
+/// Every import that goes up, and every core room that leans on the outside world.
+pub(super) fn complaints(packages: &[Package]) -> Vec<String> {
+    let inside = |name: &str| packages.iter().any(|package| package.name == name);
+    let mut found = Vec::new();
+    for package in packages.iter().filter(|package| package.name != OUTSIDE) {
+        let name = room(&package.name);
+        let Some((_, allowed)) = ROOMS.iter().find(|(known, _)| *known == name) else {
+            found.push(format!(
+                "{}: `{name}` is not in the table of rooms (xtask/src/tidy/imports.rs)",
+                package.manifest
+            ));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            if inside(dependency) && !allowed.contains(&room(dependency)) {
+                found.push(format!("{}: `{name}` must not import `{}`", package.manifest, room(dependency)));
+            }
+            if !inside(dependency) && CORE.contains(&name) {
+                found.push(format!("{}: core/{name} must not import `{dependency}`", package.manifest));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the table is a drawing without circles, and an import against it is told.
+    use super::*;
+
+    fn package(name: &str, dependencies: &[&str]) -> Package {
+        Package {
+            name: name.into(),
+            version: "0.1.0".into(),
+            license: None,
+            source: None,
+            manifest: format!("{name}/Cargo.toml"),
+            dependencies: dependencies.iter().map(|&dependency| dependency.into()).collect(),
+            roots: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_room_calls_only_rooms_drawn_above_it() {
+        for (index, (name, allowed)) in ROOMS.iter().enumerate() {
+            for dependency in *allowed {
+                let place = ROOMS.iter().position(|(known, _)| known == dependency);
+                assert!(place.is_some_and(|place| place < index), "{name} -> {dependency}");
+            }
+        }
+        assert!(CORE.iter().all(|name| ROOMS.iter().any(|(known, _)| known == name)));
+    }
+
+    #[test]
+    fn imports_against_the_drawing_are_told() {
+        let house = [
+            package("millstream-base", &[]),
+            package("millstream-cc", &["millstream-base", "serde"]),
+            package("millstream-ring", &["millstream-stack", "libc"]),
+            package("millstream-stack", &["millstream-ring"]),
+            package("millstream-attic", &[]),
+            package("xtask", &["serde_json"]),
+        ];
+        let found = complaints(&house);
+        assert_eq!(
+            found,
+            [
+                "millstream-cc/Cargo.toml: core/cc must not import `serde`",
+                "millstream-ring/Cargo.toml: `ring` must not import `stack`",
+                "millstream-attic/Cargo.toml: `attic` is not in the table of rooms (xtask/src/tidy/imports.rs)",
+            ]
+        );
+    }
+}
