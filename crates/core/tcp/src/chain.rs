@@ -137,13 +137,15 @@ impl Chain {
     }
 
     /// Moves the cursor to the chunk that holds `offset`, so that reads from there on cost no walk. Call it before
-    /// reading in sequence; offsets close to the oldest octet leave the cursor where it is.
+    /// reading in sequence; offsets
+    /// close to either end are cheap anyway and leave the cursor where it is.
     pub(crate) fn seek(&mut self, pool: &Pool, offset: u32) {
         if offset >= self.len {
             return;
         }
         let index = ((usize::from(self.head_skip) + offset as usize) / CHUNK) as u32;
-        if index >= NEAR && index != self.cursor_index {
+        let is_tail = index + 1 == self.chunks();
+        if index >= NEAR && index != self.cursor_index && !is_tail {
             (self.cursor, _) = self.locate(pool, offset);
             self.cursor_index = index;
         }
