@@ -1,0 +1,97 @@
+//! Drives a target over a range of inputs, on several threads, and says how to replay what fails.
+
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::{Target, input};
+
+/// An input that broke a promise.
+#[derive(Debug)]
+pub struct Failure {
+    /// The target's name.
+    pub target: &'static str,
+    /// The drive's seed.
+    pub seed: u64,
+    /// Which input of the drive.
+    pub index: u64,
+    /// The input itself.
+    pub data: Vec<u8>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { target, seed, index, data } = self;
+        write!(f, "{target} failed on input {index} of seed {seed} ({} octets)\n  replay: ", data.len())?;
+        write!(f, "cargo xtask fuzz {target} --seed {seed} --only {index}")
+    }
+}
+
+/// Runs `target` on inputs `0..runs` of `seed`, on `threads` threads; the first failure found ends the drive.
+pub fn drive(target: &Target, seed: u64, runs: u64, threads: u64) -> Result<(), Failure> {
+    let starts = (target.seeds)();
+    let stop = AtomicBool::new(false);
+    let lane = |first: u64| {
+        for index in (first..runs).step_by(threads.max(1) as usize) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if let Err(failure) = once(target, seed, index, &starts) {
+                stop.store(true, Ordering::Relaxed);
+                return Err(failure);
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..threads.max(1)).map(|first| scope.spawn(move || lane(first))).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
+    })
+}
+
+/// Runs `target` on input `index` of `seed` alone.
+pub fn replay(target: &Target, seed: u64, index: u64) -> Result<(), Failure> {
+    once(target, seed, index, &(target.seeds)())
+}
+
+fn once(target: &Target, seed: u64, index: u64, starts: &[Vec<u8>]) -> Result<(), Failure> {
+    let data = input(seed, index, starts);
+    // The targets share no state between runs, so nothing half-done is seen after a panic.
+    panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&data))).map_err(|_| Failure {
+        target: target.name,
+        seed,
+        index,
+        data,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a target that fails is caught, and its failure replays from the numbers that are printed.
+    use super::*;
+
+    const FRAGILE: Target = Target {
+        name: "fragile",
+        help: "",
+        run: |data| assert!(!data.starts_with(&[7, 7]), "found it"),
+        seeds: || vec![vec![7, 0, 1, 2], vec![0, 7]],
+    };
+
+    #[test]
+    fn a_failure_is_found_and_replays() {
+        for threads in [1, 3] {
+            let failure = drive(&FRAGILE, 5, 1_000_000, threads).unwrap_err();
+            let again = replay(&FRAGILE, failure.seed, failure.index).unwrap_err();
+            assert_eq!(again.data, failure.data);
+            assert!(failure.to_string().contains(&format!("--seed 5 --only {}", failure.index)));
+        }
+    }
+
+    #[test]
+    fn a_sound_target_passes() {
+        let sound = Target { run: |_| {}, ..FRAGILE };
+        assert!(drive(&sound, 5, 1000, 2).is_ok());
+        assert!(drive(&FRAGILE, 5, 0, 2).is_ok());
+    }
+}

@@ -1,0 +1,92 @@
+//! Every fuzz target in one table, driven two ways: by `cargo xtask fuzz` with seeded mutations on stable Rust,
+//! and by cargo-fuzz, whose wrappers in `fuzz/` call [`run`].
+//!
+//! The targets themselves live beside the code they test, where the ordinary tests call them too.
+#![forbid(unsafe_code)]
+
+pub mod drive;
+mod mutate;
+mod seeds;
+
+pub use mutate::input;
+
+/// One function that takes any octets and panics when a promise is broken.
+pub struct Target {
+    /// What it is called on the command line, and its file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// What it tests.
+    pub help: &'static str,
+    /// The function.
+    pub run: fn(&[u8]),
+    /// Octets that make sense to it, to start mutations from; random octets are always tried too.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+macro_rules! targets {
+    ($($name:literal, $help:literal, $run:path, $seeds:path;)+) => {
+        /// Every target there is.
+        pub const TARGETS: &[Target] =
+            &[$(Target { name: $name, help: $help, run: $run, seeds: $seeds }),+];
+    };
+}
+
+targets! {
+    "wire", "every parser of core/wire on the same octets", wire::fuzz::any_frame, seeds::frames;
+    "wire_tcp", "TCP header and options", wire::fuzz::any_tcp, seeds::segments;
+    "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio;
+    "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures;
+    "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none;
+    "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none;
+    "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none;
+    "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none;
+    "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none;
+    "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none;
+    "tcp_time_wait", "TIME-WAIT answers", tcp::fuzz::time_wait, seeds::none;
+}
+
+/// The target called `name`.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// Runs the target called `name` once.
+///
+/// # Panics
+/// When the target finds a broken promise, or there is no such target.
+pub fn run(name: &str, data: &[u8]) {
+    match target(name) {
+        Some(target) => (target.run)(data),
+        None => panic!("no fuzz target `{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every target has its cargo-fuzz wrapper, and survives its own seeds and their neighbours.
+    use super::*;
+
+    #[test]
+    fn every_target_has_a_wrapper_and_every_wrapper_a_target() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz");
+        let manifest = std::fs::read_to_string(format!("{folder}/Cargo.toml")).unwrap();
+        let mut wrapped = 0;
+        for target in TARGETS {
+            let name = target.name;
+            let path = format!("fuzz_targets/{name}.rs");
+            let source = std::fs::read_to_string(format!("{folder}/{path}")).unwrap();
+            assert!(source.contains(&format!("fuzz::run(\"{name}\", data)")), "{path} calls something else");
+            assert!(manifest.contains(&format!("path = \"{path}\"")), "{path} is not in fuzz/Cargo.toml");
+            wrapped += 1;
+        }
+        assert_eq!(std::fs::read_dir(format!("{folder}/fuzz_targets")).unwrap().count(), wrapped);
+    }
+
+    #[test]
+    fn a_short_drive_of_every_target() {
+        for target in TARGETS {
+            if let Err(failure) = drive::drive(target, 0, 300, 1) {
+                panic!("{failure}");
+            }
+        }
+    }
+}

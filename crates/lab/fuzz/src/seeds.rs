@@ -1,0 +1,167 @@
+//! Octets that make sense, written by core/wire itself: mutations of them get past the first checks.
+
+use base::{Addr, Seq};
+use wire::packet::{Below, Checksum, Link};
+use wire::pcap::classic::{Record, write_header, write_record};
+use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
+use wire::{arp, icmp, nd, protocol, virtio};
+
+/// For targets to which all octets are alike.
+pub(crate) fn none() -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+const V4: [Addr; 2] = [Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2])];
+const V6: [Addr; 2] = [
+    Addr::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+    Addr::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]),
+];
+
+fn below([src, dst]: [Addr; 2], link: bool) -> Below {
+    let link = link.then_some(Link { dst: [2; 6], src: [4; 6] });
+    Below { link, src, dst, tos: 0, ttl: 64, label: 0 }
+}
+
+/// The headers of a connection's life: SYN with every option, data, selective acknowledgments, FIN, RST.
+fn headers() -> Vec<Header> {
+    let header = |flags, options| Header {
+        src_port: 40_000,
+        dst_port: 80,
+        seq: Seq::new(0xffff_ff00),
+        ack: Seq::new(77),
+        flags,
+        window: 65_000,
+        options,
+    };
+    let timestamps = Some(Timestamps { val: 1, ecr: 2 });
+    let syn = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps,
+        ..Options::default()
+    };
+    let mut sack = SackBlocks::none();
+    for block in 0..3 {
+        sack.push(Seq::new(1000 + 3000 * block), Seq::new(2460 + 3000 * block));
+    }
+    vec![
+        header(Flags::SYN, syn),
+        header(Flags::SYN | Flags::ACK, syn),
+        header(Flags::ACK | Flags::PSH, Options { timestamps, ..Options::default() }),
+        header(Flags::ACK, Options { timestamps, sack, ..Options::default() }),
+        header(Flags::FIN | Flags::ACK, Options::default()),
+        header(Flags::RST, Options::default()),
+    ]
+}
+
+/// TCP headers alone.
+pub(crate) fn segments() -> Vec<Vec<u8>> {
+    headers()
+        .iter()
+        .map(|header| {
+            let mut out = vec![0; header.len()];
+            header.emit(&mut out);
+            out
+        })
+        .collect()
+}
+
+/// Whole frames of both families and every protocol, with and without Ethernet, and capture files of them.
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for ends in [V4, V6] {
+        for link in [true, false] {
+            all.extend(headers().iter().map(|header| tcp_frame(&below(ends, link), header)));
+        }
+        all.push(icmp_frame(ends));
+    }
+    all.push(arp_frame());
+    all.push(nd_frame());
+    let captures = captures();
+    all.extend(captures);
+    all
+}
+
+fn tcp_frame(below: &Below, header: &Header) -> Vec<u8> {
+    let payload = b"GET / HTTP/1.1\r\n\r\n";
+    let at = below.len() + header.len();
+    let mut frame = vec![0; at + payload.len()];
+    frame[at..].copy_from_slice(payload);
+    below.emit_tcp(header, payload.len(), Checksum::Full, &mut frame);
+    frame
+}
+
+fn upper_frame(below: &Below, protocol: u8, upper: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; below.len() + upper.len()];
+    let at = below.emit(protocol, upper.len(), &mut frame);
+    frame[at..].copy_from_slice(upper);
+    frame
+}
+
+fn icmp_frame(ends: [Addr; 2]) -> Vec<u8> {
+    let quoted = tcp_frame(&below(ends, false), &headers()[0]);
+    let message = icmp::Message::TooBig { mtu: 1280, quote: &quoted };
+    let mut upper = vec![0; message.len()];
+    message.emit(ends[0], ends[1], &mut upper);
+    let protocol = if ends[0].is_v4() { protocol::ICMP } else { protocol::ICMPV6 };
+    upper_frame(&below(ends, true), protocol, &upper)
+}
+
+fn nd_frame() -> Vec<u8> {
+    let message = nd::Message::Solicitation { target: V6[1], source_mac: Some([4; 6]) };
+    let to = nd::solicited_node(V6[1]);
+    let mut upper = vec![0; message.len()];
+    message.emit(V6[0], to, &mut upper);
+    let below = Below { ttl: nd::HOP_LIMIT, ..below([V6[0], to], true) };
+    upper_frame(&below, protocol::ICMPV6, &upper)
+}
+
+fn arp_frame() -> Vec<u8> {
+    let packet = arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: [4; 6],
+        sender: V4[0],
+        target_mac: [0; 6],
+        target: V4[1],
+    };
+    let mut frame = [2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 6].to_vec();
+    frame.resize(14 + arp::LEN, 0);
+    packet.emit(&mut frame[14..]);
+    frame
+}
+
+/// The virtio-net header in each of its states, before a frame.
+pub(crate) fn virtio() -> Vec<Vec<u8>> {
+    let frame = tcp_frame(&below(V4, true), &headers()[2]);
+    let needed = virtio::Checksum::Needed { start: 34, offset: 16 };
+    let segmentation = |v6| Some(virtio::Segmentation { v6, ecn: !v6, size: 1448, header_len: 66 });
+    let headers = [
+        virtio::Header::default(),
+        virtio::Header { checksum: virtio::Checksum::Valid, segmentation: None },
+        virtio::Header { checksum: needed, segmentation: segmentation(false) },
+        virtio::Header { checksum: needed, segmentation: segmentation(true) },
+    ];
+    let before = |header: &virtio::Header| {
+        let mut out = vec![0; virtio::LEN_MERGED];
+        header.emit(&mut out, virtio::LEN_MERGED);
+        out.extend_from_slice(&frame);
+        out
+    };
+    headers.iter().map(before).collect()
+}
+
+/// A capture file of two frames.
+pub(crate) fn captures() -> Vec<Vec<u8>> {
+    let mut file = Vec::new();
+    write_header(&mut file, wire::pcap::LinkType::Ethernet);
+    for header in &headers()[..2] {
+        let data = tcp_frame(&below(V4, true), header);
+        let original_len = data.len() as u32;
+        write_record(
+            &mut file,
+            &Record { at: base::Instant::from_micros(1_500_000), original_len, data: &data },
+        );
+    }
+    vec![file]
+}
