@@ -1,2 +1,55 @@
-//! The millstream command.
-fn main() {}
+//! The `millstream` command: serve, load, look.
+#![forbid(unsafe_code)]
+
+mod config;
+mod load;
+mod serve;
+mod show;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A user-level TCP stack: servers, load, and a look inside.
+#[derive(Parser)]
+#[command(name = "millstream", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve HTTP/1.1 from our own TCP stack: a directory, or generated bodies.
+    Serve(serve::Args),
+    /// Put load on an HTTP server, closed or open loop, and print rates and latencies.
+    Load(load::Args),
+    /// List the connections of running stacks.
+    Ss(show::Args),
+    /// Show counters, tables and memory of running stacks.
+    Stat(show::Args),
+    /// Record packets of a running stack to a pcapng file.
+    Capture(show::CaptureArgs),
+    /// List every setting with its default: flags, TOML keys and environment variables.
+    Settings(config::StackArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Ss(args) => show::ss(&args),
+        Command::Stat(args) => show::stat(&args),
+        Command::Capture(args) => show::capture(&args),
+        Command::Settings(args) => config::print(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("millstream: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a command ends with; the text says what to do.
+type CliResult = Result<(), Box<dyn std::error::Error>>;

@@ -45,13 +45,20 @@ pub struct TcpListener(Owned);
 impl TcpListener {
     /// Listens on the first address that can be had, with a backlog of 4096.
     pub fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<TcpListener> {
-        each_addr(addr, |addr| {
-            let socket = Owned { stack: stack.clone(), fd: stack.socket(family(&addr))? };
-            stack.setsockopt(socket.fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32.to_ne_bytes())?;
-            stack.bind(socket.fd, addr.into())?;
-            stack.listen(socket.fd, 4_096)?;
-            Ok(TcpListener(socket))
-        })
+        each_addr(addr, |addr| TcpListener::listen(stack, addr, 4_096, libc::SO_REUSEADDR))
+    }
+
+    /// Listens where other cores of this program listen too (SO_REUSEPORT), with this backlog.
+    pub fn bind_shared(stack: &Stack, addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+        TcpListener::listen(stack, addr, backlog, libc::SO_REUSEPORT)
+    }
+
+    fn listen(stack: &Stack, addr: SocketAddr, backlog: u32, option: i32) -> io::Result<TcpListener> {
+        let socket = Owned { stack: stack.clone(), fd: stack.socket(family(&addr))? };
+        stack.setsockopt(socket.fd, libc::SOL_SOCKET, option, &1i32.to_ne_bytes())?;
+        stack.bind(socket.fd, addr.into())?;
+        stack.listen(socket.fd, backlog)?;
+        Ok(TcpListener(socket))
     }
 
     /// The next connection and its peer.

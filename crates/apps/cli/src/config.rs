@@ -1,0 +1,149 @@
+//! Where settings come from: defaults, then a TOML file, then the environment, then flags.
+
+use crate::CliResult;
+use clap::Args;
+use sock::{SettingError, Settings};
+use std::path::{Path, PathBuf};
+
+/// Flags every command that opens a stack takes.
+#[derive(Args, Clone)]
+pub struct StackArgs {
+    /// Read settings from this TOML file first.
+    #[arg(long, env = "MILLSTREAM_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where packets come from and go to: xdp:IFACE, tap:NAME, packet:IFACE, shm:PATH.
+    #[arg(long)]
+    link: Option<String>,
+    /// How many cores, each with its own queue of the link.
+    #[arg(long)]
+    cores: Option<u16>,
+    /// Default congestion control.
+    #[arg(long)]
+    cc: Option<String>,
+    /// How application and stack share a core: direct or paired.
+    #[arg(long)]
+    mode: Option<String>,
+    /// Our addresses with prefix lengths, for links with their own (tap, shm).
+    #[arg(long)]
+    address: Option<String>,
+    /// Default gateways, for links with their own addresses.
+    #[arg(long)]
+    gateway: Option<String>,
+    /// Any other setting, KEY=VALUE; `millstream settings` lists them. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print figures as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl StackArgs {
+    /// The settings all sources together give.
+    pub fn settings(&self) -> Result<Settings, SettingError> {
+        let mut settings = Settings::default();
+        if let Some(path) = &self.config {
+            apply_file(&mut settings, path)?;
+        }
+        settings.from_env(std::env::vars())?;
+        let cores = self.cores.map(|n| n.to_string());
+        let flags = [
+            ("link", &self.link),
+            ("cores", &cores),
+            ("cc", &self.cc),
+            ("mode", &self.mode),
+            ("address", &self.address),
+            ("gateway", &self.gateway),
+        ];
+        for (key, value) in flags {
+            if let Some(value) = value {
+                settings.set(key, value)?;
+            }
+        }
+        for pair in &self.set {
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or_else(|| SettingError(format!("--set {pair}: write it as KEY=VALUE")))?;
+            settings.set(key.trim(), value)?;
+        }
+        Ok(settings)
+    }
+}
+
+fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingError> {
+    let refuse = |e: &dyn std::fmt::Display| SettingError(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(&e))?;
+    let table: toml::Table = text.parse().map_err(|e| refuse(&e))?;
+    for (key, value) in &table {
+        let text = match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Array(items) => {
+                let texts: Option<Vec<_>> = items.iter().map(toml::Value::as_str).collect();
+                texts.ok_or_else(|| refuse(&format!("{key}: write the items as strings")))?.join(",")
+            }
+            other => other.to_string(),
+        };
+        settings.set(key, &text).map_err(|e| refuse(&e))?;
+    }
+    Ok(())
+}
+
+/// `millstream settings`.
+pub fn print(args: &StackArgs) -> CliResult {
+    let settings = args.settings()?;
+    if args.json {
+        let map: serde_json::Map<_, _> =
+            settings.values().into_iter().map(|(key, value)| (key.to_string(), value.into())).collect();
+        println!("{}", serde_json::Value::Object(map));
+        return Ok(());
+    }
+    for (row, (key, value)) in Settings::ROWS.iter().zip(settings.values()) {
+        println!("{key} = \"{value}\"\n    {}\n    {}; environment MILLSTREAM_{}", row.help, row.form, key.to_uppercase());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the order of sources, and errors that name the file.
+    use super::*;
+
+    fn args(config: Option<PathBuf>) -> StackArgs {
+        StackArgs {
+            config,
+            link: None,
+            cores: None,
+            cc: None,
+            mode: None,
+            address: None,
+            gateway: None,
+            set: Vec::new(),
+            json: false,
+        }
+    }
+
+    fn file(name: &str, text: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("millstream-config-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let path = file("order", "cores = 2\ncc = \"newreno\"\naddress = [\"10.0.0.2/24\", \"fd00::2/64\"]\n");
+        let mut a = args(Some(path.clone()));
+        a.cores = Some(4);
+        a.set = vec!["buffers=64M".into()];
+        let s = a.settings().unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!((s.cores, s.cc.as_str(), s.address.len(), s.buffers.0), (4, "newreno", 2, 64 << 20));
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_key() {
+        let path = file("bad", "colour = \"red\"\n");
+        let error = args(Some(path.clone())).settings().unwrap_err().0;
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("colour") && error.contains(&path.display().to_string()), "{error}");
+        assert!(args(Some(path)).settings().is_err(), "a missing file is an error");
+    }
+}

@@ -1,0 +1,182 @@
+//! What is served: files below a directory, or generated octets.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Generated bodies repeat this many printable octets, so that a lost or swapped stretch shows.
+const PERIOD: usize = 89;
+const BLOCK: usize = PERIOD * 736;
+
+/// Where bodies come from.
+pub enum Content {
+    /// Files below this directory.
+    Directory(PathBuf),
+    /// This many octets unless the path names another number.
+    Generated {
+        /// Octets when the path names no number.
+        bytes: u64,
+        /// One block of the endless pattern.
+        pattern: Vec<u8>,
+    },
+}
+
+/// The body of one answer.
+pub enum Body {
+    /// Octets `at..end` of the pattern.
+    Generated { /** Next octet. */ at: u64, /** One past the last. */ end: u64 },
+    /// Octets `at..end` of a file.
+    File { /** The file. */ file: File, /** Next octet. */ at: u64, /** One past the last. */ end: u64 },
+}
+
+impl Body {
+    /// Octets left.
+    pub fn len(&self) -> u64 {
+        let (Body::Generated { at, end } | Body::File { at, end, .. }) = self;
+        end - at
+    }
+
+    /// Octets were sent.
+    pub fn advance(&mut self, n: usize) {
+        let (Body::Generated { at, .. } | Body::File { at, .. }) = self;
+        *at += n as u64;
+    }
+}
+
+/// Why there is no body: an HTTP status.
+pub struct Refused(pub u16, pub &'static str);
+
+impl Content {
+    /// Serves `dir`.
+    pub fn directory(dir: &Path) -> Result<Self, String> {
+        let dir = dir.canonicalize().map_err(|e| format!("--dir {}: {e}", dir.display()))?;
+        if dir.is_dir() { Ok(Content::Directory(dir)) } else { Err(format!("--dir {} is not a directory", dir.display())) }
+    }
+
+    /// Serves `bytes` octets to everybody.
+    pub fn generated(bytes: u64) -> Self {
+        let pattern = (0..BLOCK).map(|i| b'!' + (i % PERIOD) as u8).collect();
+        Content::Generated { bytes, pattern }
+    }
+
+    /// The body for a request path, and its media type.
+    pub fn find(&self, path: &str) -> Result<(Body, &'static str), Refused> {
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        match self {
+            Content::Generated { bytes, .. } => {
+                let end = path.strip_prefix('/').and_then(|n| n.parse().ok()).unwrap_or(*bytes);
+                Ok((Body::Generated { at: 0, end }, "text/plain"))
+            }
+            Content::Directory(dir) => open_below(dir, path),
+        }
+    }
+
+    /// Copies the next octets of `body` to `into`; how many.
+    pub fn fill(&self, body: &Body, into: &mut [u8]) -> io::Result<usize> {
+        let want = usize::try_from(body.len()).unwrap_or(usize::MAX).min(into.len());
+        match (self, body) {
+            (Content::Generated { pattern, .. }, Body::Generated { at, .. }) => {
+                let start = (at % PERIOD as u64) as usize;
+                let n = want.min(pattern.len() - start);
+                into[..n].copy_from_slice(&pattern[start..start + n]);
+                Ok(n)
+            }
+            (_, Body::File { file, at, .. }) => match file.read_at(&mut into[..want], *at)? {
+                0 if want > 0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file shrank while it was served")),
+                n => Ok(n),
+            },
+            (Content::Directory(_), Body::Generated { .. }) => Ok(0),
+        }
+    }
+}
+
+fn open_below(dir: &Path, path: &str) -> Result<(Body, &'static str), Refused> {
+    const NOT_FOUND: Refused = Refused(404, "Not Found");
+    let decoded = percent_decode(path).ok_or(Refused(400, "Bad Request"))?;
+    let relative = Path::new(decoded.trim_start_matches('/'));
+    if relative.components().any(|c| !matches!(c, Component::Normal(_))) {
+        return Err(NOT_FOUND);
+    }
+    let mut full = dir.join(relative);
+    if full.is_dir() {
+        full.push("index.html");
+    }
+    // A symbolic link must not lead out of the directory.
+    let full = full.canonicalize().map_err(|_| NOT_FOUND)?;
+    if !full.starts_with(dir) {
+        return Err(Refused(403, "Forbidden"));
+    }
+    let file = File::open(&full).map_err(|_| NOT_FOUND)?;
+    let meta = file.metadata().map_err(|_| NOT_FOUND)?;
+    if !meta.is_file() {
+        return Err(NOT_FOUND);
+    }
+    Ok((Body::File { file, at: 0, end: meta.len() }, media_type(&full)))
+}
+
+fn percent_decode(path: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let hex = |b: u8| (b as char).to_digit(16);
+        let (high, low) = (hex(bytes.next()?)?, hex(bytes.next()?)?);
+        out.push((high << 4 | low) as u8);
+    }
+    String::from_utf8(out).ok().filter(|s| !s.contains('\0'))
+}
+
+fn media_type(path: &Path) -> &'static str {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("html" | "htm") => "text/html; charset=utf-8",
+        Some("css") => "text/css",
+        Some("js") => "text/javascript",
+        Some("json") => "application/json",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("txt" | "md" | "toml") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: no path leads out of the directory, and generated octets are a function of their position.
+    use super::*;
+
+    #[test]
+    fn nothing_outside_the_directory() {
+        let dir = std::env::temp_dir().join(format!("millstream-content-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("sub")).unwrap();
+        std::fs::write(dir.join("sub/a b.txt"), "hello").unwrap();
+        let _ = std::os::unix::fs::symlink("/etc/passwd", dir.join("leak"));
+        let content = Content::directory(&dir).unwrap();
+        assert_eq!(content.find("/sub/a%20b.txt?x=1").ok().map(|(b, _)| b.len()), Some(5));
+        let status = |path| content.find(path).err().map(|r| r.0);
+        assert_eq!(status("/../etc/passwd"), Some(404));
+        assert_eq!(status("/sub/%2e%2e/%2e%2e/etc/passwd"), Some(404));
+        assert_eq!(status("/leak"), Some(403));
+        assert_eq!(status("/%zz"), Some(400));
+        assert_eq!(status("/sub"), Some(404));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn generated_octets_follow_their_position() {
+        let content = Content::generated(64);
+        let (mut body, _) = content.find("/200000").ok().unwrap();
+        let (mut buf, mut at) = ([0; 1_000], 0usize);
+        while body.len() > 0 {
+            let n = content.fill(&body, &mut buf).unwrap();
+            assert!(n > 0);
+            assert!(buf[..n].iter().enumerate().all(|(i, &b)| b == b'!' + ((at + i) % 89) as u8));
+            (at, _) = (at + n, body.advance(n));
+        }
+        assert_eq!(at, 200_000);
+        assert_eq!(content.find("/").ok().map(|(b, _)| b.len()), Some(64));
+    }
+}

@@ -1,0 +1,145 @@
+//! `millstream serve`: an HTTP/1.1 server, one event loop per core.
+
+mod content;
+mod worker;
+
+use crate::CliResult;
+use crate::config::StackArgs;
+use clap::Args as ClapArgs;
+use content::Content;
+use serde_json::json;
+use sock::{Mode, Stack, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Flags of `serve`.
+#[derive(ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    stack: StackArgs,
+    /// Where to listen; without an address, on all of ours.
+    #[arg(long, default_value = "80")]
+    listen: String,
+    /// Serve the files below this directory.
+    #[arg(long, conflicts_with = "bytes")]
+    dir: Option<PathBuf>,
+    /// Answer every request with this many octets; a path of digits, as /4096, asks for another number.
+    #[arg(long, default_value_t = 64)]
+    bytes: u64,
+    /// Stop by itself after this many seconds.
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+fn listen_addr(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port));
+    }
+    text.parse().map_err(|_| format!("--listen {text}: write a port, ADDRESS:PORT or [IPV6]:PORT"))
+}
+
+/// What all workers did together.
+#[derive(Default, Clone, Copy)]
+pub struct Totals {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests answered with an error status.
+    pub errors: u64,
+    /// Octets of answers handed to the stack.
+    pub octets: u64,
+}
+
+/// Runs the server until a signal or `--seconds`.
+pub fn run(args: Args) -> CliResult {
+    let settings = args.stack.settings()?;
+    let addr = listen_addr(&args.listen)?;
+    let content = Arc::new(match &args.dir {
+        Some(dir) => Content::directory(dir)?,
+        None => Content::generated(args.bytes),
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let stacks = sock::open(&settings)?;
+    // Listening comes before the word "serving": whoever waits for it may connect.
+    let listeners = stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
+    let _control = sock::control::serve(stacks.clone())
+        .map_err(|e| format!("control socket in {}: {e}", sock::control::directory().display()))?;
+    let mode = if settings.mode == Mode::Direct { "direct" } else { "paired" };
+    if args.stack.json {
+        println!("{}", json!({"serving": addr.to_string(), "link": settings.link, "cores": settings.cores, "mode": mode}));
+    } else {
+        println!("serving http://{addr} on {} ({} core(s), {mode}, {})", settings.link, settings.cores, settings.cc);
+    }
+    let pin = settings.pin && settings.mode == Mode::Direct;
+    let totals = work(stacks, listeners, &content, &stop, pin, args.seconds)?;
+    report(&totals, args.stack.json);
+    Ok(())
+}
+
+fn listen(stack: &Stack, addr: SocketAddr) -> Result<TcpListener, String> {
+    let listener = TcpListener::bind_shared(stack, addr, 65_535).map_err(|e| match e.raw_os_error() {
+        Some(libc::EADDRINUSE) => format!("{addr} is taken by another program (or by the kernel); choose another port with --listen"),
+        Some(libc::EACCES) => format!("{addr}: ports below 1024 need root or CAP_NET_BIND_SERVICE"),
+        Some(libc::EADDRNOTAVAIL) => format!("{addr} is not an address of this link; give it with --address or leave the address out"),
+        _ => format!("listening on {addr}: {e}"),
+    })?;
+    listener.set_nonblocking(true).map_err(|e| e.to_string())?;
+    Ok(listener)
+}
+
+fn work(
+    stacks: Vec<Stack>,
+    listeners: Vec<TcpListener>,
+    content: &Arc<Content>,
+    stop: &Arc<AtomicBool>,
+    pin: bool,
+    seconds: Option<u64>,
+) -> Result<Totals, Box<dyn std::error::Error>> {
+    if let Some(seconds) = seconds {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_secs(seconds));
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+    let threads: Vec<_> = stacks
+        .into_iter()
+        .zip(listeners)
+        .enumerate()
+        .map(|(core, (stack, listener))| {
+            let (content, stop) = (content.clone(), stop.clone());
+            std::thread::Builder::new().name(format!("serve-{core}")).spawn(move || {
+                if pin && !sock::pin_to(core) {
+                    eprintln!("millstream: no CPU {core} to pin to; running unpinned");
+                }
+                worker::run(&stack, &listener, &content, &stop)
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let mut totals = Totals::default();
+    for thread in threads {
+        let one = thread.join().map_err(|_| "a worker panicked")??;
+        totals.connections += one.connections;
+        totals.requests += one.requests;
+        totals.errors += one.errors;
+        totals.octets += one.octets;
+    }
+    Ok(totals)
+}
+
+fn report(t: &Totals, json: bool) {
+    if json {
+        println!(
+            "{}",
+            json!({"connections": t.connections, "requests": t.requests, "errors": t.errors, "octets": t.octets})
+        );
+    } else {
+        println!("{} connections, {} requests ({} errors), {} octets", t.connections, t.requests, t.errors, t.octets);
+    }
+}
