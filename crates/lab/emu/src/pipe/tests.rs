@@ -1,0 +1,201 @@
+//! Goal: a pipe does to packets exactly what its configuration says, no more and no less, and the same again
+//! from the same seed.
+use super::*;
+
+/// A frame of `len` octets that carries its number, as IPv4 as far as a pipe looks.
+fn frame(number: u32, len: usize) -> Packet {
+    let mut bytes = vec![0; len.max(18)];
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    bytes[14..18].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn number(packet: &[u8]) -> u32 {
+    u32::from_be_bytes(*packet[14..].first_chunk().unwrap())
+}
+
+/// Everything that comes out, with its date.
+fn drain(pipe: &mut Pipe) -> Vec<(Instant, Packet)> {
+    let mut out = Vec::new();
+    while let Some(at) = pipe.due() {
+        out.extend(pipe.leave(at).map(|packet| (at, packet)));
+    }
+    out
+}
+
+fn conserved(pipe: &Pipe) {
+    let c = pipe.counters();
+    let gone = c.delivered + c.down + c.listed + c.lost + c.full + pipe.under_way() as u64;
+    assert_eq!(c.arrived + c.duplicated, gone, "{c:?}");
+}
+
+const LEN: usize = 1_000;
+
+/// Sends `n` frames at once through a pipe with `config`.
+fn burst(config: PipeConfig, n: u32) -> (Pipe, Vec<(Instant, Packet)>) {
+    let mut pipe = Pipe::new(config, 1);
+    for i in 0..n {
+        let _ = pipe.enter(Instant::ZERO, frame(i, LEN), &mut Vec::new());
+    }
+    conserved(&pipe);
+    let out = drain(&mut pipe);
+    conserved(&pipe);
+    (pipe, out)
+}
+
+/// A megabyte a second: a frame of 1,000 octets takes a millisecond.
+fn slow() -> PipeConfig {
+    PipeConfig { rate: Some(Rate::from_bytes_per_sec(1_000_000)), ..PipeConfig::default() }
+}
+
+#[test]
+fn serialisation_then_delay() {
+    let (_, out) = burst(PipeConfig { delay: Duration::from_millis(5), ..slow() }, 3);
+    let dates: Vec<u64> = out.iter().map(|(at, _)| at.as_micros()).collect();
+    assert_eq!(dates, [6_000, 7_000, 8_000]);
+    let (_, out) = burst(PipeConfig { overhead: 24, ..slow() }, 2);
+    assert_eq!(out[1].0.as_micros(), 2_048);
+}
+
+#[test]
+fn queue_limits_on_both_sides() {
+    let delivered = |queue| burst(PipeConfig { queue, ..slow() }, 10).1.len();
+    assert_eq!(delivered(Queue::Unlimited), 10);
+    assert_eq!(delivered(Queue::Slots(4)), 4);
+    assert_eq!(delivered(Queue::Strict(3_999)), 3);
+    assert_eq!(delivered(Queue::Strict(4_000)), 4);
+    assert_eq!(delivered(Queue::Loose(3_000)), 3);
+    assert_eq!(delivered(Queue::Loose(3_001)), 4);
+}
+
+/// The plainest possible queue: a list of packets with the dates they leave.
+#[test]
+fn the_queue_agrees_with_a_list() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let queue = match rng.below(4) {
+            0 => Queue::Unlimited,
+            1 => Queue::Slots(rng.below(8) as u32),
+            2 => Queue::Strict(rng.below(6_000)),
+            _ => Queue::Loose(rng.below(6_000)),
+        };
+        let mut pipe = Pipe::new(PipeConfig { queue, ..slow() }, seed);
+        let mut list: Vec<(u64, u64)> = Vec::new();
+        let (mut now, mut free) = (0, 0);
+        for step in 0..200 {
+            now += rng.below(2_000);
+            let len = 18 + rng.below(1_400);
+            let waiting: Vec<u64> = list.iter().filter(|(off, _)| *off > now * 1_000).map(|p| p.1).collect();
+            let octets: u64 = waiting.iter().sum();
+            let room = match queue {
+                Queue::Unlimited => true,
+                Queue::Slots(n) => waiting.len() < n as usize,
+                Queue::Strict(n) => octets + len <= n,
+                Queue::Loose(n) => octets < n,
+            };
+            let at = Instant::from_micros(now);
+            assert_eq!(pipe.queue(at), (waiting.len(), octets), "seed {seed} step {step}");
+            let entered = pipe.enter(at, frame(step, len as usize), &mut Vec::new());
+            assert_eq!(entered, if room { Ok(()) } else { Err(DropReason::Full) }, "seed {seed} step {step}");
+            if room {
+                free = (now * 1_000).max(free) + len * 1_000;
+                list.push((free, len));
+            }
+        }
+        let dates: Vec<u64> = drain(&mut pipe).iter().map(|(at, _)| at.as_nanos()).collect();
+        assert_eq!(dates, list.iter().map(|p| p.0).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn named_positions_are_dropped_and_counted_from_the_last_change() {
+    let discard: Positions = "1,5-10,30".parse().unwrap();
+    let config = PipeConfig { discard, ..PipeConfig::default() };
+    let (mut pipe, out) = burst(config.clone(), 40);
+    assert_eq!((out.len(), pipe.counters().listed), (32, 8));
+    assert_eq!(number(&out[0].1), 1);
+    pipe.set_config(config);
+    assert_eq!(pipe.enter(Instant::ZERO, frame(0, 60), &mut Vec::new()), Err(DropReason::Listed));
+}
+
+#[test]
+fn chances_are_as_asked() {
+    let many = 100_000;
+    let ill = |config: PipeConfig| burst(config, many).0.counters().clone();
+    let near = |count: u64, p: f64| {
+        let (mean, deviation) = (f64::from(many) * p, (f64::from(many) * p * (1.0 - p)).sqrt());
+        assert!((count as f64 - mean).abs() < 5.0 * deviation, "{count} of {many} at {p}");
+    };
+    for p in [0.001, 0.05, 0.5] {
+        let plain = PipeConfig::default;
+        near(ill(PipeConfig { loss: p, ..plain() }).lost, p);
+        near(ill(PipeConfig { duplicate: p, ..plain() }).duplicated, p);
+        near(ill(PipeConfig { corrupt: p, ..plain() }).corrupted, p);
+        near(ill(PipeConfig { reorder: p, ..plain() }).reordered, p);
+    }
+    assert_eq!(ill(PipeConfig { down: true, ..PipeConfig::default() }).down, u64::from(many));
+}
+
+#[test]
+fn jitter_keeps_order_and_reordering_breaks_it() {
+    let spread = Duration::from_millis(10);
+    let mut pipe = Pipe::new(PipeConfig { jitter: spread, ..PipeConfig::default() }, 3);
+    let mut late = Pipe::new(PipeConfig { reorder: 0.1, reorder_by: spread, ..PipeConfig::default() }, 3);
+    for i in 0..1_000u32 {
+        let now = Instant::from_micros(u64::from(i) * 100);
+        for pipe in [&mut pipe, &mut late] {
+            assert_eq!(pipe.enter(now, frame(i, 60), &mut Vec::new()), Ok(()));
+        }
+    }
+    let order =
+        |pipe: &mut Pipe| -> Vec<u32> { drain(pipe).iter().map(|(_, packet)| number(packet)).collect() };
+    assert_eq!(order(&mut pipe), (0..1_000).collect::<Vec<_>>());
+    let mut mixed = order(&mut late);
+    let overtaken = mixed.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert!((50..150).contains(&overtaken), "{overtaken}");
+    mixed.sort_unstable();
+    assert_eq!(mixed, (0..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn corruption_is_one_bit_inside_ip() {
+    let (_, out) = burst(PipeConfig { corrupt: 1.0, ..PipeConfig::default() }, 200);
+    for (i, (_, packet)) in out.iter().enumerate() {
+        let flipped: Vec<usize> = packet
+            .iter()
+            .zip(frame(i as u32, LEN))
+            .enumerate()
+            .filter(|(_, (a, b))| *a != b)
+            .map(|(at, (a, b))| {
+                assert_eq!((a ^ b).count_ones(), 1);
+                at
+            })
+            .collect();
+        assert!(matches!(flipped[..], [at] if at >= 14), "{flipped:?}");
+    }
+    let mut arp = frame(0, 60);
+    arp[13] = 6;
+    assert!(!flip_a_bit(&mut Rng::new(0), &mut arp));
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let run = |seed| {
+        let config = PipeConfig {
+            jitter: Duration::from_millis(3),
+            loss: 0.1,
+            duplicate: 0.1,
+            corrupt: 0.1,
+            reorder: 0.1,
+            reorder_by: Duration::from_millis(9),
+            ..slow()
+        };
+        let mut pipe = Pipe::new(config, seed);
+        for i in 0..500 {
+            let _ = pipe.enter(Instant::from_micros(u64::from(i) * 50), frame(i, 100), &mut Vec::new());
+        }
+        drain(&mut pipe)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}

@@ -1,0 +1,197 @@
+//! The simulated port: a [`PacketIo`] whose wire is a [`crate::Network`].
+
+use crate::PortId;
+use crate::medium::{Boxes, Shared, packet_of};
+use crate::nic;
+use base::Duration;
+use pio::{
+    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
+};
+use ring::{Frame, FramePool, Pages};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to make a [`SimPort`].
+#[derive(Clone, Debug)]
+pub struct PortConfig {
+    /// Largest IP packet on the wire, octets.
+    pub mtu: usize,
+    /// Frames of its pool.
+    pub frames: u32,
+    /// Received packets that wait for the host; more are missed.
+    pub rx_ring: usize,
+    /// Packets that one step of the host may send; more is back-pressure.
+    pub tx_ring: usize,
+    /// Complete checksums on transmit.
+    pub tx_checksum: bool,
+    /// Cut super-segments of up to this size, octets of IP packet; 0 for none. Needs `tx_checksum`.
+    pub tso_max: usize,
+}
+
+impl Default for PortConfig {
+    /// Ethernet with MTU 1500 and no offloads.
+    fn default() -> Self {
+        PortConfig { mtu: 1500, frames: 4096, rx_ring: 4096, tx_ring: 4096, tx_checksum: false, tso_max: 0 }
+    }
+}
+
+base::counters! {
+    /// What a simulated port has done.
+    pub(crate) struct Counts {
+        rx: "Packets received.",
+        rx_oversize: "Packets bigger than a frame; dropped.",
+        tx: "Packets sent, as the wire saw them.",
+        no_frame: "Times the pool was empty.",
+        tx_full: "Times the ring was full.",
+        tx_invalid: "Packets too big for the wire or with offloads that make no sense; dropped.",
+    }
+}
+
+/// A port of a network in virtual time. Never waits: the network steps the host when something happens.
+pub struct SimPort {
+    id: PortId,
+    caps: Caps,
+    medium: Shared,
+    pool: FramePool,
+    tx_ring: usize,
+    waker: Arc<Flag>,
+    counts: Counts,
+}
+
+struct Flag(AtomicBool);
+
+impl Waker for Flag {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl SimPort {
+    pub(crate) fn new(id: PortId, config: &PortConfig, medium: Shared) -> std::io::Result<Self> {
+        let [a, b, c, d] = id.0.to_be_bytes();
+        let slot = (config.mtu.max(config.tso_max) + 64).max(2048).next_power_of_two();
+        Ok(SimPort {
+            id,
+            caps: Caps {
+                name: format!("sim:{}", id.0),
+                mtu: config.mtu,
+                medium: Medium::Ethernet,
+                mac: [2, 0x65, a, b, c, d],
+                ifindex: None,
+                shares_kernel_addresses: false,
+                queues: 1,
+                queue: 0,
+                tx_checksum: config.tx_checksum,
+                tso_max: config.tso_max,
+                headroom: 0,
+                local_peer: false,
+            },
+            medium,
+            // Thousands of ports in one process: no huge page for each.
+            pool: FramePool::with_pages(config.frames, slot, Pages::Normal)?,
+            tx_ring: config.tx_ring,
+            waker: Arc::new(Flag(AtomicBool::new(false))),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Which port of its network this is.
+    pub fn id(&self) -> PortId {
+        self.id
+    }
+
+    /// Puts one packet on the wire, cut and completed as its host asked.
+    fn send(
+        counts: &mut Counts,
+        mtu: usize,
+        packet: &mut TxPacket,
+        boxes: &mut Boxes,
+        spare: &mut Vec<Vec<u8>>,
+    ) {
+        let mut oversize = false;
+        let sound = nic::transmit(packet.frame.data_mut(), &packet.meta, |bytes| {
+            oversize |= nic::ip_len(bytes) > mtu;
+            if !oversize {
+                counts.tx += 1;
+                boxes.outbox.push(packet_of(spare, bytes));
+            }
+        });
+        if oversize || !sound {
+            counts.tx_invalid += 1;
+        }
+    }
+}
+
+impl PacketIo for SimPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        let frame = self.pool.take();
+        self.counts.no_frame += u64::from(frame.is_none());
+        frame
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.pool.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let medium = &mut *self.medium.lock();
+        let before = batch.len();
+        let inbox = &mut medium.ports[self.id.0 as usize].inbox;
+        while batch.len() < BATCH_MAX && !inbox.is_empty() {
+            let Some(mut frame) = self.pool.take() else {
+                self.counts.no_frame += 1;
+                break;
+            };
+            let Some(packet) = inbox.pop_front() else { break };
+            let fits = packet.len() <= frame.capacity();
+            if fits {
+                frame.set_range(0, packet.len());
+                frame.data_mut().copy_from_slice(&packet);
+            }
+            medium.spare.push(packet);
+            if !fits {
+                self.counts.rx_oversize += 1;
+                self.pool.retire(frame);
+                continue;
+            }
+            batch.push(RxPacket { frame, meta: RxMeta::default() });
+        }
+        let received = batch.len() - before;
+        self.counts.rx += received as u64;
+        Ok(received)
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let medium = &mut *self.medium.lock();
+        let boxes = &mut medium.ports[self.id.0 as usize];
+        let mut taken = 0;
+        while boxes.outbox.len() < self.tx_ring {
+            let Some(mut packet) = batch.pop_front() else { return Ok(taken) };
+            Self::send(&mut self.counts, self.caps.mtu, &mut packet, boxes, &mut medium.spare);
+            self.pool.retire(packet.frame);
+            taken += 1;
+        }
+        self.counts.tx_full += u64::from(!batch.is_empty());
+        Ok(taken)
+    }
+
+    fn wait(&mut self, _timeout: Option<Duration>) -> Result<Wake, IoError> {
+        if self.waker.0.swap(false, Ordering::Acquire) {
+            return Ok(Wake::Interrupted);
+        }
+        let ready = !self.medium.lock().ports[self.id.0 as usize].inbox.is_empty();
+        Ok(if ready { Wake::Ready } else { Wake::Timeout })
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.waker.clone()
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value)).collect()
+    }
+}
