@@ -355,7 +355,9 @@ mod loom_tests {
 
     #[test]
     fn loom_octets_have_one_side_at_a_time() {
-        loom::model(|| {
+        let mut explorer = loom::model::Builder::new();
+        explorer.preemption_bound = Some(3);
+        explorer.check(|| {
             let (mut tx, mut rx) = bytes_at(4, usize::MAX - 1);
             let sender = loom::thread::spawn(move || {
                 let data = [1, 2, 3, 4, 5, 6];

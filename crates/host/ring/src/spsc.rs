@@ -379,8 +379,8 @@ mod loom_tests {
     #[test]
     fn loom_what_nobody_took_is_dropped_once() {
         loom::model(|| {
-            let (mut tx, mut rx) = queue_at::<loom::sync::Arc<()>>(2, usize::MAX);
-            let item = loom::sync::Arc::new(());
+            let (mut tx, mut rx) = queue_at::<Arc<()>>(2, usize::MAX);
+            let item = Arc::new(());
             let mine = item.clone();
             let sender = loom::thread::spawn(move || {
                 tx.push(item.clone()).unwrap();
@@ -389,7 +389,7 @@ mod loom_tests {
             let first = rx.pop();
             drop(rx);
             sender.join().unwrap();
-            assert_eq!(loom::sync::Arc::strong_count(&mine), 1 + usize::from(first.is_some()));
+            assert_eq!(Arc::strong_count(&mine), 1 + usize::from(first.is_some()));
         });
     }
 }
