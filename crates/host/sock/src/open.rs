@@ -61,9 +61,15 @@ fn core_config(settings: &Settings, seed: u64) -> Result<CoreConfig, OpenError> 
         core: (0, settings.cores),
         addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
         gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
-        control: stack::builtin_control(&settings.cc).ok_or_else(|| {
-            OpenError(format!("cc = \"{}\" is not a congestion control this stack has", settings.cc))
-        })?,
+        control: control(&settings.cc)?,
+    })
+}
+
+fn control(name: &str) -> Result<&'static str, OpenError> {
+    let registry = cc::Registry::new();
+    registry.find(name).map(|listed| listed.name).ok_or_else(|| {
+        let known: Vec<_> = registry.available().map(|listed| listed.name).collect();
+        OpenError(format!("cc = \"{name}\" is not registered; there are {}", known.join(", ")))
     })
 }
 

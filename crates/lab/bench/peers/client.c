@@ -2,7 +2,8 @@
  *
  *   client short ADDR PORT IN_FLIGHT SECONDS SRC_BASE SRC_COUNT   one request per connection, "Connection: close"
  *   client keep  ADDR PORT IN_FLIGHT SECONDS SRC_BASE SRC_COUNT   requests over connections that stay
- *   client bulk  ADDR PORT FLOWS     SECONDS SRC_BASE SRC_COUNT   writes as fast as it can
+ *   client put   ADDR PORT FLOWS     SECONDS SRC_BASE SRC_COUNT   sends one endless body, as fast as it can
+ *   client get   ADDR PORT FLOWS     SECONDS SRC_BASE SRC_COUNT   takes one endless body, as fast as it can
  *   client hold  ADDR PORT COUNT     SECONDS SRC_BASE SRC_COUNT   opens COUNT connections and keeps them idle
  *
  * Source addresses go round SRC_BASE .. SRC_BASE+SRC_COUNT-1, so that ports do not run out.
@@ -92,10 +93,10 @@ static unsigned wanted(const char *buf, size_t len) {
 
 int main(int argc, char **argv) {
     if (argc < 8) {
-        fprintf(stderr, "usage: client short|keep|bulk|hold ADDR PORT N SECONDS SRC_BASE SRC_COUNT\n");
+        fprintf(stderr, "usage: client short|keep|put|get|hold ADDR PORT N SECONDS SRC_BASE SRC_COUNT\n");
         return 2;
     }
-    int is_short = !strcmp(argv[1], "short"), is_bulk = !strcmp(argv[1], "bulk"), is_hold = !strcmp(argv[1], "hold");
+    int is_short = !strcmp(argv[1], "short"), is_put = !strcmp(argv[1], "put"), is_get = !strcmp(argv[1], "get"), is_hold = !strcmp(argv[1], "hold");
     server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[3]))};
     inet_pton(AF_INET, argv[2], &server.sin_addr);
     int in_flight = atoi(argv[4]);
@@ -107,6 +108,8 @@ int main(int argc, char **argv) {
     source.sin_family = AF_INET;
     request_len = (size_t)sprintf(request, "GET /64 HTTP/1.1\r\nHost: %s\r\n%s\r\n", argv[2],
                                   is_short ? "Connection: close\r\n" : "");
+    if (is_put) request_len = (size_t)sprintf(request, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n\r\n");
+    if (is_get) request_len = (size_t)sprintf(request, "GET /1000000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
     ep = epoll_create1(0);
     static char buf[1 << 20];
     memset(buf, 'y', sizeof buf);
@@ -130,13 +133,17 @@ int main(int argc, char **argv) {
                 continue;
             }
             if (events[i].events & EPOLLOUT) {
-                if (is_bulk) {
+                if (is_put && c->want) {
                     ssize_t w = write(fd, buf, sizeof buf);
                     if (w > 0) octets += (unsigned long long)w;
-                    if (!c->want) { established++; c->want = 1; }
                     continue;
                 }
                 established++;
+                if (is_put) {
+                    c->want = 1;
+                    if (write(fd, request, request_len) != (ssize_t)request_len) errors++;
+                    continue;
+                }
                 struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
                 epoll_ctl(ep, EPOLL_CTL_MOD, fd, &ev);
                 if (is_hold) { done++; continue; }
@@ -146,6 +153,10 @@ int main(int argc, char **argv) {
             }
             ssize_t got = read(fd, buf, sizeof buf);
             if (got < 0 && errno == EAGAIN) continue;
+            if (got > 0 && is_get) {
+                octets += (unsigned long long)got;
+                continue;
+            }
             if (got > 0) {
                 octets += (unsigned long long)got;
                 if (!c->want) c->want = wanted(buf, (size_t)got);

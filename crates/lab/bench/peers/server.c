@@ -1,9 +1,9 @@
 /* The tuned kernel's side: a minimal epoll HTTP server, one process per core, SO_REUSEPORT, backlog 65535.
  *
- *   server ADDR PORT BODY_BYTES [bulk]
+ *   server ADDR PORT BODY_BYTES [sink|source]
  *
  * Answers every request (up to the empty line) with a 200 and BODY_BYTES octets; obeys "Connection: close".
- * With `bulk` it reads and discards until the peer closes, then prints the octets.
+ * `sink` reads and discards until the peer closes; `source` answers a request with octets without end.
  * Prints "ready" once it listens and its own CPU time in microseconds when it is told to end (SIGTERM). */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -45,11 +45,11 @@ static int must_close(const char *request, size_t len) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: server ADDR PORT BODY_BYTES [bulk]\n");
+        fprintf(stderr, "usage: server ADDR PORT BODY_BYTES [sink|source]\n");
         return 2;
     }
     size_t body = strtoul(argv[3], NULL, 10);
-    int bulk = argc > 4 && !strcmp(argv[4], "bulk");
+    int sink = argc > 4 && !strcmp(argv[4], "sink"), source = argc > 4 && !strcmp(argv[4], "source");
     struct sigaction term = {.sa_handler = on_term};
     sigaction(SIGTERM, &term, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -90,11 +90,20 @@ int main(int argc, char **argv) {
                 }
                 continue;
             }
+            if (events[i].events & EPOLLOUT && write(fd, buf, sizeof buf) < 0 && errno != EAGAIN) { close(fd); continue; }
+            if (!(events[i].events & EPOLLIN)) continue;
             ssize_t got = read(fd, buf, sizeof buf);
             if (got < 0 && errno == EAGAIN) continue;
             if (got <= 0) { close(fd); continue; }
             taken += (unsigned long long)got;
-            if (bulk) continue;
+            if (sink) continue;
+            if (source) {
+                struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT, .data.fd = fd};
+                const char *head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n";
+                if (write(fd, head, strlen(head)) < 0) close(fd);
+                else epoll_ctl(ep, EPOLL_CTL_MOD, fd, &ev);
+                continue;
+            }
             /* One request per read is what closed-loop clients send; a tail without its empty line waits. */
             if (got < 4 || memcmp(buf + got - 4, "\r\n\r\n", 4)) { partial[fd] = 1; continue; }
             int closing = must_close(buf, (size_t)got);

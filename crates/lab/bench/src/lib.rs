@@ -1,2 +1,45 @@
-//! Room.
+//! Workloads and peers, measured side by side in one run, alternating, with medians and ratios.
+//!
+//! Two kinds: *memory* benchmarks (client and server stack in one thread, joined in memory; a rate is both ends'
+//! cost together) and *link* benchmarks (servers on one core behind a veth link, ordinary kernel clients on another).
 #![forbid(unsafe_code)]
+
+pub mod link;
+pub mod memory;
+pub mod smol;
+pub mod stats;
+
+use serde_json::Value;
+
+/// A benchmark: its name, what it measures, and how to run it.
+pub struct Bench {
+    /// What `cargo xtask bench` calls it.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Runs it; figures as JSON, or what is missing to run it.
+    pub run: fn(&Plan) -> Result<Value, String>,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// A B A B pairs; figures are medians over them.
+    pub rounds: u32,
+    /// Seconds each measurement lasts, about.
+    pub seconds: f64,
+}
+
+/// Every benchmark there is.
+pub const ALL: &[Bench] = &[
+    Bench { name: "memory", help: "Stack alone in memory beside smoltcp: short connections and keep-alive.", run: memory::run },
+    Bench { name: "idle-memory", help: "Octets per idle established connection, by opening one million.", run: memory::idle },
+    Bench { name: "link", help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.", run: link::run },
+    Bench { name: "bulk", help: "One bulk flow: tap with offloads and veth without, beside the kernel's.", run: link::bulk },
+];
+
+/// A monotonic clock for measuring; everything measured is wall-clock, so only ratios within a run mean anything.
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
+pub fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}

@@ -1,0 +1,336 @@
+//! Client and server stack in one thread, joined in memory. Timestamps, SACK, software checksums and a real
+//! TIME-WAIT table are on.
+
+use crate::{Plan, now, smol, stats};
+use base::{Addr, Duration, Endpoint, Instant};
+use pio::{PairConfig, pair};
+use serde_json::{Value, json};
+use stack::{Connect, ConnId, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
+use tcp::{Events, ReadError, SocketOptions};
+
+/// Octets of a request and of its answer.
+pub const MESSAGE: usize = 64;
+const SERVER: Addr = Addr::v4([10, 0, 0, 1]);
+const PORT: u16 = 80;
+
+/// A workload in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Connect, 64 B there, 64 B back, the server closes.
+    Short,
+    /// 64 B there and back over connections that stay.
+    Keep,
+}
+
+/// Two cores and what is going on between them.
+pub struct Bed {
+    client: Core,
+    server: Core,
+    listener: ListenerId,
+    clock: std::time::Instant,
+    notices: Vec<Notice>,
+    /// Client connections by owner.
+    conns: Vec<ConnId>,
+    /// Server connections by owner; `None` once closed.
+    served: Vec<Option<ConnId>>,
+    free: Vec<u32>,
+    load: Load,
+    /// Transactions finished.
+    pub done: u64,
+    /// Packets both ways.
+    pub packets: u64,
+    next_source: u32,
+}
+
+fn core(seed: u64, addr: Addr, extra: u32, connections: u32, port: impl pio::PacketIo + 'static) -> Core {
+    let mut addresses = vec![OwnAddr { addr, prefix: 8 }];
+    addresses.extend((1..extra).map(|i| OwnAddr { addr: source(i), prefix: 8 }));
+    let config = CoreConfig {
+        max_connections: connections,
+        max_time_wait: 262_144,
+        max_chunks: 1 << 18,
+        seed,
+        addresses,
+        ..CoreConfig::default()
+    };
+    Core::new(config, Box::new(port))
+}
+
+/// The client's `i`th address: ports of one address do not suffice for a million connections.
+fn source(i: u32) -> Addr {
+    Addr::v4([10, 1, (i / 250) as u8, (i % 250 + 1) as u8])
+}
+
+impl Bed {
+    /// A listening server and a client, no connection yet. `sources` client addresses share the connections.
+    pub fn new(load: Load, sources: u32, connections: u32) -> Bed {
+        let (a, b) = pair(PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() });
+        let client = core(1, source(0), sources, connections, a);
+        let mut server = core(2, SERVER, 1, connections, b);
+        let listen = Listen {
+            local: Endpoint::new(SERVER, PORT),
+            backlog: 65_535,
+            reuse_port: false,
+            v6_only: false,
+            options: SocketOptions { nodelay: true, ..SocketOptions::default() },
+            control: None,
+            owner: u32::MAX,
+        };
+        let (listener, _) = server.listen(Instant::from_secs(1), &listen).expect("a fresh stack listens");
+        Bed {
+            client,
+            server,
+            listener,
+            clock: now(),
+            notices: Vec::with_capacity(4_096),
+            conns: Vec::new(),
+            served: Vec::new(),
+            free: Vec::new(),
+            load,
+            done: 0,
+            packets: 0,
+            next_source: 0,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_secs(1) + self.clock.elapsed()
+    }
+
+    /// Opens one more client connection.
+    pub fn open(&mut self, sources: u32) {
+        let owner = self.conns.len() as u32;
+        self.conns.push(ConnId(u32::MAX));
+        self.connect(owner, sources);
+    }
+
+    fn connect(&mut self, owner: u32, sources: u32) {
+        self.next_source = (self.next_source + 1) % sources;
+        let wish = Connect {
+            local: Endpoint::new(source(self.next_source), 0),
+            remote: Endpoint::new(SERVER, PORT),
+            reuse_addr: false,
+            options: SocketOptions { nodelay: true, ..SocketOptions::default() },
+            control: None,
+            owner,
+        };
+        let at = self.now();
+        self.conns[owner as usize] = self.client.connect(at, &wish).expect("ports and memory suffice");
+    }
+
+    /// One turn of each side, and what their applications do with it.
+    pub fn step(&mut self, sources: u32) {
+        let at = self.now();
+        let turn = self.client.turn(at).expect("memory never fails");
+        self.packets += u64::from(turn.received);
+        let mut notices = std::mem::take(&mut self.notices);
+        self.client.notices(&mut notices);
+        for notice in notices.drain(..) {
+            self.client_event(at, notice, sources);
+        }
+        let at = self.now();
+        let turn = self.server.turn(at).expect("memory never fails");
+        self.packets += u64::from(turn.received);
+        self.server.notices(&mut notices);
+        for notice in notices.drain(..) {
+            self.server_event(at, notice);
+        }
+        self.notices = notices;
+    }
+
+    fn client_event(&mut self, at: Instant, notice: Notice, sources: u32) {
+        let id = self.conns[notice.owner as usize];
+        let mut buf = [0; 256];
+        if notice.events.any(Events::CONNECTED) {
+            self.send(at, id);
+            return;
+        }
+        loop {
+            match self.client.read(at, id, &mut buf) {
+                Ok(n) => {
+                    assert_eq!(n, MESSAGE, "an answer arrives whole");
+                    if self.load == Load::Keep {
+                        self.done += 1;
+                        self.send(at, id);
+                        return;
+                    }
+                }
+                Err(ReadError::Empty) => return,
+                Err(ReadError::Finished) => {
+                    self.client.close(at, id);
+                    self.done += 1;
+                    self.connect(notice.owner, sources);
+                    return;
+                }
+                Err(e) => panic!("client read: {e:?}"),
+            }
+        }
+    }
+
+    fn send(&mut self, at: Instant, id: ConnId) {
+        let sent = self.client.write(at, id, &[0x51; MESSAGE]);
+        assert_eq!(sent, Ok(MESSAGE));
+    }
+
+    fn server_event(&mut self, at: Instant, notice: Notice) {
+        if notice.owner == u32::MAX {
+            while self.server.acceptable(self.listener) > 0 {
+                let owner = self.free.pop().unwrap_or(self.served.len() as u32);
+                let Some(id) = self.server.accept(self.listener, owner) else { break };
+                if owner as usize == self.served.len() {
+                    self.served.push(None);
+                }
+                self.served[owner as usize] = Some(id);
+                self.serve(at, owner);
+            }
+            return;
+        }
+        self.serve(at, notice.owner);
+    }
+
+    fn serve(&mut self, at: Instant, owner: u32) {
+        let Some(id) = self.served[owner as usize] else { return };
+        let mut buf = [0; 256];
+        match self.server.read(at, id, &mut buf) {
+            Ok(n) => {
+                assert_eq!(n, MESSAGE, "a request arrives whole");
+                assert_eq!(self.server.write(at, id, &buf[..n]), Ok(n));
+                if self.load == Load::Short {
+                    self.server.close(at, id);
+                    self.served[owner as usize] = None;
+                    self.free.push(owner);
+                }
+            }
+            Err(ReadError::Empty) => {}
+            Err(e) => panic!("server read: {e:?}"),
+        }
+    }
+
+    /// Octets of everything both cores hold.
+    fn footprint(&self) -> (u64, u64) {
+        let of = |core: &Core| core.stats().iter().find(|(name, _)| *name == "footprint").map_or(0, |(_, v)| *v);
+        (of(&self.client), of(&self.server))
+    }
+}
+
+/// Transactions per second, and packets per transaction.
+fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64) -> (f64, f64) {
+    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024);
+    for _ in 0..in_flight {
+        bed.open(sources);
+        if bed.conns.len() % 256 == 0 {
+            bed.step(sources);
+        }
+    }
+    // Warm up: tables, pools and TIME-WAIT reach their working size.
+    let warm = now();
+    while bed.done < u64::from(in_flight) || warm.elapsed().as_secs_f64() < seconds / 4.0 {
+        bed.step(sources);
+        assert!(warm.elapsed().as_secs_f64() < 60.0, "stalled with {} of {in_flight} done", bed.done);
+    }
+    let (done, packets, begin) = (bed.done, bed.packets, now());
+    while begin.elapsed().as_secs_f64() < seconds {
+        for _ in 0..16 {
+            bed.step(sources);
+        }
+    }
+    let count = (bed.done - done) as f64;
+    (count / begin.elapsed().as_secs_f64(), (bed.packets - packets) as f64 / count)
+}
+
+/// Exactly `count` transactions with `in_flight` at a time, for instruction counts.
+pub fn exactly(load: Load, in_flight: u32, count: u64) {
+    let sources = 8;
+    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024);
+    (0..in_flight).for_each(|_| bed.open(sources));
+    while bed.done < count {
+        bed.step(sources);
+    }
+}
+
+/// The `memory` benchmark.
+pub fn run(plan: &Plan) -> Result<Value, String> {
+    const ROWS: [(&str, Load, u32); 6] = [
+        ("short, 1 in flight", Load::Short, 1),
+        ("short, 100 in flight", Load::Short, 100),
+        ("short, 10000 in flight", Load::Short, 10_000),
+        ("keep-alive, 1 connection", Load::Keep, 1),
+        ("keep-alive, 1000 connections", Load::Keep, 1_000),
+        ("keep-alive, 10000 connections", Load::Keep, 10_000),
+    ];
+    let mut rows = Vec::new();
+    for (name, load, in_flight) in ROWS {
+        let (mut ours, mut theirs, mut packets) = (Vec::new(), Vec::new(), 0.0);
+        for _ in 0..plan.rounds {
+            let (rate, per) = measure(load, in_flight, 8, plan.seconds);
+            ours.push(rate);
+            packets = per;
+            // smoltcp walks every socket for every packet: 10,000 would take minutes to warm up.
+            if in_flight <= 1_000 {
+                theirs.push(smol::measure(load, in_flight as usize, plan.seconds));
+            }
+        }
+        eprintln!("{name:<32} {:>12.0}/s   smoltcp {:>12.0}/s", stats::median(&ours), stats::median(&theirs));
+        rows.push(json!({
+            "workload": name, "per_s": stats::median(&ours), "packets_per_transaction": packets,
+            "smoltcp_per_s": (!theirs.is_empty()).then(|| stats::median(&theirs)),
+            "ratio": (!theirs.is_empty()).then(|| stats::ratio(&ours, &theirs)),
+            "all": ours, "smoltcp_all": theirs,
+        }));
+    }
+    Ok(json!({"bench": "memory", "rounds": plan.rounds, "rows": rows}))
+}
+
+/// The `idle-memory` benchmark: one million connections, opened and left idle.
+pub fn idle(_: &Plan) -> Result<Value, String> {
+    const COUNT: u32 = 1_000_000;
+    const SOURCES: u32 = 64;
+    let mut bed = Bed::new(Load::Keep, SOURCES, COUNT + 1_024);
+    let empty = bed.footprint();
+    let rss_empty = resident()?;
+    let begin = now();
+    while (bed.served.len() as u32) < COUNT {
+        let ahead = (bed.conns.len() as u32).saturating_sub(bed.served.len() as u32);
+        let room = 1_024u32.saturating_sub(ahead).min(COUNT - bed.conns.len() as u32);
+        (0..room).for_each(|_| bed.open(SOURCES));
+        idle_step(&mut bed);
+        if begin.elapsed() > Duration::from_secs(120) {
+            return Err(format!("stalled at {} connections", bed.served.len()));
+        }
+    }
+    let full = bed.footprint();
+    let rss_full = resident()?;
+    let per = |full: u64, empty: u64| (full - empty) as f64 / f64::from(COUNT);
+    Ok(json!({
+        "bench": "idle-memory", "connections": COUNT, "seconds": begin.elapsed().as_secs_f64(),
+        "server_octets_per_connection": per(full.1, empty.1),
+        "client_octets_per_connection": per(full.0, empty.0),
+        "resident_octets_per_connection_pair": (rss_full - rss_empty) as f64 / f64::from(COUNT),
+    }))
+}
+
+/// A step in which nobody sends: connections are opened and accepted only.
+fn idle_step(bed: &mut Bed) {
+    let at = bed.now();
+    bed.client.turn(at).expect("memory never fails");
+    let mut notices = std::mem::take(&mut bed.notices);
+    bed.client.notices(&mut notices);
+    notices.clear();
+    let at = bed.now();
+    bed.server.turn(at).expect("memory never fails");
+    bed.server.notices(&mut notices);
+    notices.clear();
+    bed.notices = notices;
+    while bed.server.acceptable(bed.listener) > 0 {
+        let owner = bed.served.len() as u32;
+        let Some(id) = bed.server.accept(bed.listener, owner) else { break };
+        bed.served.push(Some(id));
+    }
+}
+
+/// Octets of memory this process holds.
+fn resident() -> Result<u64, String> {
+    let statm = std::fs::read_to_string("/proc/self/statm").map_err(|e| e.to_string())?;
+    let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or("/proc/self/statm is odd")?;
+    Ok(pages * 4_096)
+}
