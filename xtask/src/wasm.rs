@@ -18,7 +18,10 @@ const ROOTS: &[(&str, &str)] = &[
     ("base", "core::hint::black_box(base::Rng::new(data.len() as u64).next_u64());"),
     ("wire", "wire::fuzz::any_frame(data);"),
     ("cc", "cc::fuzz(data);"),
-    ("tcp", "tcp::fuzz::any(data);"),
+    (
+        "tcp",
+        "tcp::fuzz::assembler(data); tcp::fuzz::chain(data); tcp::fuzz::cookie(data); tcp::fuzz::rtt(data);\n    tcp::fuzz::scoreboard(data); tcp::fuzz::time_wait(data);",
+    ),
 ];
 
 /// What a module without a host needs, so that the core rooms meet no std.
