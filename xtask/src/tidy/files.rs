@@ -10,7 +10,7 @@ const LEFT_OVER: &[(&str, &str)] = &[
     (concat!("unimplemented", "!("), "unfinished"),
     (concat!("dbg", "!("), "debugging output"),
     (concat!("allow(dead", "_code"), "dead code kept alive"),
-    (concat!("allow(unu", "sed"), "dead code kept alive"),
+    (concat!("[allow(unu", "sed"), "dead code kept alive"),
     (concat!("assert!(", "true"), "a check that cannot fail"),
 ];
 

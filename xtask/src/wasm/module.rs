@@ -107,7 +107,9 @@ mod tests {
 
     #[test]
     fn imports_of_every_kind() {
-        let section = b"\x04\x03env\x01f\x00\x81\x01\x03env\x01t\x01\x70\x01\x02\x80\x02\x03env\x01m\x02\x00\x11\x01h\x01g\x03\x7f\x00";
+        let section =
+            b"\x04\x03env\x01f\x00\x81\x01\x03env\x01t\x01\x70\x01\x02\x80\x02\x03env\x01m\x02\x00\x11\
+            \x01h\x01g\x03\x7f\x00";
         assert_eq!(
             imports(&module(&[(1, &[0]), (2, section), (3, &[0])])),
             Ok(vec!["env.f".into(), "env.t".into(), "env.m".into(), "h.g".into()])
