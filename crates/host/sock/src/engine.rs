@@ -240,8 +240,9 @@ impl Engine {
         if settings.bound.is_some() {
             return Err(Errno::EINVAL);
         }
-        let (local, any) = (in_family(settings, local)?, (settings.reuse_addr, settings.reuse_port));
-        let bound = self.core.bind(local, any.0, any.1)?;
+        let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
+        let local = in_family(settings, local)?;
+        let bound = self.core.bind(local, any.0, any.1, any.2)?;
         self.fresh_mut(fd)?.bound = Some(bound);
         Ok(())
     }

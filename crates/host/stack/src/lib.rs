@@ -1,6 +1,35 @@
 //! One core's share-nothing stack: demultiplexing, listeners, ports, timers, IP and neighbours, and the one
 //! fixed sequence of a turn.
+//!
+//! [`Core`] is the whole of it. The same [`Core::turn`] runs on a pinned thread, inside an application's
+//! `epoll_wait`, and in the emulator's virtual time.
 #![forbid(unsafe_code)]
 
-mod api;
-pub use api::*;
+mod conns;
+mod core;
+mod demux;
+mod icmp;
+mod input;
+mod ip;
+mod limit;
+mod link;
+mod listeners;
+mod neighbours;
+mod ops;
+mod paths;
+mod ports;
+mod report;
+mod rx;
+mod stats;
+mod timewait;
+mod turn;
+mod tx;
+mod wheel;
+
+pub use conns::ConnId;
+pub use core::{Core, CoreConfig};
+pub use ip::OwnAddr;
+pub use listeners::{Listen, ListenerId};
+pub use ops::{Connect, OpError, Row};
+pub use stats::{PacketDrop, Stats};
+pub use turn::{Notice, Turn};

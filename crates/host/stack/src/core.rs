@@ -1,0 +1,461 @@
+//! One core's stack: what it owns, and how it begins and ends connections.
+
+use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
+use pio::{NetEvent, PacketIo};
+use tcp::{Connection, CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
+
+use crate::conns::{Conns, List, Marks};
+use crate::demux::{Flow, FlowTable};
+use crate::ip::{Ip, OwnAddr};
+use crate::limit::Limit;
+use crate::listeners::{ListenerId, Listeners};
+use crate::neighbours::{Neighbours, Question};
+use crate::paths::Paths;
+use crate::ports::Ports;
+use crate::rx::Rx;
+use crate::stats::{Drops, PacketDrop, Stats};
+use crate::timewait::TimeWaits;
+use crate::tx::{Envelope, Port};
+use crate::wheel::Wheel;
+
+/// How to build a core.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// TCP's defaults.
+    pub tcp: tcp::Config,
+    /// Most connections (TIME-WAIT entries not counted).
+    pub max_connections: u32,
+    /// Most TIME-WAIT entries; the oldest makes room.
+    pub max_time_wait: u32,
+    /// Most 2 KiB data chunks.
+    pub max_chunks: u32,
+    /// Seed of everything keyed or random on this core; the doors fill it from the kernel's entropy, the lab from
+    /// its seed.
+    pub seed: u64,
+    /// Ephemeral ports, inclusive.
+    pub ephemeral: (u16, u16),
+    /// Which core this is, of how many: a connect chooses ports that no other core chooses.
+    pub core: (u16, u16),
+    /// Our addresses, for ports with their own.
+    pub addresses: Vec<OwnAddr>,
+    /// Default gateways, for ports with their own addresses (one per family at most).
+    pub gateways: Vec<Addr>,
+    /// Default congestion control, a name of the registry.
+    pub control: &'static str,
+}
+
+impl Default for CoreConfig {
+    /// A million connections, no addresses, and a seed that must be replaced where others can reach us.
+    fn default() -> Self {
+        CoreConfig {
+            tcp: tcp::Config::default(),
+            max_connections: 1 << 20,
+            max_time_wait: 1 << 18,
+            max_chunks: 1 << 18,
+            seed: 0,
+            ephemeral: (32_768, 60_999),
+            core: (0, 1),
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            control: cc::Cubic::NAME,
+        }
+    }
+}
+
+/// What a core lends to its connections.
+pub(crate) struct Shared {
+    pub(crate) config: tcp::Config,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Counters,
+    pub(crate) probe: Option<Box<dyn Probe + Send>>,
+}
+
+impl Shared {
+    #[inline]
+    pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
+        let probe = match &mut self.probe {
+            Some(probe) => Some(probe.as_mut() as &mut dyn Probe),
+            None => None,
+        };
+        Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
+    }
+}
+
+/// Limits on what strangers can make us send, a second.
+pub(crate) struct Limits {
+    pub(crate) resets: Limit,
+    pub(crate) echoes: Limit,
+}
+
+/// One core's stack.
+pub struct Core {
+    pub(crate) shared: Shared,
+    pub(crate) conns: Conns,
+    pub(crate) table: FlowTable,
+    pub(crate) wheel: Wheel,
+    pub(crate) waits: TimeWaits,
+    pub(crate) listeners: Listeners,
+    pub(crate) ports: Ports,
+    pub(crate) ip: Ip,
+    pub(crate) hops: Neighbours,
+    pub(crate) paths: Paths,
+    pub(crate) port: Port,
+    pub(crate) registry: cc::Registry,
+    pub(crate) isn: IsnSource,
+    pub(crate) cookies: CookieJar,
+    pub(crate) limits: Limits,
+    pub(crate) stats: Stats,
+    pub(crate) drops: Drops,
+    pub(crate) rx: Rx,
+    /// Connections that may have something to send: with a control segment due, others, and those whose owner
+    /// was told something this turn and may add to it.
+    pub(crate) control: List,
+    pub(crate) dirty: List,
+    pub(crate) held: List,
+    pub(crate) noticed: Vec<u32>,
+    pub(crate) noticed_listeners: Vec<ListenerId>,
+    pub(crate) due: Vec<u32>,
+    pub(crate) questions: Vec<Question>,
+    pub(crate) events: Vec<NetEvent>,
+    pub(crate) events_at: Instant,
+    /// The time of the last turn.
+    pub(crate) now: Instant,
+    /// The port had no frame when one was needed.
+    pub(crate) starved: bool,
+}
+
+impl Core {
+    /// A stack on one queue of a port.
+    ///
+    /// # Panics
+    /// If `config.control` names no built-in policy.
+    pub fn new(config: CoreConfig, io: Box<dyn PacketIo>) -> Core {
+        let mut rng = Rng::new(config.seed);
+        let mut key = || SipKey::new(rng.next_u64(), rng.next_u64());
+        let (flows, isns, cookies, ports) = (key(), key(), key(), key());
+        let port = Port::new(io);
+        let kernel = port.caps.shares_kernel_addresses;
+        let mut registry = cc::Registry::new();
+        assert!(registry.set_default(config.control).is_ok(), "no congestion control {}", config.control);
+        Core {
+            shared: Shared {
+                config: config.tcp,
+                pool: Pool::new(config.max_chunks),
+                counters: Counters::default(),
+                probe: None,
+            },
+            conns: Conns::new(config.max_connections),
+            table: FlowTable::new(flows),
+            wheel: Wheel::new(),
+            waits: TimeWaits::new(config.max_time_wait),
+            listeners: Listeners::new(),
+            ports: Ports::new(config.ephemeral, config.core, kernel, ports, rng.next_u64()),
+            ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
+            hops: Neighbours::new(kernel),
+            paths: Paths::new(),
+            registry,
+            isn: IsnSource::new(isns),
+            cookies: CookieJar::new(cookies),
+            limits: Limits { resets: Limit::new(1000, 200), echoes: Limit::new(1000, 50) },
+            stats: Stats::default(),
+            drops: Drops::new(),
+            rx: Rx::new(),
+            control: List::new(),
+            dirty: List::new(),
+            held: List::new(),
+            noticed: Vec::new(),
+            noticed_listeners: Vec::new(),
+            due: Vec::new(),
+            questions: Vec::new(),
+            events: Vec::new(),
+            events_at: Instant::ZERO,
+            now: Instant::ZERO,
+            starved: false,
+            port,
+        }
+    }
+
+    /// The flow that `key` belongs to.
+    pub(crate) fn find(&self, hash: u64, key: &FlowKey) -> Option<Flow> {
+        self.table.find(hash, |flow| self.is_flow(flow, key))
+    }
+
+    /// Is `flow` the one of `key`?
+    #[inline]
+    pub(crate) fn is_flow(&self, flow: Flow, key: &FlowKey) -> bool {
+        match flow {
+            Flow::Connection(index) => self
+                .conns
+                .get(index)
+                .is_some_and(|(meta, tcp)| meta.marks.has(Marks::IN_TABLE) && tcp.key() == key),
+            Flow::TimeWait(index) => self.waits.get(index).key == *key,
+        }
+    }
+
+    /// Stores a new connection and makes its first segment due; false, and it is gone, if there is no room.
+    pub(crate) fn install(&mut self, mut meta: crate::conns::Meta, mut tcp: Connection) -> Option<u32> {
+        let port = tcp.key().local().port;
+        meta.marks.set(Marks::IN_TABLE | Marks::CONTROL);
+        let hash = meta.hash;
+        if self.conns.is_full() {
+            self.dispose(&mut tcp);
+            return None;
+        }
+        let index = self.conns.insert(meta, tcp);
+        let (conns, waits) = (&self.conns, &self.waits);
+        let stored = self.table.insert(hash, Flow::Connection(index), |flow| match flow {
+            Flow::Connection(index) => conns.slot(index).meta.hash,
+            Flow::TimeWait(index) => waits.hash(index),
+        });
+        if !stored {
+            self.free(index);
+            return None;
+        }
+        self.ports.hold(port);
+        self.control.push(&mut self.conns, index);
+        Some(index)
+    }
+
+    /// What a connection needs to begin, but for its options.
+    pub(crate) fn opening(&self, now: Instant, key: FlowKey, mtu: u16, options: tcp::SocketOptions) -> Open {
+        let (isn, ts_offset) = (self.isn.isn(now, &key), self.isn.ts_offset(&key));
+        Open { key, isn, ts_offset, path_mtu: mtu, options }
+    }
+
+    /// A connection is CLOSED: it leaves the tables, and the core unless its owner still holds it.
+    pub(crate) fn finish(&mut self, now: Instant, index: u32) {
+        self.leave_listener(index);
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        let (marks, local) = (meta.marks, tcp.key().local());
+        meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
+        if marks.has(Marks::IN_TABLE) {
+            self.table.remove(meta.hash, Flow::Connection(index));
+            self.ports.let_go(self.port.io.as_mut(), now, local.port);
+        }
+        if marks.has(Marks::BOUND) {
+            self.unbind_of(now, local);
+        }
+        self.wheel.forget(index);
+        if !marks.has(Marks::OWNED) && !marks.has(Marks::QUEUED) {
+            self.free(index);
+        }
+    }
+
+    /// A connection with a reservation of its own is over.
+    fn unbind_of(&mut self, now: Instant, local: Endpoint) {
+        if let Some(reserved) = self.ports.reservation(local) {
+            self.ports.unbind(self.port.io.as_mut(), now, reserved, false);
+        }
+    }
+
+    /// A connection is half-open no more.
+    pub(crate) fn leave_listener(&mut self, index: u32) {
+        let meta = &mut self.conns.slot_mut(index).meta;
+        if meta.marks.has(Marks::HALF_OPEN) {
+            meta.marks.clear(Marks::HALF_OPEN);
+            if let Some(listener) = self.listeners.get_mut(ListenerId(meta.listener)) {
+                listener.half_open -= 1;
+            }
+        }
+    }
+
+    /// Removes a connection that is in no table any more.
+    pub(crate) fn free(&mut self, index: u32) {
+        if let Some(tcp) = &mut self.conns.slot_mut(index).tcp {
+            self.registry.retire(tcp.control_name());
+            tcp.release(&mut self.shared.pool);
+            self.conns.remove(index);
+        }
+    }
+
+    /// Lets go of a connection that was never stored.
+    fn dispose(&mut self, tcp: &mut Connection) {
+        self.registry.retire(tcp.control_name());
+        tcp.release(&mut self.shared.pool);
+    }
+
+    /// A connection entered TIME-WAIT: its last acknowledgment goes out, a compact entry takes its place.
+    pub(crate) fn enter_time_wait(&mut self, now: Instant, index: u32) {
+        self.leave_listener(index);
+        self.transmit(now, index);
+        self.make_time_wait_room(now);
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        let wait = tcp.time_wait(&self.shared.cx(now));
+        let (hash, local, marks) = (meta.hash, tcp.key().local(), meta.marks);
+        meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
+        let entry = self.waits.insert(wait, hash);
+        self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
+        self.wheel.forget(index);
+        self.stats.time_wait_in += 1;
+        if marks.has(Marks::BOUND) {
+            self.unbind_of(now, local);
+        }
+        if !marks.has(Marks::OWNED) && !marks.has(Marks::QUEUED) {
+            self.free(index);
+        }
+    }
+
+    fn make_time_wait_room(&mut self, now: Instant) {
+        if self.waits.is_full()
+            && let Some(oldest) = self.waits.oldest()
+        {
+            self.stats.time_wait_evicted += u64::from(self.waits.get(oldest).until > now);
+            self.end_time_wait(now, oldest);
+        }
+    }
+
+    /// A TIME-WAIT entry is over.
+    pub(crate) fn end_time_wait(&mut self, now: Instant, entry: u32) {
+        let port = self.waits.get(entry).key.local().port;
+        self.table.remove(self.waits.hash(entry), Flow::TimeWait(entry));
+        self.waits.remove(entry);
+        self.ports.let_go(self.port.io.as_mut(), now, port);
+    }
+
+    /// An ISN that lies above those of the incarnation before (RFC 6191).
+    pub(crate) fn isn_above(isn: Seq, above: Seq) -> Seq {
+        // More than any window the old incarnation can have had open; the keyed clock is ahead nearly always.
+        if isn.after(above) { isn } else { above + (1 << 17) + (isn.raw() & 0xffff) }
+    }
+
+    /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
+    pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
+        let envelope = match self.envelope(now, index) {
+            Ok(envelope) => envelope,
+            Err(Blocked::Waits) => return Sent::Parked,
+            Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
+        };
+        let limits = self.port.limits();
+        let Some((_, tcp)) = self.conns.get_mut(index) else { return Sent::All };
+        let mut class = TransmitClass::Control;
+        let mut octets = 0;
+        for _ in 0..QUOTA_SEGMENTS {
+            let Some(frame) = self.port.take() else {
+                self.stats.no_frame += 1;
+                self.starved = true;
+                return Sent::NoFrame;
+            };
+            let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else {
+                self.port.put_back(frame);
+                return Sent::All;
+            };
+            class = behind(class, tx.class);
+            let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
+            self.port.segment(frame, tcp, &self.shared.pool, &tx, &envelope, class);
+            octets += tx.len;
+            if octets >= QUOTA_OCTETS {
+                break;
+            }
+        }
+        Sent::Some
+    }
+
+    /// How segments of a connection are addressed.
+    #[inline]
+    fn envelope(&mut self, now: Instant, index: u32) -> Result<Envelope, Blocked> {
+        let Some((meta, _)) = self.conns.get_mut(index) else { return Err(Blocked::Waits) };
+        if meta.way != self.ip.generation() {
+            self.reroute(now, index)?;
+        }
+        let meta = &self.conns.slot(index).meta;
+        let (hop, label) = (meta.hop, (meta.hash >> 24) as u32);
+        let mac = self.mac(now, hop).map_err(|blocked| {
+            if blocked == Blocked::Waits {
+                self.hops.waiting(hop).push(&mut self.conns, index);
+            }
+            blocked
+        })?;
+        Ok(Envelope { mac, label, tos: 0, ttl: 0 })
+    }
+
+    #[cold]
+    fn reroute(&mut self, now: Instant, index: u32) -> Result<(), Blocked> {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return Ok(()) };
+        let remote = tcp.key().remote().addr;
+        match self.paths.find(now, remote, &mut self.ip, &mut self.hops) {
+            Ok(path) => {
+                meta.hop = path.hop;
+                meta.way = self.ip.generation();
+                Ok(())
+            }
+            Err(_) => Err(Blocked::Unreachable(tcp::IcmpError::NetUnreachable)),
+        }
+    }
+
+    /// Segments that have nowhere to go are lost like any others, and the connection is told why.
+    #[cold]
+    fn discard(&mut self, now: Instant, index: u32, why: tcp::IcmpError) -> Sent {
+        let limits = self.port.limits();
+        let Some((_, tcp)) = self.conns.get_mut(index) else { return Sent::All };
+        let reason = if why == tcp::IcmpError::HostUnreachable {
+            PacketDrop::NoNeighbour
+        } else {
+            PacketDrop::NoRoute
+        };
+        for _ in 0..QUOTA_SEGMENTS {
+            let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else { break };
+            self.drops.count(reason);
+            tcp.on_icmp(&mut self.shared.cx(now), why, tx.header.seq);
+        }
+        self.take_events(index);
+        Sent::All
+    }
+
+    /// After segments went out: the next date, or the end.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Instant, index: u32) {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        if tcp.state() == State::Closed {
+            self.finish(now, index);
+        } else if meta.marks.has(Marks::IN_TABLE)
+            && let Some(at) = tcp.poll_timeout()
+        {
+            self.wheel.note(index, at);
+        }
+    }
+}
+
+/// Segments and octets one connection may send before others have their turn.
+const QUOTA_SEGMENTS: usize = 16;
+const QUOTA_OCTETS: u32 = 1 << 17;
+
+/// What became of a connection's wish to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It has nothing more to send.
+    All,
+    /// It may have more.
+    Some,
+    /// It waits for its neighbour's address.
+    Parked,
+    /// There was no frame.
+    NoFrame,
+}
+
+/// Why a segment cannot go now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blocked {
+    /// The neighbour's address is being asked for.
+    Waits,
+    /// There is no way.
+    Unreachable(tcp::IcmpError),
+}
+
+/// The list of a segment that follows one of list `last`: never an earlier one, so that a connection's segments
+/// stay in order.
+fn behind(last: TransmitClass, class: TransmitClass) -> TransmitClass {
+    let rank = |class| match class {
+        TransmitClass::Control => 0,
+        TransmitClass::Ack => 1,
+        TransmitClass::Data => 2,
+    };
+    if rank(last) > rank(class) { last } else { class }
+}
+
+impl Drop for Core {
+    /// The kernel gets its ports back, the port its frames.
+    fn drop(&mut self) {
+        self.ports.release_all(self.port.io.as_mut());
+        self.port.drain();
+    }
+}

@@ -1,0 +1,347 @@
+//! The flow table: which connection or TIME-WAIT entry a segment belongs to.
+//!
+//! Extendible hashing over pages of 64 buckets. A bucket is one cache line: ten 16-bit tags, ten entries, and a
+//! count of the entries that found it full and went on to the next. A full page splits in two by itself and the
+//! directory doubles now and then, so growing from nothing to a million flows never rehashes more than one page.
+
+use base::{FlowKey, SipKey};
+
+/// Entries of a bucket.
+const WAYS: usize = 10;
+const BUCKET_BITS: u32 = 6;
+const BUCKETS: usize = 1 << BUCKET_BITS;
+/// A page splits at three quarters of its entries.
+const SPLIT_AT: u32 = (BUCKETS * WAYS) as u32 * 3 / 4;
+/// Bits of the hash a directory may use: 2^20 pages hold 300 million flows or more.
+const DEPTH_MAX: u32 = 20;
+const EMPTY: u16 = 0;
+
+/// What a flow is, in 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    /// Index of a connection.
+    Connection(u32),
+    /// Index of a TIME-WAIT entry.
+    TimeWait(u32),
+}
+
+const WAITING: u32 = 1 << 31;
+
+impl Flow {
+    const fn pack(self) -> u32 {
+        match self {
+            Flow::Connection(index) => index,
+            Flow::TimeWait(index) => index | WAITING,
+        }
+    }
+
+    const fn unpack(word: u32) -> Flow {
+        if word & WAITING == 0 { Flow::Connection(word) } else { Flow::TimeWait(word & !WAITING) }
+    }
+}
+
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Bucket {
+    tags: [u16; WAYS],
+    /// Entries whose home is here or before, and that lie after.
+    passed: u32,
+    flows: [u32; WAYS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+const VACANT: Bucket = Bucket { tags: [EMPTY; WAYS], passed: 0, flows: [0; WAYS] };
+
+struct Page {
+    buckets: [Bucket; BUCKETS],
+    used: u32,
+    /// Leading bits of the hash that all entries of this page have in common.
+    depth: u32,
+}
+
+/// Flows by keyed hash. The table holds no keys: the caller's closures compare and rehash.
+pub(crate) struct FlowTable {
+    key: SipKey,
+    directory: Vec<u32>,
+    depth: u32,
+    pages: Vec<Box<Page>>,
+    len: u32,
+    version: u32,
+}
+
+fn tag_of(hash: u64) -> u16 {
+    ((hash >> 16) as u16).max(EMPTY + 1)
+}
+
+fn home_of(hash: u64) -> usize {
+    hash as usize & (BUCKETS - 1)
+}
+
+impl Bucket {
+    /// Bit `i` is set where `tags[i]` is `tag`.
+    #[inline]
+    fn matches(&self, tag: u16) -> u32 {
+        let mut hits = 0;
+        for (i, &t) in self.tags.iter().enumerate() {
+            hits |= u32::from(t == tag) << i;
+        }
+        hits
+    }
+}
+
+impl Page {
+    fn new(depth: u32) -> Box<Page> {
+        Box::new(Page { buckets: [VACANT; BUCKETS], used: 0, depth })
+    }
+
+    /// Stores an entry; the page has room.
+    fn put(&mut self, hash: u64, flow: u32) {
+        let mut at = home_of(hash);
+        loop {
+            let bucket = &mut self.buckets[at];
+            let vacant = bucket.matches(EMPTY);
+            if vacant != 0 {
+                let way = vacant.trailing_zeros() as usize;
+                bucket.tags[way] = tag_of(hash);
+                bucket.flows[way] = flow;
+                self.used += 1;
+                return;
+            }
+            bucket.passed += 1;
+            at = (at + 1) % BUCKETS;
+        }
+    }
+
+    /// Where the entry lies whose tag matches and for which `is` holds: bucket and way.
+    #[inline]
+    fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<(usize, usize)> {
+        let tag = tag_of(hash);
+        let mut at = home_of(hash);
+        for _ in 0..BUCKETS {
+            let bucket = &self.buckets[at];
+            let mut hits = bucket.matches(tag);
+            while hits != 0 {
+                let way = hits.trailing_zeros() as usize;
+                if is(bucket.flows[way]) {
+                    return Some((at, way));
+                }
+                hits &= hits - 1;
+            }
+            if bucket.passed == 0 {
+                return None;
+            }
+            at = (at + 1) % BUCKETS;
+        }
+        None
+    }
+
+    fn clear(&mut self, hash: u64, at: usize, way: usize) {
+        self.buckets[at].tags[way] = EMPTY;
+        let mut passed = home_of(hash);
+        while passed != at {
+            self.buckets[passed].passed -= 1;
+            passed = (passed + 1) % BUCKETS;
+        }
+        self.used -= 1;
+    }
+}
+
+impl FlowTable {
+    pub(crate) fn new(key: SipKey) -> Self {
+        FlowTable { key, directory: vec![0], depth: 0, pages: vec![Page::new(0)], len: 0, version: 0 }
+    }
+
+    /// Flows in the table.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Octets of buckets and directory.
+    pub(crate) fn footprint(&self) -> usize {
+        self.pages.len() * size_of::<Page>() + self.directory.capacity() * size_of::<u32>()
+    }
+
+    /// Changes whenever an entry appears, moves or goes: what was looked up before may be stale.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The hash under which `key` is stored.
+    #[inline]
+    pub(crate) fn hash(&self, key: &FlowKey) -> u64 {
+        self.key.flow(key)
+    }
+
+    #[inline]
+    fn page_of(&self, hash: u64) -> usize {
+        // A shift by 64 is not one, so depth 0 shifts twice.
+        let slot = (hash >> 1) >> (63 - self.depth);
+        self.directory[slot as usize] as usize
+    }
+
+    /// Brings the bucket of `hash` into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        ring::prefetch_read(&self.pages[self.page_of(hash)].buckets[home_of(hash)]);
+    }
+
+    /// The first entry whose tag matches: probably the one, and the caller compares the key when it gets there.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u64) -> Option<Flow> {
+        let page = &self.pages[self.page_of(hash)];
+        let (at, way) = page.find(hash, |_| true)?;
+        Some(Flow::unpack(page.buckets[at].flows[way]))
+    }
+
+    /// The entry stored under `hash` for which `is` holds.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(Flow) -> bool) -> Option<Flow> {
+        let page = &self.pages[self.page_of(hash)];
+        let (at, way) = page.find(hash, |word| is(Flow::unpack(word)))?;
+        Some(Flow::unpack(page.buckets[at].flows[way]))
+    }
+
+    /// Stores `flow`, which is not there yet. `rehash` gives the hash of any stored entry. False if the table
+    /// cannot grow any more.
+    pub(crate) fn insert(&mut self, hash: u64, flow: Flow, mut rehash: impl FnMut(Flow) -> u64) -> bool {
+        while self.pages[self.page_of(hash)].used >= SPLIT_AT {
+            if !self.split(hash, &mut rehash) {
+                return false;
+            }
+        }
+        let page = self.page_of(hash);
+        self.pages[page].put(hash, flow.pack());
+        self.len += 1;
+        self.version = self.version.wrapping_add(1);
+        true
+    }
+
+    /// Removes `flow`; was it there?
+    pub(crate) fn remove(&mut self, hash: u64, flow: Flow) -> bool {
+        let page = self.page_of(hash);
+        let page = &mut self.pages[page];
+        let Some((at, way)) = page.find(hash, |word| word == flow.pack()) else { return false };
+        page.clear(hash, at, way);
+        self.len -= 1;
+        self.version = self.version.wrapping_add(1);
+        true
+    }
+
+    /// Puts `new` in the place of `old`; was `old` there?
+    pub(crate) fn replace(&mut self, hash: u64, old: Flow, new: Flow) -> bool {
+        let page = self.page_of(hash);
+        let page = &mut self.pages[page];
+        let Some((at, way)) = page.find(hash, |word| word == old.pack()) else { return false };
+        page.buckets[at].flows[way] = new.pack();
+        self.version = self.version.wrapping_add(1);
+        true
+    }
+
+    #[cold]
+    fn split(&mut self, hash: u64, rehash: &mut impl FnMut(Flow) -> u64) -> bool {
+        let old = self.page_of(hash);
+        let depth = self.pages[old].depth;
+        if depth >= DEPTH_MAX {
+            return false;
+        }
+        if depth == self.depth {
+            self.directory = self.directory.iter().flat_map(|&page| [page, page]).collect();
+            self.depth += 1;
+        }
+        let new = self.pages.len() as u32;
+        let from = std::mem::replace(&mut self.pages[old], Page::new(depth + 1));
+        self.pages.push(Page::new(depth + 1));
+        let span = 1usize << (self.depth - depth - 1);
+        let first = ((hash >> 1) >> (63 - depth)) as usize * 2 * span;
+        self.directory[first + span..first + 2 * span].fill(new);
+        for bucket in &from.buckets {
+            for way in (0..WAYS).filter(|&way| bucket.tags[way] != EMPTY) {
+                let hash = rehash(Flow::unpack(bucket.flows[way]));
+                let page = self.page_of(hash);
+                self.pages[page].put(hash, bucket.flows[way]);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: against a plain map, whatever the hashes: every stored flow is found, no other is, through splits,
+    //! removals in any order, and crowded buckets.
+    use super::*;
+    use base::Rng;
+    use std::collections::BTreeMap;
+
+    /// Runs operations drawn from `seed` against the oracle. `crowd` makes many hashes share buckets and tags.
+    fn model(seed: u64, crowd: bool, steps: usize) {
+        let mut rng = Rng::new(seed);
+        let mut table = FlowTable::new(SipKey::new(1, 2));
+        let mut oracle = BTreeMap::<u32, (u64, bool)>::new();
+        let flow = |id, waiting| if waiting { Flow::TimeWait(id) } else { Flow::Connection(id) };
+        for step in 0..steps {
+            let id = rng.below(4000) as u32;
+            let before = oracle.get(&id).copied();
+            match (before, rng.below(3)) {
+                (None, _) => {
+                    let hash = if crowd { rng.next_u64() & 0xfff0_0000_0001_0003 } else { rng.next_u64() };
+                    let hashes = &oracle;
+                    let stored = table.insert(hash, flow(id, false), |f| match f {
+                        Flow::Connection(id) | Flow::TimeWait(id) => hashes[&id].0,
+                    });
+                    assert!(stored);
+                    oracle.insert(id, (hash, false));
+                }
+                (Some((hash, waiting)), 0) => {
+                    assert!(
+                        table.replace(hash, flow(id, waiting), flow(id, !waiting)),
+                        "seed {seed} step {step}"
+                    );
+                    oracle.insert(id, (hash, !waiting));
+                }
+                (Some((hash, waiting)), _) => {
+                    assert!(!table.remove(hash, flow(id, !waiting)), "seed {seed} step {step}");
+                    assert!(table.remove(hash, flow(id, waiting)), "seed {seed} step {step}");
+                    assert!(!table.remove(hash, flow(id, waiting)), "seed {seed} step {step}");
+                    oracle.remove(&id);
+                }
+            }
+            assert_eq!(table.len() as usize, oracle.len());
+            if let Some((&id, &(hash, waiting))) = oracle.iter().nth(rng.below(oracle.len() as u64) as usize)
+            {
+                let want = flow(id, waiting);
+                assert_eq!(table.find(hash, |f| f == want), Some(want), "seed {seed} step {step}");
+                assert!(table.candidate(hash).is_some());
+            }
+            assert_eq!(table.find(rng.next_u64(), |_| false), None);
+        }
+        for (id, (hash, waiting)) in oracle {
+            assert!(table.remove(hash, flow(id, waiting)), "seed {seed}: {id} lost");
+        }
+        assert_eq!(table.len(), 0);
+        assert!(table.pages.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed == 0)));
+    }
+
+    #[test]
+    fn against_a_map() {
+        for seed in 0..6 {
+            model(seed, seed % 2 == 0, 20_000);
+        }
+    }
+
+    #[test]
+    fn grows_to_a_million_in_eleven_octets_each() {
+        let mut table = FlowTable::new(SipKey::new(3, 4));
+        let hash = |id: u32| SipKey::new(5, 6).fast(&[u64::from(id)]);
+        for id in 0..1_000_000 {
+            let stored = table.insert(hash(id), Flow::Connection(id), |f| match f {
+                Flow::Connection(id) | Flow::TimeWait(id) => hash(id),
+            });
+            assert!(stored);
+        }
+        assert!((0..1_000_000).all(|id| table.find(hash(id), |f| f == Flow::Connection(id)).is_some()));
+        let each = table.footprint() as f64 / 1e6;
+        assert!(each < 18.0, "{each} octets each");
+    }
+}

@@ -1,0 +1,232 @@
+//! What a segment does: to its connection, to what is left of one, to a listener, or to nothing.
+
+use base::{FlowKey, Instant, Seq};
+use tcp::{Connection, Disposition, TimeWaitAnswer};
+use wire::tcp::{Flags, Segment};
+
+use crate::conns::{Marks, Meta, NIL};
+use crate::core::Core;
+use crate::demux::Flow;
+use crate::listeners::{Listener, ListenerId};
+use crate::rx::Sender;
+use crate::stats::PacketDrop;
+use crate::tx::Envelope;
+
+/// How long acknowledgments of SYN cookies are believed after the last one was sent.
+const COOKIES_LAST: base::Duration = base::Duration::from_secs(128);
+/// Hop limit of what belongs to no connection.
+const TTL: u8 = 64;
+
+impl Core {
+    /// A sound segment arrived.
+    #[inline]
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Instant,
+        flow: Option<Flow>,
+        sender: &Sender,
+        segment: &Segment<'_>,
+    ) {
+        match flow {
+            Some(Flow::Connection(index)) => self.deliver(now, index, segment),
+            Some(Flow::TimeWait(entry)) => self.on_time_wait(now, entry, sender, segment),
+            None => self.on_stranger(now, sender, segment, None),
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        if meta.marks.has(Marks::HALF_OPEN) {
+            match self.listeners.get(ListenerId(meta.listener)) {
+                // Nobody wants it any more.
+                None => {
+                    tcp.abort(&mut self.shared.cx(now));
+                    return self.touch(index);
+                }
+                // As Linux does: the peer repeats itself, and by then there may be room.
+                Some(listener) if listener.is_full() && !segment.flags.any(Flags::RST | Flags::SYN) => {
+                    self.stats.accept_queue_full += 1;
+                    return self.drops.count(PacketDrop::BacklogFull);
+                }
+                Some(_) => {}
+            }
+        }
+        let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
+        self.take_events(index);
+        if disposition == Disposition::TimeWait {
+            self.enter_time_wait(now, index);
+        } else {
+            self.touch(index);
+        }
+    }
+
+    fn on_time_wait(&mut self, now: Instant, entry: u32, sender: &Sender, segment: &Segment<'_>) {
+        if self.waits.get(entry).until <= now {
+            self.end_time_wait(now, entry);
+            return self.on_stranger(now, sender, segment, None);
+        }
+        let wait = self.waits.get_mut(entry);
+        match wait.on_segment(now, &self.shared.config, segment) {
+            TimeWaitAnswer::Ignore => {}
+            TimeWaitAnswer::Ack(header) => {
+                let key = wait.key;
+                self.waits.restarted(entry);
+                self.answer(&key, &header, sender);
+            }
+            TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
+            TimeWaitAnswer::Reuse { isn_above } => {
+                if self.listeners.find(sender.key.local(), sender.hash).is_some() {
+                    self.stats.time_wait_reused += 1;
+                    self.end_time_wait(now, entry);
+                    self.on_stranger(now, sender, segment, Some(isn_above));
+                }
+            }
+        }
+    }
+
+    /// A segment of no flow: a SYN or the answer to a cookie for a listener, or something to be reset.
+    fn on_stranger(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>, above: Option<Seq>) {
+        let (local, remote) = (sender.key.local(), sender.key.remote());
+        let absurd =
+            remote.addr.is_unspecified() || local.addr.is_multicast_or_broadcast() || local == remote;
+        if absurd || !self.port.caps.shares_kernel_addresses && !self.ip.is_own(local.addr) {
+            return self.drops.count(PacketDrop::NotForUs);
+        }
+        let listener = self.listeners.find(local, sender.hash);
+        let Some(id) = listener.filter(|_| !segment.flags.has(Flags::RST)) else {
+            return self.reset(now, sender, segment);
+        };
+        if segment.flags.has(Flags::ACK) {
+            return self.on_cookie(now, id, sender, segment);
+        }
+        if !segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN) {
+            return self.drops.count(PacketDrop::BadSyn);
+        }
+        self.on_syn(now, id, sender, segment, above);
+    }
+
+    fn on_syn(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        sender: &Sender,
+        segment: &Segment<'_>,
+        above: Option<Seq>,
+    ) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        if listener.is_full() {
+            self.stats.accept_queue_full += 1;
+            return self.drops.count(PacketDrop::BacklogFull);
+        }
+        if listener.half_open >= listener.wish.backlog || self.conns.is_full() {
+            listener.cookies_until = now + COOKIES_LAST;
+            return self.send_cookie(now, sender, segment);
+        }
+        let Some((mut open, control, meta)) = self.passive(now, id, sender) else { return };
+        if let Some(above) = above {
+            open.isn = Core::isn_above(open.isn, above);
+        }
+        let tcp = Connection::accept(&mut self.shared.cx(now), &open, control, segment);
+        if let Some(index) = self.install(meta, tcp) {
+            self.conns.slot_mut(index).meta.marks.set(Marks::HALF_OPEN);
+            if let Some(listener) = self.listeners.get_mut(id) {
+                listener.half_open += 1;
+            }
+        } else {
+            self.drops.count(PacketDrop::NoRoom);
+        }
+    }
+
+    /// What a connection of `listener` with `sender` begins with.
+    fn passive(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        sender: &Sender,
+    ) -> Option<(tcp::Open, cc::Control, Meta)> {
+        let remote = sender.key.remote().addr;
+        let Ok(path) = self.paths.find(now, remote, &mut self.ip, &mut self.hops) else {
+            self.drops.count(PacketDrop::NoRoute);
+            return None;
+        };
+        self.hops.hint(now, path.hop, sender.mac);
+        let Listener { wish, .. } = self.listeners.get(id)?;
+        let name = wish.control.unwrap_or(self.registry.default_name());
+        let open = self.opening(now, sender.key, path.mtu, wish.options);
+        let Ok(control) = self.registry.create(name) else {
+            self.drops.count(PacketDrop::NoRoom);
+            return None;
+        };
+        let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
+        meta.listener = id.0;
+        Some((open, control, meta))
+    }
+
+    fn send_cookie(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>) {
+        let mtu = self.ip.mtu();
+        let header = self.cookies.answer(now, &self.shared.config, &sender.key, mtu, segment);
+        self.stats.cookies_sent += 1;
+        self.answer(&sender.key, &header, sender);
+    }
+
+    /// An ACK for a listener: the end of a handshake of which we kept nothing, or a stray.
+    fn on_cookie(&mut self, now: Instant, id: ListenerId, sender: &Sender, segment: &Segment<'_>) {
+        let believed = self.listeners.get(id).is_some_and(|listener| now < listener.cookies_until);
+        let plain = believed && !segment.flags.has(Flags::SYN);
+        let Some(cookie) = plain.then(|| self.cookies.check(now, &sender.key, segment)).flatten() else {
+            return self.reset(now, sender, segment);
+        };
+        if self.listeners.get(id).is_none_or(Listener::is_full) || self.conns.is_full() {
+            self.stats.accept_queue_full += 1;
+            return self.drops.count(PacketDrop::BacklogFull);
+        }
+        let Some((mut open, control, meta)) = self.passive(now, id, sender) else { return };
+        open.ts_offset = cookie.ts_offset;
+        let tcp = Connection::accept_cookie(&mut self.shared.cx(now), &open, control, &cookie, segment);
+        let Some(index) = self.install(meta, tcp) else { return self.drops.count(PacketDrop::NoRoom) };
+        self.stats.cookies_good += 1;
+        self.conns.slot_mut(index).meta.marks.clear(Marks::CONTROL);
+        self.queue_for_accept(index);
+        self.deliver(now, index, segment);
+    }
+
+    /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses, only
+    /// what came for a port of ours is ours to answer.
+    fn reset(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>) {
+        self.drops.count(PacketDrop::NoFlow);
+        if !self.ports.is_ours(sender.key.local().port) {
+            return;
+        }
+        let Some(header) = tcp::reset_for(&sender.key, segment) else { return };
+        if !self.limits.resets.take(now) {
+            return self.drops.count(PacketDrop::RateLimited);
+        }
+        self.stats.resets_out += 1;
+        self.answer(&sender.key, &header, sender);
+    }
+
+    /// Sends what belongs to no connection back where the segment came from.
+    fn answer(&mut self, key: &FlowKey, header: &wire::tcp::Header, sender: &Sender) {
+        let envelope = Envelope { mac: sender.mac, label: (sender.hash >> 24) as u32, tos: 0, ttl: TTL };
+        if !self.port.header_only(key, header, &envelope) {
+            self.stats.no_frame += 1;
+            self.drops.count(PacketDrop::NoFrame);
+        }
+    }
+
+    /// A connection whose handshake is complete waits for accept.
+    pub(crate) fn queue_for_accept(&mut self, index: u32) {
+        self.leave_listener(index);
+        let meta = &mut self.conns.slot_mut(index).meta;
+        let id = ListenerId(meta.listener);
+        meta.listener = NIL;
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        meta.marks.set(Marks::QUEUED);
+        listener.queue.push_back(index);
+        if !listener.noticed {
+            listener.noticed = true;
+            self.noticed_listeners.push(id);
+        }
+    }
+}

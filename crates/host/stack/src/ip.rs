@@ -1,0 +1,244 @@
+//! Our addresses and the routes out of the port: where a packet goes next, from which address, how large.
+
+use base::Addr;
+use pio::{NetEvent, Route};
+
+/// An address of our own, for ports that do not share the kernel's (tap, shm, sim).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnAddr {
+    /// Address.
+    pub addr: Addr,
+    /// Prefix length in the address's own family.
+    pub prefix: u8,
+}
+
+/// Most addresses and most routes kept; what comes after is counted by the caller and ignored.
+const ADDRESSES_MAX: usize = 256;
+const ROUTES_MAX: usize = 4096;
+
+/// Where packets to one destination go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Way {
+    /// The neighbour that gets them: a gateway, or the destination itself.
+    pub(crate) next_hop: Addr,
+    /// Source address, unless the connection has one.
+    pub(crate) src: Addr,
+    /// Largest IP packet, octets.
+    pub(crate) mtu: u16,
+}
+
+/// Addresses, routes and the MTU of one port.
+pub(crate) struct Ip {
+    addresses: Vec<OwnAddr>,
+    /// Longest prefix first, then lowest metric: the first that matches is the route.
+    routes: Vec<Route>,
+    mtu: usize,
+    /// Changes whenever a way found before may no longer be the best.
+    generation: u32,
+}
+
+impl Ip {
+    /// With our own addresses and gateways; both empty where the kernel has them.
+    pub(crate) fn new(mtu: usize, own: &[OwnAddr], gateways: &[Addr]) -> Self {
+        let mut ip = Ip { addresses: Vec::new(), routes: Vec::new(), mtu, generation: 1 };
+        for &own in own {
+            ip.add_address(own);
+            ip.add_route(connected(own));
+        }
+        for &gateway in gateways {
+            let dst = if gateway.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+            ip.add_route(Route { dst, prefix: 0, gateway: Some(gateway), src: None, metric: 0, mtu: None });
+        }
+        ip
+    }
+
+    /// Ways found under another generation must be looked up again.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// A way may have changed for another reason (a path MTU, a neighbour).
+    pub(crate) fn touch(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Is this one of our addresses?
+    pub(crate) fn is_own(&self, addr: Addr) -> bool {
+        self.addresses.iter().any(|own| own.addr == addr)
+    }
+
+    /// Our addresses.
+    pub(crate) fn addresses(&self) -> &[OwnAddr] {
+        &self.addresses
+    }
+
+    /// Largest IP packet of the port.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu.min(usize::from(u16::MAX)) as u16
+    }
+
+    /// Takes in what the kernel says; false if there was no room for it.
+    pub(crate) fn on_event(&mut self, event: &NetEvent) -> bool {
+        let kept = match *event {
+            NetEvent::AddrAdded { addr, prefix } => self.add_address(OwnAddr { addr, prefix }),
+            NetEvent::AddrRemoved { addr } => {
+                self.addresses.retain(|own| own.addr != addr);
+                true
+            }
+            NetEvent::RouteAdded(route) => self.add_route(route),
+            NetEvent::RouteRemoved(route) => {
+                self.routes.retain(|r| !same(r, &route));
+                true
+            }
+            NetEvent::Mtu(mtu) => {
+                self.mtu = mtu;
+                true
+            }
+            _ => return true,
+        };
+        self.touch();
+        kept
+    }
+
+    fn add_address(&mut self, own: OwnAddr) -> bool {
+        self.addresses.retain(|known| known.addr != own.addr);
+        if self.addresses.len() >= ADDRESSES_MAX {
+            return false;
+        }
+        self.addresses.push(own);
+        true
+    }
+
+    fn add_route(&mut self, route: Route) -> bool {
+        self.routes.retain(|known| !same(known, &route));
+        if self.routes.len() >= ROUTES_MAX {
+            return false;
+        }
+        let rank = |r: &Route| (std::cmp::Reverse(r.prefix), r.metric);
+        let at = self.routes.partition_point(|known| rank(known) <= rank(&route));
+        self.routes.insert(at, route);
+        true
+    }
+
+    /// The way to `dst`, by longest prefix and lowest metric; `None` without a route or a source address.
+    pub(crate) fn way(&self, dst: Addr) -> Option<Way> {
+        let route = self.routes.iter().find(|r| dst.in_prefix(r.dst, r.prefix))?;
+        let next_hop = route.gateway.unwrap_or(dst);
+        let src = route.src.or_else(|| self.source(dst, next_hop))?;
+        let mtu = route.mtu.map_or(self.mtu, |mtu| self.mtu.min(mtu as usize));
+        Some(Way { next_hop, src, mtu: mtu.min(usize::from(u16::MAX)) as u16 })
+    }
+
+    /// Our address for packets to `dst` through `next_hop`: RFC 6724, section 5, as far as one interface with
+    /// addresses of equal standing needs it: the same address (rule 1), fitting scope (rule 2), then the longest
+    /// common prefix, first with the next hop (IPv4 has always chosen the address of the next hop's subnet).
+    fn source(&self, dst: Addr, next_hop: Addr) -> Option<Addr> {
+        let scope = dst.is_link_local_v6();
+        self.addresses
+            .iter()
+            .filter(|own| own.addr.is_v4() == dst.is_v4())
+            .max_by_key(|own| {
+                (
+                    own.addr == dst,
+                    own.addr.is_link_local_v6() == scope,
+                    next_hop.in_prefix(own.addr, own.prefix),
+                    common_prefix(own.addr, dst),
+                )
+            })
+            .map(|own| own.addr)
+    }
+}
+
+fn connected(own: OwnAddr) -> Route {
+    Route { dst: own.addr, prefix: own.prefix, gateway: None, src: Some(own.addr), metric: 0, mtu: None }
+}
+
+/// Do two messages speak of the same route? (The kernel tells routes apart by these.)
+fn same(a: &Route, b: &Route) -> bool {
+    (a.dst, a.prefix, a.metric, a.gateway) == (b.dst, b.prefix, b.metric, b.gateway)
+}
+
+fn common_prefix(a: Addr, b: Addr) -> u32 {
+    let mut bits = 0;
+    for (a, b) in a.words().into_iter().zip(b.words()) {
+        let same = (a ^ b).leading_zeros();
+        bits += same;
+        if same < 32 {
+            break;
+        }
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: longest prefix and metric decide, gateways are told from neighbours, sources fit.
+    use super::*;
+    use std::net::IpAddr;
+
+    fn a(text: &str) -> Addr {
+        text.parse::<IpAddr>().unwrap().into()
+    }
+
+    fn route(dst: &str, prefix: u8, gateway: Option<&str>, metric: u32) -> Route {
+        Route { dst: a(dst), prefix, gateway: gateway.map(a), src: None, metric, mtu: None }
+    }
+
+    #[test]
+    fn own_addresses_and_a_gateway() {
+        let own =
+            [OwnAddr { addr: a("10.0.0.2"), prefix: 24 }, OwnAddr { addr: a("2001:db8::2"), prefix: 64 }];
+        let ip = Ip::new(1500, &own, &[a("10.0.0.1")]);
+        let way = ip.way(a("10.0.0.9")).unwrap();
+        assert_eq!(way, Way { next_hop: a("10.0.0.9"), src: a("10.0.0.2"), mtu: 1500 });
+        assert_eq!(ip.way(a("8.8.8.8")).unwrap().next_hop, a("10.0.0.1"));
+        assert_eq!(ip.way(a("2001:db8::7")).unwrap().src, a("2001:db8::2"));
+        assert_eq!(ip.way(a("2001:db9::7")), None);
+        assert!(ip.is_own(a("10.0.0.2")) && !ip.is_own(a("10.0.0.9")));
+    }
+
+    #[test]
+    fn longest_prefix_then_metric_and_changes_follow() {
+        let mut ip = Ip::new(9000, &[], &[]);
+        let before = ip.generation();
+        ip.on_event(&NetEvent::AddrAdded { addr: a("10.0.0.2"), prefix: 24 });
+        ip.on_event(&NetEvent::AddrAdded { addr: a("192.168.1.2"), prefix: 24 });
+        ip.on_event(&NetEvent::RouteAdded(route("0.0.0.0", 0, Some("10.0.0.1"), 100)));
+        ip.on_event(&NetEvent::RouteAdded(route("0.0.0.0", 0, Some("192.168.1.1"), 50)));
+        ip.on_event(&NetEvent::RouteAdded(route("10.0.0.0", 24, None, 0)));
+        ip.on_event(&NetEvent::RouteAdded(Route {
+            mtu: Some(1400),
+            ..route("10.9.0.0", 16, Some("10.0.0.3"), 0)
+        }));
+        assert_ne!(ip.generation(), before);
+        assert_eq!(
+            ip.way(a("1.1.1.1")).unwrap(),
+            Way { next_hop: a("192.168.1.1"), src: a("192.168.1.2"), mtu: 9000 }
+        );
+        assert_eq!(
+            ip.way(a("10.9.1.1")).unwrap(),
+            Way { next_hop: a("10.0.0.3"), src: a("10.0.0.2"), mtu: 1400 }
+        );
+        ip.on_event(&NetEvent::RouteRemoved(route("0.0.0.0", 0, Some("192.168.1.1"), 50)));
+        assert_eq!(ip.way(a("1.1.1.1")).unwrap().next_hop, a("10.0.0.1"));
+        ip.on_event(&NetEvent::Mtu(1500));
+        assert_eq!(ip.way(a("1.1.1.1")).unwrap().mtu, 1500);
+        ip.on_event(&NetEvent::AddrRemoved { addr: a("10.0.0.2") });
+        ip.on_event(&NetEvent::AddrRemoved { addr: a("192.168.1.2") });
+        assert_eq!(ip.way(a("1.1.1.1")), None);
+    }
+
+    #[test]
+    fn scopes_are_kept_apart() {
+        let mut ip = Ip::new(1500, &[], &[]);
+        for (addr, prefix) in [("fe80::2", 64), ("2001:db8::2", 64)] {
+            ip.on_event(&NetEvent::AddrAdded { addr: a(addr), prefix });
+        }
+        ip.on_event(&NetEvent::RouteAdded(route("fe80::", 64, None, 0)));
+        ip.on_event(&NetEvent::RouteAdded(route("::", 0, Some("fe80::1"), 0)));
+        assert_eq!(ip.way(a("fe80::9")).unwrap().src, a("fe80::2"));
+        assert_eq!(ip.way(a("2600::1")).unwrap().src, a("2001:db8::2"));
+        assert_eq!(ip.way(a("2600::1")).unwrap().next_hop, a("fe80::1"));
+    }
+}

@@ -1,0 +1,192 @@
+//! The link: ARP and Neighbour Discovery where we have our own addresses, the kernel's word where we share its.
+
+use base::{Addr, Instant};
+use pio::{Medium, NetEvent};
+use wire::arp::{self, Operation};
+use wire::{ethernet, nd, protocol};
+
+use crate::conns::List;
+use crate::core::{Blocked, Core};
+use crate::neighbours::{Question, Ready};
+use crate::tx::Envelope;
+
+impl Core {
+    /// The link-layer address of the neighbour at `hop`.
+    #[inline]
+    pub(crate) fn mac(&mut self, now: Instant, hop: u32) -> Result<[u8; 6], Blocked> {
+        if self.port.caps.medium == Medium::Ip {
+            return Ok([0; 6]);
+        }
+        let ready = self.hops.ready(now, hop, &mut self.questions);
+        if !self.questions.is_empty() {
+            self.ask();
+        }
+        match ready {
+            Ready::Go(mac) => Ok(mac),
+            Ready::Wait => Err(Blocked::Waits),
+            Ready::Fail => Err(Blocked::Unreachable(tcp::IcmpError::HostUnreachable)),
+        }
+    }
+
+    /// Sends the questions that are due.
+    #[cold]
+    fn ask(&mut self) {
+        while let Some(question) = self.questions.pop() {
+            if self.port.caps.shares_kernel_addresses {
+                self.port.io.resolve(question.addr);
+            } else if question.addr.is_v4() {
+                self.ask_arp(question);
+            } else {
+                self.ask_nd(question);
+            }
+        }
+    }
+
+    fn ask_arp(&mut self, Question { addr, unicast }: Question) {
+        let Some(way) = self.ip.way(addr) else { return };
+        let packet = arp::Packet {
+            operation: Operation::Request,
+            sender_mac: self.port.caps.mac,
+            sender: way.src,
+            target_mac: [0; 6],
+            target: addr,
+        };
+        self.send_arp(unicast.unwrap_or(ethernet::BROADCAST), &packet);
+    }
+
+    fn send_arp(&mut self, to: [u8; 6], packet: &arp::Packet) {
+        let header = ethernet::Header { dst: to, src: self.port.caps.mac, ethertype: ethernet::ARP };
+        let sent = self.port.raw(ethernet::HEADER_LEN + arp::LEN, |data| {
+            header.emit(data);
+            packet.emit(&mut data[ethernet::HEADER_LEN..]);
+        });
+        self.stats.arp_out += u64::from(sent);
+    }
+
+    fn ask_nd(&mut self, Question { addr, unicast }: Question) {
+        let Some(way) = self.ip.way(addr) else { return };
+        let message = nd::Message::Solicitation { target: addr, source_mac: Some(self.port.caps.mac) };
+        match unicast {
+            Some(mac) => self.send_nd(way.src, addr, mac, &message),
+            None => {
+                let group = nd::solicited_node(addr);
+                self.send_nd(way.src, group, nd::multicast_mac(group), &message);
+            }
+        }
+    }
+
+    fn send_nd(&mut self, src: Addr, dst: Addr, mac: [u8; 6], message: &nd::Message) {
+        let envelope = Envelope { mac, label: 0, tos: 0, ttl: nd::HOP_LIMIT };
+        let sent = self.port.packet((src, dst), protocol::ICMPV6, &envelope, message.len(), |data| {
+            message.emit(src, dst, data);
+        });
+        self.stats.nd_out += u64::from(sent);
+    }
+
+    /// An ARP packet arrived (RFC 826): learn the sender if known or if we are asked, answer if we are.
+    pub(crate) fn on_arp(&mut self, now: Instant, packet: &arp::Packet) {
+        self.stats.arp_in += 1;
+        if self.port.caps.shares_kernel_addresses || ethernet::is_group(&packet.sender_mac) {
+            return;
+        }
+        let for_us = self.ip.is_own(packet.target);
+        // A host that is not sure of its address asks from 0.0.0.0 (RFC 5227); one that has ours is mistaken.
+        if !packet.sender.is_unspecified() && !self.ip.is_own(packet.sender) {
+            self.learn(now, packet.sender, packet.sender_mac, for_us);
+        }
+        if for_us && packet.operation == Operation::Request {
+            let answer = arp::Packet {
+                operation: Operation::Reply,
+                sender_mac: self.port.caps.mac,
+                sender: packet.target,
+                target_mac: packet.sender_mac,
+                target: packet.sender,
+            };
+            self.send_arp(packet.sender_mac, &answer);
+        }
+    }
+
+    /// A Neighbour Discovery message arrived (RFC 4861, section 7.2).
+    pub(crate) fn on_nd(&mut self, now: Instant, src: Addr, from: [u8; 6], message: nd::Message) {
+        self.stats.nd_in += 1;
+        if self.port.caps.shares_kernel_addresses {
+            return;
+        }
+        match message {
+            nd::Message::Solicitation { target, source_mac } => {
+                if self.ip.is_own(target) {
+                    self.answer_nd(now, src, target, source_mac, from);
+                }
+            }
+            nd::Message::Advertisement { target, target_mac: Some(mac), .. } if !self.ip.is_own(target) => {
+                self.learn(now, target, mac, false);
+            }
+            nd::Message::Advertisement { .. } => {}
+        }
+    }
+
+    fn answer_nd(
+        &mut self,
+        now: Instant,
+        src: Addr,
+        target: Addr,
+        source_mac: Option<[u8; 6]>,
+        from: [u8; 6],
+    ) {
+        let solicited = !src.is_unspecified();
+        let target_mac = Some(self.port.caps.mac);
+        let answer =
+            nd::Message::Advertisement { target, target_mac, router: false, solicited, replaces: true };
+        if !solicited {
+            // Somebody asks whether our address is free (RFC 4862): all shall know that it is not.
+            return self.send_nd(target, ALL_NODES, nd::multicast_mac(ALL_NODES), &answer);
+        }
+        if let Some(mac) = source_mac {
+            self.learn(now, src, mac, true);
+        }
+        self.send_nd(target, src, source_mac.unwrap_or(from), &answer);
+    }
+
+    /// A neighbour's address became known: those who wait for it may send.
+    pub(crate) fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool) {
+        if let Some(index) = self.hops.learn(now, addr, mac, make) {
+            self.wake(index);
+        }
+    }
+
+    fn wake(&mut self, hop: u32) {
+        let mut waiting = std::mem::replace(self.hops.waiting(hop), List::new());
+        self.dirty.append(&mut self.conns, &mut waiting);
+    }
+
+    /// Repeats questions; where nobody answered, those who waited learn it when they are flushed.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        if self.hops.next().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut failed = Vec::new();
+        self.hops.expire(now, &mut self.questions, &mut failed);
+        self.ask();
+        for hop in failed {
+            self.wake(hop);
+        }
+    }
+
+    /// Something the kernel says of the interface.
+    pub(crate) fn on_net_event(&mut self, now: Instant, event: &NetEvent) {
+        match *event {
+            NetEvent::Neighbour { addr, mac } => self.learn(now, addr, mac, true),
+            NetEvent::NeighbourGone { addr } => self.hops.forget(addr),
+            NetEvent::Mac(mac) => self.port.caps.mac = mac,
+            NetEvent::Link { .. } => {}
+            _ => {
+                if !self.ip.on_event(event) {
+                    self.drops.count(crate::stats::PacketDrop::NoRoom);
+                }
+            }
+        }
+    }
+}
+
+/// Everybody on the link (RFC 4291, section 2.7.1).
+const ALL_NODES: Addr = Addr::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

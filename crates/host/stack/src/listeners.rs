@@ -1,0 +1,250 @@
+//! Listeners: which one a SYN is for, how many connections are half-open, and who waits for accept.
+
+use base::{Addr, Endpoint, Instant};
+use std::collections::VecDeque;
+use tcp::SocketOptions;
+
+const BUCKETS: usize = 256;
+const NIL: u16 = u16::MAX;
+
+/// A listener of this core; valid until it is closed. (Index below, generation above.)
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ListenerId(pub u32);
+
+/// What to listen on.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// Address (may be unspecified; unspecified v6 takes v4 too unless `v6_only`) and port (0: choose).
+    pub local: Endpoint,
+    /// Most connections waiting for accept; half-open ones are bounded likewise, then SYN cookies answer.
+    pub backlog: u32,
+    /// SO_REUSEPORT.
+    pub reuse_port: bool,
+    /// IPV6_V6ONLY.
+    pub v6_only: bool,
+    /// What accepted sockets inherit.
+    pub options: SocketOptions,
+    /// Congestion control; None is the default.
+    pub control: Option<&'static str>,
+    /// Owner's handle, given back in notices.
+    pub owner: u32,
+}
+
+/// One listener.
+pub(crate) struct Listener {
+    /// What it was asked for, with the port chosen and the backlog at least 1.
+    pub(crate) wish: Listen,
+    /// Connections in SYN-RECEIVED.
+    pub(crate) half_open: u32,
+    /// Connections nobody accepted yet, first come first.
+    pub(crate) queue: VecDeque<u32>,
+    /// Until when acknowledgments of SYN cookies are believed.
+    pub(crate) cookies_until: Instant,
+    /// A notice is due.
+    pub(crate) noticed: bool,
+}
+
+struct Slot {
+    listener: Option<Listener>,
+    generation: u16,
+    next: u16,
+}
+
+/// The listeners of one core, by port.
+pub(crate) struct Listeners {
+    slots: Vec<Slot>,
+    heads: [u16; BUCKETS],
+    len: usize,
+}
+
+impl Listener {
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() >= self.wish.backlog as usize
+    }
+
+    /// How well it fits a SYN to `local`: an exact address before one of the family before dual-stack.
+    fn rank(&self, local: Endpoint) -> u32 {
+        let own = self.wish.local;
+        if own.port != local.port {
+            0
+        } else if own.addr == local.addr {
+            3
+        } else if !own.addr.is_unspecified() {
+            0
+        } else if own.addr.is_v4() == local.addr.is_v4() {
+            2
+        } else {
+            u32::from(own.addr == Addr::UNSPECIFIED_V6 && !self.wish.v6_only)
+        }
+    }
+}
+
+impl Listeners {
+    pub(crate) fn new() -> Self {
+        Listeners { slots: Vec::new(), heads: [NIL; BUCKETS], len: 0 }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Starts one; `None` when there are too many.
+    pub(crate) fn insert(&mut self, wish: Listen) -> Option<ListenerId> {
+        let at = match self.slots.iter().position(|slot| slot.listener.is_none()) {
+            Some(at) => at,
+            None if self.slots.len() < usize::from(NIL) => {
+                self.slots.push(Slot { listener: None, generation: 0, next: NIL });
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        let bucket = usize::from(wish.local.port) % BUCKETS;
+        let slot = &mut self.slots[at];
+        slot.next = self.heads[bucket];
+        slot.listener = Some(Listener {
+            wish,
+            half_open: 0,
+            queue: VecDeque::new(),
+            cookies_until: Instant::ZERO,
+            noticed: false,
+        });
+        self.heads[bucket] = at as u16;
+        self.len += 1;
+        Some(ListenerId(u32::from(slot.generation) << 16 | at as u32))
+    }
+
+    /// Ends one.
+    pub(crate) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
+        let at = self.index(id)?;
+        let (next, listener) = (self.slots[at].next, self.slots[at].listener.take()?);
+        let head = &mut self.heads[usize::from(listener.wish.local.port) % BUCKETS];
+        if usize::from(*head) == at {
+            *head = next;
+        } else {
+            let before =
+                self.slots.iter_mut().find(|slot| slot.listener.is_some() && usize::from(slot.next) == at);
+            if let Some(before) = before {
+                before.next = next;
+            }
+        }
+        self.slots[at].generation = self.slots[at].generation.wrapping_add(1);
+        self.len -= 1;
+        Some(listener)
+    }
+
+    /// The listener for a SYN to `local`; those that share a port take turns by the flow's `hash`.
+    pub(crate) fn find(&self, local: Endpoint, hash: u64) -> Option<ListenerId> {
+        let chain = || {
+            let mut at = self.heads[usize::from(local.port) % BUCKETS];
+            std::iter::from_fn(move || {
+                let slot = self.slots.get(usize::from(at))?;
+                let found = (at, slot);
+                at = slot.next;
+                Some(found)
+            })
+        };
+        let rank = |slot: &Slot| slot.listener.as_ref().map_or(0, |listener| listener.rank(local));
+        let (mut best, mut count) = (1, 0u64);
+        for (_, slot) in chain() {
+            let rank = rank(slot);
+            if rank > best {
+                (best, count) = (rank, 1);
+            } else if rank == best {
+                count += 1;
+            }
+        }
+        let nth = (u128::from(hash.rotate_left(32)) * u128::from(count) >> 64) as usize;
+        let (at, slot) = chain().filter(|(_, slot)| rank(slot) == best).nth(nth)?;
+        Some(ListenerId(u32::from(slot.generation) << 16 | u32::from(at)))
+    }
+
+    /// The listener, if it still lives.
+    pub(crate) fn get(&self, id: ListenerId) -> Option<&Listener> {
+        self.slots[self.index(id)?].listener.as_ref()
+    }
+
+    /// The listener, if it still lives, to change.
+    pub(crate) fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        let at = self.index(id)?;
+        self.slots[at].listener.as_mut()
+    }
+
+    /// Every listener.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.slots.iter().filter_map(|slot| slot.listener.as_ref())
+    }
+
+    fn index(&self, id: ListenerId) -> Option<usize> {
+        let at = id.0 as usize & 0xffff;
+        let slot = self.slots.get(at)?;
+        (u32::from(slot.generation) == id.0 >> 16).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the best fitting listener gets a SYN, stale ids find nothing, chains survive removals.
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn ep(text: &str) -> Endpoint {
+        text.parse::<SocketAddr>().unwrap().into()
+    }
+
+    fn wish(text: &str, v6_only: bool, owner: u32) -> Listen {
+        Listen {
+            local: ep(text),
+            backlog: 4,
+            reuse_port: false,
+            v6_only,
+            options: SocketOptions::default(),
+            control: None,
+            owner,
+        }
+    }
+
+    fn owner(all: &Listeners, to: &str) -> Option<u32> {
+        all.find(ep(to), 0).and_then(|id| all.get(id)).map(|l| l.wish.owner)
+    }
+
+    #[test]
+    fn best_fit() {
+        let mut all = Listeners::new();
+        let dual = all.insert(wish("[::]:80", false, 1)).unwrap();
+        assert_eq!(owner(&all, "10.0.0.1:80"), Some(1));
+        all.insert(wish("0.0.0.0:80", false, 2)).unwrap();
+        all.insert(wish("10.0.0.1:80", false, 3)).unwrap();
+        // Another port in the same bucket.
+        all.insert(wish("0.0.0.0:336", false, 4)).unwrap();
+        all.insert(wish("[::]:443", true, 5)).unwrap();
+        assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
+        assert_eq!(owner(&all, "10.0.0.2:80"), Some(2));
+        assert_eq!(owner(&all, "[2001:db8::1]:80"), Some(1));
+        assert_eq!(owner(&all, "10.0.0.2:336"), Some(4));
+        assert_eq!(owner(&all, "[2001:db8::1]:443"), Some(5));
+        assert_eq!(owner(&all, "10.0.0.2:443"), None);
+        all.remove(dual).unwrap();
+        assert!(all.get(dual).is_none() && all.remove(dual).is_none());
+        assert_eq!(owner(&all, "[2001:db8::1]:80"), None);
+        assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
+        let again = all.insert(wish("[::]:80", false, 6)).unwrap();
+        assert_ne!(again, dual);
+        assert_eq!(all.len(), 5);
+    }
+
+    #[test]
+    fn shared_ports_take_turns() {
+        let mut all = Listeners::new();
+        for owner in 0..4 {
+            all.insert(Listen { reuse_port: true, ..wish("0.0.0.0:80", false, owner) }).unwrap();
+        }
+        let mut rng = base::Rng::new(1);
+        let mut counts = [0; 4];
+        for _ in 0..4000 {
+            let id = all.find(ep("10.0.0.1:80"), rng.next_u64()).unwrap();
+            counts[all.get(id).unwrap().wish.owner as usize] += 1;
+        }
+        assert!(counts.iter().all(|&n| (800..1200).contains(&n)), "{counts:?}");
+    }
+}

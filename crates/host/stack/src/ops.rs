@@ -1,0 +1,417 @@
+//! What applications call. None of it sends: the next turn does.
+
+use base::{Endpoint, FlowKey, Instant};
+use pio::PacketIo;
+use std::collections::VecDeque;
+use tcp::{Connection, ReadError, Shutdown, SocketOptions, State, TimeWait, WriteError};
+
+use crate::conns::{ConnId, Marks, Meta};
+use crate::core::Core;
+use crate::demux::Flow;
+use crate::listeners::{Listen, Listener, ListenerId};
+use crate::paths::NoPath;
+use crate::ports::Binding;
+
+/// An operation failed; the doors turn it into errno.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OpError {
+    /// EADDRINUSE.
+    AddrInUse,
+    /// EADDRNOTAVAIL: no such local address, or no ephemeral port left.
+    AddrNotAvailable,
+    /// EACCES.
+    Denied,
+    /// ENETUNREACH: no route.
+    NetUnreachable,
+    /// EHOSTUNREACH: the neighbour does not answer.
+    HostUnreachable,
+    /// ENOBUFS: connections, TIME-WAIT entries or chunks are exhausted.
+    NoBuffers,
+    /// EINVAL.
+    Invalid,
+    /// EAFNOSUPPORT.
+    Family,
+    /// ENOENT: no such congestion control.
+    NoControl,
+}
+
+/// Whom to connect to.
+#[derive(Clone, Debug)]
+pub struct Connect {
+    /// Local end: unspecified address and port 0 let the stack choose.
+    pub local: Endpoint,
+    /// Remote end.
+    pub remote: Endpoint,
+    /// SO_REUSEADDR was set with an explicit local port.
+    pub reuse_addr: bool,
+    /// Options.
+    pub options: SocketOptions,
+    /// Congestion control; None is the default.
+    pub control: Option<&'static str>,
+    /// Owner's handle, given back in notices.
+    pub owner: u32,
+}
+
+/// A line of `ss`.
+pub enum Row<'a> {
+    /// A listener.
+    Listener {
+        /// Where.
+        local: Endpoint,
+        /// Waiting.
+        waiting: u32,
+        /// Backlog.
+        backlog: u32,
+    },
+    /// A connection.
+    Connection(&'a Connection),
+    /// A TIME-WAIT entry.
+    TimeWait(&'a TimeWait),
+}
+
+impl Core {
+    /// Start listening. A reservation of [`Core::bind`] for the same endpoint is used, else one is made.
+    ///
+    /// # Errors
+    /// What [`Core::bind`] says, [`OpError::NoControl`], [`OpError::NoBuffers`] with too many listeners.
+    pub fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
+        self.now = now;
+        if listen.control.is_some_and(|name| self.registry.find(name).is_none()) {
+            return Err(OpError::NoControl);
+        }
+        let mut wish = listen.clone();
+        wish.backlog = wish.backlog.max(1);
+        if wish.local.port == 0 || self.ports.reservation(wish.local) != Some(wish.local) {
+            wish.local = self.bind(wish.local, true, wish.reuse_port, wish.v6_only)?;
+        }
+        self.ports.listen(wish.local, wish.reuse_port, wish.v6_only)?;
+        let local = wish.local;
+        match self.listeners.insert(wish) {
+            Some(id) => Ok((id, local)),
+            None => {
+                self.ports.unbind(self.port.io.as_mut(), now, local, true);
+                Err(OpError::NoBuffers)
+            }
+        }
+    }
+
+    /// Change backlog (listen called again).
+    pub fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.wish.backlog = backlog.max(1);
+        }
+    }
+
+    /// The next established connection, which `owner` owns from now on.
+    pub fn accept(&mut self, id: ListenerId, owner: u32) -> Option<ConnId> {
+        let index = self.listeners.get_mut(id)?.queue.pop_front()?;
+        let meta = &mut self.conns.slot_mut(index).meta;
+        meta.marks.clear(Marks::QUEUED);
+        meta.marks.set(Marks::OWNED);
+        meta.owner = owner;
+        Some(ConnId(index))
+    }
+
+    /// Connections waiting for accept.
+    pub fn acceptable(&self, id: ListenerId) -> u32 {
+        self.listeners.get(id).map_or(0, |listener| listener.queue.len() as u32)
+    }
+
+    /// Stop listening; connections nobody accepted are reset. Half-open ones are as soon as they are looked at.
+    pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
+        self.now = now;
+        let Some(Listener { wish, queue, .. }) = self.listeners.remove(id) else { return };
+        self.abandon(now, queue);
+        self.ports.unbind(self.port.io.as_mut(), now, wish.local, true);
+    }
+
+    fn abandon(&mut self, now: Instant, queue: VecDeque<u32>) {
+        for index in queue {
+            self.conns.slot_mut(index).meta.marks.clear(Marks::QUEUED);
+            self.abort(now, ConnId(index));
+        }
+    }
+
+    /// Check and reserve a local endpoint (bind before connect or listen); port 0 chooses one. `v6_only` says whether
+    /// an unspecified IPv6 address leaves IPv4 alone.
+    ///
+    /// # Errors
+    /// [`OpError::AddrNotAvailable`] for an address that is not ours, [`OpError::AddrInUse`], [`OpError::Denied`].
+    pub fn bind(
+        &mut self,
+        local: Endpoint,
+        reuse_addr: bool,
+        reuse_port: bool,
+        v6_only: bool,
+    ) -> Result<Endpoint, OpError> {
+        self.check_local(local)?;
+        let binding = Binding { local, reuse_addr, reuse_port, v6_only, listening: false };
+        self.ports.bind(self.port.io.as_mut(), binding)
+    }
+
+    fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
+        if self.ip.addresses().is_empty() {
+            // The kernel may not have been asked yet.
+            self.take_net_events(self.now);
+        }
+        if local.addr.is_unspecified() || self.ip.is_own(local.addr) {
+            Ok(())
+        } else {
+            Err(OpError::AddrNotAvailable)
+        }
+    }
+
+    /// Give a reservation of `bind` back that was used neither by listen nor by connect.
+    pub fn unbind(&mut self, local: Endpoint) {
+        self.ports.unbind(self.port.io.as_mut(), self.now, local, false);
+    }
+
+    /// Start connecting; a notice with CONNECTED or ERROR follows. A reservation of [`Core::bind`] for `local` is used
+    /// and ends with the connection; after an error it is as it was.
+    ///
+    /// # Errors
+    /// Addresses, ports, routes and memory; see [`OpError`].
+    pub fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
+        self.now = now;
+        let Connect { local, remote, .. } = *connect;
+        if remote.addr.is_unspecified() || remote.addr.is_multicast_or_broadcast() {
+            return Err(OpError::NetUnreachable);
+        }
+        if remote.port == 0 {
+            return Err(OpError::AddrNotAvailable);
+        }
+        if local.addr.is_v4() != remote.addr.is_v4() && !local.addr.is_unspecified() {
+            return Err(OpError::Family);
+        }
+        self.check_local(local)?;
+        if self.conns.is_full() {
+            return Err(OpError::NoBuffers);
+        }
+        let path =
+            self.paths.find(now, remote.addr, &mut self.ip, &mut self.hops).map_err(|why| match why {
+                NoPath::Route => OpError::NetUnreachable,
+                NoPath::Neighbours => OpError::NoBuffers,
+            })?;
+        let addr = if local.addr.is_unspecified() { path.src } else { local.addr };
+        let (key, bound, fresh) = self.choose_key(now, connect, addr)?;
+        let name = connect.control.unwrap_or(self.registry.default_name());
+        let Ok(control) = self.registry.create(name) else {
+            self.give_up(now, local, fresh);
+            return Err(OpError::NoControl);
+        };
+        let open = self.opening(now, key, path.mtu, connect.options);
+        let tcp = Connection::connect(&mut self.shared.cx(now), &open, control);
+        let mut meta = Meta::new(self.table.hash(&key), path.hop, self.ip.generation());
+        meta.owner = connect.owner;
+        meta.marks.set(Marks::OWNED);
+        let Some(index) = self.install(meta, tcp) else {
+            self.give_up(now, local, fresh);
+            return Err(OpError::NoBuffers);
+        };
+        if bound {
+            self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
+        }
+        Ok(ConnId(index))
+    }
+
+    fn give_up(&mut self, now: Instant, local: Endpoint, fresh: bool) {
+        if fresh {
+            self.ports.unbind(self.port.io.as_mut(), now, local, false);
+        }
+    }
+
+    /// The flow of a connection to be: its key, whether it holds a reservation, and whether that was made just now.
+    fn choose_key(
+        &mut self,
+        now: Instant,
+        connect: &Connect,
+        addr: base::Addr,
+    ) -> Result<(FlowKey, bool, bool), OpError> {
+        let Connect { local, remote, .. } = *connect;
+        if local.port == 0 {
+            let (table, conns, waits) = (&self.table, &self.conns, &self.waits);
+            let is_free = |key: &FlowKey| {
+                let taken = table.find(table.hash(key), |flow| match flow {
+                    Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
+                    Flow::TimeWait(entry) => waits.get(entry).key == *key,
+                });
+                taken.is_none()
+            };
+            let key = self.ports.choose(self.port.io.as_mut(), addr, remote, is_free)?;
+            return Ok((key, false, false));
+        }
+        let key = FlowKey::new(Endpoint::new(addr, local.port), remote);
+        if let Some(flow) = self.find(self.table.hash(&key), &key) {
+            match flow {
+                Flow::TimeWait(entry) if self.waits.get(entry).until <= now => self.end_time_wait(now, entry),
+                _ => return Err(OpError::AddrNotAvailable),
+            }
+        }
+        let fresh = self.ports.reservation(local).is_none();
+        if fresh {
+            self.bind(local, connect.reuse_addr, false, false)?;
+        }
+        Ok((key, true, fresh))
+    }
+
+    /// See [`Connection::write`].
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    #[inline]
+    pub fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
+        let result = tcp.write(&mut self.shared.cx(now), data);
+        if result.is_ok() {
+            self.touch(id.0);
+        }
+        result
+    }
+
+    /// See [`Connection::read`].
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    #[inline]
+    pub fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+        let result = tcp.read(&mut self.shared.cx(now), into);
+        if result.is_ok() {
+            self.touch_open(id.0);
+        }
+        result
+    }
+
+    /// Look at readable octets in place: calls `each` with slices in order until it returns false.
+    ///
+    /// # Errors
+    /// Why there are none, as [`Core::read`] would say.
+    pub fn peek(&self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError> {
+        let Some((_, tcp)) = self.conns.get(id.0) else { return Err(ReadError::NotConnected) };
+        if tcp.readable() == 0 {
+            return Err(why_unreadable(tcp));
+        }
+        for slice in tcp.peek(&self.shared.pool, max) {
+            if !each(slice) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drop readable octets.
+    pub fn consume(&mut self, now: Instant, id: ConnId, len: usize) {
+        if let Some((_, tcp)) = self.conns.get_mut(id.0) {
+            tcp.consume(&mut self.shared.cx(now), len);
+            self.touch_open(id.0);
+        }
+    }
+
+    /// See [`Connection::shutdown`].
+    pub fn shutdown(&mut self, now: Instant, id: ConnId, how: Shutdown) {
+        if let Some((_, tcp)) = self.conns.get_mut(id.0) {
+            tcp.shutdown(&mut self.shared.cx(now), how);
+            self.touch_open(id.0);
+        }
+    }
+
+    /// The owner lets go: the id is dead afterwards, the connection ends in order on its own.
+    pub fn close(&mut self, now: Instant, id: ConnId) {
+        self.let_go(now, id.0, |tcp, cx| tcp.close(cx));
+    }
+
+    /// RST; the id is dead afterwards.
+    pub fn abort(&mut self, now: Instant, id: ConnId) {
+        self.let_go(now, id.0, |tcp, cx| tcp.abort(cx));
+    }
+
+    fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        meta.marks.clear(Marks::OWNED | Marks::NOTICED);
+        meta.events = tcp::Events::default();
+        if meta.marks.has(Marks::IN_TABLE) {
+            end(tcp, &mut self.shared.cx(now));
+            self.touch(index);
+        } else {
+            self.free(index);
+        }
+    }
+
+    /// A connection may have something to send, unless it is over and waits only for its owner.
+    #[inline]
+    fn touch_open(&mut self, index: u32) {
+        if self.conns.slot(index).meta.marks.has(Marks::IN_TABLE) {
+            self.touch(index);
+        }
+    }
+
+    /// Replace a connection's options.
+    pub fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions) {
+        if let Some((_, tcp)) = self.conns.get_mut(id.0) {
+            tcp.set_options(&mut self.shared.cx(now), options);
+            self.touch_open(id.0);
+        }
+    }
+
+    /// Replace a connection's congestion control.
+    ///
+    /// # Errors
+    /// [`OpError::NoControl`] for an unknown name, [`OpError::Invalid`] for a dead connection.
+    pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(OpError::Invalid) };
+        let control = self.registry.create(name).map_err(|_| OpError::NoControl)?;
+        let before = tcp.control_name();
+        tcp.set_control(&mut self.shared.cx(now), control);
+        self.registry.retire(before);
+        Ok(())
+    }
+
+    /// The connection, to ask.
+    ///
+    /// # Panics
+    /// If the id is dead.
+    pub fn connection(&self, id: ConnId) -> &Connection {
+        let (_, tcp) = self.conns.get(id.0).expect("the connection's owner still holds it");
+        tcp
+    }
+
+    /// The pending error, taken (SO_ERROR).
+    pub fn take_error(&mut self, id: ConnId) -> Option<tcp::Error> {
+        self.conns.get_mut(id.0)?.1.take_error()
+    }
+
+    /// Every connection, listener and TIME-WAIT entry, for `ss`.
+    pub fn for_each(&self, now: Instant, each: &mut dyn FnMut(Row<'_>)) {
+        for listener in self.listeners.iter() {
+            let (local, backlog) = (listener.wish.local, listener.wish.backlog);
+            each(Row::Listener { local, waiting: listener.queue.len() as u32, backlog });
+        }
+        for (_, _, tcp) in self.conns.iter() {
+            each(Row::Connection(tcp));
+        }
+        for wait in self.waits.iter().filter(|wait| wait.until > now) {
+            each(Row::TimeWait(wait));
+        }
+    }
+
+    /// The congestion control policies of this core.
+    pub fn controls(&mut self) -> &mut cc::Registry {
+        &mut self.registry
+    }
+
+    /// The port, to wait on or to ask.
+    pub fn io(&mut self) -> &mut dyn PacketIo {
+        self.port.io.as_mut()
+    }
+}
+
+/// What a read would say where there is nothing to read.
+fn why_unreadable(tcp: &Connection) -> ReadError {
+    match (tcp.error(), tcp.state()) {
+        (Some(error), _) => ReadError::Failed(error),
+        (None, State::SynSent | State::SynReceived) => ReadError::NotConnected,
+        (None, _) if tcp.peer_closed() => ReadError::Finished,
+        (None, _) => ReadError::Empty,
+    }
+}

@@ -1,0 +1,121 @@
+//! Paths: for each destination lately spoken to, its neighbour, our address, and how large a packet may be.
+
+use base::{Addr, Duration, Instant};
+use std::collections::BTreeMap;
+
+use crate::ip::{Ip, Way};
+use crate::neighbours::{Found, Neighbours};
+
+const CACHE: usize = 256;
+/// Most destinations with a smaller MTU than their route's.
+const PMTU_MAX: usize = 1024;
+/// How long a smaller MTU is believed (RFC 1191, section 6.3; RFC 8201, section 4).
+const PMTU_AGE: Duration = Duration::from_secs(600);
+
+/// The way to one destination, resolved to a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    /// Index of the neighbour.
+    pub(crate) hop: u32,
+    /// Source address, unless the connection has one.
+    pub(crate) src: Addr,
+    /// Largest IP packet, octets.
+    pub(crate) mtu: u16,
+}
+
+#[derive(Clone, Copy)]
+struct Cached {
+    dst: Addr,
+    generation: u32,
+    path: Path,
+}
+
+/// A direct-mapped cache of looked-up ways, and the path MTUs that ICMP taught us.
+pub(crate) struct Paths {
+    cache: Vec<Cached>,
+    mtus: BTreeMap<Addr, (u16, Instant)>,
+}
+
+/// Why there is no path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoPath {
+    /// No route, or no address of ours fits.
+    Route,
+    /// No room for another neighbour.
+    Neighbours,
+}
+
+impl Paths {
+    pub(crate) fn new() -> Self {
+        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0 };
+        // Generation 0 is never an Ip's first.
+        let cached = Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path: none };
+        Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new() }
+    }
+
+    /// The path to `dst`.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        now: Instant,
+        dst: Addr,
+        ip: &mut Ip,
+        hops: &mut Neighbours,
+    ) -> Result<Path, NoPath> {
+        let cached = &self.cache[slot(dst)];
+        if cached.dst == dst && cached.generation == ip.generation() {
+            return Ok(cached.path);
+        }
+        self.look_up(now, dst, ip, hops)
+    }
+
+    fn look_up(
+        &mut self,
+        now: Instant,
+        dst: Addr,
+        ip: &mut Ip,
+        hops: &mut Neighbours,
+    ) -> Result<Path, NoPath> {
+        let Way { next_hop, src, mtu } = ip.way(dst).ok_or(NoPath::Route)?;
+        let hop = match hops.find(next_hop) {
+            Found::At(hop) => hop,
+            Found::Replaced(hop) => {
+                ip.touch();
+                hop
+            }
+            Found::Full => return Err(NoPath::Neighbours),
+        };
+        let learned = self.mtus.get(&dst).filter(|(_, until)| now < *until).map_or(mtu, |&(mtu, _)| mtu);
+        let path = Path { hop, src, mtu: mtu.min(learned) };
+        self.cache[slot(dst)] = Cached { dst, generation: ip.generation(), path };
+        Ok(path)
+    }
+
+    /// A router on the way to `dst` takes packets of `mtu` octets at most.
+    pub(crate) fn too_big(&mut self, now: Instant, dst: Addr, mtu: u16, ip: &mut Ip) {
+        if self.mtus.len() >= PMTU_MAX && !self.mtus.contains_key(&dst) {
+            self.mtus.retain(|_, (_, until)| now < *until);
+            if self.mtus.len() >= PMTU_MAX {
+                return;
+            }
+        }
+        self.mtus.insert(dst, (mtu, now + PMTU_AGE));
+        ip.touch();
+    }
+
+    /// Destinations whose MTU ICMP told us.
+    pub(crate) fn learned(&self) -> usize {
+        self.mtus.len()
+    }
+
+    /// Octets held.
+    pub(crate) fn footprint(&self) -> usize {
+        self.cache.capacity() * size_of::<Cached>()
+    }
+}
+
+fn slot(dst: Addr) -> usize {
+    let [a, b, c, d] = dst.words();
+    let mixed = (a ^ b.rotate_left(7) ^ c.rotate_left(13) ^ d).wrapping_mul(0x9e37_79b9);
+    (mixed >> 24) as usize % CACHE
+}

@@ -1,0 +1,411 @@
+//! Local ports: who holds which, which the kernel lent us, and which one a connect gets.
+
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, SipKey};
+use pio::{ClaimError, PacketIo, PortClaim};
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ops::OpError;
+
+const PAGE_BITS: u32 = 8;
+const PAGE: usize = 1 << PAGE_BITS;
+
+/// How long an ephemeral port stays ours after its last connection: the next connect takes it without asking the
+/// kernel again.
+const LINGER: Duration = Duration::from_secs(30);
+/// Ephemeral ports given back in one turn.
+const RELEASE_LOT: usize = 16;
+/// Counters of RFC 6056, section 3.3.4.
+const COUNTERS: usize = 64;
+
+#[derive(Clone, Copy, Default)]
+struct Port {
+    /// Connections and TIME-WAIT entries with this local port.
+    users: u32,
+    /// Reservations.
+    bound: u16,
+    /// Claimed as an ephemeral port, for IPv4 and IPv6.
+    claimed: [bool; 2],
+    /// Waits in `lingering`.
+    lingers: bool,
+}
+
+/// What one bind, listener or bound connection holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Binding {
+    /// Where.
+    pub(crate) local: Endpoint,
+    /// SO_REUSEADDR.
+    pub(crate) reuse_addr: bool,
+    /// SO_REUSEPORT.
+    pub(crate) reuse_port: bool,
+    /// An unspecified IPv6 address does not stand for IPv4 too.
+    pub(crate) v6_only: bool,
+    /// A listener holds it.
+    pub(crate) listening: bool,
+}
+
+impl Binding {
+    /// Do the two stand for a common address?
+    fn overlaps(&self, other: &Binding) -> bool {
+        self.covers(other.local.addr) || other.covers(self.local.addr)
+    }
+
+    fn covers(&self, addr: Addr) -> bool {
+        let own = self.local.addr;
+        own == addr || own.is_unspecified() && (own.is_v4() == addr.is_v4() || !own.is_v4() && !self.v6_only)
+    }
+
+    fn conflicts(&self, other: &Binding) -> bool {
+        let shared_port = self.reuse_port && other.reuse_port;
+        let shared_addr = self.reuse_addr && other.reuse_addr && !self.listening && !other.listening;
+        self.overlaps(other) && !shared_port && !shared_addr
+    }
+
+    fn claim(&self) -> PortClaim {
+        let Endpoint { addr, port } = self.local;
+        PortClaim { addr, port, reuse_port: self.reuse_port, ephemeral: false }
+    }
+}
+
+struct Claimed {
+    claim: PortClaim,
+    holders: u32,
+}
+
+/// The ports of one core.
+pub(crate) struct Ports {
+    pages: Vec<Option<Box<[Port; PAGE]>>>,
+    bindings: BTreeMap<u16, Vec<Binding>>,
+    /// Claims made for bindings; one lives on while connections of its port do.
+    claims: BTreeMap<u16, Vec<Claimed>>,
+    /// Ephemeral ports claimed from the kernel, in the order of claiming.
+    pool: Vec<u16>,
+    lingering: VecDeque<(u16, Instant)>,
+    first: u16,
+    count: u16,
+    stride: u16,
+    key: SipKey,
+    counters: [u16; COUNTERS],
+    rng: Rng,
+    kernel: bool,
+}
+
+impl Ports {
+    /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo `core.1`, so
+    /// that cores never choose the same. `kernel`: claims cost system calls and are kept.
+    pub(crate) fn new(range: (u16, u16), core: (u16, u16), kernel: bool, key: SipKey, seed: u64) -> Self {
+        let stride = core.1.max(1);
+        let first = range.0.max(1).saturating_add(core.0 % stride);
+        let count = if range.1 >= first { (range.1 - first) / stride + 1 } else { 0 };
+        Ports {
+            pages: (0..PAGE).map(|_| None).collect(),
+            bindings: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pool: Vec::new(),
+            lingering: VecDeque::new(),
+            first,
+            count,
+            stride,
+            key,
+            counters: [0; COUNTERS],
+            rng: Rng::new(seed),
+            kernel,
+        }
+    }
+
+    /// Octets of tables.
+    pub(crate) fn footprint(&self) -> usize {
+        self.pages.iter().flatten().count() * size_of::<[Port; PAGE]>() + self.pool.capacity() * 2
+    }
+
+    /// Ports claimed from the kernel.
+    pub(crate) fn claimed(&self) -> usize {
+        self.pool.len() + self.claims.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Is a segment to this port ours to answer? On a port with its own address everything is.
+    pub(crate) fn is_ours(&self, port: u16) -> bool {
+        !self.kernel || self.claims.contains_key(&port) || self.port(port).claimed.contains(&true)
+    }
+
+    /// A connection or TIME-WAIT entry begins to use `port`.
+    #[inline]
+    pub(crate) fn hold(&mut self, port: u16) {
+        self.port_mut(port).users += 1;
+    }
+
+    /// One no longer does.
+    #[inline]
+    pub(crate) fn let_go(&mut self, io: &mut dyn PacketIo, now: Instant, port: u16) {
+        let entry = self.port_mut(port);
+        entry.users -= 1;
+        if entry.users == 0 && entry.bound == 0 {
+            self.idle(io, now, port);
+        }
+    }
+
+    /// Nobody uses `port` any more.
+    fn idle(&mut self, io: &mut dyn PacketIo, now: Instant, port: u16) {
+        if !self.kernel {
+            return;
+        }
+        for claimed in self.claims.remove(&port).into_iter().flatten() {
+            io.release(&claimed.claim);
+        }
+        let entry = self.port_mut(port);
+        if entry.claimed.contains(&true) && !entry.lingers {
+            entry.lingers = true;
+            self.lingering.push_back((port, now + LINGER));
+        }
+    }
+
+    /// When a claim may be due to go back.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.lingering.front().map(|&(_, at)| at)
+    }
+
+    /// Gives back claims that nobody used for a while.
+    pub(crate) fn expire(&mut self, io: &mut dyn PacketIo, now: Instant) {
+        for _ in 0..RELEASE_LOT {
+            let Some(&(port, at)) = self.lingering.front() else { return };
+            if at > now {
+                return;
+            }
+            self.lingering.pop_front();
+            let entry = self.port_mut(port);
+            entry.lingers = false;
+            if entry.users > 0 || entry.bound > 0 {
+                continue;
+            }
+            let claimed = std::mem::take(&mut entry.claimed);
+            for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
+                io.release(&ephemeral(port, v4));
+            }
+            self.pool.retain(|&p| p != port);
+        }
+    }
+
+    /// Gives everything back.
+    pub(crate) fn release_all(&mut self, io: &mut dyn PacketIo) {
+        for claimed in std::mem::take(&mut self.claims).into_values().flatten() {
+            io.release(&claimed.claim);
+        }
+        for port in std::mem::take(&mut self.pool) {
+            let claimed = self.port(port).claimed;
+            for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
+                io.release(&ephemeral(port, v4));
+            }
+        }
+    }
+
+    /// Reserves a local endpoint; port 0 chooses one that nobody uses.
+    pub(crate) fn bind(&mut self, io: &mut dyn PacketIo, mut binding: Binding) -> Result<Endpoint, OpError> {
+        if binding.local.port != 0 {
+            self.bind_exactly(io, binding)?;
+            return Ok(binding.local);
+        }
+        let start = self.rng.below(u64::from(self.count)) as u16;
+        for step in 0..self.count {
+            binding.local.port = self.nth(start, step);
+            if self.port(binding.local.port).users > 0 {
+                continue;
+            }
+            match self.bind_exactly(io, binding) {
+                Ok(()) => return Ok(binding.local),
+                Err(OpError::AddrInUse) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(OpError::AddrInUse)
+    }
+
+    fn bind_exactly(&mut self, io: &mut dyn PacketIo, binding: Binding) -> Result<(), OpError> {
+        let port = binding.local.port;
+        let others = self.bindings.get(&port).map_or(&[][..], Vec::as_slice);
+        let used = self.port(port).users > 0 && !binding.reuse_addr && !binding.reuse_port;
+        if used && others.is_empty() || others.iter().any(|other| binding.conflicts(other)) {
+            return Err(OpError::AddrInUse);
+        }
+        self.claim(io, binding.claim())?;
+        self.bindings.entry(port).or_default().push(binding);
+        self.port_mut(port).bound += 1;
+        Ok(())
+    }
+
+    fn claim(&mut self, io: &mut dyn PacketIo, claim: PortClaim) -> Result<(), OpError> {
+        let claims = self.claims.entry(claim.port).or_default();
+        if let Some(claimed) = claims.iter_mut().find(|claimed| claimed.claim == claim) {
+            claimed.holders += 1;
+            return Ok(());
+        }
+        match io.claim(&claim) {
+            Ok(()) => {
+                claims.push(Claimed { claim, holders: 1 });
+                Ok(())
+            }
+            Err(error) => {
+                if claims.is_empty() {
+                    self.claims.remove(&claim.port);
+                }
+                Err(refusal(error))
+            }
+        }
+    }
+
+    /// The reservation, by a bind that nothing listens on, that a connection or listener at `local` may use: for this
+    /// address, or for any of its family, or for any at all.
+    pub(crate) fn reservation(&self, local: Endpoint) -> Option<Endpoint> {
+        let any = if local.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+        [local.addr, any, Addr::UNSPECIFIED_V6]
+            .into_iter()
+            .map(|addr| Endpoint::new(addr, local.port))
+            .find(|&reserved| self.find(reserved, false).is_some())
+    }
+
+    fn find(&self, local: Endpoint, listening: bool) -> Option<usize> {
+        let bindings = self.bindings.get(&local.port)?;
+        bindings.iter().position(|b| b.local == local && b.listening == listening)
+    }
+
+    /// Turns a reservation into a listener's.
+    pub(crate) fn listen(&mut self, local: Endpoint, reuse_port: bool, v6_only: bool) -> Result<(), OpError> {
+        let at = self.find(local, false).ok_or(OpError::Invalid)?;
+        let bindings = self.bindings.entry(local.port).or_default();
+        let wish = Binding {
+            listening: true,
+            v6_only,
+            reuse_port: reuse_port && bindings[at].reuse_port,
+            ..bindings[at]
+        };
+        if bindings.iter().enumerate().any(|(i, other)| i != at && wish.conflicts(other)) {
+            return Err(OpError::AddrInUse);
+        }
+        bindings[at] = wish;
+        Ok(())
+    }
+
+    /// Gives a reservation back: a bind's, or a listener's.
+    pub(crate) fn unbind(&mut self, io: &mut dyn PacketIo, now: Instant, local: Endpoint, listening: bool) {
+        let Some(at) = self.find(local, listening) else { return };
+        let bindings = self.bindings.entry(local.port).or_default();
+        let binding = bindings.swap_remove(at);
+        if bindings.is_empty() {
+            self.bindings.remove(&local.port);
+        }
+        let entry = self.port_mut(local.port);
+        entry.bound -= 1;
+        let users = entry.users;
+        if users == 0 && entry.bound == 0 {
+            self.forget(binding);
+            self.idle(io, now, local.port);
+        } else {
+            self.unclaim(io, binding, users > 0);
+        }
+    }
+
+    /// The holder count of a claim that goes back with its port.
+    fn forget(&mut self, binding: Binding) {
+        if let Some(claims) = self.claims.get_mut(&binding.local.port) {
+            claims.iter_mut().filter(|c| c.claim == binding.claim()).for_each(|c| c.holders -= 1);
+        }
+    }
+
+    /// One holder less; the claim itself stays while connections of the port may need it.
+    fn unclaim(&mut self, io: &mut dyn PacketIo, binding: Binding, needed: bool) {
+        self.forget(binding);
+        let Some(claims) = self.claims.get_mut(&binding.local.port) else { return };
+        if !needed && let Some(at) = claims.iter().position(|c| c.holders == 0) {
+            io.release(&claims.swap_remove(at).claim);
+        }
+    }
+
+    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`; where the kernel
+    /// lends ports, first among those already lent. Counters per destination with a keyed start, RFC 6056's
+    /// algorithm 4: unpredictable, and a port comes back as late as possible.
+    pub(crate) fn choose(
+        &mut self,
+        io: &mut dyn PacketIo,
+        local: Addr,
+        remote: Endpoint,
+        mut is_free: impl FnMut(&FlowKey) -> bool,
+    ) -> Result<FlowKey, OpError> {
+        let [_, l, _, r, p] = FlowKey::new(Endpoint::new(local, 0), remote).words();
+        let hash = self.key.fast(&[l, r, p]);
+        let counter = hash as usize % COUNTERS;
+        let start = ((hash >> 32) as u16).wrapping_add(self.counters[counter]);
+        let family = usize::from(local.is_v4());
+        let lent = if self.kernel { self.pool.len() as u16 } else { 0 };
+        for step in 0..lent {
+            let port = self.pool[(usize::from(start) + usize::from(step)) % usize::from(lent)];
+            let key = FlowKey::new(Endpoint::new(local, port), remote);
+            if self.port(port).claimed[family] && is_free(&key) {
+                self.counters[counter] = self.counters[counter].wrapping_add(step + 1);
+                return Ok(key);
+            }
+        }
+        let mut refused = None;
+        for step in 0..self.count {
+            let port = self.nth(start % self.count, step);
+            let key = FlowKey::new(Endpoint::new(local, port), remote);
+            let entry = *self.port(port);
+            if entry.bound > 0 || self.kernel && entry.claimed[family] || !is_free(&key) {
+                continue;
+            }
+            if self.kernel
+                && let Err(error) = io.claim(&ephemeral(port, local.is_v4()))
+            {
+                refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
+                if refused.is_some() {
+                    break;
+                }
+                continue;
+            }
+            if self.kernel {
+                self.lend(port, family);
+            }
+            self.counters[counter] = self.counters[counter].wrapping_add(step + 1);
+            return Ok(key);
+        }
+        Err(refused.unwrap_or(OpError::AddrNotAvailable))
+    }
+
+    fn lend(&mut self, port: u16, family: usize) {
+        let entry = self.port_mut(port);
+        if !entry.claimed.contains(&true) {
+            self.pool.push(port);
+        }
+        self.port_mut(port).claimed[family] = true;
+    }
+
+    fn nth(&self, start: u16, step: u16) -> u16 {
+        let index = (u32::from(start) + u32::from(step)) % u32::from(self.count);
+        self.first + index as u16 * self.stride
+    }
+
+    fn port(&self, port: u16) -> &Port {
+        const UNUSED: Port = Port { users: 0, bound: 0, claimed: [false; 2], lingers: false };
+        match &self.pages[usize::from(port) >> PAGE_BITS] {
+            Some(page) => &page[usize::from(port) % PAGE],
+            None => &UNUSED,
+        }
+    }
+
+    fn port_mut(&mut self, port: u16) -> &mut Port {
+        let page = self.pages[usize::from(port) >> PAGE_BITS]
+            .get_or_insert_with(|| Box::new([Port::default(); PAGE]));
+        &mut page[usize::from(port) % PAGE]
+    }
+}
+
+fn ephemeral(port: u16, v4: bool) -> PortClaim {
+    let addr = if v4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+    PortClaim { addr, port, reuse_port: false, ephemeral: true }
+}
+
+fn refusal(error: ClaimError) -> OpError {
+    match error {
+        ClaimError::Denied => OpError::Denied,
+        ClaimError::Os(_) => OpError::NoBuffers,
+        _ => OpError::AddrInUse,
+    }
+}

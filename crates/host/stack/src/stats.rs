@@ -1,0 +1,70 @@
+//! What a core counts beside TCP's own counters, and why it drops packets.
+
+base::counters! {
+    /// One core's counters below TCP.
+    pub struct Stats {
+        packets_in: "Packets received from the port.",
+        packets_out: "Packets handed to the port.",
+        bytes_in: "Octets received, headers included.",
+        bytes_out: "Octets sent, headers included.",
+        turns: "Rounds of the stack.",
+        kicks: "Batches handed to the port.",
+        tx_blocked: "Times the port took less than was offered.",
+        no_frame: "Times the port had no frame to build a packet in.",
+        timers: "Timers that came up.",
+        arp_in: "ARP packets received.",
+        arp_out: "ARP packets sent.",
+        nd_in: "Neighbour Discovery messages received.",
+        nd_out: "Neighbour Discovery messages sent.",
+        icmp_errors_in: "ICMP errors about connections of ours.",
+        echo_replies: "Pings answered.",
+        resets_out: "RSTs sent for segments that belong to nothing.",
+        cookies_sent: "SYN cookies sent.",
+        cookies_good: "Connections opened by a SYN cookie.",
+        time_wait_in: "Connections that entered TIME-WAIT.",
+        time_wait_evicted: "TIME-WAIT entries that made room before their time.",
+        time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
+        accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
+        net_events: "Changes of addresses, routes and neighbours taken in.",
+    }
+}
+
+base::names! {
+    /// Why a packet went no further than the stack.
+    pub enum PacketDrop {
+        Parse: "drop_parse", "Malformed below TCP, or not TCP, ICMP, ARP or ND.",
+        NotForUs: "drop_not_for_us", "Another host's link-layer or IP address.",
+        TcpHeader: "drop_tcp_header", "Malformed TCP header.",
+        Checksum: "drop_checksum", "TCP checksum wrong.",
+        Pieces: "drop_pieces", "A packet in several frames whose pieces do not fit together.",
+        NoFlow: "drop_no_flow", "Belongs to no connection or listener.",
+        BadSyn: "drop_bad_syn", "A SYN that no connection may come of.",
+        BacklogFull: "drop_backlog_full", "The listener has as many connections as it wants.",
+        NoRoom: "drop_no_room", "No connection, TIME-WAIT entry or flow table entry is left.",
+        NoRoute: "drop_no_route", "No way back to the sender.",
+        NoNeighbour: "drop_no_neighbour", "The next hop does not answer.",
+        NoFrame: "drop_no_frame", "No frame for the answer.",
+        RateLimited: "drop_rate_limited", "An answer not given because there were too many lately.",
+        Icmp: "drop_icmp", "An ICMP message that is malformed or concerns nothing of ours.",
+    }
+}
+
+/// Counts by reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Drops([u64; PacketDrop::ALL.len()]);
+
+impl Drops {
+    pub(crate) fn new() -> Self {
+        Drops([0; PacketDrop::ALL.len()])
+    }
+
+    /// One more.
+    pub(crate) fn count(&mut self, why: PacketDrop) {
+        self.0[why as usize] += 1;
+    }
+
+    /// Every reason with its count.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        PacketDrop::ALL.iter().map(|why| (why.name(), self.0[*why as usize]))
+    }
+}

@@ -1,0 +1,166 @@
+//! The TIME-WAIT entries of a core, in order of expiry; the oldest makes room when the table is full.
+
+use base::{Duration, Instant};
+use tcp::TimeWait;
+
+const PAGE_BITS: u32 = 8;
+const PAGE: usize = 1 << PAGE_BITS;
+const NIL: u32 = u32::MAX;
+
+/// Entries expire in lots: waking up once for each of many thousands would cost more than keeping them a moment.
+const LOT: Duration = Duration::from_millis(50);
+
+struct Entry {
+    wait: TimeWait,
+    hash: u64,
+    /// Towards older and newer entries; `next` chains the vacant ones.
+    prev: u32,
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 64 + 16);
+
+/// A list in order of expiry inside pages that never move.
+pub(crate) struct TimeWaits {
+    /// Pages are full but the last; vacated entries keep their stale contents and are chained in `vacant`.
+    pages: Vec<Vec<Entry>>,
+    vacant: u32,
+    oldest: u32,
+    newest: u32,
+    len: u32,
+    limit: u32,
+}
+
+impl TimeWaits {
+    pub(crate) fn new(limit: u32) -> Self {
+        let limit = limit.clamp(1, 1 << 30);
+        TimeWaits { pages: Vec::new(), vacant: NIL, oldest: NIL, newest: NIL, len: 0, limit }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= self.limit
+    }
+
+    /// Octets held for entries.
+    pub(crate) fn footprint(&self) -> usize {
+        self.pages.len() * PAGE * size_of::<Entry>()
+    }
+
+    /// The entry that expires first.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        (self.oldest != NIL).then_some(self.oldest)
+    }
+
+    /// When expiry should be looked at.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.oldest().map(|index| self.entry(index).wait.until + LOT)
+    }
+
+    /// The entry, which must be live.
+    pub(crate) fn get(&self, index: u32) -> &TimeWait {
+        &self.entry(index).wait
+    }
+
+    /// The entry, to show a segment to.
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut TimeWait {
+        &mut self.entry_mut(index).wait
+    }
+
+    /// The flow's hash, as given to `insert`.
+    pub(crate) fn hash(&self, index: u32) -> u64 {
+        self.entry(index).hash
+    }
+
+    /// Brings an entry into the cache.
+    pub(crate) fn prefetch(&self, index: u32) {
+        if let Some(entry) =
+            self.pages.get(index as usize >> PAGE_BITS).and_then(|p| p.get(index as usize % PAGE))
+        {
+            ring::prefetch_read(entry);
+        }
+    }
+
+    /// Appends an entry; the caller has made room.
+    pub(crate) fn insert(&mut self, wait: TimeWait, hash: u64) -> u32 {
+        let entry = Entry { wait, hash, prev: NIL, next: NIL };
+        let index = if self.vacant != NIL {
+            let index = self.vacant;
+            self.vacant = self.entry(index).next;
+            *self.entry_mut(index) = entry;
+            index
+        } else {
+            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+                self.pages.push(Vec::with_capacity(PAGE));
+            }
+            let page = self.pages.len() - 1;
+            self.pages[page].push(entry);
+            (page * PAGE + self.pages[page].len() - 1) as u32
+        };
+        self.len += 1;
+        self.append(index);
+        index
+    }
+
+    /// Removes a live entry.
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.unlink(index);
+        let vacant = self.vacant;
+        self.entry_mut(index).next = vacant;
+        self.vacant = index;
+        self.len -= 1;
+    }
+
+    /// The entry's wait began anew: it goes to the end.
+    pub(crate) fn restarted(&mut self, index: u32) {
+        if index != self.newest {
+            self.unlink(index);
+            self.append(index);
+        }
+    }
+
+    /// The live entries, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &TimeWait> {
+        let mut index = self.oldest;
+        std::iter::from_fn(move || {
+            let entry = (index != NIL).then(|| self.entry(index))?;
+            index = entry.next;
+            Some(&entry.wait)
+        })
+    }
+
+    fn append(&mut self, index: u32) {
+        let newest = self.newest;
+        let entry = self.entry_mut(index);
+        entry.prev = newest;
+        entry.next = NIL;
+        match newest {
+            NIL => self.oldest = index,
+            _ => self.entry_mut(newest).next = index,
+        }
+        self.newest = index;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { prev, next, .. } = *self.entry(index);
+        match prev {
+            NIL => self.oldest = next,
+            _ => self.entry_mut(prev).next = next,
+        }
+        match next {
+            NIL => self.newest = prev,
+            _ => self.entry_mut(next).prev = prev,
+        }
+    }
+
+    fn entry(&self, index: u32) -> &Entry {
+        &self.pages[index as usize >> PAGE_BITS][index as usize % PAGE]
+    }
+
+    fn entry_mut(&mut self, index: u32) -> &mut Entry {
+        &mut self.pages[index as usize >> PAGE_BITS][index as usize % PAGE]
+    }
+}

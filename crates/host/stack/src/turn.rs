@@ -1,0 +1,249 @@
+//! The one fixed sequence of a turn.
+//!
+//! ```text
+//! changes of the net -> flush: what the application did since the last turn -> receive -> timers -> flush: the rest
+//!      ^                                                                                              |
+//!      +------------- the application runs on this turn's notices, reads, writes, closes <------------+
+//! ```
+//! A connection whose owner was told something this turn is not flushed at the end of the turn but at the start of
+//! the next, which the caller makes as soon as the application ran: an answer written meanwhile carries the
+//! acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
+
+use base::{Duration, Instant};
+use pio::IoError;
+use tcp::Events;
+
+use crate::conns::Marks;
+use crate::core::{Core, Sent};
+use crate::listeners::ListenerId;
+use crate::tx::KICK_AT;
+
+/// Timers that come up in one turn at most.
+const TIMERS_MAX: usize = 1024;
+/// Packets built in one flush at most; more is left to the next turn.
+const FLUSH_MAX: usize = 8 * KICK_AT;
+/// TIME-WAIT entries that end in one turn at most.
+const TIME_WAITS_MAX: usize = 1024;
+/// How often the kernel is asked for changes while nobody waits for one.
+const NET_EVENTS_EVERY: Duration = Duration::from_millis(1);
+/// How long to wait before offering the port again what it would not take.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Something an owner should look at; at most one per owner and turn, published once per turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// The owner's handle.
+    pub owner: u32,
+    /// Edges: for a listener READABLE means a connection waits.
+    pub events: Events,
+}
+
+/// What one turn did.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Packets received.
+    pub received: u32,
+    /// Packets sent.
+    pub sent: u32,
+    /// Timers fired.
+    pub timers: u32,
+    /// Work remains (back-pressure, more packets): turn again at once.
+    pub more: bool,
+}
+
+impl Core {
+    /// One bounded round: transmit what the application asked for, receive, process, timers, transmit (control, ACKs,
+    /// data), one kick for each batch.
+    ///
+    /// # Errors
+    /// What the port said; timers and the rest of the turn happened nevertheless.
+    pub fn turn(&mut self, now: Instant) -> Result<Turn, IoError> {
+        self.now = now;
+        self.starved = false;
+        self.stats.turns += 1;
+        let mut turn = Turn::default();
+        self.take_net_events(now);
+        let held = &mut self.held;
+        self.dirty.append(&mut self.conns, held);
+        let first = self.flush(now, true, &mut turn);
+        let received = self.receive(now, &mut turn);
+        turn.timers = self.run_timers(now);
+        let last = self.flush(now, false, &mut turn);
+        first.and(received).and(last).map(|()| turn)
+    }
+
+    /// When the next turn must happen at the latest; `now` or earlier if something waits to be sent.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        if self.port.blocked || self.starved {
+            // What cannot be sent now must not keep the caller from sleeping.
+            return Some(self.now + RETRY);
+        }
+        if self.port.pending() > 0
+            || !(self.control.is_empty() && self.dirty.is_empty() && self.held.is_empty())
+        {
+            return Some(self.now);
+        }
+        [self.wheel.next(), self.waits.next(), self.hops.next(), self.ports.next()]
+            .into_iter()
+            .fold(None, Instant::earliest)
+    }
+
+    /// Moves this turn's notices to `into`.
+    pub fn notices(&mut self, into: &mut Vec<Notice>) {
+        for id in self.noticed_listeners.drain(..) {
+            if let Some(listener) = self.listeners.get_mut(id) {
+                listener.noticed = false;
+                into.push(Notice { owner: listener.wish.owner, events: Events::READABLE });
+            }
+        }
+        for index in self.noticed.drain(..) {
+            let meta = &mut self.conns.slot_mut(index).meta;
+            if meta.marks.has(Marks::NOTICED) {
+                meta.marks.clear(Marks::NOTICED);
+                into.push(Notice { owner: meta.owner, events: std::mem::take(&mut meta.events) });
+            }
+        }
+    }
+
+    /// Takes what changed about a connection; its owner, if it has one, gets a notice.
+    #[inline]
+    pub(crate) fn take_events(&mut self, index: u32) {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        let events = tcp.poll_event();
+        if events == Events::default() {
+            return;
+        }
+        if meta.marks.has(Marks::HALF_OPEN) && events.any(Events::CONNECTED) {
+            self.queue_for_accept(index);
+        } else if meta.marks.has(Marks::OWNED) {
+            meta.events = Events(meta.events.0 | events.0);
+            if !meta.marks.has(Marks::NOTICED) {
+                meta.marks.set(Marks::NOTICED);
+                self.noticed.push(index);
+            }
+        }
+    }
+
+    /// A connection may have something to send.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32) {
+        let control = self.conns.slot(index).meta.marks.has(Marks::CONTROL);
+        if control {
+            self.control.push(&mut self.conns, index)
+        } else {
+            self.dirty.push(&mut self.conns, index)
+        }
+    }
+
+    /// Lets connections send, those with control segments first. Unless `all`, those whose owners have something
+    /// to look at wait for the next turn.
+    fn flush(&mut self, now: Instant, all: bool, turn: &mut Turn) -> Result<(), IoError> {
+        let mut built = 0;
+        let mut result = Ok(());
+        if self.port.blocked {
+            result = self.kick(turn);
+        }
+        while !self.port.blocked && result.is_ok() {
+            let next = self.control.pop(&mut self.conns).or_else(|| self.dirty.pop(&mut self.conns));
+            let Some(index) = next else { break };
+            let meta = &mut self.conns.slot_mut(index).meta;
+            if !all && meta.marks.has(Marks::NOTICED) {
+                self.held.push(&mut self.conns, index);
+                continue;
+            }
+            meta.marks.clear(Marks::CONTROL);
+            let before = self.port.pending();
+            let sent = self.transmit(now, index);
+            built += self.port.pending() - before;
+            match sent {
+                Sent::All | Sent::Parked => self.settle(now, index),
+                Sent::Some => self.dirty.push(&mut self.conns, index),
+                Sent::NoFrame => {
+                    self.dirty.push(&mut self.conns, index);
+                    break;
+                }
+            }
+            if self.port.pending() >= KICK_AT {
+                result = self.kick(turn);
+            }
+            if built >= FLUSH_MAX {
+                turn.more = true;
+                break;
+            }
+        }
+        if self.port.pending() > 0 && !self.port.blocked && result.is_ok() {
+            result = self.kick(turn);
+        }
+        result
+    }
+
+    fn kick(&mut self, turn: &mut Turn) -> Result<(), IoError> {
+        turn.sent += self.port.kick(&mut self.stats)?;
+        Ok(())
+    }
+
+    fn run_timers(&mut self, now: Instant) -> u32 {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(now, TIMERS_MAX, &mut due);
+        let mut fired = 0;
+        for index in due.drain(..) {
+            fired += u32::from(self.run_timer(now, index));
+        }
+        self.due = due;
+        self.stats.timers += u64::from(fired);
+        self.end_time_waits(now);
+        self.ask_again(now);
+        self.ports.expire(self.port.io.as_mut(), now);
+        fired
+    }
+
+    /// The wheel's date was a lower bound: the connection says whether it meant it.
+    fn run_timer(&mut self, now: Instant, index: u32) -> bool {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
+        match tcp.poll_timeout() {
+            Some(at) if at <= now => {}
+            Some(at) => {
+                self.wheel.note(index, at);
+                return false;
+            }
+            None => return false,
+        }
+        let deserted =
+            meta.marks.has(Marks::HALF_OPEN) && self.listeners.get(ListenerId(meta.listener)).is_none();
+        if deserted {
+            tcp.abort(&mut self.shared.cx(now));
+        } else {
+            tcp.on_timeout(&mut self.shared.cx(now));
+        }
+        self.take_events(index);
+        self.touch(index);
+        true
+    }
+
+    fn end_time_waits(&mut self, now: Instant) {
+        if self.waits.next().is_none_or(|at| at > now) {
+            return;
+        }
+        for _ in 0..TIME_WAITS_MAX {
+            match self.waits.oldest() {
+                Some(entry) if self.waits.get(entry).until <= now => self.end_time_wait(now, entry),
+                _ => break,
+            }
+        }
+    }
+
+    /// Addresses, routes and neighbours as the kernel sees them.
+    pub(crate) fn take_net_events(&mut self, now: Instant) {
+        if now < self.events_at && self.hops.next().is_none() {
+            return;
+        }
+        self.events_at = now + NET_EVENTS_EVERY;
+        let mut events = std::mem::take(&mut self.events);
+        self.port.io.net_events(&mut events);
+        for event in events.drain(..) {
+            self.stats.net_events += 1;
+            self.on_net_event(now, &event);
+        }
+        self.events = events;
+    }
+}

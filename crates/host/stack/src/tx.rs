@@ -1,0 +1,219 @@
+//! The way out: packets are built in the port's frames, sorted into three lists and handed over with one kick.
+
+use base::{Addr, FlowKey};
+use pio::{Caps, ChecksumOffload, IoError, Medium, PacketIo, SegmentationOffload, TxBatch, TxMeta, TxPacket};
+use ring::Frame;
+use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
+use wire::packet::{Below, Checksum, Link};
+use wire::tcp::Header;
+use wire::{ethernet, ipv6};
+
+use crate::stats::Stats;
+
+/// A kick at the latest when so many packets are built.
+pub(crate) const KICK_AT: usize = pio::BATCH_MAX;
+
+/// Largest TCP header.
+const TCP_HEADER_MAX: usize = 60;
+
+/// The port with what is on its way to it.
+pub(crate) struct Port {
+    pub(crate) io: Box<dyn PacketIo>,
+    pub(crate) caps: Caps,
+    /// A frame taken for a segment that then was not due.
+    spare: Option<Frame>,
+    /// Control segments, and everything that goes before ACKs and data.
+    control: TxBatch,
+    acks: TxBatch,
+    data: TxBatch,
+    /// The port did not take everything: nothing more is built until it has.
+    pub(crate) blocked: bool,
+    limits: TxLimits,
+}
+
+/// How a packet of ours is addressed below TCP.
+#[derive(Clone, Copy)]
+pub(crate) struct Envelope {
+    /// Link-layer destination; means nothing where the port takes bare IP packets.
+    pub(crate) mac: [u8; 6],
+    /// IPv6 flow label (RFC 6437); the lower 20 bits count.
+    pub(crate) label: u32,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+}
+
+impl Port {
+    pub(crate) fn new(mut io: Box<dyn PacketIo>) -> Self {
+        let caps = io.caps().clone();
+        let spare = io.take();
+        let room = spare.as_ref().map_or(caps.mtu, |frame| frame.capacity().saturating_sub(caps.headroom));
+        let batch = || TxBatch::with_capacity(2 * KICK_AT);
+        let limits = limits(&caps, room);
+        Port { io, caps, spare, control: batch(), acks: batch(), data: batch(), blocked: false, limits }
+    }
+
+    /// Packets built and not yet taken by the port.
+    pub(crate) fn pending(&self) -> usize {
+        self.control.len() + self.acks.len() + self.data.len()
+    }
+
+    /// A frame to build a packet in.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Frame> {
+        self.spare.take().or_else(|| self.io.take())
+    }
+
+    /// A frame from [`Port::take`] that was not needed.
+    #[inline]
+    pub(crate) fn put_back(&mut self, frame: Frame) {
+        if let Some(other) = self.spare.replace(frame) {
+            self.io.retire(other);
+        }
+    }
+
+    /// What one transmission may hold.
+    #[inline]
+    pub(crate) fn limits(&self) -> TxLimits {
+        self.limits
+    }
+
+    fn below(&self, src: Addr, dst: Addr, envelope: &Envelope) -> Below {
+        let link = match self.caps.medium {
+            Medium::Ethernet => Some(Link { dst: envelope.mac, src: self.caps.mac }),
+            Medium::Ip => None,
+        };
+        // RFC 6864: the identification of a packet that may not be fragmented means nothing.
+        let label = if src.is_v4() { 0 } else { envelope.label };
+        Below { link, src, dst, tos: envelope.tos, ttl: envelope.ttl, label }
+    }
+
+    /// Builds a connection's segment and appends it to the list of `class`.
+    #[inline]
+    pub(crate) fn segment(
+        &mut self,
+        mut frame: Frame,
+        tcp: &Connection,
+        pool: &Pool,
+        tx: &Transmit,
+        envelope: &Envelope,
+        class: TransmitClass,
+    ) {
+        let key = tcp.key();
+        let below = self.below(key.local().addr, key.remote().addr, envelope);
+        let headers = below.len() + tx.header.len();
+        let len = tx.len as usize;
+        frame.set_range(self.caps.headroom, headers + len);
+        let data = frame.data_mut();
+        if len > 0 {
+            tcp.copy_payload(pool, tx, &mut data[headers..]);
+        }
+        let meta = self.finish(&below, &tx.header, len, usize::from(tx.mss), data);
+        self.list(class).push_back(TxPacket { frame, meta });
+    }
+
+    /// Writes the headers in front of the payload.
+    #[inline]
+    fn finish(&self, below: &Below, header: &Header, len: usize, mss: usize, data: &mut [u8]) -> TxMeta {
+        if !self.caps.tx_checksum {
+            below.emit_tcp(header, len, Checksum::Full, data);
+            return TxMeta::default();
+        }
+        below.emit_tcp(header, len, Checksum::Offloaded, data);
+        let start = below.len();
+        let offset = wire::tcp::CHECKSUM_OFFSET as u16;
+        let segmentation = (len > mss).then(|| SegmentationOffload {
+            size: mss as u16,
+            header_len: (start + header.len()) as u16,
+            v6: !below.src.is_v4(),
+        });
+        TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation }
+    }
+
+    /// Sends a TCP segment without payload that belongs to no connection. False if there was no frame.
+    pub(crate) fn header_only(&mut self, key: &FlowKey, header: &Header, envelope: &Envelope) -> bool {
+        let Some(mut frame) = self.take() else { return false };
+        let below = self.below(key.local().addr, key.remote().addr, envelope);
+        frame.set_range(self.caps.headroom, below.len() + header.len());
+        let meta = self.finish(&below, header, 0, 0, frame.data_mut());
+        self.control.push_back(TxPacket { frame, meta });
+        true
+    }
+
+    /// Sends an IP packet whose upper layer of `len` octets `fill` writes.
+    pub(crate) fn packet(
+        &mut self,
+        (src, dst): (Addr, Addr),
+        protocol: u8,
+        envelope: &Envelope,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let below = self.below(src, dst, envelope);
+        self.raw(below.len() + len, |data| {
+            let at = below.emit(protocol, len, data);
+            fill(&mut data[at..]);
+        })
+    }
+
+    /// Sends a frame of `len` octets that `fill` writes. False if there was no frame or it is too short.
+    pub(crate) fn raw(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        let Some(mut frame) = self.take() else { return false };
+        if self.caps.headroom + len > frame.capacity() {
+            self.put_back(frame);
+            return false;
+        }
+        frame.set_range(self.caps.headroom, len);
+        fill(frame.data_mut());
+        self.control.push_back(TxPacket { frame, meta: TxMeta::default() });
+        true
+    }
+
+    fn list(&mut self, class: TransmitClass) -> &mut TxBatch {
+        match class {
+            TransmitClass::Control => &mut self.control,
+            TransmitClass::Ack => &mut self.acks,
+            TransmitClass::Data => &mut self.data,
+        }
+    }
+
+    /// Hands everything built to the port: control before ACKs before data. How many it took.
+    pub(crate) fn kick(&mut self, stats: &mut Stats) -> Result<u32, IoError> {
+        self.control.append(&mut self.acks);
+        self.control.append(&mut self.data);
+        if self.control.is_empty() {
+            self.blocked = false;
+            return Ok(0);
+        }
+        stats.kicks += 1;
+        let bytes: usize = self.control.iter().map(|packet| packet.frame.len()).sum();
+        let taken = self.io.tx(&mut self.control);
+        self.blocked = !self.control.is_empty();
+        let taken = taken?;
+        let kept: usize = self.control.iter().map(|packet| packet.frame.len()).sum();
+        stats.packets_out += taken as u64;
+        stats.bytes_out += (bytes - kept) as u64;
+        stats.tx_blocked += u64::from(self.blocked);
+        Ok(taken as u32)
+    }
+
+    /// Gives all frames back; what was not sent yet is lost.
+    pub(crate) fn drain(&mut self) {
+        self.control.append(&mut self.acks);
+        self.control.append(&mut self.data);
+        while let Some(packet) = self.control.pop_front() {
+            self.io.retire(packet.frame);
+        }
+        if let Some(frame) = self.spare.take() {
+            self.io.retire(frame);
+        }
+    }
+}
+
+/// A super-segment must fit the port, the length field of IPv4 and the frame; a plain one is bounded by the MSS.
+fn limits(caps: &Caps, room: usize) -> TxLimits {
+    let headers = ipv6::HEADER_LEN + TCP_HEADER_MAX;
+    let whole = if caps.tx_checksum { caps.tso_max } else { 0 };
+    let super_segment =
+        whole.min(65_535).min(room.saturating_sub(ethernet::HEADER_LEN)).saturating_sub(headers);
+    TxLimits { max_payload: super_segment.max(caps.mtu) as u32 }
+}
