@@ -2,8 +2,19 @@
 //!
 //! One of the four rooms where `unsafe` lives.
 
+pub mod netlink;
+mod open;
 mod pair;
 mod port;
+mod sys;
+mod tap;
+#[cfg(test)]
+mod testnet;
+pub mod userns;
+mod vnet;
+pub mod xdp;
 
+pub use open::OpenError;
 pub use pair::{Pair, PairConfig, pair};
 pub use port::*;
+pub use tap::{Tap, TapConfig, open_tap};

@@ -1,0 +1,184 @@
+//! The few system calls that several ports share, with results instead of -1.
+
+use crate::port::{IoError, Wake, Waker};
+use base::{Addr, Duration};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// The result of a call that says -1 and sets errno when it fails.
+pub(crate) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc) }
+}
+
+/// The same for calls that return a length.
+pub(crate) fn check_len(rc: isize) -> io::Result<usize> {
+    usize::try_from(rc).map_err(|_| io::Error::last_os_error())
+}
+
+/// The owner of a descriptor that a call has just returned.
+///
+/// # Safety
+/// `rc` is what a call that makes a new descriptor returned: -1 or a descriptor nobody else owns.
+pub(crate) unsafe fn owned(rc: libc::c_int) -> io::Result<OwnedFd> {
+    let fd = check(rc)?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A new socket, closed on exec.
+pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes three numbers and returns a new descriptor.
+    unsafe { owned(libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol)) }
+}
+
+/// Set a socket option to the octets of `value`.
+pub(crate) fn set_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is readable for its size; the kernel copies it.
+    let rc = unsafe {
+        libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    check(rc).map(drop)
+}
+
+/// Index of the interface called `name` in the caller's network namespace.
+pub(crate) fn index_of(name: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(name)?;
+    // SAFETY: a string that ends in NUL.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// An IP socket address in the kernel's shape.
+pub(crate) enum SockAddr {
+    V4(libc::sockaddr_in),
+    V6(libc::sockaddr_in6),
+}
+
+impl SockAddr {
+    /// `addr` and `port`; IPv6 link-local addresses are those on interface `ifindex`.
+    pub(crate) fn new(addr: Addr, port: u16, ifindex: u32) -> SockAddr {
+        match addr.v4_octets() {
+            Some(octets) => SockAddr::V4(libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: port.to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(octets) },
+                sin_zero: [0; 8],
+            }),
+            None => SockAddr::V6(libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: port.to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: addr.octets() },
+                sin6_scope_id: if addr.is_link_local_v6() { ifindex } else { 0 },
+            }),
+        }
+    }
+
+    /// AF_INET or AF_INET6.
+    pub(crate) fn family(&self) -> i32 {
+        match self {
+            SockAddr::V4(_) => libc::AF_INET,
+            SockAddr::V6(_) => libc::AF_INET6,
+        }
+    }
+
+    /// What system calls take; valid while `self` is.
+    pub(crate) fn raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        match self {
+            SockAddr::V4(a) => (std::ptr::from_ref(a).cast(), size_of_val(a) as libc::socklen_t),
+            SockAddr::V6(a) => (std::ptr::from_ref(a).cast(), size_of_val(a) as libc::socklen_t),
+        }
+    }
+}
+
+/// Make a socket send and receive on one interface only. Open to everybody for a socket that is bound to none.
+pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
+    const SO_BINDTOIFINDEX: i32 = 62;
+    set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &(ifindex as i32))
+}
+
+/// `count` octets of the kernel's entropy.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    // SAFETY: `bytes` is writable for `N` octets; up to 256 come at once or not at all.
+    const { assert!(N <= 256) };
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
+    if check_len(got)? == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// A link-layer address nobody else has, locally administered (IEEE 802 clause 8.4.2).
+pub(crate) fn random_mac() -> io::Result<[u8; 6]> {
+    let mut mac: [u8; 6] = random()?;
+    mac[0] = mac[0] & 0xfc | 0x02;
+    Ok(mac)
+}
+
+/// An eventfd that rings a port's owner out of its sleep.
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        // SAFETY: takes two numbers and returns a new descriptor.
+        unsafe { owned(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }.map(Bell)
+    }
+
+    /// Take over an eventfd that came from elsewhere.
+    pub(crate) fn from_fd(fd: OwnedFd) -> Bell {
+        Bell(fd)
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Forget the rings so far; were there any?
+    pub(crate) fn take(&self) -> bool {
+        let mut count = 0u64;
+        // SAFETY: an eventfd writes eight octets into `count`.
+        unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) == 8 }
+    }
+}
+
+impl Waker for Bell {
+    fn wake(&self) {
+        let one = 1u64;
+        // A full counter (EAGAIN) means that the bell rings already.
+        // SAFETY: eight octets are read from `one`.
+        unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
+    }
+}
+
+/// Wait for events on `fds`; how many have some. `None` waits for ever.
+pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
+    let spec = timeout.map(|t| libc::timespec {
+        tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: t.subsec_nanos().into(),
+    });
+    let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `fds` is a writable array of its length, `spec` is null or points to a timespec, no signal mask.
+    let rc = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, spec, std::ptr::null()) };
+    check(rc).map(|n| n as usize)
+}
+
+/// A `pollfd` that asks for `events`.
+pub(crate) fn interest(fd: RawFd, events: i16) -> libc::pollfd {
+    libc::pollfd { fd, events, revents: 0 }
+}
+
+/// The sleep of a port: until one of `fds` has an event, the bell rings or time is up. `fds[0]` must be the bell.
+pub(crate) fn sleep(
+    bell: &Bell,
+    fds: &mut [libc::pollfd],
+    timeout: Option<Duration>,
+) -> Result<Wake, IoError> {
+    debug_assert_eq!(fds[0].fd, bell.fd());
+    match poll(fds, timeout) {
+        Ok(0) => Ok(Wake::Timeout),
+        Ok(_) if fds[0].revents != 0 && bell.take() => Ok(Wake::Interrupted),
+        Ok(_) => Ok(Wake::Ready),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
+        Err(error) => Err(IoError::Os(error)),
+    }
+}

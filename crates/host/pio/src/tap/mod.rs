@@ -1,0 +1,386 @@
+//! `tap:NAME`: a virtual Ethernet cable to the kernel of this machine.
+//!
+//! Each frame comes and goes behind a virtio-net header, so checksums stay partial and super-segments whole both
+//! ways. The stack has its own address here and answers ARP and Neighbour Discovery itself. One system call moves
+//! one frame, however large; the kernel's receive path runs inside the write.
+//!
+//! Several queues: the kernel gives a flow to the queue from which it last heard of it (it remembers 4096 flows for
+//! three seconds each), otherwise by a hash of its own, so a core may receive segments of another core's flow.
+
+#[cfg(test)]
+mod tests;
+
+use crate::netlink::{self, Monitor, Scope};
+use crate::open::OpenError;
+use crate::port::*;
+use crate::sys::{self, Bell, check_len, interest};
+use crate::vnet;
+use base::{Addr, Duration};
+use ring::{Frame, FramePool};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+const DEVICE: &std::ffi::CStr = c"/dev/net/tun";
+/// Octets of the largest super-segment's IP packet.
+const SUPER: usize = 65535;
+/// Link header, with room for two VLAN tags.
+const LINK_HEADER: usize = 22;
+/// Slots hold a super-segment and leave room to spread their starts; memory is used where touched only.
+const SLOT: usize = 128 << 10;
+const SLOTS: u32 = 512;
+
+const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
+const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
+
+/// Where the header starts in slot `index`. Slots lie a power of two apart, so if all began alike their first lines
+/// would compete for the same few places in the caches.
+const fn start_of(index: u32) -> usize {
+    (index as usize % 32) * 128 + (index as usize / 32 % 12) * 4096
+}
+
+/// How to open a tap.
+#[derive(Clone, Debug)]
+pub struct TapConfig {
+    /// Interface name, at most 15 octets. A `%d` in it is replaced by the first free number.
+    pub name: String,
+    /// Queues.
+    pub queues: u16,
+    /// Partial checksums and super-segments both ways.
+    pub offload: bool,
+    /// Our link-layer address; `None` takes a random one.
+    pub mac: Option<[u8; 6]>,
+    /// MTU to set, if permitted.
+    pub mtu: Option<usize>,
+    /// Addresses for the kernel's end of the cable.
+    pub host: Vec<(Addr, u8)>,
+}
+
+impl TapConfig {
+    /// One queue, offloads on, nothing else changed.
+    pub fn new(name: &str) -> TapConfig {
+        TapConfig { name: name.into(), queues: 1, offload: true, mac: None, mtu: None, host: Vec::new() }
+    }
+}
+
+/// One queue of a tap.
+pub struct Tap {
+    caps: Caps,
+    fd: OwnedFd,
+    pool: FramePool,
+    bell: Arc<Bell>,
+    monitor: Monitor,
+    /// The link is down, as far as the monitor told.
+    down: bool,
+    /// The kernel had no room for a write.
+    blocked: bool,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    rx: u64,
+    rx_malformed: u64,
+    tx: u64,
+    tx_dropped: u64,
+    tx_full: u64,
+    tx_invalid: u64,
+    no_frame: u64,
+}
+
+/// Make or attach to a tap, bring it up if permitted, and open all its queues.
+pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
+    let queues = config.queues.max(1);
+    let (first, name, multi) = attach_first(config)?;
+    let mut fds = vec![first];
+    for _ in 1..queues {
+        fds.push(attach(&name, multi).map_err(|error| explain(config, error))?.0);
+    }
+    let offload = if config.offload {
+        libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+    } else {
+        0
+    };
+    let failed = |error| OpenError::os(&format!("set up tap {name}"), error);
+    for fd in &fds {
+        set_up(fd.as_raw_fd(), offload).map_err(failed)?;
+    }
+    let ifindex = sys::index_of(&name).map_err(failed)?;
+    // Whoever was given the interface ready-made need not be allowed to change it.
+    match netlink::set_link(ifindex, true, config.mtu) {
+        Err(error) if config.mtu.is_some() || error.raw_os_error() != Some(libc::EPERM) => {
+            return Err(failed(error));
+        }
+        _ => {}
+    }
+    for &(addr, prefix) in &config.host {
+        netlink::add_address(ifindex, addr, prefix).map_err(failed)?;
+    }
+    let mac = config.mac.map_or_else(sys::random_mac, Ok).map_err(failed)?;
+    let mtu = netlink::interface(&name).map_err(failed)?.map_or(1500, |interface| interface.mtu);
+    let caps = |queue| Caps {
+        name: format!("tap:{name}"),
+        mtu,
+        medium: Medium::Ethernet,
+        mac,
+        ifindex: Some(ifindex),
+        shares_kernel_addresses: false,
+        queues,
+        queue,
+        tx_checksum: config.offload,
+        tso_max: if config.offload { SUPER } else { 0 },
+        headroom: vnet::LEN,
+        local_peer: false,
+    };
+    let ports = fds.into_iter().zip(0..queues).map(|(fd, queue)| Tap::new(fd, caps(queue)).map_err(failed));
+    ports.collect()
+}
+
+/// The first queue: descriptor, name, and whether the interface is a multi-queue one. One that exists already may be
+/// either, and the kernel refuses the wrong kind.
+fn attach_first(config: &TapConfig) -> Result<(OwnedFd, String, bool), OpenError> {
+    let invalid = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    match attach(&config.name, true) {
+        Err(error) if invalid(&error) && config.queues <= 1 => {
+            attach(&config.name, false).map(|(fd, name)| (fd, name, false))
+        }
+        other => other.map(|(fd, name)| (fd, name, true)),
+    }
+    .map_err(|error| explain(config, error))
+}
+
+/// A new queue of the interface `name`, and its real name.
+fn attach(name: &str, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
+    // SAFETY: a path that ends in NUL; returns a new descriptor.
+    let fd = unsafe {
+        sys::owned(libc::open(DEVICE.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC))
+    }?;
+    let multi = if multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | multi;
+    // SAFETY: all zero is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes an ifreq.
+    sys::check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    let real = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    Ok((fd, String::from_utf8(real).map_err(|_| io::ErrorKind::InvalidData)?))
+}
+
+fn set_up(fd: RawFd, offload: libc::c_uint) -> io::Result<()> {
+    let header_len = vnet::LEN as libc::c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads an int.
+    sys::check(unsafe { libc::ioctl(fd, libc::TUNSETVNETHDRSZ, &raw const header_len) })?;
+    // SAFETY: TUNSETOFFLOAD takes its flags by value.
+    sys::check(unsafe { libc::ioctl(fd, libc::TUNSETOFFLOAD, libc::c_ulong::from(offload)) })?;
+    Ok(())
+}
+
+/// Why attaching failed, and what helps.
+fn explain(config: &TapConfig, error: io::Error) -> OpenError {
+    let name = &config.name;
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => OpenError::Missing {
+            what: "/dev/net/tun".into(),
+            help: "load the driver with `modprobe tun`, or give the container the device".into(),
+        },
+        Some(libc::EACCES) => OpenError::Privilege {
+            what: "/dev/net/tun".into(),
+            help: "make it accessible with `chmod 0666 /dev/net/tun` (as root), or run as root".into(),
+        },
+        Some(libc::EPERM) => OpenError::Privilege {
+            what: format!("creating or attaching to the tap {name}"),
+            help: format!(
+                "run as root, or have root make it for you: `ip tuntap add dev {name} mode tap multi_queue user \
+                 $USER && ip link set {name} up`, or enter a user namespace first: `unshare -Urn`"
+            ),
+        },
+        Some(libc::EBUSY) => OpenError::Busy {
+            what: format!("tap {name}"),
+            help: "another program is attached to it; choose another name".into(),
+        },
+        Some(libc::EINVAL) => OpenError::Unusable {
+            what: format!("interface {name}"),
+            help: "it exists but is not a tap with several queues; choose another name, or make it with \
+                   `ip tuntap add ... mode tap multi_queue`"
+                .into(),
+        },
+        _ if error.kind() == io::ErrorKind::InvalidInput => OpenError::Unusable {
+            what: format!("interface name '{name}'"),
+            help: "a name has 1 to 15 characters".into(),
+        },
+        _ => OpenError::os(&format!("open tap {name}"), error),
+    }
+}
+
+impl Tap {
+    fn new(fd: OwnedFd, caps: Caps) -> io::Result<Tap> {
+        let monitor = Monitor::open(caps.ifindex.unwrap_or(0), Scope::Link)?;
+        let pool = FramePool::new(SLOTS, SLOT)?;
+        let bell = Arc::new(Bell::new()?);
+        let counts = Counts::default();
+        Ok(Tap { caps, fd, pool, bell, monitor, down: false, blocked: false, counts })
+    }
+
+    /// Read one frame into a slot: where it lies and what is known of it. `Ok(None)` if it made no sense.
+    fn read(&mut self, frame: &mut Frame) -> io::Result<Option<RxMeta>> {
+        let start = start_of(frame.index());
+        let room = &mut frame.slot_mut()[start..];
+        // SAFETY: `room` is writable for its length.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        let got = check_len(got)?;
+        let Some(len) = got.checked_sub(vnet::LEN).filter(|_| got <= room.len()) else { return Ok(None) };
+        let meta = vnet::received(&room[..vnet::LEN], len);
+        frame.set_range(start + vnet::LEN, len);
+        Ok(meta)
+    }
+
+    /// Write the header in front of the packet and both to the kernel. `Ok(false)` if the caps do not allow it.
+    fn write(&mut self, packet: &mut TxPacket) -> io::Result<bool> {
+        let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
+        let plain = self.caps.mtu + LINK_HEADER;
+        let frame = &mut packet.frame;
+        let header = vnet::request(&packet.meta, frame.data(), plain, longest);
+        let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(vnet::LEN)) else {
+            return Ok(false);
+        };
+        let len = vnet::LEN + frame.len();
+        let bytes = &mut frame.slot_mut()[start..start + len];
+        vnet::emit(&header, &mut bytes[..vnet::LEN]);
+        // SAFETY: `bytes` is readable for its length.
+        check_len(unsafe { libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), len) })?;
+        Ok(true)
+    }
+}
+
+impl PacketIo for Tap {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        let Some(mut frame) = self.pool.take() else {
+            self.counts.no_frame += 1;
+            return None;
+        };
+        frame.set_range(start_of(frame.index()) + vnet::LEN, 0);
+        Some(frame)
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.pool.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let before = batch.len();
+        while batch.len() < BATCH_MAX {
+            let Some(mut frame) = self.pool.take() else {
+                self.counts.no_frame += 1;
+                break;
+            };
+            let result = self.read(&mut frame);
+            if let Ok(Some(meta)) = result {
+                batch.push(RxPacket { frame, meta });
+                continue;
+            }
+            self.pool.retire(frame);
+            match result {
+                Ok(_) => self.counts.rx_malformed += 1,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => break,
+                    Some(libc::EINTR) => {}
+                    _ if batch.len() > before => break,
+                    Some(libc::EBADFD | libc::ENODEV) => return Err(IoError::Gone),
+                    _ => return Err(IoError::Os(error)),
+                },
+            }
+        }
+        let got = batch.len() - before;
+        self.counts.rx += got as u64;
+        if got == 0 && self.down { Err(IoError::Down) } else { Ok(got) }
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let mut taken = 0;
+        self.blocked = false;
+        while let Some(packet) = batch.front_mut() {
+            match self.write(packet) {
+                Ok(true) => self.counts.tx += 1,
+                Ok(false) => self.counts.tx_invalid += 1,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => continue,
+                    Some(libc::EAGAIN) => {
+                        self.blocked = true;
+                        self.counts.tx_full += 1;
+                        break;
+                    }
+                    Some(libc::EIO) if taken == 0 => return Err(IoError::Down),
+                    Some(libc::EBADFD | libc::ENODEV) if taken == 0 => return Err(IoError::Gone),
+                    Some(libc::EIO | libc::EBADFD | libc::ENODEV) => break,
+                    _ => self.counts.tx_dropped += 1,
+                },
+            }
+            taken += 1;
+            if let Some(packet) = batch.pop_front() {
+                self.pool.retire(packet.frame);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        let events = if self.blocked { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        let mut fds = [
+            interest(self.bell.fd(), libc::POLLIN),
+            interest(self.fd.as_raw_fd(), events),
+            interest(self.monitor.fd(), libc::POLLIN),
+        ];
+        let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
+        if fds[2].revents != 0 {
+            self.monitor.expect_news();
+        }
+        Ok(wake)
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.bell.clone()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        vec![self.fd.as_raw_fd(), self.monitor.fd()]
+    }
+
+    /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and link
+    /// state concern us.
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        let before = events.len();
+        self.monitor.poll(events);
+        for event in &events[before..] {
+            match *event {
+                NetEvent::Link { up } => self.down = !up,
+                NetEvent::Mtu(mtu) => self.caps.mtu = mtu,
+                _ => {}
+            }
+        }
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        let mut all = vec![
+            ("rx_packets", counts.rx),
+            ("rx_malformed", counts.rx_malformed),
+            ("tx_packets", counts.tx),
+            ("tx_dropped", counts.tx_dropped),
+            ("tx_full", counts.tx_full),
+            ("tx_invalid", counts.tx_invalid),
+            ("no_frame", counts.no_frame),
+        ];
+        all.extend(self.monitor.stats());
+        all
+    }
+}

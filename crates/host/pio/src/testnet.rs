@@ -1,0 +1,324 @@
+//! For tests: a network namespace per test, and a puppet that plays one TCP endpoint over any port.
+
+use crate::netlink;
+use crate::port::*;
+use base::{Addr, Duration, Seq};
+use std::fs::File;
+use std::net::IpAddr;
+use wire::packet::{Below, Checked, Checksum, Content, Link, Packet};
+use wire::tcp::{Flags, Header, Options};
+use wire::{arp, ethernet, nd, protocol};
+
+pub(crate) fn addr(text: &str) -> Addr {
+    text.parse::<IpAddr>().expect("an address").into()
+}
+
+/// Move the calling thread (and those it starts) into a fresh network namespace. False, with the reason printed, if
+/// that is not permitted. Nothing is left when the thread and its descriptors end.
+pub(crate) fn own_namespace() -> bool {
+    // SAFETY: changes only which network this thread sees.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        eprintln!("SKIPPED: no network namespace: {}", std::io::Error::last_os_error());
+        return false;
+    }
+    netlink::set_link(1, true, None).expect("loopback comes up");
+    true
+}
+
+/// The calling thread's network namespace.
+pub(crate) fn this_namespace() -> File {
+    File::open("/proc/thread-self/ns/net").expect("a namespace")
+}
+
+/// Run `work` in the network namespace `netns`, on a thread of its own.
+pub(crate) fn within<R: Send>(netns: &File, work: impl FnOnce() -> R + Send) -> R {
+    use std::os::fd::AsRawFd;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: changes only which network this thread sees.
+            assert_eq!(unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+            work()
+        });
+        thread.join().expect("the thread ends well")
+    })
+}
+
+/// A network namespace beside the caller's, with loopback up.
+pub(crate) fn another_namespace() -> File {
+    std::thread::spawn(|| {
+        assert!(own_namespace());
+        this_namespace()
+    })
+    .join()
+    .expect("the thread ends well")
+}
+
+/// What the puppet has seen of its connection.
+#[derive(Default, Debug)]
+pub(crate) struct Seen {
+    pub(crate) received: Vec<u8>,
+    pub(crate) fin: bool,
+    pub(crate) reset: bool,
+    pub(crate) established: bool,
+    pub(crate) biggest: usize,
+    pub(crate) partial: u32,
+    pub(crate) bad_checksum: u32,
+    pub(crate) gso: u32,
+    pub(crate) segments: u32,
+    pub(crate) unsteered: u32,
+}
+
+/// One end of one TCP connection, which acknowledges at once, retransmits never and believes everything.
+pub(crate) struct Puppet<P: PacketIo> {
+    pub(crate) port: P,
+    pub(crate) seen: Seen,
+    local: Addr,
+    local_port: u16,
+    peer: Option<Peer>,
+    next: Seq,
+    acked: Seq,
+    expected: Seq,
+    /// What the peer takes beyond `acked`, and the shift of its window field.
+    window: u32,
+    shift: u8,
+    /// Where packets to the peer go when nobody has asked us yet.
+    pub(crate) peer_mac: Option<[u8; 6]>,
+}
+
+#[derive(Clone, Copy)]
+struct Peer {
+    addr: Addr,
+    port: u16,
+    mac: [u8; 6],
+}
+
+impl<P: PacketIo> Puppet<P> {
+    pub(crate) fn new(port: P, local: Addr, local_port: u16) -> Self {
+        let next = Seq::new(0x8000_0000);
+        let (seen, peer, expected) = (Seen::default(), None, Seq::new(0));
+        Puppet {
+            port,
+            seen,
+            local,
+            local_port,
+            peer,
+            next,
+            acked: next,
+            expected,
+            window: 0,
+            shift: 0,
+            peer_mac: None,
+        }
+    }
+
+    /// Send a SYN.
+    pub(crate) fn connect(&mut self, to: Addr, port: u16) {
+        self.peer = Some(Peer { addr: to, port, mac: self.peer_mac.expect("somebody resolved the peer") });
+        self.segment(Flags::SYN, &[]);
+    }
+
+    /// Receive and answer until `until` holds or two seconds have brought nothing.
+    pub(crate) fn run(&mut self, until: impl Fn(&Seen) -> bool) -> bool {
+        let mut quiet = 0;
+        let mut batch = RxBatch::new();
+        while !until(&self.seen) {
+            if self.port.rx(&mut batch).expect("rx") == 0 {
+                quiet += 1;
+                if quiet > 100 {
+                    eprintln!("nothing more came: {:?} {:?}", self.seen.summary(), self.port.stats());
+                    return false;
+                }
+                self.port.wait(Some(Duration::from_millis(20))).expect("wait");
+                continue;
+            }
+            quiet = 0;
+            for packet in batch.drain(..) {
+                self.packet(&packet);
+                self.port.retire(packet.frame);
+            }
+        }
+        true
+    }
+
+    /// Send `data` in segments as large as port and peer take, and see it acknowledged.
+    pub(crate) fn send(&mut self, mut data: &[u8]) {
+        let caps = self.port.caps();
+        let most = if caps.tso_max == 0 { caps.mtu - 60 } else { 48_000 };
+        while !data.is_empty() || self.acked != self.next {
+            let room = self.window.saturating_sub(self.next.offset_from(self.acked)) as usize;
+            let (piece, rest) = data.split_at(data.len().min(most).min(room));
+            if piece.is_empty() || rest.len() > most && piece.len() < most {
+                let before = self.seen.segments;
+                assert!(self.run(|seen| seen.segments > before), "no acknowledgment");
+                continue;
+            }
+            self.segment(Flags::ACK | Flags::PSH, piece);
+            data = rest;
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.segment(Flags::FIN | Flags::ACK, &[]);
+    }
+
+    fn packet(&mut self, packet: &RxPacket) {
+        let bytes = packet.frame.data();
+        let Ok(frame) = wire::packet::parse_frame(bytes, bytes.len()) else { return };
+        match frame.content {
+            Content::Arp(question) => self.arp(&question),
+            Content::Ip(ip) if ip.dst != self.local && ip.protocol != protocol::ICMPV6 => {}
+            Content::Ip(ip) => match ip.protocol {
+                protocol::ICMPV6 => self.neighbour_discovery(&ip, frame.link.src, bytes),
+                protocol::TCP => self.tcp(&ip, frame.link.src, packet),
+                _ => {}
+            },
+        }
+    }
+
+    fn arp(&mut self, question: &arp::Packet) {
+        if question.operation != arp::Operation::Request || question.target != self.local {
+            return;
+        }
+        let mac = self.port.caps().mac;
+        let answer = arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: mac,
+            sender: self.local,
+            target_mac: question.sender_mac,
+            target: question.sender,
+        };
+        self.emit(TxMeta::default(), |into| {
+            let link = ethernet::Header { dst: question.sender_mac, src: mac, ethertype: ethernet::ARP };
+            let at = link.emit(into);
+            at + answer.emit(&mut into[at..])
+        });
+    }
+
+    fn neighbour_discovery(&mut self, ip: &Packet, from: [u8; 6], bytes: &[u8]) {
+        let (mac, local) = (self.port.caps().mac, self.local);
+        match nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(bytes)) {
+            Ok(nd::Message::Solicitation { target, .. }) if target == local => {}
+            _ => return,
+        }
+        let link = Some(Link { dst: from, src: mac });
+        let below = Below { link, src: local, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
+        let answer = nd::Message::Advertisement {
+            target: local,
+            target_mac: Some(mac),
+            router: false,
+            solicited: true,
+            replaces: true,
+        };
+        self.emit(TxMeta::default(), |into| {
+            let at = below.emit(protocol::ICMPV6, answer.len(), into);
+            at + answer.emit(local, ip.src, &mut into[at..])
+        });
+    }
+
+    fn tcp(&mut self, ip: &Packet, mac: [u8; 6], packet: &RxPacket) {
+        let bytes = packet.frame.data();
+        let Ok((src_port, dst_port, segment)) = ip.tcp(bytes) else { return };
+        if dst_port != self.local_port {
+            self.seen.unsteered += 1;
+            return;
+        }
+        match packet.meta.checksum {
+            RxChecksum::Verified => {}
+            RxChecksum::Partial => self.seen.partial += 1,
+            RxChecksum::Unverified => match ip.checksum(bytes) {
+                Checked::Good => {}
+                Checked::Partial if self.port.caps().local_peer => self.seen.partial += 1,
+                _ => self.seen.bad_checksum += 1,
+            },
+        }
+        self.seen.segments += 1;
+        self.seen.gso += u32::from(packet.meta.gso_size > 0);
+        self.seen.biggest = self.seen.biggest.max(packet.frame.len());
+        self.seen.reset |= segment.flags.has(Flags::RST);
+        if segment.flags.has(Flags::SYN) {
+            self.shift = segment.options.window_scale.unwrap_or(0);
+            self.window = u32::from(segment.window);
+            self.expected = Seq::new(segment.seq.raw().wrapping_add(1));
+            if segment.flags.has(Flags::ACK) {
+                self.acked = segment.ack;
+                self.segment(Flags::ACK, &[]);
+            } else {
+                self.peer = Some(Peer { addr: ip.src, port: src_port, mac });
+                self.segment(Flags::SYN | Flags::ACK, &[]);
+            }
+            self.seen.established = segment.flags.has(Flags::ACK);
+            return;
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.acked = self.acked.later(segment.ack);
+            self.window = u32::from(segment.window) << self.shift;
+            self.seen.established = true;
+        }
+        if segment.seq == self.expected && segment.seq_len() > 0 {
+            self.seen.received.extend_from_slice(segment.payload);
+            self.expected = Seq::new(self.expected.raw().wrapping_add(segment.seq_len()));
+            self.seen.fin |= segment.flags.has(Flags::FIN);
+            self.segment(Flags::ACK, &[]);
+        }
+    }
+
+    fn segment(&mut self, flags: Flags, data: &[u8]) {
+        let peer = self.peer.expect("a peer");
+        let caps = self.port.caps().clone();
+        let syn = flags.has(Flags::SYN);
+        let mss = (caps.mtu - if self.local.is_v4() { 40 } else { 60 }) as u16;
+        let options =
+            Options { mss: syn.then_some(mss), window_scale: syn.then_some(10), ..Options::default() };
+        let header = Header {
+            src_port: self.local_port,
+            dst_port: peer.port,
+            seq: self.next,
+            ack: self.expected,
+            flags,
+            window: 65535,
+            options,
+        };
+        let link = Some(Link { dst: peer.mac, src: caps.mac });
+        let below = Below { link, src: self.local, dst: peer.addr, tos: 0, ttl: 64, label: 0 };
+        let sent = data.len() as u32 + u32::from(syn) + u32::from(flags.has(Flags::FIN));
+        self.next = Seq::new(self.next.raw().wrapping_add(sent));
+        let head = below.len() + header.len();
+        let offloaded = caps.tx_checksum;
+        let checksum = if offloaded { Checksum::Offloaded } else { Checksum::Full };
+        let cut = data.len() > usize::from(mss);
+        let meta = TxMeta {
+            checksum: offloaded.then_some(ChecksumOffload { start: below.len() as u16, offset: 16 }),
+            segmentation: cut.then_some(SegmentationOffload {
+                size: mss,
+                header_len: head as u16,
+                v6: !self.local.is_v4(),
+            }),
+        };
+        self.emit(meta, |into| {
+            into[head..head + data.len()].copy_from_slice(data);
+            below.emit_tcp(&header, data.len(), checksum, into)
+        });
+    }
+
+    fn emit(&mut self, meta: TxMeta, build: impl FnOnce(&mut [u8]) -> usize) {
+        let mut frame = self.port.take().expect("a frame");
+        let start = frame.headroom();
+        frame.set_range(start, frame.capacity() - start);
+        let len = build(frame.data_mut());
+        frame.set_range(start, len);
+        let mut batch = TxBatch::from([TxPacket { frame, meta }]);
+        self.port.tx(&mut batch).expect("tx");
+        assert!(batch.is_empty(), "back-pressure in a test");
+    }
+}
+
+impl Seen {
+    fn summary(&self) -> String {
+        format!("{} octets, fin {}, segments {}", self.received.len(), self.fin, self.segments)
+    }
+}
+
+/// Octets that differ at every place of interest.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}

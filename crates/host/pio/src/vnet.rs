@@ -1,0 +1,50 @@
+//! Between the port's words and the virtio-net header, which taps, packet sockets and shared memory speak.
+
+use crate::port::{RxChecksum, RxMeta, TxMeta};
+use wire::virtio::{Checksum, Header, Segmentation};
+
+/// Octets of the header as all ports here use it.
+pub(crate) const LEN: usize = wire::virtio::LEN_MERGED;
+
+/// What a received header says of the frame of `frame_len` octets after it; `None` if it makes no sense.
+pub(crate) fn received(header: &[u8], frame_len: usize) -> Option<RxMeta> {
+    let header = wire::virtio::parse(header, frame_len).ok()?;
+    let checksum = match header.checksum {
+        Checksum::None => RxChecksum::Unverified,
+        Checksum::Valid => RxChecksum::Verified,
+        Checksum::Needed { .. } => RxChecksum::Partial,
+    };
+    Some(RxMeta { checksum, gso_size: header.segmentation.map_or(0, |cut| cut.size), more: false })
+}
+
+/// The header that asks for `meta` to be done to `frame`; `None` if that makes no sense or the port (which takes
+/// super-segments of `longest` octets with their link header, and checksums if that is not 0) does not offer it.
+pub(crate) fn request(meta: &TxMeta, frame: &[u8], plain: usize, longest: usize) -> Option<Header> {
+    let Some(sum) = meta.checksum else {
+        let allowed = meta.segmentation.is_none() && frame.len() <= plain;
+        return allowed.then(Header::default);
+    };
+    let (start, offset) = (sum.start, sum.offset);
+    let field_end = usize::from(start) + usize::from(offset) + 2;
+    if longest == 0 || field_end > frame.len() {
+        return None;
+    }
+    let checksum = Checksum::Needed { start, offset };
+    let Some(cut) = meta.segmentation else {
+        return (frame.len() <= plain).then_some(Header { checksum, segmentation: None });
+    };
+    let header_len = usize::from(cut.header_len);
+    if cut.size == 0 || header_len < field_end || header_len >= frame.len() || frame.len() > longest {
+        return None;
+    }
+    // RFC 3168, section 6.1.2: CWR belongs to the first segment alone, and whoever cuts must know.
+    const FLAGS: usize = 13;
+    let ecn = frame.get(usize::from(start) + FLAGS).is_some_and(|flags| flags & 0x80 != 0);
+    let cut = Segmentation { v6: cut.v6, ecn, size: cut.size, header_len: cut.header_len };
+    Some(Header { checksum, segmentation: Some(cut) })
+}
+
+/// An empty header, as wide as all ports here use it.
+pub(crate) fn emit(header: &Header, into: &mut [u8]) {
+    header.emit(into, LEN);
+}
