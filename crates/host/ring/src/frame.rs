@@ -13,6 +13,7 @@
 //! the mapping back. So a frame may outlive its pool, and a stray costs a slot but never soundness.
 
 use crate::map::{Mapping, PAGE, Pages};
+use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -26,7 +27,7 @@ const POOL_SHARE: u64 = 1 << 40;
 struct Header {
     /// `POOL_SHARE` less the strays while the pool lives, afterwards the frames still out; 0 unmaps.
     owners: AtomicU64,
-    mapping: ManuallyDrop<Mapping>,
+    mapping: UnsafeCell<ManuallyDrop<Mapping>>,
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE);
@@ -36,6 +37,10 @@ const _: () = assert!(size_of::<Header>() <= PAGE);
 /// # Safety
 /// The caller owns the shares and uses neither the header nor a slot afterwards.
 unsafe fn give_up(header: NonNull<Header>, shares: u64) {
+    // Loom sees neither slots nor pages; a look at the mapping stands for what the owner of the shares did there.
+    #[cfg(loom)]
+    // SAFETY: as below.
+    unsafe { header.as_ref() }.mapping.with(|_| ());
     // SAFETY: the caller's shares keep the header alive up to this subtraction.
     if unsafe { header.as_ref() }.owners.fetch_sub(shares, Ordering::Release) != shares {
         return;
@@ -45,7 +50,7 @@ unsafe fn give_up(header: NonNull<Header>, shares: u64) {
     // SAFETY: nobody else holds a share, so this reference is alone; the header lies inside the mapping, so the
     // mapping is moved out before it is given back.
     unsafe {
-        let mapping = ManuallyDrop::take(&mut (*header.as_ptr()).mapping);
+        let mapping = header.as_ref().mapping.with_mut(|mapping| ManuallyDrop::take(&mut *mapping));
         header.drop_in_place();
         drop(mapping);
     }
@@ -210,7 +215,8 @@ impl FramePool {
         let header: NonNull<Header> = mapping.ptr().cast();
         // SAFETY: the mapping has a page for the header and is aligned to a page; the slots follow it.
         let base = unsafe {
-            header.write(Header { owners: AtomicU64::new(POOL_SHARE), mapping: ManuallyDrop::new(mapping) });
+            let mapping = UnsafeCell::new(ManuallyDrop::new(mapping));
+            header.write(Header { owners: AtomicU64::new(POOL_SHARE), mapping });
             header.cast::<u8>().add(PAGE)
         };
         Ok(FramePool {
@@ -303,7 +309,8 @@ impl FramePool {
 
     /// What backs the slots.
     pub fn pages(&self) -> Pages {
-        self.header().mapping.pages()
+        // SAFETY: the mapping is written only when the last share is given up, and the pool has its own.
+        self.header().mapping.with(|mapping| unsafe { (*mapping).pages() })
     }
 
     fn header(&self) -> &Header {
