@@ -111,6 +111,26 @@ impl Chain {
         self.len -= n;
     }
 
+    /// Drops the newest octets until only `len` are held.
+    pub(crate) fn truncate(&mut self, pool: &mut Pool, len: u32) {
+        if len == 0 {
+            return self.release(pool);
+        }
+        if len >= self.len {
+            return;
+        }
+        let (keep, all) = (self.chunks_for(len), self.chunks());
+        if keep < all {
+            let (last, _) = self.locate(pool, len - 1);
+            pool.put_list(pool.next(last), self.tail, all - keep);
+            self.tail = last;
+            if self.cursor_index >= keep {
+                (self.cursor, self.cursor_index) = (self.head, 0);
+            }
+        }
+        self.len = len;
+    }
+
     /// Gives every chunk back.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
         if self.head != NONE {
@@ -193,8 +213,8 @@ impl Chain {
         true
     }
 
-    /// Links chunks until `len` octets fit; all of them or none.
-    fn extend_to(&mut self, pool: &mut Pool, len: u32) -> bool {
+    /// Links chunks until `len` octets are held, the new ones with arbitrary content; all of them or none.
+    pub(crate) fn extend_to(&mut self, pool: &mut Pool, len: u32) -> bool {
         if len <= self.len {
             return true;
         }

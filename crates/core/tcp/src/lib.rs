@@ -7,25 +7,53 @@
 
 extern crate alloc;
 
-mod api;
+mod application;
 mod assembler;
 mod chain;
 mod config;
+mod connection;
 mod cookie;
+mod counters;
+mod cx;
+mod event;
 #[doc(hidden)]
 pub mod fuzz;
+mod getters;
+mod icmp;
+mod info;
+mod input;
 mod isn;
+mod output;
+mod path;
 mod pool;
+mod reassembly;
+mod recovery;
 mod reset;
 mod rtt;
 mod scale;
 mod scoreboard;
+mod state;
+mod timers;
 mod timewait;
+mod transmit;
+mod window;
 
-pub use api::*;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
 pub use config::{Config, Setting, SettingError, SocketOptions};
+pub use connection::{Connection, Open};
 pub use cookie::{Cookie, CookieJar};
+pub use counters::{Counters, DropReason};
+pub use cx::{Cx, Probe};
+pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
+pub use icmp::IcmpError;
+pub use info::Info;
 pub use isn::IsnSource;
 pub use pool::Pool;
 pub use reset::reset_for;
+pub use state::State;
 pub use timewait::{TimeWait, TimeWaitAnswer};
+pub use transmit::{Transmit, TransmitClass, TxLimits};

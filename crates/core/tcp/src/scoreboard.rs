@@ -162,7 +162,7 @@ impl Scoreboard {
     }
 
     /// Octets of `from..to` that are not SACKed.
-    fn unsacked(&self, from: Seq, to: Seq) -> u32 {
+    pub(crate) fn unsacked(&self, from: Seq, to: Seq) -> u32 {
         let sacked = self.board.as_ref().map_or(0, |b| b.sacked_below(to).wrapping_sub(b.sacked_below(from)));
         to.offset_from(from) - sacked
     }

@@ -53,6 +53,23 @@ impl Pair {
         }
     }
 
+    fn truncate(&mut self, pool: &mut Pool, len: usize) {
+        self.chain.truncate(pool, len as u32);
+        self.oracle.truncate(len);
+        if self.oracle.is_empty() {
+            self.skip = 0;
+        }
+    }
+
+    fn extend_to(&mut self, pool: &mut Pool, len: usize) {
+        let needed = if len > self.oracle.len() { (self.skip + len).div_ceil(CHUNK) as u32 } else { 0 };
+        let fits = needed.saturating_sub(self.chunks()) <= pool.limit() - pool.used();
+        assert_eq!(self.chain.extend_to(pool, len as u32), fits, "all or nothing");
+        if fits {
+            self.oracle.resize(self.oracle.len().max(len), None);
+        }
+    }
+
     fn compare(&self, pool: &Pool, offset: usize, len: usize) {
         let from = offset.min(self.oracle.len());
         let want = &self.oracle[from..(from + len).min(self.oracle.len())];
@@ -79,7 +96,7 @@ pub fn chain(data: &[u8]) {
             serial = serial.wrapping_add(1);
             (0..n).map(|i| (i as u8).wrapping_mul(7).wrapping_add(serial)).collect()
         };
-        match op >> 1 & 7 {
+        match op >> 1 & 15 {
             0 | 1 => pair.append(&mut pool, &fresh(n)),
             2 => {
                 pair.chain.consume(&mut pool, n as u32);
@@ -92,6 +109,10 @@ pub fn chain(data: &[u8]) {
             4 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
             5 => pair.chain.seek(&pool, input.below(held.max(1))),
             6 => pair.compare(&pool, input.below(held + 10) as usize, n),
+            7 => pair.truncate(&mut pool, input.below(held + 10) as usize),
+            8 => pair.extend_to(&mut pool, input.below(held + 2 * CHUNK as u32) as usize),
+            9 => pair.append(&mut pool, &fresh(n)),
+            10 | 11 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
             _ if n < 200 => {
                 pair.chain.release(&mut pool);
                 pair.drop_front(usize::MAX / 2);

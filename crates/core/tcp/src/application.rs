@@ -1,0 +1,213 @@
+//! The application's calls: write, read, shutdown, close, options.
+
+use base::Duration;
+use cc::{Control, Controller, PathInfo};
+
+use crate::config::PackedOptions;
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::pool::Pool;
+use crate::{Cx, Error, Events, ReadError, Shutdown, SocketOptions, State, WriteError};
+
+impl Connection {
+    /// Append to the send buffer; how many octets it took.
+    pub fn write(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, WriteError> {
+        match self.state {
+            State::SynSent | State::SynReceived => return Err(WriteError::NotConnected),
+            State::Closed => return Err(self.take_error().map_or(WriteError::Shutdown, WriteError::Failed)),
+            _ if self.bits.has(Bits::WRITE_CLOSED) => return Err(WriteError::Shutdown),
+            _ if data.is_empty() => return Ok(0),
+            _ => {}
+        }
+        if data.len() > self.sndbuf.saturating_sub(self.tx.len()) as usize {
+            self.grow_send_buffer(cx);
+        }
+        let room = self.sndbuf.saturating_sub(self.tx.len()) as usize;
+        if room == 0 {
+            self.bits.set(Bits::NO_SPACE);
+            return Err(WriteError::Full);
+        }
+        let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
+        if taken < data.len() {
+            self.bits.set(Bits::NO_SPACE);
+        }
+        if taken == 0 {
+            if self.tx.is_empty() {
+                self.arm_memory_retry(cx.now);
+            }
+            return Err(WriteError::NoMemory);
+        }
+        self.due |= Due::DATA;
+        Ok(taken)
+    }
+
+    /// Take from the receive buffer; may make a window update due.
+    pub fn read(&mut self, cx: &mut Cx<'_>, into: &mut [u8]) -> Result<usize, ReadError> {
+        let n = (self.readable() as usize).min(into.len());
+        if n > 0 {
+            self.rx.copy_out(cx.pool, 0, &mut into[..n]);
+            self.consume(cx, n);
+            return Ok(n);
+        }
+        if into.is_empty() && self.readable() > 0 {
+            return Ok(0);
+        }
+        if self.bits.has(Bits::PEER_FIN) || self.bits.has(Bits::READ_CLOSED) {
+            return Err(ReadError::Finished);
+        }
+        Err(match self.state {
+            State::SynSent | State::SynReceived => ReadError::NotConnected,
+            State::Closed => self.take_error().map_or(ReadError::Finished, ReadError::Failed),
+            _ => ReadError::Empty,
+        })
+    }
+
+    /// Look at the readable octets in place (MSG_PEEK, zero-copy): the slices in order, at most `max` octets.
+    pub fn peek<'p>(&self, pool: &'p Pool, max: usize) -> impl Iterator<Item = &'p [u8]> {
+        let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.readable());
+        self.rx.slices(pool, 0, len)
+    }
+
+    /// Drop `len` readable octets without copying them.
+    pub fn consume(&mut self, cx: &mut Cx<'_>, len: usize) {
+        let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.readable());
+        if len > 0 {
+            self.rx.consume(cx.pool, len);
+            self.on_consumed(cx, len);
+        }
+    }
+
+    /// Close one half or both.
+    pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: Shutdown) {
+        if matches!(how, Shutdown::Read | Shutdown::Both) {
+            self.bits.set(Bits::READ_CLOSED);
+            self.events |= Events::READABLE;
+            self.forget_out_of_order(cx);
+        }
+        if matches!(how, Shutdown::Write | Shutdown::Both) {
+            self.shut_write(cx);
+        }
+    }
+
+    /// CLOSE of RFC 9293, section 3.10.4: a FIN follows what was written.
+    fn shut_write(&mut self, cx: &mut Cx<'_>) {
+        let next = match self.state {
+            // Nothing was said yet, so nothing need be taken back.
+            State::SynSent => return self.finish(cx),
+            // The FIN waits for the handshake.
+            State::SynReceived => return self.bits.set(Bits::WRITE_CLOSED),
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            _ => return,
+        };
+        self.bits.set(Bits::WRITE_CLOSED);
+        self.due |= Due::DATA;
+        self.set_state(cx, next);
+    }
+
+    /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an orderly end
+    /// as an orphan.
+    pub fn close(&mut self, cx: &mut Cx<'_>) {
+        self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
+        if self.state == State::Closed {
+            return self.rx.release(cx.pool);
+        }
+        let unread = self.readable() > 0;
+        if unread || self.options.linger() == Some(Duration::ZERO) {
+            cx.counters.abort_on_data += u64::from(unread);
+            return self.abort(cx);
+        }
+        self.forget_out_of_order(cx);
+        self.shut_write(cx);
+        if self.state == State::FinWait2 {
+            self.timers.idle = cx.now + cx.config.fin_wait2;
+        }
+    }
+
+    /// RST and CLOSED at once.
+    pub fn abort(&mut self, cx: &mut Cx<'_>) {
+        self.bits.set(Bits::READ_CLOSED);
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.finish(cx),
+            // Both FINs were sent: there is nothing left that a RST could tell (RFC 9293, section 3.10.5).
+            State::Closing | State::LastAck if self.tx.is_empty() => self.finish(cx),
+            _ => {
+                self.error.get_or_insert(Error::Aborted);
+                self.reset(cx);
+            }
+        }
+        self.rx.release(cx.pool);
+    }
+
+    /// Replace the options; takes effect at once where that makes sense (nodelay flushes, keepalive arms, ...).
+    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
+        let old = core::mem::replace(&mut self.options, PackedOptions::from(&options));
+        if self.state == State::Closed {
+            return;
+        }
+        self.due |= Due::DATA;
+        if self.options.rcvbuf != 0 {
+            self.rcvbuf = self.options.rcvbuf;
+            self.tuner = None;
+        }
+        if self.options.sndbuf != 0 {
+            self.sndbuf = self.options.sndbuf;
+        }
+        if self.options.quickack && self.rcv_nxt != self.last_ack_sent {
+            self.due |= Due::ACK;
+        }
+        if self.state != State::SynSent && self.options.max_seg != old.max_seg {
+            self.refresh_mss();
+            self.control.on_mss_change(self.snd_mss.into());
+        }
+        self.keep_probes = 0;
+        let lingering = self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN);
+        if self.options.keepalive && self.state.is_synchronized() && !lingering {
+            self.arm_keepalive(cx.now);
+        }
+    }
+
+    /// Replace the congestion control policy on the live connection (cwnd and ssthresh carry over).
+    pub fn set_control(&mut self, cx: &mut Cx<'_>, control: Control) {
+        let window = self.control.window();
+        self.control = control;
+        if self.state.is_synchronized() {
+            let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
+            let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
+            self.control.on_established(&path);
+        }
+    }
+
+    /// Give every chunk back to the pool. The caller must do this before it drops the connection.
+    pub fn release(&mut self, pool: &mut Pool) {
+        self.reassembly = None;
+        self.rx.release(pool);
+        self.tx.release(pool);
+    }
+
+    /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is ready while
+    /// another is in flight.
+    fn grow_send_buffer(&mut self, cx: &Cx<'_>) {
+        if self.options.sndbuf == 0 {
+            let (least, most) = cx.config.sndbuf;
+            let twice = self.control.window().cwnd.saturating_mul(2);
+            self.sndbuf = self.sndbuf.max(twice.clamp(least, most));
+        }
+    }
+
+    /// Octets were acknowledged, and a write waits for room: it is told when a third of the buffer is free, so that it
+    /// does not wake for every segment.
+    pub(crate) fn offer_space(&mut self, cx: &Cx<'_>) {
+        self.grow_send_buffer(cx);
+        if self.has_space() {
+            self.bits.clear(Bits::NO_SPACE);
+            self.events |= Events::WRITABLE;
+        }
+    }
+
+    pub(crate) fn has_space(&self) -> bool {
+        let used = self.tx.len();
+        self.sndbuf.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.notsent_lowat
+    }
+}

@@ -1,0 +1,450 @@
+//! The connection itself: what it keeps, and how it begins.
+
+use alloc::boxed::Box;
+
+use base::{FlowKey, Instant, Seq};
+use cc::{Control, Controller, PathInfo};
+use wire::tcp::{Flags, Options, Segment};
+
+use crate::chain::Chain;
+use crate::config::PackedOptions;
+use crate::output::Due;
+use crate::reassembly::Reassembly;
+use crate::recovery::Loss;
+use crate::rtt::Rtt;
+use crate::scale::{from_field, shift_for};
+use crate::timers::Timers;
+use crate::window::Tuner;
+use crate::{Cookie, Cx, Error, Events, SocketOptions, State, path};
+
+/// What a new connection needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Its two ends.
+    pub key: FlowKey,
+    /// Our initial sequence number (RFC 6528, see [`crate::IsnSource`]).
+    pub isn: Seq,
+    /// Offset added to our timestamp clock (RFC 7323, section 5.4: random per connection).
+    pub ts_offset: u32,
+    /// MTU of the path as far as known, octets of IP packet.
+    pub path_mtu: u16,
+    /// The socket's options.
+    pub options: SocketOptions,
+}
+
+/// Yes-or-no facts, one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Bits(u32);
+
+impl Bits {
+    /// Timestamps were offered (SYN-SENT) or negotiated.
+    pub(crate) const TIMESTAMPS: Bits = Bits(1);
+    /// SACK was offered or negotiated.
+    pub(crate) const SACK: Bits = Bits(1 << 1);
+    /// Window scaling was offered or negotiated.
+    pub(crate) const SCALING: Bits = Bits(1 << 2);
+    /// We connected; otherwise the peer did.
+    pub(crate) const ACTIVE: Bits = Bits(1 << 3);
+    /// A segment is being timed: `rtt_seq`, `rtt_at`.
+    pub(crate) const TIMING: Bits = Bits(1 << 4);
+    /// The application is done writing: a FIN follows the data.
+    pub(crate) const WRITE_CLOSED: Bits = Bits(1 << 5);
+    /// The application is done reading.
+    pub(crate) const READ_CLOSED: Bits = Bits(1 << 6);
+    /// The peer's FIN was taken.
+    pub(crate) const PEER_FIN: Bits = Bits(1 << 7);
+    /// The application closed the connection.
+    pub(crate) const ORPHAN: Bits = Bits(1 << 8);
+    /// A write found too little room; WRITABLE is owed.
+    pub(crate) const NO_SPACE: Bits = Bits(1 << 9);
+    /// The congestion window, not the application or the peer, stopped the last transmission.
+    pub(crate) const CWND_LIMITED: Bits = Bits(1 << 10);
+    /// The application answers what it receives, so acknowledgments wait for the answers.
+    pub(crate) const INTERACTIVE: Bits = Bits(1 << 11);
+    /// Data came with PSH since the last acknowledgment.
+    pub(crate) const PUSHED: Bits = Bits(1 << 12);
+    /// One octet beyond SND.NXT was sent as a zero-window probe.
+    pub(crate) const PROBED: Bits = Bits(1 << 13);
+    /// The override timer ran out: send what fits, however little.
+    pub(crate) const FORCE: Bits = Bits(1 << 14);
+    /// TIME-WAIT was entered.
+    pub(crate) const TIME_WAIT: Bits = Bits(1 << 15);
+    /// The SYN was retransmitted.
+    pub(crate) const SYN_LOST: Bits = Bits(1 << 16);
+    /// The pending RST carries `reset_seq` and no ACK (the answer to a bad acknowledgment in a handshake).
+    pub(crate) const RESET_AT: Bits = Bits(1 << 17);
+
+    pub(crate) fn has(self, bit: Bits) -> bool {
+        self.0 & bit.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, bit: Bits) {
+        self.0 |= bit.0;
+    }
+
+    pub(crate) fn clear(&mut self, bit: Bits) {
+        self.0 &= !bit.0;
+    }
+
+    pub(crate) fn put(&mut self, bit: Bits, on: bool) {
+        if on { self.set(bit) } else { self.clear(bit) }
+    }
+}
+
+impl core::ops::BitOr for Bits {
+    type Output = Bits;
+    fn bitor(self, rhs: Bits) -> Bits {
+        Bits(self.0 | rhs.0)
+    }
+}
+
+/// One connection. Poll order for the caller: `on_*`, then `poll_event`, then `poll_transmit` until `None`, then
+/// `poll_timeout`.
+///
+/// ```text
+/// Send:                snd_una               snd_nxt          snd_una + tx.len()
+///      ────────────────┬─────────────────────┬────────────────┬─────┬───────────
+///       acknowledged   │      in flight      │    not sent    │ FIN │
+///      ────────────────┴─────────────────────┴────────────────┴─────┴───────────
+///                      │<──────── tx: the send buffer ───────>│
+///                      │<── snd_wnd: the peer's window ──>│
+///
+/// Receive:  rx's head          rcv_nxt                         rcv_adv
+///      ─────┬──────────────────┬───────────────────────────────┬────────────────
+///       read│     readable     │ hole │ out of order │ hole │  │ not allowed yet
+///      ─────┴──────────────────┴───────────────────────────────┴────────────────
+///           │<─────────────── rx: the receive buffer ─────────>│
+///                   last_ack_sent lies at or before rcv_nxt
+/// ```
+/// Before our SYN is acknowledged `snd_una` is its number and `tx` is empty. Our FIN occupies the octet behind `tx`; it
+/// was sent if the flight is longer than `tx`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Connection {
+    // What every segment touches.
+    pub(crate) state: State,
+    pub(crate) due: Due,
+    pub(crate) events: Events,
+    /// Acknowledgments that are not to be delayed yet.
+    pub(crate) quick: u8,
+    pub(crate) bits: Bits,
+    pub(crate) snd_una: Seq,
+    pub(crate) snd_nxt: Seq,
+    pub(crate) snd_wnd: u32,
+    /// Sequence number of the segment that last set `snd_wnd`. (SND.WL2 is not needed: an acknowledgment below SND.UNA
+    /// never gets as far as the window.)
+    pub(crate) snd_wl1: Seq,
+    pub(crate) rcv_nxt: Seq,
+    /// Right edge of the window we advertised: never moves left.
+    pub(crate) rcv_adv: Seq,
+    pub(crate) last_ack_sent: Seq,
+    pub(crate) ts_recent: u32,
+    /// The octet whose acknowledgment ends the timed round trip, and when that began, microseconds.
+    pub(crate) rtt_seq: Seq,
+    pub(crate) rtt_at: u32,
+    /// Exists while the peer misses something, or may.
+    pub(crate) loss: Option<Box<Loss>>,
+    /// Exists while we miss something.
+    pub(crate) reassembly: Option<Box<Reassembly>>,
+
+    pub(crate) rx: Chain,
+    pub(crate) tx: Chain,
+    /// Octets of data in a full segment.
+    pub(crate) snd_mss: u16,
+    /// Estimate of the peer's full segments.
+    pub(crate) rcv_mss: u16,
+    pub(crate) snd_scale: u8,
+    pub(crate) rcv_scale: u8,
+    /// Duplicate acknowledgments in a row.
+    pub(crate) dup_acks: u8,
+    /// Doublings of the retransmission timeout.
+    pub(crate) backoff: u8,
+    /// Receive buffer now allowed, octets.
+    pub(crate) rcvbuf: u32,
+    /// Send buffer now allowed, octets.
+    pub(crate) sndbuf: u32,
+    /// End of the last segment sent that was not full (Minshall's form of Nagle's algorithm).
+    pub(crate) snd_small: Seq,
+
+    pub(crate) timers: Timers,
+    pub(crate) rtt: Rtt,
+    /// Retransmission timeout when it was last armed, microseconds.
+    pub(crate) rto_us: u32,
+    /// When a valid segment last arrived, milliseconds.
+    pub(crate) last_rcv_ms: u32,
+    /// When data last left, milliseconds.
+    pub(crate) last_send_ms: u32,
+    /// Largest window the peer ever offered.
+    pub(crate) snd_wnd_max: u32,
+    pub(crate) ts_offset: u32,
+    pub(crate) segs_in: u32,
+    pub(crate) segs_out: u32,
+
+    pub(crate) control: Control,
+
+    // What is rarely needed.
+    pub(crate) key: FlowKey,
+    pub(crate) options: PackedOptions,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_acked: u64,
+    pub(crate) tuner: Option<Box<Tuner>>,
+    pub(crate) path_mtu: u16,
+    pub(crate) peer_mss: u16,
+    pub(crate) error: Option<Error>,
+    /// What ICMP said meanwhile: the error if retransmissions run out.
+    pub(crate) soft_error: Option<Error>,
+    /// Timeouts in a row without any progress, or probes without an answer.
+    pub(crate) retries: u8,
+    pub(crate) keep_probes: u8,
+    pub(crate) retransmits: u32,
+    /// When the data now being retransmitted last made progress, milliseconds.
+    pub(crate) stalled_ms: u32,
+    /// When the next challenge ACK may leave, milliseconds.
+    pub(crate) challenge_ms: u32,
+    pub(crate) reset_seq: Seq,
+}
+
+const _: () = assert!(size_of::<Connection>() <= 400, "an idle connection must fit 512 octets all told");
+
+/// Acknowledgments sent at once at the start of a connection, so that the peer's slow start is not slowed.
+pub(crate) const QUICK_ACKS: u8 = 16;
+
+impl Connection {
+    fn new(cx: &Cx<'_>, open: &Open, control: Control, state: State) -> Connection {
+        let options = PackedOptions::from(&open.options);
+        let greatest = if options.rcvbuf == 0 { cx.config.rcvbuf.1 } else { options.rcvbuf };
+        let mut bits = Bits::default();
+        bits.put(Bits::TIMESTAMPS, cx.config.timestamps);
+        bits.put(Bits::SACK, cx.config.sack);
+        bits.put(Bits::SCALING, cx.config.window_scaling);
+        Connection {
+            state,
+            due: Due::SYN,
+            events: Events::default(),
+            quick: QUICK_ACKS,
+            bits,
+            snd_una: open.isn,
+            snd_nxt: open.isn,
+            snd_wnd: 0,
+            snd_wl1: open.isn,
+            rcv_nxt: Seq::new(0),
+            rcv_adv: Seq::new(0),
+            last_ack_sent: Seq::new(0),
+            ts_recent: 0,
+            rtt_seq: open.isn,
+            rtt_at: 0,
+            loss: None,
+            reassembly: None,
+            rx: Chain::new(),
+            tx: Chain::new(),
+            snd_mss: path::MIN_MSS,
+            rcv_mss: path::MIN_MSS,
+            snd_scale: 0,
+            rcv_scale: shift_for(greatest),
+            dup_acks: 0,
+            backoff: 0,
+            rcvbuf: if options.rcvbuf == 0 { cx.config.rcvbuf.0 } else { options.rcvbuf },
+            sndbuf: if options.sndbuf == 0 { cx.config.sndbuf.0 } else { options.sndbuf },
+            snd_small: open.isn,
+            timers: Timers::default(),
+            rtt: Rtt::new(),
+            rto_us: 0,
+            last_rcv_ms: cx.now.as_millis() as u32,
+            last_send_ms: cx.now.as_millis() as u32,
+            snd_wnd_max: 0,
+            ts_offset: open.ts_offset,
+            segs_in: 0,
+            segs_out: 0,
+            control,
+            key: open.key,
+            options,
+            bytes_received: 0,
+            bytes_acked: 0,
+            tuner: None,
+            path_mtu: open.path_mtu,
+            peer_mss: 0,
+            error: None,
+            soft_error: None,
+            retries: 0,
+            keep_probes: 0,
+            retransmits: 0,
+            stalled_ms: 0,
+            challenge_ms: cx.now.as_millis() as u32,
+            reset_seq: open.isn,
+        }
+    }
+
+    /// Active open: SYN-SENT; poll_transmit gives the SYN.
+    pub fn connect(cx: &mut Cx<'_>, open: &Open, control: Control) -> Connection {
+        cx.counters.active_opens += 1;
+        let mut conn = Connection::new(cx, open, control, State::SynSent);
+        conn.bits.set(Bits::ACTIVE);
+        conn
+    }
+
+    /// Passive open on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the SYN-ACK.
+    pub fn accept(cx: &mut Cx<'_>, open: &Open, control: Control, syn: &Segment<'_>) -> Connection {
+        cx.counters.passive_opens += 1;
+        cx.counters.segments_in += 1;
+        let mut conn = Connection::new(cx, open, control, State::SynReceived);
+        conn.segs_in = 1;
+        conn.take_syn(cx, syn);
+        conn
+    }
+
+    /// Passive open completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to on_segment next.
+    pub fn accept_cookie(
+        cx: &mut Cx<'_>,
+        open: &Open,
+        control: Control,
+        cookie: &Cookie,
+        ack: &Segment<'_>,
+    ) -> Connection {
+        cx.counters.passive_opens += 1;
+        let mut conn = Connection::new(cx, open, control, State::SynReceived);
+        let syn = Segment {
+            seq: ack.seq - 1,
+            flags: Flags::SYN,
+            options: Options {
+                mss: Some(cookie.mss),
+                window_scale: cookie.window_scale,
+                sack_permitted: cookie.sack,
+                timestamps: ack.options.timestamps.filter(|_| cookie.timestamps),
+                ..Options::default()
+            },
+            payload: &[],
+            ..*ack
+        };
+        conn.take_syn(cx, &syn);
+        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges.
+        conn.ts_offset = cookie.ts_offset;
+        conn.due = Due::default();
+        conn.snd_una = ack.ack;
+        conn.snd_nxt = ack.ack;
+        conn.snd_small = ack.ack;
+        conn.last_ack_sent = conn.rcv_nxt;
+        conn.set_send_window(from_field(ack.window, conn.snd_scale), ack.seq);
+        conn.establish(cx);
+        conn
+    }
+
+    /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
+    pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
+        self.rcv_nxt = syn.seq + 1;
+        self.last_ack_sent = self.rcv_nxt;
+        self.rcv_adv = self.rcv_nxt + self.syn_window();
+        self.last_rcv_ms = cx.now.as_millis() as u32;
+        let ours = self.bits;
+        self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
+        match syn.options.window_scale.filter(|_| ours.has(Bits::SCALING)) {
+            Some(shift) => self.snd_scale = shift.min(crate::scale::MAX_SHIFT),
+            None => {
+                self.bits.clear(Bits::SCALING);
+                (self.snd_scale, self.rcv_scale) = (0, 0);
+            }
+        }
+        match syn.options.timestamps.filter(|_| ours.has(Bits::TIMESTAMPS)) {
+            Some(ts) => self.ts_recent = ts.val,
+            None => self.bits.clear(Bits::TIMESTAMPS),
+        }
+        self.peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
+        self.refresh_mss();
+        self.rcv_mss = self.snd_mss.min(path::RCV_MSS_GUESS);
+        self.set_send_window(from_field(syn.window, 0), syn.seq);
+    }
+
+    /// Both SYNs are acknowledged.
+    pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
+        cx.counters.established += 1;
+        self.timers.rtx = Instant::FAR_FUTURE;
+        let path = PathInfo { initial_window: self.initial_window(cx), ..self.path_info(cx) };
+        self.control.on_established(&path);
+        self.retries = 0;
+        self.snd_small = self.snd_una;
+        self.events |= Events::CONNECTED | Events::WRITABLE;
+        self.set_state(cx, State::Established);
+        if self.options.keepalive {
+            self.arm_keepalive(cx.now);
+        }
+        if self.bits.has(Bits::WRITE_CLOSED) {
+            // Closed while the handshake was under way (RFC 9293, section 3.10.4).
+            self.due |= Due::DATA;
+            self.set_state(cx, State::FinWait1);
+        }
+    }
+
+    /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if the SYN was
+    /// lost more than once; a single loss is more often a timeout too short (RFC 6928, section 2).
+    pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
+        let mss = u32::from(self.snd_mss);
+        if self.retries > 1 {
+            return mss;
+        }
+        let segments = cx.config.initial_window;
+        (segments * mss).min((2 * mss).max(segments * 1460))
+    }
+
+    pub(crate) fn path_info(&self, cx: &Cx<'_>) -> PathInfo {
+        PathInfo {
+            mss: self.snd_mss.into(),
+            srtt: self.rtt.is_measured().then(|| self.rtt.srtt()),
+            initial_window: self.initial_window(cx),
+            ssthresh: None,
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, cx: &mut Cx<'_>, to: State) {
+        let from = core::mem::replace(&mut self.state, to);
+        if let Some(probe) = cx.probe.as_deref_mut() {
+            probe.state(cx.now, &self.key, from, to);
+        }
+    }
+
+    /// Octets (and SYN or FIN) sent and not acknowledged.
+    pub(crate) fn flight(&self) -> u32 {
+        self.snd_nxt.offset_from(self.snd_una)
+    }
+
+    /// Is anything waiting to be sent for the first time?
+    pub(crate) fn has_unsent(&self) -> bool {
+        let flight = self.flight();
+        self.state.may_send()
+            && (flight < self.tx.len() || (flight == self.tx.len() && self.bits.has(Bits::WRITE_CLOSED)))
+    }
+
+    /// The end: nothing more is sent but what `due` still asks for; what was received stays readable.
+    pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
+        cx.counters.closed += 1;
+        self.tx.release(cx.pool);
+        self.loss = None;
+        self.forget_out_of_order(cx);
+        if self.bits.has(Bits::ORPHAN) {
+            self.rx.release(cx.pool);
+        }
+        self.snd_una = self.snd_nxt;
+        self.timers = Timers::default();
+        self.events |= Events::CLOSED;
+        self.due = Due::default();
+        self.set_state(cx, State::Closed);
+    }
+
+    /// The end, with an error for the application.
+    pub(crate) fn fail(&mut self, cx: &mut Cx<'_>, error: Error) {
+        match self.state {
+            State::SynSent | State::SynReceived => cx.counters.attempt_fails += 1,
+            _ => {}
+        }
+        self.error = Some(error);
+        self.events |= Events::ERROR | Events::READABLE | Events::WRITABLE;
+        self.finish(cx);
+    }
+
+    /// The end by a RST of ours.
+    pub(crate) fn reset(&mut self, cx: &mut Cx<'_>) {
+        if self.state.is_synchronized() {
+            cx.counters.established_resets += 1;
+        }
+        self.finish(cx);
+        self.due = Due::RST;
+    }
+}

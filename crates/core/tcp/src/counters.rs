@@ -1,0 +1,73 @@
+//! What a core counts about TCP, and why it drops.
+
+base::counters! {
+    /// One core's TCP counters (RFC 4022 and RFC 4898 terms where they have one).
+    pub struct Counters {
+        active_opens: "Connections opened by connect.",
+        passive_opens: "Connections opened by a peer.",
+        established: "Handshakes that finished.",
+        attempt_fails: "Handshakes that failed.",
+        established_resets: "Established connections that ended by a reset, either side's.",
+        closed: "Connections that reached CLOSED.",
+        time_waits: "Connections that entered TIME-WAIT.",
+        segments_in: "Segments received.",
+        segments_out: "Segments sent, retransmissions and super-segments counted once each.",
+        octets_in: "Octets of data received in order.",
+        octets_out: "Octets of data sent, retransmissions included.",
+        acks_in: "Segments that acknowledged something new.",
+        pure_acks_out: "Segments sent only to acknowledge or to update the window.",
+        delayed_acks: "Acknowledgments sent because their delay ran out.",
+        duplicate_acks_in: "Duplicate acknowledgments (RFC 5681, section 2).",
+        fast_path_data: "Data segments that took the short path.",
+        fast_path_acks: "Acknowledgments that took the short path.",
+        retransmits: "Data segments retransmitted, whatever the cause.",
+        fast_retransmits: "Entries into fast recovery.",
+        timeouts: "Retransmission timeouts of data.",
+        syn_retransmits: "SYN and SYN-ACK retransmissions.",
+        spurious_recoveries: "Recoveries and timeouts found needless by timestamps (RFC 3522).",
+        sack_blocks_in: "SACK blocks received.",
+        sack_blocks_out: "SACK blocks sent.",
+        dsacks_out: "Duplicate-SACK blocks sent (RFC 2883).",
+        out_of_order_in: "Data segments that left a hole before them.",
+        duplicates_in: "Data segments that held nothing new.",
+        reassembly_refused: "Out-of-order segments refused because a connection held too many runs.",
+        no_memory: "Data segments refused because the pool of chunks was exhausted.",
+        reneged: "Times out-of-order data was dropped to make room.",
+        paws_drops: "Segments dropped by PAWS (RFC 7323, section 5).",
+        missing_timestamps: "Segments dropped because they lacked the negotiated timestamp.",
+        out_of_window: "Segments outside the receive window.",
+        bad_acks: "Segments that acknowledged what was never sent, or was forgotten long ago.",
+        challenge_acks: "Challenge ACKs sent (RFC 5961).",
+        challenge_acks_withheld: "Challenge ACKs the rate limit withheld.",
+        resets_in: "Valid RSTs received.",
+        resets_out: "RSTs sent by connections.",
+        window_probes: "Zero-window probes sent.",
+        window_updates: "Window updates sent because the application read.",
+        keepalive_probes: "Keepalive probes sent.",
+        keepalive_failures: "Connections that failed because no keepalive probe was answered.",
+        user_timeouts: "Connections that failed because data stayed unacknowledged too long.",
+        orphan_timeouts: "Orphans given up: retransmissions or FIN-WAIT-2 ran out.",
+        abort_on_data: "Connections reset because data met a closed reader (RFC 2525, section 2.17).",
+        icmp_soft: "ICMP errors noted for later.",
+        icmp_hard: "ICMP errors that ended a handshake.",
+        icmp_ignored: "ICMP errors about octets that are not in flight (RFC 5927).",
+        mtu_reductions: "Path MTU reductions by ICMP.",
+        idle_restarts: "Congestion windows restarted after idleness (RFC 5681, section 4.1).",
+    }
+}
+
+base::names! {
+    /// Why a segment was dropped; each is counted and shown.
+    pub enum DropReason {
+        Paws: "paws", "Timestamp older than the last one (RFC 7323, section 5).",
+        NoTimestamp: "no-timestamp", "Negotiated timestamp missing (RFC 7323, section 3.2).",
+        OutOfWindow: "out-of-window", "Outside the receive window (RFC 9293, section 3.10.7.4).",
+        NoAck: "no-ack", "Without ACK in a synchronized state (RFC 9293, section 3.10.7.4).",
+        BadAck: "bad-ack", "Acknowledges what is not in flight (RFC 5961, section 5).",
+        BadReset: "bad-reset", "RST that is not exactly the next octet (RFC 5961, section 3).",
+        BadSyn: "bad-syn", "SYN in a synchronized state (RFC 5961, section 4).",
+        NoMemory: "no-memory", "No chunk left for its data.",
+        Reassembly: "reassembly", "Too many runs of out-of-order data held already.",
+        Closed: "closed", "The connection is over.",
+    }
+}

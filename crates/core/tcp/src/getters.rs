@@ -1,0 +1,133 @@
+//! What one can ask a connection: bare nouns.
+
+use base::{Duration, FlowKey, Instant};
+use cc::Controller;
+use wire::tcp::Header;
+
+use crate::connection::{Bits, Connection};
+use crate::recovery::Phase;
+use crate::scale::to_field;
+use crate::{Cx, Error, Events, Info, SocketOptions, State, TimeWait};
+
+impl Connection {
+    /// What changed since the last call (zero if nothing).
+    pub fn poll_event(&mut self) -> Events {
+        core::mem::take(&mut self.events)
+    }
+
+    /// The compact rest of this connection, once `on_segment` said TimeWait.
+    pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
+        let timestamps = self.bits.has(Bits::TIMESTAMPS).then_some((self.ts_recent, self.ts_offset));
+        let window = if self.rcv_adv.after(self.rcv_nxt) { self.receive_window() } else { 0 };
+        let window = to_field(window, self.rcv_scale);
+        TimeWait::new(self.key, cx.now + cx.config.time_wait, self.snd_nxt, self.rcv_nxt, window, timestamps)
+    }
+
+    /// Its two ends.
+    pub fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    /// Where in RFC 9293's diagram it is.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Octets writable now (0 when not writable).
+    pub fn writable(&self) -> u32 {
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        if open && self.has_space() { self.sndbuf - self.tx.len() } else { 0 }
+    }
+
+    /// The peer's FIN has been received in order.
+    pub fn peer_closed(&self) -> bool {
+        self.bits.has(Bits::PEER_FIN)
+    }
+
+    /// Our side was shut.
+    pub fn write_closed(&self) -> bool {
+        self.bits.has(Bits::WRITE_CLOSED) || self.state == State::Closed
+    }
+
+    /// Octets not yet acknowledged (SIOCOUTQ).
+    pub fn unacked(&self) -> u32 {
+        self.tx.len()
+    }
+
+    /// Octets not yet sent (SIOCOUTQNSD).
+    pub fn unsent(&self) -> u32 {
+        self.tx.len().saturating_sub(self.flight())
+    }
+
+    /// The application has closed it.
+    pub fn is_orphan(&self) -> bool {
+        self.bits.has(Bits::ORPHAN)
+    }
+
+    /// The pending error, taken (SO_ERROR).
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// The pending error, left.
+    pub fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// Options in force (a copy: they are kept in less space than [`SocketOptions`] takes).
+    pub fn options(&self) -> SocketOptions {
+        self.options.unpack()
+    }
+
+    /// Name of the congestion control policy.
+    pub fn control_name(&self) -> &'static str {
+        self.control.name()
+    }
+
+    /// Everything TCP_INFO shows, and more.
+    pub fn info(&self, _now: Instant) -> Info {
+        let unacked = u64::from(self.tx.len());
+        Info {
+            state: self.state,
+            window: self.control.window(),
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
+            min_rtt: self.rtt.min_rtt(),
+            rto: Duration::from_micros(self.rto_us.into()),
+            snd_mss: self.snd_mss,
+            rcv_mss: self.rcv_mss,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            rcv_nxt: self.rcv_nxt,
+            snd_wnd: self.snd_wnd,
+            rcv_wnd: if self.rcv_adv.after(self.rcv_nxt) { self.receive_window() } else { 0 },
+            scale: (self.snd_scale, self.rcv_scale),
+            timestamps: self.bits.has(Bits::TIMESTAMPS),
+            sack: self.bits.has(Bits::SACK),
+            nodelay: self.options.nodelay,
+            recovery: self.phase() == Phase::Fast,
+            loss: self.phase() == Phase::Timeout,
+            in_flight: self.pipe(),
+            retransmits: self.retransmits,
+            backoff: self.backoff,
+            bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),
+            bytes_acked: self.bytes_acked,
+            bytes_received: self.bytes_received,
+            segs_out: self.segs_out.into(),
+            segs_in: self.segs_in.into(),
+            sndbuf: (self.sndbuf, self.tx.len()),
+            rcvbuf: (self.rcvbuf, self.rx.len()),
+            reassembly: self.reassembly.as_ref().map_or(0, |reassembly| reassembly.held.runs()),
+            path_mtu: self.path_mtu,
+            control: self.control.name(),
+        }
+    }
+
+    /// Shows a segment to the probe.
+    #[cold]
+    pub(crate) fn show(&self, cx: &mut Cx<'_>, outbound: bool, header: &Header, len: u32) {
+        if let Some(probe) = cx.probe.as_deref_mut() {
+            probe.packet(cx.now, outbound, &self.key, &self.info(cx.now), header, len);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What ICMP says, as far as it may be believed (RFC 5927).
+
+use base::Seq;
+use cc::Controller;
+
+use crate::connection::Connection;
+use crate::recovery::Phase;
+use crate::{Cx, Error, State};
+
+/// What ICMP said (validated by the stack: quotes a packet of ours).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IcmpError {
+    /// Packet too big / fragmentation needed, with the next hop's MTU (0: not told, RFC 1191's plateau table).
+    TooBig {
+        /// MTU.
+        mtu: u16,
+    },
+    /// Host unreachable and the like (soft error).
+    HostUnreachable,
+    /// Network unreachable (soft error).
+    NetUnreachable,
+    /// Port or protocol unreachable (hard only in SYN-SENT, RFC 5927).
+    PortUnreachable,
+}
+
+/// MTUs that links commonly have (RFC 1191, section 7).
+const PLATEAUS: [u16; 8] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 576];
+/// Least MTU believed: below it a forged message costs us more than a true one gives.
+const MIN_MTU_V4: u16 = 552;
+/// Every IPv6 link carries this much (RFC 8200, section 5).
+const MIN_MTU_V6: u16 = 1280;
+
+impl Connection {
+    /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
+    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
+        if self.state == State::Closed || !seq.in_window(self.snd_una, self.flight()) {
+            cx.counters.icmp_ignored += 1;
+            return;
+        }
+        let error = match kind {
+            IcmpError::TooBig { mtu } => return self.on_too_big(cx, mtu),
+            IcmpError::HostUnreachable => Error::HostUnreachable,
+            IcmpError::NetUnreachable => Error::NetUnreachable,
+            IcmpError::PortUnreachable => Error::Refused,
+        };
+        if self.state == State::SynSent {
+            cx.counters.icmp_hard += 1;
+            return self.fail(cx, error);
+        }
+        // RFC 9293, section 3.9.2.2: no ICMP error may abort a connection; but it explains a later timeout.
+        cx.counters.icmp_soft += 1;
+        if error != Error::Refused {
+            self.soft_error = Some(error);
+        }
+    }
+
+    /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of congestion
+    /// (RFC 1191, section 6.4; RFC 8201).
+    fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16) {
+        let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
+        let told = match mtu {
+            0 => PLATEAUS.into_iter().find(|&plateau| plateau < self.path_mtu).unwrap_or(least),
+            mtu => mtu,
+        };
+        let mtu = told.max(least);
+        if mtu >= self.path_mtu {
+            cx.counters.icmp_ignored += 1;
+            return;
+        }
+        cx.counters.mtu_reductions += 1;
+        self.path_mtu = mtu;
+        if !self.state.is_synchronized() {
+            return;
+        }
+        let before = self.snd_mss;
+        self.refresh_mss();
+        if self.snd_mss < before {
+            self.control.on_mss_change(self.snd_mss.into());
+            if self.phase() != Phase::Timeout {
+                self.send_again(Phase::Resegment);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A snapshot of a connection.
+
+use base::{Duration, Seq};
+use cc::Window;
+
+use crate::State;
+
+/// Everything TCP_INFO shows, and more (RFC 4898 terms).
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// State.
+    pub state: State,
+    /// Congestion window and threshold.
+    pub window: Window,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Duration,
+    /// RTT variation.
+    pub rttvar: Duration,
+    /// Smallest RTT.
+    pub min_rtt: Duration,
+    /// Retransmission timeout, backoff included.
+    pub rto: Duration,
+    /// Sender MSS: octets of data in a full segment.
+    pub snd_mss: u16,
+    /// Receiver MSS (estimate of the peer's segments).
+    pub rcv_mss: u16,
+    /// Oldest unacknowledged octet.
+    pub snd_una: Seq,
+    /// Next to send.
+    pub snd_nxt: Seq,
+    /// Next expected.
+    pub rcv_nxt: Seq,
+    /// Peer's window, octets.
+    pub snd_wnd: u32,
+    /// Our window, octets.
+    pub rcv_wnd: u32,
+    /// Window scale shifts (send, receive).
+    pub scale: (u8, u8),
+    /// Timestamps negotiated.
+    pub timestamps: bool,
+    /// SACK negotiated.
+    pub sack: bool,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// In fast recovery.
+    pub recovery: bool,
+    /// Loss recovery after an RTO.
+    pub loss: bool,
+    /// Octets in flight (pipe).
+    pub in_flight: u32,
+    /// Segments retransmitted ever.
+    pub retransmits: u32,
+    /// Consecutive RTOs.
+    pub backoff: u8,
+    /// Octets sent for the first time.
+    pub bytes_sent: u64,
+    /// Octets acknowledged.
+    pub bytes_acked: u64,
+    /// Octets received in order.
+    pub bytes_received: u64,
+    /// Segments out; counts modulo 2^32.
+    pub segs_out: u64,
+    /// Segments in; counts modulo 2^32.
+    pub segs_in: u64,
+    /// Send buffer limit and use.
+    pub sndbuf: (u32, u32),
+    /// Receive buffer limit and use.
+    pub rcvbuf: (u32, u32),
+    /// Out-of-order runs held.
+    pub reassembly: u16,
+    /// Path MTU.
+    pub path_mtu: u16,
+    /// Name of the policy.
+    pub control: &'static str,
+}

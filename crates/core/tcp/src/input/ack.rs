@@ -1,0 +1,202 @@
+//! Fifth check: the acknowledgment.
+
+use base::{Duration, Instant};
+use cc::{AckSample, Controller};
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::input::Check;
+use crate::output::Due;
+use crate::recovery::Phase;
+use crate::scale::ts_value;
+use crate::{Cx, DropReason, Events, State};
+
+/// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
+const COARSE_RTT_MS: u32 = 10;
+/// A timestamp echo older than this is a mistake of the peer.
+const ECHO_LIMIT_MS: u32 = 1 << 24;
+
+impl Connection {
+    pub(crate) fn check_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        if !seg.flags.has(Flags::ACK) {
+            return Err(DropReason::NoAck);
+        }
+        if self.state == State::SynReceived {
+            return self.check_handshake_ack(cx, seg);
+        }
+        if self.bits.has(Bits::PROBED) && seg.ack == self.snd_nxt + 1 && self.has_unsent() {
+            // The zero-window probe's octet was taken.
+            self.snd_nxt += 1;
+            self.bits.clear(Bits::PROBED);
+        }
+        // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is challenged.
+        let ahead = seg.ack.distance_from(self.snd_una);
+        if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
+            cx.counters.bad_acks += 1;
+            self.challenge(cx);
+            return Err(DropReason::BadAck);
+        }
+        if ahead >= 0 {
+            self.process_ack(cx, seg, ahead as u32);
+        }
+        Ok(())
+    }
+
+    /// An acknowledgment of SND.UNA + `acked`, in the range of what is in flight.
+    fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
+        let in_flight = self.pipe();
+        let fin = acked > self.tx.len();
+        let newer = self.snd_wl1.at_or_before(seg.seq);
+        let window_changed = newer && self.update_send_window(seg.window, seg.seq);
+        let sacked = self.take_sack(cx, seg);
+        if acked > 0 {
+            let rtt = self.retire(cx, seg, acked);
+            self.recovery_progress(cx, seg, acked);
+            self.inform_policy(cx, seg, acked, sacked, in_flight, rtt);
+            self.settle_timer(cx);
+        } else if sacked > 0 {
+            self.on_duplicate_ack(cx);
+            self.inform_policy(cx, seg, 0, sacked, in_flight, None);
+        } else if self.flight() == 0 {
+            // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC 9293,
+            // section 3.8.6.1).
+            self.retries = 0;
+        } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) {
+            self.on_duplicate_ack(cx);
+        } else if self.snd_wnd == 0 {
+            self.retries = 0;
+        }
+        if fin {
+            self.on_fin_acknowledged(cx);
+        }
+    }
+
+    /// The blocks of a SACK option (RFC 2018, section 5); how many octets they newly cover.
+    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> u32 {
+        let blocks = seg.options.sack.as_slice();
+        if blocks.is_empty() || !self.bits.has(Bits::SACK) {
+            return 0;
+        }
+        cx.counters.sack_blocks_in += blocks.len() as u64;
+        let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
+        let newly = self.loss().board.update(una, nxt, blocks).newly;
+        if newly == 0 {
+            self.tidy_loss();
+        } else {
+            self.due |= Due::DATA;
+        }
+        newly
+    }
+
+    /// Takes `acked` octets off the front of the flight.
+    pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
+        cx.counters.acks_in += 1;
+        let rtt = self.measure_rtt(cx, seg);
+        let data = acked.min(self.tx.len());
+        self.tx.consume(cx.pool, data);
+        self.snd_una += acked;
+        self.bytes_acked += u64::from(data);
+        self.retries = 0;
+        if self.loss.is_none() {
+            self.dup_acks = 0;
+        }
+        if self.bits.has(Bits::NO_SPACE) {
+            self.offer_space(cx);
+        }
+        if self.has_unsent() {
+            self.due |= Due::DATA;
+        }
+        rtt
+    }
+
+    /// One sample by our own clock where the timed segment is acknowledged (Karn's rule is in when TIMING is cleared);
+    /// by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1). What the policy gets.
+    pub(crate) fn measure_rtt(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
+        if self.bits.has(Bits::TIMING) && seg.ack.at_or_after(self.rtt_seq) {
+            self.bits.clear(Bits::TIMING);
+            let rtt = Duration::from_micros((cx.now.as_micros() as u32).wrapping_sub(self.rtt_at).into());
+            self.rtt.sample(rtt);
+            self.backoff = 0;
+            return Some(rtt);
+        }
+        if !self.bits.has(Bits::TIMESTAMPS) {
+            return None;
+        }
+        let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
+        let millis = ts_value(cx.now, self.ts_offset).wrapping_sub(echo);
+        if echo == 0 || millis > ECHO_LIMIT_MS {
+            return None;
+        }
+        let rtt = Duration::from_millis(millis.max(1).into());
+        if self.backoff > 0 || self.loss.is_some() || !self.rtt.is_measured() {
+            // Nothing is timed during a repair; there is one sample for about every two segments then.
+            let samples = self.flight() / (2 * u32::from(self.snd_mss));
+            self.rtt.sample_of(rtt, samples);
+            self.backoff = 0;
+        }
+        (millis >= COARSE_RTT_MS).then_some(rtt)
+    }
+
+    pub(crate) fn inform_policy(
+        &mut self,
+        cx: &Cx<'_>,
+        seg: &Segment<'_>,
+        acked: u32,
+        sacked: u32,
+        in_flight: u32,
+        rtt: Option<Duration>,
+    ) {
+        let window = self.control.window();
+        // In slow start the window may double, so half of it in use is enough (RFC 7661, section 4.2).
+        let used = window.cwnd < window.ssthresh && in_flight > window.cwnd / 2;
+        let sample = AckSample {
+            now: cx.now,
+            bytes: acked,
+            sacked,
+            segments: seg.merged.max(1),
+            in_flight,
+            rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            rate: None,
+            window_limited: used || self.bits.has(Bits::CWND_LIMITED),
+            in_recovery: self.phase() == Phase::Fast,
+        };
+        self.control.on_ack(&sample);
+    }
+
+    /// RFC 6298, rules 5.2 and 5.3.
+    pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
+        if self.flight() == 0 {
+            self.timers.rtx = Instant::FAR_FUTURE;
+        } else if self.loss.is_none() || self.restarts_timer() {
+            self.arm_rtx(cx);
+        }
+    }
+
+    fn on_fin_acknowledged(&mut self, cx: &mut Cx<'_>) {
+        self.events |= Events::DRAINED;
+        match self.state {
+            State::FinWait1 => {
+                self.set_state(cx, State::FinWait2);
+                if self.bits.has(Bits::ORPHAN) {
+                    self.timers.idle = cx.now + cx.config.fin_wait2;
+                }
+            }
+            State::Closing => self.enter_time_wait(cx),
+            State::LastAck => self.finish(cx),
+            _ => {}
+        }
+    }
+
+    /// The connection is over; what is left of it is [`crate::TimeWait`]. A pending acknowledgment still leaves.
+    pub(crate) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
+        cx.counters.time_waits += 1;
+        self.bits.set(Bits::TIME_WAIT);
+        let owed = self.due.has(Due::ACK);
+        self.finish(cx);
+        if owed {
+            self.due = Due::ACK;
+        }
+    }
+}

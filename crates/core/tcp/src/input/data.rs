@@ -1,0 +1,175 @@
+//! Seventh and eighth check: text and FIN.
+
+use base::Seq;
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection, QUICK_ACKS};
+use crate::input::Check;
+use crate::output::Due;
+use crate::reassembly::Kept;
+use crate::{Cx, DropReason, Events, State};
+
+impl Connection {
+    /// Seventh check: the data that lies in the window.
+    pub(crate) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        let data = seg.payload;
+        if data.is_empty() || !self.state.may_receive() {
+            return Ok(());
+        }
+        let end = seg.seq + data.len() as u32;
+        if self.bits.has(Bits::ORPHAN) && end.after(self.rcv_nxt) {
+            // Nobody will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
+            cx.counters.abort_on_data += 1;
+            self.reset(cx);
+            return Ok(());
+        }
+        self.learn_segment_size(data.len() as u32, seg.merged);
+        let old = self.rcv_nxt.distance_from(seg.seq).max(0) as usize;
+        if old >= data.len() {
+            cx.counters.duplicates_in += 1;
+            self.report_duplicate(seg.seq, end);
+            self.due |= Due::ACK;
+            return Ok(());
+        }
+        let start = seg.seq + old as u32;
+        let room = self.rcv_adv.distance_from(start).max(0) as usize;
+        let fresh = &data[old..];
+        let fresh = &fresh[..fresh.len().min(room)];
+        if old > 0 {
+            self.report_duplicate(seg.seq, self.rcv_nxt);
+        }
+        if fresh.is_empty() {
+            // A probe of our shut window: the answer tells what it is now.
+            self.due |= Due::ACK;
+            return Err(DropReason::OutOfWindow);
+        }
+        if start == self.rcv_nxt && self.reassembly.is_none() {
+            return self.take_in_order(cx, fresh, seg.flags);
+        }
+        self.take_out_of_order(cx, start, fresh)
+    }
+
+    /// Data at RCV.NXT, with nothing missing. What the pool has no room for is not acknowledged.
+    pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: Flags) -> Check {
+        let taken = if self.bits.has(Bits::READ_CLOSED) { data.len() } else { self.rx.append(cx.pool, data) };
+        self.rcv_nxt += taken as u32;
+        self.bytes_received += taken as u64;
+        cx.counters.octets_in += taken as u64;
+        if flags.has(Flags::PSH) {
+            self.bits.set(Bits::PUSHED);
+        }
+        if taken > 0 && self.readable() >= self.options.rcv_lowat {
+            self.events |= Events::READABLE;
+        }
+        if taken < data.len() {
+            cx.counters.no_memory += 1;
+            self.due |= Due::ACK;
+            return Err(DropReason::NoMemory);
+        }
+        self.acknowledge_data(cx);
+        Ok(())
+    }
+
+    /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681, section 4.2).
+    fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
+        self.due |= Due::ACK;
+        self.quick = QUICK_ACKS;
+        self.bits.clear(Bits::INTERACTIVE);
+        let offset = start.offset_from(self.rcv_nxt);
+        if offset > 0 {
+            cx.counters.out_of_order_in += 1;
+            self.reassembly().owe();
+        }
+        if self.bits.has(Bits::READ_CLOSED) {
+            return if offset > 0 {
+                Err(DropReason::Reassembly)
+            } else {
+                self.take_in_order(cx, data, Flags::ACK)
+            };
+        }
+        let mut kept = self.keep(cx, offset, data);
+        if kept == Kept::NoMemory && offset == 0 {
+            // What can be delivered is worth more than what cannot yet.
+            cx.counters.reneged += 1;
+            self.forget_out_of_order(cx);
+            return self.take_in_order(cx, data, Flags::ACK);
+        }
+        if kept == Kept::New && offset == 0 {
+            self.deliver(cx);
+        } else if kept == Kept::Duplicate && offset > 0 {
+            self.report_duplicate(start, start + data.len() as u32);
+            kept = Kept::New;
+        }
+        match kept {
+            Kept::New | Kept::Duplicate => Ok(()),
+            Kept::Refused => {
+                cx.counters.reassembly_refused += 1;
+                Err(DropReason::Reassembly)
+            }
+            Kept::NoMemory => {
+                cx.counters.no_memory += 1;
+                Err(DropReason::NoMemory)
+            }
+        }
+    }
+
+    /// A hole was filled: RCV.NXT moves over it and over what lay behind.
+    fn deliver(&mut self, cx: &mut Cx<'_>) {
+        let n = self.advance_reassembly();
+        self.rcv_nxt += n;
+        self.bytes_received += u64::from(n);
+        cx.counters.octets_in += u64::from(n);
+        if n > 0 && self.readable() >= self.options.rcv_lowat {
+            self.events |= Events::READABLE;
+        }
+    }
+
+    /// Remembers a duplicate for the next SACK option (RFC 2883, section 4).
+    pub(crate) fn report_duplicate(&mut self, left: Seq, right: Seq) {
+        if self.bits.has(Bits::SACK) {
+            self.reassembly().duplicate = Some((left, right));
+        }
+    }
+
+    /// Eighth check: FIN, taken when everything before it was. One that came early waits.
+    pub(crate) fn take_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        if !self.state.may_receive() {
+            if seg.flags.has(Flags::FIN) && self.state != State::Closed {
+                // Again: our acknowledgment was lost.
+                self.due |= Due::ACK;
+            }
+            return;
+        }
+        if seg.flags.has(Flags::FIN) {
+            let at = seg.seq + seg.payload.len() as u32;
+            if at.after(self.rcv_nxt) {
+                if at.at_or_before(self.rcv_adv) {
+                    self.reassembly().fin = Some(at);
+                }
+                return;
+            }
+            if at == self.rcv_nxt {
+                return self.on_fin(cx);
+            }
+        }
+        if self.reassembly.as_ref().is_some_and(|reassembly| reassembly.fin == Some(self.rcv_nxt)) {
+            self.on_fin(cx);
+        }
+        self.tidy_reassembly(cx);
+    }
+
+    fn on_fin(&mut self, cx: &mut Cx<'_>) {
+        self.forget_out_of_order(cx);
+        self.rcv_nxt += 1;
+        self.due |= Due::ACK;
+        self.bits.set(Bits::PEER_FIN);
+        self.events |= Events::READABLE | Events::PEER_CLOSED;
+        match self.state {
+            State::Established => self.set_state(cx, State::CloseWait),
+            // Our FIN is not acknowledged, or this check would find FIN-WAIT-2: simultaneous close.
+            State::FinWait1 => self.set_state(cx, State::Closing),
+            State::FinWait2 => self.enter_time_wait(cx),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The short path for what nearly every segment is: the next data in order, the next acknowledgment, or both, on an
+//! established connection where nothing is missing (V. Jacobson's header prediction).
+
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::scale::{from_field, ts_before};
+use crate::{Cx, State};
+
+/// Flags that decide; of these only ACK may be set. PSH, URG and ECN's bits change nothing here.
+const DECISIVE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0);
+
+impl Connection {
+    /// Handles the segment if it is of the usual kind; otherwise nothing is changed.
+    pub(crate) fn fast_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> bool {
+        let len = seg.payload.len() as u32;
+        let acked = seg.ack.offset_from(self.snd_una);
+        let usual = self.state == State::Established
+            && seg.flags.0 & DECISIVE.0 == Flags::ACK.0
+            && seg.seq == self.rcv_nxt
+            && acked <= self.flight()
+            && len <= self.receive_window()
+            && acked | len != 0
+            && self.loss.is_none()
+            && self.reassembly.is_none()
+            && seg.options.sack.is_empty();
+        if !usual || !self.timestamp_is_usual(seg) {
+            return false;
+        }
+        self.last_rcv_ms = cx.now.as_millis() as u32;
+        if from_field(seg.window, self.snd_scale) != self.snd_wnd {
+            self.update_send_window(seg.window, seg.seq);
+        } else {
+            self.snd_wl1 = seg.seq;
+        }
+        if acked > 0 {
+            cx.counters.fast_path_acks += 1;
+            let in_flight = self.flight();
+            let rtt = self.retire(cx, seg, acked);
+            self.inform_policy(cx, seg, acked, 0, in_flight, rtt);
+            self.settle_timer(cx);
+        }
+        if len > 0 {
+            cx.counters.fast_path_data += 1;
+            self.learn_segment_size(len, seg.merged);
+            // A full pool was counted; the sender will try again.
+            let _ = self.take_in_order(cx, seg.payload, seg.flags);
+        }
+        true
+    }
+
+    /// Present if negotiated, and not older than the last; then it is noted (RFC 7323, section 4.3).
+    fn timestamp_is_usual(&mut self, seg: &Segment<'_>) -> bool {
+        if !self.bits.has(Bits::TIMESTAMPS) {
+            return true;
+        }
+        let Some(ts) = seg.options.timestamps else { return false };
+        if ts_before(ts.val, self.ts_recent) {
+            return false;
+        }
+        if seg.seq == self.last_ack_sent {
+            self.ts_recent = ts.val;
+        }
+        true
+    }
+}

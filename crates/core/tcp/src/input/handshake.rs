@@ -1,0 +1,85 @@
+//! SYN-SENT, and the acknowledgment of our SYN.
+
+use base::Instant;
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::input::Check;
+use crate::output::Due;
+use crate::{Cx, DropReason, Error, State};
+
+impl Connection {
+    /// RFC 9293, section 3.10.7.3.
+    pub(crate) fn on_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        let flags = seg.flags;
+        if flags.has(Flags::ACK) && (seg.ack != self.snd_nxt || self.flight() == 0) {
+            // First: an acknowledgment of something we never sent, from an old incarnation of the peer perhaps.
+            cx.counters.bad_acks += 1;
+            if !flags.has(Flags::RST) {
+                self.answer_with_reset(seg);
+            }
+            return Err(DropReason::BadAck);
+        }
+        if flags.has(Flags::RST) {
+            // Second: only a RST that acknowledges our SYN is the peer's.
+            if flags.has(Flags::ACK) {
+                cx.counters.resets_in += 1;
+                self.fail(cx, Error::Refused);
+                return Ok(());
+            }
+            return Err(DropReason::BadReset);
+        }
+        if !flags.has(Flags::SYN) {
+            return Err(DropReason::NoAck);
+        }
+        self.take_syn(cx, seg);
+        if !flags.has(Flags::ACK) {
+            // Simultaneous open: both SYNs crossed.
+            self.due |= Due::SYN;
+            self.set_state(cx, State::SynReceived);
+            return Ok(());
+        }
+        self.syn_acknowledged(cx, seg);
+        // The handshake's third segment; data takes its place if the application writes in this turn.
+        self.due |= Due::ACK;
+        // What came with the SYN-ACK goes the usual way, one number further.
+        let rest = Segment { seq: seg.seq + 1, flags: Flags(flags.0 & !Flags::SYN.0), ..*seg };
+        let taken = self.take_text(cx, &rest);
+        self.take_fin(cx, &rest);
+        taken
+    }
+
+    /// `seg` acknowledges our SYN.
+    pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        self.measure_rtt(cx, seg);
+        self.snd_una = self.snd_nxt;
+        self.due.clear(Due::SYN);
+        if self.rtt.is_measured() {
+            self.backoff = 0;
+        }
+        self.timers.rtx = Instant::FAR_FUTURE;
+        self.establish(cx);
+    }
+
+    /// Fifth check in SYN-RECEIVED.
+    pub(crate) fn check_handshake_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        if seg.ack != self.snd_nxt || self.flight() == 0 {
+            cx.counters.bad_acks += 1;
+            self.answer_with_reset(seg);
+            return Err(DropReason::BadAck);
+        }
+        self.syn_acknowledged(cx, seg);
+        // A SYN carries its window unscaled, also when it comes as SYN-ACK in a simultaneous open.
+        if !seg.flags.has(Flags::SYN) {
+            self.update_send_window(seg.window, seg.seq);
+        }
+        Ok(())
+    }
+
+    /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.
+    fn answer_with_reset(&mut self, seg: &Segment<'_>) {
+        self.reset_seq = seg.ack;
+        self.bits.set(Bits::RESET_AT);
+        self.due |= Due::RST;
+    }
+}

@@ -1,0 +1,81 @@
+//! A segment arrives: the checks of RFC 9293, section 3.10.7, in its order.
+
+mod ack;
+mod data;
+mod fast;
+mod handshake;
+mod reset;
+mod sequence;
+
+use wire::tcp::{Header, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::{Cx, Disposition, DropReason, State};
+
+/// Goes on to the next check, or is dropped for a reason that was counted.
+type Check = Result<(), DropReason>;
+
+impl Connection {
+    /// A segment for this connection arrived.
+    pub fn on_segment(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+        cx.counters.segments_in += 1;
+        self.segs_in = self.segs_in.wrapping_add(1);
+        if cx.probe.is_some() {
+            self.show_inbound(cx, seg);
+        }
+        if self.fast_path(cx, seg) {
+            return Disposition::Done;
+        }
+        let result = match self.state {
+            State::Closed => return Disposition::Dropped(DropReason::Closed),
+            State::SynSent => self.on_syn_sent(cx, seg),
+            _ => self.check(cx, seg),
+        };
+        match (self.state, result) {
+            (State::Closed, _) if self.bits.has(Bits::TIME_WAIT) => Disposition::TimeWait,
+            (State::Closed, _) => Disposition::Closed,
+            (_, Ok(())) => Disposition::Done,
+            (_, Err(reason)) => Disposition::Dropped(reason),
+        }
+    }
+
+    /// Every state but SYN-SENT (RFC 9293, section 3.10.7.4).
+    fn check(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        self.check_timestamp(cx, seg)?; // RFC 7323, section 5.3
+        self.check_sequence(cx, seg)?; // first
+        self.check_reset(cx, seg)?; // second; the third, security, is history (RFC 9293, appendix A.1)
+        self.check_syn(cx, seg)?; // fourth
+        self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.check_ack(cx, seg)?; // fifth
+        // Sixth: the urgent pointer is ignored, its octets are data like any other (RFC 6093, section 4).
+        let taken = self.take_text(cx, seg); // seventh
+        self.take_fin(cx, seg); // eighth
+        taken
+    }
+
+    /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.
+    fn challenge(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now.as_millis() as u32;
+        if (now.wrapping_sub(self.challenge_ms) as i32) < 0 {
+            cx.counters.challenge_acks_withheld += 1;
+            return;
+        }
+        cx.counters.challenge_acks += 1;
+        self.challenge_ms = now.wrapping_add(1_000 / cx.config.challenge_ack_limit.max(1));
+        self.due |= Due::ACK;
+    }
+
+    fn show_inbound(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let header = Header {
+            src_port: self.key.remote().port,
+            dst_port: self.key.local().port,
+            seq: seg.seq,
+            ack: seg.ack,
+            flags: seg.flags,
+            window: seg.window,
+            options: seg.options,
+        };
+        self.show(cx, false, &header, seg.payload.len() as u32);
+    }
+}

@@ -1,0 +1,36 @@
+//! Second check: RST.
+
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::input::Check;
+use crate::{Cx, DropReason, Error, State};
+
+impl Connection {
+    /// Only the exact next octet resets (RFC 5961, section 3.2); anything else in the window is asked again.
+    pub(crate) fn check_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        if !seg.flags.has(Flags::RST) {
+            return Ok(());
+        }
+        if seg.seq != self.rcv_nxt {
+            self.challenge(cx);
+            return Err(DropReason::BadReset);
+        }
+        cx.counters.resets_in += 1;
+        if self.state.is_synchronized() {
+            cx.counters.established_resets += 1;
+        }
+        match self.state {
+            // RFC 9293, section 3.10.7.4: a passive open goes back to LISTEN without a word; an active one was refused.
+            State::SynReceived if !self.bits.has(Bits::ACTIVE) => {
+                cx.counters.attempt_fails += 1;
+                self.finish(cx);
+            }
+            State::SynReceived => self.fail(cx, Error::Refused),
+            // All that could still be lost has arrived.
+            State::Closing | State::LastAck if self.bits.has(Bits::ORPHAN) => self.finish(cx),
+            _ => self.fail(cx, Error::Reset),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! PAWS, the sequence check, and SYNs out of place.
+
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::input::Check;
+use crate::output::Due;
+use crate::scale::ts_before;
+use crate::{Cx, DropReason, State};
+
+/// After this long without a segment TS.Recent says nothing any more (RFC 7323, section 5.5).
+const TS_RECENT_LIFE_MS: u32 = 24 * 24 * 3_600_000;
+
+impl Connection {
+    /// RFC 7323, section 5.3, steps R1 and R3; RSTs are exempt.
+    pub(crate) fn check_timestamp(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        if !self.bits.has(Bits::TIMESTAMPS) || seg.flags.has(Flags::RST) {
+            return Ok(());
+        }
+        let Some(ts) = seg.options.timestamps else {
+            // RFC 7323, section 3.2: without its timestamp a segment is dropped in silence.
+            cx.counters.missing_timestamps += 1;
+            return Err(DropReason::NoTimestamp);
+        };
+        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
+        if ts_before(ts.val, self.ts_recent) && silent < TS_RECENT_LIFE_MS {
+            cx.counters.paws_drops += 1;
+            // A duplicate SYN shows that our SYN-ACK was lost, whatever its age.
+            if self.state != State::SynReceived || !seg.flags.has(Flags::SYN) {
+                self.answer_unacceptable(cx, seg);
+            }
+            return Err(DropReason::Paws);
+        }
+        // R3, with section 4.3's rule: the segment must not lie beyond what was last acknowledged, so that delayed
+        // acknowledgments echo the oldest.
+        if seg.seq.at_or_before(self.last_ack_sent) && !seg.flags.has(Flags::SYN) {
+            self.ts_recent = ts.val;
+        }
+        Ok(())
+    }
+
+    /// First check. A segment is acceptable if it overlaps the window. Two things that the letter of RFC 9293 (section
+    /// 3.4) would refuse are let through to the acknowledgment check, which does not believe them blindly: what ends
+    /// between the last acknowledgment sent and RCV.NXT, which reordering brings, and what starts at RCV.NXT while the
+    /// window is shut (section 3.10.7.4: "special allowance should be made to accept valid ACKs").
+    pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        let end = seg.seq + seg.seq_len();
+        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
+        if starts && end.at_or_after(self.last_ack_sent) {
+            return Ok(());
+        }
+        cx.counters.out_of_window += 1;
+        if !seg.flags.has(Flags::RST) {
+            self.answer_unacceptable(cx, seg);
+        }
+        Err(DropReason::OutOfWindow)
+    }
+
+    /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to know. What
+    /// carries none could bounce between two confused ends for ever, so it falls under the limit of RFC 5961.
+    fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let end = seg.seq + seg.seq_len();
+        if seg.payload.is_empty() && !seg.flags.has(Flags::FIN) {
+            return self.challenge(cx);
+        }
+        self.due |= Due::ACK;
+        if !seg.payload.is_empty() && end.at_or_before(self.rcv_nxt) {
+            cx.counters.duplicates_in += 1;
+            self.report_duplicate(seg.seq, end);
+        }
+    }
+
+    /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In SYN-RECEIVED the peer's
+    /// own SYN may come again, and in a simultaneous open as SYN-ACK (RFC 9293, figure 8); another SYN is challenged
+    /// there too, where RFC 9293 would fall back to LISTEN at an attacker's word.
+    pub(crate) fn check_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        if !seg.flags.has(Flags::SYN) {
+            return Ok(());
+        }
+        if self.state == State::SynReceived && seg.seq + 1 == self.rcv_nxt {
+            if seg.flags.has(Flags::ACK) {
+                // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived.
+                self.due |= Due::ACK;
+                return Ok(());
+            }
+            self.due |= Due::SYN;
+            return Err(DropReason::BadSyn);
+        }
+        self.challenge(cx);
+        Err(DropReason::BadSyn)
+    }
+}

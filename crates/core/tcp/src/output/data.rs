@@ -1,0 +1,234 @@
+//! New data, FIN, retransmissions and zero-window probes.
+
+use base::{Duration, Instant, Seq};
+use cc::Controller;
+use wire::tcp::Flags;
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::output::segment::Blocks;
+use crate::pool::Pool;
+use crate::recovery::Resend;
+use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
+
+/// The application that sends within this time of receiving is in a dialogue: its answers carry the acknowledgments.
+const DIALOGUE_MS: u32 = 40;
+
+/// A stretch of the send sequence: octets of data, and the FIN behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) seq: Seq,
+    pub(crate) len: u32,
+    pub(crate) fin: bool,
+}
+
+impl Connection {
+    /// The next segment with data or FIN, old or new.
+    pub(crate) fn next_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
+        if !self.state.may_send() {
+            return None;
+        }
+        if self.loss.is_some() {
+            match self.next_retransmission() {
+                Resend::Now(stretch) => return Some(self.emit_old(cx, stretch)),
+                Resend::Wait => return None,
+                Resend::Nothing => {}
+            }
+        }
+        let unsent = self.tx.len().saturating_sub(self.flight());
+        let fin = self.bits.has(Bits::WRITE_CLOSED) && self.flight() <= self.tx.len();
+        if unsent > 0 || fin {
+            if let Some(tx) = self.next_new(cx, limits, unsent, fin) {
+                return Some(tx);
+            }
+        }
+        // Rules 3 and 4 of NextSeg (RFC 6675, section 4): no new data may leave.
+        let stretch = self.next_rescue()?;
+        Some(self.emit_old(cx, stretch))
+    }
+
+    fn next_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Transmit> {
+        let flight = self.flight();
+        if flight == 0 {
+            self.restart_if_idle(cx);
+        }
+        let mss = u32::from(self.snd_mss - self.blocks_len());
+        let window = self.snd_wnd.saturating_sub(flight);
+        let Some((len, fin)) = self.allowance(mss, limits, unsent, fin, window) else {
+            if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE {
+                self.arm_override(cx);
+            }
+            return None;
+        };
+        if len % mss != 0 {
+            self.snd_small = self.snd_nxt + len;
+        }
+        let stretch = Stretch { seq: self.snd_nxt, len, fin };
+        self.snd_nxt += len + u32::from(fin);
+        self.bits.clear(Bits::FORCE | Bits::PROBED);
+        if !self.bits.has(Bits::TIMING) {
+            self.start_timing(cx);
+        }
+        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE {
+            self.arm_rtx(cx);
+        }
+        if len > 0 {
+            self.control.on_sent(cx.now, len, flight + len);
+            self.note_sending(cx);
+        }
+        Some(self.emit_stretch(cx, stretch, mss, Blocks::Carried))
+    }
+
+    /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window, and silly
+    /// window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
+    fn allowance(
+        &mut self,
+        mss: u32,
+        limits: &TxLimits,
+        unsent: u32,
+        fin: bool,
+        window: u32,
+    ) -> Option<(u32, bool)> {
+        if unsent == 0 {
+            return (fin && window > 0).then_some((0, true));
+        }
+        let congestion = self.congestion_room();
+        let wanted = unsent.min(window);
+        let limited = congestion < wanted.min(mss);
+        self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
+        if wanted == 0 || limited {
+            return None;
+        }
+        let most = limits.max_payload.max(mss);
+        let len = wanted.min(congestion).min(most);
+        let small = len % mss;
+        if small == 0 {
+            return Some((len, fin && len == unsent && window > len));
+        }
+        let last = len == unsent;
+        let flush = last && fin;
+        let nagle = self.options.nodelay || self.snd_small.at_or_before(self.snd_una);
+        let worth = len == window && len >= self.snd_wnd_max / 2;
+        if flush || self.bits.has(Bits::FORCE) || (!self.options.cork && ((last && nagle) || worth)) {
+            return Some((len, flush && window > len));
+        }
+        (len > small).then_some((len - small, false))
+    }
+
+    /// Octets that the congestion window still lets into the network.
+    fn congestion_room(&self) -> u32 {
+        let extra = if self.loss.is_none() { self.limited_transmit() } else { 0 };
+        (self.control.window().cwnd + extra).saturating_sub(self.pipe())
+    }
+
+    /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
+    fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
+        let idle = (cx.now.as_millis() as u32).wrapping_sub(self.last_send_ms);
+        let idle = Duration::from_millis(idle.into());
+        if idle <= self.rto(cx.config) {
+            return;
+        }
+        let path = self.path_info(cx);
+        let before = self.control.window().cwnd;
+        self.control.on_idle_restart(cx.now, idle, &path);
+        cx.counters.idle_restarts += u64::from(self.control.window().cwnd < before);
+        self.last_send_ms = cx.now.as_millis() as u32;
+    }
+
+    fn note_sending(&mut self, cx: &Cx<'_>) {
+        let now = cx.now.as_millis() as u32;
+        self.last_send_ms = now;
+        if now.wrapping_sub(self.last_rcv_ms) < DIALOGUE_MS && self.bytes_received > 0 {
+            self.bits.set(Bits::INTERACTIVE);
+        }
+    }
+
+    /// Times the round trip of what ends at SND.NXT, in microseconds; one at a time (RFC 6298, section 3).
+    pub(crate) fn start_timing(&mut self, cx: &Cx<'_>) {
+        self.bits.set(Bits::TIMING);
+        self.rtt_seq = self.snd_nxt;
+        self.rtt_at = cx.now.as_micros() as u32;
+    }
+
+    /// A retransmission.
+    fn emit_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Transmit {
+        self.bits.clear(Bits::TIMING);
+        self.retransmits = self.retransmits.wrapping_add(1);
+        cx.counters.retransmits += 1;
+        self.last_send_ms = cx.now.as_millis() as u32;
+        if self.timers.rtx == Instant::FAR_FUTURE {
+            self.arm_rtx(cx);
+        }
+        self.note_first_retransmission(cx);
+        let mss = u32::from(self.snd_mss);
+        // Without SACK blocks it keeps the size it had.
+        let tx = self.emit_stretch(cx, stretch, mss, Blocks::Omitted);
+        Transmit { retransmit: true, ..tx }
+    }
+
+    fn emit_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32, blocks: Blocks) -> Transmit {
+        let offset = stretch.seq.offset_from(self.snd_una);
+        let end = offset + stretch.len;
+        let mut flags = Flags::ACK;
+        if stretch.fin {
+            flags = flags | Flags::FIN;
+        }
+        // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
+        if stretch.len > 0 && end == self.tx.len() {
+            flags = flags | Flags::PSH;
+        }
+        let class = if stretch.len > 0 { TransmitClass::Data } else { TransmitClass::Control };
+        cx.counters.octets_out += u64::from(stretch.len);
+        self.tx.seek(cx.pool, offset);
+        let tx = self.emit_with(cx, stretch.seq, flags, class, blocks);
+        Transmit { offset, len: stretch.len, mss: mss as u16, ..tx }
+    }
+
+    /// One octet beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the window.
+    pub(crate) fn emit_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Transmit> {
+        if !self.state.may_send() || self.snd_wnd > 0 {
+            self.due |= Due::DATA;
+            return None;
+        }
+        let flight = self.flight();
+        let seq = if flight > 0 { self.snd_una } else { self.snd_nxt };
+        let len = u32::from(!self.tx.is_empty());
+        let fin = len == 0 && self.bits.has(Bits::WRITE_CLOSED);
+        if len == 0 && !fin {
+            return None;
+        }
+        if flight == 0 {
+            self.bits.set(Bits::PROBED);
+        }
+        cx.counters.window_probes += 1;
+        let mss = u32::from(self.snd_mss);
+        let tx = self.emit_stretch(cx, Stretch { seq, len, fin }, mss, Blocks::Omitted);
+        Some(Transmit { class: TransmitClass::Ack, ..tx })
+    }
+
+    /// Takes back the last segment of poll_transmit, which never left.
+    pub(crate) fn data_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit, len: u32) {
+        self.due |= Due::DATA;
+        if tx.retransmit {
+            self.retransmission_failed(tx.header.seq);
+        } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
+            self.snd_nxt = tx.header.seq;
+            self.bits.clear(Bits::TIMING);
+            if self.snd_small.after(self.snd_nxt) {
+                self.snd_small = self.snd_nxt;
+            }
+            if self.flight() == 0 {
+                self.timers.rtx = Instant::FAR_FUTURE;
+            }
+        } else if self.snd_wnd == 0 {
+            self.due |= Due::PROBE;
+        }
+        cx.counters.octets_out -= u64::from(tx.len);
+    }
+
+    /// Copy the payload of a transmission to `into` (exactly `tx.len` octets).
+    pub fn copy_payload(&self, pool: &Pool, tx: &Transmit, into: &mut [u8]) {
+        let copied = self.tx.copy_out(pool, tx.offset, &mut into[..tx.len as usize]);
+        debug_assert_eq!(copied, tx.len as usize);
+    }
+}

@@ -1,0 +1,43 @@
+//! What the path lets through: segment sizes.
+
+use base::FlowKey;
+
+use crate::connection::{Bits, Connection};
+
+/// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
+pub(crate) const MIN_MSS: u16 = 88;
+/// First guess of the peer's full segments, before the first arrives.
+pub(crate) const RCV_MSS_GUESS: u16 = 536;
+/// Octets of the timestamps option, padded (RFC 7323, appendix A).
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+/// Octets of a SACK option without its blocks, padded.
+pub(crate) const SACK_HEAD: u16 = 4;
+/// Octets of one SACK block.
+pub(crate) const SACK_BLOCK: u16 = 8;
+
+const TCP_HEADER: u16 = 20;
+
+/// The peer's MSS if it did not say (RFC 9293, MUST-15; RFC 8200, section 8.3).
+pub(crate) fn default_mss(key: &FlowKey) -> u16 {
+    if key.is_v4() { 536 } else { 1220 }
+}
+
+/// IP and TCP headers without options.
+fn headers(key: &FlowKey) -> u16 {
+    TCP_HEADER + if key.is_v4() { 20 } else { 40 }
+}
+
+impl Connection {
+    /// The MSS option of our SYN: what our end of the path can receive (RFC 9293, section 3.7.1).
+    pub(crate) fn advertised_mss(&self) -> u16 {
+        let mss = self.path_mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
+        if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
+    }
+
+    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries. SACK blocks are taken off
+    /// segment by segment.
+    pub(crate) fn refresh_mss(&mut self) {
+        let options = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;
+    }
+}

@@ -1,0 +1,37 @@
+//! The states of RFC 9293, section 3.3.2.
+
+base::names! {
+    /// Where a connection stands. LISTEN and CLOSED have no [`crate::Connection`]; TIME-WAIT lives in
+    /// [`crate::TimeWait`].
+    pub enum State {
+        SynSent: "SYN-SENT", "Our SYN is out.",
+        SynReceived: "SYN-RECEIVED", "Both SYNs seen, ours not acknowledged.",
+        Established: "ESTABLISHED", "Data flows.",
+        FinWait1: "FIN-WAIT-1", "We are done; our FIN is queued or out.",
+        FinWait2: "FIN-WAIT-2", "Our FIN is acknowledged; the peer may still send.",
+        CloseWait: "CLOSE-WAIT", "The peer is done; we are not.",
+        Closing: "CLOSING", "Both FINs out, ours not acknowledged.",
+        LastAck: "LAST-ACK", "The peer is done, our FIN is queued or out.",
+        Closed: "CLOSED", "Over: the connection may be removed.",
+    }
+}
+
+impl State {
+    /// Both SYNs were seen and acknowledged: RFC 9293's synchronized states.
+    pub const fn is_synchronized(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed)
+    }
+
+    /// The peer may still send data: its FIN has not been taken.
+    pub const fn may_receive(self) -> bool {
+        matches!(self, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// New data may be sent, or what was queued before the FIN.
+    pub const fn may_send(self) -> bool {
+        matches!(
+            self,
+            State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck
+        )
+    }
+}

@@ -1,0 +1,257 @@
+//! Three dates a connection waits for, and what happens when they come.
+
+use base::{Duration, Instant};
+use cc::{Controller, Signal, SignalInfo};
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::rtt::backed_off;
+use crate::{Config, Cx, Error, Events, State};
+
+/// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298, rule 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+/// Longest TCP_CORK holds back a segment that is not full.
+const CORK: Duration = Duration::from_millis(200);
+/// When a write that found the pool exhausted looks again.
+const MEMORY_RETRY: Duration = Duration::from_millis(10);
+
+/// When what is due; [`Instant::FAR_FUTURE`] means not armed. They may lie too early: what fires looks again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    /// Retransmission while something is in flight; otherwise the zero-window probe or the override of silly window
+    /// avoidance.
+    pub(crate) rtx: Instant,
+    /// The delayed acknowledgment.
+    pub(crate) delack: Instant,
+    /// Keepalive, FIN-WAIT-2 of an orphan, or another look at an exhausted pool.
+    pub(crate) idle: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Timers { rtx: Instant::FAR_FUTURE, delack: Instant::FAR_FUTURE, idle: Instant::FAR_FUTURE }
+    }
+}
+
+impl Connection {
+    /// When `on_timeout` wants to be called; may be called early (a lower bound).
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let first = self.timers.rtx.min(self.timers.delack).min(self.timers.idle);
+        (first != Instant::FAR_FUTURE).then_some(first)
+    }
+
+    /// `poll_timeout` has come (calling it early is harmless).
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.timers.delack <= cx.now {
+            self.on_delayed_ack(cx);
+        }
+        if self.timers.rtx <= cx.now {
+            self.timers.rtx = Instant::FAR_FUTURE;
+            self.on_rtx(cx);
+        }
+        if self.timers.idle <= cx.now {
+            self.timers.idle = Instant::FAR_FUTURE;
+            self.on_idle(cx);
+        }
+    }
+
+    /// The retransmission timeout, backoff included (RFC 6298).
+    pub(crate) fn rto(&self, config: &Config) -> Duration {
+        let mut rto = self.rtt.rto(config);
+        if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
+            rto = rto.max(RTO_AFTER_LOST_SYN);
+        }
+        if self.backoff > 0 { backed_off(rto, self.backoff, config) } else { rto }
+    }
+
+    /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never overslept.
+    pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
+        let mut wait = self.rto(cx.config);
+        self.rto_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+        if self.options.has_user_timeout() {
+            wait = wait.min(self.options.user_timeout().saturating_sub(self.stalled(cx)));
+        }
+        self.timers.rtx = cx.now + wait;
+    }
+
+    /// How long the data being retransmitted has made no progress; zero before the first timeout.
+    fn stalled(&self, cx: &Cx<'_>) -> Duration {
+        if self.retries == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
+    }
+
+    /// Something waits although nothing is in flight: the peer's window is shut or too small, or the application corked
+    /// the connection.
+    pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
+        let shut = self.snd_wnd == 0 || !self.options.cork;
+        self.timers.rtx = cx.now + if shut { self.rto(cx.config) } else { CORK };
+    }
+
+    fn on_delayed_ack(&mut self, cx: &mut Cx<'_>) {
+        self.timers.delack = Instant::FAR_FUTURE;
+        if self.rcv_nxt != self.last_ack_sent {
+            cx.counters.delayed_acks += 1;
+            self.due |= Due::ACK;
+        }
+        // The application did not answer in time: it is not a dialogue after all.
+        self.bits.clear(Bits::INTERACTIVE);
+    }
+
+    fn on_rtx(&mut self, cx: &mut Cx<'_>) {
+        match self.state {
+            State::Closed => {}
+            State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
+            _ if self.flight() == 0 || self.snd_wnd == 0 => self.on_probe_timeout(cx),
+            _ => self.on_retransmission_timeout(cx),
+        }
+    }
+
+    fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
+        let limit = match (self.state, self.options.syn_count) {
+            (State::SynReceived, 0) => cx.config.synack_retries,
+            (_, 0) => cx.config.syn_retries,
+            (_, count) => count,
+        };
+        if self.retries >= limit || self.is_overdue(cx) {
+            return self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+        }
+        self.count_retry(cx);
+        self.bits.set(Bits::SYN_LOST);
+        self.bits.clear(Bits::TIMING);
+        self.due |= Due::SYN;
+        self.arm_rtx(cx);
+    }
+
+    /// RFC 6298, rules 5.4 to 5.6, and RFC 5681, section 3.1.
+    fn on_retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.give_up(cx) {
+            return;
+        }
+        cx.counters.timeouts += 1;
+        self.count_retry(cx);
+        let info = SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() };
+        self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
+        self.begin_timeout_recovery();
+        self.arm_rtx(cx);
+        self.due |= Due::DATA;
+    }
+
+    /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be sent at once
+    /// (section 3.8.6.2.1, condition 4).
+    fn on_probe_timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.flight() == 0 && !self.has_unsent() {
+            return;
+        }
+        if self.snd_wnd > 0 {
+            self.bits.set(Bits::FORCE);
+            self.due |= Due::DATA;
+            return;
+        }
+        if self.give_up(cx) {
+            return;
+        }
+        self.count_retry(cx);
+        self.due |= Due::PROBE;
+        self.arm_rtx(cx);
+    }
+
+    /// One more timeout in a row.
+    fn count_retry(&mut self, cx: &Cx<'_>) {
+        if self.retries == 0 {
+            let waited = self.first_wait(cx).as_millis() as u32;
+            self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
+        }
+        self.retries = self.retries.saturating_add(1);
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// What the timer waited for before the first timeout in a row.
+    fn first_wait(&self, cx: &Cx<'_>) -> Duration {
+        let rto = self.rto(cx.config);
+        if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }
+    }
+
+    /// Has the user timeout passed since the last progress?
+    fn is_overdue(&self, cx: &Cx<'_>) -> bool {
+        let waited = if self.retries == 0 { self.first_wait(cx) } else { self.stalled(cx) };
+        self.options.has_user_timeout() && waited >= self.options.user_timeout()
+    }
+
+    /// R2 of RFC 9293, section 3.8.3: too many timeouts in a row. True if that was the end.
+    fn give_up(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.is_overdue(cx) {
+            cx.counters.user_timeouts += 1;
+        } else if self.bits.has(Bits::ORPHAN) {
+            // A shut window is no reason to live for ever: `backoff` counts answered probes too.
+            if self.retries.max(self.backoff) < cx.config.orphan_retries {
+                return false;
+            }
+            cx.counters.orphan_timeouts += 1;
+        } else if self.retries < cx.config.data_retries || self.options.has_user_timeout() {
+            return false;
+        }
+        self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+        true
+    }
+
+    /// Keepalive counts from the last segment received, so receiving need not touch the timer.
+    pub(crate) fn arm_keepalive(&mut self, now: Instant) {
+        let silent = (now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
+        let wait = self.options.keep_idle().saturating_sub(Duration::from_millis(silent.into()));
+        self.timers.idle = now + wait;
+    }
+
+    /// A write found no chunk: look again soon, since nobody tells.
+    pub(crate) fn arm_memory_retry(&mut self, now: Instant) {
+        self.timers.idle = self.timers.idle.min(now + MEMORY_RETRY);
+    }
+
+    fn on_idle(&mut self, cx: &mut Cx<'_>) {
+        if self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN) {
+            cx.counters.orphan_timeouts += 1;
+            return self.finish(cx);
+        }
+        if self.bits.has(Bits::NO_SPACE) && self.state.may_send() && self.tx.is_empty() {
+            if cx.pool.available() > 0 {
+                self.bits.clear(Bits::NO_SPACE);
+                self.events |= Events::WRITABLE;
+            } else {
+                self.arm_memory_retry(cx.now);
+            }
+        }
+        if self.options.keepalive && self.state.is_synchronized() {
+            self.keepalive(cx);
+        }
+    }
+
+    /// RFC 9293, section 3.8.4.
+    fn keepalive(&mut self, cx: &mut Cx<'_>) {
+        let silent = Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms).into());
+        if self.keep_probes > 0 && silent < self.options.keep_interval() {
+            self.keep_probes = 0;
+        }
+        let due = self.options.keep_idle() + self.options.keep_interval() * self.keep_probes.into();
+        if silent < due {
+            self.timers.idle = self.timers.idle.min(cx.now + (due - silent));
+            return;
+        }
+        if self.flight() > 0 || self.has_unsent() {
+            // Retransmissions and probes watch over the peer already.
+            self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_idle());
+            return;
+        }
+        let overdue = self.options.has_user_timeout() && silent >= self.options.user_timeout();
+        let failed = self.keep_probes >= self.options.keep_count || (overdue && self.keep_probes > 0);
+        if failed {
+            cx.counters.keepalive_failures += 1;
+            self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+            self.due = Due::RST;
+            return;
+        }
+        self.keep_probes += 1;
+        self.due |= Due::KEEPALIVE;
+        self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_interval());
+    }
+}

@@ -1,0 +1,42 @@
+//! What leaves a connection.
+
+use wire::tcp::Header;
+
+/// A segment to send. The caller emits `header` and then the payload ([`crate::Connection::copy_payload`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit {
+    /// TCP header, options included; ports filled in.
+    pub header: Header,
+    /// First payload octet, as an offset into the send buffer's unacknowledged data.
+    pub offset: u32,
+    /// Payload octets; more than `mss` only when the slot allows a super-segment.
+    pub len: u32,
+    /// Payload octets per wire segment.
+    pub mss: u16,
+    /// Which list it goes to: control before ACK before data.
+    pub class: TransmitClass,
+    /// ECN codepoint and DSCP for the IP header.
+    pub tos: u8,
+    /// IP TTL / hop limit.
+    pub ttl: u8,
+    /// Is this a retransmission?
+    pub retransmit: bool,
+}
+
+/// mTCP's three transmit lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransmitClass {
+    /// SYN, FIN without data, RST.
+    Control,
+    /// Pure ACK, probe.
+    Ack,
+    /// Data.
+    Data,
+}
+
+/// What the port can take in one transmission.
+#[derive(Clone, Copy, Debug)]
+pub struct TxLimits {
+    /// Largest payload of one transmission; at least the MSS; more when the port segments (TSO).
+    pub max_payload: u32,
+}

@@ -1,0 +1,160 @@
+//! The receive window: how much is offered, when it is worth telling, and how the buffer finds its size.
+
+use alloc::boxed::Box;
+
+use base::{Duration, Instant, Seq};
+
+use crate::Cx;
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::pool::CHUNK;
+use crate::scale::{MAX_SHIFT, from_field};
+
+/// A buffer starts to tune itself once this much was received: short connections never measure.
+const TUNE_AFTER: u64 = 16 << 10;
+/// Segments of slack in a tuned buffer, so that it is never the buffer that limits a sender that grows.
+const SLACK: u32 = 16;
+
+/// Receive buffer tuning: how much the application took in the last round trip tells how much the path delivers; twice
+/// that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000).
+#[derive(Debug)]
+pub(crate) struct Tuner {
+    /// Octets the application took in this round trip.
+    taken: u32,
+    /// The most it took in one.
+    best: u32,
+    /// When this round trip began, microseconds.
+    since: u32,
+}
+
+impl Connection {
+    /// The window of a SYN: never scaled (RFC 7323, section 2.2).
+    pub(crate) fn syn_window(&self) -> u32 {
+        self.buffer_limit().min(u16::MAX.into())
+    }
+
+    fn buffer_limit(&self) -> u32 {
+        let clamp = if self.options.window_clamp == 0 { u32::MAX } else { self.options.window_clamp };
+        self.rcvbuf.min(clamp)
+    }
+
+    /// RCV.WND as last advertised.
+    pub(crate) fn receive_window(&self) -> u32 {
+        self.rcv_adv.offset_from(self.rcv_nxt)
+    }
+
+    /// What could be advertised now: room in the buffer, but no more than there are chunks for.
+    fn room(&self, cx: &Cx<'_>) -> u32 {
+        if self.bits.has(Bits::READ_CLOSED) {
+            return self.buffer_limit();
+        }
+        let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
+        let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
+        self.buffer_limit().saturating_sub(self.readable()).min(chunks).min(largest)
+    }
+
+    /// How far the right edge could move.
+    fn gain(&self, cx: &Cx<'_>) -> u32 {
+        self.room(cx).saturating_sub(self.receive_window())
+    }
+
+    /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the buffer.
+    fn worth_telling(&self) -> u32 {
+        (self.buffer_limit() / 2).min(self.rcv_mss.into())
+    }
+
+    /// Moves the right edge, where that is worth it; it never moves left.
+    pub(crate) fn advance_window(&mut self, cx: &Cx<'_>) {
+        let gain = self.gain(cx);
+        if gain >= self.worth_telling() {
+            self.rcv_adv += gain;
+        }
+    }
+
+    /// The application took `taken` octets.
+    pub(crate) fn on_consumed(&mut self, cx: &mut Cx<'_>, taken: u32) {
+        if let Some(reassembly) = &mut self.reassembly {
+            reassembly.readable -= taken;
+        }
+        if !self.state.may_receive() {
+            return;
+        }
+        if self.options.rcvbuf == 0 && self.bytes_received > TUNE_AFTER {
+            self.tune(cx, taken);
+        }
+        // An update of its own only when the window at least doubles; otherwise the next acknowledgment tells.
+        let gain = self.gain(cx);
+        let doubles = gain >= self.receive_window();
+        let drained =
+            self.readable() == 0 && self.bits.has(Bits::PUSHED) && !self.bits.has(Bits::INTERACTIVE);
+        if doubles && gain >= self.worth_telling() {
+            cx.counters.window_updates += 1;
+            self.due |= Due::ACK;
+        } else if drained && self.rcv_nxt != self.last_ack_sent {
+            self.due |= Due::ACK;
+        }
+    }
+
+    fn tune(&mut self, cx: &Cx<'_>, taken: u32) {
+        let now = cx.now.as_micros() as u32;
+        let rtt = if self.rtt.is_measured() { self.rtt.srtt() } else { cx.config.rto_initial };
+        let tuner = self.tuner.get_or_insert_with(|| Box::new(Tuner { taken: 0, best: 0, since: now }));
+        tuner.taken = tuner.taken.saturating_add(taken);
+        if Duration::from_micros(now.wrapping_sub(tuner.since).into()) < rtt {
+            return;
+        }
+        let round = core::mem::take(&mut tuner.taken);
+        tuner.since = now;
+        if round <= tuner.best {
+            return;
+        }
+        // A sender in slow start doubles by the time it learns of the larger window.
+        let growing = round > tuner.best + tuner.best / 2;
+        tuner.best = round;
+        let target = round.saturating_mul(if growing { 4 } else { 2 });
+        let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
+        // Memory that other connections may need is not promised.
+        if cx.pool.available() > cx.pool.limit() / 4 {
+            self.rcvbuf = self.rcvbuf.max(target);
+        }
+    }
+
+    /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section 3.10.7.4).
+    /// Did it change?
+    pub(crate) fn update_send_window(&mut self, field: u16, seq: Seq) -> bool {
+        let window = from_field(field, self.snd_scale);
+        self.snd_wl1 = seq;
+        if window == self.snd_wnd {
+            return false;
+        }
+        self.set_send_window(window, seq);
+        self.due |= Due::DATA;
+        true
+    }
+
+    pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
+        self.snd_wnd = window;
+        self.snd_wl1 = seq;
+        self.snd_wnd_max = self.snd_wnd_max.max(window);
+    }
+
+    /// The acknowledgment for data in order: at once for every second full segment, at the start, and while the
+    /// application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
+    pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
+        let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
+        let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);
+        if quick || owed >= 2 * u32::from(self.rcv_mss) || self.options.quickack {
+            self.due |= Due::ACK;
+        } else if self.timers.delack == Instant::FAR_FUTURE {
+            self.timers.delack = cx.now + cx.config.delayed_ack;
+        }
+    }
+
+    /// Learns the peer's segment size (RFC 5681, section 4.2: RMSS).
+    pub(crate) fn learn_segment_size(&mut self, len: u32, merged: u16) {
+        let each = if merged > 1 { len / u32::from(merged) } else { len };
+        if each > u32::from(self.rcv_mss) {
+            self.rcv_mss = each.min(self.advertised_mss().into()) as u16;
+        }
+    }
+}
