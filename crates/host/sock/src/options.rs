@@ -222,7 +222,7 @@ impl Engine {
     }
 
     fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
-        let mut options = *self.options(fd)?;
+        let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
             return self.store_options(fd, options);
         }
@@ -244,15 +244,15 @@ impl Engine {
     fn set_linger(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
         let on = int(value)? != 0;
         let seconds = int(value.get(4..).unwrap_or_default())?;
-        let mut options = *self.options(fd)?;
+        let mut options = self.options(fd)?;
         options.linger = on.then(|| secs(seconds.max(0)));
         self.store_options(fd, options)
     }
 
-    fn options(&self, fd: Fd) -> Result<&SocketOptions, Errno> {
+    fn options(&self, fd: Fd) -> Result<SocketOptions, Errno> {
         match &self.object(fd)?.kind {
-            Kind::Fresh(settings) => Ok(&settings.options),
-            Kind::Listener(listener) => Ok(&listener.settings.options),
+            Kind::Fresh(settings) => Ok(settings.options),
+            Kind::Listener(listener) => Ok(listener.settings.options),
             Kind::Stream(stream) => Ok(self.core.connection(stream.conn).options()),
             _ => Err(Errno::ENOTSOCK),
         }
@@ -348,7 +348,7 @@ impl Engine {
     }
 
     fn get_int(&mut self, fd: Fd, id: Id) -> Result<i32, Errno> {
-        if let Some(v) = get_plain(self.options(fd)?, id) {
+        if let Some(v) = get_plain(&self.options(fd)?, id) {
             return Ok(v);
         }
         let family = self.local_addr(fd)?.addr.is_v4();
