@@ -13,7 +13,7 @@ pub struct OwnAddr {
 }
 
 /// Most addresses and most routes kept; what comes after is counted by the caller and ignored.
-const ADDRESSES_MAX: usize = 256;
+const ADDRESSES_MAX: usize = 4096;
 const ROUTES_MAX: usize = 4096;
 
 /// Where packets to one destination go.
@@ -29,6 +29,7 @@ pub(crate) struct Way {
 
 /// Addresses, routes and the MTU of one port.
 pub(crate) struct Ip {
+    /// In order of the address.
     addresses: Vec<OwnAddr>,
     /// Longest prefix first, then lowest metric: the first that matches is the route.
     routes: Vec<Route>,
@@ -65,7 +66,7 @@ impl Ip {
 
     /// Is this one of our addresses?
     pub(crate) fn is_own(&self, addr: Addr) -> bool {
-        self.addresses.iter().any(|own| own.addr == addr)
+        self.addresses.binary_search_by_key(&addr, |own| own.addr).is_ok()
     }
 
     /// Our addresses.
@@ -102,11 +103,11 @@ impl Ip {
     }
 
     fn add_address(&mut self, own: OwnAddr) -> bool {
-        self.addresses.retain(|known| known.addr != own.addr);
-        if self.addresses.len() >= ADDRESSES_MAX {
-            return false;
+        match self.addresses.binary_search_by_key(&own.addr, |known| known.addr) {
+            Ok(at) => self.addresses[at] = own,
+            Err(_) if self.addresses.len() >= ADDRESSES_MAX => return false,
+            Err(at) => self.addresses.insert(at, own),
         }
-        self.addresses.push(own);
         true
     }
 

@@ -395,6 +395,30 @@ impl Core {
         }
     }
 
+    /// Replace the options that connections accepted from now on begin with.
+    pub fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.wish.options = options;
+        }
+    }
+
+    /// Replace the congestion control that connections accepted from now on begin with; a name of the registry.
+    pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.wish.control = Some(name);
+        }
+    }
+
+    /// The registry's own copy of a congestion control's name, if there is one.
+    pub fn find_control(&self, name: &str) -> Option<&'static str> {
+        self.registry.find(name).map(|listed| listed.name)
+    }
+
+    /// The congestion control of those that ask for none.
+    pub fn default_control(&self) -> &'static str {
+        self.registry.default_name()
+    }
+
     /// The congestion control policies of this core.
     pub fn controls(&mut self) -> &mut cc::Registry {
         &mut self.registry

@@ -24,7 +24,9 @@ impl Core {
             ("ports_claimed", self.ports.claimed() as u64),
             ("chunks_used", u64::from(self.shared.pool.used())),
         ];
-        counters.chain(self.drops.rows()).chain(sizes).chain(self.footprint()).collect()
+        let footprint = self.footprint();
+        let whole = ("footprint", footprint.iter().map(|(_, octets)| octets).sum());
+        counters.chain(self.drops.rows()).chain(sizes).chain(footprint).chain([whole]).collect()
     }
 
     /// Octets held, by what for. What belongs to connections is shared by their number in
