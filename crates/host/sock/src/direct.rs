@@ -1,8 +1,10 @@
 //! Direct mode: the application's own threads turn the core from inside their calls. No second thread, no queue.
 //!
 //! The engine sits behind one lock, which one thread takes uncontended. A thread that finds another asleep in the
-//! kernel with the lock held rings it out.
+//! kernel with the lock held rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a
+//! while.
 
+use crate::backstop::{self, Nudge};
 use crate::engine::{Engine, Pumped};
 use crate::sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
 use crate::Errno;
@@ -18,13 +20,36 @@ pub struct Direct {
     /// Threads that want the lock while its holder may be asleep in the kernel.
     contenders: AtomicU32,
     waker: Arc<dyn Waker>,
+    backstop: Nudge,
 }
 
 impl Direct {
-    /// Direct mode over an engine.
-    pub fn new(mut engine: Engine) -> Self {
+    /// Direct mode over an engine, with a backstop thread that keeps ACKs and timers going while the application
+    /// computes.
+    pub fn start(engine: Engine) -> std::io::Result<Arc<Self>> {
+        let direct = Arc::new(Direct::without_backstop(engine));
+        backstop::start(&direct)?;
+        Ok(direct)
+    }
+
+    /// Direct mode without a backstop: nothing at all happens between calls.
+    pub fn without_backstop(mut engine: Engine) -> Self {
         let waker = engine.core().io().waker();
-        Direct { engine: Mutex::new(engine), contenders: AtomicU32::new(0), waker }
+        let backstop = Nudge::default();
+        Direct { engine: Mutex::new(engine), contenders: AtomicU32::new(0), waker, backstop }
+    }
+
+    /// The engine if nobody has it; does not ring.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Engine>> {
+        match self.engine.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub(crate) fn nudge(&self) -> &Nudge {
+        &self.backstop
     }
 
     /// The engine, for as long as the guard lives; rings out whoever sleeps with it.
@@ -43,7 +68,7 @@ impl Direct {
     }
 
     /// Lets the threads that rang have the lock first: a plain unlock would often win it right back.
-    fn yield_to_contenders(&self) {
+    pub(crate) fn yield_to_contenders(&self) {
         let mut rounds = 0;
         while self.contenders.load(Ordering::SeqCst) > 0 {
             rounds += 1;
@@ -60,6 +85,16 @@ impl Direct {
         &self,
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let result = self.wait_loop(timeout, &mut attempt);
+        self.backstop.application_is_back();
+        result
+    }
+
+    fn wait_loop<R>(
+        &self,
+        timeout: Option<Duration>,
+        attempt: &mut impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut deadline: Option<Instant> = None;
         loop {
@@ -350,5 +385,11 @@ impl Engine {
             found += usize::from(row.ready != Ready::NONE);
         }
         found
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.backstop.wake();
     }
 }

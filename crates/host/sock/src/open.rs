@@ -8,7 +8,6 @@ use crate::settings::{Mode, Settings};
 use base::Duration;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
-use std::sync::Arc;
 
 /// A stack could not be opened; the text says what to do.
 #[derive(Debug)]
@@ -39,7 +38,10 @@ pub fn open(settings: &Settings) -> Result<Vec<Stack>, OpenError> {
             let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
             let engine = Engine::new(Core::new(config, port), Box::new(SystemClock::new()), limits);
             match settings.mode {
-                Mode::Direct => Ok(Arc::new(Direct::new(engine)) as Stack),
+                Mode::Direct => {
+                    let direct = Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
+                    Ok(direct as Stack)
+                }
                 Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
             }
         })

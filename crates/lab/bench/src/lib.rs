@@ -4,6 +4,8 @@
 //! cost together) and *link* benchmarks (servers on one core behind a veth link, ordinary kernel clients on another).
 #![forbid(unsafe_code)]
 
+pub mod bed;
+pub mod demo;
 pub mod link;
 pub mod memory;
 pub mod smol;
@@ -17,6 +19,8 @@ pub struct Bench {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
+    /// It needs the programs of [`demo::missing`].
+    pub needs_tools: bool,
     /// Runs it; figures as JSON, or what is missing to run it.
     pub run: fn(&Plan) -> Result<Value, String>,
 }
@@ -32,10 +36,11 @@ pub struct Plan {
 
 /// Every benchmark there is.
 pub const ALL: &[Bench] = &[
-    Bench { name: "memory", help: "Stack alone in memory beside smoltcp: short connections and keep-alive.", run: memory::run },
-    Bench { name: "idle-memory", help: "Octets per idle established connection, by opening one million.", run: memory::idle },
-    Bench { name: "link", help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.", run: link::run },
-    Bench { name: "bulk", help: "One bulk flow: tap with offloads and veth without, beside the kernel's.", run: link::bulk },
+    Bench { name: "memory", help: "Stack alone in memory beside smoltcp: short connections and keep-alive.", needs_tools: false, run: memory::run },
+    Bench { name: "idle-memory", help: "Octets per idle established connection, by opening one million.", needs_tools: false, run: memory::idle },
+    Bench { name: "link", help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.", needs_tools: true, run: link::run },
+    Bench { name: "demo", help: "Ordinary clients (curl, wrk) against nginx, a minimal kernel server and ours.", needs_tools: true, run: demo::run },
+    Bench { name: "bulk", help: "One bulk flow: tap with offloads and veth without, beside the kernel's.", needs_tools: true, run: link::bulk },
 ];
 
 /// A monotonic clock for measuring; everything measured is wall-clock, so only ratios within a run mean anything.

@@ -34,6 +34,20 @@ fn main() -> ExitCode {
         eprintln!("millstream-bench: no benchmark \"{name}\"; there are {}", names.join(", "));
         return ExitCode::FAILURE;
     };
+    let missing = bench::demo::missing();
+    if !missing.is_empty() && bench.needs_tools {
+        eprintln!("millstream-bench: {name} needs {}; as root, `make demo` installs them", missing.join(", "));
+        return ExitCode::FAILURE;
+    }
+    // A signal must not end us before namespaces and servers are gone: the programs we run end by it, and their
+    // end is the error on which everything is dropped.
+    let interrupted = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        if let Err(e) = signal_hook::flag::register(signal, interrupted.clone()) {
+            eprintln!("millstream-bench: {e}");
+            return ExitCode::FAILURE;
+        }
+    }
     match (bench.run)(&Plan { rounds: args.rounds.max(1), seconds: args.seconds }) {
         Ok(figures) if args.json => println!("{figures}"),
         Ok(figures) => println!("{}", serde_json::to_string_pretty(&figures).unwrap_or_default()),

@@ -64,7 +64,7 @@ fn source(i: u32) -> Addr {
 impl Bed {
     /// A listening server and a client, no connection yet. `sources` client addresses share the connections.
     pub fn new(load: Load, sources: u32, connections: u32) -> Bed {
-        let (a, b) = pair(PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() });
+        let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() }).expect("memory for frames");
         let client = core(1, source(0), sources, connections, a);
         let mut server = core(2, SERVER, 1, connections, b);
         let listen = Listen {

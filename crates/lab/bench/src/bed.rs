@@ -1,0 +1,233 @@
+//! Network namespaces, links, peers and processes that link benchmarks and the demo share. Everything a bed makes
+//! is gone when it is dropped.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The server, whoever it is.
+pub const SERVER_ADDR: &str = "10.77.0.1";
+/// Our server on a tap device beside the veth link.
+pub const TAP_ADDR: &str = "10.78.0.1";
+/// The clients' first address.
+pub const CLIENT_BASE: &str = "10.77.1.1";
+/// How many addresses the clients have.
+pub const CLIENT_ADDRS: u32 = 16;
+/// Where servers run.
+pub const SERVER_CPU: &str = "0";
+/// Where clients run.
+pub const CLIENT_CPU: &str = "1";
+
+/// Runs a command to its end; its output, or what it said.
+pub fn sh(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(args)
+        .output()
+        .map_err(|e| format!("{program}: {e}; install it (Debian: iproute2, ethtool, gcc)"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Two namespaces and the link between them; gone when dropped.
+pub struct Bed {
+    /// The server's namespace.
+    pub server: String,
+    /// The clients' namespace.
+    pub client: String,
+    /// Files of this run.
+    pub dir: PathBuf,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for ns in [&self.server, &self.client] {
+            if let Err(e) = sh("ip", &["netns", "del", ns]) {
+                eprintln!("millstream-bench: {e}");
+            }
+        }
+        if let Err(e) = std::fs::remove_dir_all(&self.dir) {
+            eprintln!("millstream-bench: {}: {e}", self.dir.display());
+        }
+    }
+}
+
+impl Bed {
+    /// Namespaces joined by veth (`ms0` at the server's end), or only the client's with a tap device for us.
+    pub fn new(offloads: bool) -> Result<Bed, String> {
+        let pid = std::process::id();
+        let (server, client) = (format!("ms-bench-s-{pid}"), format!("ms-bench-c-{pid}"));
+        let dir = std::env::temp_dir().join(format!("ms-bench-{pid}"));
+        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        sh("ip", &["netns", "add", &server])
+            .map_err(|e| format!("{e}; network namespaces need root (sudo) or `unshare -Urn`"))?;
+        let bed = Bed { server, client, dir };
+        sh("ip", &["netns", "add", &bed.client])?;
+        for ns in [&bed.server, &bed.client] {
+            sh("ip", &["-n", ns, "link", "set", "lo", "up"])?;
+            bed.in_ns(ns, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=1024 65000", "net.core.somaxconn=65535", "net.ipv4.tcp_max_syn_backlog=65535"])?;
+        }
+        sh("ip", &["link", "add", "ms0", "netns", &bed.server, "type", "veth", "peer", "name", "ms1", "netns", &bed.client])?;
+        bed.address("ms0", "ms1")?;
+        if !offloads {
+            for (ns, dev) in [(&bed.server, "ms0"), (&bed.client, "ms1")] {
+                bed.in_ns(ns, "ethtool", &["-K", dev, "tso", "off", "gso", "off", "gro", "off"])?;
+            }
+        }
+        Ok(bed)
+    }
+
+    fn address(&self, server_dev: &str, client_dev: &str) -> Result<(), String> {
+        sh("ip", &["-n", &self.server, "addr", "add", &format!("{SERVER_ADDR}/16"), "dev", server_dev])?;
+        sh("ip", &["-n", &self.server, "link", "set", server_dev, "up"])?;
+        sh("ip", &["-n", &self.server, "route", "replace", "10.77.0.0/16", "dev", server_dev, "congctl", "cubic"])?;
+        self.client_addresses(client_dev)
+    }
+
+    /// Takes the veth link away and puts a tap device `mst0` in the client's namespace, for a server of ours at
+    /// [`SERVER_ADDR`].
+    pub fn tap_instead(&self) -> Result<(), String> {
+        sh("ip", &["-n", &self.client, "link", "del", "ms1"])?;
+        sh("ip", &["-n", &self.client, "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr"])?;
+        self.client_addresses("mst0")
+    }
+
+    fn client_addresses(&self, dev: &str) -> Result<(), String> {
+        let base: std::net::Ipv4Addr = CLIENT_BASE.parse().map_err(|_| "address")?;
+        for i in 0..CLIENT_ADDRS {
+            let addr = std::net::Ipv4Addr::from(u32::from(base) + i);
+            sh("ip", &["-n", &self.client, "addr", "add", &format!("{addr}/16"), "dev", dev])?;
+        }
+        sh("ip", &["-n", &self.client, "link", "set", dev, "up"])?;
+        // The machine's default may be another: cubic on both sides, as the stack under test uses.
+        sh("ip", &["-n", &self.client, "route", "replace", "10.77.0.0/16", "dev", dev, "congctl", "cubic"])?;
+        Ok(())
+    }
+
+    /// Runs a command in a namespace.
+    pub fn in_ns(&self, ns: &str, program: &str, args: &[&str]) -> Result<String, String> {
+        let mut all = vec!["netns", "exec", ns, program];
+        all.extend_from_slice(args);
+        sh("ip", &all)
+    }
+
+    /// A tap device beside the veth link, on a network of its own, for a server of ours at [`TAP_ADDR`].
+    pub fn tap_beside(&self) -> Result<(), String> {
+        sh("ip", &["-n", &self.client, "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr"])?;
+        sh("ip", &["-n", &self.client, "addr", "add", "10.78.0.254/24", "dev", "mst0"])?;
+        sh("ip", &["-n", &self.client, "link", "set", "mst0", "up"])?;
+        Ok(())
+    }
+
+    /// Starts a program pinned to the servers' core, its output still to be read.
+    fn command(&self, ns: &str, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", ns, "taskset", "-c", SERVER_CPU]).arg(program).args(args);
+        command.env("MILLSTREAM_RUN", &self.dir);
+        command
+    }
+
+    /// Starts a server pinned to its core; it says nothing when it is ready.
+    pub fn spawn(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
+        self.command(ns, program, args).spawn().map(Server).map_err(|e| format!("{}: {e}", program.display()))
+    }
+
+    /// Starts a server pinned to its core and waits until it says that it serves.
+    pub fn start(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
+        let spawned = self.command(ns, program, args).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|e| format!("{}: {e}", program.display()))?;
+        let mut line = String::new();
+        let out = child.stdout.take().ok_or("no output")?;
+        BufReader::new(out).read_line(&mut line).map_err(|e| e.to_string())?;
+        if !(line.contains("ready") || line.contains("serving")) {
+            let status = child.wait().map_err(|e| e.to_string())?;
+            return Err(format!("{} did not start ({status}): {line}", program.display()));
+        }
+        Ok(Server(child))
+    }
+
+    /// Runs the client to its end; what it printed.
+    pub fn client(&self, program: &Path, mode: &str, in_flight: u32, seconds: f64) -> Result<Value, String> {
+        let (n, secs, count) = (in_flight.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
+        let program = program.to_string_lossy();
+        let text = self.in_ns(
+            &self.client,
+            "taskset",
+            &["-c", CLIENT_CPU, &program, mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count],
+        )?;
+        serde_json::from_str(&text).map_err(|e| format!("the client said {text:?}: {e}"))
+    }
+}
+
+/// A running server; ended when dropped.
+pub struct Server(Child);
+
+impl Server {
+    /// CPU time of all its threads so far, nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64, String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).map_err(|e| e.to_string())?;
+        let mut total = 0;
+        for task in tasks.flatten() {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).map_err(|e| e.to_string())?;
+            total += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).ok_or("odd schedstat")?;
+        }
+        Ok(total)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(e) = sh("kill", &["-TERM", &self.0.id().to_string()]) {
+            eprintln!("millstream-bench: {e}");
+        }
+        if let Err(e) = self.0.wait() {
+            eprintln!("millstream-bench: {e}");
+        }
+    }
+}
+
+/// Busy time of all CPUs so far, microseconds (10 ms ticks).
+pub fn machine_busy_us() -> Result<u64, String> {
+    let stat = std::fs::read_to_string("/proc/stat").map_err(|e| e.to_string())?;
+    let line = stat.lines().next().ok_or("/proc/stat is empty")?;
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal: all but idle, iowait and steal.
+    let busy: u64 = ticks.iter().enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 7..)).map(|(_, n)| n).sum();
+    Ok(busy * 10_000)
+}
+
+/// Peers compiled for this run, and our own command.
+pub struct Programs {
+    /// Minimal epoll server.
+    pub server: PathBuf,
+    /// Closed-loop client.
+    pub client: PathBuf,
+    /// Stateless responder.
+    pub ideal: PathBuf,
+    /// The `millstream` command.
+    pub ours: PathBuf,
+}
+
+impl Programs {
+    /// Compiles the peers into `dir`.
+    pub fn build(dir: &Path) -> Result<Programs, String> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+        let compile = |name: &str| -> Result<PathBuf, String> {
+            let out = dir.join(name);
+            let file = source.join(format!("{name}.c"));
+            sh("cc", &["-O2", "-o", &out.to_string_lossy(), &file.to_string_lossy()])?;
+            Ok(out)
+        };
+        let ours = match std::env::var_os("MILLSTREAM_BIN") {
+            Some(path) => PathBuf::from(path),
+            None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("millstream"),
+        };
+        if !ours.exists() {
+            return Err(format!("{} is missing; build it (cargo build --profile dist) or name it in MILLSTREAM_BIN", ours.display()));
+        }
+        Ok(Programs { server: compile("server")?, client: compile("client")?, ideal: compile("ideal")?, ours })
+    }
+}
+
