@@ -33,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod core_host;
 mod medium;
 mod network;
 mod nic;
@@ -41,6 +42,7 @@ mod port;
 mod positions;
 mod switch;
 
+pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use pipe::{DropReason, Pipe, PipeConfig, PipeCounters, Queue};
 pub use port::{PortConfig, SimPort};
