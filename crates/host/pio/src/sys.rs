@@ -102,8 +102,8 @@ pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
 /// `count` octets of the kernel's entropy.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    // SAFETY: `bytes` is writable for `N` octets; up to 256 come at once or not at all.
-    const { assert!(N <= 256) };
+    const { assert!(N <= 256, "the kernel gives up to 256 octets at once or none") };
+    // SAFETY: `bytes` is writable for `N` octets.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
     if check_len(got)? == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
@@ -122,11 +122,6 @@ impl Bell {
     pub(crate) fn new() -> io::Result<Bell> {
         // SAFETY: takes two numbers and returns a new descriptor.
         unsafe { owned(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }.map(Bell)
-    }
-
-    /// Take over an eventfd that came from elsewhere.
-    pub(crate) fn from_fd(fd: OwnedFd) -> Bell {
-        Bell(fd)
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -67,28 +67,58 @@ pub fn add_veth(name: &str, peer: &str, queues: u16) -> io::Result<(u32, u32)> {
 
 /// Give an interface an address of the kernel's. IPv6 ones are usable at once, without looking for duplicates.
 pub fn add_address(ifindex: u32, addr: Addr, prefix: u8) -> io::Result<()> {
-    let mut body = [family(addr), prefix, libc::IFA_F_NODAD as u8, 0, 0, 0, 0, 0];
-    body[4..].copy_from_slice(&ifindex.to_ne_bytes());
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE | libc::NLM_F_ACK;
-    let request = Request::new(libc::RTM_NEWADDR, flags, &body);
-    ask(request.address(libc::IFA_LOCAL, addr).address(libc::IFA_ADDRESS, addr))
+    ask(address_request(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, ifindex, addr, prefix))
 }
 
-/// Add a unicast route out of an interface to the main table.
+/// Take an address away from an interface.
+pub fn remove_address(ifindex: u32, addr: Addr, prefix: u8) -> io::Result<()> {
+    ask(address_request(libc::RTM_DELADDR, 0, ifindex, addr, prefix))
+}
+
+fn address_request(kind: u16, flags: i32, ifindex: u32, addr: Addr, prefix: u8) -> Request {
+    let mut body = [family(addr), prefix, libc::IFA_F_NODAD as u8, 0, 0, 0, 0, 0];
+    body[4..].copy_from_slice(&ifindex.to_ne_bytes());
+    let request = Request::new(kind, flags | libc::NLM_F_ACK, &body);
+    request.address(libc::IFA_LOCAL, addr).address(libc::IFA_ADDRESS, addr)
+}
+
+/// Add a unicast route to the main table, or change the gateway of the one to the same destination.
 pub fn add_route(ifindex: u32, dst: Addr, prefix: u8, gateway: Option<Addr>) -> io::Result<()> {
+    ask(route_request(
+        libc::RTM_NEWROUTE,
+        libc::NLM_F_CREATE | libc::NLM_F_REPLACE,
+        ifindex,
+        dst,
+        prefix,
+        gateway,
+    ))
+}
+
+/// Remove a unicast route from the main table.
+pub fn remove_route(ifindex: u32, dst: Addr, prefix: u8, gateway: Option<Addr>) -> io::Result<()> {
+    ask(route_request(libc::RTM_DELROUTE, 0, ifindex, dst, prefix, gateway))
+}
+
+fn route_request(
+    kind: u16,
+    flags: i32,
+    ifindex: u32,
+    dst: Addr,
+    prefix: u8,
+    gateway: Option<Addr>,
+) -> Request {
     const RTPROT_STATIC: u8 = 4;
     let scope = if gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
     let mut body = [0; 12];
     body[..2].copy_from_slice(&[family(dst), prefix]);
     body[4..8].copy_from_slice(&[libc::RT_TABLE_MAIN, RTPROT_STATIC, scope, libc::RTN_UNICAST]);
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE | libc::NLM_F_ACK;
-    let mut request =
-        Request::new(libc::RTM_NEWROUTE, flags, &body).attribute(libc::RTA_OIF, &ifindex.to_ne_bytes());
+    let mut request = Request::new(kind, flags | libc::NLM_F_ACK, &body);
+    request = request.attribute(libc::RTA_OIF, &ifindex.to_ne_bytes());
     if prefix > 0 {
         request = request.address(libc::RTA_DST, dst);
     }
-    ask(match gateway {
+    match gateway {
         Some(gateway) => request.address(libc::RTA_GATEWAY, gateway),
         None => request,
-    })
+    }
 }

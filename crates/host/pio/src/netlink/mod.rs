@@ -7,14 +7,16 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use configure::{add_address, add_route, add_veth, delete_link, move_link, set_link};
+pub use configure::{
+    add_address, add_route, add_veth, delete_link, move_link, remove_address, remove_route, set_link,
+};
 
-use crate::port::NetEvent;
+use crate::port::{NetEvent, Route};
 use crate::sys::{self, SockAddr};
 use base::Addr;
 use known::Known;
 use message::{Fact, Request, family};
-use socket::{Overrun, Socket};
+use socket::{Progress, Socket};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -138,22 +140,16 @@ impl Monitor {
             return;
         }
         let (known, ifindex) = (&mut self.known, self.ifindex);
-        match self.changes.changes(|fact| known.learn(ifindex, fact, events)) {
-            Ok(Ok(())) => {}
-            Ok(Err(Overrun)) => self.resync = true,
-            Err(_) => {
-                self.errors += 1;
-                self.resync = true;
-            }
-        }
-        self.resync |= std::mem::take(&mut self.known.doubtful);
-        if self.resync {
+        let progress = self.changes.changes(|fact| known.learn(ifindex, fact, events)).unwrap_or_else(|_| {
+            self.errors += 1;
+            Progress { drained: true, overrun: true }
+        });
+        self.resync |= progress.overrun || std::mem::take(&mut self.known.doubtful);
+        // What still waits is older than an answer to a question asked now: it would undo that.
+        if self.resync && progress.drained {
             self.resyncs += 1;
-            self.resync = false;
-            if self.resynchronise(events).is_err() {
-                self.errors += 1;
-                self.resync = true;
-            }
+            self.resync = self.resynchronise(events).is_err();
+            self.errors += u64::from(self.resync);
         }
     }
 
@@ -214,5 +210,23 @@ impl Monitor {
     /// Counters, name and value.
     pub fn stats(&self) -> [(&'static str, u64); 2] {
         [("netlink_resyncs", self.resyncs), ("netlink_errors", self.errors)]
+    }
+}
+
+/// Takes any octets for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in order.
+pub fn fuzz(datagram: &[u8]) {
+    let mut known = Known::new(false);
+    let mut events = Vec::new();
+    for fact in message::Messages(datagram).filter_map(|message| Fact::of(&message)) {
+        known.learn(datagram.first().copied().unwrap_or(0).into(), fact, &mut events);
+    }
+    known.begin_sweep();
+    known.end_sweep(&mut events);
+    for event in &events {
+        if let NetEvent::AddrAdded { addr, prefix } | NetEvent::RouteAdded(Route { dst: addr, prefix, .. }) =
+            *event
+        {
+            assert!(prefix <= if addr.is_v4() { 32 } else { 128 });
+        }
     }
 }

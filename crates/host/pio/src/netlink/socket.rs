@@ -19,8 +19,14 @@ pub(super) struct Socket {
     buffer: Vec<u8>,
 }
 
-/// The kernel dropped changes that we were too slow to read.
-pub(super) struct Overrun;
+/// How far [`Socket::changes`] got.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Nothing waits any more.
+    pub(super) drained: bool,
+    /// The kernel dropped changes that we were too slow to read.
+    pub(super) overrun: bool,
+}
 
 impl Socket {
     /// A socket that hears the multicast groups in `groups` (a mask of RTMGRP_*).
@@ -125,16 +131,28 @@ impl Socket {
         }
     }
 
-    /// Hand every change that waits to `each`, within a budget.
-    pub(super) fn changes(&mut self, mut each: impl FnMut(Fact)) -> io::Result<Result<(), Overrun>> {
+    /// Hand the changes that wait to `each`, within a budget.
+    pub(super) fn changes(&mut self, mut each: impl FnMut(Fact)) -> io::Result<Progress> {
+        let mut progress = Progress::default();
         for _ in 0..READ_BUDGET {
             match self.receive(libc::MSG_DONTWAIT) {
                 Ok(datagram) => Messages(datagram).filter_map(|m| Fact::of(&m)).for_each(&mut each),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Ok(())),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(Err(Overrun)),
+                // Told once, until the queue was empty again.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => progress.overrun = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    progress.drained = true;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Ok(()))
+        Ok(progress)
+    }
+
+    /// The first datagram of a dump as it came.
+    #[cfg(test)]
+    pub(super) fn raw_dump(&mut self, request: Request) -> io::Result<Vec<u8>> {
+        self.send(request)?;
+        self.receive(0).map(<[u8]>::to_vec)
     }
 }
