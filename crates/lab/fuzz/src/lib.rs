@@ -38,6 +38,7 @@ targets! {
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none;
+    "tcp_connection", "a connection against arbitrary segments, calls and time", tcp::fuzz::connection, seeds::none;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none;

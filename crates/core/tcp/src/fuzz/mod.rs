@@ -3,6 +3,7 @@
 
 mod assembler;
 mod chain;
+mod connection;
 mod cookie;
 mod rtt;
 mod scoreboard;
@@ -10,6 +11,7 @@ mod timewait;
 
 pub use assembler::assembler;
 pub use chain::chain;
+pub use connection::connection;
 pub use cookie::cookie;
 pub use rtt::rtt;
 pub use scoreboard::scoreboard;

@@ -1,0 +1,435 @@
+//! A connection against arbitrary segments, calls and time. The peer's octet at each place of its stream, and ours,
+//! follow from the place alone, so whatever overlaps or returns must agree with what came before.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
+use cc::{Control, Cubic, NewReno};
+use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+
+use super::Input;
+use crate::{
+    Config, Connection, Counters, Cx, Disposition, IcmpError, Open, Pool, ReadError, Shutdown, SocketOptions,
+    State, TxLimits, WriteError,
+};
+
+/// No call makes a connection send more segments than this without hearing from its peer.
+const BURST_MAX: u32 = 4096;
+/// Largest payload a segment or a write carries here.
+const PAYLOAD_MAX: u32 = 3000;
+
+/// What the peer's stream holds at `place`; ours is the complement.
+fn octet(place: u32) -> u8 {
+    (place.wrapping_mul(0x9e37_79b1) >> 24) as u8
+}
+
+struct World {
+    conn: Connection,
+    config: Config,
+    pool: Pool,
+    counters: Counters,
+    limits: TxLimits,
+    now: Instant,
+    isn: Seq,
+    /// The peer's initial sequence number, once its SYN was taken.
+    irs: Seq,
+    /// Octets that write took, and that read gave.
+    wrote: u32,
+    read: u32,
+    /// Right edge of the window offered last.
+    edge: Option<Seq>,
+    /// The last timestamp we sent.
+    stamp: u32,
+    /// The application let go; the connection left the flow table.
+    released: bool,
+    gone: bool,
+}
+
+/// Drives one connection through what `data` spells.
+///
+/// # Panics
+/// When octets are lost, changed or invented, a window is withdrawn, a timer stays due, a chunk leaks, or sending does
+/// not end.
+pub fn connection(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut world = World::open(&mut input);
+    world.settle();
+    while !input.is_empty() {
+        world.step(&mut input);
+        world.settle();
+        world.check();
+    }
+    world.conn.release(&mut world.pool);
+    assert_eq!(world.pool.used(), 0, "a chunk leaked");
+}
+
+macro_rules! cx {
+    ($world:ident) => {
+        &mut Cx {
+            now: $world.now,
+            config: &$world.config,
+            pool: &mut $world.pool,
+            counters: &mut $world.counters,
+            probe: None,
+        }
+    };
+}
+
+impl World {
+    fn open(input: &mut Input<'_>) -> World {
+        let bits = input.u8();
+        let config = Config {
+            timestamps: bits & 1 == 0,
+            window_scaling: bits & 2 == 0,
+            sack: bits & 4 == 0,
+            rcvbuf: (4096 << (bits & 3), 1 << 20),
+            sndbuf: (4096, 1 << 18),
+            ..Config::default()
+        };
+        let mut pool = Pool::new(if bits & 8 == 0 { 1024 } else { 1 + input.below(8) });
+        let mut counters = Counters::default();
+        let now = Instant::from_secs(1);
+        let mut cx = Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe: None };
+        let (isn, irs) = (Seq::new(input.u32()), Seq::new(input.u32()));
+        let control =
+            if bits & 16 == 0 { Control::Cubic(Cubic::new()) } else { Control::NewReno(NewReno::new()) };
+        let end = |last| Endpoint::new(Addr::v4([192, 0, 2, last]), 1000 + u16::from(last));
+        let open = Open {
+            key: FlowKey::new(end(1), end(2)),
+            isn,
+            ts_offset: isn.raw().rotate_left(9),
+            path_mtu: 576 + input.u16() % 9000,
+            options: options(input),
+        };
+        let conn = if bits & 32 == 0 {
+            let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
+            Connection::accept(&mut cx, &open, control, &syn)
+        } else {
+            Connection::connect(&mut cx, &open, control)
+        };
+        let limits = TxLimits { max_payload: if bits & 64 == 0 { 9000 + 576 } else { 65_000 } };
+        World {
+            conn,
+            config,
+            pool,
+            counters,
+            limits,
+            now,
+            isn,
+            irs,
+            wrote: 0,
+            read: 0,
+            edge: None,
+            stamp: 0,
+            released: false,
+            gone: false,
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.u8() % 32 {
+            0..13 => self.arrive(input),
+            13 => self.lose(input),
+            14..18 => self.pass_time(input),
+            18..26 if self.released => self.arrive(input),
+            18..21 => self.write(input),
+            21..23 => self.read(input),
+            23 => self.conn.set_options(cx!(self), options(input)),
+            24 => self.conn.shutdown(
+                cx!(self),
+                [Shutdown::Read, Shutdown::Write, Shutdown::Both][input.below(3) as usize],
+            ),
+            25 => {
+                let control = if input.u8() & 1 == 0 {
+                    Control::Cubic(Cubic::new())
+                } else {
+                    Control::NewReno(NewReno::new())
+                };
+                self.conn.set_control(cx!(self), control);
+            }
+            26 | 27 => self.icmp(input),
+            28 => self.refuse(),
+            29 if input.u8() < 32 && !self.released => {
+                self.conn.close(cx!(self));
+                self.released = true;
+            }
+            30 if input.u8() < 16 => self.conn.abort(cx!(self)),
+            _ => self.handshake(input),
+        }
+    }
+
+    /// A segment near the windows of both directions, or anywhere.
+    fn arrive(&mut self, input: &mut Input<'_>) {
+        let info = self.conn.info(self.now);
+        let shape = input.u8();
+        let near = |base: Seq, span: u32, input: &mut Input<'_>| match input.u8() % 8 {
+            0..4 => base,
+            4 => base + input.below(64),
+            5 => base - input.below(PAYLOAD_MAX),
+            6 => base + input.u32() % span.max(1),
+            _ => Seq::new(input.u32()),
+        };
+        let seq = near(info.rcv_nxt, info.rcv_wnd + 2, input);
+        let flight = info.snd_nxt.offset_from(info.snd_una);
+        let ack = if shape & 1 == 0 { info.snd_nxt } else { near(info.snd_una, flight + 2, input) };
+        let flags = match shape >> 1 & 15 {
+            0..11 => Flags::ACK,
+            11 => Flags::ACK | Flags::FIN,
+            12 => Flags::ACK | Flags::PSH | Flags::URG,
+            13 if shape > 224 => Flags(input.u8()),
+            14 if shape > 224 => Flags::SYN,
+            15 => Flags(input.u8() & !Flags::RST.0),
+            _ => Flags::ACK,
+        };
+        let len = if shape & 32 == 0 { input.below(PAYLOAD_MAX) } else { 0 };
+        let options = self.options(shape, flight, input);
+        self.deliver(seq, ack, flags, input.u16(), options, len);
+    }
+
+    fn options(&self, shape: u8, flight: u32, input: &mut Input<'_>) -> Options {
+        let una = self.conn.info(self.now).snd_una;
+        let mut sack = SackBlocks::none();
+        if shape & 64 != 0 {
+            for _ in 0..input.below(4) {
+                let left = una + input.u32() % (flight + 2);
+                sack.push(left, left + input.below(PAYLOAD_MAX));
+            }
+        }
+        let clock = self.now.as_millis() as u32;
+        let val = if shape & 128 == 0 { clock } else { clock.wrapping_sub(input.u32() >> input.below(32)) };
+        let timestamps =
+            (input.u8() & 7 != 0).then_some(Timestamps { val, ecr: self.stamp.wrapping_sub(input.below(8)) });
+        Options { timestamps, sack, ..Options::default() }
+    }
+
+    /// Acknowledgments that tell of a hole at the front of the flight.
+    fn lose(&mut self, input: &mut Input<'_>) {
+        let hole = 1 + input.below(PAYLOAD_MAX);
+        let timestamps = Some(Timestamps { val: self.now.as_millis() as u32, ecr: self.stamp });
+        for runs in 1..=input.below(6) {
+            let info = self.conn.info(self.now);
+            let mut sack = SackBlocks::none();
+            if runs * hole < info.snd_nxt.offset_from(info.snd_una) {
+                sack.push(info.snd_una + hole, info.snd_una + (hole * (runs + 1)));
+            }
+            let options = Options { timestamps, sack, ..Options::default() };
+            self.deliver(info.rcv_nxt, info.snd_una, Flags::ACK, input.u16(), options, 0);
+            self.settle();
+        }
+    }
+
+    /// What completes a handshake, if there is one to complete.
+    fn handshake(&mut self, input: &mut Input<'_>) {
+        let nxt = self.isn + 1;
+        match self.conn.state() {
+            State::SynSent => {
+                let flags = if input.u8() & 3 == 0 { Flags::SYN } else { Flags::SYN | Flags::ACK };
+                self.deliver(self.irs, nxt, flags, input.u16(), offer(input), 0);
+            }
+            State::SynReceived => {
+                let timestamps = Some(Timestamps { val: self.now.as_millis() as u32, ecr: self.stamp });
+                let options = Options { timestamps, ..Options::default() };
+                self.deliver(self.irs + 1, nxt, Flags::ACK, input.u16(), options, 0);
+            }
+            _ => self.pass_time(input),
+        }
+    }
+
+    fn deliver(&mut self, seq: Seq, ack: Seq, flags: Flags, window: u16, options: Options, len: u32) {
+        if self.gone || self.conn.state() == State::Closed {
+            return;
+        }
+        if flags.has(Flags::SYN) && self.conn.state() == State::SynSent {
+            self.irs = seq;
+        }
+        let first = seq + u32::from(flags.has(Flags::SYN));
+        let place = first.offset_from(self.irs + 1);
+        let payload: Vec<u8> = (0..len).map(|i| octet(place.wrapping_add(i))).collect();
+        let segment = segment(seq, ack, flags, window, options, &payload);
+        let nxt = self.conn.info(self.now).rcv_nxt;
+        let fresh = self.conn.state() == State::SynSent;
+        let disposition = self.conn.on_segment(cx!(self), &segment);
+        let after = self.conn.info(self.now);
+        assert!(fresh || after.rcv_nxt.at_or_after(nxt), "RCV.NXT went back");
+        match disposition {
+            Disposition::TimeWait => {
+                let wait = self.conn.time_wait(cx!(self));
+                assert!(wait.until > self.now && wait.key == *self.conn.key());
+                self.gone = true;
+            }
+            Disposition::Closed => assert_eq!(self.conn.state(), State::Closed),
+            Disposition::Done | Disposition::Dropped(_) => {}
+        }
+    }
+
+    fn write(&mut self, input: &mut Input<'_>) {
+        let len = input.below(PAYLOAD_MAX);
+        let data: Vec<u8> = (0..len).map(|i| !octet(self.wrote.wrapping_add(i))).collect();
+        match self.conn.write(cx!(self), &data) {
+            Ok(n) => {
+                assert!(n as u32 <= len && (n > 0 || len == 0));
+                self.wrote += n as u32;
+            }
+            Err(WriteError::Failed(_)) => assert_eq!(self.conn.state(), State::Closed),
+            Err(_) => {}
+        }
+    }
+
+    fn read(&mut self, input: &mut Input<'_>) {
+        let mut into = vec![0; input.below(2 * PAYLOAD_MAX) as usize];
+        let peeked: Vec<u8> = self.conn.peek(&self.pool, into.len()).flatten().copied().collect();
+        match self.conn.read(cx!(self), &mut into) {
+            Ok(n) => {
+                assert_eq!(peeked, into[..n], "what was peeked at is read");
+                for (i, &got) in into[..n].iter().enumerate() {
+                    let place = self.read + i as u32;
+                    assert_eq!(got, octet(place), "octet {place} of the peer's stream changed");
+                }
+                self.read += n as u32;
+            }
+            Err(ReadError::Finished) => assert!(peeked.is_empty(), "finished with octets left"),
+            Err(_) => assert!(peeked.is_empty(), "octets were there to read"),
+        }
+    }
+
+    fn icmp(&mut self, input: &mut Input<'_>) {
+        let kind = match input.below(4) {
+            0 => IcmpError::TooBig { mtu: input.u16() },
+            1 => IcmpError::HostUnreachable,
+            2 => IcmpError::NetUnreachable,
+            _ => IcmpError::PortUnreachable,
+        };
+        let seq = self.conn.info(self.now).snd_una + input.below(PAYLOAD_MAX);
+        self.conn.on_icmp(cx!(self), kind, seq);
+    }
+
+    /// To the next timeout, or some time that may lie beyond it.
+    fn pass_time(&mut self, input: &mut Input<'_>) {
+        let next = self.conn.poll_timeout().unwrap_or(self.now).max(self.now);
+        self.now = if input.u8() & 1 == 0 {
+            next
+        } else {
+            self.now + Duration::from_micros(u64::from(input.u32() >> input.below(32)))
+        };
+    }
+
+    /// The port has no frame for the next segment.
+    fn refuse(&mut self) {
+        if let Some(tx) = self.conn.poll_transmit(cx!(self), &self.limits) {
+            self.conn.transmit_failed(cx!(self), &tx);
+        }
+    }
+
+    /// What a stack does after each call: timers that are due, then transmissions until there are none.
+    fn settle(&mut self) {
+        if !self.gone && self.conn.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.conn.on_timeout(cx!(self));
+            let again = self.conn.poll_timeout();
+            assert!(
+                again.is_none_or(|at| at > self.now),
+                "on_timeout leaves {again:?} due at {:?}",
+                self.now
+            );
+        }
+        self.conn.poll_event();
+        for sent in 0.. {
+            assert!(sent < BURST_MAX, "sending does not end in {:?}", self.conn.state());
+            let Some(tx) = self.conn.poll_transmit(cx!(self), &self.limits) else { break };
+            self.look(&tx);
+        }
+    }
+
+    /// A segment leaves: its octets are ours, where they belong, and it withdraws no window.
+    fn look(&mut self, tx: &crate::Transmit) {
+        assert!(tx.len <= self.limits.max_payload && tx.header.len() <= 60, "{tx:?}");
+        let header = &tx.header;
+        let mut payload = vec![0; tx.len as usize];
+        self.conn.copy_payload(&self.pool, tx, &mut payload);
+        let place = header.seq.offset_from(self.isn + 1);
+        for (i, &octet_sent) in payload.iter().enumerate() {
+            let place = place.wrapping_add(i as u32);
+            assert!(place < self.wrote, "octet {place} was never written");
+            assert_eq!(octet_sent, !octet(place), "octet {place} of our stream changed");
+        }
+        if header.flags.has(Flags::FIN) {
+            assert_eq!(place.wrapping_add(tx.len), self.wrote, "FIN stands behind what was written");
+        }
+        if let Some(timestamps) = header.options.timestamps {
+            self.stamp = timestamps.val;
+        }
+        if header.flags.has(Flags::ACK) && !header.flags.any(Flags::RST | Flags::SYN) {
+            self.look_at_window(header.ack, header.window);
+        }
+    }
+
+    /// RFC 9293, section 3.8.6: a receiver should not shrink the window. Scaling rounds its edge down.
+    fn look_at_window(&mut self, ack: Seq, window: u16) {
+        let scale = self.conn.info(self.now).scale.1;
+        let edge = ack + (u32::from(window) << scale);
+        if let Some(before) = self.edge {
+            let lost = before.distance_from(edge);
+            assert!(lost < 1 << scale, "the window was withdrawn by {lost}");
+        }
+        self.edge = Some(self.edge.map_or(edge, |before| before.later(edge)));
+    }
+
+    fn check(&self) {
+        let info = self.conn.info(self.now);
+        assert!(self.pool.used() <= self.pool.limit());
+        assert!(info.snd_nxt.offset_from(info.snd_una) <= self.wrote + 2, "more in flight than was written");
+        assert!(info.window.cwnd >= 1 && self.conn.unsent() <= self.wrote);
+        assert!(self.conn.writable() == 0 || !self.conn.write_closed());
+    }
+}
+
+fn segment<'a>(
+    seq: Seq,
+    ack: Seq,
+    flags: Flags,
+    window: u16,
+    options: Options,
+    payload: &'a [u8],
+) -> Segment<'a> {
+    let (urgent, merged) = (7, 1);
+    Segment { seq, ack, flags, window, urgent, options, merged, congestion_experienced: false, payload }
+}
+
+/// The options of the peer's SYN.
+fn offer(input: &mut Input<'_>) -> Options {
+    let bits = input.u8();
+    Options {
+        mss: (bits & 1 == 0).then(|| input.u16()),
+        window_scale: (bits & 2 == 0).then_some(bits >> 4),
+        sack_permitted: bits & 4 == 0,
+        timestamps: (bits & 8 == 0).then(|| Timestamps { val: input.u32() >> 8, ecr: 0 }),
+        sack: SackBlocks::none(),
+    }
+}
+
+fn options(input: &mut Input<'_>) -> SocketOptions {
+    let bits = input.u8();
+    let some = |bit: u8, value: u32| if bits & bit == 0 { 0 } else { value };
+    SocketOptions {
+        nodelay: bits & 1 != 0,
+        cork: bits & 2 != 0,
+        quickack: bits & 4 != 0,
+        keepalive: bits & 8 != 0,
+        user_timeout: Duration::from_millis(some(16, input.u16().into()).into()),
+        linger: (bits & 32 != 0).then(|| Duration::from_millis(u64::from(bits >> 7))),
+        max_seg: some(64, input.u16().into()) as u16,
+        rcvbuf: some(128, input.u16().into()),
+        sndbuf: some(128, input.u16().into()),
+        ..SocketOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::seeded::seeded;
+
+    #[test]
+    fn a_connection_keeps_its_promises() {
+        seeded("connection", 4000, 800, super::connection);
+    }
+}
