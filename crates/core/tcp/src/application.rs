@@ -6,8 +6,11 @@ use cc::{Control, Controller, PathInfo};
 use crate::config::PackedOptions;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::pool::Pool;
+use crate::pool::{CHUNK, Pool};
 use crate::{Cx, Error, Events, ReadError, Shutdown, SocketOptions, State, WriteError};
+
+/// One chunk in so many is kept for data that comes in.
+const RESERVE: u32 = 4;
 
 impl Connection {
     /// Append to the send buffer; how many octets it took.
@@ -27,6 +30,7 @@ impl Connection {
             self.bits.set(Bits::NO_SPACE);
             return Err(WriteError::Full);
         }
+        let room = room.min(self.memory_for_writing(cx.pool));
         let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
         if taken < data.len() {
             self.bits.set(Bits::NO_SPACE);
@@ -194,6 +198,13 @@ impl Connection {
             let twice = self.control.window().cwnd.saturating_mul(2);
             self.sndbuf = self.sndbuf.max(twice.clamp(least, most));
         }
+    }
+
+    /// Octets that may be written without taking the chunks that incoming data needs: were all of them full of what waits
+    /// to be sent, both ends could wait for each other.
+    pub(crate) fn memory_for_writing(&self, pool: &Pool) -> usize {
+        let spare = pool.available().saturating_sub(pool.limit() / RESERVE);
+        spare as usize * CHUNK
     }
 
     /// Octets were acknowledged, and a write waits for room: it is told when a third of the buffer is free, so that it

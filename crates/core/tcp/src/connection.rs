@@ -197,7 +197,7 @@ pub struct Connection {
     pub(crate) retries: u8,
     pub(crate) keep_probes: u8,
     pub(crate) retransmits: u32,
-    /// When the data now being retransmitted last made progress, milliseconds.
+    /// When the data now being retransmitted last made progress, or when the last keepalive probe left; milliseconds.
     pub(crate) stalled_ms: u32,
     /// When the next challenge ACK may leave, milliseconds.
     pub(crate) challenge_ms: u32,

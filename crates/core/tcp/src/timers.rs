@@ -214,7 +214,7 @@ impl Connection {
             return self.finish(cx);
         }
         if self.bits.has(Bits::NO_SPACE) && self.state.may_send() && self.tx.is_empty() {
-            if cx.pool.available() > 0 {
+            if self.memory_for_writing(cx.pool) > 0 {
                 self.bits.clear(Bits::NO_SPACE);
                 self.events |= Events::WRITABLE;
             } else {
@@ -229,7 +229,7 @@ impl Connection {
     /// RFC 9293, section 3.8.4.
     fn keepalive(&mut self, cx: &mut Cx<'_>) {
         let silent = Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms).into());
-        if self.keep_probes > 0 && silent < self.options.keep_interval() {
+        if self.last_rcv_ms.wrapping_sub(self.stalled_ms) as i32 >= 0 {
             self.keep_probes = 0;
         }
         let due = self.options.keep_idle() + self.options.keep_interval() * self.keep_probes.into();
@@ -251,6 +251,7 @@ impl Connection {
             return;
         }
         self.keep_probes += 1;
+        self.stalled_ms = cx.now.as_millis() as u32;
         self.due |= Due::KEEPALIVE;
         self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_interval());
     }

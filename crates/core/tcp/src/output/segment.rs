@@ -26,8 +26,11 @@ impl Connection {
     /// A segment without data.
     pub(crate) fn emit(&mut self, cx: &mut Cx<'_>, seq: Seq, flags: Flags, class: TransmitClass) -> Transmit {
         let tx = self.emit_with(cx, seq, flags, class, Blocks::Carried);
+        let sack = self.bits.has(Bits::SACK);
         if let Some(reassembly) = &mut self.reassembly {
-            reassembly.owed = reassembly.owed.saturating_sub(1);
+            // One SACK tells as much as many duplicates.
+            reassembly.owed = if sack { 0 } else { reassembly.owed.saturating_sub(1) };
+            self.due.clear(Due::ACK);
             if reassembly.owed > 0 {
                 self.due |= Due::ACK;
             }
