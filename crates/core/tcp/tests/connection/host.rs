@@ -1,0 +1,220 @@
+//! One end: a connection with all it borrows, and its rest in TIME-WAIT.
+
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
+use tcp::{
+    Config, Connection, Counters, Cx, Disposition, Events, Open, Pool, SocketOptions, State, TimeWait,
+    TimeWaitAnswer, TxLimits,
+};
+use wire::tcp::{Flags, Header, Segment};
+
+/// A segment on its way: the octets of header and payload.
+pub(crate) type Octets = Vec<u8>;
+
+pub(crate) fn parse(octets: &[u8]) -> Segment<'_> {
+    wire::tcp::parse(octets).expect("a connection emits what parses").2
+}
+
+/// The flow of the tests, seen from the client.
+pub(crate) fn flow(v4: bool) -> FlowKey {
+    let addr = |last| match v4 {
+        true => Addr::v4([192, 0, 2, last]),
+        false => Addr::v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]),
+    };
+    FlowKey::new(Endpoint::new(addr(1), 40_000), Endpoint::new(addr(2), 80))
+}
+
+pub(crate) fn emit(header: &Header, payload: &[u8]) -> Octets {
+    let mut octets = vec![0; header.len() + payload.len()];
+    let len = header.emit(&mut octets);
+    octets[len..].copy_from_slice(payload);
+    octets
+}
+
+pub(crate) struct Host {
+    pub(crate) conn: Option<Connection>,
+    pub(crate) wait: Option<TimeWait>,
+    pub(crate) key: FlowKey,
+    pub(crate) isn: Seq,
+    pub(crate) config: Config,
+    pub(crate) options: SocketOptions,
+    pub(crate) control: &'static str,
+    pub(crate) mtu: u16,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Counters,
+    /// Accepts a SYN when there is no connection.
+    pub(crate) listens: bool,
+    /// Everything `poll_event` ever said.
+    pub(crate) events: Events,
+    pub(crate) limits: TxLimits,
+    /// What is to leave: control before ACK before data is the stack's business, not the test's.
+    pub(crate) out: Vec<Octets>,
+}
+
+impl Host {
+    pub(crate) fn new(key: FlowKey, isn: Seq) -> Self {
+        Host {
+            conn: None,
+            wait: None,
+            key,
+            isn,
+            config: Config::default(),
+            options: SocketOptions::default(),
+            control: "cubic",
+            mtu: 1500,
+            pool: Pool::new(1 << 16),
+            counters: Counters::default(),
+            listens: false,
+            events: Events::default(),
+            limits: TxLimits { max_payload: 65_000 },
+            out: Vec::new(),
+        }
+    }
+
+    fn open(&self) -> (Open, cc::Control) {
+        let open = Open {
+            key: self.key,
+            isn: self.isn,
+            ts_offset: self.isn.raw().rotate_left(7),
+            path_mtu: self.mtu,
+            options: self.options,
+        };
+        (open, cc::Registry::new().create(self.control).expect("a built-in policy"))
+    }
+
+    /// Active open.
+    pub(crate) fn connect(&mut self, now: Instant) {
+        let (open, control) = self.open();
+        self.conn = Some(Connection::connect(&mut self.cx(now), &open, control));
+        self.settle(now);
+    }
+
+    fn cx(&mut self, now: Instant) -> Cx<'_> {
+        Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe: None }
+    }
+
+    /// Calls the connection and then polls it, as a stack does.
+    pub(crate) fn with<R>(
+        &mut self,
+        now: Instant,
+        call: impl FnOnce(&mut Connection, &mut Cx<'_>) -> R,
+    ) -> R {
+        let mut conn = self.conn.take().expect("there is a connection");
+        let result = call(&mut conn, &mut self.cx(now));
+        self.conn = Some(conn);
+        self.settle(now);
+        result
+    }
+
+    /// The connection, to ask.
+    pub(crate) fn conn(&self) -> &Connection {
+        self.conn.as_ref().expect("there is a connection")
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.conn().state()
+    }
+
+    /// Polls events and transmissions.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        let Some(mut conn) = self.conn.take() else { return };
+        self.events |= conn.poll_event();
+        let limits = self.limits;
+        let mut budget = 100_000;
+        while let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) {
+            assert!(tx.len <= limits.max_payload && (tx.len == 0 || tx.mss > 0), "{tx:?} obeys the port");
+            let mut payload = vec![0xa5; tx.len as usize];
+            conn.copy_payload(&self.pool, &tx, &mut payload);
+            self.segment_and_queue(&tx.header, &payload, usize::from(tx.mss));
+            budget -= 1;
+            assert!(budget > 0, "poll_transmit ends");
+        }
+        self.events |= conn.poll_event();
+        self.conn = Some(conn);
+    }
+
+    /// What a port with segmentation offload does: FIN and PSH go with the last piece only.
+    fn segment_and_queue(&mut self, header: &Header, payload: &[u8], mss: usize) {
+        if payload.len() <= mss {
+            return self.out.push(emit(header, payload));
+        }
+        let pieces = payload.chunks(mss).count();
+        for (i, piece) in payload.chunks(mss).enumerate() {
+            let mut header = *header;
+            header.seq += (i * mss) as u32;
+            if i + 1 < pieces {
+                header.flags = Flags(header.flags.0 & !(Flags::FIN | Flags::PSH).0);
+            }
+            self.out.push(emit(&header, piece));
+        }
+    }
+
+    /// A segment arrives: to the connection, its rest, the listener, or nobody.
+    pub(crate) fn receive(&mut self, now: Instant, seg: &Segment<'_>) -> Option<Disposition> {
+        if self.wait.is_some() {
+            self.receive_waiting(now, seg);
+            return None;
+        }
+        if self.conn.as_ref().is_some_and(|conn| conn.state() != State::Closed) {
+            let disposition = self.with(now, |conn, cx| conn.on_segment(cx, seg));
+            if disposition == Disposition::TimeWait {
+                let conn = self.conn.take().expect("it was just there");
+                self.wait = Some(conn.time_wait(&self.cx(now)));
+                self.conn = Some(conn);
+            }
+            return Some(disposition);
+        }
+        if self.conn.is_none()
+            && self.listens
+            && seg.flags.has(Flags::SYN)
+            && !seg.flags.any(Flags::ACK | Flags::RST)
+        {
+            let (open, control) = self.open();
+            self.conn = Some(Connection::accept(&mut self.cx(now), &open, control, seg));
+            self.settle(now);
+            return None;
+        }
+        if let Some(reset) = tcp::reset_for(&self.key, seg) {
+            self.out.push(emit(&reset, &[]));
+        }
+        None
+    }
+
+    fn receive_waiting(&mut self, now: Instant, seg: &Segment<'_>) {
+        let Some(wait) = &mut self.wait else { return };
+        match wait.on_segment(now, &self.config, seg) {
+            TimeWaitAnswer::Ignore => {}
+            TimeWaitAnswer::Ack(header) => self.out.push(emit(&header, &[])),
+            TimeWaitAnswer::Remove | TimeWaitAnswer::Reuse { .. } => self.wait = None,
+        }
+    }
+
+    /// When something must happen here next.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        let conn = self.conn.as_ref().filter(|_| self.wait.is_none()).and_then(Connection::poll_timeout);
+        Instant::earliest(conn, self.wait.as_ref().map(|wait| wait.until))
+    }
+
+    /// Runs what is due.
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        if self.wait.as_ref().is_some_and(|wait| wait.until <= now) {
+            self.wait = None;
+        }
+        if self.wait.is_none() && self.timeout().is_some_and(|at| at <= now) {
+            self.with(now, |conn, cx| conn.on_timeout(cx));
+            let again = self.conn().poll_timeout();
+            assert!(again.is_none_or(|at| at > now), "on_timeout at {now:?} leaves {again:?} due");
+        }
+    }
+
+    /// Drops the connection as a stack does; its chunks must all have gone back.
+    pub(crate) fn finish(&mut self) {
+        if let Some(mut conn) = self.conn.take() {
+            conn.release(&mut self.pool);
+        }
+        assert_eq!(self.pool.used(), 0, "every chunk went back to the pool");
+    }
+}
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

@@ -1,0 +1,17 @@
+//! A connection against hand-made segments and against another one over a bad link, all in virtual time. Each file
+//! opens with its goal; failures of seeded runs name their seed.
+
+mod closing;
+mod data;
+mod handshake;
+mod host;
+mod icmp;
+mod memory;
+mod net;
+mod police;
+mod recovery;
+mod rfc5961;
+mod rig;
+mod timers;
+mod transfer;
+mod windows;

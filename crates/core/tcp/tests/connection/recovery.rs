@@ -1,0 +1,201 @@
+//! Goal: losses are found and repaired without a timeout where acknowledgments tell of them (RFC 5681, 6582, 6675,
+//! 3042), and with one where they do not.
+
+use base::{Duration, Seq};
+use tcp::State;
+
+use crate::host::ms;
+use crate::rig::{OURS, Rig, Sent, Setup};
+
+/// Ten full segments are out, nothing acknowledged.
+fn flight(setup: &Setup) -> (Rig, Vec<Sent>) {
+    let mut rig = setup.connected();
+    // A round trip gives the RTO a sample.
+    rig.write(&[0; 100]).unwrap();
+    rig.pass(ms(20));
+    let end = rig.one().end();
+    rig.ack(end, &[]);
+    rig.write(&[1; 100_000]).unwrap();
+    let sent = rig.sent();
+    assert!(sent.len() >= 10 && sent.iter().all(|s| s.len() == sent[0].len()), "{}", sent.len());
+    rig.pass(ms(20));
+    (rig, sent)
+}
+
+#[test]
+fn three_duplicates_make_a_loss() {
+    let (mut rig, sent) = flight(&Setup::default());
+    let una = rig.ack;
+    for n in 1..=2 {
+        rig.ack(una, &[]);
+        let limited = rig.sent();
+        assert!(
+            limited.len() <= 1 && limited.iter().all(|s| s.seq.after(sent.last().unwrap().seq)),
+            "RFC 3042: {n}"
+        );
+    }
+    rig.ack(una, &[]);
+    let again = rig.sent();
+    assert_eq!((again[0].seq, again[0].len()), (una, sent[0].len()), "fast retransmit");
+    let info = rig.host.conn().info(rig.now);
+    assert!(info.recovery && info.window.ssthresh < 10 * 1460);
+    // Everything else had arrived.
+    let end = sent.last().unwrap().end();
+    rig.ack(end + 2 * sent[0].len() as u32, &[]);
+    assert!(!rig.host.conn().info(rig.now).recovery);
+}
+
+#[test]
+fn duplicates_with_data_or_another_window_are_no_duplicates() {
+    let (mut rig, sent) = flight(&Setup::default());
+    for _ in 0..10 {
+        rig.send(b"data");
+        while rig.read(100).is_ok() {}
+    }
+    assert!(rig.sent().iter().all(|s| s.len() == 0 || s.seq.after(sent.last().unwrap().seq)));
+    let ack = rig.ack;
+    for _ in 0..10 {
+        rig.window -= 1;
+        rig.ack(ack, &[]);
+    }
+    assert!(rig.sent().iter().all(|s| s.len() == 0 || s.seq.after(sent.last().unwrap().seq)));
+    assert!(!rig.host.conn().info(rig.now).recovery);
+}
+
+#[test]
+fn newreno_repairs_one_hole_a_round_trip() {
+    let (mut rig, sent) = flight(&Setup::default());
+    let una = rig.ack;
+    for _ in 0..3 {
+        rig.ack(una, &[]);
+    }
+    rig.sent();
+    // Segments 0, 3 and 5 were lost.
+    for lost in [3, 5] {
+        rig.pass(ms(20));
+        rig.ack(sent[lost].seq, &[]);
+        let again = rig.sent();
+        assert!(
+            again.iter().any(|s| s.seq == sent[lost].seq),
+            "a partial ACK names the next hole: {again:?}"
+        );
+        assert!(rig.host.conn().info(rig.now).recovery);
+    }
+    assert_eq!(rig.host.conn().info(rig.now).backoff, 0);
+}
+
+#[test]
+fn sack_repairs_all_holes_at_once() {
+    for setup in [Setup::sack(), Setup::modern()] {
+        let (mut rig, sent) = flight(&setup);
+        let una = rig.ack;
+        let blocks = [(sent[1].seq, sent[3].seq), (sent[4].seq, sent[5].seq)];
+        rig.ack(una, &blocks[..1]);
+        rig.ack(una, &[(sent[4].seq, sent[5].seq), blocks[0]]);
+        let mut seen = rig.sent();
+        rig.ack(una, &[(sent[6].seq, sent[9].end()), blocks[1], blocks[0]]);
+        seen.extend(rig.sent());
+        let again: Vec<Seq> = seen.iter().map(|s| s.seq).filter(|s| s.before(sent[9].end())).collect();
+        assert_eq!(again, [sent[0].seq, sent[3].seq, sent[5].seq], "each hole once, lowest first");
+        assert!(rig.host.conn().info(rig.now).recovery);
+        let end = seen.iter().map(Sent::end).fold(sent[9].end(), Seq::later);
+        rig.ack(end, &[]);
+        assert!(!rig.host.conn().info(rig.now).recovery);
+        assert_eq!(rig.host.counters.timeouts, 0);
+    }
+}
+
+#[test]
+fn sack_sends_no_more_than_the_window_in_recovery() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    let una = rig.ack;
+    for i in 2..10 {
+        rig.ack(una, &[(sent[1].seq, sent[i].seq)]);
+        rig.sent();
+        let info = rig.host.conn().info(rig.now);
+        assert!(info.in_flight <= info.window.cwnd.max(10 * 1460), "{info:?}");
+    }
+}
+
+#[test]
+fn a_timeout_starts_over_and_what_was_sacked_may_be_forgotten() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    let una = rig.ack;
+    // One block is too little to call anything lost; the rest never arrives.
+    rig.ack(una, &[(sent[5].seq, sent[6].seq)]);
+    rig.sent();
+    rig.until_sent(Duration::from_secs(5));
+    let again = rig.sent();
+    assert_eq!(again[0].seq, una);
+    let info = rig.host.conn().info(rig.now);
+    assert!(info.loss && info.window.cwnd <= 2 * 1460, "{info:?}");
+    // The peer reneged: it acknowledges only in order from now on, and still everything arrives.
+    let mut acked = una;
+    for _ in 0..500 {
+        let mut out = again.clone();
+        out.extend(rig.sent());
+        out.sort_by_key(|s| s.seq.offset_from(una));
+        for s in &out {
+            if s.seq.at_or_before(acked) {
+                acked = acked.later(s.end());
+            }
+        }
+        rig.pass(ms(20));
+        rig.ack(acked, &[]);
+        if acked == OURS + 1 + 100 + 100_000 {
+            return assert_eq!(rig.host.conn().unacked(), 0);
+        }
+        if rig.host.out.is_empty() {
+            rig.until_sent(Duration::from_secs(100));
+        }
+    }
+    panic!("stuck at {acked:?}: {:#?}", rig.host.conn().info(rig.now));
+}
+
+#[test]
+fn sack_nonsense_is_ignored() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    let una = rig.ack;
+    let end = sent.last().unwrap().end();
+    for blocks in [
+        [(end, end + 1000)],
+        [(una + 500, una + 100)],
+        [(una - 1000, una - 500)],
+        [(una + (1 << 31), una + (1 << 31) + 10)],
+        [(sent[3].seq, end + 1)],
+    ] {
+        rig.ack(una, &blocks);
+        rig.sent();
+    }
+    let info = rig.host.conn().info(rig.now);
+    assert!(!info.loss, "{info:?}");
+    rig.assert_state(State::Established);
+    rig.ack(end, &[]);
+    assert!(!rig.sent().is_empty());
+}
+
+#[test]
+fn the_window_does_not_grow_while_it_is_not_used() {
+    let mut rig = Setup::default().connected();
+    for _ in 0..200 {
+        rig.write(&[1; 1000]).unwrap();
+        let end = rig.one().end();
+        rig.pass(ms(10));
+        rig.ack(end, &[]);
+    }
+    let cwnd = rig.host.conn().info(rig.now).window.cwnd;
+    assert!(cwnd <= 12 * 1460, "{cwnd}");
+}
+
+#[test]
+fn slow_start_doubles() {
+    let mut rig = Setup { window: 65_535, ..Setup::default() }.connected();
+    rig.write(&[1; 100_000]).unwrap();
+    let first = rig.sent();
+    assert_eq!(first.len(), 10, "RFC 6928");
+    rig.pass(ms(20));
+    for s in &first {
+        rig.ack(s.end(), &[]);
+    }
+    assert_eq!(rig.sent().len(), 20);
+}

@@ -1,0 +1,120 @@
+//! Goal: blind attackers cannot reset, inject or stall: RFC 5961, and RFC 9293's acceptability table.
+
+use base::Duration;
+use tcp::{Disposition, DropReason, Error, ReadError, State};
+use wire::tcp::{Flags, Segment};
+
+use crate::rig::{OURS, Rig, Setup};
+
+fn challenged(rig: &mut Rig) {
+    let ack = rig.one();
+    assert!(ack.is_pure_ack());
+    assert_eq!((ack.seq, ack.ack), (rig.ack, rig.next));
+    rig.assert_state(State::Established);
+}
+
+#[test]
+fn only_the_exact_reset_counts() {
+    for setup in [Setup::default(), Setup::modern()] {
+        let mut rig = setup.connected();
+        for (offset, answered) in [(1, true), (1000, true), (60_000, true)] {
+            rig.inject(Segment { seq: rig.next + offset, ..rig.segment(Flags::RST, &[]) });
+            assert!(answered);
+            challenged(&mut rig);
+            rig.pass(Duration::from_secs(2));
+        }
+        for seq in [rig.next - 1, rig.next - 70_000, rig.next + 20_000_000] {
+            rig.inject(Segment { seq, ..rig.segment(Flags::RST, &[]) });
+            rig.none();
+            rig.assert_state(State::Established);
+        }
+        let disposition = rig.inject(rig.segment(Flags::RST, &[]));
+        assert_eq!(disposition, Some(Disposition::Closed));
+        rig.none();
+        assert_eq!(rig.read(1), Err(ReadError::Failed(Error::Reset)));
+    }
+}
+
+#[test]
+fn a_reset_is_taken_at_a_zero_window_and_without_timestamp() {
+    let mut rig = Setup::modern().connected();
+    let segment = Segment { options: Default::default(), ..rig.segment(Flags::RST, &[]) };
+    assert_eq!(rig.inject(segment), Some(Disposition::Closed));
+}
+
+#[test]
+fn a_syn_is_only_challenged() {
+    let mut rig = Setup::default().connected();
+    for offset in [0, 5, 70_000, u32::MAX - 50] {
+        rig.inject(Segment { seq: rig.next + offset, ..rig.segment(Flags::SYN, &[]) });
+        challenged(&mut rig);
+        rig.pass(Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn challenges_are_rationed() {
+    let mut rig = Setup::default().connected();
+    let burst = |rig: &mut Rig| {
+        for _ in 0..1000 {
+            rig.inject(Segment { seq: rig.next + 5, ..rig.segment(Flags::RST, &[]) });
+        }
+        rig.sent().len()
+    };
+    let first = burst(&mut rig);
+    assert!((1..=10).contains(&first), "{first} challenges");
+    rig.pass(Duration::from_secs(1));
+    let second = burst(&mut rig);
+    assert!((1..=10).contains(&second), "{second} challenges");
+}
+
+#[test]
+fn data_needs_a_plausible_acknowledgment() {
+    let mut rig = Setup::default().connected();
+    rig.write(&[1; 1000]).unwrap();
+    rig.sent();
+    rig.ack(OURS + 1001, &[]);
+    for ack in [rig.ack + 1, rig.ack + 100_000, rig.ack - 70_000, rig.ack + (1 << 31) - 1] {
+        let disposition = rig.inject(Segment { ack, ..rig.segment(Flags::ACK, b"evil") });
+        assert_eq!(disposition, Some(Disposition::Dropped(DropReason::BadAck)), "{ack:?}");
+        challenged(&mut rig);
+        assert_eq!(rig.host.conn().readable(), 0);
+        rig.pass(Duration::from_secs(2));
+    }
+    // An old one within the window is no attack.
+    rig.inject(Segment { ack: rig.ack - 500, ..rig.segment(Flags::ACK, b"good") });
+    assert_eq!(rig.read(10).unwrap(), b"good");
+}
+
+#[test]
+fn segments_outside_the_window_are_acknowledged_and_dropped() {
+    let mut rig = Setup::default().connected();
+    rig.send(&[7; 500]);
+    rig.sent();
+    let far = 1 << 20;
+    for (offset, len) in [(far, 10), (u32::MAX - 600, 100), (u32::MAX - 99, 100)] {
+        rig.inject(Segment { seq: rig.next + offset, ..rig.segment(Flags::ACK, &[9; 100][..len]) });
+        let answer = rig.one();
+        assert_eq!((answer.flags, answer.ack), (Flags::ACK, rig.next));
+        assert_eq!(rig.host.conn().readable(), 500);
+    }
+    // Also a bare ACK far away.
+    rig.inject(Segment { seq: rig.next + far, ..rig.segment(Flags::ACK, &[]) });
+    rig.one();
+}
+
+#[test]
+fn without_ack_nothing_is_taken() {
+    let mut rig = Setup::default().connected();
+    let disposition = rig.inject(rig.segment(Flags::PSH, b"data"));
+    assert_eq!(disposition, Some(Disposition::Dropped(DropReason::NoAck)));
+    rig.none();
+    assert_eq!(rig.host.conn().readable(), 0);
+}
+
+#[test]
+fn urgent_data_is_ordinary() {
+    let mut rig = Setup::default().connected();
+    rig.inject(Segment { urgent: 3, ..rig.segment(Flags::ACK | Flags::URG, b"urgent") });
+    assert_eq!(rig.read(10).unwrap(), b"urgent", "RFC 6093: in line, the pointer ignored");
+}

@@ -1,0 +1,256 @@
+//! Goal: RTO, Karn, PAWS, keepalive, user timeout: RFC 6298, RFC 7323 sections 4 and 5, RFC 9293 section 3.8, RFC 5482.
+
+use base::Duration;
+use tcp::{Config, Disposition, DropReason, Error, Events, SocketOptions, State};
+use wire::tcp::{Flags, Segment, Timestamps};
+
+use crate::host::ms;
+use crate::rig::{OURS, Setup};
+
+#[test]
+fn retransmission_doubles_and_gives_up() {
+    let config = Config { data_retries: 5, ..Config::default() };
+    let mut rig = Setup { config, ..Setup::default() }.connected();
+    rig.write(b"hello?").unwrap();
+    rig.one();
+    let mut last = Duration::ZERO;
+    for n in 0..5 {
+        let waited = rig.until_sent(Duration::from_secs(200));
+        assert!(n == 0 || waited == 2 * last, "retransmission {n}: {waited:?} after {last:?}");
+        let again = rig.one();
+        assert_eq!((again.seq, again.payload.as_slice()), (OURS + 1, b"hello?".as_slice()));
+        last = waited;
+    }
+    rig.pass(Duration::from_secs(1000));
+    rig.none();
+    rig.assert_state(State::Closed);
+    assert_eq!(rig.host.conn().error(), Some(Error::TimedOut));
+    assert!(rig.events().any(Events::ERROR));
+    assert!(rig.host.timeout().is_none());
+}
+
+#[test]
+fn the_timeout_follows_the_round_trip() {
+    let mut rig = Setup::default().connected();
+    for _ in 0..40 {
+        rig.write(b"x").unwrap();
+        let end = rig.one().end();
+        rig.pass(ms(300));
+        // The handshake took no time, so the first timeout comes too early.
+        rig.sent();
+        rig.ack(end, &[]);
+    }
+    let info = rig.host.conn().info(rig.now);
+    assert!(info.srtt.abs_diff(ms(300)) < ms(15), "{:?}", info.srtt);
+    rig.write(b"y").unwrap();
+    rig.one();
+    let rto = rig.until_sent(Duration::from_secs(10));
+    assert!(rto >= ms(300) && rto < ms(600), "{rto:?}");
+}
+
+#[test]
+fn karn_ambiguous_samples_are_not_taken() {
+    let mut rig = Setup::default().connected();
+    let before = rig.host.conn().info(rig.now).srtt;
+    rig.write(b"x").unwrap();
+    let end = rig.one().end();
+    rig.until_sent(Duration::from_secs(10));
+    rig.one();
+    rig.pass(ms(1));
+    rig.ack(end, &[]);
+    assert_eq!(rig.host.conn().info(rig.now).srtt, before, "the ACK may be for either transmission");
+}
+
+#[test]
+fn the_backoff_lasts_until_new_data_is_acknowledged() {
+    let mut rig = Setup::default().connected();
+    rig.write(b"x").unwrap();
+    let end = rig.one().end();
+    for _ in 0..3 {
+        rig.until_sent(Duration::from_secs(100));
+        rig.one();
+    }
+    rig.ack(end, &[]);
+    rig.write(b"y").unwrap();
+    let end = rig.one().end();
+    rig.pass(ms(5));
+    rig.ack(end, &[]);
+    rig.write(b"z").unwrap();
+    rig.one();
+    assert!(rig.until_sent(Duration::from_secs(100)) <= Duration::from_secs(1));
+}
+
+#[test]
+fn timestamps_echo_the_segment_that_advanced_the_window() {
+    let mut rig = Setup::modern().accepted();
+    for _ in 0..40 {
+        rig.send(&[0; 10]);
+        rig.pass(ms(500));
+    }
+    rig.sent();
+    rig.clock = Some(2_000);
+    rig.send(&[1; 100]);
+    rig.clock = Some(2_005);
+    rig.send(&[1; 1448]);
+    rig.clock = Some(2_009);
+    rig.pass(ms(500));
+    let first = rig.sent().remove(0);
+    assert_eq!(
+        first.options.timestamps.unwrap().ecr,
+        2_000,
+        "a delayed ACK echoes the earliest (RFC 7323, 4.3)"
+    );
+    // A segment beyond a hole does not update TS.Recent.
+    rig.clock = Some(2_020);
+    rig.send_at(1000, &[1; 100]);
+    assert_ne!(rig.one().options.timestamps.unwrap().ecr, 2_020);
+    rig.clock = Some(2_021);
+    rig.send(&[1; 1000]);
+    assert_eq!(rig.one().options.timestamps.unwrap().ecr, 2_021);
+}
+
+#[test]
+fn paws_drops_what_is_older() {
+    let mut rig = Setup::modern().accepted();
+    rig.clock = Some(5_000);
+    rig.send(b"new");
+    rig.pass(ms(100));
+    rig.sent();
+    rig.clock = Some(4_999);
+    let disposition = rig.inject(rig.segment(Flags::ACK, b"old"));
+    assert_eq!(disposition, Some(Disposition::Dropped(DropReason::Paws)));
+    let answer = rig.one();
+    assert_eq!((answer.ack, answer.options.timestamps.unwrap().ecr), (rig.next, 5_000));
+    assert_eq!(rig.host.conn().readable(), 3);
+    rig.inject(rig.segment(Flags::RST, &[]));
+    rig.assert_state(State::Closed);
+}
+
+#[test]
+fn paws_holds_when_the_clock_wraps_and_forgets_after_24_days() {
+    let mut setup = Setup::modern();
+    setup.peer.timestamps = Some(Timestamps { val: u32::MAX - 1, ecr: 0 });
+    let mut rig = setup.accepted();
+    rig.clock = Some(3);
+    rig.send(b"wrapped");
+    rig.clock = Some(u32::MAX);
+    rig.send_at(0, b"old");
+    assert_eq!(rig.host.conn().readable(), 7);
+    rig.pass(Duration::from_secs(25 * 24 * 3600));
+    rig.sent();
+    rig.clock = Some(3u32.wrapping_sub(100));
+    rig.send(b"much later");
+    assert_eq!(rig.host.conn().readable(), 17, "TS.Recent is invalid after 24 days (RFC 7323, 5.5)");
+}
+
+#[test]
+fn a_segment_without_its_timestamp_is_dropped() {
+    let mut rig = Setup::modern().accepted();
+    let disposition = rig.inject(Segment { options: Default::default(), ..rig.segment(Flags::ACK, b"bare") });
+    assert_eq!(disposition, Some(Disposition::Dropped(DropReason::NoTimestamp)));
+    assert_eq!(rig.host.conn().readable(), 0);
+}
+
+fn keepalive() -> SocketOptions {
+    SocketOptions {
+        keepalive: true,
+        keep_idle: Duration::from_secs(30),
+        keep_interval: Duration::from_secs(5),
+        keep_count: 3,
+        ..SocketOptions::default()
+    }
+}
+
+#[test]
+fn keepalive_finds_a_vanished_peer() {
+    let mut rig = Setup { options: keepalive(), ..Setup::default() }.accepted();
+    assert_eq!(rig.until_sent(Duration::from_secs(100)), Duration::from_secs(30));
+    for _ in 0..3 {
+        let probe = rig.one();
+        assert_eq!(probe.seq, OURS, "one below SND.NXT, so that it must be answered");
+        assert!(probe.len() <= 1 && probe.flags.has(Flags::ACK));
+        let waited = rig.until_sent(Duration::from_secs(5));
+        assert_eq!(waited, Duration::from_secs(5));
+    }
+    rig.pass(ms(1));
+    rig.assert_state(State::Closed);
+    assert_eq!(rig.host.conn().error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn keepalive_is_content_with_an_answer() {
+    let mut rig = Setup { options: keepalive(), ..Setup::modern() }.accepted();
+    for _ in 0..20 {
+        let waited = rig.until_sent(Duration::from_secs(100));
+        assert!(waited >= Duration::from_secs(29), "{waited:?}");
+        rig.one();
+        rig.send(&[]);
+        rig.none();
+    }
+    rig.assert_state(State::Established);
+    // Data counts as life too.
+    rig.pass(Duration::from_secs(20));
+    rig.send(b"x");
+    let _ = rig.read(10);
+    rig.pass(Duration::from_secs(20));
+    assert!(rig.sent().iter().all(|s| s.ack == rig.next && s.seq == OURS + 1), "no probe yet");
+}
+
+#[test]
+fn keepalive_can_be_switched_on_later() {
+    let mut rig = Setup::default().accepted();
+    rig.pass(Duration::from_secs(10_000));
+    rig.none();
+    let now = rig.now;
+    rig.host.with(now, |conn, cx| conn.set_options(cx, keepalive()));
+    assert!(rig.until_sent(Duration::from_secs(31)) <= Duration::from_secs(30));
+    rig.one();
+}
+
+#[test]
+fn a_keepalive_probe_is_answered() {
+    let mut rig = Setup::default().accepted();
+    for payload in [&b""[..], b"?"] {
+        rig.inject(Segment { seq: rig.next - 1, ..rig.segment(Flags::ACK, payload) });
+        assert_eq!(rig.one().ack, rig.next);
+    }
+}
+
+#[test]
+fn the_user_timeout_bounds_unacknowledged_data() {
+    let options = SocketOptions { user_timeout: Duration::from_secs(5), ..SocketOptions::default() };
+    let mut rig = Setup { options, ..Setup::default() }.accepted();
+    rig.pass(Duration::from_secs(100));
+    rig.write(b"hello?").unwrap();
+    rig.pass(Duration::from_millis(4900));
+    rig.assert_state(State::Established);
+    rig.pass(Duration::from_secs(2));
+    rig.assert_state(State::Closed);
+    assert_eq!(rig.host.conn().error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn the_user_timeout_starts_afresh_with_progress() {
+    let options = SocketOptions { user_timeout: Duration::from_secs(5), ..SocketOptions::default() };
+    let mut rig = Setup { options, ..Setup::default() }.accepted();
+    for _ in 0..20 {
+        rig.write(b"x").unwrap();
+        rig.pass(Duration::from_secs(3));
+        let end = rig.sent().last().unwrap().end();
+        rig.ack(end, &[]);
+    }
+    rig.assert_state(State::Established);
+}
+
+#[test]
+fn idle_connections_have_no_timer() {
+    let mut rig = Setup::modern().accepted();
+    rig.send(b"x");
+    rig.pass(Duration::from_secs(10));
+    rig.write(b"y").unwrap();
+    let end = rig.sent().last().unwrap().end();
+    rig.ack(end, &[]);
+    rig.pass(Duration::from_secs(10));
+    rig.sent();
+    assert_eq!(rig.host.timeout(), None);
+}

@@ -1,0 +1,260 @@
+//! Goal: neither side outruns the other's window, deadlocks on a closed one, or lets it get silly
+//! (RFC 9293 sections 3.8.6, RFC 7323 section 2).
+
+use base::Duration;
+use tcp::{Config, ReadError, SocketOptions, State};
+use wire::tcp::{Flags, Segment};
+
+use crate::host::ms;
+use crate::rig::{OURS, Rig, Setup};
+
+const NODELAY: SocketOptions = SocketOptions {
+    nodelay: true,
+    cork: false,
+    quickack: false,
+    keepalive: false,
+    keep_idle: ms(7_200_000),
+    keep_interval: ms(75_000),
+    keep_count: 9,
+    user_timeout: Duration::ZERO,
+    linger: None,
+    max_seg: 0,
+    rcvbuf: 0,
+    sndbuf: 0,
+    notsent_lowat: u32::MAX,
+    window_clamp: 0,
+    rcv_lowat: 1,
+    syn_count: 0,
+    tos: 0,
+    ttl: 0,
+};
+
+#[test]
+fn the_peers_window_is_the_limit() {
+    let mut rig = Setup { window: 3000, options: NODELAY, ..Setup::default() }.connected();
+    rig.write(&[1; 20_000]).unwrap();
+    let sent = rig.sent();
+    let end = sent.last().unwrap().end();
+    let total = end.offset_from(OURS + 1);
+    assert!((2920..=3000).contains(&total), "{total}");
+    rig.ack(end, &[]);
+    let more = rig.sent();
+    assert!(more.last().unwrap().end().at_or_before(end + 3000));
+}
+
+/// Fills a window of 1460 octets and closes it.
+fn closed_window() -> Rig {
+    let mut rig = Setup { window: 1460, ..Setup::default() }.connected();
+    rig.write(&[1; 20_000]).unwrap();
+    assert_eq!(rig.one().len(), 1460);
+    rig.window = 0;
+    rig.ack(OURS + 1461, &[]);
+    rig.none();
+    rig
+}
+
+#[test]
+fn a_closed_window_is_probed_for_ever_with_backoff() {
+    let mut rig = closed_window();
+    let mut last = Duration::ZERO;
+    for n in 0..40 {
+        let waited = rig.until_sent(Duration::from_secs(500));
+        let probe = rig.one();
+        assert!(probe.len() <= 1, "{probe:?}");
+        assert!(probe.seq.at_or_before(OURS + 1461));
+        assert!(
+            waited >= last || waited >= Duration::from_secs(60),
+            "probe {n} after {waited:?}, then {last:?}"
+        );
+        assert!(waited <= Duration::from_secs(120));
+        last = waited;
+        rig.ack(OURS + 1461, &[]);
+        rig.assert_state(State::Established);
+    }
+    assert!(last >= Duration::from_secs(60));
+    rig.window = 5000;
+    rig.ack(OURS + 1461, &[]);
+    let sent = rig.sent();
+    assert_eq!(sent[0].seq, OURS + 1461);
+    assert!(sent.iter().map(|s| s.len()).sum::<usize>() >= 2920);
+}
+
+#[test]
+fn a_probe_that_is_taken_counts() {
+    let mut rig = closed_window();
+    rig.until_sent(Duration::from_secs(500));
+    let probe = rig.one();
+    rig.window = 10_000;
+    rig.ack(probe.end().later(OURS + 1461), &[]);
+    let sent = rig.sent();
+    assert_eq!(sent[0].seq, probe.end().later(OURS + 1461), "no octet is skipped or repeated");
+}
+
+#[test]
+fn a_peer_that_does_not_even_answer_probes_is_given_up() {
+    let mut rig = closed_window();
+    rig.pass(Duration::from_secs(5000));
+    rig.assert_state(State::Closed);
+}
+
+#[test]
+fn an_fin_waits_behind_a_closed_window() {
+    let mut rig = closed_window();
+    rig.shutdown();
+    rig.until_sent(Duration::from_secs(100));
+    rig.sent();
+    rig.window = 65_535;
+    rig.ack(OURS + 1461, &[]);
+    let mut end = OURS;
+    for _ in 0..20 {
+        let sent = rig.sent();
+        let Some(last) = sent.last() else { break };
+        end = last.end();
+        rig.ack(end, &[]);
+    }
+    assert_eq!(end, OURS + 20_002);
+    rig.assert_state(State::FinWait2);
+}
+
+#[test]
+fn a_shrinking_window_does_not_confuse_the_sender() {
+    let mut rig = Setup { window: 20_000, ..Setup::default() }.connected();
+    rig.write(&[1; 30_000]).unwrap();
+    let sent = rig.sent();
+    assert!(sent.len() > 5);
+    rig.window = 2000;
+    rig.ack(sent[0].end(), &[]);
+    rig.none();
+    // Everything beyond was dropped by the peer; it comes again, within the window or as a probe.
+    for _ in 0..200 {
+        rig.until_sent(Duration::from_secs(200));
+        for s in rig.sent() {
+            if s.seq == rig.ack && s.len() > 0 && s.len() <= 2000 {
+                rig.ack = s.end();
+            }
+        }
+        let ack = rig.ack;
+        rig.ack(ack, &[]);
+        if ack == OURS + 30_001 {
+            return;
+        }
+    }
+    panic!("stuck at {:?}: {:#?}", rig.ack, rig.host.conn().info(rig.now));
+}
+
+#[test]
+fn old_segments_do_not_update_the_window() {
+    let mut rig = Setup::default().connected();
+    rig.send(&[1; 100]);
+    rig.send(&[1; 100]);
+    let old = Segment { seq: rig.next - 100, window: 1, ..rig.segment(Flags::ACK, &[]) };
+    rig.inject(old);
+    assert_eq!(rig.host.conn().info(rig.now).snd_wnd, 65_535, "SND.WL1 and SND.WL2");
+}
+
+/// Sends full segments until the window is closed; what was sent.
+fn fill(rig: &mut Rig, shift: u8) -> u64 {
+    let mut total = 0;
+    let mut edge = rig.next + rig.host.conn().info(rig.now).rcv_wnd;
+    loop {
+        for ack in rig.sent() {
+            let new = ack.ack + (u32::from(ack.window) << shift);
+            assert!(edge.distance_from(new) < 1 << shift, "the right edge moved left");
+            edge = new;
+        }
+        let room = edge.distance_from(rig.next);
+        if room <= 0 {
+            return total;
+        }
+        let n = room.min(1460) as usize;
+        rig.send(&vec![(total / 1460) as u8; n]);
+        total += n as u64;
+        rig.pass(ms(50));
+    }
+}
+
+#[test]
+fn our_window_closes_and_reopens_without_getting_silly() {
+    for (setup, shift) in [(Setup::default(), 0), (Setup::modern(), 9)] {
+        let config = Config { rcvbuf: (16_384, 16 << 20), ..Config::default() };
+        let mut rig = Setup { config, ..setup }.accepted();
+        fill(&mut rig, shift);
+        // Closed: nothing is taken (but what the scale rounded off), everything is answered.
+        let step = (1 << shift) - 1;
+        rig.send(&vec![7; step]);
+        rig.sent();
+        rig.next = rig.host.conn().info(rig.now).rcv_nxt;
+        let held = rig.host.conn().readable();
+        rig.inject(rig.segment(Flags::ACK, &vec![b'!'; step + 1]));
+        let answer = rig.one();
+        assert_eq!((answer.ack, answer.window), (rig.next, 0));
+        assert_eq!(rig.host.conn().readable(), held);
+        // A few octets read open nothing.
+        for _ in 0..100 {
+            rig.read(10).unwrap();
+        }
+        let updates = rig.sent();
+        assert!(updates.is_empty(), "silly window: {updates:?}");
+        while rig.read(1 << 20).is_ok() {}
+        let update = rig.sent().pop().expect("a window update");
+        assert!(u32::from(update.window) << shift >= 1460);
+        rig.send(b"welcome");
+        assert_eq!(rig.read(10).unwrap(), b"welcome");
+    }
+}
+
+#[test]
+fn an_ack_counts_at_our_zero_window() {
+    let config = Config { rcvbuf: (8192, 8192), ..Config::default() };
+    let mut rig = Setup { config, ..Setup::default() }.accepted();
+    fill(&mut rig, 0);
+    rig.write(&[1; 100]).unwrap();
+    let end = rig.sent().last().unwrap().end();
+    rig.ack(end, &[]);
+    assert_eq!(rig.host.conn().unacked(), 0);
+    rig.inject(rig.segment(Flags::RST, &[]));
+    rig.assert_state(State::Closed);
+}
+
+#[test]
+fn data_beyond_our_window_is_cut() {
+    let config = Config { rcvbuf: (4096, 4096), ..Config::default() };
+    let mut rig = Setup { config, ..Setup::default() }.accepted();
+    let window = rig.host.conn().info(rig.now).rcv_wnd;
+    rig.inject(rig.segment(Flags::ACK, &vec![1; window as usize + 1000]));
+    assert!(rig.host.conn().readable() <= window);
+    rig.inject(Segment { seq: rig.next + window - 10, ..rig.segment(Flags::ACK | Flags::FIN, &[2; 100]) });
+    rig.assert_state(State::Established);
+}
+
+#[test]
+fn a_fixed_buffer_bounds_the_window() {
+    let options = SocketOptions { rcvbuf: 10_000, ..SocketOptions::default() };
+    let mut rig = Setup { options, ..Setup::modern() }.accepted();
+    let shift = rig.host.conn().info(rig.now).scale.1;
+    let total = fill(&mut rig, shift);
+    assert!((5_000..=40_000).contains(&total), "{total}");
+}
+
+#[test]
+fn the_sender_is_never_silly() {
+    let mut rig = Setup { window: 10_000, ..Setup::default() }.connected();
+    rig.write(&[1; 60_000]).unwrap();
+    let mut acked = OURS + 1;
+    // The peer opens its window by a few octets at a time: no crumbs are sent.
+    let mut small = 0;
+    for _ in 0..50 {
+        let sent = rig.sent();
+        small += sent.iter().filter(|s| s.len() < 1460).count();
+        let Some(first) = sent.first() else {
+            rig.window += 100;
+            rig.ack(acked, &[]);
+            continue;
+        };
+        acked = sent.last().unwrap_or(first).end();
+        rig.window = 100;
+        rig.ack(acked, &[]);
+    }
+    assert!(small <= 4, "{small} small segments");
+    assert_eq!(rig.read(1), Err(ReadError::Empty));
+}
