@@ -249,7 +249,7 @@ impl<H: Host> Network<H> {
     }
 
     /// Moves time until `done` or to `deadline`; was it done? Asked after each step of a host.
-    pub fn run(&mut self, deadline: Instant, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+    pub fn run(&mut self, deadline: Instant, mut done: impl FnMut(&Self) -> bool) -> bool {
         loop {
             if let Some(Reverse((at, _, source))) = self.next_due(deadline) {
                 self.now = at;

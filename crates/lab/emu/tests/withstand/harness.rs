@@ -1,0 +1,221 @@
+//! Two hosts and a path, seeds that print themselves, and sizes from the environment.
+
+use crate::peer::{Peer, Plan};
+use base::{Addr, Endpoint, Instant};
+use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, PortConfig};
+use stack::{Core, CoreConfig, OwnAddr};
+
+/// A number from the environment, else `default`.
+pub(crate) fn from_env(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text}: want a number")),
+        Err(_) => default,
+    }
+}
+
+/// Runs `test` with each of `seeds`, or only with `MILLSTREAM_SEED`. A failure says how to repeat it.
+pub(crate) fn seeded(seeds: std::ops::Range<u64>, test: impl Fn(u64)) {
+    let one = std::env::var("MILLSTREAM_SEED").is_ok().then(|| from_env("MILLSTREAM_SEED", 0));
+    for seed in one.map_or(seeds, |seed| seed..seed + 1) {
+        let _replay = Replay(seed);
+        test(seed);
+    }
+}
+
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let name = std::thread::current().name().unwrap_or("").to_string();
+            let seed = self.0;
+            eprintln!("replay: MILLSTREAM_SEED={seed} cargo test -p millstream-emu --test withstand {name}");
+        }
+    }
+}
+
+/// Which family a run speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// The address of host `n` of the one network, 1 to 254.
+    pub(crate) fn addr(self, n: u8) -> Addr {
+        match self {
+            Family::V4 => Addr::v4([10, 0, 0, n]),
+            Family::V6 => Addr::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n]),
+        }
+    }
+
+    pub(crate) fn own(self, n: u8) -> OwnAddr {
+        OwnAddr { addr: self.addr(n), prefix: if self == Family::V4 { 24 } else { 64 } }
+    }
+}
+
+/// The port servers listen on.
+pub(crate) const PORT: u16 = 7000;
+
+/// What a core of host `n` is made of.
+pub(crate) fn core_config(seed: u64, family: Family, n: u8) -> CoreConfig {
+    let seed = seed.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(n));
+    CoreConfig { seed, addresses: vec![family.own(n)], ..CoreConfig::default() }
+}
+
+/// A client (host 1) and a server (host 2) on one link.
+pub(crate) struct Pair {
+    pub(crate) net: Network<CoreHost<Peer>>,
+    pub(crate) client: HostId,
+    pub(crate) server: HostId,
+    pub(crate) there: PipeId,
+    pub(crate) back: PipeId,
+    pub(crate) family: Family,
+}
+
+/// How to make a [`Pair`].
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) family: Family,
+    pub(crate) there: PipeConfig,
+    pub(crate) back: PipeConfig,
+    pub(crate) port: PortConfig,
+    pub(crate) client: CoreConfig,
+    pub(crate) server: CoreConfig,
+}
+
+impl Setup {
+    /// The same path both ways, everything else as it comes.
+    pub(crate) fn new(seed: u64, family: Family, path: PipeConfig) -> Self {
+        Setup {
+            seed,
+            family,
+            there: path.clone(),
+            back: path,
+            port: PortConfig::default(),
+            client: core_config(seed, family, 1),
+            server: core_config(seed, family, 2),
+        }
+    }
+
+    pub(crate) fn build(self) -> Pair {
+        let mut net = Network::new(self.seed);
+        let (a, b) = (net.port(&self.port), net.port(&self.port));
+        let (pa, pb) = (a.id(), b.id());
+        let host = |config: CoreConfig, port, salt| {
+            let rng_seed = config.seed ^ salt;
+            CoreHost::new(Core::new(config, Box::new(port)), Peer::new(rng_seed))
+        };
+        let client = net.add_host(host(self.client, a, 1), &[pa]);
+        let server = net.add_host(host(self.server, b, 2), &[pb]);
+        let (there, back) = net.link(pa, pb, &self.there, &self.back);
+        Pair { net, client, server, there, back, family: self.family }
+    }
+}
+
+impl Pair {
+    /// Where the server listens.
+    pub(crate) fn service(&self) -> Endpoint {
+        Endpoint::new(self.family.addr(2), PORT)
+    }
+
+    /// The server listens, and follows `plan` with whoever connects.
+    pub(crate) fn serve(&mut self, plan: Plan) {
+        let (now, local) = (self.net.now(), self.service());
+        let host = self.net.host_mut(self.server);
+        host.app.listen(&mut host.core, now, local, plan);
+    }
+
+    /// The client connects and follows `plan`.
+    pub(crate) fn connect(&mut self, plan: Plan) {
+        let (now, remote) = (self.net.now(), self.service());
+        let host = self.net.host_mut(self.client);
+        host.app.connect(&mut host.core, now, remote, plan).expect("a connection and a port to spare");
+    }
+
+    pub(crate) fn client(&self) -> &CoreHost<Peer> {
+        self.net.host(self.client)
+    }
+
+    pub(crate) fn server(&self) -> &CoreHost<Peer> {
+        self.net.host(self.server)
+    }
+
+    /// Octets that applications have read so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.client().app.tally.received + self.server().app.tally.received
+    }
+
+    /// Runs until neither application has a connection any more. Panics when `patience` passes in which no octet
+    /// moved and no connection ended.
+    pub(crate) fn finish(&mut self, patience: std::time::Duration) {
+        loop {
+            let before = (self.moved(), self.ended());
+            let deadline = self.net.now() + patience;
+            let idle = |net: &Network<CoreHost<Peer>>, hosts: [HostId; 2]| {
+                hosts.iter().all(|host| net.host(*host).app.is_idle())
+            };
+            let hosts = [self.client, self.server];
+            if self.net.run(deadline, |net| idle(net, hosts)) {
+                return;
+            }
+            assert_ne!((self.moved(), self.ended()), before, "stalled: {}", self.describe());
+        }
+    }
+
+    fn ended(&self) -> u64 {
+        self.client().app.tally.ended() + self.server().app.tally.ended()
+    }
+
+    /// Where everything stands, for a failure.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = format!("at {} ", self.net.now());
+        for (name, host) in [("client", self.client()), ("server", self.server())] {
+            text += &format!("\n{name}: {:?}", host.app);
+            let mut left = 4;
+            host.core.for_each(self.net.now(), &mut |row| {
+                if let stack::Row::Connection(connection) = row
+                    && left > 0
+                {
+                    left -= 1;
+                    text += &format!("\n  {:?}", connection.info(self.net.now()));
+                }
+            });
+        }
+        for pipe in [self.there, self.back] {
+            text += &format!("\npipe: {:?}", self.net.pipe(pipe).counters());
+        }
+        text
+    }
+
+    /// After everybody closed and TIME-WAIT passed, nothing may be left on either host.
+    pub(crate) fn assert_clean(&mut self) {
+        let rest = self.net.now() + std::time::Duration::from_secs(600);
+        self.net.run_until(rest);
+        for host in [self.client, self.server] {
+            assert_clean(&self.net.host(host).core);
+        }
+    }
+}
+
+/// No connection, no TIME-WAIT entry, no chunk is left.
+pub(crate) fn assert_clean(core: &Core) {
+    for name in ["connections", "time_wait", "flows", "chunks_used"] {
+        assert_eq!(stat(core, name), 0, "{name} left over");
+    }
+}
+
+/// One of the stack's own counters.
+pub(crate) fn stat(core: &Core, name: &str) -> u64 {
+    let found = core.stats().into_iter().find(|(row, _)| *row == name);
+    found.unwrap_or_else(|| panic!("no counter {name}")).1
+}
+
+/// Keeps the trait in use where hosts of several kinds are mixed.
+pub(crate) fn host<A: App>(config: CoreConfig, port: emu::SimPort, app: A) -> CoreHost<A> {
+    CoreHost::new(Core::new(config, Box::new(port)), app)
+}
+
+/// The first instant.
+pub(crate) const START: Instant = Instant::ZERO;

@@ -1,0 +1,82 @@
+//! Goal: octets arrive as they were sent, both ways at once, over a path with every ill, without a stall.
+
+use crate::harness::{Family, Setup, from_env, seeded};
+use crate::peer::Plan;
+use base::{Duration, Rate};
+use emu::{PipeConfig, PortConfig, Queue};
+
+/// 5 % loss, and reordering, duplication, corruption and jitter besides.
+fn awful() -> PipeConfig {
+    PipeConfig {
+        rate: Some(Rate::from_bits_per_sec(100_000_000)),
+        delay: Duration::from_millis(5),
+        jitter: Duration::from_millis(2),
+        queue: Queue::Strict(128 << 10),
+        loss: 0.05,
+        duplicate: 0.01,
+        corrupt: 0.01,
+        reorder: 0.05,
+        reorder_by: Duration::from_millis(8),
+        ..PipeConfig::default()
+    }
+}
+
+/// Nothing moves for this long: a stall. Several timeouts in a row are in order on such a path.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn both_ways(seed: u64, family: Family, port: PortConfig, lazy: f64, bytes: u64) {
+    let mut setup = Setup::new(seed, family, awful());
+    setup.port = port;
+    let mut pair = setup.build();
+    let (client, server) = Plan::both(bytes, bytes);
+    pair.serve(Plan { lazy, ..server });
+    pair.connect(Plan { lazy, ..client });
+    pair.finish(PATIENCE);
+    for host in [pair.client(), pair.server()] {
+        assert_eq!((host.app.tally.complete, host.app.tally.received), (1, bytes), "{}", pair.describe());
+    }
+    // At less than 50 kB/s something is wrong even here.
+    let limit = Duration::from_secs(120 + bytes / 50_000);
+    assert!(pair.net.now().since(crate::harness::START) < limit, "slow: {}", pair.describe());
+    pair.assert_clean();
+}
+
+/// Octets each way.
+fn soak() -> u64 {
+    from_env("MILLSTREAM_SOAK_BYTES", 8 << 20)
+}
+
+#[test]
+fn ipv4_over_an_awful_path() {
+    seeded(1..2, |seed| both_ways(seed, Family::V4, PortConfig::default(), 0.0, soak()));
+}
+
+#[test]
+fn ipv6_over_an_awful_path() {
+    seeded(2..3, |seed| both_ways(seed, Family::V6, PortConfig::default(), 0.0, soak()));
+}
+
+#[test]
+fn with_segmentation_and_checksum_offload() {
+    let port = || PortConfig { tx_checksum: true, tso_max: 65_535, ..PortConfig::default() };
+    seeded(3..5, |seed| {
+        let family = if seed % 2 == 0 { Family::V4 } else { Family::V6 };
+        both_ways(seed, family, port(), 0.0, soak() / 4);
+    });
+}
+
+#[test]
+fn readers_that_look_away_close_the_window_and_open_it_again() {
+    seeded(5..9, |seed| {
+        let family = if seed % 2 == 0 { Family::V4 } else { Family::V6 };
+        both_ways(seed, family, PortConfig::default(), 0.02, soak() / 16);
+    });
+}
+
+#[test]
+fn many_seeds_a_little_each() {
+    seeded(100..140, |seed| {
+        let family = if seed % 2 == 0 { Family::V4 } else { Family::V6 };
+        both_ways(seed, family, PortConfig::default(), 0.001, soak() / 64);
+    });
+}
