@@ -12,8 +12,15 @@ const EDGES: &[u8] = &[0, 1, 2, 3, 4, 5, 8, 0x0f, 0x10, 0x3c, 0x40, 0x45, 0x60, 
 /// Input number `index` of the drive with `seed`: random octets, or one of `starts` with a few changes.
 pub fn input(seed: u64, index: u64, starts: &[Vec<u8>]) -> Vec<u8> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index);
-    if starts.is_empty() || rng.below(8) == 0 {
-        return random(&mut rng);
+    if starts.is_empty() {
+        // A model reads its operations from the octets: the more, the longer its life.
+        let len = rng.below(LEN_MAX as u64 + 1) as usize;
+        return random(&mut rng, len);
+    }
+    if rng.below(8) == 0 {
+        // A parser's edges lie in short inputs.
+        let len = length(&mut rng, 12);
+        return random(&mut rng, len);
     }
     let mut data = pick(&mut rng, starts).clone();
     for _ in 0..rng.below(CHANGES_MAX) {
@@ -23,9 +30,8 @@ pub fn input(seed: u64, index: u64, starts: &[Vec<u8>]) -> Vec<u8> {
     data
 }
 
-/// Short inputs are likelier than long ones: they are quicker, and edges lie there.
-fn random(rng: &mut Rng) -> Vec<u8> {
-    let mut data = vec![0; length(rng, 12)];
+fn random(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let mut data = vec![0; len];
     rng.fill(&mut data);
     data
 }
@@ -53,8 +59,7 @@ fn change(rng: &mut Rng, data: &mut Vec<u8>, starts: &[Vec<u8>]) {
             data.splice(at..at, copy);
         }
         6 => {
-            let mut fresh = vec![0; span];
-            rng.fill(&mut fresh);
+            let fresh = random(rng, span);
             data.splice(at..at, fresh);
         }
         7 => data[at..end].fill(*pick(rng, EDGES)),

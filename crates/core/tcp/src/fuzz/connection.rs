@@ -26,11 +26,8 @@ fn octet(place: u32) -> u8 {
 
 struct World {
     conn: Connection,
-    config: Config,
-    pool: Pool,
-    counters: Counters,
+    lent: Lent,
     limits: TxLimits,
-    now: Instant,
     isn: Seq,
     /// The peer's initial sequence number, once its SYN was taken.
     irs: Seq,
@@ -60,40 +57,30 @@ pub fn connection(data: &[u8]) {
         world.settle();
         world.check();
     }
-    world.conn.release(&mut world.pool);
-    assert_eq!(world.pool.used(), 0, "a chunk leaked");
+    world.conn.release(&mut world.lent.pool);
+    assert_eq!(world.lent.pool.used(), 0, "a chunk leaked");
 }
 
-macro_rules! cx {
-    ($world:ident) => {
-        &mut Cx {
-            now: $world.now,
-            config: &$world.config,
-            pool: &mut $world.pool,
-            counters: &mut $world.counters,
-            probe: None,
-        }
-    };
+/// What a core lends its connections.
+struct Lent {
+    config: Config,
+    pool: Pool,
+    counters: Counters,
+    now: Instant,
+}
+
+impl Lent {
+    fn cx(&mut self) -> Cx<'_> {
+        let Lent { now, config, pool, counters } = self;
+        Cx { now: *now, config, pool, counters, probe: None }
+    }
 }
 
 impl World {
     fn open(input: &mut Input<'_>) -> World {
         let bits = input.u8();
-        let config = Config {
-            timestamps: bits & 1 == 0,
-            window_scaling: bits & 2 == 0,
-            sack: bits & 4 == 0,
-            rcvbuf: (4096 << (bits & 3), 1 << 20),
-            sndbuf: (4096, 1 << 18),
-            ..Config::default()
-        };
-        let mut pool = Pool::new(if bits & 8 == 0 { 1024 } else { 1 + input.below(8) });
-        let mut counters = Counters::default();
-        let now = Instant::from_secs(1);
-        let mut cx = Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe: None };
+        let mut lent = lend(bits, input);
         let (isn, irs) = (Seq::new(input.u32()), Seq::new(input.u32()));
-        let control =
-            if bits & 16 == 0 { Control::Cubic(Cubic::new()) } else { Control::NewReno(NewReno::new()) };
         let end = |last| Endpoint::new(Addr::v4([192, 0, 2, last]), 1000 + u16::from(last));
         let open = Open {
             key: FlowKey::new(end(1), end(2)),
@@ -104,18 +91,15 @@ impl World {
         };
         let conn = if bits & 32 == 0 {
             let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
-            Connection::accept(&mut cx, &open, control, &syn)
+            Connection::accept(&mut lent.cx(), &open, control(bits & 16), &syn)
         } else {
-            Connection::connect(&mut cx, &open, control)
+            Connection::connect(&mut lent.cx(), &open, control(bits & 16))
         };
         let limits = TxLimits { max_payload: if bits & 64 == 0 { 9000 + 576 } else { 65_000 } };
         World {
             conn,
-            config,
-            pool,
-            counters,
+            lent,
             limits,
-            now,
             isn,
             irs,
             wrote: 0,
@@ -135,33 +119,26 @@ impl World {
             18..26 if self.released => self.arrive(input),
             18..21 => self.write(input),
             21..23 => self.read(input),
-            23 => self.conn.set_options(cx!(self), options(input)),
-            24 => self.conn.shutdown(
-                cx!(self),
-                [Shutdown::Read, Shutdown::Write, Shutdown::Both][input.below(3) as usize],
-            ),
-            25 => {
-                let control = if input.u8() & 1 == 0 {
-                    Control::Cubic(Cubic::new())
-                } else {
-                    Control::NewReno(NewReno::new())
-                };
-                self.conn.set_control(cx!(self), control);
+            23 => self.conn.set_options(&mut self.lent.cx(), options(input)),
+            24 => {
+                let how = [Shutdown::Read, Shutdown::Write, Shutdown::Both][input.below(3) as usize];
+                self.conn.shutdown(&mut self.lent.cx(), how);
             }
+            25 => self.conn.set_control(&mut self.lent.cx(), control(input.u8() & 1)),
             26 | 27 => self.icmp(input),
             28 => self.refuse(),
             29 if input.u8() < 32 && !self.released => {
-                self.conn.close(cx!(self));
+                self.conn.close(&mut self.lent.cx());
                 self.released = true;
             }
-            30 if input.u8() < 16 => self.conn.abort(cx!(self)),
+            30 if input.u8() < 16 => self.conn.abort(&mut self.lent.cx()),
             _ => self.handshake(input),
         }
     }
 
     /// A segment near the windows of both directions, or anywhere.
     fn arrive(&mut self, input: &mut Input<'_>) {
-        let info = self.conn.info(self.now);
+        let info = self.conn.info(self.lent.now);
         let shape = input.u8();
         let near = |base: Seq, span: u32, input: &mut Input<'_>| match input.u8() % 8 {
             0..4 => base,
@@ -188,7 +165,7 @@ impl World {
     }
 
     fn options(&self, shape: u8, flight: u32, input: &mut Input<'_>) -> Options {
-        let una = self.conn.info(self.now).snd_una;
+        let una = self.conn.info(self.lent.now).snd_una;
         let mut sack = SackBlocks::none();
         if shape & 64 != 0 {
             for _ in 0..input.below(4) {
@@ -196,7 +173,7 @@ impl World {
                 sack.push(left, left + input.below(PAYLOAD_MAX));
             }
         }
-        let clock = self.now.as_millis() as u32;
+        let clock = self.lent.now.as_millis() as u32;
         let val = if shape & 128 == 0 { clock } else { clock.wrapping_sub(input.u32() >> input.below(32)) };
         let timestamps =
             (input.u8() & 7 != 0).then_some(Timestamps { val, ecr: self.stamp.wrapping_sub(input.below(8)) });
@@ -206,9 +183,9 @@ impl World {
     /// Acknowledgments that tell of a hole at the front of the flight.
     fn lose(&mut self, input: &mut Input<'_>) {
         let hole = 1 + input.below(PAYLOAD_MAX);
-        let timestamps = Some(Timestamps { val: self.now.as_millis() as u32, ecr: self.stamp });
+        let timestamps = Some(Timestamps { val: self.lent.now.as_millis() as u32, ecr: self.stamp });
         for runs in 1..=input.below(6) {
-            let info = self.conn.info(self.now);
+            let info = self.conn.info(self.lent.now);
             let mut sack = SackBlocks::none();
             if runs * hole < info.snd_nxt.offset_from(info.snd_una) {
                 sack.push(info.snd_una + hole, info.snd_una + (hole * (runs + 1)));
@@ -228,7 +205,7 @@ impl World {
                 self.deliver(self.irs, nxt, flags, input.u16(), offer(input), 0);
             }
             State::SynReceived => {
-                let timestamps = Some(Timestamps { val: self.now.as_millis() as u32, ecr: self.stamp });
+                let timestamps = Some(Timestamps { val: self.lent.now.as_millis() as u32, ecr: self.stamp });
                 let options = Options { timestamps, ..Options::default() };
                 self.deliver(self.irs + 1, nxt, Flags::ACK, input.u16(), options, 0);
             }
@@ -247,15 +224,15 @@ impl World {
         let place = first.offset_from(self.irs + 1);
         let payload: Vec<u8> = (0..len).map(|i| octet(place.wrapping_add(i))).collect();
         let segment = segment(seq, ack, flags, window, options, &payload);
-        let nxt = self.conn.info(self.now).rcv_nxt;
+        let nxt = self.conn.info(self.lent.now).rcv_nxt;
         let fresh = self.conn.state() == State::SynSent;
-        let disposition = self.conn.on_segment(cx!(self), &segment);
-        let after = self.conn.info(self.now);
+        let disposition = self.conn.on_segment(&mut self.lent.cx(), &segment);
+        let after = self.conn.info(self.lent.now);
         assert!(fresh || after.rcv_nxt.at_or_after(nxt), "RCV.NXT went back");
         match disposition {
             Disposition::TimeWait => {
-                let wait = self.conn.time_wait(cx!(self));
-                assert!(wait.until > self.now && wait.key == *self.conn.key());
+                let wait = self.conn.time_wait(&self.lent.cx());
+                assert!(wait.until > self.lent.now && wait.key == *self.conn.key());
                 self.gone = true;
             }
             Disposition::Closed => assert_eq!(self.conn.state(), State::Closed),
@@ -266,7 +243,7 @@ impl World {
     fn write(&mut self, input: &mut Input<'_>) {
         let len = input.below(PAYLOAD_MAX);
         let data: Vec<u8> = (0..len).map(|i| !octet(self.wrote.wrapping_add(i))).collect();
-        match self.conn.write(cx!(self), &data) {
+        match self.conn.write(&mut self.lent.cx(), &data) {
             Ok(n) => {
                 assert!(n as u32 <= len && (n > 0 || len == 0));
                 self.wrote += n as u32;
@@ -278,8 +255,8 @@ impl World {
 
     fn read(&mut self, input: &mut Input<'_>) {
         let mut into = vec![0; input.below(2 * PAYLOAD_MAX) as usize];
-        let peeked: Vec<u8> = self.conn.peek(&self.pool, into.len()).flatten().copied().collect();
-        match self.conn.read(cx!(self), &mut into) {
+        let peeked: Vec<u8> = self.conn.peek(&self.lent.pool, into.len()).flatten().copied().collect();
+        match self.conn.read(&mut self.lent.cx(), &mut into) {
             Ok(n) => {
                 assert_eq!(peeked, into[..n], "what was peeked at is read");
                 for (i, &got) in into[..n].iter().enumerate() {
@@ -300,42 +277,42 @@ impl World {
             2 => IcmpError::NetUnreachable,
             _ => IcmpError::PortUnreachable,
         };
-        let seq = self.conn.info(self.now).snd_una + input.below(PAYLOAD_MAX);
-        self.conn.on_icmp(cx!(self), kind, seq);
+        let seq = self.conn.info(self.lent.now).snd_una + input.below(PAYLOAD_MAX);
+        self.conn.on_icmp(&mut self.lent.cx(), kind, seq);
     }
 
     /// To the next timeout, or some time that may lie beyond it.
     fn pass_time(&mut self, input: &mut Input<'_>) {
-        let next = self.conn.poll_timeout().unwrap_or(self.now).max(self.now);
-        self.now = if input.u8() & 1 == 0 {
+        let next = self.conn.poll_timeout().unwrap_or(self.lent.now).max(self.lent.now);
+        self.lent.now = if input.u8() & 1 == 0 {
             next
         } else {
-            self.now + Duration::from_micros(u64::from(input.u32() >> input.below(32)))
+            self.lent.now + Duration::from_micros(u64::from(input.u32() >> input.below(32)))
         };
     }
 
     /// The port has no frame for the next segment.
     fn refuse(&mut self) {
-        if let Some(tx) = self.conn.poll_transmit(cx!(self), &self.limits) {
-            self.conn.transmit_failed(cx!(self), &tx);
+        if let Some(tx) = self.conn.poll_transmit(&mut self.lent.cx(), &self.limits) {
+            self.conn.transmit_failed(&mut self.lent.cx(), &tx);
         }
     }
 
     /// What a stack does after each call: timers that are due, then transmissions until there are none.
     fn settle(&mut self) {
-        if !self.gone && self.conn.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.conn.on_timeout(cx!(self));
+        if !self.gone && self.conn.poll_timeout().is_some_and(|at| at <= self.lent.now) {
+            self.conn.on_timeout(&mut self.lent.cx());
             let again = self.conn.poll_timeout();
             assert!(
-                again.is_none_or(|at| at > self.now),
+                again.is_none_or(|at| at > self.lent.now),
                 "on_timeout leaves {again:?} due at {:?}",
-                self.now
+                self.lent.now
             );
         }
         self.conn.poll_event();
         for sent in 0.. {
             assert!(sent < BURST_MAX, "sending does not end in {:?}", self.conn.state());
-            let Some(tx) = self.conn.poll_transmit(cx!(self), &self.limits) else { break };
+            let Some(tx) = self.conn.poll_transmit(&mut self.lent.cx(), &self.limits) else { break };
             self.look(&tx);
         }
     }
@@ -345,7 +322,7 @@ impl World {
         assert!(tx.len <= self.limits.max_payload && tx.header.len() <= 60, "{tx:?}");
         let header = &tx.header;
         let mut payload = vec![0; tx.len as usize];
-        self.conn.copy_payload(&self.pool, tx, &mut payload);
+        self.conn.copy_payload(&self.lent.pool, tx, &mut payload);
         let place = header.seq.offset_from(self.isn + 1);
         for (i, &octet_sent) in payload.iter().enumerate() {
             let place = place.wrapping_add(i as u32);
@@ -365,7 +342,7 @@ impl World {
 
     /// RFC 9293, section 3.8.6: a receiver should not shrink the window. Scaling rounds its edge down.
     fn look_at_window(&mut self, ack: Seq, window: u16) {
-        let scale = self.conn.info(self.now).scale.1;
+        let scale = self.conn.info(self.lent.now).scale.1;
         let edge = ack + (u32::from(window) << scale);
         if let Some(before) = self.edge {
             let lost = before.distance_from(edge);
@@ -375,12 +352,29 @@ impl World {
     }
 
     fn check(&self) {
-        let info = self.conn.info(self.now);
-        assert!(self.pool.used() <= self.pool.limit());
+        let info = self.conn.info(self.lent.now);
+        assert!(self.lent.pool.used() <= self.lent.pool.limit());
         assert!(info.snd_nxt.offset_from(info.snd_una) <= self.wrote + 2, "more in flight than was written");
         assert!(info.window.cwnd >= 1 && self.conn.unsent() <= self.wrote);
         assert!(self.conn.writable() == 0 || !self.conn.write_closed());
     }
+}
+
+fn lend(bits: u8, input: &mut Input<'_>) -> Lent {
+    let config = Config {
+        timestamps: bits & 1 == 0,
+        window_scaling: bits & 2 == 0,
+        sack: bits & 4 == 0,
+        rcvbuf: (4096 << (bits & 3), 1 << 20),
+        sndbuf: (4096, 1 << 18),
+        ..Config::default()
+    };
+    let pool = Pool::new(if bits & 8 == 0 { 1024 } else { 1 + input.below(8) });
+    Lent { config, pool, counters: Counters::default(), now: Instant::from_secs(1) }
+}
+
+fn control(choice: u8) -> Control {
+    if choice == 0 { Control::Cubic(Cubic::new()) } else { Control::NewReno(NewReno::new()) }
 }
 
 fn segment<'a>(
