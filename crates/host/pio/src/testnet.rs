@@ -121,6 +121,8 @@ impl<P: PacketIo> Puppet<P> {
     pub(crate) fn run(&mut self, until: impl Fn(&Seen) -> bool) -> bool {
         let mut quiet = 0;
         let mut batch = RxBatch::new();
+        // A packet in several frames, put together.
+        let (mut joined, mut first) = (Vec::new(), RxMeta::default());
         while !until(&self.seen) {
             if self.port.rx(&mut batch).expect("rx") == 0 {
                 quiet += 1;
@@ -133,7 +135,16 @@ impl<P: PacketIo> Puppet<P> {
             }
             quiet = 0;
             for packet in batch.drain(..) {
-                self.packet(&packet);
+                let meta = if joined.is_empty() { packet.meta } else { first };
+                if packet.meta.more || !joined.is_empty() {
+                    joined.extend_from_slice(packet.frame.data());
+                    first = meta;
+                } else {
+                    self.packet(packet.frame.data(), meta);
+                }
+                if !packet.meta.more && !joined.is_empty() {
+                    self.packet(&std::mem::take(&mut joined), meta);
+                }
                 self.port.retire(packet.frame);
             }
         }
@@ -161,15 +172,14 @@ impl<P: PacketIo> Puppet<P> {
         self.segment(Flags::FIN | Flags::ACK, &[]);
     }
 
-    fn packet(&mut self, packet: &RxPacket) {
-        let bytes = packet.frame.data();
+    fn packet(&mut self, bytes: &[u8], meta: RxMeta) {
         let Ok(frame) = wire::packet::parse_frame(bytes, bytes.len()) else { return };
         match frame.content {
             Content::Arp(question) => self.arp(&question),
             Content::Ip(ip) if ip.dst != self.local && ip.protocol != protocol::ICMPV6 => {}
             Content::Ip(ip) => match ip.protocol {
                 protocol::ICMPV6 => self.neighbour_discovery(&ip, frame.link.src, bytes),
-                protocol::TCP => self.tcp(&ip, frame.link.src, packet),
+                protocol::TCP => self.tcp(&ip, frame.link.src, bytes, meta),
                 _ => {}
             },
         }
@@ -215,14 +225,13 @@ impl<P: PacketIo> Puppet<P> {
         });
     }
 
-    fn tcp(&mut self, ip: &Packet, mac: [u8; 6], packet: &RxPacket) {
-        let bytes = packet.frame.data();
+    fn tcp(&mut self, ip: &Packet, mac: [u8; 6], bytes: &[u8], meta: RxMeta) {
         let Ok((src_port, dst_port, segment)) = ip.tcp(bytes) else { return };
         if dst_port != self.local_port {
             self.seen.unsteered += 1;
             return;
         }
-        match packet.meta.checksum {
+        match meta.checksum {
             RxChecksum::Verified => {}
             RxChecksum::Partial => self.seen.partial += 1,
             RxChecksum::Unverified => match ip.checksum(bytes) {
@@ -232,8 +241,8 @@ impl<P: PacketIo> Puppet<P> {
             },
         }
         self.seen.segments += 1;
-        self.seen.gso += u32::from(packet.meta.gso_size > 0);
-        self.seen.biggest = self.seen.biggest.max(packet.frame.len());
+        self.seen.gso += u32::from(meta.gso_size > 0);
+        self.seen.biggest = self.seen.biggest.max(bytes.len());
         self.seen.reset |= segment.flags.has(Flags::RST);
         if segment.flags.has(Flags::SYN) {
             self.shift = segment.options.window_scale.unwrap_or(0);

@@ -1,0 +1,71 @@
+//! Who has the XDP program that stands in our way.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// A process that has an XDP program on an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Holder {
+    pub(super) pid: u32,
+    pub(super) command: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.command, self.pid)
+    }
+}
+
+/// Most processes looked at, so that the answer comes while the user still waits for it.
+const PROCESSES_MAX: usize = 50_000;
+
+/// Processes that hold an XDP link to interface `ifindex`, as far as we may look into them.
+pub(super) fn holders(ifindex: u32) -> Vec<Holder> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids =
+        processes.take(PROCESSES_MAX).filter_map(|p| p.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&pid| holds(&Path::new("/proc").join(pid.to_string()), ifindex))
+        .map(|pid| Holder { pid, command: command(pid) })
+        .collect()
+}
+
+fn command(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |c| c.trim().to_owned())
+}
+
+fn holds(process: &Path, ifindex: u32) -> bool {
+    let Ok(fds) = fs::read_dir(process.join("fd")) else { return false };
+    fds.flatten().any(|fd| {
+        fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == "anon_inode:bpf_link")
+            && fs::read_to_string(process.join("fdinfo").join(fd.file_name()))
+                .is_ok_and(|i| is_link_to(&i, ifindex))
+    })
+}
+
+/// Does the description of a BPF link say that it is an XDP one to this interface?
+fn is_link_to(fdinfo: &str, ifindex: u32) -> bool {
+    let field = |name: &str| {
+        fdinfo
+            .lines()
+            .find_map(|line| line.split_once(':').filter(|(key, _)| *key == name))
+            .map(|(_, v)| v.trim())
+    };
+    field("link_type") == Some("xdp") && field("ifindex").and_then(|v| v.parse().ok()) == Some(ifindex)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: only XDP links to the very interface count.
+    use super::*;
+
+    #[test]
+    fn reads_link_descriptions() {
+        let text =
+            "pos:\t0\nflags:\t02\nlink_type:\txdp\nlink_id:\t3\nprog_tag:\tabc\nprog_id:\t9\nifindex:\t12\n";
+        assert!(is_link_to(text, 12));
+        assert!(!is_link_to(text, 1));
+        assert!(!is_link_to(&text.replace("xdp", "tcx"), 12));
+        assert!(!is_link_to("", 0));
+    }
+}

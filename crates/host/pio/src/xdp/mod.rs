@@ -1,0 +1,256 @@
+//! `xdp:IFACE`: a network interface shared with the kernel, packets to our ports by AF_XDP.
+//!
+//! ```text
+//!            device ---> XDP program ---> kernel: ssh, ARP, ICMP, other ports
+//!                             |
+//!              claimed port?  +---> socket of the queue ---> rx ring ---> port of the core
+//! ```
+//! An XDP program (`bpf`, put there by `steering`) takes the TCP ports that were claimed (`claims`) out of the
+//! kernel's path; a socket per queue (`lane`) brings them through shared rings (`rings`, `desc`) to one [`XdpPort`]
+//! per core. No library and no compiler is needed: the program is assembled here and checked by the kernel.
+//!
+//! Linux 5.9 or newer, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (or root). Where the driver has no XDP of its own the
+//! network stack runs the program; where it cannot use our buffers the kernel copies.
+//!
+//! **What a veth peer hands over.** Partial checksums, always ([`Caps::local_peer`](crate::Caps)). Super-segments in
+//! generic mode only: with a program in the driver the kernel switches segmentation offload off at the peer, which
+//! then cuts in software. A super-segment comes in several frames ([`RxMeta::more`](crate::RxMeta)).
+//!
+//! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives there with
+//! resets; if there are fewer ports than queues, a port serves several. Which queue a flow's packets arrive at is
+//! the device's decision.
+
+mod bpf;
+mod claims;
+mod desc;
+mod device;
+pub mod fuzz;
+mod holder;
+mod lane;
+mod port;
+mod rings;
+mod steering;
+#[cfg(test)]
+mod tests;
+
+pub use port::XdpPort;
+
+use crate::netlink::{Monitor, Scope};
+use crate::open::OpenError;
+use crate::port::{BATCH_MAX, Caps, Medium};
+use crate::sys::Bell;
+use device::Device;
+use lane::{Lane, LaneConfig};
+use ring::FramePool;
+use std::io;
+use std::sync::Arc;
+use steering::Steering;
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum XdpMode {
+    /// In the driver if it can, else in the network stack.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the network stack, on any interface.
+    Generic,
+}
+
+/// How to open an interface.
+#[derive(Clone, Debug)]
+pub struct XdpConfig {
+    /// Ports to make, one per core.
+    pub ports: u16,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// Let the device use our frames where its driver can; else the kernel copies.
+    pub zero_copy: bool,
+    /// Packets that a port can have received and not looked at, a power of two.
+    pub rx_ring: u32,
+    /// Packets that a port can have under way to the device, a power of two.
+    pub tx_ring: u32,
+}
+
+impl Default for XdpConfig {
+    fn default() -> Self {
+        XdpConfig { ports: 1, mode: XdpMode::Auto, zero_copy: true, rx_ring: 2048, tx_ring: 1024 }
+    }
+}
+
+/// Smallest receive ring of a queue, when a port serves many.
+const RX_RING_MIN: u32 = 256;
+/// Room before a received packet that the kernel insists on.
+const RX_HEADROOM: usize = 256;
+/// Link-layer octets beyond the MTU: Ethernet header and one VLAN tag.
+const LINK_MAX: usize = 18;
+
+const _: () = assert!(BATCH_MAX as u32 <= RX_RING_MIN / 2);
+
+/// Opens `queues` ports on an interface of the caller's network namespace, one per core.
+pub fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
+    open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
+}
+
+/// [`open_xdp`] with everything said.
+pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, OpenError> {
+    let bad_ring = |size: u32| !size.is_power_of_two() || !(RX_RING_MIN..=1 << 16).contains(&size);
+    if config.ports == 0 || bad_ring(config.rx_ring) || bad_ring(config.tx_ring) {
+        return Err(OpenError::Spec {
+            spec: format!("xdp:{iface}"),
+            why: "needs at least one queue, and rings of a power of two from 256 to 65536".into(),
+        });
+    }
+    let device = Device::find(iface)?;
+    if device.queues < config.ports {
+        return Err(too_few_queues(&device, config.ports));
+    }
+    raise_memory_limit();
+    let steering = Arc::new(Steering::attach(&device, config.mode)?);
+    (0..config.ports).map(|number| open_port(&device, config, number, &steering)).collect()
+}
+
+fn open_port(
+    device: &Device,
+    config: &XdpConfig,
+    number: u16,
+    steering: &Arc<Steering>,
+) -> Result<XdpPort, OpenError> {
+    let queues: Vec<u16> = (number..device.queues).step_by(config.ports.into()).collect();
+    let share = config.rx_ring / (queues.len() as u32).next_power_of_two();
+    let rx = share.max(RX_RING_MIN);
+    let slot_size = if device.mtu + LINK_MAX + RX_HEADROOM <= 2048 { 2048 } else { 4096 };
+    // All that can be lent, and as much again as can be sent for what the stack holds.
+    let slots = rx * queues.len() as u32 + 2 * config.tx_ring;
+    let pool = FramePool::new(slots, slot_size).map_err(|e| {
+        OpenError::os(&format!("get {} KiB for packets", slots as usize * slot_size / 1024), e)
+    })?;
+    let lanes = open_lanes(device, config, &queues, rx, steering, &pool)?;
+    let monitor = Monitor::open(device.index, Scope::All)
+        .map_err(|e| OpenError::os("follow the kernel's network", e))?;
+    let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
+    let tx_checksum = lanes[0].grant.tx_metadata;
+    let caps = Caps {
+        name: format!("xdp:{}", device.name),
+        mtu: device.mtu.min(port::largest(slot_size)),
+        medium: Medium::Ethernet,
+        mac: device.mac,
+        ifindex: Some(device.index),
+        shares_kernel_addresses: true,
+        queues: config.ports,
+        queue: number,
+        tx_checksum,
+        tso_max: 0,
+        headroom: if tx_checksum { lane::TX_METADATA } else { 0 },
+        local_peer: device.has_local_peer(),
+    };
+    Ok(XdpPort::new(port::Parts {
+        caps,
+        lanes,
+        pool,
+        keep: config.tx_ring,
+        steering: steering.clone(),
+        monitor,
+        bell: Arc::new(bell),
+        mtu: device.mtu,
+    }))
+}
+
+fn open_lanes(
+    device: &Device,
+    config: &XdpConfig,
+    queues: &[u16],
+    rx: u32,
+    steering: &Steering,
+    pool: &FramePool,
+) -> Result<Vec<Lane>, OpenError> {
+    let mut lanes: Vec<Lane> = Vec::with_capacity(queues.len());
+    for &queue in queues {
+        let lane_config = LaneConfig {
+            ifindex: device.index,
+            queue,
+            rx,
+            tx: config.tx_ring,
+            frags: steering.has_frags(),
+            // A driver that does not run the program does not fill our buffers either.
+            zero_copy: config.zero_copy && steering.is_native(),
+        };
+        let lane = match lanes.first() {
+            None => Lane::open(&lane_config, pool),
+            Some(first) => Lane::share(&lane_config, first),
+        };
+        lanes.push(lane.map_err(|error| no_socket(device, queue, pool, error))?);
+    }
+    for lane in &lanes {
+        let served = steering.serve(lane.queue(), lane.fd());
+        served.map_err(|e| refused("give a queue to an AF_XDP socket", e))?;
+    }
+    Ok(lanes)
+}
+
+fn no_socket(device: &Device, queue: u16, pool: &FramePool, error: io::Error) -> OpenError {
+    match error.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::Busy {
+            what: format!("queue {queue} of interface '{}'", device.name),
+            help: "another program has an AF_XDP socket on it; stop that first".into(),
+        },
+        Some(libc::ENOBUFS) => OpenError::Privilege {
+            what: format!("{} KiB of locked memory", pool.mapping().1 / 1024),
+            help: "raise the limit with `ulimit -l unlimited`, or run with sudo".into(),
+        },
+        _ => refused(&format!("open an AF_XDP socket on interface '{}'", device.name), error),
+    }
+}
+
+fn too_few_queues(device: &Device, wanted: u16) -> OpenError {
+    let (name, has) = (&device.name, device.queues);
+    let how = if device.has_local_peer() {
+        format!("ethtool -L {name} rx {wanted} tx {wanted}")
+    } else {
+        format!("ethtool -L {name} combined {wanted}")
+    };
+    OpenError::Unusable {
+        what: format!("interface '{name}' for {wanted} cores"),
+        help: format!("it has {has} receive queue(s); use that many cores, or give it more with `{how}`"),
+    }
+}
+
+/// What it means that the kernel refused to do something.
+fn refused(doing: &str, error: io::Error) -> OpenError {
+    /// A number of the kernel's own that some drivers let out.
+    const ENOTSUPP: i32 = 524;
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::Privilege {
+            what: format!("what xdp: ports do ({doing})"),
+            help:
+                "run with sudo (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF), or use tap:NAME, which does without"
+                    .into(),
+        },
+        Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOSYS | ENOTSUPP) => OpenError::Missing {
+            what: format!("something of the kernel's to {doing}"),
+            help: format!(
+                "{error}; it takes Linux 5.9 with CONFIG_XDP_SOCKETS; packet:IFACE and tap:NAME do without"
+            ),
+        },
+        _ => OpenError::os(doing, error),
+    }
+}
+
+/// Packet buffers, and on older kernels BPF maps, count as locked memory. Who may, lifts the limit for the process;
+/// who may not, goes as far as allowed, and hears of it only if that is too little.
+fn raise_memory_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills in `limit`.
+    if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {
+        return;
+    }
+    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: both only read a limit.
+    unsafe {
+        if libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited) != 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit);
+        }
+    }
+}

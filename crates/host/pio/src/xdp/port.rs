@@ -1,0 +1,332 @@
+//! The port: one core's share of an interface.
+
+use super::lane::{Kick, Lane, TX_METADATA};
+use super::steering::Steering;
+use crate::netlink::Monitor;
+use crate::port::*;
+use crate::sys::{self, Bell};
+use base::{Addr, Duration};
+use ring::{Frame, FramePool};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// Longest sleep without a look at the interface: sockets whose interface went away never wake by themselves.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same while the interface is down, or while the kernel has not taken all we sent.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// Octets of an Ethernet header.
+const LINK: usize = 14;
+
+/// Counters of a port.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counters {
+    rx_frames: u64,
+    tx_packets: u64,
+    tx_kicks: u64,
+    tx_refused: u64,
+    no_frame: u64,
+    wakeups: u64,
+}
+
+/// One core's share of a network interface: one or more queues by AF_XDP.
+///
+/// The kernel keeps every packet that no claim covers. The interface is shared by all ports of one
+/// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all of it
+/// back.
+pub struct XdpPort {
+    caps: Caps,
+    lanes: Vec<Lane>,
+    /// Whose turn it is to be received from first.
+    turn: usize,
+    pool: FramePool,
+    /// Slots that are never lent for receiving, so that there is something to answer with.
+    keep: u32,
+    /// The interface's MTU, which super-segments exceed.
+    mtu: usize,
+    steering: Arc<Steering>,
+    monitor: Monitor,
+    /// Events that opening the port has read already.
+    early: Vec<NetEvent>,
+    bell: Arc<Bell>,
+    /// What [`PacketIo::wait`] watches: the bell, the monitor, the lanes.
+    watched: Vec<libc::pollfd>,
+    /// The kernel said that the interface is down, and has not said otherwise.
+    down: bool,
+    /// The transmit ring holds packets that the kernel has not taken.
+    unsent: bool,
+    counters: Counters,
+}
+
+pub(super) struct Parts {
+    pub(super) caps: Caps,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) pool: FramePool,
+    pub(super) keep: u32,
+    pub(super) steering: Arc<Steering>,
+    pub(super) monitor: Monitor,
+    pub(super) bell: Arc<Bell>,
+    pub(super) mtu: usize,
+}
+
+impl XdpPort {
+    pub(super) fn new(parts: Parts) -> XdpPort {
+        let Parts { caps, lanes, pool, keep, steering, monitor, bell, mtu } = parts;
+        let fds = [bell.fd(), monitor.fd()].into_iter().chain(lanes.iter().map(Lane::fd));
+        let watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
+        let mut port = XdpPort {
+            caps,
+            lanes,
+            turn: 0,
+            pool,
+            keep,
+            mtu,
+            steering,
+            monitor,
+            early: Vec::new(),
+            bell,
+            watched,
+            down: false,
+            unsent: false,
+            counters: Counters::default(),
+        };
+        port.refill();
+        // The program must know our addresses before the first claim.
+        let mut early = Vec::new();
+        port.look_at_kernel(&mut early);
+        port.early = early;
+        port
+    }
+
+    /// The driver itself runs the XDP program (else the network stack does).
+    pub fn is_native(&self) -> bool {
+        self.steering.is_native()
+    }
+
+    /// The device reads and writes our frames, nothing is copied.
+    pub fn is_zero_copy(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.grant.zero_copy)
+    }
+
+    fn refill(&mut self) {
+        for lane in &mut self.lanes {
+            lane.refill(&mut self.pool, self.keep);
+        }
+    }
+
+    /// Reads the kernel's news and tells the XDP program what it must know.
+    fn look_at_kernel(&mut self, events: &mut Vec<NetEvent>) {
+        let start = events.len();
+        self.monitor.poll(events);
+        for event in &mut events[start..] {
+            match *event {
+                // Failure means that the map is full: such an address stays with the kernel.
+                NetEvent::AddrAdded { addr, .. } => drop(self.steering.address(addr, true)),
+                NetEvent::AddrRemoved { addr } => drop(self.steering.address(addr, false)),
+                NetEvent::Link { up } => self.down = !up,
+                NetEvent::Mac(mac) => self.caps.mac = mac,
+                NetEvent::Mtu(mtu) => {
+                    self.mtu = mtu;
+                    *event = NetEvent::Mtu(mtu.min(self.largest()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Largest IP packet a slot can send.
+    fn largest(&self) -> usize {
+        largest(self.pool.slot_size())
+    }
+
+    /// While the interface is down: is it still?
+    fn still_down(&mut self) -> Result<(), IoError> {
+        let health = self.lanes[0].health();
+        self.down = matches!(health, Err(IoError::Down));
+        health
+    }
+
+    /// One sleep. News of the kernel's are read at once, lest they cut the next sleep short.
+    fn sleep(&mut self, time: Duration) -> Result<Wake, IoError> {
+        let wake = sys::sleep(&self.bell, &mut self.watched, Some(time))?;
+        self.counters.wakeups += 1;
+        if wake != Wake::Timeout && self.watched[1].revents != 0 {
+            self.monitor.expect_news();
+            let mut events = std::mem::take(&mut self.early);
+            self.look_at_kernel(&mut events);
+            self.early = events;
+        }
+        Ok(wake)
+    }
+
+    /// Hands what is in the transmit ring to the kernel.
+    fn kick(&mut self) -> Result<(), IoError> {
+        self.counters.tx_kicks += 1;
+        match self.lanes[0].kick() {
+            Ok(kick) => {
+                self.unsent = kick == Kick::Later;
+                Ok(())
+            }
+            Err(error) => {
+                self.unsent = true;
+                self.down = matches!(error, IoError::Down);
+                Err(error)
+            }
+        }
+    }
+
+    /// Is something wished that cannot be granted? The kernel would stop at such a packet for ever.
+    fn refuses(&self, packet: &TxPacket) -> bool {
+        let outside = |sum: ChecksumOffload| {
+            let end = usize::from(sum.start) + usize::from(sum.offset) + 2;
+            !self.caps.tx_checksum || packet.frame.headroom() < TX_METADATA || end > packet.frame.len()
+        };
+        packet.meta.segmentation.is_some()
+            || packet.frame.is_empty()
+            || packet.meta.checksum.is_some_and(outside)
+    }
+}
+
+/// Largest IP packet a slot of this size can send.
+pub(super) fn largest(slot_size: usize) -> usize {
+    slot_size - TX_METADATA - LINK
+}
+
+impl PacketIo for XdpPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        let frame = self.pool.take().or_else(|| {
+            self.lanes[0].complete(&mut self.pool);
+            self.pool.take()
+        });
+        let Some(mut frame) = frame else {
+            self.counters.no_frame += 1;
+            return None;
+        };
+        frame.set_range(self.caps.headroom, 0);
+        Some(frame)
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.pool.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let mut count = 0;
+        for step in 0..self.lanes.len() {
+            let lane = (self.turn + step) % self.lanes.len();
+            count += self.lanes[lane].receive(&mut self.pool, self.mtu, batch);
+        }
+        self.turn = (self.turn + 1) % self.lanes.len();
+        self.counters.rx_frames += count as u64;
+        self.refill();
+        if self.unsent && !self.down {
+            self.kick()?;
+        }
+        if count == 0 && self.down {
+            self.still_down()?;
+        }
+        Ok(count)
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        if self.down {
+            self.still_down()?;
+        }
+        let lane = &mut self.lanes[0];
+        lane.complete(&mut self.pool);
+        let room = lane.room(batch.len() as u32) as usize;
+        let count = batch.len().min(room);
+        for packet in (0..count).map_while(|_| batch.pop_front()) {
+            if self.refuses(&packet) {
+                self.counters.tx_refused += 1;
+                self.pool.retire(packet.frame);
+            } else {
+                self.lanes[0].send(&mut self.pool, packet);
+            }
+        }
+        self.counters.tx_packets += count as u64;
+        if count > 0 || self.unsent {
+            self.kick()?;
+        }
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        self.refill();
+        if self.lanes.iter_mut().any(Lane::is_ready) {
+            return Ok(Wake::Ready);
+        }
+        let mut left = timeout;
+        loop {
+            let slice = if self.down || self.unsent { LOOK_SOON } else { LOOK_AGAIN };
+            let sleep = left.map_or(slice, |left| left.min(slice));
+            match self.sleep(sleep)? {
+                Wake::Timeout => {}
+                wake => return Ok(wake),
+            }
+            let was_down = self.down;
+            match self.still_down() {
+                Ok(()) if was_down || self.unsent => return Ok(Wake::Ready),
+                Ok(()) | Err(IoError::Down) => {}
+                Err(error) => return Err(error),
+            }
+            left = left.map(|left| left.saturating_sub(sleep));
+            if left == Some(Duration::ZERO) {
+                return Ok(Wake::Timeout);
+            }
+        }
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.bell.clone()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        self.lanes.iter().map(Lane::fd).chain([self.monitor.fd()]).collect()
+    }
+
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.steering.claims().claim(claim)
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.steering.claims().release(claim);
+    }
+
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        events.append(&mut self.early);
+        self.look_at_kernel(events);
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.monitor.resolve(addr);
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let c = &self.counters;
+        let mut stats = vec![
+            ("rx_frames", c.rx_frames),
+            ("tx_packets", c.tx_packets),
+            ("tx_kicks", c.tx_kicks),
+            ("tx_refused", c.tx_refused),
+            ("no_frame", c.no_frame),
+            ("wakeups", c.wakeups),
+            ("frames_free", self.pool.available().into()),
+            ("frames_lent", self.pool.lent().into()),
+            ("frames_lost", self.pool.strays()),
+        ];
+        let sum = |of: &dyn Fn(&Lane) -> u64| self.lanes.iter().map(of).sum();
+        stats.push(("rx_bad_descriptors", sum(&|lane| lane.faults.bad)));
+        stats.push(("rx_too_long", sum(&|lane| lane.faults.too_long)));
+        stats.push(("tx_lost", sum(&|lane| lane.tx_lost)));
+        stats.push(("rx_dropped", sum(&|lane| lane.statistics().rx_dropped)));
+        stats.push(("rx_ring_full", sum(&|lane| lane.statistics().rx_ring_full)));
+        stats.push(("rx_no_buffer", sum(&|lane| lane.statistics().rx_fill_ring_empty_descs)));
+        stats.push(("tx_invalid", sum(&|lane| lane.statistics().tx_invalid_descs)));
+        stats.extend(self.monitor.stats());
+        stats
+    }
+}

@@ -1,0 +1,358 @@
+//! The rings that an AF_XDP socket shares with the kernel: one writes, the other reads.
+//!
+//! ```text
+//!   consumer ..... producer         both count for ever, modulo 2^32; the slot is the count modulo the ring's size
+//!      |  filled slots  |
+//! ```
+//! Who fills a slot publishes it by storing `producer` with release order; who reads it loads `producer` with acquire
+//! order, and hands the slot back by storing `consumer` the same way. Both sides work on cached counts and touch the
+//! other's cache line only when those run out.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// What a ring of packets holds: `struct xdp_desc`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Desc {
+    /// Offset of the packet's first octet in the UMEM.
+    pub(crate) addr: u64,
+    /// Octets.
+    pub(crate) len: u32,
+    /// XDP_PKT_CONTD, XDP_TX_METADATA.
+    pub(crate) options: u32,
+}
+
+const _: () = assert!(size_of::<Desc>() == 16);
+
+/// Where the parts of a ring lie in its mapping, octets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) producer: usize,
+    pub(crate) consumer: usize,
+    pub(crate) flags: usize,
+    pub(crate) slots: usize,
+}
+
+/// Memory that both sides see.
+struct Shared {
+    base: *mut u8,
+    len: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    Kernel,
+    Heap(std::alloc::Layout),
+}
+
+// SAFETY: the memory is only reached through atomics and through slots that the counts give to one side alone.
+unsafe impl Send for Shared {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Shared {}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        match self.owner {
+            // SAFETY: base and length came from mmap, and the ring that used them is gone.
+            Owner::Kernel => unsafe {
+                libc::munmap(self.base.cast(), self.len);
+            },
+            // SAFETY: base and layout came from the allocator, and both ends are gone.
+            Owner::Heap(layout) => unsafe { std::alloc::dealloc(self.base, layout) },
+        }
+    }
+}
+
+/// One side's view of a ring of `T`.
+struct Ring<T> {
+    producer: *const AtomicU32,
+    consumer: *const AtomicU32,
+    flags: *const AtomicU32,
+    slots: *mut T,
+    size: u32,
+    /// Keeps the pointers valid.
+    _shared: Arc<Shared>,
+}
+
+// SAFETY: a `Ring` is one side; the other side is the kernel's or another `Ring`, and they meet in atomics.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    /// # Panics
+    /// If the parts do not lie in the memory, aligned: then the kernel told us nonsense.
+    fn new(shared: Arc<Shared>, layout: Layout, size: u32) -> Ring<T> {
+        assert!(size.is_power_of_two());
+        let part = |offset: usize, len: usize, align: usize| {
+            assert!(offset.is_multiple_of(align) && offset + len <= shared.len, "ring outside its mapping");
+            // SAFETY: the offset lies inside the mapping, as just checked.
+            unsafe { shared.base.add(offset) }
+        };
+        let count =
+            |offset| part(offset, size_of::<AtomicU32>(), align_of::<AtomicU32>()).cast::<AtomicU32>();
+        Ring {
+            producer: count(layout.producer),
+            consumer: count(layout.consumer),
+            flags: count(layout.flags),
+            slots: part(layout.slots, size as usize * size_of::<T>(), align_of::<T>()).cast(),
+            size,
+            _shared: shared,
+        }
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: points into the mapping that `_shared` keeps.
+        unsafe { &*self.producer }
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: points into the mapping that `_shared` keeps.
+        unsafe { &*self.consumer }
+    }
+
+    fn slot(&self, count: u32) -> *mut T {
+        // SAFETY: the index is below the ring's size, for which the slots were checked.
+        unsafe { self.slots.add((count & (self.size - 1)) as usize) }
+    }
+}
+
+fn map(socket: RawFd, page_offset: i64, len: usize) -> io::Result<Arc<Shared>> {
+    // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            socket,
+            page_offset,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Arc::new(Shared { base: base.cast(), len, owner: Owner::Kernel }))
+}
+
+/// The side that fills slots.
+pub(crate) struct Producer<T> {
+    ring: Ring<T>,
+    /// Next slot to fill; ahead of the shared count until [`Producer::publish`].
+    next: u32,
+    /// The consumer's count when last looked at.
+    seen: u32,
+}
+
+impl<T: Copy> Producer<T> {
+    /// Our side of a ring that the kernel reads.
+    pub(crate) fn map(socket: RawFd, page_offset: i64, layout: Layout, size: u32) -> io::Result<Producer<T>> {
+        let shared = map(socket, page_offset, layout.slots + size as usize * size_of::<T>())?;
+        Ok(Producer::new(Ring::new(shared, layout, size)))
+    }
+
+    fn new(ring: Ring<T>) -> Producer<T> {
+        let (next, seen) = (ring.producer().load(Ordering::Relaxed), ring.consumer().load(Ordering::Acquire));
+        Producer { ring, next, seen }
+    }
+
+    /// Slots that can be filled. Looks at the other side only if there are fewer than `wanted` for sure.
+    pub(crate) fn free(&mut self, wanted: u32) -> u32 {
+        if self.ring.size - self.next.wrapping_sub(self.seen) < wanted {
+            self.seen = self.ring.consumer().load(Ordering::Acquire);
+        }
+        self.ring.size - self.next.wrapping_sub(self.seen)
+    }
+
+    /// Fills the next slot. The caller has seen that one is free.
+    pub(crate) fn push(&mut self, value: T) {
+        assert!(self.next.wrapping_sub(self.seen) < self.ring.size, "no free slot");
+        // SAFETY: the slot lies in the mapping and, being free, is ours until it is published.
+        unsafe { self.ring.slot(self.next).write(value) };
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Shows the other side everything pushed so far.
+    pub(crate) fn publish(&mut self) {
+        self.ring.producer().store(self.next, Ordering::Release);
+    }
+
+    /// Published slots that the other side has not taken yet.
+    pub(crate) fn unread(&mut self) -> u32 {
+        self.seen = self.ring.consumer().load(Ordering::Acquire);
+        self.next.wrapping_sub(self.seen)
+    }
+
+    /// Does the kernel want to be called for what was published?
+    pub(crate) fn needs_wakeup(&self) -> bool {
+        // The kernel sets the flag and then looks once more for work; we publish and then look at the flag. One of
+        // the two sees the other only if the store is not overtaken by the load.
+        fence(Ordering::SeqCst);
+        // SAFETY: points into the mapping that the ring keeps.
+        let flags = unsafe { &*self.ring.flags }.load(Ordering::Relaxed);
+        flags & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+/// The side that reads slots.
+pub(crate) struct Consumer<T> {
+    ring: Ring<T>,
+    /// Next slot to read; ahead of the shared count until [`Consumer::release`].
+    next: u32,
+    /// The producer's count when last looked at.
+    seen: u32,
+}
+
+impl<T: Copy> Consumer<T> {
+    /// Our side of a ring that the kernel fills.
+    pub(crate) fn map(socket: RawFd, page_offset: i64, layout: Layout, size: u32) -> io::Result<Consumer<T>> {
+        let shared = map(socket, page_offset, layout.slots + size as usize * size_of::<T>())?;
+        Ok(Consumer::new(Ring::new(shared, layout, size)))
+    }
+
+    fn new(ring: Ring<T>) -> Consumer<T> {
+        let (next, seen) = (ring.consumer().load(Ordering::Relaxed), ring.producer().load(Ordering::Acquire));
+        Consumer { ring, next, seen }
+    }
+
+    /// Slots that can be read. Looks at the other side only if there are fewer than `wanted` for sure. Never more
+    /// than the ring has, whatever the other side says.
+    pub(crate) fn available(&mut self, wanted: u32) -> u32 {
+        if self.seen.wrapping_sub(self.next) < wanted {
+            self.seen = self.ring.producer().load(Ordering::Acquire);
+        }
+        self.seen.wrapping_sub(self.next).min(self.ring.size)
+    }
+
+    /// The slot `ahead` of the next one. The caller has seen that it is filled.
+    pub(crate) fn peek(&self, ahead: u32) -> T {
+        debug_assert!(ahead < self.seen.wrapping_sub(self.next));
+        // SAFETY: the slot lies in the mapping; the other side filled it before its count said so and leaves it
+        // alone until it is released. (If it does not, we read other plain numbers: the types allow all.)
+        unsafe { self.ring.slot(self.next.wrapping_add(ahead)).read_volatile() }
+    }
+
+    /// The next `count` slots were read; [`Consumer::release`] gives them back.
+    pub(crate) fn advance(&mut self, count: u32) {
+        debug_assert!(count <= self.seen.wrapping_sub(self.next));
+        self.next = self.next.wrapping_add(count);
+    }
+
+    /// Gives the other side every slot that was read.
+    pub(crate) fn release(&mut self) {
+        self.ring.consumer().store(self.next, Ordering::Release);
+    }
+}
+
+/// Both ends of a ring without a kernel, for models: counts start at `count`.
+pub(crate) fn detached<T: Copy>(size: u32, count: u32) -> (Producer<T>, Consumer<T>) {
+    const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, slots: 192 };
+    let len = LAYOUT.slots + size as usize * size_of::<T>();
+    let layout = std::alloc::Layout::from_size_align(len, 64).expect("a small layout");
+    // SAFETY: the layout is not empty; zeroed memory is valid for counts and, as plain numbers, for slots.
+    let base = unsafe { std::alloc::alloc_zeroed(layout) };
+    if base.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    let shared = Arc::new(Shared { base, len, owner: Owner::Heap(layout) });
+    let ring = || Ring::new(shared.clone(), LAYOUT, size);
+    ring().producer().store(count, Ordering::Relaxed);
+    ring().consumer().store(count, Ordering::Relaxed);
+    (Producer::new(ring()), Consumer::new(ring()))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: both ends agree with a plain queue whatever the order of operations, also where the counts wrap, and a
+    //! slot read on another thread is the slot that was written.
+    use super::*;
+    use base::Rng;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn agrees_with_a_queue() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let size = 1 << rng.below(5);
+            let (mut producer, mut consumer) = detached::<u64>(size, u32::MAX - rng.below(40) as u32);
+            let (mut pushed, mut published, mut released) = (VecDeque::new(), VecDeque::new(), 0);
+            for step in 0..400_u64 {
+                let occupied = pushed.len() + published.len() + released;
+                match rng.below(5) {
+                    0 | 1 => {
+                        let free = producer.free(rng.below(u64::from(size) + 2) as u32) as usize;
+                        assert!(free <= size as usize - occupied, "seed {seed}");
+                        if free > 0 {
+                            producer.push(step);
+                            pushed.push_back(step);
+                        } else {
+                            assert!(producer.free(1) as usize == size as usize - occupied, "seed {seed}");
+                        }
+                    }
+                    2 => {
+                        producer.publish();
+                        published.append(&mut pushed);
+                        assert_eq!(producer.unread() as usize, published.len() + released, "seed {seed}");
+                    }
+                    3 => {
+                        let available = consumer.available(size) as usize;
+                        assert_eq!(available, published.len(), "seed {seed}");
+                        let count = rng.below(available as u64 + 1) as u32;
+                        for ahead in 0..count {
+                            assert_eq!(consumer.peek(ahead), published[ahead as usize], "seed {seed}");
+                        }
+                        consumer.advance(count);
+                        published.drain(..count as usize);
+                        released += count as usize;
+                    }
+                    _ => {
+                        consumer.release();
+                        released = 0;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn crosses_threads_in_order() {
+        let total: u64 = if cfg!(miri) { 300 } else { 200_000 };
+        let (mut producer, mut consumer) = detached::<[u64; 2]>(64, u32::MAX - 10);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut next = 0;
+                while next < total {
+                    let room = u64::from(producer.free(1)).min(total - next);
+                    for value in next..next + room {
+                        producer.push([value, !value]);
+                    }
+                    next += room;
+                    producer.publish();
+                    std::thread::yield_now();
+                }
+            });
+            let mut next = 0;
+            while next < total {
+                let count = consumer.available(1);
+                for ahead in 0..count {
+                    assert_eq!(consumer.peek(ahead), [next, !next]);
+                    next += 1;
+                }
+                consumer.advance(count);
+                consumer.release();
+                std::thread::yield_now();
+            }
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "outside its mapping")]
+    fn nonsense_from_the_kernel_is_refused() {
+        let layout = std::alloc::Layout::from_size_align(256, 64).unwrap();
+        // SAFETY: the layout is not empty.
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
+        let shared = Arc::new(Shared { base, len: 256, owner: Owner::Heap(layout) });
+        Ring::<u64>::new(shared, Layout { producer: 0, consumer: 64, flags: 128, slots: 192 }, 16);
+    }
+}

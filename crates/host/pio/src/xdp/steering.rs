@@ -1,0 +1,127 @@
+//! The XDP program on its interface, with everything it reads.
+
+use super::bpf::LocalKey;
+use super::bpf::program::{self, Maps};
+use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
+use super::claims::{Claims, Marks, PORTS};
+use super::device::Device;
+use super::holder;
+use super::{XdpMode, refused};
+use crate::open::OpenError;
+use base::Addr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Most addresses of an interface and exact claims together.
+const LOCAL_MAX: u32 = 1 << 14;
+
+/// The program in the kernel, on no interface yet, and its maps.
+pub(super) struct Loaded {
+    pub(super) claims: Claims,
+    pub(super) socks: OwnedFd,
+    pub(super) program: OwnedFd,
+    /// The program copes with packets in several buffers.
+    pub(super) frags: bool,
+}
+
+impl Loaded {
+    /// Makes the maps and loads the program.
+    pub(super) fn new(device: &Device) -> Result<Loaded, OpenError> {
+        let map = |kind, name, key, value, entries, flags| {
+            bpf::create_map(kind, name, key, value, entries, flags).map_err(|e| refused("make a BPF map", e))
+        };
+        let ports = map(MapKind::Array, "ms_ports", 4, 8, PORTS as u32, bpf::F_MMAPABLE)?;
+        let local = map(MapKind::Hash, "ms_local", size_of::<LocalKey>(), 4, LOCAL_MAX, bpf::F_NO_PREALLOC)?;
+        let socks = map(MapKind::Sockets, "ms_socks", 4, 4, u32::from(device.queues), 0)?;
+        let fds = Maps { ports: ports.as_raw_fd(), local: local.as_raw_fd(), socks: socks.as_raw_fd() };
+        let (program, frags) = bpf::load_xdp("ms_steering", &program::steering(fds)).map_err(not_loaded)?;
+        let marks = Marks::map(&ports).map_err(|e| refused("map a BPF map", e))?;
+        Ok(Loaded { claims: Claims::new(device.index, marks, local), socks, program, frags })
+    }
+
+    /// Gives a queue's packets to a socket.
+    pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
+        bpf::set_socket(&self.socks, u32::from(queue), socket)
+    }
+}
+
+fn not_loaded(failure: LoadError) -> OpenError {
+    if failure.log.is_empty() {
+        return refused("load the XDP program", failure.error);
+    }
+    OpenError::Unusable {
+        what: "the XDP program".into(),
+        help: format!("the kernel refused it ({}); its verifier says:\n{}", failure.error, failure.log),
+    }
+}
+
+/// The program at work. When the last port drops it, or the process dies, the kernel has everything back.
+pub(super) struct Steering {
+    loaded: Loaded,
+    hook: Hook,
+    /// Last: the program stays while anything else does.
+    _link: OwnedFd,
+}
+
+impl Steering {
+    /// Loads the program and puts it on the interface, in the driver if it can be had there.
+    pub(super) fn attach(device: &Device, mode: XdpMode) -> Result<Steering, OpenError> {
+        let loaded = Loaded::new(device)?;
+        let hooks: &[Hook] = match mode {
+            XdpMode::Auto => &[Hook::Native, Hook::Generic],
+            XdpMode::Native => &[Hook::Native],
+            XdpMode::Generic => &[Hook::Generic],
+        };
+        let mut last = None;
+        for &hook in hooks {
+            match bpf::attach_xdp(&loaded.program, device.index, hook) {
+                Ok(link) => return Ok(Steering { loaded, hook, _link: link }),
+                Err(error) if is_held(&error) => return Err(held(device)),
+                Err(error) => last = Some(error),
+            }
+        }
+        let error = last.unwrap_or_else(|| io::ErrorKind::Unsupported.into());
+        Err(refused(&format!("put an XDP program on interface '{}'", device.name), error))
+    }
+
+    /// Gives a queue's packets to a socket.
+    pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
+        self.loaded.serve(queue, socket)
+    }
+
+    pub(super) fn claims(&self) -> &Claims {
+        &self.loaded.claims
+    }
+
+    pub(super) fn has_frags(&self) -> bool {
+        self.loaded.frags
+    }
+
+    pub(super) fn is_native(&self) -> bool {
+        self.hook == Hook::Native
+    }
+
+    /// The interface gained or lost an address.
+    pub(super) fn address(&self, addr: Addr, present: bool) -> io::Result<()> {
+        if present { self.claims().add_address(addr) } else { self.claims().remove_address(addr) }
+    }
+}
+
+/// Does the error say that another program is there? EEXIST is for one at the other hook.
+fn is_held(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+fn held(device: &Device) -> OpenError {
+    let name = &device.name;
+    let holders: Vec<_> = holder::holders(device.index).iter().map(ToString::to_string).collect();
+    let help = if holders.is_empty() {
+        format!(
+            "another XDP program is there, and no process that we can see holds it; `ip link set dev {name} xdp off` \
+             (or `xdpgeneric off`) removes it"
+        )
+    } else {
+        format!("its XDP program belongs to {}; stop that first, or use packet:{name}", holders.join(", "))
+    };
+    OpenError::Busy { what: format!("interface '{name}'"), help }
+}

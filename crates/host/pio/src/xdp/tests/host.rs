@@ -1,0 +1,94 @@
+//! A veth pair: our end in the calling thread's namespace, the other on an ordinary kernel host beside it.
+
+use crate::netlink;
+use crate::testnet::{addr, another_namespace, own_namespace, this_namespace, within};
+use crate::xdp::{XdpConfig, XdpPort, open_xdp_with};
+use crate::{NetEvent, OpenError, PacketIo, PortClaim};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+/// Our address and the peer's, in both families.
+pub(super) const OURS: &str = "10.9.0.1";
+pub(super) const PEER: &str = "10.9.0.2";
+pub(super) const OURS6: &str = "fd09::1";
+pub(super) const PEER6: &str = "fd09::2";
+
+pub(super) struct Cable {
+    pub(super) here: File,
+    pub(super) peer: File,
+    pub(super) index: u32,
+}
+
+impl Cable {
+    /// `None`, with the reason printed, without privilege.
+    pub(super) fn new(queues: u16, mtu: usize) -> Option<Cable> {
+        if !own_namespace() {
+            return None;
+        }
+        let (here, peer) = (this_namespace(), another_namespace());
+        let (index, other) = netlink::add_veth("x0", "x1", queues).unwrap();
+        netlink::move_link(other, peer.as_fd()).unwrap();
+        netlink::set_link(index, true, Some(mtu)).unwrap();
+        netlink::add_address(index, addr(OURS), 24).unwrap();
+        netlink::add_address(index, addr(OURS6), 64).unwrap();
+        within(&peer, || {
+            let other = netlink::interface("x1").unwrap().unwrap().index;
+            netlink::set_link(other, true, Some(mtu)).unwrap();
+            netlink::add_address(other, addr(PEER), 24).unwrap();
+            netlink::add_address(other, addr(PEER6), 64).unwrap();
+        });
+        Some(Cable { here, peer, index })
+    }
+
+    pub(super) fn open(&self, config: &XdpConfig) -> Option<Vec<XdpPort>> {
+        match open_xdp_with("x0", config) {
+            Ok(ports) => Some(ports),
+            Err(OpenError::Privilege { what, .. }) => {
+                eprintln!("SKIPPED: no permission for {what}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// One port with its defaults.
+    pub(super) fn port(&self) -> Option<XdpPort> {
+        self.open(&XdpConfig::default()).and_then(|mut ports| ports.pop())
+    }
+
+    /// Runs `work` on the peer's host.
+    pub(super) fn on_peer<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        within(&self.peer, work)
+    }
+}
+
+/// A listener's claim of a port at every IPv4 address.
+pub(super) fn listener(port: u16) -> PortClaim {
+    PortClaim { addr: base::Addr::UNSPECIFIED_V4, port, reuse_port: false, ephemeral: false }
+}
+
+/// Asks the kernel for the peer's link-layer address.
+pub(super) fn resolve(port: &mut XdpPort, peer: &str) -> [u8; 6] {
+    let peer = addr(peer);
+    port.resolve(peer);
+    for _ in 0..200 {
+        let mut events = Vec::new();
+        port.net_events(&mut events);
+        let found = events.iter().find_map(|event| match *event {
+            NetEvent::Neighbour { addr, mac } if addr == peer => Some(mac),
+            _ => None,
+        });
+        if let Some(mac) = found {
+            return mac;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("{peer} does not resolve");
+}
+
+/// Runs a program that must succeed.
+pub(super) fn sh(command: &str) {
+    let status = Command::new("sh").args(["-c", command]).status().unwrap();
+    assert!(status.success(), "{command}");
+}
