@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod count;
 pub mod demo;
 pub mod link;
 pub mod memory;
@@ -37,6 +38,7 @@ pub struct Plan {
 /// Every benchmark there is.
 pub const ALL: &[Bench] = &[
     Bench { name: "memory", help: "Stack alone in memory beside smoltcp: short connections and keep-alive.", needs_tools: false, run: memory::run },
+    Bench { name: "instructions", help: "Instructions per transaction in memory, counted by callgrind.", needs_tools: false, run: count::run },
     Bench { name: "idle-memory", help: "Octets per idle established connection, by opening one million.", needs_tools: false, run: memory::idle },
     Bench { name: "link", help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.", needs_tools: true, run: link::run },
     Bench { name: "demo", help: "Ordinary clients (curl, wrk) against nginx, a minimal kernel server and ours.", needs_tools: true, run: demo::run },

@@ -1,6 +1,7 @@
 //! `millstream-bench NAME`: what `cargo xtask bench` runs.
 #![forbid(unsafe_code)]
 
+use bench::memory::Load;
 use bench::{ALL, Plan};
 use clap::Parser;
 use std::process::ExitCode;
@@ -16,6 +17,9 @@ struct Args {
     /// Seconds each measurement lasts.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+    /// For `exactly` only: workload, connections in flight and transactions, as callgrind is to count them.
+    #[arg(num_args = 3, value_names = ["short|keep", "IN_FLIGHT", "COUNT"])]
+    exactly: Vec<String>,
     /// Print only JSON.
     #[arg(long)]
     json: bool,
@@ -29,6 +33,9 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     };
+    if name == "exactly" {
+        return exactly(&args.exactly);
+    }
     let Some(bench) = ALL.iter().find(|bench| bench.name == name) else {
         let names: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
         eprintln!("millstream-bench: no benchmark \"{name}\"; there are {}", names.join(", "));
@@ -53,6 +60,23 @@ fn main() -> ExitCode {
         Ok(figures) => println!("{}", serde_json::to_string_pretty(&figures).unwrap_or_default()),
         Err(e) => {
             eprintln!("millstream-bench: {name}: {e}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs a fixed number of transactions and nothing else.
+fn exactly(words: &[String]) -> ExitCode {
+    let [load, in_flight, count] = words else {
+        eprintln!("millstream-bench: exactly short|keep IN_FLIGHT COUNT");
+        return ExitCode::FAILURE;
+    };
+    let load = if load == "short" { Load::Short } else { Load::Keep };
+    match (in_flight.parse(), count.parse()) {
+        (Ok(in_flight), Ok(count)) => bench::memory::exactly(load, in_flight, count),
+        _ => {
+            eprintln!("millstream-bench: exactly: two numbers, please");
             return ExitCode::FAILURE;
         }
     }
