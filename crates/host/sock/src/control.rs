@@ -2,8 +2,8 @@
 //!
 //! `millstream ss`, `stat` and `capture` find the sockets in [`directory`] and ask.
 
-use crate::net::Stack;
 use crate::Engine;
+use crate::net::Stack;
 use serde_json::{Value, json};
 use stack::Row;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,12 @@ use std::path::PathBuf;
 /// that cannot be written, `/tmp/millstream`.
 pub fn directory() -> PathBuf {
     let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    from("MILLSTREAM_RUN").or_else(|| from("XDG_RUNTIME_DIR").map(|dir| dir.join("millstream"))).unwrap_or_else(|| {
-        let system = PathBuf::from("/run/millstream");
-        if std::fs::create_dir_all(&system).is_ok() { system } else { PathBuf::from("/tmp/millstream") }
-    })
+    from("MILLSTREAM_RUN")
+        .or_else(|| from("XDG_RUNTIME_DIR").map(|dir| dir.join("millstream")))
+        .unwrap_or_else(|| {
+            let system = PathBuf::from("/run/millstream");
+            if std::fs::create_dir_all(&system).is_ok() { system } else { PathBuf::from("/tmp/millstream") }
+        })
 }
 
 /// The control socket of a process; removed when dropped.
@@ -59,7 +61,11 @@ fn answer(stacks: &[Stack], mut client: UnixStream) -> std::io::Result<()> {
         "ss" => rows,
         "stat" => |engine| vec![stats(engine)],
         other => {
-            return writeln!(client, "{}", json!({"error": format!("unknown question \"{other}\"; ask ss or stat")}));
+            return writeln!(
+                client,
+                "{}",
+                json!({"error": format!("unknown question \"{other}\"; ask ss or stat")})
+            );
         }
     };
     for (core, stack) in stacks.iter().enumerate() {

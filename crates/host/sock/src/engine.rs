@@ -1,16 +1,17 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
 //! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door waits.
 
+use crate::Errno;
 use crate::clock::Clock;
 use crate::object::{Kind, Listener, Object, Settings, Stream, Waits};
 use crate::pipe::Pipe;
 use crate::sockets::{EpollEvent, EpollOp, Family, Fd, Ready};
 use crate::table::FdTable;
+use crate::transport::Transport;
 use crate::watch::{NO_WATCH, Watches};
-use crate::Errno;
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use pio::{IoError, Wake};
-use stack::{Connect, ConnId, Core, Listen, Notice, Turn};
+use stack::{ConnId, Connect, Core, Listen, Notice, Turn};
 use tcp::{Events, ReadError, Shutdown, State, WriteError};
 
 /// epoll sets nest at most this deep (Linux says 5).
@@ -44,9 +45,9 @@ impl Default for Limits {
     }
 }
 
-/// A core with descriptors, epoll sets and pipes.
-pub struct Engine {
-    pub(crate) core: Core,
+/// A core (or what stands for it) with descriptors, epoll sets and pipes.
+pub struct Engine<T: Transport = Core> {
+    pub(crate) core: T,
     clock: Box<dyn Clock>,
     now: Instant,
     spin: Duration,
@@ -58,40 +59,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Descriptors over `core`, with time from `clock`.
-    pub fn new(core: Core, clock: Box<dyn Clock>, limits: Limits) -> Self {
-        let now = clock.now();
-        Engine {
-            core,
-            clock,
-            now,
-            spin: limits.spin,
-            table: FdTable::new(limits.descriptors as usize),
-            objects: Slab::new(limits.descriptors),
-            watches: Watches::new(limits.descriptors.saturating_mul(2)),
-            pipes: Slab::new(65_536),
-            notices: Vec::with_capacity(1_024),
-        }
-    }
-
     /// The core below, for `ss`, `stat` and captures.
     pub fn core(&mut self) -> &mut Core {
         &mut self.core
-    }
-
-    /// The time of the last turn.
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
-    /// Octets of descriptors, watches and objects.
-    pub fn footprint(&self) -> usize {
-        self.table.footprint() + self.objects.footprint() + self.watches.footprint()
-    }
-
-    /// Open descriptors and epoll watches.
-    pub fn open(&self) -> (usize, u32) {
-        (self.table.len(), self.watches.len())
     }
 
     // --- turning -------------------------------------------------------------------------------------------
@@ -100,7 +70,7 @@ impl Engine {
     pub fn turn(&mut self) -> Result<Turn, IoError> {
         self.now = self.clock.now();
         let turn = self.core.turn(self.now);
-        self.publish();
+        self.publish(Core::notices);
         turn
     }
 
@@ -158,9 +128,48 @@ impl Engine {
         now.since(self.now) > STALE && self.turn().is_ok_and(|t| t.received > 0 || t.timers > 0)
     }
 
-    fn publish(&mut self) {
+    /// Was the last turn longer ago than `bound`?
+    pub(crate) fn is_stale(&self, bound: Duration) -> bool {
+        self.clock.now().since(self.now) >= bound
+    }
+}
+
+impl<T: Transport> Engine<T> {
+    /// Descriptors over `core`, with time from `clock`.
+    pub fn new(core: T, clock: Box<dyn Clock>, limits: Limits) -> Self {
+        let now = clock.now();
+        Engine {
+            core,
+            clock,
+            now,
+            spin: limits.spin,
+            table: FdTable::new(limits.descriptors as usize),
+            objects: Slab::new(limits.descriptors),
+            watches: Watches::new(limits.descriptors.saturating_mul(2)),
+            pipes: Slab::new(65_536),
+            notices: Vec::with_capacity(1_024),
+        }
+    }
+
+    /// The time of the last turn.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Octets of descriptors, watches and objects.
+    pub fn footprint(&self) -> usize {
+        self.table.footprint() + self.objects.footprint() + self.watches.footprint()
+    }
+
+    /// Open descriptors and epoll watches.
+    pub fn open(&self) -> (usize, u32) {
+        (self.table.len(), self.watches.len())
+    }
+
+    /// Tells the epoll sets what the owners of connections and listeners should look at.
+    pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut T, &mut Vec<Notice>)) {
         let mut notices = std::mem::take(&mut self.notices);
-        self.core.notices(&mut notices);
+        fill(&mut self.core, &mut notices);
         for notice in notices.drain(..) {
             self.mark(notice.owner, edges(notice.events));
         }
@@ -291,7 +300,7 @@ impl Engine {
             return Err(Errno::EAGAIN);
         };
         self.stream_mut(new)?.conn = conn;
-        Ok((new, self.core.connection(conn).key().remote()))
+        Ok((new, self.core.remote(conn)))
     }
 
     /// See [`crate::Sockets::connect`]; EINPROGRESS once the SYN is on its way.
@@ -343,11 +352,9 @@ impl Engine {
 
     /// How a connect ended, if it has.
     fn connected(&mut self, conn: ConnId) -> Option<Result<(), Errno>> {
-        match self.core.connection(conn).state() {
+        match self.core.state(conn) {
             State::SynSent | State::SynReceived => None,
-            State::Closed => {
-                Some(Err(self.core.take_error(conn).map_or(Errno::ECONNABORTED, Errno::from)))
-            }
+            State::Closed => Some(Err(self.core.take_error(conn).map_or(Errno::ECONNABORTED, Errno::from))),
             _ => Some(Ok(())),
         }
     }
@@ -391,9 +398,9 @@ impl Engine {
     }
 
     /// Shows the readable octets in place, slice by slice, until `each` returns false.
-    pub fn peek(&self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
-        let stream = self.stream(fd)?;
-        match self.core.peek(stream.conn, max, each) {
+    pub fn peek(&mut self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        let conn = self.stream(fd)?.conn;
+        match self.core.peek(conn, max, each) {
             Ok(()) | Err(ReadError::Finished | ReadError::Failed(_)) => Ok(()),
             Err(ReadError::Empty) => Err(Errno::EAGAIN),
             Err(ReadError::NotConnected) => Err(Errno::ENOTCONN),
@@ -443,7 +450,7 @@ impl Engine {
         if how != Shutdown::Write {
             stream.read_shut = true;
         }
-        if self.core.connection(conn).state() == State::Closed {
+        if self.core.state(conn) == State::Closed {
             return Err(Errno::ENOTCONN);
         }
         self.core.shutdown(self.now, conn, how);
@@ -498,24 +505,27 @@ impl Engine {
     }
 
     /// The end of the connection or socket: local address.
-    pub fn local_addr(&self, fd: Fd) -> Result<Endpoint, Errno> {
+    pub fn local_addr(&mut self, fd: Fd) -> Result<Endpoint, Errno> {
+        if let Ok(stream) = self.stream(fd) {
+            let conn = stream.conn;
+            return Ok(self.core.local(conn));
+        }
         match &self.object(fd)?.kind {
             Kind::Fresh(s) => Ok(s.bound.unwrap_or(Endpoint::new(
                 if s.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 },
                 0,
             ))),
             Kind::Listener(l) => Ok(l.local),
-            Kind::Stream(s) => Ok(self.core.connection(s.conn).key().local()),
             _ => Err(Errno::ENOTSOCK),
         }
     }
 
     /// The peer's address.
     pub fn peer_addr(&self, fd: Fd) -> Result<Endpoint, Errno> {
-        let conn = self.core.connection(self.stream(fd)?.conn);
-        match conn.state() {
+        let conn = self.stream(fd)?.conn;
+        match self.core.state(conn) {
             State::SynSent | State::SynReceived | State::Closed => Err(Errno::ENOTCONN),
-            _ => Ok(conn.key().remote()),
+            _ => Ok(self.core.remote(conn)),
         }
     }
 
@@ -607,26 +617,26 @@ impl Engine {
     }
 
     fn stream_readiness(&self, stream: &Stream) -> Ready {
-        let conn = self.core.connection(stream.conn);
+        let (core, conn) = (&self.core, stream.conn);
         let mut ready = Ready::NONE;
-        if conn.error().is_some() {
+        if core.error(conn).is_some() {
             ready |= Ready::ERR;
         }
-        let state = conn.state();
+        let state = core.state(conn);
         if matches!(state, State::SynSent | State::SynReceived) {
             return ready;
         }
         let over = state == State::Closed;
-        let no_more_reads = stream.read_shut || conn.peer_closed() || over;
-        if over || (no_more_reads && conn.write_closed()) {
+        let no_more_reads = stream.read_shut || core.peer_closed(conn) || over;
+        if over || (no_more_reads && core.write_closed(conn)) {
             ready |= Ready::HUP;
         }
         if no_more_reads {
             ready |= Ready::IN | Ready::RDHUP;
-        } else if conn.readable() >= conn.options().rcv_lowat.max(1) {
+        } else if core.readable(conn) >= core.options(conn).rcv_lowat.max(1) {
             ready |= Ready::IN;
         }
-        if over || conn.write_closed() || conn.writable() > 0 {
+        if over || core.write_closed(conn) || core.writable(conn) > 0 {
             ready |= Ready::OUT;
         }
         ready
@@ -758,7 +768,7 @@ fn in_family(settings: &Settings, endpoint: Endpoint) -> Result<Endpoint, Errno>
     }
 }
 
-impl Engine {
+impl<T: Transport> Engine<T> {
     /// Timeouts of a descriptor, for the doors that block.
     pub(crate) fn waits(&self, fd: Fd) -> Waits {
         match self.object(fd).map(|o| &o.kind) {

@@ -2,9 +2,11 @@
 //! Rust door that reads like std::net.
 #![forbid(unsafe_code)]
 
+mod backstop;
 mod clock;
 pub mod control;
 mod direct;
+mod door;
 mod engine;
 mod errno;
 mod net;
@@ -17,6 +19,7 @@ mod settings;
 mod sockets;
 mod table;
 pub mod tcp_info;
+mod transport;
 mod watch;
 
 pub use clock::{Clock, SystemClock};
@@ -28,3 +31,4 @@ pub use open::{OpenError, open, pin_to};
 pub use poller::Poller;
 pub use settings::{Mode, Octets, Row, SettingError, Settings};
 pub use sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
+pub use transport::Transport;

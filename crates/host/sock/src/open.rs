@@ -39,7 +39,8 @@ pub fn open(settings: &Settings) -> Result<Vec<Stack>, OpenError> {
             let engine = Engine::new(Core::new(config, port), Box::new(SystemClock::new()), limits);
             match settings.mode {
                 Mode::Direct => {
-                    let direct = Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
+                    let direct =
+                        Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
                     Ok(direct as Stack)
                 }
                 Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
@@ -78,9 +79,9 @@ fn control(name: &str) -> Result<&'static str, OpenError> {
 /// Eight octets of the kernel's entropy.
 fn kernel_entropy() -> Result<u64, OpenError> {
     let mut word = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut word))
-        .map_err(|e| OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead")))?;
+    std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut word)).map_err(|e| {
+        OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead"))
+    })?;
     Ok(u64::from_ne_bytes(word))
 }
 

@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::object::{Kind, Waits};
 use crate::sockets::{Family, Fd};
+use crate::transport::Transport;
 use crate::{Errno, tcp_info};
 use base::Duration;
 use libc as c;
@@ -185,12 +186,18 @@ fn get_plain(o: &SocketOptions, id: Id) -> Option<i32> {
         Id::UserTimeout => o.user_timeout.as_millis() as i32,
         Id::NotSentLowat => o.notsent_lowat.min(i32::MAX as u32) as i32,
         Id::Tos | Id::TClass => o.tos.into(),
-        Id::Ttl | Id::Hops => if o.ttl == 0 { 64 } else { o.ttl.into() },
+        Id::Ttl | Id::Hops => {
+            if o.ttl == 0 {
+                64
+            } else {
+                o.ttl.into()
+            }
+        }
         _ => return None,
     })
 }
 
-impl Engine {
+impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::setsockopt`].
     pub fn setsockopt(&mut self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         self.require_socket(fd)?;
@@ -253,7 +260,7 @@ impl Engine {
         match &self.object(fd)?.kind {
             Kind::Fresh(settings) => Ok(settings.options),
             Kind::Listener(listener) => Ok(listener.settings.options),
-            Kind::Stream(stream) => Ok(self.core.connection(stream.conn).options()),
+            Kind::Stream(stream) => Ok(self.core.options(stream.conn)),
             _ => Err(Errno::ENOTSOCK),
         }
     }
@@ -331,18 +338,21 @@ impl Engine {
             }
             Shape::Info => {
                 let conn = self.stream(fd)?.conn;
-                let info = self.core.connection(conn).info(self.now());
+                let info = self.core.info(self.now(), conn);
                 Ok(put(into, &tcp_info::encode(&info)))
             }
             Shape::Bool | Shape::Int(..) => Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes())),
         }
     }
 
-    fn congestion(&self, fd: Fd) -> Result<&'static str, Errno> {
+    fn congestion(&mut self, fd: Fd) -> Result<&'static str, Errno> {
+        if let Ok(stream) = self.stream(fd) {
+            let conn = stream.conn;
+            return Ok(self.core.control_name(conn));
+        }
         match &self.object(fd)?.kind {
             Kind::Fresh(settings) => Ok(settings.control.unwrap_or(self.core.default_control())),
             Kind::Listener(l) => Ok(l.settings.control.unwrap_or(self.core.default_control())),
-            Kind::Stream(stream) => Ok(self.core.connection(stream.conn).control_name()),
             _ => Err(Errno::ENOTSOCK),
         }
     }
@@ -353,7 +363,8 @@ impl Engine {
         }
         let family = self.local_addr(fd)?.addr.is_v4();
         let conn = self.stream(fd).map(|s| s.conn).ok();
-        let info = conn.map(|conn| self.core.connection(conn).info(self.now()));
+        let now = self.now();
+        let info = conn.map(|conn| self.core.info(now, conn));
         Ok(match id {
             Id::PendingError => match conn.and_then(|conn| self.core.take_error(conn)) {
                 Some(e) => Errno::from(e).raw(),
@@ -371,7 +382,13 @@ impl Engine {
             Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
             Id::SndLowat => 1,
             Id::SockType => c::SOCK_STREAM,
-            Id::Domain => if family { c::AF_INET } else { c::AF_INET6 },
+            Id::Domain => {
+                if family {
+                    c::AF_INET
+                } else {
+                    c::AF_INET6
+                }
+            }
             Id::Protocol => c::IPPROTO_TCP,
             Id::AcceptConn => matches!(self.object(fd)?.kind, Kind::Listener(_)).into(),
             Id::ReuseAddr | Id::ReusePort | Id::V6Only => match &self.object(fd)?.kind {

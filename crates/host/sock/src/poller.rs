@@ -1,8 +1,8 @@
 //! The epoll-style door in Rust: one poller, many sockets, your word with each.
 
+use crate::Errno;
 use crate::net::Stack;
 use crate::sockets::{EpollEvent, EpollOp, Fd, Ready};
-use crate::Errno;
 use base::Duration;
 
 /// An epoll set that closes itself.

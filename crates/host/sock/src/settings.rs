@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn environment() {
         let mut s = Settings::default();
-        let vars = [("MILLSTREAM_CORES", "3"), ("MILLSTREAM_SEED", "9"), ("HOME", "/"), ("MILLSTREAM_X", "1")];
+        let vars =
+            [("MILLSTREAM_CORES", "3"), ("MILLSTREAM_SEED", "9"), ("HOME", "/"), ("MILLSTREAM_X", "1")];
         s.from_env(vars.iter().map(|(k, v)| (k.to_string(), v.to_string()))).unwrap();
         assert_eq!((s.cores, s.seed), (3, 9));
         let bad = [("MILLSTREAM_CORES".to_string(), "x".to_string())];

@@ -164,7 +164,12 @@ pub trait Sockets: Send + Sync {
     /// Change an epoll set.
     fn epoll_ctl(&self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno>;
     /// Wait for events; `None` waits for ever, zero only looks.
-    fn epoll_wait(&self, epfd: Fd, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno>;
+    fn epoll_wait(
+        &self,
+        epfd: Fd,
+        events: &mut [EpollEvent],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno>;
     /// Wait for any row to be ready; how many are.
     fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno>;
     /// Run `look` on the thread and at a moment where the engine may be looked at (`ss`, `stat`, captures).

@@ -30,7 +30,13 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     let mut out = [0; LEN];
     out[0] = state_number(info.state);
     // tcpi_ca_state: Open, Recovery or Loss.
-    out[1] = if info.loss { 4 } else if info.recovery { 3 } else { 0 };
+    out[1] = if info.loss {
+        4
+    } else if info.recovery {
+        3
+    } else {
+        0
+    };
     out[2] = info.backoff; // tcpi_retransmits
     out[4] = info.backoff;
     out[5] = option_bits(info);

@@ -52,8 +52,12 @@ impl Watches {
 
     /// Ends a set. `forget` is told of every object whose watch list must drop a watch: (object, watch).
     pub(crate) fn destroy(&mut self, set: u32, mut forget: impl FnMut(&mut Self, u32, u32)) {
-        let mine: Vec<_> =
-            self.watches.iter().filter(|(_, w)| w.set == set && !w.dead).map(|(i, w)| (w.object, i)).collect();
+        let mine: Vec<_> = self
+            .watches
+            .iter()
+            .filter(|(_, w)| w.set == set && !w.dead)
+            .map(|(i, w)| (w.object, i))
+            .collect();
         for (object, watch) in mine {
             forget(self, object, watch);
         }
@@ -81,8 +85,26 @@ impl Watches {
     }
 
     /// Adds a watch in front of the list at `head`; the new head.
-    pub(crate) fn add(&mut self, head: u32, set: u32, object: u32, fd: Fd, interest: Ready, data: u64) -> Option<u32> {
-        let watch = Watch { set, object, fd, interest, data, next: head, queued: false, dead: false, disarmed: false };
+    pub(crate) fn add(
+        &mut self,
+        head: u32,
+        set: u32,
+        object: u32,
+        fd: Fd,
+        interest: Ready,
+        data: u64,
+    ) -> Option<u32> {
+        let watch = Watch {
+            set,
+            object,
+            fd,
+            interest,
+            data,
+            next: head,
+            queued: false,
+            dead: false,
+            disarmed: false,
+        };
         self.watches.insert(watch).ok()
     }
 
@@ -181,4 +203,3 @@ impl Watches {
         self.watches.footprint() + self.sets.footprint()
     }
 }
-

@@ -1,0 +1,318 @@
+//! The calls, whichever way the core below is run: a mode lends the engine and waits, the rest is here once.
+
+use crate::Errno;
+use crate::engine::Engine;
+use crate::sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
+use crate::transport::Transport;
+use base::{Duration, Endpoint};
+use std::ops::DerefMut;
+use tcp::{Shutdown, State};
+
+/// One way to run a core.
+pub trait Mode: Send + Sync {
+    /// What the descriptors stand on.
+    type Below: Transport;
+
+    /// The engine, for as long as the guard lives.
+    fn lock(&self) -> impl DerefMut<Target = Engine<Self::Below>>;
+
+    /// Repeats `attempt` while it gives EAGAIN, sleeping in between, until `timeout` is over. `on` is the descriptor
+    /// that it waits for, or `None` for several.
+    fn wait_for<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
+    ) -> Result<R, Errno>;
+
+    /// One attempt; when it would block, the stack gets a chance to change that, but nobody sleeps.
+    fn attempt<R>(
+        &self,
+        attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
+    ) -> Result<R, Errno>;
+
+    /// Lets what happened below be seen, and what was written leave.
+    fn refresh(&self) -> Result<(), Errno>;
+
+    /// See [`Sockets::inspect`].
+    fn look(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>);
+}
+
+fn call<M: Mode, R>(
+    mode: &M,
+    fd: Fd,
+    dont_wait: bool,
+    timeout: impl FnOnce(&Engine<M::Below>) -> Option<Duration>,
+    attempt: impl FnMut(&mut Engine<M::Below>) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let (nonblocking, timeout) = {
+        let engine = mode.lock();
+        (engine.nonblocking(fd)? || dont_wait, timeout(&engine))
+    };
+    if nonblocking { mode.attempt(attempt) } else { mode.wait_for(Some(fd), timeout, attempt) }
+}
+
+/// SO_LINGER with a time: wait until everything is acknowledged, the time is over, or the peer is gone.
+fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
+    let (time, blocking) = {
+        let engine = mode.lock();
+        let Ok(stream) = engine.stream(fd) else { return Ok(()) };
+        let last = engine.object(fd)?.refs == 1;
+        let time = engine.core.options(stream.conn).linger.filter(|t| !t.is_zero() && last);
+        (time, !engine.nonblocking(fd)?)
+    };
+    let Some(time) = time.filter(|_| blocking) else { return Ok(()) };
+    let mut engine = mode.lock();
+    match engine.shutdown(fd, Shutdown::Both) {
+        Ok(()) | Err(Errno::ENOTCONN) => {}
+        Err(e) => return Err(e),
+    }
+    drop(engine);
+    let drained = mode.wait_for(Some(fd), Some(time), |engine| {
+        let conn = engine.stream(fd)?.conn;
+        let done = engine.core.state(conn) == State::Closed || engine.core.unsent(conn).0 == 0;
+        if done { Ok(()) } else { Err(Errno::EAGAIN) }
+    });
+    match drained {
+        // The time is over: close goes on in the background, as on Linux.
+        Ok(()) | Err(Errno::EAGAIN) => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+impl<M: Mode> Sockets for M {
+    fn socket(&self, family: Family) -> Result<Fd, Errno> {
+        self.lock().socket(family)
+    }
+
+    fn bind(&self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
+        self.lock().bind(fd, local)
+    }
+
+    fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno> {
+        self.lock().listen(fd, backlog)
+    }
+
+    fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
+        call(self, fd, false, |e| e.waits(fd).recv, |e| e.accept(fd))
+    }
+
+    fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
+        let first = self.lock().connect(fd, remote);
+        if first != Err(Errno::EINPROGRESS) || self.lock().nonblocking(fd)? {
+            return first;
+        }
+        let timeout = self.lock().waits(fd).send;
+        let done = self.wait_for(Some(fd), timeout, |engine| match engine.connect(fd, remote) {
+            Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+            result => result,
+        });
+        if done == Err(Errno::EAGAIN) { Err(Errno::EINPROGRESS) } else { done }
+    }
+
+    fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
+        let mut got = 0;
+        call(
+            self,
+            fd,
+            flags.dont_wait,
+            |e| e.waits(fd).recv,
+            |engine| {
+                loop {
+                    match recv_once(engine, fd, &mut into[got..], flags) {
+                        Ok(n) => got += n,
+                        Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
+                        Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),
+                        Err(_) if got > 0 => return Ok(got),
+                        Err(e) => return Err(e),
+                    }
+                    if !flags.wait_all || flags.peek || got == into.len() || engine.at_end(fd) {
+                        return Ok(got);
+                    }
+                }
+            },
+        )
+        .or_else(|e| if got > 0 { Ok(got) } else { Err(e) })
+    }
+
+    fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+        let mut sent = 0;
+        let blocking = !flags.dont_wait && !self.lock().nonblocking(fd)?;
+        let result = call(
+            self,
+            fd,
+            flags.dont_wait,
+            |e| e.waits(fd).send,
+            |engine| {
+                loop {
+                    sent += engine.write(fd, &data[sent..])?;
+                    if sent == data.len() || !blocking {
+                        return Ok(sent);
+                    }
+                }
+            },
+        );
+        // Octets that were taken are reported; the error comes with the next call.
+        if sent > 0 { Ok(sent) } else { result }
+    }
+
+    fn shutdown(&self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
+        self.lock().shutdown(fd, how)
+    }
+
+    fn close(&self, fd: Fd) -> Result<(), Errno> {
+        let lingered = linger(self, fd);
+        self.lock().close(fd)?;
+        lingered
+    }
+
+    fn dup(&self, fd: Fd) -> Result<Fd, Errno> {
+        self.lock().dup(fd)
+    }
+
+    fn set_nonblocking(&self, fd: Fd, on: bool) -> Result<(), Errno> {
+        self.lock().object_mut(fd)?.nonblocking = on;
+        Ok(())
+    }
+
+    fn nonblocking(&self, fd: Fd) -> Result<bool, Errno> {
+        self.lock().nonblocking(fd)
+    }
+
+    fn local_addr(&self, fd: Fd) -> Result<Endpoint, Errno> {
+        self.lock().local_addr(fd)
+    }
+
+    fn peer_addr(&self, fd: Fd) -> Result<Endpoint, Errno> {
+        self.lock().peer_addr(fd)
+    }
+
+    fn setsockopt(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+        self.lock().setsockopt(fd, level, name, value)
+    }
+
+    fn getsockopt(&self, fd: Fd, level: i32, name: i32, into: &mut [u8]) -> Result<usize, Errno> {
+        self.lock().getsockopt(fd, level, name, into)
+    }
+
+    fn readable(&self, fd: Fd) -> Result<usize, Errno> {
+        self.lock().readable(fd)
+    }
+
+    fn unsent(&self, fd: Fd) -> Result<(usize, usize), Errno> {
+        self.lock().unsent(fd)
+    }
+
+    fn pipe(&self) -> Result<(Fd, Fd), Errno> {
+        self.lock().pipe()
+    }
+
+    fn epoll_create(&self) -> Result<Fd, Errno> {
+        self.lock().epoll_create()
+    }
+
+    fn epoll_ctl(&self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno> {
+        self.lock().epoll_ctl(epfd, fd, op)
+    }
+
+    fn epoll_wait(
+        &self,
+        epfd: Fd,
+        events: &mut [EpollEvent],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        self.refresh()?;
+        let n = self.lock().epoll_collect(epfd, events)?;
+        if n > 0 || timeout == Some(Duration::ZERO) {
+            return Ok(n);
+        }
+        let waited =
+            self.wait_for(Some(epfd), timeout, |engine| match engine.epoll_collect(epfd, events)? {
+                0 => Err(Errno::EAGAIN),
+                n => Ok(n),
+            });
+        if waited == Err(Errno::EAGAIN) { Ok(0) } else { waited }
+    }
+
+    fn poll(&self, fds: &mut [PollFd], timeout: Option<Duration>) -> Result<usize, Errno> {
+        let mut look = |engine: &mut Engine<M::Below>| match engine.poll(fds) {
+            0 => Err(Errno::EAGAIN),
+            n => Ok(n),
+        };
+        let waited = if timeout == Some(Duration::ZERO) {
+            self.attempt(&mut look)
+        } else {
+            self.wait_for(None, timeout, &mut look)
+        };
+        if waited == Err(Errno::EAGAIN) { Ok(0) } else { waited }
+    }
+
+    fn inspect(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
+        self.look(look);
+    }
+}
+
+fn recv_once<T: Transport>(
+    engine: &mut Engine<T>,
+    fd: Fd,
+    into: &mut [u8],
+    flags: RecvFlags,
+) -> Result<usize, Errno> {
+    if flags.peek || flags.discard {
+        let mut at = 0;
+        engine.peek(fd, into.len(), &mut |slice| {
+            if !flags.discard {
+                into[at..at + slice.len()].copy_from_slice(slice);
+            }
+            at += slice.len();
+            true
+        })?;
+        if at == 0 {
+            // Nothing in place: the ordinary read knows whether that is "not yet", the end or an error.
+            return engine
+                .read(fd, &mut [])
+                .and_then(|_| if engine.at_end(fd) { Ok(0) } else { Err(Errno::EAGAIN) });
+        }
+        if !flags.peek {
+            engine.consume(fd, at)?;
+        }
+        return Ok(at);
+    }
+    engine.read(fd, into)
+}
+
+impl<T: Transport> Engine<T> {
+    /// Nothing more will ever be readable.
+    pub(crate) fn at_end(&self, fd: Fd) -> bool {
+        self.stream(fd).is_ok_and(|s| {
+            let (core, conn) = (&self.core, s.conn);
+            core.readable(conn) == 0 && (core.peer_closed(conn) || core.state(conn) == State::Closed)
+        })
+    }
+
+    /// See [`Sockets::readable`].
+    pub fn readable(&self, fd: Fd) -> Result<usize, Errno> {
+        Ok(self.core.readable(self.stream(fd)?.conn) as usize)
+    }
+
+    /// See [`Sockets::unsent`].
+    pub fn unsent(&mut self, fd: Fd) -> Result<(usize, usize), Errno> {
+        let conn = self.stream(fd)?.conn;
+        let (unacked, unsent) = self.core.unsent(conn);
+        Ok((unacked as usize, unsent as usize))
+    }
+
+    /// Fills in each row's readiness; how many rows have any.
+    pub fn poll(&mut self, fds: &mut [PollFd]) -> usize {
+        let mut found = 0;
+        for row in fds.iter_mut() {
+            row.ready = match (row.fd, self.index(row.fd)) {
+                (..0, _) => Ready::NONE,
+                (_, Ok(object)) => self.readiness(object) & (row.interest | Ready::ERR | Ready::HUP),
+                (_, Err(_)) => Ready::INVALID,
+            };
+            found += usize::from(row.ready != Ready::NONE);
+        }
+        found
+    }
+}

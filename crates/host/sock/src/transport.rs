@@ -1,0 +1,167 @@
+//! What descriptors stand on: a core that the caller turns, or the far end of a queue to a thread that does.
+
+use base::{Endpoint, Instant};
+use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
+use tcp::{Error, Info, ReadError, Shutdown, SocketOptions, State, WriteError};
+
+/// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
+///
+/// Owners are the descriptors' objects; events come back to them by name.
+pub trait Transport: Send {
+    /// See [`Core::bind`].
+    fn bind(&mut self, local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
+    /// See [`Core::unbind`].
+    fn unbind(&mut self, local: Endpoint);
+    /// See [`Core::listen`].
+    fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
+    /// See [`Core::set_backlog`].
+    fn set_backlog(&mut self, id: ListenerId, backlog: u32);
+    /// Replace what sockets accepted from now on inherit.
+    fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions);
+    /// Replace the congestion control of connections from now on.
+    fn set_listener_control(&mut self, id: ListenerId, name: &'static str);
+    /// See [`Core::acceptable`].
+    fn acceptable(&self, id: ListenerId) -> u32;
+    /// See [`Core::accept`].
+    fn accept(&mut self, id: ListenerId, owner: u32) -> Option<ConnId>;
+    /// See [`Core::close_listener`].
+    fn close_listener(&mut self, now: Instant, id: ListenerId);
+
+    /// See [`Core::connect`].
+    fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
+    /// See [`Core::write`].
+    fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError>;
+    /// See [`Core::read`].
+    fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError>;
+    /// See [`Core::peek`].
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError>;
+    /// See [`Core::consume`].
+    fn consume(&mut self, now: Instant, id: ConnId, len: usize);
+    /// See [`Core::shutdown`].
+    fn shutdown(&mut self, now: Instant, id: ConnId, how: Shutdown);
+    /// See [`Core::close`].
+    fn close(&mut self, now: Instant, id: ConnId);
+    /// See [`Core::set_options`].
+    fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions);
+    /// See [`Core::set_control`].
+    fn set_control(&mut self, now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
+    /// See [`Core::take_error`].
+    fn take_error(&mut self, id: ConnId) -> Option<Error>;
+
+    /// The registered congestion control of this name.
+    fn find_control(&mut self, name: &str) -> Option<&'static str>;
+    /// The congestion control of connections that name none.
+    fn default_control(&self) -> &'static str;
+
+    /// Where the connection stands.
+    fn state(&self, id: ConnId) -> State;
+    /// The pending error, left.
+    fn error(&self, id: ConnId) -> Option<Error>;
+    /// The peer's FIN arrived.
+    fn peer_closed(&self, id: ConnId) -> bool;
+    /// Our side was shut.
+    fn write_closed(&self, id: ConnId) -> bool;
+    /// Octets readable now.
+    fn readable(&self, id: ConnId) -> u32;
+    /// Octets writable now.
+    fn writable(&self, id: ConnId) -> u32;
+    /// Options in force.
+    fn options(&self, id: ConnId) -> SocketOptions;
+    /// Octets not acknowledged, and of these not sent.
+    fn unsent(&mut self, id: ConnId) -> (u32, u32);
+    /// Our end.
+    fn local(&mut self, id: ConnId) -> Endpoint;
+    /// The peer's end.
+    fn remote(&self, id: ConnId) -> Endpoint;
+    /// Everything TCP_INFO shows.
+    fn info(&mut self, now: Instant, id: ConnId) -> Info;
+    /// Name of the congestion control.
+    fn control_name(&mut self, id: ConnId) -> &'static str;
+}
+
+/// Forwards a call to the method of the same name.
+macro_rules! forward {
+    ($($name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+) => {
+        $(fn $name(&mut self, $($arg: $kind),*) $(-> $out)? {
+            Core::$name(self, $($arg),*)
+        })+
+    };
+}
+
+/// Asks the connection.
+macro_rules! ask {
+    ($($name:ident -> $out:ty;)+) => {
+        $(fn $name(&self, id: ConnId) -> $out {
+            self.connection(id).$name()
+        })+
+    };
+}
+
+impl Transport for Core {
+    forward! {
+        bind(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
+        unbind(local: Endpoint);
+        listen(now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
+        set_backlog(id: ListenerId, backlog: u32);
+        set_listener_options(id: ListenerId, options: SocketOptions);
+        set_listener_control(id: ListenerId, name: &'static str);
+        accept(id: ListenerId, owner: u32) -> Option<ConnId>;
+        close_listener(now: Instant, id: ListenerId);
+        connect(now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
+        write(now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError>;
+        read(now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError>;
+        consume(now: Instant, id: ConnId, len: usize);
+        shutdown(now: Instant, id: ConnId, how: Shutdown);
+        close(now: Instant, id: ConnId);
+        set_options(now: Instant, id: ConnId, options: SocketOptions);
+        set_control(now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
+        take_error(id: ConnId) -> Option<Error>;
+    }
+
+    ask! {
+        state -> State;
+        error -> Option<Error>;
+        peer_closed -> bool;
+        write_closed -> bool;
+        readable -> u32;
+        writable -> u32;
+        options -> SocketOptions;
+    }
+
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError> {
+        Core::peek(self, id, max, each)
+    }
+
+    fn acceptable(&self, id: ListenerId) -> u32 {
+        Core::acceptable(self, id)
+    }
+
+    fn find_control(&mut self, name: &str) -> Option<&'static str> {
+        Core::find_control(self, name)
+    }
+
+    fn default_control(&self) -> &'static str {
+        Core::default_control(self)
+    }
+
+    fn unsent(&mut self, id: ConnId) -> (u32, u32) {
+        let conn = self.connection(id);
+        (conn.unacked(), conn.unsent())
+    }
+
+    fn local(&mut self, id: ConnId) -> Endpoint {
+        self.connection(id).key().local()
+    }
+
+    fn remote(&self, id: ConnId) -> Endpoint {
+        self.connection(id).key().remote()
+    }
+
+    fn info(&mut self, now: Instant, id: ConnId) -> Info {
+        self.connection(id).info(now)
+    }
+
+    fn control_name(&mut self, id: ConnId) -> &'static str {
+        self.connection(id).control_name()
+    }
+}
