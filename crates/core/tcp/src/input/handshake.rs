@@ -43,7 +43,7 @@ impl Connection {
         // The handshake's third segment; data takes its place if the application writes in this turn.
         self.due |= Due::ACK;
         // What came with the SYN-ACK goes the usual way, one number further.
-        let rest = Segment { seq: seg.seq + 1, flags: Flags(flags.0 & !Flags::SYN.0), ..*seg };
+        let rest = super::behind_syn(seg);
         let taken = self.take_text(cx, &rest);
         self.take_fin(cx, &rest);
         taken

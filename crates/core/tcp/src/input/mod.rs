@@ -7,7 +7,7 @@ mod handshake;
 mod reset;
 mod sequence;
 
-use wire::tcp::{Header, Segment};
+use wire::tcp::{Flags, Header, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -48,21 +48,23 @@ impl Connection {
         self.check_syn(cx, seg)?; // fourth
         self.last_rcv_ms = cx.now.as_millis() as u32;
         self.check_ack(cx, seg)?; // fifth
+        self.note_timestamp(seg);
+        let text = if seg.flags.has(Flags::SYN) { &behind_syn(seg) } else { seg };
         // Sixth: the urgent pointer is ignored, its octets are data like any other (RFC 6093, section 4).
-        let taken = self.take_text(cx, seg); // seventh
-        self.take_fin(cx, seg); // eighth
+        let taken = self.take_text(cx, text); // seventh
+        self.take_fin(cx, text); // eighth
         taken
     }
 
     /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.
     fn challenge(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        if (now.wrapping_sub(self.challenge_ms) as i32) < 0 {
+        if now.wrapping_sub(self.challenge_ms) < 1_000 / cx.config.challenge_ack_limit.max(1) {
             cx.counters.challenge_acks_withheld += 1;
             return;
         }
         cx.counters.challenge_acks += 1;
-        self.challenge_ms = now.wrapping_add(1_000 / cx.config.challenge_ack_limit.max(1));
+        self.challenge_ms = now;
         self.due |= Due::ACK;
     }
 
@@ -78,4 +80,9 @@ impl Connection {
         };
         self.show(cx, false, &header, seg.payload.len() as u32);
     }
+}
+
+/// What came with a SYN, which itself takes one number.
+fn behind_syn<'a>(seg: &Segment<'a>) -> Segment<'a> {
+    Segment { seq: seg.seq + 1, flags: Flags(seg.flags.0 & !Flags::SYN.0), ..*seg }
 }

@@ -128,6 +128,16 @@ fn both_ends_may_open_at_once() {
 }
 
 #[test]
+fn data_may_come_with_the_syn_ack_of_a_simultaneous_open() {
+    let mut rig = Setup::default().syn_sent();
+    rig.inject(rig.segment(Flags::SYN, &[]));
+    rig.assert_state(State::SynReceived);
+    rig.inject(rig.segment(SYN_ACK, b"whole"));
+    rig.assert_state(State::Established);
+    assert_eq!(rig.read(9).unwrap(), b"whole", "the SYN took a number, not an octet");
+}
+
+#[test]
 fn a_repeated_syn_does_not_disturb_syn_received() {
     let setup = Setup::modern();
     let mut rig = setup.syn_received();
