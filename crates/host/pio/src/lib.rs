@@ -14,7 +14,7 @@ pub mod userns;
 mod vnet;
 pub mod xdp;
 
-pub use open::OpenError;
+pub use open::{OpenError, open};
 pub use pair::{Pair, PairConfig, pair};
 pub use port::*;
 pub use tap::{Tap, TapConfig, open_tap};
