@@ -199,7 +199,7 @@ pub struct Connection {
     pub(crate) retransmits: u32,
     /// When the data now being retransmitted last made progress, or when the last keepalive probe left; milliseconds.
     pub(crate) stalled_ms: u32,
-    /// When the next challenge ACK may leave, milliseconds.
+    /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: u32,
     pub(crate) reset_seq: Seq,
 }
@@ -269,7 +269,7 @@ impl Connection {
             keep_probes: 0,
             retransmits: 0,
             stalled_ms: 0,
-            challenge_ms: cx.now.as_millis() as u32,
+            challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
         }
     }

@@ -42,6 +42,11 @@ pub(crate) struct Loss {
     pub(crate) recover: Seq,
     /// One past the highest octet retransmitted (HighRxt of RFC 6675), or where sending again stands.
     pub(crate) resend: Seq,
+    /// SND.NXT when the oldest hole was last sent again, or later: once enough beyond it is SACKed, that transmission is
+    /// lost too.
+    mark: Seq,
+    /// The oldest hole must be sent yet again.
+    again: bool,
     /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows that the
@@ -51,6 +56,9 @@ pub(crate) struct Loss {
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
     restarted: bool,
+    /// The first hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or without SACK
+    /// a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
+    urgent: bool,
     /// The rescue retransmission was used (RFC 6675, section 4, rule 4).
     rescued: bool,
 }
@@ -79,10 +87,13 @@ impl Connection {
                 phase: Phase::Disorder,
                 recover: una - 1,
                 resend: una,
+                mark: una,
+                again: false,
                 inflation: 0,
                 first_ts: None,
                 signal: Signal::Loss,
                 restarted: false,
+                urgent: false,
                 rescued: false,
             })
         })
@@ -128,7 +139,7 @@ impl Connection {
                 let flight = self.flight();
                 let loss = self.loss();
                 loss.inflation = (loss.inflation + mss).min(flight);
-                return;
+                return self.find_lost_retransmission(cx);
             }
             Phase::Timeout | Phase::Resegment => return,
         }
@@ -155,12 +166,32 @@ impl Connection {
         loss.phase = Phase::Fast;
         loss.recover = nxt;
         loss.resend = una;
+        loss.again = false;
         loss.inflation = inflation;
         loss.first_ts = None;
         loss.signal = Signal::Loss;
         loss.restarted = false;
+        loss.urgent = true;
         loss.rescued = false;
         self.bits.clear(Bits::TIMING);
+        self.arm_rtx(cx);
+    }
+
+    /// RFC 6675 leaves a lost retransmission to the timer. But what was sent after it and arrived tells as much about it as
+    /// about any segment; the policy hears of it as a second loss (RFC 5681, section 4.3).
+    fn find_lost_retransmission(&mut self, cx: &Cx<'_>) {
+        let (una, nxt, mss) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss));
+        let sack = self.bits.has(Bits::SACK);
+        let Some(loss) = self.loss.as_mut().filter(|loss| sack && loss.resend.after(una)) else { return };
+        if loss.again || !loss.board.lost_below(mss).is_some_and(|edge| edge.after(loss.mark)) {
+            return;
+        }
+        loss.again = true;
+        loss.mark = nxt;
+        loss.recover = nxt;
+        loss.first_ts = None;
+        let info = self.signal_info(cx);
+        self.control.on_congestion(Signal::Loss, &info);
         self.arm_rtx(cx);
     }
 
@@ -179,8 +210,10 @@ impl Connection {
         loss.phase = phase;
         loss.recover = nxt;
         loss.resend = una;
+        loss.again = false;
         loss.inflation = 0;
         loss.first_ts = None;
+        loss.urgent = true;
         loss.rescued = false;
         self.dup_acks = 0;
         self.bits.clear(Bits::TIMING);
@@ -210,11 +243,13 @@ impl Connection {
     pub(crate) fn next_retransmission(&mut self) -> Resend {
         let Some(loss) = &self.loss else { return Resend::Nothing };
         let mss = u32::from(self.snd_mss);
-        // The first retransmission of a repair does not ask the window (RFC 6675, section 5, step 4.3).
-        let first = loss.resend.at_or_before(self.snd_una);
+        let first = loss.urgent || loss.again;
         let next = match loss.phase {
             Phase::Disorder => None,
-            Phase::Fast if first => Some((self.snd_una, mss)),
+            Phase::Fast if first => {
+                let hole = loss.board.next_hole(self.snd_una, mss).map_or(mss, |(_, len)| len);
+                Some((self.snd_una, hole))
+            }
             Phase::Fast if self.bits.has(Bits::SACK) => {
                 loss.board.next_hole(loss.resend, mss).filter(|&(seq, _)| loss.board.is_lost(seq, mss))
             }
@@ -258,8 +293,15 @@ impl Connection {
     }
 
     fn resent(&mut self, stretch: Stretch) {
+        let (una, nxt) = (self.snd_una, self.snd_nxt);
         let end = stretch.seq + stretch.len + u32::from(stretch.fin);
-        self.loss().resend = end;
+        let loss = self.loss();
+        loss.resend = loss.resend.later(end);
+        if stretch.seq == una {
+            loss.mark = nxt;
+            loss.again = false;
+            loss.urgent = false;
+        }
     }
 
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
@@ -272,8 +314,10 @@ impl Connection {
 
     /// The retransmission that began at `seq` never left.
     pub(crate) fn retransmission_failed(&mut self, seq: Seq) {
+        let una = self.snd_una;
         if let Some(loss) = &mut self.loss {
             loss.resend = loss.resend.earlier(seq);
+            loss.urgent |= seq.at_or_before(una);
         }
     }
 
@@ -308,9 +352,13 @@ impl Connection {
             self.dup_acks = 0;
             let info = self.signal_info(cx);
             self.control.on_recovery_end(&info);
-        } else if loss.phase == Phase::Fast && !sack {
+        } else if loss.phase == Phase::Fast && sack {
+            loss.mark = self.snd_nxt;
+            loss.again = false;
+        } else if loss.phase == Phase::Fast {
             // RFC 6582, section 3.2, step 3: the next segment is missing too.
             loss.resend = una;
+            loss.urgent = true;
             let back = if acked >= mss { mss } else { 0 };
             loss.inflation = loss.inflation.saturating_sub(acked) + back;
         }

@@ -54,6 +54,10 @@ impl Connection {
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked);
+            if sacked > 0 {
+                // RFC 6675, section 2, calls this a duplicate too: it tells of a hole behind what it acknowledges.
+                self.on_duplicate_ack(cx);
+            }
             self.inform_policy(cx, seg, acked, sacked, in_flight, rtt);
             self.settle_timer(cx);
         } else if sacked > 0 {

@@ -12,7 +12,7 @@ use crate::{Cx, DropReason, State};
 const TS_RECENT_LIFE_MS: u32 = 24 * 24 * 3_600_000;
 
 impl Connection {
-    /// RFC 7323, section 5.3, steps R1 and R3; RSTs are exempt.
+    /// RFC 7323, section 5.3, step R1; RSTs are exempt.
     pub(crate) fn check_timestamp(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !self.bits.has(Bits::TIMESTAMPS) || seg.flags.has(Flags::RST) {
             return Ok(());
@@ -31,12 +31,19 @@ impl Connection {
             }
             return Err(DropReason::Paws);
         }
-        // R3, with section 4.3's rule: the segment must not lie beyond what was last acknowledged, so that delayed
-        // acknowledgments echo the oldest.
-        if seg.seq.at_or_before(self.last_ack_sent) && !seg.flags.has(Flags::SYN) {
+        Ok(())
+    }
+
+    /// RFC 7323, section 5.3, step R3, with section 4.3's rule: the segment must not lie beyond what was last
+    /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets here, or
+    /// anybody's guess could make PAWS drop all the peer sends.
+    pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {
+        if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS))
+            && seg.seq.at_or_before(self.last_ack_sent)
+            && !seg.flags.has(Flags::SYN)
+        {
             self.ts_recent = ts.val;
         }
-        Ok(())
     }
 
     /// First check. A segment is acceptable if it overlaps the window. Two things that the letter of RFC 9293 (section

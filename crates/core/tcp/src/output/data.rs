@@ -8,7 +8,7 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::output::segment::Blocks;
 use crate::pool::Pool;
-use crate::recovery::Resend;
+use crate::recovery::{Phase, Resend};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the acknowledgments.
@@ -156,7 +156,9 @@ impl Connection {
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
         self.last_send_ms = cx.now.as_millis() as u32;
-        if self.timers.rtx == Instant::FAR_FUTURE {
+        // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675, section 6).
+        let alive = self.phase() == Phase::Fast && self.bits.has(Bits::SACK);
+        if alive || self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);
         }
         self.note_first_retransmission(cx);

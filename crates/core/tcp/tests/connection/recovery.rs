@@ -199,3 +199,27 @@ fn slow_start_doubles() {
     }
     assert_eq!(rig.sent().len(), 20);
 }
+
+#[test]
+fn a_partial_ack_with_sack_does_not_repeat_what_is_only_in_flight() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    let una = rig.ack;
+    rig.ack(una, &[(sent[1].seq, sent[5].seq)]);
+    assert_eq!(rig.sent()[0].seq, una);
+    // The hole is filled; nothing says that the segments behind it are lost.
+    for s in &sent[5..9] {
+        rig.pass(ms(1));
+        rig.ack(s.seq, &[]);
+        let more = rig.sent();
+        assert!(more.iter().all(|m| m.seq.after(sent[9].seq)), "{more:?}");
+    }
+    assert_eq!(rig.host.counters.retransmits, 1);
+}
+
+#[test]
+fn an_ack_that_advances_may_tell_of_the_next_loss() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    rig.ack(sent[1].seq, &[(sent[2].seq, sent[6].seq)]);
+    assert_eq!(rig.sent()[0].seq, sent[1].seq, "the acknowledgments before it were lost");
+    assert!(rig.host.conn().info(rig.now).recovery);
+}

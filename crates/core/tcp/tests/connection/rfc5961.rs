@@ -118,3 +118,27 @@ fn urgent_data_is_ordinary() {
     rig.inject(Segment { urgent: 3, ..rig.segment(Flags::ACK | Flags::URG, b"urgent") });
     assert_eq!(rig.read(10).unwrap(), b"urgent", "RFC 6093: in line, the pointer ignored");
 }
+
+#[test]
+fn a_guessed_timestamp_does_not_stop_the_peer() {
+    let mut rig = Setup::modern().connected();
+    let clock = rig.clock.unwrap();
+    for seq in [rig.next - 1_000_000, rig.next - 1, rig.next, rig.next + 5, rig.next + 1_000_000] {
+        rig.clock = Some(clock + (1 << 30));
+        rig.inject(Segment { seq, ack: rig.ack + 12_345, ..rig.segment(Flags::ACK, b"evil") });
+        rig.pass(Duration::from_secs(1));
+    }
+    rig.clock = Some(clock + 1);
+    rig.send(b"good");
+    assert_eq!(rig.read(10).unwrap(), b"good");
+}
+
+#[test]
+fn the_ration_of_challenges_survives_a_long_silence() {
+    let mut rig = Setup::default().connected();
+    for days in [0, 20, 30, 100] {
+        rig.pass(Duration::from_secs(days * 24 * 3600));
+        rig.inject(Segment { seq: rig.next + 5, ..rig.segment(Flags::RST, &[]) });
+        challenged(&mut rig);
+    }
+}

@@ -25,7 +25,7 @@ pub(crate) struct Rig {
 }
 
 /// One segment that the connection sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) seq: Seq,
     pub(crate) ack: Seq,
@@ -33,6 +33,14 @@ pub(crate) struct Sent {
     pub(crate) window: u16,
     pub(crate) options: Options,
     pub(crate) payload: Vec<u8>,
+}
+
+impl core::fmt::Debug for Sent {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (flags, len) = (self.flags, self.payload.len());
+        write!(f, "{flags:?} {:?}+{len} ack {:?} win {}", self.seq, self.ack, self.window)?;
+        write!(f, " {:?}", self.options.sack.as_slice())
+    }
 }
 
 impl Sent {
