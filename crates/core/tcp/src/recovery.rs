@@ -45,8 +45,6 @@ pub(crate) struct Loss {
     /// SND.NXT when the oldest hole was last sent again, or later: once enough beyond it is SACKed, that transmission is
     /// lost too.
     mark: Seq,
-    /// The oldest hole must be sent yet again.
-    again: bool,
     /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows that the
@@ -56,8 +54,9 @@ pub(crate) struct Loss {
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
     restarted: bool,
-    /// The first hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or without SACK
-    /// a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
+    /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), its first
+    /// retransmission was lost, or without SACK a partial acknowledgment named the next hole (RFC 6582, section 3.2,
+    /// step 3).
     urgent: bool,
     /// The rescue retransmission was used (RFC 6675, section 4, rule 4).
     rescued: bool,
@@ -88,7 +87,6 @@ impl Connection {
                 recover: una - 1,
                 resend: una,
                 mark: una,
-                again: false,
                 inflation: 0,
                 first_ts: None,
                 signal: Signal::Loss,
@@ -166,7 +164,6 @@ impl Connection {
         loss.phase = Phase::Fast;
         loss.recover = nxt;
         loss.resend = una;
-        loss.again = false;
         loss.inflation = inflation;
         loss.first_ts = None;
         loss.signal = Signal::Loss;
@@ -183,10 +180,10 @@ impl Connection {
         let (una, nxt, mss) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss));
         let sack = self.bits.has(Bits::SACK);
         let Some(loss) = self.loss.as_mut().filter(|loss| sack && loss.resend.after(una)) else { return };
-        if loss.again || !loss.board.lost_below(mss).is_some_and(|edge| edge.after(loss.mark)) {
+        if loss.urgent || !loss.board.lost_below(mss).is_some_and(|edge| edge.after(loss.mark)) {
             return;
         }
-        loss.again = true;
+        loss.urgent = true;
         loss.mark = nxt;
         loss.recover = nxt;
         loss.first_ts = None;
@@ -210,7 +207,6 @@ impl Connection {
         loss.phase = phase;
         loss.recover = nxt;
         loss.resend = una;
-        loss.again = false;
         loss.inflation = 0;
         loss.first_ts = None;
         loss.urgent = true;
@@ -243,10 +239,10 @@ impl Connection {
     pub(crate) fn next_retransmission(&mut self) -> Resend {
         let Some(loss) = &self.loss else { return Resend::Nothing };
         let mss = u32::from(self.snd_mss);
-        let first = loss.urgent || loss.again;
+        let urgent = loss.urgent;
         let next = match loss.phase {
             Phase::Disorder => None,
-            Phase::Fast if first => {
+            Phase::Fast if urgent => {
                 let hole = loss.board.next_hole(self.snd_una, mss).map_or(mss, |(_, len)| len);
                 Some((self.snd_una, hole))
             }
@@ -263,7 +259,7 @@ impl Connection {
         };
         let Some((seq, len)) = next else { return Resend::Nothing };
         let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
-        if !first && self.congestion_space() < stretch.len {
+        if !urgent && self.congestion_space() < stretch.len {
             return Resend::Wait;
         }
         self.resent(stretch);
@@ -299,7 +295,6 @@ impl Connection {
         loss.resend = loss.resend.later(end);
         if stretch.seq == una {
             loss.mark = nxt;
-            loss.again = false;
             loss.urgent = false;
         }
     }
@@ -354,7 +349,7 @@ impl Connection {
             self.control.on_recovery_end(&info);
         } else if loss.phase == Phase::Fast && sack {
             loss.mark = self.snd_nxt;
-            loss.again = false;
+            loss.urgent = false;
         } else if loss.phase == Phase::Fast {
             // RFC 6582, section 3.2, step 3: the next segment is missing too.
             loss.resend = una;
