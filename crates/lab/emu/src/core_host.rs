@@ -11,8 +11,8 @@ pub trait App {
     fn step(&mut self, core: &mut Core, now: Instant, notices: &[Notice]) -> Option<Instant>;
 }
 
-/// A stack and its application, stepped together: one round of the stack, then the application, and again while
-/// either wants it.
+/// A stack and its application, stepped together: one round of the stack, then the application, and again
+/// while either wants it.
 pub struct CoreHost<A> {
     /// The stack.
     pub core: Core,

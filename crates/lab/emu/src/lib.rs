@@ -1,6 +1,6 @@
-//! A network in virtual time: pipes with a rate, a delay and every ill of a real path, switches, and whole hosts
-//! stepped together. Nothing reads a clock and every random choice follows from one seed, so a run is repeated
-//! by its seed and a minute of network takes as long as its packets take to handle.
+//! A network in virtual time: pipes with a rate, a delay and every ill of a real path, switches, and whole
+//! hosts stepped together. Nothing reads a clock and every random choice follows from one seed, so a run is
+//! repeated by its seed and a minute of network takes as long as its packets take to handle.
 //!
 //! ```
 //! use base::{Duration, Instant};

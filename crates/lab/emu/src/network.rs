@@ -1,7 +1,8 @@
 //! Hosts, ports, pipes and switches, and the one loop that moves time.
 //!
-//! Time jumps from event to event. All packets that arrive at one instant are delivered before the hosts they are
-//! for take their step, so a host sees a burst as a burst. Hosts step in the order in which they became ready.
+//! Time jumps from event to event. All packets that arrive at one instant are delivered before the hosts they
+//! are for take their step, so a host sees a burst as a burst. Hosts step in the order in which they became
+//! ready.
 
 use crate::medium::{Packet, Shared, packet_of};
 use crate::pipe::{DropReason, Pipe, PipeConfig};

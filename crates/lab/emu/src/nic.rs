@@ -30,7 +30,8 @@ fn whole(frame: &mut [u8], checksum: Option<ChecksumOffload>, mut emit: impl FnM
 }
 
 /// Cuts a TCP packet into segments of `size` octets of payload: the headers are repeated with the sequence
-/// number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR on the first alone.
+/// number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR on the first
+/// alone.
 fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8])) -> bool {
     let Ok(wire::packet::Frame { content: Content::Ip(ip), .. }) = parse_frame(frame, frame.len()) else {
         return false;

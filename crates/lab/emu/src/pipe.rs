@@ -1,7 +1,7 @@
 //! One direction of a path: a rate with a queue before it, a delay, and every ill a real path has.
 //!
-//! A packet meets, in this order: named positions, random loss, the queue's limit, the line (serialisation), the
-//! delay with jitter, reordering. Duplicates and corruption happen on the line.
+//! A packet meets, in this order: named positions, random loss, the queue's limit, the line (serialisation),
+//! the delay with jitter, reordering. Duplicates and corruption happen on the line.
 
 use crate::Positions;
 use crate::medium::{Packet, packet_of};
@@ -19,7 +19,8 @@ pub enum Queue {
     Slots(u32),
     /// So many octets, never more.
     Strict(u64),
-    /// A packet as long as fewer octets than this are there before it: one packet over at most (dummynet's way).
+    /// A packet as long as fewer octets than this are there before it: one packet over at most (dummynet's
+    /// way).
     Loose(u64),
 }
 

@@ -52,7 +52,8 @@ fn position(text: &str) -> Result<u64, PositionsError> {
 impl FromStr for Positions {
     type Err = PositionsError;
 
-    /// Reads `none` or a comma list of positions and inclusive ranges, in any order and overlapping as they like.
+    /// Reads `none` or a comma list of positions and inclusive ranges, in any order and overlapping as they
+    /// like.
     fn from_str(text: &str) -> Result<Self, PositionsError> {
         if text == "none" {
             return Ok(Positions::default());

@@ -1,5 +1,5 @@
-//! Goal: time moves exactly, bursts stay bursts, dates can be put off and brought forward, switches learn, and
-//! what cannot come to rest is caught.
+//! Goal: time moves exactly, bursts stay bursts, dates can be put off and brought forward, switches learn,
+//! and what cannot come to rest is caught.
 use super::*;
 use base::Duration;
 use pio::{PacketIo, RxBatch, TxBatch, TxPacket};

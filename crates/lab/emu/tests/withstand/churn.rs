@@ -19,15 +19,16 @@ fn held(pair: &Pair) -> u64 {
 fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
     let path = PipeConfig {
         rate: Some(Rate::from_bits_per_sec(10_000_000_000)),
-        delay: Duration::from_micros(50),
+        delay: Duration::from_millis(1),
         loss,
         ..PipeConfig::default()
     };
-    let family = if seed % 2 == 0 { Family::V4 } else { Family::V6 };
+    let family = Family::of(seed);
     let mut setup = Setup::new(seed, family, path);
-    // Ports come back fast enough for the rate this runs at.
-    setup.client.tcp.time_wait = Duration::from_millis(200);
-    setup.server.tcp.time_wait = Duration::from_millis(200);
+    // Some ten thousand connections a second of virtual time: ports must come back at that rate, and what is
+    // held must have settled when a quarter has passed.
+    setup.client.tcp.time_wait = Duration::from_millis(5);
+    setup.server.tcp.time_wait = Duration::from_millis(5);
     let mut pair = setup.build();
     let (client, server) = Plan::both(64, 64);
     pair.serve(Plan { close_last: !server_first, ..server });
@@ -42,7 +43,10 @@ fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
             warm = held(&pair);
         }
     }
-    assert!(held(&pair) <= warm + warm / 8, "grew from {warm} to {} octets", held(&pair));
+    // How many TIME-WAIT entries there are at once depends on how losses fall; half an octet a connection
+    // does not.
+    let most = warm + (1 << 19);
+    assert!(held(&pair) <= most, "grew from {warm} to {} octets", held(&pair));
     for host in [pair.client(), pair.server()] {
         assert_eq!(host.app.tally.complete, total, "{}", pair.describe());
     }
@@ -58,15 +62,15 @@ fn size() -> u64 {
 
 #[test]
 fn the_client_closes_first() {
-    seeded(1..2, |seed| churn(seed, size(), 200, 0.0, false));
+    seeded(1..2, |seed| churn(seed, size(), 100, 0.0, false));
 }
 
 #[test]
 fn the_server_closes_first() {
-    seeded(2..3, |seed| churn(seed, size(), 200, 0.0, true));
+    seeded(2..3, |seed| churn(seed, size(), 100, 0.0, true));
 }
 
 #[test]
 fn over_a_path_that_loses() {
-    seeded(3..7, |seed| churn(seed, size() / 20, 100, 0.03, seed % 2 == 0));
+    seeded(3..7, |seed| churn(seed, size() / 20, 20, 0.03, seed & 1 == 0));
 }

@@ -1,4 +1,5 @@
-//! Goal: with too little memory, frames, ports or connections everything goes on more slowly and nothing breaks.
+//! Goal: with too little memory, frames, ports or connections everything goes on more slowly and nothing
+//! breaks.
 
 use crate::harness::{Family, Setup, seeded};
 use crate::peer::Plan;

@@ -42,6 +42,11 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    /// Seeds take turns.
+    pub(crate) fn of(seed: u64) -> Family {
+        if seed & 1 == 0 { Family::V4 } else { Family::V6 }
+    }
+
     /// The address of host `n` of the one network, 1 to 254.
     pub(crate) fn addr(self, n: u8) -> Addr {
         match self {
@@ -147,8 +152,8 @@ impl Pair {
         self.client().app.tally.received + self.server().app.tally.received
     }
 
-    /// Runs until neither application has a connection any more. Panics when `patience` passes in which no octet
-    /// moved and no connection ended.
+    /// Runs until neither application has a connection any more. Panics when `patience` passes in which no
+    /// octet moved and no connection ended.
     pub(crate) fn finish(&mut self, patience: std::time::Duration) {
         loop {
             let before = (self.moved(), self.ended());

@@ -8,7 +8,7 @@ use emu::PipeConfig;
 #[test]
 fn simultaneous() {
     seeded(1..30, |seed| {
-        let family = if seed % 2 == 0 { Family::V4 } else { Family::V6 };
+        let family = Family::of(seed);
         // The first seeds on a clean path, the others on one that loses every tenth packet.
         let loss = if seed < 5 { 0.0 } else { 0.1 };
         let path = PipeConfig { delay: Duration::from_millis(20), loss, ..PipeConfig::default() };
