@@ -85,6 +85,12 @@ impl ByteProducer {
         self.writer.room(&self.shared.ends, capacity, capacity)
     }
 
+    /// Free octets at this moment; for who may only look.
+    #[inline]
+    pub fn vacant(&self) -> usize {
+        self.writer.vacant(&self.shared.ends, self.capacity())
+    }
+
     /// Append as much of `data` as fits; how much.
     #[inline]
     pub fn write(&mut self, data: &[u8]) -> usize {
@@ -164,6 +170,12 @@ impl ByteConsumer {
     #[inline]
     pub fn is_empty(&mut self) -> bool {
         self.reader.filled(&self.shared.ends, 1) == 0
+    }
+
+    /// Octets waiting at this moment; for who may only look.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.reader.waiting(&self.shared.ends)
     }
 
     /// Take octets out; how many.
@@ -273,6 +285,7 @@ mod tests {
                     oracle.drain(..used);
                 }
             }
+            assert_eq!((rx.waiting(), tx.vacant()), (oracle.len(), capacity - oracle.len()));
             assert_eq!((rx.len(), tx.room()), (oracle.len(), capacity - oracle.len()));
         }
         drop(tx);

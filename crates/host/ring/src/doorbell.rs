@@ -118,6 +118,12 @@ impl Sleeper {
         woken
     }
 
+    /// Wait for the bell without announcing or looking: for who does that under a lock which it then lets go
+    /// ([`Sleeper::flag`]).
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Woken> {
+        self.0.bell.wait(timeout)
+    }
+
     /// Another ringer for this bell.
     pub fn ringer(&self) -> Ringer {
         Ringer(self.0.clone())

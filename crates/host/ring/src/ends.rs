@@ -81,6 +81,12 @@ impl Writer {
         capacity - self.tail.wrapping_sub(self.head_seen)
     }
 
+    /// Free places, looked up without remembering.
+    #[inline]
+    pub(crate) fn vacant(&self, ends: &Ends, capacity: usize) -> usize {
+        capacity - self.tail.wrapping_sub(ends.head.0.load(Ordering::Acquire))
+    }
+
     /// Hand over the next `count` places, filled.
     #[inline]
     pub(crate) fn publish(&mut self, ends: &Ends, count: usize) {
@@ -113,6 +119,12 @@ impl Reader {
         // Pairs with `Writer::publish`: what was filled can be seen.
         self.tail_seen = ends.tail.0.load(Ordering::Acquire);
         self.tail_seen.wrapping_sub(self.head)
+    }
+
+    /// Filled places, looked up without remembering.
+    #[inline]
+    pub(crate) fn waiting(&self, ends: &Ends) -> usize {
+        ends.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
     /// Filled places that this side knows of, without looking at the other.

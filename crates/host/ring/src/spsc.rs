@@ -143,6 +143,12 @@ impl<T> Consumer<T> {
         self.reader.filled(&self.shared.ends, 1) == 0
     }
 
+    /// Items waiting at this moment; for who may only look.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.reader.waiting(&self.shared.ends)
+    }
+
     /// The first item, left where it is.
     #[inline]
     pub fn front(&mut self) -> Option<&T> {
@@ -273,7 +279,7 @@ mod tests {
                 }
             }
             assert_eq!((rx.len(), tx.room()), (oracle.len(), capacity - oracle.len()));
-            assert_eq!(rx.is_empty(), oracle.is_empty());
+            assert_eq!((rx.is_empty(), rx.waiting()), (oracle.is_empty(), oracle.len()));
         }
         assert!(!tx.is_abandoned() && !rx.is_finished());
         drop(tx);
