@@ -1,19 +1,20 @@
 //! Local ports, taken from the kernel and given back.
 //!
-//! **A listener's port is ours alone.** A kernel socket is bound to it and never listens: whoever asks the kernel
-//! for the port gets EADDRINUSE, and so do we if somebody was first. The socket dies with the process.
+//! **A listener's port is ours alone.** A kernel socket is bound to it and never listens: whoever asks the
+//! kernel for the port gets EADDRINUSE, and so do we if somebody was first. The socket dies with the process.
 //!
-//! **A port that connections leave from is shared.** A client may use 28,000 of them, and a descriptor and 4 KiB of
-//! kernel memory for each is too much. So the XDP program asks, packet by packet, whether the kernel has a socket
-//! for the flow, and such flows are the kernel's. All we owe the kernel then is not to take a port on which one of
-//! its own sockets sits today: a bind that is undone at once tells (four system calls, once per port and program).
-//! The mark stays set when the connection ends. It costs the kernel nothing, and taking the port again is one load.
+//! **A port that connections leave from is shared.** A client may use 28,000 of them, and a descriptor and 4
+//! KiB of kernel memory for each is too much. So the XDP program asks, packet by packet, whether the kernel
+//! has a socket for the flow, and such flows are the kernel's. All we owe the kernel then is not to take a
+//! port on which one of its own sockets sits today: a bind that is undone at once tells (four system calls,
+//! once per port and program). The mark stays set when the connection ends. It costs the kernel nothing, and
+//! taking the port again is one load.
 //!
-//! What is left is the chance that the kernel picks, for a connection of its own to the very same remote port, a
-//! local port that a connection of ours uses; it is nil if the two draw from different ranges.
+//! What is left is the chance that the kernel picks, for a connection of its own to the very same remote
+//! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 //!
-//! **A listener that closes leaves connections behind.** The port is the kernel's again at once, and open to be
-//! listened on, while what lives on of ours keeps coming here (`LINGER`).
+//! **A listener that closes leaves connections behind.** The port is the kernel's again at once, and open to
+//! be listened on, while what lives on of ours keeps coming here (`LINGER`).
 
 use super::bpf::LocalKey;
 use super::bpf::program::{ANY4, ANY6, EXACT, LINGER, SHARED};
@@ -203,16 +204,16 @@ impl Claims {
         Ok(())
     }
 
-    /// A kernel socket that keeps the port from everybody else. `friends` are reservations of ours for the same
-    /// port that the new one may overlap.
+    /// A kernel socket that keeps the port from everybody else. `friends` are reservations of ours for the
+    /// same port that the new one may overlap.
     fn reserve(&self, claim: &PortClaim, friends: &[RawFd]) -> io::Result<OwnedFd> {
         match self.bind(claim, false) {
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
             done => return done,
         }
-        // Connections of a server that ran on the kernel may stand in TIME-WAIT. As with any server that starts
-        // anew, SO_REUSEADDR gets past them, and past nothing that listens. Once bound it is taken back, because
-        // nobody shall get past us in the same way.
+        // Connections of a server that ran on the kernel may stand in TIME-WAIT. As with any server that
+        // starts anew, SO_REUSEADDR gets past them, and past nothing that listens. Once bound it is taken
+        // back, because nobody shall get past us in the same way.
         for &friend in friends {
             set_reuse(friend, true)?;
         }

@@ -106,8 +106,8 @@ fn drop_packet(ring: &Consumer<Desc>, pool: &mut FramePool, ahead: u32, count: u
     }
 }
 
-/// Payload octets per wire segment of a super-segment. AF_XDP does not say, but whoever cut it for this interface
-/// would have filled its MTU. 0 if it is not TCP.
+/// Payload octets per wire segment of a super-segment. AF_XDP does not say, but whoever cut it for this
+/// interface would have filled its MTU. 0 if it is not TCP.
 fn segment_size(packet: &[u8], mtu: usize) -> u16 {
     let at = |i: usize| packet.get(i).copied().map(usize::from);
     let headers = || {
@@ -124,7 +124,8 @@ fn segment_size(packet: &[u8], mtu: usize) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: whatever the descriptors say, every frame has one owner and a packet arrives whole or not at all.
+    //! Goal: whatever the descriptors say, every frame has one owner and a packet arrives whole or not at
+    //! all.
     use super::*;
     use crate::xdp::fuzz;
     use base::Rng;

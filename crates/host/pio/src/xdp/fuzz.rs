@@ -5,8 +5,8 @@ use super::rings::{Desc, detached};
 use crate::port::BATCH_MAX;
 use ring::{FramePool, Pages};
 
-/// Receive descriptors made of `data`: no panic, no slot with two owners, no packet that ends open, no frame outside
-/// its slot. Panics if one of these is broken.
+/// Receive descriptors made of `data`: no panic, no slot with two owners, no packet that ends open, no frame
+/// outside its slot. Panics if one of these is broken.
 pub fn descriptors(data: &[u8]) {
     const SLOTS: u32 = 96;
     const SLOT_SIZE: usize = 256;

@@ -132,7 +132,8 @@ impl Lane {
         received.frames
     }
 
-    /// Gives the kernel buffers to receive into, but leaves `keep` in the pool. Few at a time are not worth it.
+    /// Gives the kernel buffers to receive into, but leaves `keep` in the pool. Few at a time are not worth
+    /// it.
     pub(super) fn refill(&mut self, pool: &mut FramePool, keep: u32) {
         if self.owed < REFILL_MIN {
             return;
@@ -205,7 +206,8 @@ impl Lane {
             }
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
-                // The kernel's share for one call is used up, its socket buffer is full, or the device is busy.
+                // The kernel's share for one call is used up, its socket buffer is full, or the device is
+                // busy.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => {}
                 // One packet was taken and dropped by the device: as if the network had lost it.
                 Some(libc::EBUSY) => self.tx_lost += 1,
@@ -217,11 +219,6 @@ impl Lane {
             }
         }
         Ok(Kick::Done)
-    }
-
-    /// Packets in the transmit ring that the kernel has not taken.
-    pub(super) fn unsent(&mut self) -> u32 {
-        self.tx.unread()
     }
 
     /// Asks the kernel whether the interface is there and up; wakes the driver's receive side on the way.

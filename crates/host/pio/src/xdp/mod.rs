@@ -5,20 +5,22 @@
 //!                             |
 //!              claimed port?  +---> socket of the queue ---> rx ring ---> port of the core
 //! ```
-//! An XDP program (`bpf`, put there by `steering`) takes the TCP ports that were claimed (`claims`) out of the
-//! kernel's path; a socket per queue (`lane`) brings them through shared rings (`rings`, `desc`) to one [`XdpPort`]
-//! per core. No library and no compiler is needed: the program is assembled here and checked by the kernel.
+//! An XDP program (`bpf`, put there by `steering`) takes the TCP ports that were claimed (`claims`) out of
+//! the kernel's path; a socket per queue (`lane`) brings them through shared rings (`rings`, `desc`) to one
+//! [`XdpPort`] per core. No library and no compiler is needed: the program is assembled here and checked by
+//! the kernel.
 //!
-//! Linux 5.9 or newer, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (or root). Where the driver has no XDP of its own the
-//! network stack runs the program; where it cannot use our buffers the kernel copies.
+//! Linux 5.9 or newer, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (or root). Where the driver has no XDP of its
+//! own the network stack runs the program; where it cannot use our buffers the kernel copies.
 //!
-//! **What a veth peer hands over.** Partial checksums, always ([`Caps::local_peer`](crate::Caps)). Super-segments in
-//! generic mode only: with a program in the driver the kernel switches segmentation offload off at the peer, which
-//! then cuts in software. A super-segment comes in several frames ([`RxMeta::more`](crate::RxMeta)).
+//! **What a veth peer hands over.** Partial checksums, always ([`Caps::local_peer`](crate::Caps)).
+//! Super-segments in generic mode only: with a program in the driver the kernel switches segmentation offload
+//! off at the peer, which then cuts in software. A super-segment comes in several frames
+//! ([`RxMeta::more`](crate::RxMeta)).
 //!
-//! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives there with
-//! resets; if there are fewer ports than queues, a port serves several. Which queue a flow's packets arrive at is
-//! the device's decision.
+//! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives
+//! there with resets; if there are fewer ports than queues, a port serves several. Which queue a flow's
+//! packets arrive at is the device's decision.
 
 mod bpf;
 mod claims;
@@ -237,8 +239,8 @@ fn refused(doing: &str, error: io::Error) -> OpenError {
     }
 }
 
-/// Packet buffers, and on older kernels BPF maps, count as locked memory. Who may, lifts the limit for the process;
-/// who may not, goes as far as allowed, and hears of it only if that is too little.
+/// Packet buffers, and on older kernels BPF maps, count as locked memory. Who may, lifts the limit for the
+/// process; who may not, goes as far as allowed, and hears of it only if that is too little.
 fn raise_memory_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills in `limit`.

@@ -31,8 +31,8 @@ struct Counters {
 /// One core's share of a network interface: one or more queues by AF_XDP.
 ///
 /// The kernel keeps every packet that no claim covers. The interface is shared by all ports of one
-/// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all of it
-/// back.
+/// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all
+/// of it back.
 pub struct XdpPort {
     caps: Caps,
     lanes: Vec<Lane>,

@@ -1,12 +1,12 @@
 //! The rings that an AF_XDP socket shares with the kernel: one writes, the other reads.
 //!
 //! ```text
-//!   consumer ..... producer         both count for ever, modulo 2^32; the slot is the count modulo the ring's size
+//!   consumer ..... producer      both count for ever, modulo 2^32; the slot is the count modulo the size
 //!      |  filled slots  |
 //! ```
-//! Who fills a slot publishes it by storing `producer` with release order; who reads it loads `producer` with acquire
-//! order, and hands the slot back by storing `consumer` the same way. Both sides work on cached counts and touch the
-//! other's cache line only when those run out.
+//! Who fills a slot publishes it by storing `producer` with release order; who reads it loads `producer` with
+//! acquire order, and hands the slot back by storing `consumer` the same way. Both sides work on cached
+//! counts and touch the other's cache line only when those run out.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -48,7 +48,8 @@ enum Owner {
     Heap(std::alloc::Layout),
 }
 
-// SAFETY: the memory is only reached through atomics and through slots that the counts give to one side alone.
+// SAFETY: the memory is only reached through atomics and through slots that the counts give to one side
+// alone.
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
@@ -186,8 +187,8 @@ impl<T: Copy> Producer<T> {
 
     /// Does the kernel want to be called for what was published?
     pub(crate) fn needs_wakeup(&self) -> bool {
-        // The kernel sets the flag and then looks once more for work; we publish and then look at the flag. One of
-        // the two sees the other only if the store is not overtaken by the load.
+        // The kernel sets the flag and then looks once more for work; we publish and then look at the flag.
+        // One of the two sees the other only if the store is not overtaken by the load.
         fence(Ordering::SeqCst);
         // SAFETY: points into the mapping that the ring keeps.
         let flags = unsafe { &*self.ring.flags }.load(Ordering::Relaxed);
@@ -216,8 +217,8 @@ impl<T: Copy> Consumer<T> {
         Consumer { ring, next, seen }
     }
 
-    /// Slots that can be read. Looks at the other side only if there are fewer than `wanted` for sure. Never more
-    /// than the ring has, whatever the other side says.
+    /// Slots that can be read. Looks at the other side only if there are fewer than `wanted` for sure. Never
+    /// more than the ring has, whatever the other side says.
     pub(crate) fn available(&mut self, wanted: u32) -> u32 {
         if self.seen.wrapping_sub(self.next) < wanted {
             self.seen = self.ring.producer().load(Ordering::Acquire);
@@ -228,8 +229,8 @@ impl<T: Copy> Consumer<T> {
     /// The slot `ahead` of the next one. The caller has seen that it is filled.
     pub(crate) fn peek(&self, ahead: u32) -> T {
         debug_assert!(ahead < self.seen.wrapping_sub(self.next));
-        // SAFETY: the slot lies in the mapping; the other side filled it before its count said so and leaves it
-        // alone until it is released. (If it does not, we read other plain numbers: the types allow all.)
+        // SAFETY: the slot lies in the mapping; the other side filled it before its count said so and leaves
+        // it alone until it is released. (If it does not, we read other plain numbers: the types allow all.)
         unsafe { self.ring.slot(self.next.wrapping_add(ahead)).read_volatile() }
     }
 
@@ -264,8 +265,8 @@ pub(crate) fn detached<T: Copy>(size: u32, count: u32) -> (Producer<T>, Consumer
 
 #[cfg(test)]
 mod tests {
-    //! Goal: both ends agree with a plain queue whatever the order of operations, also where the counts wrap, and a
-    //! slot read on another thread is the slot that was written.
+    //! Goal: both ends agree with a plain queue whatever the order of operations, also where the counts wrap,
+    //! and a slot read on another thread is the slot that was written.
     use super::*;
     use base::Rng;
     use std::collections::VecDeque;

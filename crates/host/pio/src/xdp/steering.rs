@@ -117,8 +117,8 @@ fn held(device: &Device) -> OpenError {
     let holders: Vec<_> = holder::holders(device.index).iter().map(ToString::to_string).collect();
     let help = if holders.is_empty() {
         format!(
-            "another XDP program is there, and no process that we can see holds it; `ip link set dev {name} xdp off` \
-             (or `xdpgeneric off`) removes it"
+            "another XDP program is there, and no process that we can see holds it; \
+             `ip link set dev {name} xdp off` (or `xdpgeneric off`) removes it"
         )
     } else {
         format!("its XDP program belongs to {}; stop that first, or use packet:{name}", holders.join(", "))

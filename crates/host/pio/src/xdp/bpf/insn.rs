@@ -1,6 +1,7 @@
 //! One eBPF instruction as the kernel reads it (RFC 9669, section 3).
 
-/// A register. R1 to R5 carry arguments and are lost by calls; R6 to R9 survive them; R10 is the frame pointer.
+/// A register. R1 to R5 carry arguments and are lost by calls; R6 to R9 survive them; R10 is the frame
+/// pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Reg {
@@ -104,7 +105,8 @@ pub(crate) enum Helper {
     RedirectMap = 51,
     /// R1 socket that a lookup gave.
     SkRelease = 86,
-    /// R1 context, R2 pointer to tuple, R3 its size, R4 namespace (-1: the device's), R5 flags; R0 socket or null.
+    /// R1 context, R2 pointer to tuple, R3 its size, R4 namespace (-1: the device's), R5 flags; R0 socket or
+    /// null.
     SkcLookupTcp = 99,
 }
 

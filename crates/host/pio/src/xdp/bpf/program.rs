@@ -11,9 +11,9 @@
 //!   SHARED or LINGER, and no socket of the kernel's wants it ........ us
 //!   everything else ................................................. kernel
 //! ```
-//! A listening port is ours alone: the kernel reserved it for us (`claims`). A port that a connection *left from*
-//! (`SHARED`), or that was a listener's whose connections live on (`LINGER`), is shared with the kernel flow by
-//! flow, which is why it needs no reservation: whatever the kernel has a socket for is the kernel's.
+//! A listening port is ours alone: the kernel reserved it for us (`claims`). A port that a connection *left
+//! from* (`SHARED`), or that was a listener's whose connections live on (`LINGER`), is shared with the kernel
+//! flow by flow, which is why it needs no reservation: whatever the kernel has a socket for is the kernel's.
 //!
 //! Of a fragmented packet the first fragment follows its ports to us, who drop it, so that the kernel never
 //! completes a segment of a flow it does not know and answers it with a reset.
@@ -28,7 +28,8 @@ pub(crate) const ANY4: u64 = 1;
 pub(crate) const ANY6: u64 = 2;
 /// `ports`: some (address, port) pairs are ours; they stand in `local`.
 pub(crate) const EXACT: u64 = 4;
-/// `ports`: connections of ours left from here; flows the kernel has no socket for are ours, opening ones too.
+/// `ports`: connections of ours left from here; flows the kernel has no socket for are ours, opening ones
+/// too.
 pub(crate) const SHARED: u64 = 8;
 /// `ports`: connections of ours live on here though nobody listens; opening flows are the kernel's.
 pub(crate) const LINGER: u64 = 16;
@@ -36,8 +37,8 @@ pub(crate) const LINGER: u64 = 16;
 /// Descriptors of the maps that the program reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Maps {
-    /// Array of `u64` marks, indexed by the port in network order (so that neither side swaps on the fast path;
-    /// the upper half is free for an owner, should several programs share an interface one day).
+    /// Array of `u64` marks, indexed by the port in network order (so that neither side swaps on the fast
+    /// path; the upper half is free for an owner, should several programs share an interface one day).
     pub(crate) ports: i32,
     /// Hash of [`super::LocalKey`]: port 0 for an address of the interface, else an exact claim.
     pub(crate) local: i32,
@@ -94,8 +95,8 @@ fn be16(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
-/// Builds the program. R6 context, R7 cursor in the packet (later: SYN and ACK bits), R8 end of the packet (later:
-/// the port's marks), R9 family ([`ANY4`] or [`ANY6`]).
+/// Builds the program. R6 context, R7 cursor in the packet (later: SYN and ACK bits), R8 end of the packet
+/// (later: the port's marks), R9 family ([`ANY4`] or [`ANY6`]).
 pub(crate) fn steering(maps: Maps) -> Vec<Insn> {
     let mut asm = Asm::default();
     let (kernel, ours) = (asm.label(), asm.label());
@@ -284,8 +285,8 @@ fn is_local(asm: &mut Asm, maps: Maps) {
     asm.call(Helper::MapLookup);
 }
 
-/// The port is shared: the kernel gets flows that it has a socket for, and opening ones that a listener of its own
-/// waits for or that merely linger here. Falls through to ours.
+/// The port is shared: the kernel gets flows that it has a socket for, and opening ones that a listener of
+/// its own waits for or that merely linger here. Falls through to ours.
 fn unknown_to_kernel(asm: &mut Asm, kernel: Label, ours: Label) {
     let (look_up, v6, call) = (asm.label(), asm.label(), asm.label());
     asm.load(Size::W, R7, R10, TCP_FLAGS);

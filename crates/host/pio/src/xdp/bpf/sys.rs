@@ -136,7 +136,8 @@ fn element<K, V>(map: &OwnedFd, key: &K, value: Option<&V>) -> MapElement {
 /// Inserts or replaces. `K` and `V` are plain octets of exactly the sizes the map was made with.
 pub(crate) fn update<K: Copy, V: Copy>(map: &OwnedFd, key: &K, value: &V) -> io::Result<()> {
     let mut attr = element(map, key, Some(value));
-    // SAFETY: the kernel reads a key and a value of the map's sizes, which the callers of this room keep equal.
+    // SAFETY: the kernel reads a key and a value of the map's sizes, which the callers of this room keep
+    // equal.
     unsafe { bpf(Command::MapUpdate, &mut attr) }.map(|_| ())
 }
 
@@ -166,8 +167,8 @@ struct ProgLoad {
     expected_attach: u32,
 }
 
-/// Loads an XDP program, if need be one that only copes with single-buffer packets: the second answer says whether
-/// it copes with more.
+/// Loads an XDP program, if need be one that only copes with single-buffer packets: the second answer says
+/// whether it copes with more.
 pub(crate) fn load_xdp(text: &str, insns: &[Insn]) -> Result<(OwnedFd, bool), LoadError> {
     match load(text, insns, F_XDP_HAS_FRAGS, &mut []) {
         Ok(fd) => return Ok((fd, true)),
@@ -206,7 +207,8 @@ fn load(text: &str, insns: &[Insn], flags: u32, log: &mut [u8]) -> io::Result<Ow
         ifindex: 0,
         expected_attach: ATTACH_XDP,
     };
-    // SAFETY: instructions and licence are read, the log is written within its size; all live through the call.
+    // SAFETY: instructions and licence are read, the log is written within its size; all live through the
+    // call.
     unsafe { bpf(Command::ProgLoad, &mut attr) }.map(owned)
 }
 
@@ -218,8 +220,8 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Attaches a program to an interface for as long as the returned descriptor lives (Linux 5.9): when the process
-/// dies, however it dies, the kernel closes the descriptor and the program is off the interface.
+/// Attaches a program to an interface for as long as the returned descriptor lives (Linux 5.9): when the
+/// process dies, however it dies, the kernel closes the descriptor and the program is off the interface.
 pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::Result<OwnedFd> {
     let mut attr =
         LinkCreate { program: program.as_raw_fd() as u32, ifindex, attach: ATTACH_XDP, flags: hook as u32 };

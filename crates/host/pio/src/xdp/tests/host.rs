@@ -6,7 +6,6 @@ use crate::xdp::{XdpConfig, XdpPort, open_xdp_with};
 use crate::{NetEvent, OpenError, PacketIo, PortClaim};
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::process::Command;
 
 /// Our address and the peer's, in both families.
 pub(super) const OURS: &str = "10.9.0.1";
@@ -85,10 +84,4 @@ pub(super) fn resolve(port: &mut XdpPort, peer: &str) -> [u8; 6] {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     panic!("{peer} does not resolve");
-}
-
-/// Runs a program that must succeed.
-pub(super) fn sh(command: &str) {
-    let status = Command::new("sh").args(["-c", command]).status().unwrap();
-    assert!(status.success(), "{command}");
 }

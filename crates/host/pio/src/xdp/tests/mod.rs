@@ -1,6 +1,9 @@
-//! Tests with a kernel: a veth pair between two namespaces, our port on one end, an ordinary host on the other.
-//! Skipped, and saying so, where the machine does not permit it.
+//! Tests with a kernel: a veth pair between two namespaces, our port on one end, an ordinary host on the
+//! other. Skipped, and saying so, where the machine does not permit it.
 
 mod host;
+mod life;
 mod program;
+mod queues;
+mod sharing;
 mod traffic;

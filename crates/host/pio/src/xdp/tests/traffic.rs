@@ -1,5 +1,5 @@
-//! Goal: an ordinary host and a trivial TCP endpoint on our port exchange bytes, whatever the kernel makes of the
-//! packets, and everything that was not claimed stays with the kernel.
+//! Goal: an ordinary host and a trivial TCP endpoint on our port exchange bytes, whatever the kernel makes of
+//! the packets, and everything that was not claimed stays with the kernel.
 
 use super::host::{Cable, OURS, OURS6, listener};
 use crate::testnet::{Puppet, addr, pattern};

@@ -1,0 +1,253 @@
+//! Goal: whatever happens to the interface or to us, the port says so, comes back if it can, and leaves
+//! nothing behind.
+
+use super::host::{Cable, OURS, PEER, listener};
+use crate::testnet::{Puppet, addr, pattern};
+use crate::xdp::{XdpConfig, XdpMode, open_xdp, open_xdp_with};
+use crate::{IoError, NetEvent, OpenError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket, Wake, netlink};
+use base::Duration;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+fn to(port: u16) -> SocketAddr {
+    SocketAddr::new(OURS.parse().unwrap(), port)
+}
+
+/// A frame to the peer's kernel which it will ignore.
+fn frame(port: &mut impl PacketIo) -> TxPacket {
+    let mut frame = port.take().unwrap();
+    let start = frame.headroom();
+    frame.set_range(start, 60);
+    frame.data_mut().fill(0);
+    frame.data_mut()[..6].fill(0xff);
+    TxPacket { frame, meta: TxMeta::default() }
+}
+
+/// Not a test by itself: the process that [`a_killed_process_leaves_nothing`] kills.
+#[test]
+fn victim() {
+    if std::env::var_os("MILLSTREAM_XDP_VICTIM").is_none() {
+        return;
+    }
+    let mut port = open_xdp("x0", 1).unwrap().pop().unwrap();
+    port.claim(&listener(80)).unwrap();
+    println!("victim ready");
+    port.wait(Some(Duration::from_secs(60))).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_killed_process_leaves_nothing() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    if cable.port().is_none() {
+        return;
+    }
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "xdp::tests::life::victim", "--nocapture"])
+        .env("MILLSTREAM_XDP_VICTIM", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(
+        lines.map_while(Result::ok).any(|line| line.contains("victim ready")),
+        "the victim did not start"
+    );
+
+    // It holds the interface and the port, and whoever comes second hears who it is.
+    let error = open_xdp("x0", 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains(&format!("(pid {})", victim.id())), "{error}");
+    assert!(TcpListener::bind(("0.0.0.0", 80)).is_err());
+
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let kernel = TcpListener::bind(("0.0.0.0", 80)).unwrap();
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| cable.on_peer(|| TcpStream::connect_timeout(&to(80), Duration::from_secs(2)).unwrap()));
+        kernel.accept().unwrap().0.read_to_end(&mut Vec::new()).unwrap();
+    });
+    assert!(cable.port().is_some(), "the interface is free again");
+}
+
+#[test]
+fn down_and_up_again() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    port.claim(&listener(7)).unwrap();
+    netlink::set_link(cable.index, false, None).unwrap();
+    let mut batch = TxBatch::from([frame(&mut port)]);
+    assert!(matches!(port.tx(&mut batch), Err(IoError::Down)));
+    assert!(matches!(port.rx(&mut RxBatch::new()), Err(IoError::Down)));
+    batch.drain(..).for_each(|packet| port.retire(packet.frame));
+    let mut events = Vec::new();
+    (0..20).for_each(|_| port.net_events(&mut events));
+    assert!(events.contains(&NetEvent::Link { up: false }), "{events:?}");
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            crate::testnet::within(&cable.here, || {
+                std::thread::sleep(Duration::from_millis(50));
+                netlink::set_link(cable.index, true, None).unwrap();
+                // The kernel forgets IPv6 addresses of an interface that goes down, not IPv4 ones.
+            });
+        });
+        let start = Instant::now();
+        let mut batch = RxBatch::new();
+        while port.rx(&mut batch).is_err() {
+            port.wait(Some(Duration::from_secs(2))).unwrap();
+            assert!(start.elapsed() < Duration::from_secs(5), "it did not come back");
+        }
+    });
+    let mut puppet = Puppet::new(port, addr(OURS), 7);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            cable.on_peer(|| {
+                let mut stream = TcpStream::connect_timeout(&to(7), Duration::from_secs(5)).unwrap();
+                stream.write_all(&pattern(20_000)).unwrap();
+            })
+        });
+        assert!(puppet.run(|seen| seen.fin));
+        client.join().unwrap();
+    });
+    assert!(puppet.seen.received == pattern(20_000));
+}
+
+#[test]
+fn gone_for_good() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    netlink::delete_link(cable.index).unwrap();
+    assert!(matches!(port.wait(None), Err(IoError::Gone) | Ok(Wake::Ready)));
+    assert!(matches!(port.wait(Some(Duration::from_secs(3))), Err(IoError::Gone)));
+    let mut batch = TxBatch::from([frame(&mut port)]);
+    assert!(matches!(port.tx(&mut batch), Err(IoError::Gone)));
+}
+
+#[test]
+fn a_bell_ends_the_wait_and_time_does() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    // What the interface says to itself when it comes up (multicast) is not for us, but the monitor hears of
+    // it.
+    while port.wait(Some(Duration::from_millis(50))).unwrap() != Wake::Timeout {}
+    let start = Instant::now();
+    assert_eq!(port.wait(Some(Duration::from_millis(30))).unwrap(), Wake::Timeout);
+    assert!(start.elapsed() >= Duration::from_millis(30));
+    let waker = port.waker();
+    waker.wake();
+    assert_eq!(port.wait(None).unwrap(), Wake::Interrupted);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(30));
+            waker.wake();
+        });
+        assert_eq!(port.wait(None).unwrap(), Wake::Interrupted);
+    });
+    assert_eq!(port.wait(Some(Duration::ZERO)).unwrap(), Wake::Timeout);
+}
+
+#[test]
+fn nothing_is_lost_and_every_slot_comes_back() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    // A sent packet counts at the peer; nothing is lost between the two however often the ring fills.
+    let total = 20_000;
+    let mut batch = TxBatch::new();
+    let mut sent = 0;
+    while sent < total {
+        while batch.len() < crate::BATCH_MAX.min(total - sent) {
+            let packet = frame(&mut port);
+            batch.push_back(packet);
+        }
+        sent += port.tx(&mut batch).unwrap();
+    }
+    let count = || cable.on_peer(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+    let received = || -> usize {
+        let text = count();
+        let line = text.lines().find(|line| line.trim_start().starts_with("x1:")).unwrap();
+        line.split_whitespace().nth(2).unwrap().parse().unwrap()
+    };
+    let start = Instant::now();
+    while received() < total {
+        port.rx(&mut RxBatch::new()).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(3), "{} of {total}: {:?}", received(), port.stats());
+    }
+    let value = |name| port.stats().iter().find(|s| s.0 == name).unwrap().1;
+    assert_eq!((value("tx_lost"), value("tx_invalid"), value("tx_refused")), (0, 0, 0));
+
+    // Every slot can be had, none twice, and then there is none.
+    let mut held = Vec::new();
+    while let Some(frame) = port.take() {
+        held.push(frame);
+    }
+    assert_eq!(held.len(), 2 * XdpConfig::default().tx_ring as usize);
+    assert_eq!(port.tx(&mut TxBatch::new()).unwrap(), 0);
+    held.into_iter().for_each(|frame| port.retire(frame));
+    assert!(port.take().map(|frame| port.retire(frame)).is_some());
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let Some(cable) = Cable::new(2, 1500) else { return };
+    let says = |result: Result<Vec<_>, OpenError>, words: &[&str]| {
+        let text = result.map(drop).unwrap_err().to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    says(open_xdp("x7", 1), &["x7", "there are: x0"]);
+    says(open_xdp("lo", 1), &["lo", "Ethernet", "packet:lo"]);
+    says(open_xdp("x0", 0), &["queue"]);
+    if cable.port().is_none() {
+        return;
+    }
+    says(open_xdp("x0", 3), &["2 receive queue", "ethtool -L x0 rx 3 tx 3"]);
+    let first = open_xdp("x0", 2).unwrap();
+    says(open_xdp("x0", 1), &["x0", "in use", &format!("pid {}", std::process::id())]);
+    let generic = XdpConfig { mode: XdpMode::Generic, ..XdpConfig::default() };
+    says(open_xdp_with("x0", &generic), &["in use"]);
+    drop(first);
+
+    // Without privilege there is another way.
+    drop_privileges();
+    says(open_xdp("x0", 1), &["sudo", "tap:NAME"]);
+}
+
+/// Takes this thread's capabilities away.
+fn drop_privileges() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let (mut header, none) = (Header { version: VERSION_3, pid: 0 }, [0_u32; 6]);
+    // SAFETY: the kernel reads a header and two sets of three words, and changes only what this thread may
+    // do.
+    let rc = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, none.as_ptr()) };
+    assert_eq!(rc, 0);
+}
+
+/// The peer's address stays in use here so that both ends are named in one place.
+#[test]
+fn addresses_follow_the_kernel() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let Some(mut port) = cable.port() else { return };
+    port.claim(&listener(80)).unwrap();
+    let late = "10.9.0.77";
+    let syn = || {
+        cable.on_peer(|| {
+            let to = SocketAddr::new(late.parse().unwrap(), 80);
+            TcpStream::connect_timeout(&to, Duration::from_millis(200)).map(drop)
+        })
+    };
+    netlink::add_address(cable.index, addr(late), 24).unwrap();
+    // The owner looks at the kernel's news now and then.
+    let mut events = Vec::new();
+    (0..20).for_each(|_| port.net_events(&mut events));
+    assert!(events.iter().any(|e| matches!(e, NetEvent::AddrAdded { addr: a, .. } if *a == addr(late))));
+    assert!(syn().is_err());
+    assert!(port.rx(&mut RxBatch::new()).unwrap() > 0, "a SYN to the new address is ours");
+    assert_ne!(addr(PEER), addr(late));
+}
