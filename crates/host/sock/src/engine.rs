@@ -8,6 +8,7 @@ use crate::pipe::Pipe;
 use crate::sockets::{EpollEvent, EpollOp, Family, Fd, Ready};
 use crate::table::FdTable;
 use crate::transport::Transport;
+use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use pio::{IoError, Wake};
@@ -56,6 +57,7 @@ pub struct Engine<T: Transport = Core> {
     watches: Watches,
     pipes: Slab<Pipe>,
     notices: Vec<Notice>,
+    pub(crate) waiting: Waiting,
 }
 
 impl Engine {
@@ -71,6 +73,14 @@ impl Engine {
         self.now = self.clock.now();
         let turn = self.core.turn(self.now);
         self.publish(Core::notices);
+        turn
+    }
+
+    /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
+    pub(crate) fn turn_for(&mut self, notices: &mut Vec<Notice>) -> Result<Turn, IoError> {
+        self.now = self.clock.now();
+        let turn = self.core.turn(self.now);
+        self.core.notices(notices);
         turn
     }
 
@@ -148,6 +158,7 @@ impl<T: Transport> Engine<T> {
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),
             notices: Vec::with_capacity(1_024),
+            waiting: Waiting::default(),
         }
     }
 
@@ -166,6 +177,11 @@ impl<T: Transport> Engine<T> {
         (self.table.len(), self.watches.len())
     }
 
+    /// The time at this moment, which is later than [`Engine::now`].
+    pub(crate) fn time(&self) -> Instant {
+        self.clock.now()
+    }
+
     /// Tells the epoll sets what the owners of connections and listeners should look at.
     pub(crate) fn publish(&mut self, fill: impl FnOnce(&mut T, &mut Vec<Notice>)) {
         let mut notices = std::mem::take(&mut self.notices);
@@ -178,6 +194,9 @@ impl<T: Transport> Engine<T> {
 
     /// Queues the watches of `object` that look for any of `edges`, and those of the sets above them.
     fn mark(&mut self, object: u32, edges: Ready) {
+        if !self.waiting.is_empty() {
+            self.waiting.wake(object);
+        }
         let mut watch = self.objects.get(object).map_or(NO_WATCH, |o| o.watches);
         while watch != NO_WATCH {
             if let Some(parent) = self.watches.queue(watch, edges) {
@@ -354,7 +373,7 @@ impl<T: Transport> Engine<T> {
     fn connected(&mut self, conn: ConnId) -> Option<Result<(), Errno>> {
         match self.core.state(conn) {
             State::SynSent | State::SynReceived => None,
-            State::Closed => Some(Err(self.core.take_error(conn).map_or(Errno::ECONNABORTED, Errno::from))),
+            State::Closed => Some(Err(self.core.take_error(conn).unwrap_or(Errno::ECONNABORTED))),
             _ => Some(Ok(())),
         }
     }
@@ -367,8 +386,14 @@ impl<T: Transport> Engine<T> {
                 if shut {
                     return Ok(0);
                 }
-                let result = self.core.read(self.now, conn, into);
-                self.read_result(conn, result)
+                match self.core.read(self.now, conn, into) {
+                    Ok(n) => Ok(n),
+                    Err(ReadError::Empty) => Err(Errno::EAGAIN),
+                    Err(ReadError::Finished) => Ok(0),
+                    Err(ReadError::NotConnected) => Err(Errno::ENOTCONN),
+                    // Told once, and taken by the telling; after that the stream has simply ended (tcp(7)).
+                    Err(ReadError::Failed(e)) => Err(e.into()),
+                }
             }
             Kind::PipeRead(pipe) => {
                 let pipe = *pipe;
@@ -383,17 +408,6 @@ impl<T: Transport> Engine<T> {
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
             Kind::Epoll(_) => Err(Errno::EINVAL),
             Kind::PipeWrite(_) => Err(Errno::EBADF),
-        }
-    }
-
-    fn read_result(&mut self, conn: ConnId, result: Result<usize, ReadError>) -> Result<usize, Errno> {
-        match result {
-            Ok(n) => Ok(n),
-            Err(ReadError::Empty) => Err(Errno::EAGAIN),
-            Err(ReadError::Finished) => Ok(0),
-            Err(ReadError::NotConnected) => Err(Errno::ENOTCONN),
-            // An error is told once; after that the stream has simply ended (tcp(7)).
-            Err(ReadError::Failed(_)) => self.core.take_error(conn).map_or(Ok(0), |e| Err(e.into())),
         }
     }
 
@@ -425,9 +439,7 @@ impl<T: Transport> Engine<T> {
                     Err(WriteError::Shutdown) => Err(Errno::EPIPE),
                     Err(WriteError::NotConnected) if self.stream(fd)?.connecting => Err(Errno::EAGAIN),
                     Err(WriteError::NotConnected) => Err(Errno::ENOTCONN),
-                    Err(WriteError::Failed(_)) => {
-                        Err(self.core.take_error(conn).map_or(Errno::EPIPE, Errno::from))
-                    }
+                    Err(WriteError::Failed(e)) => Err(e.into()),
                 }
             }
             Kind::PipeWrite(pipe) => {
@@ -619,7 +631,7 @@ impl<T: Transport> Engine<T> {
     fn stream_readiness(&self, stream: &Stream) -> Ready {
         let (core, conn) = (&self.core, stream.conn);
         let mut ready = Ready::NONE;
-        if core.error(conn).is_some() {
+        if core.failed(conn) {
             ready |= Ready::ERR;
         }
         let state = core.state(conn);

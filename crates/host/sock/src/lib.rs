@@ -20,6 +20,7 @@ mod sockets;
 mod table;
 pub mod tcp_info;
 mod transport;
+mod waiting;
 mod watch;
 
 pub use clock::{Clock, SystemClock};

@@ -367,7 +367,7 @@ impl<T: Transport> Engine<T> {
         let info = conn.map(|conn| self.core.info(now, conn));
         Ok(match id {
             Id::PendingError => match conn.and_then(|conn| self.core.take_error(conn)) {
-                Some(e) => Errno::from(e).raw(),
+                Some(e) => e.raw(),
                 None => 0,
             },
             Id::RcvBuf => match info {

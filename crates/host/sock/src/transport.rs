@@ -1,8 +1,9 @@
 //! What descriptors stand on: a core that the caller turns, or the far end of a queue to a thread that does.
 
+use crate::Errno;
 use base::{Endpoint, Instant};
 use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
-use tcp::{Error, Info, ReadError, Shutdown, SocketOptions, State, WriteError};
+use tcp::{Info, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
 ///
@@ -45,8 +46,8 @@ pub trait Transport: Send {
     fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions);
     /// See [`Core::set_control`].
     fn set_control(&mut self, now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
-    /// See [`Core::take_error`].
-    fn take_error(&mut self, id: ConnId) -> Option<Error>;
+    /// The pending error, taken (SO_ERROR).
+    fn take_error(&mut self, id: ConnId) -> Option<Errno>;
 
     /// The registered congestion control of this name.
     fn find_control(&mut self, name: &str) -> Option<&'static str>;
@@ -55,8 +56,8 @@ pub trait Transport: Send {
 
     /// Where the connection stands.
     fn state(&self, id: ConnId) -> State;
-    /// The pending error, left.
-    fn error(&self, id: ConnId) -> Option<Error>;
+    /// Is an error pending?
+    fn failed(&self, id: ConnId) -> bool;
     /// The peer's FIN arrived.
     fn peer_closed(&self, id: ConnId) -> bool;
     /// Our side was shut.
@@ -115,12 +116,10 @@ impl Transport for Core {
         close(now: Instant, id: ConnId);
         set_options(now: Instant, id: ConnId, options: SocketOptions);
         set_control(now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
-        take_error(id: ConnId) -> Option<Error>;
     }
 
     ask! {
         state -> State;
-        error -> Option<Error>;
         peer_closed -> bool;
         write_closed -> bool;
         readable -> u32;
@@ -142,6 +141,14 @@ impl Transport for Core {
 
     fn default_control(&self) -> &'static str {
         Core::default_control(self)
+    }
+
+    fn take_error(&mut self, id: ConnId) -> Option<Errno> {
+        Core::take_error(self, id).map(Errno::from)
+    }
+
+    fn failed(&self, id: ConnId) -> bool {
+        self.connection(id).error().is_some()
     }
 
     fn unsent(&mut self, id: ConnId) -> (u32, u32) {

@@ -1,0 +1,74 @@
+//! Threads that sleep until something happens to a descriptor, for modes in which several sleep at once.
+
+use ring::Ringer;
+use std::thread::Thread;
+
+/// How a sleeping thread is woken.
+pub(crate) enum Wake {
+    /// It parks.
+    Park(Thread),
+    /// It waits for the doorbell on behalf of all.
+    Bell(Ringer),
+}
+
+struct Row {
+    ticket: u64,
+    /// The object it waits for; `None` for any.
+    object: Option<u32>,
+    wake: Wake,
+    woken: bool,
+}
+
+/// Who sleeps, and for what. Empty, and so free, in direct mode.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    rows: Vec<Row>,
+    tickets: u64,
+}
+
+impl Waiting {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Registers the calling thread; take the row away with [`Waiting::remove`] after waking.
+    pub(crate) fn add(&mut self, object: Option<u32>, wake: Wake) -> u64 {
+        self.tickets += 1;
+        self.rows.push(Row { ticket: self.tickets, object, wake, woken: false });
+        self.tickets
+    }
+
+    pub(crate) fn remove(&mut self, ticket: u64) {
+        if let Some(at) = self.rows.iter().position(|row| row.ticket == ticket) {
+            self.rows.swap_remove(at);
+        }
+    }
+
+    /// Wakes everybody who waits for `object`.
+    pub(crate) fn wake(&mut self, object: u32) {
+        for row in &mut self.rows {
+            if row.object.is_none_or(|o| o == object) {
+                row.wake();
+            }
+        }
+    }
+
+    /// Wakes one of those who park, so that it takes over the doorbell.
+    pub(crate) fn wake_successor(&mut self) {
+        if let Some(row) = self.rows.iter_mut().find(|row| matches!(row.wake, Wake::Park(_))) {
+            row.wake();
+        }
+    }
+}
+
+impl Row {
+    /// Once is enough: it looks at everything before it sleeps again, under a new ticket.
+    fn wake(&mut self) {
+        if !std::mem::replace(&mut self.woken, true) {
+            match &self.wake {
+                Wake::Park(thread) => thread.unpark(),
+                Wake::Bell(ringer) => ringer.ring_anyway(),
+            }
+        }
+    }
+}
