@@ -16,7 +16,7 @@ use wire::tcp::Segment;
 use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::output::data::Stretch;
+use crate::resent::Resent;
 use crate::scale::{ts_before, ts_value};
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
 
@@ -42,9 +42,10 @@ pub(crate) struct Loss {
     pub(crate) recover: Seq,
     /// One past the highest octet retransmitted (HighRxt of RFC 6675), or where sending again stands.
     pub(crate) resend: Seq,
-    /// SND.NXT when the oldest hole was last sent again, or later: once enough beyond it is SACKed, that transmission is
-    /// lost too.
-    mark: Seq,
+    /// Retransmissions of a recovery by SACK, and which of them were lost.
+    pub(crate) resent: Resent,
+    /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section 4.3).
+    reduced: Seq,
     /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows that the
@@ -54,23 +55,11 @@ pub(crate) struct Loss {
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
     restarted: bool,
-    /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), its first
-    /// retransmission was lost, or without SACK a partial acknowledgment named the next hole (RFC 6582, section 3.2,
-    /// step 3).
-    urgent: bool,
+    /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or without SACK
+    /// a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
+    pub(crate) urgent: bool,
     /// The rescue retransmission was used (RFC 6675, section 4, rule 4).
-    rescued: bool,
-}
-
-/// What there is to send again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Resend {
-    /// This, now.
-    Now(Stretch),
-    /// Something, once the window allows.
-    Wait,
-    /// Nothing.
-    Nothing,
+    pub(crate) rescued: bool,
 }
 
 impl Connection {
@@ -86,7 +75,8 @@ impl Connection {
                 phase: Phase::Disorder,
                 recover: una - 1,
                 resend: una,
-                mark: una,
+                resent: Resent::default(),
+                reduced: una,
                 inflation: 0,
                 first_ts: None,
                 signal: Signal::Loss,
@@ -104,12 +94,17 @@ impl Connection {
         match loss.phase {
             Phase::Disorder => loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), self.snd_una),
             Phase::Fast if sack => {
-                loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend)
+                let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend);
+                let lost = loss.resent.lost_runs().filter(|&(_, end)| end.after(self.snd_una));
+                let gone = lost.map(|(start, end)| loss.board.unsacked(start.later(self.snd_una), end));
+                pipe.saturating_sub(gone.sum())
             }
             Phase::Fast => self.flight().saturating_sub(loss.inflation),
-            // What was sent before and not sent again counts as gone.
+            // What was sent before and not sent again counts as gone. An acknowledgment may have run ahead of what was
+            // sent again, because the peer held the rest.
             Phase::Timeout | Phase::Resegment => {
-                let resent = loss.board.unsacked(self.snd_una, loss.resend.earlier(loss.recover));
+                let resent = loss.resend.later(self.snd_una).earlier(loss.recover);
+                let resent = loss.board.unsacked(self.snd_una, resent);
                 resent + self.snd_nxt.offset_from(loss.recover)
             }
         }
@@ -137,7 +132,7 @@ impl Connection {
                 let flight = self.flight();
                 let loss = self.loss();
                 loss.inflation = (loss.inflation + mss).min(flight);
-                return self.find_lost_retransmission(cx);
+                return self.find_lost_retransmissions(cx);
             }
             Phase::Timeout | Phase::Resegment => return,
         }
@@ -163,7 +158,9 @@ impl Connection {
         let loss = self.loss();
         loss.phase = Phase::Fast;
         loss.recover = nxt;
+        loss.reduced = nxt;
         loss.resend = una;
+        loss.resent.clear();
         loss.inflation = inflation;
         loss.first_ts = None;
         loss.signal = Signal::Loss;
@@ -174,21 +171,21 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// RFC 6675 leaves a lost retransmission to the timer. But what was sent after it and arrived tells as much about it as
-    /// about any segment; the policy hears of it as a second loss (RFC 5681, section 4.3).
-    fn find_lost_retransmission(&mut self, cx: &Cx<'_>) {
+    /// What the latest SACK blocks tell about retransmissions; see [`Resent`].
+    fn find_lost_retransmissions(&mut self, cx: &Cx<'_>) {
         let (una, nxt, mss) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss));
-        let sack = self.bits.has(Bits::SACK);
-        let Some(loss) = self.loss.as_mut().filter(|loss| sack && loss.resend.after(una)) else { return };
-        if loss.urgent || !loss.board.lost_below(mss).is_some_and(|edge| edge.after(loss.mark)) {
-            return;
-        }
-        loss.urgent = true;
-        loss.mark = nxt;
-        loss.recover = nxt;
+        let Some(loss) = &mut self.loss else { return };
+        let Some(edge) = loss.board.lost_below(mss) else { return };
+        let Some(mark) = loss.resent.find_lost(una, edge) else { return };
+        // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
-        let info = self.signal_info(cx);
-        self.control.on_congestion(Signal::Loss, &info);
+        let news = mark.at_or_after(loss.reduced);
+        if news {
+            loss.recover = nxt;
+            loss.reduced = nxt;
+            let info = self.signal_info(cx);
+            self.control.on_congestion(Signal::Loss, &info);
+        }
         self.arm_rtx(cx);
     }
 
@@ -207,6 +204,7 @@ impl Connection {
         loss.phase = phase;
         loss.recover = nxt;
         loss.resend = una;
+        loss.resent.clear();
         loss.inflation = 0;
         loss.first_ts = None;
         loss.urgent = true;
@@ -216,103 +214,11 @@ impl Connection {
         self.due |= Due::DATA;
     }
 
-    /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of what was
-    /// sent and at the peer's window.
-    fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
-        let offset = seq.offset_from(self.snd_una);
-        let data = self.tx.len().saturating_sub(offset);
-        let sent = self.snd_nxt.offset_from(seq);
-        let window = self.snd_wnd.saturating_sub(offset);
-        let len = len.min(sent).min(u32::from(self.snd_mss)).min(window);
-        // Our FIN, if it was sent, is the octet behind the data.
-        let fin = sent > data && len >= data;
-        let stretch = Stretch { seq, len: len.min(data), fin };
-        (stretch.len > 0 || (fin && window > 0)).then_some(stretch)
-    }
-
-    fn congestion_space(&self) -> u32 {
-        self.control.window().cwnd.saturating_sub(self.pipe())
-    }
-
-    /// What the repair under way sends next: NextSeg's rule 1 (RFC 6675, section 4), the first hole of a peer without
-    /// SACK, or the next stretch after a timeout.
-    pub(crate) fn next_retransmission(&mut self) -> Resend {
-        let Some(loss) = &self.loss else { return Resend::Nothing };
-        let mss = u32::from(self.snd_mss);
-        let urgent = loss.urgent;
-        let next = match loss.phase {
-            Phase::Disorder => None,
-            Phase::Fast if urgent => {
-                let hole = loss.board.next_hole(self.snd_una, mss).map_or(mss, |(_, len)| len);
-                Some((self.snd_una, hole))
-            }
-            Phase::Fast if self.bits.has(Bits::SACK) => {
-                loss.board.next_hole(loss.resend, mss).filter(|&(seq, _)| loss.board.is_lost(seq, mss))
-            }
-            Phase::Fast => None,
-            Phase::Timeout | Phase::Resegment => {
-                let from = loss.resend.later(self.snd_una);
-                let hole = loss.board.next_hole(from, mss);
-                let tail = || (from.later(loss.board.highest_sacked().unwrap_or(from)), mss);
-                Some(hole.unwrap_or_else(tail)).filter(|&(seq, _)| seq.before(loss.recover))
-            }
-        };
-        let Some((seq, len)) = next else { return Resend::Nothing };
-        let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
-        if !urgent && self.congestion_space() < stretch.len {
-            return Resend::Wait;
-        }
-        self.resent(stretch);
-        Resend::Now(stretch)
-    }
-
-    /// NextSeg's rules 3 and 4: a hole that is not lost for sure; once per recovery, the last segment of all, so that
-    /// its loss shows.
-    pub(crate) fn next_rescue(&mut self) -> Option<Stretch> {
-        let loss = self.loss.as_ref().filter(|loss| loss.phase == Phase::Fast)?;
-        let mss = u32::from(self.snd_mss);
-        if !self.bits.has(Bits::SACK) || self.congestion_space() < mss {
-            return None;
-        }
-        if let Some((seq, len)) = loss.board.next_hole(loss.resend, mss) {
-            let stretch = self.stretch(seq, len)?;
-            self.resent(stretch);
-            return Some(stretch);
-        }
-        let from = loss.board.highest_sacked()?.later(loss.resend).later(self.snd_nxt - mss);
-        if loss.rescued || !from.before(self.snd_nxt) {
-            return None;
-        }
-        let stretch = self.stretch(from, mss)?;
-        self.loss().rescued = true;
-        Some(stretch)
-    }
-
-    fn resent(&mut self, stretch: Stretch) {
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
-        let end = stretch.seq + stretch.len + u32::from(stretch.fin);
-        let loss = self.loss();
-        loss.resend = loss.resend.later(end);
-        if stretch.seq == una {
-            loss.mark = nxt;
-            loss.urgent = false;
-        }
-    }
-
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
         let ts = ts_value(cx.now, self.ts_offset);
         if let Some(loss) = &mut self.loss {
             loss.first_ts.get_or_insert(ts);
-        }
-    }
-
-    /// The retransmission that began at `seq` never left.
-    pub(crate) fn retransmission_failed(&mut self, seq: Seq) {
-        let una = self.snd_una;
-        if let Some(loss) = &mut self.loss {
-            loss.resend = loss.resend.earlier(seq);
-            loss.urgent |= seq.at_or_before(una);
         }
     }
 
@@ -344,13 +250,11 @@ impl Connection {
             self.dup_acks = 0;
         } else if una.at_or_after(loss.recover) {
             loss.phase = Phase::Disorder;
+            loss.resent.clear();
             self.dup_acks = 0;
             let info = self.signal_info(cx);
             self.control.on_recovery_end(&info);
-        } else if loss.phase == Phase::Fast && sack {
-            loss.mark = self.snd_nxt;
-            loss.urgent = false;
-        } else if loss.phase == Phase::Fast {
+        } else if loss.phase == Phase::Fast && !sack {
             // RFC 6582, section 3.2, step 3: the next segment is missing too.
             loss.resend = una;
             loss.urgent = true;
@@ -388,6 +292,7 @@ impl Connection {
         let loss = self.loss();
         let signal = loss.signal;
         loss.phase = Phase::Disorder;
+        loss.resent.clear();
         loss.board.advance(una);
         self.dup_acks = 0;
         self.control.on_spurious(signal, cx.now);

@@ -8,7 +8,8 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::output::segment::Blocks;
 use crate::pool::Pool;
-use crate::recovery::{Phase, Resend};
+use crate::recovery::Phase;
+use crate::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
 /// The application that sends within this time of receiving is in a dialogue: its answers carry the acknowledgments.
@@ -117,7 +118,7 @@ impl Connection {
 
     /// Octets that the congestion window still lets into the network.
     fn congestion_room(&self) -> u32 {
-        let extra = if self.loss.is_none() { self.limited_transmit() } else { 0 };
+        let extra = if self.phase() == Phase::Disorder { self.limited_transmit() } else { 0 };
         (self.control.window().cwnd + extra).saturating_sub(self.pipe())
     }
 
