@@ -223,3 +223,16 @@ fn an_ack_that_advances_may_tell_of_the_next_loss() {
     assert_eq!(rig.sent()[0].seq, sent[1].seq, "the acknowledgments before it were lost");
     assert!(rig.host.conn().info(rig.now).recovery);
 }
+
+#[test]
+fn an_ack_beyond_what_a_timeout_sent_again_leaves_room_to_send() {
+    let (mut rig, sent) = flight(&Setup::sack());
+    rig.until_sent(Duration::from_secs(5));
+    assert_eq!(rig.one().seq, sent[0].seq);
+    // The peer held segments 1 to 3 all along; 4 is missing too.
+    rig.ack(sent[4].seq, &[]);
+    let again = rig.sent();
+    assert_eq!(again.first().map(|s| s.seq), Some(sent[4].seq), "{again:?}");
+    let info = rig.host.conn().info(rig.now);
+    assert!(info.in_flight <= info.window.cwnd, "{info:?}");
+}
