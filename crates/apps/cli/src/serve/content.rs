@@ -45,6 +45,7 @@ impl Body {
 }
 
 /// Why there is no body: an HTTP status.
+#[derive(Clone, Copy)]
 pub struct Refused(pub u16, pub &'static str);
 
 impl Content {
