@@ -165,3 +165,47 @@ pub(crate) fn captures() -> Vec<Vec<u8>> {
     }
     vec![file]
 }
+
+/// A message of rtnetlink in the machine's byte order: header, fixed part, attributes.
+fn netlink_message(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut body = fixed.to_vec();
+    for (kind, value) in attributes {
+        body.extend((4 + value.len() as u16).to_ne_bytes());
+        body.extend(kind.to_ne_bytes());
+        body.extend_from_slice(value);
+        body.resize(body.len().next_multiple_of(4), 0);
+    }
+    let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.resize(16, 0);
+    message.extend(body);
+    message
+}
+
+/// What the kernel says of a link, addresses, routes and neighbours that come and go (rtnetlink(7)).
+pub(crate) fn netlink() -> Vec<Vec<u8>> {
+    const INET: u8 = 2;
+    const INET6: u8 = 10;
+    let index = 3u32.to_ne_bytes();
+    let [i0, i1, i2, i3] = index;
+    let mtu = 1500u32.to_ne_bytes();
+    let v4 = [10, 0, 0, 1];
+    let v6 = V6[0].octets();
+    let mac = [2, 0, 0, 0, 0, 1];
+    let mut all = Vec::new();
+    for gone in [0, 1] {
+        let link = [0, 0, 1, 0, i0, i1, i2, i3, 0x43, 0x10, 1, 0, 0xff, 0xff, 0xff, 0xff];
+        all.push(netlink_message(16 + gone, &link, &[(1, &mac), (3, b"eth0\0"), (4, &mtu)]));
+        for (family, prefix, addr) in [(INET, 24, &v4[..]), (INET6, 64, &v6[..])] {
+            let address = [family, prefix, 0x80, 0, i0, i1, i2, i3];
+            all.push(netlink_message(20 + gone, &address, &[(1, addr), (2, addr)]));
+            let route = [family, prefix, 0, 0, 254, 2, 0, 1, 0, 0, 0, 0];
+            all.push(netlink_message(24 + gone, &route, &[(1, addr), (4, &index), (5, addr), (7, addr)]));
+            let neighbour = [family, 0, 0, 0, i0, i1, i2, i3, 2, 0, 0, 1];
+            all.push(netlink_message(28 + gone, &neighbour, &[(1, addr), (2, &mac)]));
+        }
+    }
+    let whole = all.concat();
+    all.push(whole);
+    all
+}
