@@ -16,7 +16,7 @@ pub(crate) struct Package {
     pub(crate) manifest: String,
     /// Packages it needs to run or to build, not to test.
     pub(crate) dependencies: Vec<String>,
-    /// Root source files of its libraries and programs.
+    /// Root source files of its libraries and programs; examples and tests are neither.
     pub(crate) roots: Vec<String>,
 }
 
@@ -38,7 +38,9 @@ fn packages(arguments: &[&str]) -> Result<Vec<Package>, String> {
 
 fn package(value: &Value) -> Package {
     let for_tests = |dependency: &&Value| dependency["kind"] == "dev";
-    let builds = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind != "test" && kind != "bench");
+    const ASIDE: [&str; 3] = ["test", "bench", "example"];
+    let aside = |kind: &Value| kind.as_str().is_some_and(|kind| ASIDE.contains(&kind));
+    let builds = |target: &&Value| !list(&target["kind"]).iter().any(aside);
     Package {
         name: text(&value["name"]),
         version: text(&value["version"]),

@@ -46,6 +46,11 @@ pub(super) fn complaints(path: &str, text: &str) -> Vec<String> {
                 complain(&format!("{why}: `{}`", pattern.trim_end_matches('(')));
             }
         }
+        if rust && !path.contains("/tests/") {
+            for pattern in KEPT_ALIVE.iter().filter(|pattern| line.contains(**pattern)) {
+                complain(&format!("dead code kept alive: `#{pattern}`"));
+            }
+        }
         let lower = line.to_lowercase();
         if let Some(word) = FOREIGN_WORDS.iter().find(|word| lower.contains(**word)) {
             complain(&format!("`{word}` has no place here"));
@@ -77,6 +82,15 @@ mod tests {
             assert_eq!(found.len(), 1, "{pattern}");
             assert!(found[0].starts_with("src/a.rs:2: "), "{found:?}");
             assert!(complaints("notes.md", &text).is_empty());
+        }
+    }
+
+    #[test]
+    fn dead_code() {
+        for pattern in KEPT_ALIVE {
+            let text = format!("#!{pattern}\n");
+            assert_eq!(complaints("crates/a/src/lib.rs", &text).len(), 1, "{pattern}");
+            assert!(complaints("crates/a/tests/common/mod.rs", &text).is_empty());
         }
     }
 
