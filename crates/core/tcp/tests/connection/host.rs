@@ -1,9 +1,9 @@
 //! One end: a connection with all it borrows, and its rest in TIME-WAIT.
 
-use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, Seq};
 use tcp::{
-    Config, Connection, Counters, Cx, Disposition, Events, Open, Pool, SocketOptions, State, TimeWait,
-    TimeWaitAnswer, TxLimits,
+    Config, Connection, CookieJar, Counters, Cx, Disposition, Events, Open, Pool, SocketOptions, State,
+    TimeWait, TimeWaitAnswer, TxLimits,
 };
 use wire::tcp::{Flags, Header, Segment};
 
@@ -43,8 +43,16 @@ pub(crate) struct Host {
     pub(crate) counters: Counters,
     /// Accepts a SYN when there is no connection.
     pub(crate) listens: bool,
-    /// Everything `poll_event` ever said.
+    /// Answers SYNs without keeping anything, as with a full backlog.
+    pub(crate) jar: Option<CookieJar>,
+    /// Everything `poll_event` ever said, and what it said since the application last looked.
     pub(crate) events: Events,
+    pub(crate) fresh: Events,
+    /// How often the port has no frame for a segment.
+    pub(crate) refuses: f64,
+    /// Timers come this much late.
+    pub(crate) late: Duration,
+    pub(crate) rng: Rng,
     pub(crate) limits: TxLimits,
     /// What is to leave: control before ACK before data is the stack's business, not the test's.
     pub(crate) out: Vec<Octets>,
@@ -64,7 +72,12 @@ impl Host {
             pool: Pool::new(1 << 16),
             counters: Counters::default(),
             listens: false,
+            jar: None,
             events: Events::default(),
+            fresh: Events::default(),
+            refuses: 0.0,
+            late: Duration::ZERO,
+            rng: Rng::new(isn.raw().into()),
             limits: TxLimits { max_payload: 65_000 },
             out: Vec::new(),
         }
@@ -117,18 +130,23 @@ impl Host {
     /// Polls events and transmissions.
     pub(crate) fn settle(&mut self, now: Instant) {
         let Some(mut conn) = self.conn.take() else { return };
-        self.events |= conn.poll_event();
+        self.fresh |= conn.poll_event();
         let limits = self.limits;
         let mut budget = 100_000;
         while let Some(tx) = conn.poll_transmit(&mut self.cx(now), &limits) {
             assert!(tx.len <= limits.max_payload && (tx.len == 0 || tx.mss > 0), "{tx:?} obeys the port");
+            if self.rng.chance(self.refuses) {
+                conn.transmit_failed(&mut self.cx(now), &tx);
+                continue;
+            }
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);
             self.segment_and_queue(&tx.header, &payload, usize::from(tx.mss));
             budget -= 1;
             assert!(budget > 0, "poll_transmit ends");
         }
-        self.events |= conn.poll_event();
+        self.fresh |= conn.poll_event();
+        self.events |= self.fresh;
         self.conn = Some(conn);
     }
 
@@ -163,6 +181,9 @@ impl Host {
             }
             return Some(disposition);
         }
+        if self.conn.is_none() && self.listens && self.jar.is_some() {
+            return self.receive_stateless(now, seg);
+        }
         if self.conn.is_none()
             && self.listens
             && seg.flags.has(Flags::SYN)
@@ -179,6 +200,22 @@ impl Host {
         None
     }
 
+    /// RFC 4987: the SYN is answered with a cookie, and the connection begins with the ACK that brings it back.
+    fn receive_stateless(&mut self, now: Instant, seg: &Segment<'_>) -> Option<Disposition> {
+        let jar = self.jar.as_ref()?;
+        if seg.flags.has(Flags::SYN) {
+            let answer = jar.answer(now, &self.config, &self.key, self.mtu, seg);
+            self.out.push(emit(&answer, &[]));
+            return None;
+        }
+        // Data that overtakes the handshake's ACK does not bring the cookie back in a form that can be checked; a stack
+        // under a flood is wise not to reset it.
+        let cookie = jar.check(now, &self.key, seg)?;
+        let (open, control) = self.open();
+        self.conn = Some(Connection::accept_cookie(&mut self.cx(now), &open, control, &cookie, seg));
+        self.receive(now, seg)
+    }
+
     fn receive_waiting(&mut self, now: Instant, seg: &Segment<'_>) {
         let Some(wait) = &mut self.wait else { return };
         match wait.on_segment(now, &self.config, seg) {
@@ -191,6 +228,7 @@ impl Host {
     /// When something must happen here next.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         let conn = self.conn.as_ref().filter(|_| self.wait.is_none()).and_then(Connection::poll_timeout);
+        let conn = conn.map(|at| at + self.late);
         Instant::earliest(conn, self.wait.as_ref().map(|wait| wait.until))
     }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use base::{Duration, Instant, Rng, Seq};
-use tcp::{ReadError, State, WriteError};
+use tcp::State;
+use wire::tcp::{Flags, Segment};
 
+use crate::app::App;
 use crate::host::{Host, Octets, flow, ms, parse};
-use crate::police::{Police, octet};
+use crate::police::Police;
 
 /// One direction of the link.
 #[derive(Clone, Copy)]
@@ -22,6 +24,18 @@ pub(crate) struct Link {
     pub(crate) rate: u64,
     /// Octets that may wait for the rate; what exceeds them is lost.
     pub(crate) queue: u64,
+    /// Packets longer than this are dropped, and ICMP says so; 0 is without limit.
+    pub(crate) mtu: u16,
+}
+
+/// What travels.
+enum Cargo {
+    Segment(Octets),
+    /// "Packet too big" about our segment at this number.
+    TooBig {
+        mtu: u16,
+        seq: Seq,
+    },
 }
 
 impl Default for Link {
@@ -34,35 +48,7 @@ impl Default for Link {
             reorder: 0.0,
             rate: 0,
             queue: 0,
-        }
-    }
-}
-
-/// What the application at one end does.
-pub(crate) struct App {
-    /// Octets to write, then close our half.
-    pub(crate) total: u64,
-    pub(crate) written: u64,
-    pub(crate) read: u64,
-    /// Most octets it reads at once, and how long it rests afterwards.
-    pub(crate) read_max: usize,
-    pub(crate) rest: Duration,
-    pub(crate) finished: bool,
-    pub(crate) shut: bool,
-    wake: Instant,
-}
-
-impl App {
-    fn new(total: u64) -> Self {
-        App {
-            total,
-            written: 0,
-            read: 0,
-            read_max: 30_000,
-            rest: Duration::ZERO,
-            finished: false,
-            shut: false,
-            wake: Instant::ZERO,
+            mtu: 0,
         }
     }
 }
@@ -77,9 +63,15 @@ pub(crate) struct Net {
     pub(crate) rng: Rng,
     pub(crate) seed: u64,
     busy_until: [Instant; 2],
-    flying: BTreeMap<(Instant, u64), (usize, Octets)>,
+    flying: BTreeMap<(Instant, u64), (usize, Cargo)>,
     serial: u64,
     pub(crate) lost: u64,
+    /// Segments in a row that arrive within this time reach the host as one, as offload merges them.
+    pub(crate) merge: Duration,
+    /// The application at this end is killed at that time.
+    pub(crate) kill: Option<(usize, Instant)>,
+    /// Both ends open at once.
+    pub(crate) cross: bool,
 }
 
 impl Net {
@@ -105,6 +97,9 @@ impl Net {
             flying: BTreeMap::new(),
             serial: 0,
             lost: 0,
+            merge: Duration::ZERO,
+            kill: None,
+            cross: false,
         }
     }
 
@@ -117,6 +112,9 @@ impl Net {
     /// Opens, transfers, closes; panics if `limit` of virtual time is not enough.
     pub(crate) fn run(&mut self, limit: Duration) {
         self.hosts[0].connect(self.now);
+        if self.cross {
+            self.hosts[1].connect(self.now);
+        }
         let end = self.now + limit;
         while !self.is_over() {
             self.step(end);
@@ -132,7 +130,8 @@ impl Net {
             let closed = host.conn.as_ref().is_some_and(|conn| conn.state() == State::Closed);
             host.wait.is_none() && (closed || host.events.any(tcp::Events::CLOSED))
         };
-        self.apps.iter().all(|app| app.finished && app.shut) && self.hosts.iter().all(done)
+        let served = self.apps.iter().all(|app| app.finished && app.shut);
+        (served || self.kill.is_some_and(|(_, at)| at <= self.now)) && self.hosts.iter().all(done)
     }
 
     /// The next thing that happens, and what follows from it.
@@ -140,16 +139,61 @@ impl Net {
         self.flush();
         let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
         let due = (0..2).fold(arrival, |due, i| Instant::earliest(due, self.due(i)));
+        let due = Instant::earliest(due, self.kill.map(|(_, at)| at).filter(|&at| at > self.now));
         let Some(at) = due.filter(|&at| at <= end) else { self.stalled(end) };
         self.now = self.now.max(at);
-        if arrival == Some(at)
-            && let Some((_, (to, octets))) = self.flying.pop_first()
-        {
-            self.hosts[to].receive(self.now, &parse(&octets));
+        if arrival == Some(at) {
+            self.arrive();
         }
         for i in 0..2 {
             self.hosts[i].on_time(self.now);
+            if self.kill.is_some_and(|(who, at)| who == i && at <= self.now) {
+                self.killed(i);
+            }
             self.app(i);
+        }
+    }
+
+    fn arrive(&mut self) {
+        let Some((_, (to, cargo))) = self.flying.pop_first() else { return };
+        let octets = match cargo {
+            Cargo::Segment(octets) => octets,
+            Cargo::TooBig { mtu, seq } => {
+                if self.hosts[to].conn.is_some() {
+                    let kind = tcp::IcmpError::TooBig { mtu };
+                    self.hosts[to].with(self.now, |conn, cx| conn.on_icmp(cx, kind, seq));
+                }
+                return;
+            }
+        };
+        let mut seg = parse(&octets);
+        let mut payload = seg.payload.to_vec();
+        while let Some(octets) = self.next_of_row(to, &seg, payload.len()) {
+            let next = parse(&octets);
+            payload.extend(next.payload);
+            seg.flags = seg.flags | next.flags;
+            (seg.window, seg.merged) = (next.window, seg.merged + 1);
+        }
+        seg.payload = &payload;
+        self.hosts[to].receive(self.now, &seg);
+    }
+
+    /// The next segment, if receive offload would put it behind `seg`, which holds `len` octets by now.
+    fn next_of_row(&mut self, to: usize, seg: &Segment<'_>, len: usize) -> Option<Octets> {
+        let first = self.flying.first_entry()?;
+        let soon = self.merge > Duration::ZERO && first.key().0 <= self.now + self.merge;
+        let (target, Cargo::Segment(octets)) = first.get() else { return None };
+        let next = parse(octets);
+        let plain = |flags: Flags| flags.0 & !(Flags::ACK | Flags::PSH).0 == 0;
+        let follows = next.seq == seg.seq + len as u32 && !next.payload.is_empty() && len > 0;
+        let same =
+            next.ack == seg.ack && next.options == seg.options && plain(seg.flags) && plain(next.flags);
+        if !soon || *target != to || !follows || !same || len + next.payload.len() > 65_000 {
+            return None;
+        }
+        match first.remove().1 {
+            Cargo::Segment(octets) => Some(octets),
+            Cargo::TooBig { .. } => None,
         }
     }
 
@@ -170,68 +214,6 @@ impl Net {
             self.now,
             self.flying.len()
         );
-    }
-
-    fn app(&mut self, i: usize) {
-        if self.hosts[i].conn.is_none() || !self.hosts[i].events.any(tcp::Events::CONNECTED) {
-            return;
-        }
-        self.write(i);
-        if self.apps[i].wake <= self.now {
-            self.read(i);
-        }
-    }
-
-    fn write(&mut self, i: usize) {
-        let now = self.now;
-        while self.apps[i].written < self.apps[i].total {
-            let app = &mut self.apps[i];
-            let n = (1 + self.rng.below(20_000)).min(app.total - app.written);
-            let data: Vec<u8> = (app.written..app.written + n).map(|at| octet(i, at)).collect();
-            match self.hosts[i].with(now, |conn, cx| conn.write(cx, &data)) {
-                Ok(took) => self.apps[i].written += took as u64,
-                Err(WriteError::Full | WriteError::NoMemory) => return,
-                Err(other) => panic!("seed {}: write: {other:?}", self.seed),
-            }
-        }
-        if !self.apps[i].shut {
-            self.apps[i].shut = true;
-            self.hosts[i].with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Write));
-        }
-    }
-
-    fn read(&mut self, i: usize) {
-        let now = self.now;
-        let mut into = [0; 65_536];
-        while !self.apps[i].finished {
-            let most = 1 + self.rng.below(self.apps[i].read_max as u64) as usize;
-            match self.hosts[i].with(now, |conn, cx| conn.read(cx, &mut into[..most])) {
-                Ok(n) => {
-                    let app = &mut self.apps[i];
-                    for (k, &got) in into[..n].iter().enumerate() {
-                        let at = app.read + k as u64;
-                        assert_eq!(got, octet(1 - i, at), "seed {}: octet {at} read by {i}", self.seed);
-                    }
-                    app.read += n as u64;
-                    if app.rest > Duration::ZERO {
-                        app.wake = now + app.rest;
-                        return;
-                    }
-                }
-                Err(ReadError::Empty) => return,
-                Err(ReadError::Finished) => {
-                    let sent = self.apps[1 - i].total;
-                    assert_eq!(self.apps[i].read, sent, "seed {}: the end comes after all data", self.seed);
-                    self.apps[i].finished = true;
-                    self.hosts[i].with(now, |conn, cx| {
-                        if conn.write_closed() {
-                            conn.close(cx)
-                        }
-                    });
-                }
-                Err(other) => panic!("seed {}: read: {other:?}", self.seed),
-            }
-        }
     }
 
     /// What the hosts queued goes onto the link.
@@ -270,6 +252,11 @@ impl Net {
     fn launch(&mut self, from: usize, octets: Octets) {
         let link = self.links[from];
         let mut leaves = self.now;
+        let headers = if self.hosts[from].key.is_v4() { 20 } else { 40 };
+        if link.mtu > 0 && octets.len() + headers > usize::from(link.mtu) {
+            let seq = parse(&octets).seq;
+            return self.fly(from, leaves + link.delay, Cargo::TooBig { mtu: link.mtu, seq });
+        }
         if link.rate > 0 {
             let waiting = self.busy_until[from].since(self.now);
             let queued = waiting.as_nanos() as u64 * link.rate / 1_000_000_000;
@@ -289,9 +276,12 @@ impl Net {
         for _ in 0..copies {
             let jitter = Duration::from_nanos(self.rng.below(link.jitter.as_nanos() as u64 + 1));
             let held = if self.rng.chance(link.reorder) { link.delay } else { Duration::ZERO };
-            self.serial += 1;
-            self.flying
-                .insert((leaves + link.delay + jitter + held, self.serial), (1 - from, octets.clone()));
+            self.fly(1 - from, leaves + link.delay + jitter + held, Cargo::Segment(octets.clone()));
         }
+    }
+
+    fn fly(&mut self, to: usize, at: Instant, cargo: Cargo) {
+        self.serial += 1;
+        self.flying.insert((at, self.serial), (to, cargo));
     }
 }

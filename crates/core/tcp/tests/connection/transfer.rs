@@ -6,6 +6,13 @@ use base::{Duration, Rng};
 use crate::host::ms;
 use crate::net::{Link, Net};
 
+/// The seeds of a test: `0..most`, or those that `SEEDS=from..to` names.
+fn seeds(most: u64) -> core::ops::Range<u64> {
+    let Ok(text) = std::env::var("SEEDS") else { return 0..most };
+    let (from, to) = text.split_once("..").expect("SEEDS=from..to");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
 fn minutes(n: u64) -> Duration {
     Duration::from_secs(60 * n)
 }
@@ -37,14 +44,13 @@ fn bad(rng: &mut Rng) -> Link {
         loss: rng.below(8) as f64 / 100.0,
         duplicate: rng.below(5) as f64 / 100.0,
         reorder: rng.below(10) as f64 / 100.0,
-        rate: 0,
-        queue: 0,
+        ..Link::default()
     }
 }
 
 #[test]
 fn bad_links() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let mut rng = Rng::new(seed);
         let totals = [rng.below(200_000), rng.below(200_000)];
         let mut net = Net::new(seed, seed % 2 == 0, totals);
@@ -71,10 +77,24 @@ fn vary(net: &mut Net, rng: &mut Rng) {
         if rng.chance(0.3) {
             host.limits.max_payload = u32::from(host.mtu);
         }
+        if rng.chance(0.2) {
+            host.refuses = 0.1;
+        }
+        if rng.chance(0.2) {
+            host.late = ms(rng.below(30));
+        }
+        if rng.chance(0.2) {
+            host.options.rcvbuf = 3000 + rng.below(100_000) as u32;
+            host.options.sndbuf = 3000 + rng.below(100_000) as u32;
+        }
         if rng.chance(0.3) {
             app.rest = ms(rng.below(80));
             app.read_max = 500 + rng.below(20_000) as usize;
         }
+    }
+    net.merge = ms(rng.below(4));
+    if rng.chance(0.2) {
+        net.links[rng.below(2) as usize].mtu = 1300;
     }
     let mtu = net.hosts[0].mtu.min(net.hosts[1].mtu);
     net.hosts.iter_mut().for_each(|host| host.mtu = mtu);
@@ -82,15 +102,14 @@ fn vary(net: &mut Net, rng: &mut Rng) {
 
 #[test]
 fn a_terrible_link() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let link = Link {
             delay: ms(30),
             jitter: ms(50),
             loss: 0.25,
             duplicate: 0.1,
             reorder: 0.2,
-            rate: 0,
-            queue: 0,
+            ..Link::default()
         };
         Net::new(seed, true, [30_000, 30_000]).link(link).run(minutes(600));
     }
@@ -98,7 +117,7 @@ fn a_terrible_link() {
 
 #[test]
 fn a_starved_pool() {
-    for seed in 0..10 {
+    for seed in seeds(10) {
         let mut net = Net::new(seed, true, [200_000, 200_000]).link(Link { loss: 0.02, ..Link::default() });
         for host in &mut net.hosts {
             host.pool = tcp::Pool::new(12);
@@ -109,7 +128,7 @@ fn a_starved_pool() {
 
 #[test]
 fn a_thin_pipe_with_a_short_queue() {
-    for seed in 0..5 {
+    for seed in seeds(5) {
         let link = Link { delay: ms(20), rate: 250_000, queue: 20_000, ..Link::default() };
         let mut net = Net::new(seed, true, [1_000_000, 0]).link(link);
         net.run(minutes(5));
@@ -142,4 +161,43 @@ fn a_reader_slower_than_the_link() {
     net.hosts[1].config.rcvbuf = (16_384, 32_768);
     net.run(minutes(10));
     assert_eq!(net.hosts[0].counters.timeouts, 0, "a closed window is no loss");
+}
+
+#[test]
+fn both_open_at_once() {
+    for seed in seeds(20) {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::new(seed, true, [rng.below(50_000), rng.below(50_000)]);
+        net.links = [bad(&mut rng), bad(&mut rng)];
+        vary(&mut net, &mut rng);
+        net.hosts[1].listens = false;
+        net.cross = true;
+        net.run(minutes(60));
+    }
+}
+
+#[test]
+fn opened_by_a_cookie() {
+    for seed in seeds(30) {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::new(seed, seed % 2 == 0, [1 + rng.below(50_000), rng.below(50_000)]);
+        net.links = [bad(&mut rng), bad(&mut rng)];
+        vary(&mut net, &mut rng);
+        // What a cookie cannot remember it does not grant, so socket options that change the SYN-ACK do not apply.
+        net.hosts[1].options.rcvbuf = 0;
+        net.hosts[1].jar = Some(tcp::CookieJar::new(base::SipKey::new(seed, 1)));
+        net.run(minutes(60));
+    }
+}
+
+#[test]
+fn the_application_is_killed_at_any_moment() {
+    for seed in seeds(60) {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::new(seed, seed % 2 == 0, [rng.below(200_000), rng.below(200_000)]);
+        net.links = [bad(&mut rng), bad(&mut rng)];
+        vary(&mut net, &mut rng);
+        net.kill = Some((rng.below(2) as usize, net.now + ms(rng.below(3000))));
+        net.run(minutes(60));
+    }
 }
