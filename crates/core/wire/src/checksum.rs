@@ -24,6 +24,14 @@ impl Sum {
         acc.finish(blocks.remainder())
     }
 
+    /// The sum of 32-bit fields added up in 64 bits, fewer than 2^32 of them.
+    #[inline(always)]
+    pub(crate) const fn of_wide(sum: u64) -> Sum {
+        let sum = (sum >> 32) + (sum & 0xffff_ffff);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        Sum(((sum >> 16) + (sum & 0xffff)) as u32)
+    }
+
     /// One 16-bit word.
     pub const fn of_u16(word: u16) -> Sum {
         Sum(word as u32)
@@ -154,6 +162,7 @@ pub fn copy_and_sum(src: &[u8], dst: &mut [u8]) -> Sum {
 }
 
 /// The pseudo header of an upper-layer packet of `len` octets (RFC 9293, section 3.1; RFC 8200, section 8.1).
+#[inline]
 pub fn pseudo(src: Addr, dst: Addr, protocol: u8, len: u32) -> Sum {
     let (src, dst) = (src.words(), dst.words());
     // The two mapped prefixes of IPv4 must not count.
@@ -163,9 +172,7 @@ pub fn pseudo(src: Addr, dst: Addr, protocol: u8, len: u32) -> Sum {
         src.iter().chain(&dst).fold(0u64, |sum, word| sum + u64::from(*word))
     };
     let sum = sum + u64::from(protocol) + u64::from(len);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    Sum::of_u32(sum as u32)
+    Sum::of_wide(sum)
 }
 
 /// Does the checksum field hold only the pseudo-header sum, left for hardware that the packet never met?

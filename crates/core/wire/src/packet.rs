@@ -9,6 +9,9 @@ use crate::{ParseError, arp, ipv4, ipv6, protocol};
 use base::Addr;
 use core::ops::Range;
 
+mod plain;
+pub use plain::plain_tcp_v4;
+
 /// An IP packet inside a frame, checked as far as its IP headers go. Offsets count from the frame's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
@@ -239,6 +242,19 @@ impl Below {
     /// # Panics
     /// If `into` is shorter than that.
     pub fn emit_tcp(
+        &self,
+        header: &Header,
+        payload_len: usize,
+        checksum: Checksum,
+        into: &mut [u8],
+    ) -> usize {
+        if plain::emit(self, header, payload_len, checksum, into) {
+            return self.len() + header.len() + payload_len;
+        }
+        self.emit_tcp_generally(header, payload_len, checksum, into)
+    }
+
+    fn emit_tcp_generally(
         &self,
         header: &Header,
         payload_len: usize,

@@ -86,6 +86,7 @@ impl Options {
     /// segment is not dropped, because RFC 9293 (MUST-7) asks only that we survive it, and a reset would hand
     /// a middlebox's bug to the user. An option of a known kind with a length of its own is skipped like an
     /// unknown one (MUST-6).
+    #[inline]
     pub(super) fn parse(bytes: &[u8], flags: Flags) -> Options {
         // What nearly every segment of a connection with timestamps carries (RFC 7323, appendix A).
         if let Ok([NOP, NOP, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3]) = <&[u8; 12]>::try_from(bytes) {
@@ -93,6 +94,10 @@ impl Options {
             let ecr = u32::from_be_bytes([*e0, *e1, *e2, *e3]);
             return Options { timestamps: Some(Timestamps { val, ecr }), ..Options::default() };
         }
+        Options::parse_all(bytes, flags)
+    }
+
+    fn parse_all(bytes: &[u8], flags: Flags) -> Options {
         let mut options = Options::default();
         let mut rest = bytes;
         while let Some((option, after)) = next_option(rest) {
