@@ -14,6 +14,7 @@ struct State {
 }
 
 impl State {
+    #[inline(always)]
     fn round(&mut self) {
         self.v0 = self.v0.wrapping_add(self.v1);
         self.v1 = self.v1.rotate_left(13) ^ self.v0;
@@ -26,6 +27,15 @@ impl State {
         self.v1 = self.v1.rotate_left(17) ^ self.v2;
         self.v2 = self.v2.rotate_left(32);
     }
+
+    #[inline(always)]
+    fn absorb<const C: usize>(&mut self, word: u64) {
+        self.v3 ^= word;
+        for _ in 0..C {
+            self.round();
+        }
+        self.v0 ^= word;
+    }
 }
 
 impl SipKey {
@@ -35,6 +45,7 @@ impl SipKey {
     }
 
     /// SipHash-C-D of whole 64-bit words (the length in octets is mixed in as the algorithm says).
+    #[inline(always)]
     fn sip<const C: usize, const D: usize>(self, words: &[u64]) -> u64 {
         let mut s = State {
             v0: self.0 ^ 0x736f_6d65_7073_6575,
@@ -42,14 +53,10 @@ impl SipKey {
             v2: self.0 ^ 0x6c79_6765_6e65_7261,
             v3: self.1 ^ 0x7465_6462_7974_6573,
         };
-        let tail = (words.len() as u64 * 8) << 56;
-        for &word in words.iter().chain(core::iter::once(&tail)) {
-            s.v3 ^= word;
-            for _ in 0..C {
-                s.round();
-            }
-            s.v0 ^= word;
+        for &word in words {
+            s.absorb::<C>(word);
         }
+        s.absorb::<C>((words.len() as u64 * 8) << 56);
         s.v2 ^= 0xff;
         for _ in 0..D {
             s.round();
@@ -68,10 +75,12 @@ impl SipKey {
     }
 
     /// A table hash of a flow, with a short path for IPv4.
+    #[inline]
     pub fn flow(self, key: &FlowKey) -> u64 {
         let [l, r, p] = flow_tail(key);
         if key.is_v4() {
-            self.fast(&[(l & 0xffff_ffff) << 32 | r & 0xffff_ffff, p])
+            // Of known length, so that nothing is left of the loop.
+            self.sip::<1, 3>(&[(l & 0xffff_ffff) << 32 | r & 0xffff_ffff, p])
         } else {
             self.fast(&flow_words(key))
         }
