@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags every command that opens a stack takes.
 #[derive(Args, Clone)]
-pub struct StackArgs {
+pub(crate) struct StackArgs {
     /// Read settings from this TOML file first.
     #[arg(long, env = "MILLSTREAM_CONFIG")]
     config: Option<PathBuf>,
@@ -34,12 +34,12 @@ pub struct StackArgs {
     set: Vec<String>,
     /// Print figures as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 impl StackArgs {
     /// The settings all sources together give.
-    pub fn settings(&self) -> Result<Settings, SettingError> {
+    pub(crate) fn settings(&self) -> Result<Settings, SettingError> {
         let mut settings = Settings::default();
         if let Some(path) = &self.config {
             apply_file(&mut settings, path)?;
@@ -88,7 +88,7 @@ fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingError> 
 }
 
 /// `millstream settings`.
-pub fn print(args: &StackArgs) -> CliResult {
+pub(crate) fn print(args: &StackArgs) -> CliResult {
     let settings = args.settings()?;
     if args.json {
         let map: serde_json::Map<_, _> =
@@ -97,7 +97,12 @@ pub fn print(args: &StackArgs) -> CliResult {
         return Ok(());
     }
     for (row, (key, value)) in Settings::ROWS.iter().zip(settings.values()) {
-        println!("{key} = \"{value}\"\n    {}\n    {}; environment MILLSTREAM_{}", row.help, row.form, key.to_uppercase());
+        println!(
+            "{key} = \"{value}\"\n    {}\n    {}; environment MILLSTREAM_{}",
+            row.help,
+            row.form,
+            key.to_uppercase()
+        );
     }
     Ok(())
 }
@@ -129,7 +134,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file() {
-        let path = file("order", "cores = 2\ncc = \"newreno\"\naddress = [\"10.0.0.2/24\", \"fd00::2/64\"]\n");
+        let path =
+            file("order", "cores = 2\ncc = \"newreno\"\naddress = [\"10.0.0.2/24\", \"fd00::2/64\"]\n");
         let mut a = args(Some(path.clone()));
         a.cores = Some(4);
         a.set = vec!["buffers=64M".into()];

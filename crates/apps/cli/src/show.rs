@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `ss` and `stat`.
 #[derive(ClapArgs)]
-pub struct Args {
+pub(crate) struct Args {
     /// Only this process; without it, every running stack.
     #[arg(long)]
     pid: Option<u32>,
@@ -20,7 +20,7 @@ pub struct Args {
 
 /// Flags of `capture`.
 #[derive(ClapArgs)]
-pub struct CaptureArgs {
+pub(crate) struct CaptureArgs {
     /// The process; not needed when just one stack runs.
     #[arg(long)]
     pid: Option<u32>,
@@ -50,7 +50,10 @@ fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
     if found.is_empty() {
         return Err(match pid {
             Some(pid) => format!("process {pid} runs no stack ({} has no {pid}.sock)", dir.display()),
-            None => format!("no stack runs here ({} is empty); MILLSTREAM_RUN names another directory", dir.display()),
+            None => format!(
+                "no stack runs here ({} is empty); MILLSTREAM_RUN names another directory",
+                dir.display()
+            ),
         });
     }
     Ok(found)
@@ -88,27 +91,39 @@ fn answers(args: &Args, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn std
 }
 
 /// `millstream ss`.
-pub fn ss(args: &Args) -> CliResult {
+pub(crate) fn ss(args: &Args) -> CliResult {
     let rows = answers(args, "ss")?;
     if args.json {
         rows.iter().for_each(|(_, row)| println!("{row}"));
         return Ok(());
     }
-    println!("{:<12} {:>8} {:>8} {:<28} {:<28} {:<8} {:>9} {:>9} {:>7}", "State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt us", "retrans");
+    println!(
+        "{:<12} {:>8} {:>8} {:<28} {:<28} {:<8} {:>9} {:>9} {:>7}",
+        "State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt us", "retrans"
+    );
     for (_, row) in &rows {
         let text = |key: &str| row[key].as_str().unwrap_or("").to_string();
         let number = |key: &str| row[key].as_u64().map_or(String::new(), |n| n.to_string());
-        let (recv, send) = if text("state") == "LISTEN" { ("waiting", "backlog") } else { ("recv_q", "send_q") };
+        let (recv, send) =
+            if text("state") == "LISTEN" { ("waiting", "backlog") } else { ("recv_q", "send_q") };
         println!(
             "{:<12} {:>8} {:>8} {:<28} {:<28} {:<8} {:>9} {:>9} {:>7}",
-            text("state"), number(recv), number(send), text("local"), text("remote"), text("cc"), number("cwnd"), number("srtt_us"), number("retransmits")
+            text("state"),
+            number(recv),
+            number(send),
+            text("local"),
+            text("remote"),
+            text("cc"),
+            number("cwnd"),
+            number("srtt_us"),
+            number("retransmits")
         );
     }
     Ok(())
 }
 
 /// `millstream stat`.
-pub fn stat(args: &Args) -> CliResult {
+pub(crate) fn stat(args: &Args) -> CliResult {
     for (pid, value) in answers(args, "stat")? {
         if args.json {
             println!("{value}");
@@ -126,11 +141,13 @@ pub fn stat(args: &Args) -> CliResult {
 }
 
 /// `millstream capture`.
-pub fn capture(args: &CaptureArgs) -> CliResult {
+pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
     let found = running(args.pid)?;
     let [(_, path)] = &found[..] else {
         let pids: Vec<_> = found.iter().map(|(pid, _)| pid.to_string()).collect();
-        return Err(format!("several stacks run (processes {}); choose one with --pid", pids.join(", ")).into());
+        return Err(
+            format!("several stacks run (processes {}); choose one with --pid", pids.join(", ")).into()
+        );
     };
     let mut socket = ask(path, &format!("capture {}", args.seconds))?;
     let mut out: Box<dyn Write> = if args.write == Path::new("-") {

@@ -241,8 +241,13 @@ fn poll_sees_listeners_streams_pipes_and_nonsense() {
     let (c, s, listener) = w.connected();
     let (reader, writer) = w.server.pipe().unwrap();
     let row = |fd, interest| PollFd { fd, interest, ready: Ready::NONE };
-    let mut rows =
-        [row(listener, Ready::IN), row(s, Ready::IN | Ready::OUT), row(reader, Ready::IN), row(77, Ready::IN), row(-1, Ready::IN)];
+    let mut rows = [
+        row(listener, Ready::IN),
+        row(s, Ready::IN | Ready::OUT),
+        row(reader, Ready::IN),
+        row(77, Ready::IN),
+        row(-1, Ready::IN),
+    ];
     assert_eq!(w.server.poll(&mut rows), 2);
     assert_eq!(rows.map(|r| r.ready), [Ready::NONE, Ready::OUT, Ready::NONE, Ready::INVALID, Ready::NONE]);
     w.client.write(c, b"x").unwrap();
@@ -285,7 +290,12 @@ fn every_option_of_the_table_can_be_read_and_unknown_ones_fail() {
         let result = w.client.getsockopt(fresh, row.level, row.name, &mut value);
         assert!(matches!(result, Ok(1..) | Err(Errno::ENOTCONN)), "{}: {result:?}", row.text);
         if !row.settable {
-            assert_eq!(w.client.setsockopt(c, row.level, row.name, &value), Err(Errno::ENOPROTOOPT), "{}", row.text);
+            assert_eq!(
+                w.client.setsockopt(c, row.level, row.name, &value),
+                Err(Errno::ENOPROTOOPT),
+                "{}",
+                row.text
+            );
         }
     }
     for (level, name) in [(libc::SOL_SOCKET, 9_999), (libc::IPPROTO_TCP, 9_999), (77, 1)] {
@@ -313,7 +323,11 @@ fn options_take_effect_and_keep_their_values() {
         w.client.setsockopt(c, level, name, &i32::to_ne_bytes(good)).unwrap();
         assert_eq!(get_int(&mut w.client, c, level, name), Ok(good), "option {name}");
         if let Some(bad) = bad {
-            assert_eq!(w.client.setsockopt(c, level, name, &i32::to_ne_bytes(bad)), Err(Errno::EINVAL), "option {name}");
+            assert_eq!(
+                w.client.setsockopt(c, level, name, &i32::to_ne_bytes(bad)),
+                Err(Errno::EINVAL),
+                "option {name}"
+            );
             assert_eq!(get_int(&mut w.client, c, level, name), Ok(good), "option {name}");
         }
         assert_eq!(w.client.setsockopt(c, level, name, &[]), Err(Errno::EINVAL), "option {name}");

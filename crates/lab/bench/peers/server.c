@@ -54,10 +54,16 @@ int main(int argc, char **argv) {
     sigaction(SIGTERM, &term, NULL);
     signal(SIGPIPE, SIG_IGN);
 
-    char *answer = malloc(body + 256);
-    int head = sprintf(answer, "HTTP/1.1 200 OK\r\nServer: kernel\r\nContent-Length: %zu\r\n\r\n", body);
-    memset(answer + head, 'x', body);
-    size_t answer_len = (size_t)head + body;
+    /* One answer for connections that stay, one for those that close. */
+    char *answers[2];
+    size_t lengths[2];
+    for (int closes = 0; closes < 2; closes++) {
+        answers[closes] = malloc(body + 256);
+        int head = sprintf(answers[closes], "HTTP/1.1 200 OK\r\nServer: kernel\r\nContent-Length: %zu\r\n%s\r\n", body,
+                           closes ? "Connection: close\r\n" : "");
+        memset(answers[closes] + head, 'x', body);
+        lengths[closes] = (size_t)head + body;
+    }
 
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2]))};
     if (inet_pton(AF_INET, argv[1], &addr.sin_addr) != 1) die("address");
@@ -107,7 +113,8 @@ int main(int argc, char **argv) {
             /* One request per read is what closed-loop clients send; a tail without its empty line waits. */
             if (got < 4 || memcmp(buf + got - 4, "\r\n\r\n", 4)) { partial[fd] = 1; continue; }
             int closing = must_close(buf, (size_t)got);
-            size_t sent = 0;
+            const char *answer = answers[closing];
+            size_t sent = 0, answer_len = lengths[closing];
             while (sent < answer_len) {
                 ssize_t w = write(fd, answer + sent, answer_len - sent);
                 if (w < 0 && errno == EAGAIN) {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The server, whoever it is.
 pub const SERVER_ADDR: &str = "10.77.0.1";
@@ -67,9 +67,34 @@ impl Bed {
         sh("ip", &["netns", "add", &bed.client])?;
         for ns in [&bed.server, &bed.client] {
             sh("ip", &["-n", ns, "link", "set", "lo", "up"])?;
-            bed.in_ns(ns, "sysctl", &["-qw", "net.ipv4.ip_local_port_range=1024 65000", "net.core.somaxconn=65535", "net.ipv4.tcp_max_syn_backlog=65535"])?;
+            bed.in_ns(
+                ns,
+                "sysctl",
+                &[
+                    "-qw",
+                    "net.ipv4.ip_local_port_range=1024 65000",
+                    "net.core.somaxconn=65535",
+                    "net.ipv4.tcp_max_syn_backlog=65535",
+                ],
+            )?;
         }
-        sh("ip", &["link", "add", "ms0", "netns", &bed.server, "type", "veth", "peer", "name", "ms1", "netns", &bed.client])?;
+        sh(
+            "ip",
+            &[
+                "link",
+                "add",
+                "ms0",
+                "netns",
+                &bed.server,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "ms1",
+                "netns",
+                &bed.client,
+            ],
+        )?;
         bed.address("ms0", "ms1")?;
         if !offloads {
             for (ns, dev) in [(&bed.server, "ms0"), (&bed.client, "ms1")] {
@@ -82,7 +107,10 @@ impl Bed {
     fn address(&self, server_dev: &str, client_dev: &str) -> Result<(), String> {
         sh("ip", &["-n", &self.server, "addr", "add", &format!("{SERVER_ADDR}/16"), "dev", server_dev])?;
         sh("ip", &["-n", &self.server, "link", "set", server_dev, "up"])?;
-        sh("ip", &["-n", &self.server, "route", "replace", "10.77.0.0/16", "dev", server_dev, "congctl", "cubic"])?;
+        sh(
+            "ip",
+            &["-n", &self.server, "route", "replace", "10.77.0.0/16", "dev", server_dev, "congctl", "cubic"],
+        )?;
         self.client_addresses(client_dev)
     }
 
@@ -131,7 +159,10 @@ impl Bed {
 
     /// Starts a server pinned to its core; it says nothing when it is ready.
     pub fn spawn(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
-        self.command(ns, program, args).spawn().map(Server).map_err(|e| format!("{}: {e}", program.display()))
+        self.command(ns, program, args)
+            .spawn()
+            .map(|child| Server { child, _out: None })
+            .map_err(|e| format!("{}: {e}", program.display()))
     }
 
     /// Starts a server pinned to its core and waits until it says that it serves.
@@ -139,13 +170,13 @@ impl Bed {
         let spawned = self.command(ns, program, args).stdout(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|e| format!("{}: {e}", program.display()))?;
         let mut line = String::new();
-        let out = child.stdout.take().ok_or("no output")?;
-        BufReader::new(out).read_line(&mut line).map_err(|e| e.to_string())?;
+        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
+        out.read_line(&mut line).map_err(|e| e.to_string())?;
         if !(line.contains("ready") || line.contains("serving")) {
             let status = child.wait().map_err(|e| e.to_string())?;
             return Err(format!("{} did not start ({status}): {line}", program.display()));
         }
-        Ok(Server(child))
+        Ok(Server { child, _out: Some(out) })
     }
 
     /// Runs the client to its end; what it printed.
@@ -162,12 +193,17 @@ impl Bed {
 }
 
 /// A running server; ended when dropped.
-pub struct Server(Child);
+pub struct Server {
+    child: Child,
+    /// Kept open, so that the server can say its last words.
+    _out: Option<BufReader<ChildStdout>>,
+}
 
 impl Server {
     /// CPU time of all its threads so far, nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64, String> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).map_err(|e| e.to_string())?;
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).map_err(|e| e.to_string())?;
         let mut total = 0;
         for task in tasks.flatten() {
             let text = std::fs::read_to_string(task.path().join("schedstat")).map_err(|e| e.to_string())?;
@@ -179,10 +215,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Err(e) = sh("kill", &["-TERM", &self.0.id().to_string()]) {
+        if let Err(e) = sh("kill", &["-TERM", &self.child.id().to_string()]) {
             eprintln!("millstream-bench: {e}");
         }
-        if let Err(e) = self.0.wait() {
+        if let Err(e) = self.child.wait() {
             eprintln!("millstream-bench: {e}");
         }
     }
@@ -225,9 +261,16 @@ impl Programs {
             None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("millstream"),
         };
         if !ours.exists() {
-            return Err(format!("{} is missing; build it (cargo build --profile dist) or name it in MILLSTREAM_BIN", ours.display()));
+            return Err(format!(
+                "{} is missing; build it (cargo build --profile dist) or name it in MILLSTREAM_BIN",
+                ours.display()
+            ));
         }
-        Ok(Programs { server: compile("server")?, client: compile("client")?, ideal: compile("ideal")?, ours })
+        Ok(Programs {
+            server: compile("server")?,
+            client: compile("client")?,
+            ideal: compile("ideal")?,
+            ours,
+        })
     }
 }
-

@@ -5,8 +5,12 @@ use crate::bed::sh;
 use serde_json::{Value, json};
 
 /// Workload, connections in flight, and the two numbers of transactions whose difference is counted.
-const ROWS: [(&str, &str, u64, u64); 4] =
-    [("short", "1", 2_000, 6_000), ("short", "1000", 6_000, 18_000), ("keep", "1", 4_000, 12_000), ("keep", "1000", 10_000, 30_000)];
+const ROWS: [(&str, &str, u64, u64); 4] = [
+    ("short", "1", 2_000, 6_000),
+    ("short", "1000", 6_000, 18_000),
+    ("keep", "1", 4_000, 12_000),
+    ("keep", "1000", 10_000, 30_000),
+];
 
 /// The `instructions` benchmark.
 pub fn run(_: &Plan) -> Result<Value, String> {

@@ -53,7 +53,9 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     let compared = compare_bytes(&bed, &contenders, &site, link)?;
     eprintln!("bytes compared: {compared} files identical from every server");
     let mut rows = Vec::new();
-    for (workload, header) in [("keep-alive requests", None), ("short connections", Some("Connection: close"))] {
+    for (workload, header) in
+        [("keep-alive requests", None), ("short connections", Some("Connection: close"))]
+    {
         let mut all: Vec<Vec<Figures>> = contenders.iter().map(|_| Vec::new()).collect();
         for round in 0..plan.rounds {
             for (contender, figures) in contenders.iter().zip(&mut all) {
@@ -69,7 +71,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             }));
         }
     }
-    let result = json!({"bench": "demo", "link": if link == Link::Xdp { "xdp on veth" } else { "tap" }, "rows": rows});
+    let result =
+        json!({"bench": "demo", "link": if link == Link::Xdp { "xdp on veth" } else { "tap" }, "rows": rows});
     eprintln!("\n{}", table(&result));
     Ok(result)
 }
@@ -140,9 +143,8 @@ fn make_site(dir: &Path) -> Result<PathBuf, String> {
 fn nginx_conf(bed: &Bed, site: &Path) -> Result<PathBuf, String> {
     let conf = bed.dir.join("nginx.conf");
     let dir = bed.dir.display();
-    let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .fold(String::new(), |mut all, kind| {
+    let temp =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().fold(String::new(), |mut all, kind| {
             let _ = write!(all, "{kind}_temp_path {dir}/{kind}; ");
             all
         });
@@ -200,7 +202,13 @@ fn compare_bytes(bed: &Bed, contenders: &[Contender], site: &Path, link: Link) -
     Ok(compared)
 }
 
-fn measure(bed: &Bed, contender: &Contender, header: Option<&str>, seconds: f64, link: Link) -> Result<Figures, String> {
+fn measure(
+    bed: &Bed,
+    contender: &Contender,
+    header: Option<&str>,
+    seconds: f64,
+    link: Link,
+) -> Result<Figures, String> {
     let server = start(bed, contender)?;
     let url = format!("http://{}/64", address(contender, link));
     let time = format!("{}s", seconds.ceil().max(1.0) as u64);
@@ -216,7 +224,12 @@ fn measure(bed: &Bed, contender: &Contender, header: Option<&str>, seconds: f64,
     if wrk.bad > 0 {
         return Err(format!("{}: wrk counted {} errors\n{text}", contender.name, wrk.bad));
     }
-    Ok(Figures { rate: wrk.rate, p50_us: wrk.p50_us, p99_us: wrk.p99_us, cpu_us: cpu as f64 / 1e3 / wrk.requests.max(1.0) })
+    Ok(Figures {
+        rate: wrk.rate,
+        p50_us: wrk.p50_us,
+        p99_us: wrk.p99_us,
+        cpu_us: cpu as f64 / 1e3 / wrk.requests.max(1.0),
+    })
 }
 
 struct Wrk {
@@ -232,9 +245,18 @@ fn parse_wrk(text: &str) -> Option<Wrk> {
     let after = |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
     let requests = text.lines().find_map(|line| line.trim().split_once(" requests in "))?.0.parse().ok()?;
     // Every read, write, connect error and time-out counts; status errors have a line of their own.
-    let numbers = |line: &str| line.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok()).sum::<u64>();
-    let bad = after("Socket errors:").map_or(0, numbers) + after("Non-2xx or 3xx responses:").map_or(0, numbers);
-    Some(Wrk { requests, rate: after("Requests/sec:")?.parse().ok()?, p50_us: time(after("50%")?)?, p99_us: time(after("99%")?)?, bad })
+    let numbers = |line: &str| {
+        line.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok()).sum::<u64>()
+    };
+    let bad =
+        after("Socket errors:").map_or(0, numbers) + after("Non-2xx or 3xx responses:").map_or(0, numbers);
+    Some(Wrk {
+        requests,
+        rate: after("Requests/sec:")?.parse().ok()?,
+        p50_us: time(after("50%")?)?,
+        p99_us: time(after("99%")?)?,
+        bad,
+    })
 }
 
 /// `12.34ms` in microseconds.
@@ -259,7 +281,11 @@ pub fn table(result: &Value) -> String {
         let workload = row["workload"].as_str().unwrap_or_default();
         if workload != last {
             let unit = if workload.starts_with("short") { "conn/s" } else { "req/s" };
-            let _ = writeln!(out, "{workload:<24} {unit:>10} {:>8} {:>9} {:>9} {:>11} {:>8}", "ratio", "p50 us", "p99 us", "CPU us/req", "ratio");
+            let _ = writeln!(
+                out,
+                "{workload:<24} {unit:>10} {:>8} {:>9} {:>9} {:>11} {:>8}",
+                "ratio", "p50 us", "p99 us", "CPU us/req", "ratio"
+            );
             (last, base) = (workload, Some(row));
         }
         let ratio = |key: &str| number(row, key) / base.map_or(1.0, |base| number(base, key));
@@ -275,7 +301,11 @@ pub fn table(result: &Value) -> String {
             ratio("cpu_us"),
         );
     }
-    let _ = write!(out, "one server core, one client core; ours on {}; ratios to nginx on the kernel", result["link"].as_str().unwrap_or_default());
+    let _ = write!(
+        out,
+        "one server core, one client core; ours on {}; ratios to nginx on the kernel",
+        result["link"].as_str().unwrap_or_default()
+    );
     out
 }
 

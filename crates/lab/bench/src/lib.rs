@@ -37,12 +37,42 @@ pub struct Plan {
 
 /// Every benchmark there is.
 pub const ALL: &[Bench] = &[
-    Bench { name: "memory", help: "Stack alone in memory beside smoltcp: short connections and keep-alive.", needs_tools: false, run: memory::run },
-    Bench { name: "instructions", help: "Instructions per transaction in memory, counted by callgrind.", needs_tools: false, run: count::run },
-    Bench { name: "idle-memory", help: "Octets per idle established connection, by opening one million.", needs_tools: false, run: memory::idle },
-    Bench { name: "link", help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.", needs_tools: true, run: link::run },
-    Bench { name: "demo", help: "Ordinary clients (curl, wrk) against nginx, a minimal kernel server and ours.", needs_tools: true, run: demo::run },
-    Bench { name: "bulk", help: "One bulk flow: tap with offloads and veth without, beside the kernel's.", needs_tools: true, run: link::bulk },
+    Bench {
+        name: "memory",
+        help: "Stack alone in memory beside smoltcp: short connections and keep-alive.",
+        needs_tools: false,
+        run: memory::run,
+    },
+    Bench {
+        name: "instructions",
+        help: "Instructions per transaction in memory, counted by callgrind.",
+        needs_tools: false,
+        run: count::run,
+    },
+    Bench {
+        name: "idle-memory",
+        help: "Octets per idle established connection, by opening one million.",
+        needs_tools: false,
+        run: memory::idle,
+    },
+    Bench {
+        name: "link",
+        help: "AF_XDP on veth: tuned kernel, ours, ideal responder; short and keep-alive.",
+        needs_tools: true,
+        run: link::run,
+    },
+    Bench {
+        name: "demo",
+        help: "Ordinary clients (curl, wrk) against nginx, a minimal kernel server and ours.",
+        needs_tools: true,
+        run: demo::run,
+    },
+    Bench {
+        name: "bulk",
+        help: "One bulk flow: tap with offloads and veth without, beside the kernel's.",
+        needs_tools: true,
+        run: link::bulk,
+    },
 ];
 
 /// A monotonic clock for measuring; everything measured is wall-clock, so only ratios within a run mean anything.

@@ -22,7 +22,14 @@ struct Sample {
     octets_per_s: f64,
 }
 
-fn sample(bed: &Bed, server: &Server, client: &Path, mode: &str, in_flight: u32, seconds: f64) -> Result<Sample, String> {
+fn sample(
+    bed: &Bed,
+    server: &Server,
+    client: &Path,
+    mode: &str,
+    in_flight: u32,
+    seconds: f64,
+) -> Result<Sample, String> {
     let (cpu, busy) = (server.cpu_ns()?, machine_busy_us()?);
     let said = bed.client(client, mode, in_flight, seconds)?;
     let (cpu, busy) = (server.cpu_ns()? - cpu, machine_busy_us()? - busy);
@@ -52,8 +59,11 @@ fn summary(samples: &[Sample]) -> Value {
 
 /// The `link` benchmark.
 pub fn run(plan: &Plan) -> Result<Value, String> {
-    const LOADS: [(&str, &str, u32); 3] =
-        [("short connections, 64 in flight", "short", 64), ("keep-alive, 64 connections", "keep", 64), ("ping-pong, 1 connection", "keep", 1)];
+    const LOADS: [(&str, &str, u32); 3] = [
+        ("short connections, 64 in flight", "short", 64),
+        ("keep-alive, 64 connections", "keep", 64),
+        ("ping-pong, 1 connection", "keep", 1),
+    ];
     let bed = Bed::new(true)?;
     let programs = Programs::build(&bed.dir)?;
     let ours = ["serve", "--link", "xdp:ms0", "--bytes", "64", "--cores", "1"];
@@ -73,22 +83,39 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             }
         }
         let column = |i: usize, f: fn(&Sample) -> f64| samples[i].iter().map(f).collect::<Vec<f64>>();
-        let (kernel, ours, ideal) = (column(0, |s| s.server_us), column(1, |s| s.server_us), column(2, |s| s.server_us));
+        let (kernel, ours, ideal) =
+            (column(0, |s| s.server_us), column(1, |s| s.server_us), column(2, |s| s.server_us));
         let mut row = Map::new();
         row.insert("workload".into(), title.into());
         for ((name, ..), samples) in contenders.iter().zip(&samples) {
             let s = summary(samples);
-            eprintln!("{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us  client {:>6.2} us  machine {:>6.2} us  p50 {:>8.1}  p99 {:>8.1}  errors {}",
-                s["per_s"].as_f64().unwrap_or(0.0), s["server_cpu_us"].as_f64().unwrap_or(0.0), s["client_cpu_us"].as_f64().unwrap_or(0.0),
-                s["machine_cpu_us"].as_f64().unwrap_or(0.0), s["p50_us"].as_f64().unwrap_or(0.0), s["p99_us"].as_f64().unwrap_or(0.0), s["errors"]);
+            eprintln!(
+                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us  client {:>6.2} us  machine {:>6.2} us  p50 {:>8.1}  p99 {:>8.1}  errors {}",
+                s["per_s"].as_f64().unwrap_or(0.0),
+                s["server_cpu_us"].as_f64().unwrap_or(0.0),
+                s["client_cpu_us"].as_f64().unwrap_or(0.0),
+                s["machine_cpu_us"].as_f64().unwrap_or(0.0),
+                s["p50_us"].as_f64().unwrap_or(0.0),
+                s["p99_us"].as_f64().unwrap_or(0.0),
+                s["errors"]
+            );
             row.insert((*name).into(), s);
         }
         let over: Vec<f64> = ours.iter().zip(&ideal).map(|(a, b)| a - b).collect();
         row.insert("us_over_ideal".into(), stats::median(&over).into());
         row.insert("cpu_ratio_to_kernel".into(), stats::ratio(&ours, &kernel).into());
-        row.insert("rate_ratio_to_kernel".into(), stats::ratio(&column(1, |s| s.rate), &column(0, |s| s.rate)).into());
-        row.insert("p50_ratio_to_kernel".into(), stats::ratio(&column(1, |s| s.p50), &column(0, |s| s.p50)).into());
-        row.insert("p99_ratio_to_kernel".into(), stats::ratio(&column(1, |s| s.p99), &column(0, |s| s.p99)).into());
+        row.insert(
+            "rate_ratio_to_kernel".into(),
+            stats::ratio(&column(1, |s| s.rate), &column(0, |s| s.rate)).into(),
+        );
+        row.insert(
+            "p50_ratio_to_kernel".into(),
+            stats::ratio(&column(1, |s| s.p50), &column(0, |s| s.p50)).into(),
+        );
+        row.insert(
+            "p99_ratio_to_kernel".into(),
+            stats::ratio(&column(1, |s| s.p99), &column(0, |s| s.p99)).into(),
+        );
         rows.push(Value::Object(row));
     }
     Ok(json!({"bench": "link", "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows}))
@@ -111,7 +138,11 @@ pub fn bulk(plan: &Plan) -> Result<Value, String> {
                 (false, "put") => "client to server, MTU 1500, no offloads (ours on AF_XDP)",
                 (false, _) => "server to client, MTU 1500, no offloads (ours on AF_XDP)",
             };
-            eprintln!("{title:<60} kernel {:>7.2} Gbit/s  millstream {:>7.2} Gbit/s", stats::median(&kernel), stats::median(&ours));
+            eprintln!(
+                "{title:<60} kernel {:>7.2} Gbit/s  millstream {:>7.2} Gbit/s",
+                stats::median(&kernel),
+                stats::median(&ours)
+            );
             rows.push(json!({
                 "workload": title, "kernel_gbit": stats::median(&kernel), "millstream_gbit": stats::median(&ours),
                 "ratio": stats::ratio(&ours, &kernel), "kernel_all": kernel, "millstream_all": ours,
@@ -125,7 +156,12 @@ fn gbit(bed: &Bed, programs: &Programs, server: &Server, plan: &Plan, mode: &str
     let begin = now();
     let s = sample(bed, server, &programs.client, mode, 1, plan.seconds)?;
     if s.errors > 0 || s.octets_per_s == 0.0 {
-        return Err(format!("bulk {mode}: {} errors, {} octets/s after {:?}", s.errors, s.octets_per_s, begin.elapsed()));
+        return Err(format!(
+            "bulk {mode}: {} errors, {} octets/s after {:?}",
+            s.errors,
+            s.octets_per_s,
+            begin.elapsed()
+        ));
     }
     Ok(s.octets_per_s * 8e-9)
 }
@@ -151,6 +187,7 @@ fn bulk_tap(plan: &Plan, mode: &str) -> Result<f64, String> {
     let programs = Programs::build(&bed.dir)?;
     bed.tap_instead()?;
     let address = format!("{SERVER_ADDR}/16");
-    let server = bed.start(&bed.client, &programs.ours, &["serve", "--link", "tap:mst0", "--address", &address])?;
+    let server =
+        bed.start(&bed.client, &programs.ours, &["serve", "--link", "tap:mst0", "--address", &address])?;
     gbit(&bed, &programs, &server, plan, mode)
 }

@@ -43,7 +43,10 @@ fn main() -> ExitCode {
     };
     let missing = bench::demo::missing();
     if !missing.is_empty() && bench.needs_tools {
-        eprintln!("millstream-bench: {name} needs {}; as root, `make demo` installs them", missing.join(", "));
+        eprintln!(
+            "millstream-bench: {name} needs {}; as root, `make demo` installs them",
+            missing.join(", ")
+        );
         return ExitCode::FAILURE;
     }
     // A signal must not end us before namespaces and servers are gone: the programs we run end by it, and their

@@ -5,7 +5,7 @@ use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use serde_json::{Value, json};
-use stack::{Connect, ConnId, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
+use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
 use tcp::{Events, ReadError, SocketOptions};
 
 /// Octets of a request and of its answer.
@@ -64,7 +64,8 @@ fn source(i: u32) -> Addr {
 impl Bed {
     /// A listening server and a client, no connection yet. `sources` client addresses share the connections.
     pub fn new(load: Load, sources: u32, connections: u32) -> Bed {
-        let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() }).expect("memory for frames");
+        let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
+            .expect("memory for frames");
         let client = core(1, source(0), sources, connections, a);
         let mut server = core(2, SERVER, 1, connections, b);
         let listen = Listen {
@@ -208,7 +209,8 @@ impl Bed {
 
     /// Octets of everything both cores hold.
     fn footprint(&self) -> (u64, u64) {
-        let of = |core: &Core| core.stats().iter().find(|(name, _)| *name == "footprint").map_or(0, |(_, v)| *v);
+        let of =
+            |core: &Core| core.stats().iter().find(|(name, _)| *name == "footprint").map_or(0, |(_, v)| *v);
         (of(&self.client), of(&self.server))
     }
 }

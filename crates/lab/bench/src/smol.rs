@@ -149,7 +149,9 @@ impl Bed {
             if socket.state() == State::Closed {
                 self.port = if self.port == 65_535 { 1_024 } else { self.port + 1 };
                 let remote = (IpAddress::v4(10, 0, 0, 1), PORT);
-                socket.connect(self.client.iface.context(), remote, self.port).expect("a closed socket connects");
+                socket
+                    .connect(self.client.iface.context(), remote, self.port)
+                    .expect("a closed socket connects");
                 *asked = false;
             } else if socket.can_recv() {
                 let mut buf = [0; MESSAGE];
@@ -158,7 +160,10 @@ impl Bed {
                 self.done += 1;
                 *asked = false;
             }
-            if !*asked && socket.may_send() && (self.load == Load::Keep || socket.state() == State::Established) {
+            if !*asked
+                && socket.may_send()
+                && (self.load == Load::Keep || socket.state() == State::Established)
+            {
                 assert_eq!(socket.send_slice(&[0x51; MESSAGE]), Ok(MESSAGE));
                 *asked = true;
             }

@@ -8,19 +8,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What one core shall do.
-pub struct Plan {
+pub(crate) struct Plan {
     /// The server.
-    pub addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
     /// The request, whole.
-    pub request: Vec<u8>,
+    pub(crate) request: Vec<u8>,
     /// Connections at a time.
-    pub connections: u32,
+    pub(crate) connections: u32,
     /// How long.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// One request per connection.
-    pub close: bool,
+    pub(crate) close: bool,
     /// Open loop: time between requests.
-    pub interval: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,13 @@ struct Client<'a> {
 }
 
 /// Runs the plan until its time is over, `left` requests are used up or `stop` is set.
-pub fn run(stack: &Stack, plan: &Plan, stop: &AtomicBool, left: &AtomicU64, done: &AtomicU64) -> Result<Measured, Errno> {
+pub(crate) fn run(
+    stack: &Stack,
+    plan: &Plan,
+    stop: &AtomicBool,
+    left: &AtomicU64,
+    done: &AtomicU64,
+) -> Result<Measured, Errno> {
     let mut client = Client {
         stack,
         plan,
@@ -105,7 +111,8 @@ impl Client<'_> {
         // SYNs go out in bursts the peer's listen queue can take.
         const BURST: u32 = 256;
         let mut connecting = 0;
-        while self.open < self.plan.connections && connecting < BURST && self.left.load(Ordering::Relaxed) > 0 {
+        while self.open < self.plan.connections && connecting < BURST && self.left.load(Ordering::Relaxed) > 0
+        {
             match self.connect(now) {
                 Ok(()) => connecting += 1,
                 // Ports or memory are used up for the moment: those in TIME-WAIT make room.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Flags of `load`.
 #[derive(ClapArgs)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
     /// What to ask for: http://ADDRESS[:PORT]/PATH.
@@ -40,24 +40,24 @@ pub struct Args {
 }
 
 /// What one core measured.
-pub struct Measured {
+pub(crate) struct Measured {
     /// Whole answers with status 200.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Connections opened.
-    pub connections: u64,
+    pub(crate) connections: u64,
     /// Answers with another status, and connections that failed.
-    pub errors: u64,
+    pub(crate) errors: u64,
     /// Octets of answers.
-    pub octets: u64,
+    pub(crate) octets: u64,
     /// Nanoseconds.
-    pub latency: Histogram<u64>,
+    pub(crate) latency: Histogram<u64>,
     /// How long it measured.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 impl Measured {
     /// Nothing yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // 1 ns to 60 s at three digits: the bounds are valid by construction.
         let latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds in order");
         Measured { requests: 0, connections: 0, errors: 0, octets: 0, latency, elapsed: Duration::ZERO }
@@ -71,19 +71,26 @@ struct Url {
 }
 
 fn parse_url(url: &str) -> Result<Url, String> {
-    let rest = url.strip_prefix("http://").ok_or_else(|| format!("{url}: write http://ADDRESS[:PORT]/PATH"))?;
+    let rest =
+        url.strip_prefix("http://").ok_or_else(|| format!("{url}: write http://ADDRESS[:PORT]/PATH"))?;
     let (host, path) = match rest.find('/') {
         Some(at) => (&rest[..at], &rest[at..]),
         None => (rest, "/"),
     };
-    let with_port = host.rsplit_once(':').is_some_and(|(h, p)| p.parse::<u16>().is_ok() && !h.ends_with(':') && (h.ends_with(']') || !h.contains(':')));
+    let with_port = host.rsplit_once(':').is_some_and(|(h, p)| {
+        p.parse::<u16>().is_ok() && !h.ends_with(':') && (h.ends_with(']') || !h.contains(':'))
+    });
     let full = if with_port { host.to_string() } else { format!("{host}:80") };
-    let addr = full.to_socket_addrs().map_err(|e| format!("{host}: {e}"))?.next().ok_or_else(|| format!("{host} has no address"))?;
+    let addr = full
+        .to_socket_addrs()
+        .map_err(|e| format!("{host}: {e}"))?
+        .next()
+        .ok_or_else(|| format!("{host} has no address"))?;
     Ok(Url { addr, host: host.into(), path: path.into() })
 }
 
 /// Runs the load and prints what was measured.
-pub fn run(args: Args) -> CliResult {
+pub(crate) fn run(args: Args) -> CliResult {
     let settings = args.stack.settings()?;
     let url = parse_url(&args.url)?;
     if args.connections == 0 {
@@ -135,7 +142,11 @@ pub fn run(args: Args) -> CliResult {
     progress.join().map_err(|_| "the progress bar panicked")?;
     report(&total, args.stack.json);
     if total.requests == 0 {
-        return Err(format!("no request was answered by {}; is a server listening, and can it be reached over {}?", url.addr, settings.link).into());
+        return Err(format!(
+            "no request was answered by {}; is a server listening, and can it be reached over {}?",
+            url.addr, settings.link
+        )
+        .into());
     }
     Ok(())
 }
@@ -148,7 +159,7 @@ fn progress(args: &Args, done: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> std::th
     }
     std::thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) && bar.position() < bar.length().unwrap_or(0) {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
             bar.inc(1);
             bar.set_message(format!("{} requests", done.load(Ordering::Relaxed)));
         }
@@ -173,7 +184,12 @@ fn report(m: &Measured, json: bool) {
         return;
     }
     println!("{} requests in {seconds:.2} s, {} errors", m.requests, m.errors);
-    println!("{:>12.0} requests/s  {:>12.0} connections/s  {:>10.3} Gbit/s", m.requests as f64 / seconds, m.connections as f64 / seconds, m.octets as f64 * 8e-9 / seconds);
+    println!(
+        "{:>12.0} requests/s  {:>12.0} connections/s  {:>10.3} Gbit/s",
+        m.requests as f64 / seconds,
+        m.connections as f64 / seconds,
+        m.octets as f64 * 8e-9 / seconds
+    );
     for (name, q) in quantiles {
         println!("{name:>8} {:>10.1} us", us(q));
     }

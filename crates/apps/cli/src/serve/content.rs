@@ -10,7 +10,7 @@ const PERIOD: usize = 89;
 const BLOCK: usize = PERIOD * 736;
 
 /// Where bodies come from.
-pub enum Content {
+pub(crate) enum Content {
     /// Files below this directory.
     Directory(PathBuf),
     /// This many octets unless the path names another number.
@@ -23,22 +23,34 @@ pub enum Content {
 }
 
 /// The body of one answer.
-pub enum Body {
+pub(crate) enum Body {
     /// Octets `at..end` of the pattern.
-    Generated { /** Next octet. */ at: u64, /** One past the last. */ end: u64 },
+    Generated {
+        /** Next octet. */
+        at: u64,
+        /** One past the last. */
+        end: u64,
+    },
     /// Octets `at..end` of a file.
-    File { /** The file. */ file: File, /** Next octet. */ at: u64, /** One past the last. */ end: u64 },
+    File {
+        /** The file. */
+        file: File,
+        /** Next octet. */
+        at: u64,
+        /** One past the last. */
+        end: u64,
+    },
 }
 
 impl Body {
     /// Octets left.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         let (Body::Generated { at, end } | Body::File { at, end, .. }) = self;
         end - at
     }
 
     /// Octets were sent.
-    pub fn advance(&mut self, n: usize) {
+    pub(crate) fn advance(&mut self, n: usize) {
         let (Body::Generated { at, .. } | Body::File { at, .. }) = self;
         *at += n as u64;
     }
@@ -46,23 +58,27 @@ impl Body {
 
 /// Why there is no body: an HTTP status.
 #[derive(Clone, Copy)]
-pub struct Refused(pub u16, pub &'static str);
+pub(crate) struct Refused(pub(crate) u16, pub(crate) &'static str);
 
 impl Content {
     /// Serves `dir`.
-    pub fn directory(dir: &Path) -> Result<Self, String> {
+    pub(crate) fn directory(dir: &Path) -> Result<Self, String> {
         let dir = dir.canonicalize().map_err(|e| format!("--dir {}: {e}", dir.display()))?;
-        if dir.is_dir() { Ok(Content::Directory(dir)) } else { Err(format!("--dir {} is not a directory", dir.display())) }
+        if dir.is_dir() {
+            Ok(Content::Directory(dir))
+        } else {
+            Err(format!("--dir {} is not a directory", dir.display()))
+        }
     }
 
     /// Serves `bytes` octets to everybody.
-    pub fn generated(bytes: u64) -> Self {
+    pub(crate) fn generated(bytes: u64) -> Self {
         let pattern = (0..BLOCK).map(|i| b'!' + (i % PERIOD) as u8).collect();
         Content::Generated { bytes, pattern }
     }
 
     /// The body for a request path, and its media type.
-    pub fn find(&self, path: &str) -> Result<(Body, &'static str), Refused> {
+    pub(crate) fn find(&self, path: &str) -> Result<(Body, &'static str), Refused> {
         let path = path.split(['?', '#']).next().unwrap_or_default();
         match self {
             Content::Generated { bytes, .. } => {
@@ -74,7 +90,7 @@ impl Content {
     }
 
     /// Copies the next octets of `body` to `into`; how many.
-    pub fn fill(&self, body: &Body, into: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn fill(&self, body: &Body, into: &mut [u8]) -> io::Result<usize> {
         let want = usize::try_from(body.len()).unwrap_or(usize::MAX).min(into.len());
         match (self, body) {
             (Content::Generated { pattern, .. }, Body::Generated { at, .. }) => {
@@ -84,7 +100,9 @@ impl Content {
                 Ok(n)
             }
             (_, Body::File { file, at, .. }) => match file.read_at(&mut into[..want], *at)? {
-                0 if want > 0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file shrank while it was served")),
+                0 if want > 0 => {
+                    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file shrank while it was served"))
+                }
                 n => Ok(n),
             },
             (Content::Directory(_), Body::Generated { .. }) => Ok(0),

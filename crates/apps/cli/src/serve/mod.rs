@@ -9,6 +9,7 @@ use clap::Args as ClapArgs;
 use content::Content;
 use serde_json::json;
 use sock::{Mode, Stack, TcpListener};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Flags of `serve`.
 #[derive(ClapArgs)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
     /// Where to listen; without an address, on all of ours.
@@ -42,19 +43,19 @@ fn listen_addr(text: &str) -> Result<SocketAddr, String> {
 
 /// What all workers did together.
 #[derive(Default, Clone, Copy)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Connections accepted.
-    pub connections: u64,
+    pub(crate) connections: u64,
     /// Requests answered.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Requests answered with an error status.
-    pub errors: u64,
+    pub(crate) errors: u64,
     /// Octets of answers handed to the stack.
-    pub octets: u64,
+    pub(crate) octets: u64,
 }
 
 /// Runs the server until a signal or `--seconds`.
-pub fn run(args: Args) -> CliResult {
+pub(crate) fn run(args: Args) -> CliResult {
     let settings = args.stack.settings()?;
     let addr = listen_addr(&args.listen)?;
     let content = Arc::new(match &args.dir {
@@ -72,21 +73,30 @@ pub fn run(args: Args) -> CliResult {
         .map_err(|e| format!("control socket in {}: {e}", sock::control::directory().display()))?;
     let mode = if settings.mode == Mode::Direct { "direct" } else { "paired" };
     if args.stack.json {
-        println!("{}", json!({"serving": addr.to_string(), "link": settings.link, "cores": settings.cores, "mode": mode}));
+        println!(
+            "{}",
+            json!({"serving": addr.to_string(), "link": settings.link, "cores": settings.cores, "mode": mode})
+        );
     } else {
-        println!("serving http://{addr} on {} ({} core(s), {mode}, {})", settings.link, settings.cores, settings.cc);
+        println!(
+            "serving http://{addr} on {} ({} core(s), {mode}, {})",
+            settings.link, settings.cores, settings.cc
+        );
     }
     let pin = settings.pin && settings.mode == Mode::Direct;
     let totals = work(stacks, listeners, &content, &stop, pin, args.seconds)?;
-    report(&totals, args.stack.json);
-    Ok(())
+    report(&totals, args.stack.json)
 }
 
 fn listen(stack: &Stack, addr: SocketAddr) -> Result<TcpListener, String> {
     let listener = TcpListener::bind_shared(stack, addr, 65_535).map_err(|e| match e.raw_os_error() {
-        Some(libc::EADDRINUSE) => format!("{addr} is taken by another program (or by the kernel); choose another port with --listen"),
+        Some(libc::EADDRINUSE) => format!(
+            "{addr} is taken by another program (or by the kernel); choose another port with --listen"
+        ),
         Some(libc::EACCES) => format!("{addr}: ports below 1024 need root or CAP_NET_BIND_SERVICE"),
-        Some(libc::EADDRNOTAVAIL) => format!("{addr} is not an address of this link; give it with --address or leave the address out"),
+        Some(libc::EADDRNOTAVAIL) => {
+            format!("{addr} is not an address of this link; give it with --address or leave the address out")
+        }
         _ => format!("listening on {addr}: {e}"),
     })?;
     listener.set_nonblocking(true).map_err(|e| e.to_string())?;
@@ -133,13 +143,17 @@ fn work(
     Ok(totals)
 }
 
-fn report(t: &Totals, json: bool) {
-    if json {
-        println!(
-            "{}",
-            json!({"connections": t.connections, "requests": t.requests, "errors": t.errors, "octets": t.octets})
-        );
+fn report(t: &Totals, json: bool) -> CliResult {
+    let text = if json {
+        json!({"connections": t.connections, "requests": t.requests, "errors": t.errors, "octets": t.octets})
+            .to_string()
     } else {
-        println!("{} connections, {} requests ({} errors), {} octets", t.connections, t.requests, t.errors, t.octets);
+        let Totals { connections, requests, errors, octets } = t;
+        format!("{connections} connections, {requests} requests ({errors} errors), {octets} octets")
+    };
+    // Whoever started us may have gone: then nobody wants to know.
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
     }
 }

@@ -41,7 +41,12 @@ struct Worker<'a> {
 }
 
 /// Serves until `stop`.
-pub fn run(stack: &Stack, listener: &TcpListener, content: &Content, stop: &AtomicBool) -> Result<Totals, Errno> {
+pub(crate) fn run(
+    stack: &Stack,
+    listener: &TcpListener,
+    content: &Content,
+    stop: &AtomicBool,
+) -> Result<Totals, Errno> {
     let poller = Poller::new(stack)?;
     poller.add(listener.fd(), LISTENER, Ready::IN)?;
     let mut worker = Worker {
@@ -182,7 +187,12 @@ impl Worker<'_> {
         match found {
             Ok((mut body, media)) => {
                 let len = body.len();
-                put(out, format_args!("HTTP/1.1 200 OK\r\nServer: millstream\r\nContent-Type: {media}\r\nContent-Length: {len}\r\n{connection}\r\n"));
+                put(
+                    out,
+                    format_args!(
+                        "HTTP/1.1 200 OK\r\nServer: millstream\r\nContent-Type: {media}\r\nContent-Length: {len}\r\n{connection}\r\n"
+                    ),
+                );
                 if answer.head_only {
                     return None;
                 }
@@ -205,7 +215,12 @@ impl Worker<'_> {
             }
             Err(Refused(status, reason)) => {
                 self.totals.errors += 1;
-                put(out, format_args!("HTTP/1.1 {status} {reason}\r\nServer: millstream\r\nContent-Length: 0\r\n{connection}\r\n"));
+                put(
+                    out,
+                    format_args!(
+                        "HTTP/1.1 {status} {reason}\r\nServer: millstream\r\nContent-Length: 0\r\n{connection}\r\n"
+                    ),
+                );
                 None
             }
         }
@@ -365,7 +380,11 @@ fn parse(data: &[u8]) -> Parsed<'_> {
     if error.is_none() && !matches!(method, "GET" | "HEAD" | "PUT" | "POST") {
         error = Some(Refused(405, "Method Not Allowed"));
     }
-    Parsed::Request { head_len, body_len, answer: Answer { path, closing, head_only: method == "HEAD", error } }
+    Parsed::Request {
+        head_len,
+        body_len,
+        answer: Answer { path, closing, head_only: method == "HEAD", error },
+    }
 }
 
 #[cfg(test)]
@@ -381,7 +400,8 @@ mod tests {
         }
         let Parsed::Request { head_len, body_len, answer } = parse(text) else { panic!("whole") };
         assert_eq!((head_len, body_len, answer.path, answer.closing), (text.len() - 3, 0, "/x", false));
-        let closing = |text: &[u8]| matches!(parse(text), Parsed::Request { answer: Answer { closing: true, .. }, .. });
+        let closing =
+            |text: &[u8]| matches!(parse(text), Parsed::Request { answer: Answer { closing: true, .. }, .. });
         assert!(closing(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
         assert!(closing(b"GET / HTTP/1.0\r\n\r\n"));
         assert!(!closing(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
