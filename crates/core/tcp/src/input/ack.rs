@@ -109,7 +109,7 @@ impl Connection {
         if self.bits.has(Bits::NO_SPACE) {
             self.offer_space(cx);
         }
-        if self.has_unsent() {
+        if self.has_unsent() || self.loss.is_some() {
             self.due |= Due::DATA;
         }
         rtt

@@ -236,3 +236,26 @@ fn an_ack_beyond_what_a_timeout_sent_again_leaves_room_to_send() {
     let info = rig.host.conn().info(rig.now);
     assert!(info.in_flight <= info.window.cwnd, "{info:?}");
 }
+
+#[test]
+fn a_repair_goes_on_at_each_acknowledgment_though_nothing_new_is_left() {
+    for setup in [Setup::default(), Setup::sack()] {
+        let mut rig = setup.connected();
+        rig.write(&[1; 14_600]).unwrap();
+        rig.shutdown();
+        let sent = rig.sent();
+        rig.until_sent(Duration::from_secs(5));
+        assert_eq!(rig.one().seq, sent[0].seq);
+        // Slow start from one segment: each acknowledgment lets the next two out, without waiting for the timer.
+        let mut acked = 0;
+        for step in 1.. {
+            acked += step;
+            rig.pass(ms(20));
+            let Some(next) = sent[..10].get(acked) else { break };
+            rig.ack(next.seq, &[]);
+            let again: Vec<Seq> = rig.sent().iter().map(|s| s.seq).collect();
+            assert_eq!(again.first(), Some(&next.seq), "after {acked} segments");
+        }
+        assert_eq!(rig.host.counters.timeouts, 1);
+    }
+}
