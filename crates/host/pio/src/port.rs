@@ -159,7 +159,7 @@ pub enum ClaimError {
 /// Which local TCP port(s) a program takes from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortClaim {
-    /// Local address; unspecified for all of them.
+    /// Local address; `0.0.0.0` for all of IPv4, `::` for all of both families (see `v6_only`).
     pub addr: Addr,
     /// TCP port in host order, never 0.
     pub port: u16,
@@ -167,6 +167,8 @@ pub struct PortClaim {
     pub reuse_port: bool,
     /// An ephemeral port for an outgoing connection, not a listener.
     pub ephemeral: bool,
+    /// `::` does not stand for IPv4 too (IPV6_V6ONLY).
+    pub v6_only: bool,
 }
 
 /// Rings a port's owner out of [`PacketIo::wait`] from another thread.

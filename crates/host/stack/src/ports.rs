@@ -63,7 +63,7 @@ impl Binding {
 
     fn claim(&self) -> PortClaim {
         let Endpoint { addr, port } = self.local;
-        PortClaim { addr, port, reuse_port: self.reuse_port, ephemeral: false }
+        PortClaim { addr, port, reuse_port: self.reuse_port, ephemeral: false, v6_only: self.v6_only }
     }
 }
 
@@ -399,7 +399,7 @@ impl Ports {
 
 fn ephemeral(port: u16, v4: bool) -> PortClaim {
     let addr = if v4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-    PortClaim { addr, port, reuse_port: false, ephemeral: true }
+    PortClaim { addr, port, reuse_port: false, ephemeral: true, v6_only: true }
 }
 
 fn refusal(error: ClaimError) -> OpError {

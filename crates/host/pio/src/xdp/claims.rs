@@ -7,17 +7,14 @@
 //! KiB of kernel memory for each is too much. So the XDP program asks, packet by packet, whether the kernel
 //! has a socket for the flow, and such flows are the kernel's. All we owe the kernel then is not to take a
 //! port on which one of its own sockets sits today: a bind that is undone at once tells (four system calls,
-//! once per port and program). The mark stays set when the connection ends. It costs the kernel nothing, and
-//! taking the port again is one load.
+//! and no descriptor stays). The stack keeps such a port for a while after its last connection, so that using
+//! it again costs nothing.
 //!
 //! What is left is the chance that the kernel picks, for a connection of its own to the very same remote
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
-//!
-//! **A listener that closes leaves connections behind.** The port is the kernel's again at once, and open to
-//! be listened on, while what lives on of ours keeps coming here (`LINGER`).
 
 use super::bpf::LocalKey;
-use super::bpf::program::{ANY4, ANY6, EXACT, LINGER, SHARED};
+use super::bpf::program::{ANY4, ANY6, EXACT, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
@@ -25,8 +22,8 @@ use base::Addr;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One mark per port, in memory that the XDP program reads.
 pub(super) struct Marks {
@@ -83,26 +80,70 @@ struct Listening {
     reuse_port: bool,
 }
 
+/// What a listener has: the port at one address or at all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    addr: Addr,
+    port: u16,
+    /// `::` does not stand for IPv4 too.
+    v6_only: bool,
+}
+
+impl Place {
+    fn of(claim: &PortClaim) -> Place {
+        let any6 = claim.addr.is_unspecified() && !claim.addr.is_v4();
+        Place { addr: claim.addr, port: claim.port, v6_only: claim.v6_only && any6 }
+    }
+
+    /// Which bits of the port's mark stand for it.
+    fn bits(&self) -> u64 {
+        match (self.addr.is_unspecified(), self.addr.is_v4(), self.v6_only) {
+            (false, ..) => EXACT,
+            (true, true, _) => ANY4,
+            (true, false, true) => ANY6,
+            (true, false, false) => ANY4 | ANY6,
+        }
+    }
+
+    /// The families of its packets, as bits.
+    fn families(&self) -> u64 {
+        match self.bits() {
+            EXACT => {
+                if self.addr.is_v4() {
+                    ANY4
+                } else {
+                    ANY6
+                }
+            }
+            any => any,
+        }
+    }
+
+    /// Can a packet belong to both?
+    fn overlaps(&self, other: &Place) -> bool {
+        let any = self.addr.is_unspecified() || other.addr.is_unspecified();
+        self.port == other.port && (self.addr == other.addr || any) && self.families() & other.families() != 0
+    }
+}
+
+/// The bit of an outgoing port's mark.
+fn shared_bit(claim: &PortClaim) -> u64 {
+    if claim.addr.is_v4() { SHARED4 } else { SHARED6 }
+}
+
+#[derive(Default)]
+struct Table {
+    listening: HashMap<Place, Listening>,
+    /// Claims of outgoing ports, by port and bit.
+    shared: HashMap<(u16, u64), u32>,
+}
+
 /// What one program has taken on one interface; shared by its ports.
 pub(super) struct Claims {
     ifindex: u32,
     marks: Marks,
     local: OwnedFd,
-    listening: Mutex<HashMap<(Addr, u16), Listening>>,
-}
-
-/// Which bits of a port's mark a claim sets.
-fn bits(addr: Addr) -> u64 {
-    match (addr.is_unspecified(), addr.is_v4()) {
-        (false, _) => EXACT,
-        (true, true) => ANY4,
-        (true, false) => ANY6,
-    }
-}
-
-/// Can a packet belong to both?
-fn overlap(a: Addr, b: Addr) -> bool {
-    a == b || a.is_v4() == b.is_v4() && (a.is_unspecified() || b.is_unspecified())
+    table: Mutex<Table>,
 }
 
 fn refusal(error: io::Error) -> ClaimError {
@@ -116,7 +157,7 @@ fn refusal(error: io::Error) -> ClaimError {
 impl Claims {
     /// `local` is the map of addresses and exact claims that the XDP program reads beside `marks`.
     pub(super) fn new(ifindex: u32, marks: Marks, local: OwnedFd) -> Claims {
-        Claims { ifindex, marks, local, listening: Mutex::default() }
+        Claims { ifindex, marks, local, table: Mutex::default() }
     }
 
     /// The interface has this address: packets to it may be ours.
@@ -129,7 +170,7 @@ impl Claims {
         bpf::delete(&self.local, &LocalKey::addr(addr))
     }
 
-    /// Takes a port. An unspecified address stands for every address of its own family.
+    /// Takes a port.
     pub(super) fn claim(&self, claim: &PortClaim) -> Result<(), ClaimError> {
         match (claim.port, claim.ephemeral) {
             (0, _) => Err(ClaimError::Os(io::ErrorKind::InvalidInput.into())),
@@ -140,74 +181,86 @@ impl Claims {
 
     /// Gives a port back.
     pub(super) fn release(&self, claim: &PortClaim) {
+        let mut table = self.lock();
         if claim.ephemeral {
-            return;
+            self.unshare(&mut table, claim)
+        } else {
+            self.close(&mut table, &Place::of(claim))
         }
-        let mut listening = self.lock();
-        let key = (claim.addr, claim.port);
-        let Some(entry) = listening.get_mut(&key) else { return };
+    }
+
+    /// A port for a connection that leaves from here.
+    fn share(&self, claim: &PortClaim) -> Result<(), ClaimError> {
+        let mut table = self.lock();
+        let bit = shared_bit(claim);
+        let key = (claim.port, bit);
+        let ours = |place: &Place| place.overlaps(&Place { v6_only: true, ..Place::of(claim) });
+        // Where a listener of ours has the port, it is reserved already.
+        if !table.shared.contains_key(&key) && !table.listening.keys().any(ours) {
+            drop(self.bind(claim, true, false).map_err(refusal)?);
+        }
+        *table.shared.entry(key).or_default() += 1;
+        self.marks.cell(claim.port).fetch_or(bit, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn unshare(&self, table: &mut Table, claim: &PortClaim) {
+        let bit = shared_bit(claim);
+        let Some(count) = table.shared.get_mut(&(claim.port, bit)) else { return };
+        *count -= 1;
+        if *count == 0 {
+            table.shared.remove(&(claim.port, bit));
+            self.marks.cell(claim.port).fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// A port for a listener.
+    fn listen(&self, claim: &PortClaim) -> Result<(), ClaimError> {
+        let mut table = self.lock();
+        let place = Place::of(claim);
+        let mut friends = Vec::new();
+        for (_, entry) in table.listening.iter().filter(|(other, _)| other.overlaps(&place)) {
+            if !(entry.reuse_port && claim.reuse_port) {
+                return Err(ClaimError::InUse);
+            }
+            friends.push(entry.reservation.as_raw_fd());
+        }
+        if let Some(entry) = table.listening.get_mut(&place) {
+            entry.count += 1;
+            return Ok(());
+        }
+        let reservation = self.reserve(claim, &friends).map_err(refusal)?;
+        if place.bits() == EXACT {
+            bpf::update(&self.local, &LocalKey::exact(place.addr, place.port), &0_u32)
+                .map_err(ClaimError::Os)?;
+        }
+        self.marks.cell(place.port).fetch_or(place.bits(), Ordering::Relaxed);
+        table.listening.insert(place, Listening { reservation, count: 1, reuse_port: claim.reuse_port });
+        Ok(())
+    }
+
+    fn close(&self, table: &mut Table, place: &Place) {
+        let Some(entry) = table.listening.get_mut(place) else { return };
         entry.count -= 1;
         if entry.count > 0 {
             return;
         }
-        let given_back = listening.remove(&key);
-        let cell = self.marks.cell(claim.port);
-        let still = listening.keys().filter(|k| k.1 == claim.port).fold(0, |all, k| all | bits(k.0));
-        cell.fetch_or(LINGER, Ordering::Relaxed);
-        cell.fetch_and(!bits(claim.addr) | still, Ordering::Relaxed);
-        if bits(claim.addr) == EXACT {
+        let given_back = table.listening.remove(place);
+        let left = table.listening.keys().filter(|other| other.port == place.port);
+        let still = left.fold(0, |all, other| all | other.bits());
+        self.marks.cell(place.port).fetch_and(!place.bits() | still, Ordering::Relaxed);
+        if place.bits() == EXACT {
             // It can only fail for an entry that is not there, which is what we want.
-            let _ = bpf::delete(&self.local, &LocalKey::exact(claim.addr, claim.port));
+            let _ = bpf::delete(&self.local, &LocalKey::exact(place.addr, place.port));
         }
         // Only now may others have it.
         drop(given_back);
     }
 
-    /// A port for a connection that leaves from here.
-    fn share(&self, claim: &PortClaim) -> Result<(), ClaimError> {
-        let cell = self.marks.cell(claim.port);
-        if cell.load(Ordering::Relaxed) & SHARED != 0 {
-            return Ok(());
-        }
-        let listening = self.lock();
-        if !listening.keys().any(|k| k.1 == claim.port && overlap(k.0, claim.addr)) {
-            drop(self.bind(claim, false).map_err(refusal)?);
-        }
-        cell.fetch_or(SHARED, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// A port for a listener.
-    fn listen(&self, claim: &PortClaim) -> Result<(), ClaimError> {
-        let mut listening = self.lock();
-        let mut friends = Vec::new();
-        for (key, entry) in listening.iter().filter(|(k, _)| k.1 == claim.port && overlap(k.0, claim.addr)) {
-            if !(entry.reuse_port && claim.reuse_port) {
-                return Err(ClaimError::InUse);
-            }
-            if key.0 != claim.addr {
-                friends.push(entry.reservation.as_raw_fd());
-            }
-        }
-        if let Some(entry) = listening.get_mut(&(claim.addr, claim.port)) {
-            entry.count += 1;
-            return Ok(());
-        }
-        let reservation = self.reserve(claim, &friends).map_err(refusal)?;
-        if bits(claim.addr) == EXACT {
-            let key = LocalKey::exact(claim.addr, claim.port);
-            bpf::update(&self.local, &key, &0_u32).map_err(ClaimError::Os)?;
-        }
-        self.marks.cell(claim.port).fetch_or(bits(claim.addr), Ordering::Relaxed);
-        let entry = Listening { reservation, count: 1, reuse_port: claim.reuse_port };
-        listening.insert((claim.addr, claim.port), entry);
-        Ok(())
-    }
-
     /// A kernel socket that keeps the port from everybody else. `friends` are reservations of ours for the
     /// same port that the new one may overlap.
     fn reserve(&self, claim: &PortClaim, friends: &[RawFd]) -> io::Result<OwnedFd> {
-        match self.bind(claim, false) {
+        match self.bind(claim, claim.v6_only, false) {
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
             done => return done,
         }
@@ -217,7 +270,7 @@ impl Claims {
         for &friend in friends {
             set_reuse(friend, true)?;
         }
-        let reservation = self.bind(claim, true);
+        let reservation = self.bind(claim, claim.v6_only, true);
         for &friend in friends {
             set_reuse(friend, false)?;
         }
@@ -227,13 +280,13 @@ impl Claims {
     }
 
     /// Only on our interface: the same port on another one is not ours to take.
-    fn bind(&self, claim: &PortClaim, reuse: bool) -> io::Result<OwnedFd> {
+    fn bind(&self, claim: &PortClaim, v6_only: bool, reuse: bool) -> io::Result<OwnedFd> {
         let addr = SockAddr::new(claim.addr, claim.port, self.ifindex);
         let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
         let fd = socket.as_raw_fd();
         sys::bind_to_interface(fd, self.ifindex)?;
         if addr.family() == libc::AF_INET6 {
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32)?;
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(v6_only))?;
         }
         set_reuse(fd, reuse)?;
         let (raw, len) = addr.raw();
@@ -242,9 +295,9 @@ impl Claims {
         Ok(socket)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Addr, u16), Listening>> {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         // A panic elsewhere leaves whole entries behind.
-        self.listening.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

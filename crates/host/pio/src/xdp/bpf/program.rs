@@ -5,15 +5,15 @@
 //!     TCP                             local end = destination
 //!     ICMP error that quotes TCP      local end = source of the quoted packet
 //!   ports[local port] = 0 ........................................... kernel
-//!   EXACT   and (local address, local port) in `local` .............. us
+//!   EXACT    and (local address, local port) in `local` ............. us
 //!   local address not in `local` (forwarded traffic, other nets) .... kernel
-//!   ANY4/6  for this family ......................................... us
-//!   SHARED or LINGER, and no socket of the kernel's wants it ........ us
+//!   ANY4/6   for this family ........................................ us
+//!   SHARED4/6 for this family, and no socket of the kernel's wants it us
 //!   everything else ................................................. kernel
 //! ```
-//! A listening port is ours alone: the kernel reserved it for us (`claims`). A port that a connection *left
-//! from* (`SHARED`), or that was a listener's whose connections live on (`LINGER`), is shared with the kernel
-//! flow by flow, which is why it needs no reservation: whatever the kernel has a socket for is the kernel's.
+//! A listening port is ours alone: the kernel reserved it for us (`claims`). A port that connections leave
+//! from is shared with the kernel flow by flow, which is why it needs no reservation: whatever the kernel has
+//! a socket for is the kernel's.
 //!
 //! Of a fragmented packet the first fragment follows its ports to us, who drop it, so that the kernel never
 //! completes a segment of a flow it does not know and answers it with a reset.
@@ -28,11 +28,11 @@ pub(crate) const ANY4: u64 = 1;
 pub(crate) const ANY6: u64 = 2;
 /// `ports`: some (address, port) pairs are ours; they stand in `local`.
 pub(crate) const EXACT: u64 = 4;
-/// `ports`: connections of ours left from here; flows the kernel has no socket for are ours, opening ones
-/// too.
-pub(crate) const SHARED: u64 = 8;
-/// `ports`: connections of ours live on here though nobody listens; opening flows are the kernel's.
-pub(crate) const LINGER: u64 = 16;
+/// `ports`: IPv4 connections of ours leave from here; flows that the kernel has no socket for are ours.
+pub(crate) const SHARED4: u64 = ANY4 << SHARED_SHIFT;
+/// `ports`: the same for IPv6.
+pub(crate) const SHARED6: u64 = ANY6 << SHARED_SHIFT;
+const SHARED_SHIFT: i32 = 3;
 
 /// Descriptors of the maps that the program reads.
 #[derive(Clone, Copy)]
@@ -268,7 +268,8 @@ fn claimed(asm: &mut Asm, maps: Maps, kernel: Label, ours: Label) {
 
     asm.bind(not_exact);
     asm.mov(R3, R9);
-    asm.alu(Alu::Or, R3, (SHARED | LINGER) as i32);
+    asm.alu(Alu::Shl, R3, SHARED_SHIFT);
+    asm.alu(Alu::Or, R3, R9);
     asm.alu(Alu::And, R3, R8);
     asm.jump_if(Cond::Eq, R3, 0, kernel);
     asm.store(Size::H, R10, TUPLE_LOCAL_PORT, 0);
@@ -286,17 +287,9 @@ fn is_local(asm: &mut Asm, maps: Maps) {
 }
 
 /// The port is shared: the kernel gets flows that it has a socket for, and opening ones that a listener of
-/// its own waits for or that merely linger here. Falls through to ours.
+/// its own waits for. Falls through to ours.
 fn unknown_to_kernel(asm: &mut Asm, kernel: Label, ours: Label) {
-    let (look_up, v6, call) = (asm.label(), asm.label(), asm.label());
-    asm.load(Size::W, R7, R10, TCP_FLAGS);
-    asm.alu(Alu::And, R7, TCP_SYN | TCP_ACK);
-    asm.jump_if(Cond::Ne, R7, TCP_SYN, look_up);
-    asm.mov(R3, R8);
-    asm.alu(Alu::And, R3, SHARED as i32);
-    asm.jump_if(Cond::Eq, R3, 0, kernel);
-
-    asm.bind(look_up);
+    let (v6, call) = (asm.label(), asm.label());
     asm.load(Size::W, R3, R10, LOCAL_PORT);
     asm.store(Size::H, R10, TUPLE_LOCAL_PORT, R3);
     asm.load(Size::W, R3, R10, REMOTE_PORT);
@@ -321,5 +314,7 @@ fn unknown_to_kernel(asm: &mut Asm, kernel: Label, ours: Label) {
     asm.mov(R1, R0);
     asm.call(Helper::SkRelease);
     asm.jump_if(Cond::Ne, R9, TCP_LISTEN, kernel);
+    asm.load(Size::W, R7, R10, TCP_FLAGS);
+    asm.alu(Alu::And, R7, TCP_SYN | TCP_ACK);
     asm.jump_if(Cond::Eq, R7, TCP_SYN, kernel);
 }

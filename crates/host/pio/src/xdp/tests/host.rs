@@ -64,7 +64,7 @@ impl Cable {
 
 /// A listener's claim of a port at every IPv4 address.
 pub(super) fn listener(port: u16) -> PortClaim {
-    PortClaim { addr: base::Addr::UNSPECIFIED_V4, port, reuse_port: false, ephemeral: false }
+    PortClaim { addr: base::Addr::UNSPECIFIED_V4, port, reuse_port: false, ephemeral: false, v6_only: false }
 }
 
 /// Asks the kernel for the peer's link-layer address.

@@ -1,5 +1,6 @@
 //! Goal: whatever happens to the interface or to us, the port says so, comes back if it can, and leaves
 //! nothing behind.
+#![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, PEER, listener};
 use crate::testnet::{Puppet, addr, pattern};

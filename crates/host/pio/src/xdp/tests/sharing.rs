@@ -94,6 +94,17 @@ fn a_port_has_one_owner() {
     in_use(port.claim(&exact(OURS, 80)));
     in_use(port.claim(&PortClaim { reuse_port: true, ..listener(80) }));
 
+    // IPv6 stands for both families unless it is told not to.
+    let any6 = |number, v6_only| PortClaim { addr: Addr::UNSPECIFIED_V6, v6_only, ..listener(number) };
+    port.claim(&listener(82)).unwrap();
+    in_use(port.claim(&any6(82, false)));
+    port.claim(&any6(82, true)).unwrap();
+    port.claim(&any6(83, false)).unwrap();
+    in_use(port.claim(&exact(OURS, 83)));
+    assert_eq!(TcpListener::bind((OURS, 83)).unwrap_err().kind(), ErrorKind::AddrInUse);
+    port.release(&any6(83, false));
+    greeter(OURS, 83).unwrap();
+
     // Those that want to share do, in any order, and the last one turns off the light.
     let share = |addr| PortClaim { addr, reuse_port: true, ..listener(90) };
     for claim in [share(addr(OURS)), share(Addr::UNSPECIFIED_V4), share(addr(OURS)), share(addr(OURS))] {

@@ -37,8 +37,7 @@ fn echo(config: &XdpConfig, mtu: usize, local: &str, size: usize) -> Option<crat
     let cable = Cable::new(1, mtu)?;
     let mut port = cable.open(config)?.pop()?;
     let local = addr(local);
-    let any = if local.is_v4() { base::Addr::UNSPECIFIED_V4 } else { base::Addr::UNSPECIFIED_V6 };
-    port.claim(&PortClaim { addr: any, ..listener(7) }).unwrap();
+    port.claim(&PortClaim { addr: base::Addr::UNSPECIFIED_V6, ..listener(7) }).unwrap();
     println!("native {} zero-copy {} {:?}", port.is_native(), port.is_zero_copy(), port.caps());
     let mut puppet = Puppet::new(port, local, 7);
     std::thread::scope(|scope| {
