@@ -40,6 +40,7 @@ mod nic;
 mod pipe;
 mod port;
 mod positions;
+mod router;
 mod switch;
 
 pub use core_host::{App, CoreHost};
@@ -47,3 +48,4 @@ pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use pipe::{DropReason, Pipe, PipeConfig, PipeCounters, Queue};
 pub use port::{PortConfig, SimPort};
 pub use positions::{Positions, PositionsError};
+pub use router::{Router, RouterCounters};

@@ -2,8 +2,9 @@
 
 use crate::peer::{Peer, Plan};
 use base::{Addr, Endpoint, Instant};
-use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, PortConfig};
+use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, PortConfig, SimPort};
 use stack::{Core, CoreConfig, OwnAddr};
+use std::ops::Range;
 
 /// A number from the environment, else `default`.
 pub(crate) fn from_env(name: &str, default: u64) -> u64 {
@@ -13,10 +14,16 @@ pub(crate) fn from_env(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Runs `test` with each of `seeds`, or only with `MILLSTREAM_SEED`. A failure says how to repeat it.
-pub(crate) fn seeded(seeds: std::ops::Range<u64>, test: impl Fn(u64)) {
-    let one = std::env::var("MILLSTREAM_SEED").is_ok().then(|| from_env("MILLSTREAM_SEED", 0));
-    for seed in one.map_or(seeds, |seed| seed..seed + 1) {
+/// Runs `test` with each of `seeds`; with `MILLSTREAM_SEEDS` as many from the same start, with `MILLSTREAM_SEED`
+/// only with that. A failure says how to repeat it.
+pub(crate) fn seeded(seeds: Range<u64>, test: impl Fn(u64)) {
+    let count = from_env("MILLSTREAM_SEEDS", seeds.end - seeds.start);
+    let mut seeds = seeds.start..seeds.start + count;
+    if std::env::var("MILLSTREAM_SEED").is_ok() {
+        let seed = from_env("MILLSTREAM_SEED", 0);
+        seeds = seed..seed + 1;
+    }
+    for seed in seeds {
         let _replay = Replay(seed);
         test(seed);
     }
@@ -108,12 +115,8 @@ impl Setup {
         let mut net = Network::new(self.seed);
         let (a, b) = (net.port(&self.port), net.port(&self.port));
         let (pa, pb) = (a.id(), b.id());
-        let host = |config: CoreConfig, port, salt| {
-            let rng_seed = config.seed ^ salt;
-            CoreHost::new(Core::new(config, Box::new(port)), Peer::new(rng_seed))
-        };
-        let client = net.add_host(host(self.client, a, 1), &[pa]);
-        let server = net.add_host(host(self.server, b, 2), &[pb]);
+        let client = net.add_host(host(self.client, a, Peer::new(self.seed)), &[pa]);
+        let server = net.add_host(host(self.server, b, Peer::new(!self.seed)), &[pb]);
         let (there, back) = net.link(pa, pb, &self.there, &self.back);
         Pair { net, client, server, there, back, family: self.family }
     }
@@ -217,8 +220,8 @@ pub(crate) fn stat(core: &Core, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no counter {name}")).1
 }
 
-/// Keeps the trait in use where hosts of several kinds are mixed.
-pub(crate) fn host<A: App>(config: CoreConfig, port: emu::SimPort, app: A) -> CoreHost<A> {
+/// A host of a core with its port and an application.
+pub(crate) fn host<A: App>(config: CoreConfig, port: SimPort, app: A) -> CoreHost<A> {
     CoreHost::new(Core::new(config, Box::new(port)), app)
 }
 
