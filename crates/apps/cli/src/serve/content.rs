@@ -1,9 +1,12 @@
 //! What is served: files below a directory, or generated octets.
 
+use base::{Duration, Instant};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Generated bodies repeat this many printable octets, so that a lost or swapped stretch shows.
 const PERIOD: usize = 89;
@@ -22,36 +25,95 @@ pub(crate) enum Content {
     },
 }
 
+/// Files up to this size are kept in memory while they are fresh.
+const KEEP_MAX: u64 = 64 * 1024;
+/// How long a file is served without another look at the directory.
+const FRESH: Duration = Duration::from_secs(1);
+/// Most files a worker remembers.
+const REMEMBER_MAX: usize = 1_024;
+
+/// What one worker remembers of the files it served, so that a file asked for all the time costs no system call.
+#[derive(Default)]
+pub(crate) struct Memory {
+    files: HashMap<String, Remembered>,
+}
+
+struct Remembered {
+    bytes: Arc<[u8]>,
+    media: &'static str,
+    until: Instant,
+}
+
+impl Memory {
+    /// The body for a request path, from memory while it is fresh.
+    pub(crate) fn find(
+        &mut self,
+        content: &Content,
+        path: &str,
+        now: Instant,
+    ) -> Result<(Body, &'static str), Refused> {
+        if let Some(known) = self.files.get(path).filter(|known| known.until > now) {
+            return Ok((Body::kept(known.bytes.clone()), known.media));
+        }
+        let (body, media) = content.find(path)?;
+        let Body::File { file, end, .. } = &body else { return Ok((body, media)) };
+        if *end > KEEP_MAX {
+            return Ok((body, media));
+        }
+        let mut bytes = vec![0; *end as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(|_| Refused(500, "Internal Server Error"))?;
+        let bytes: Arc<[u8]> = bytes.into();
+        if self.files.len() >= REMEMBER_MAX {
+            self.files.clear();
+        }
+        self.files.insert(path.into(), Remembered { bytes: bytes.clone(), media, until: now + FRESH });
+        Ok((Body::kept(bytes), media))
+    }
+}
+
 /// The body of one answer.
 pub(crate) enum Body {
     /// Octets `at..end` of the pattern.
     Generated {
-        /** Next octet. */
+        /// Next octet.
         at: u64,
-        /** One past the last. */
+        /// One past the last.
         end: u64,
     },
     /// Octets `at..end` of a file.
     File {
-        /** The file. */
+        /// The file.
         file: File,
-        /** Next octet. */
+        /// Next octet.
         at: u64,
-        /** One past the last. */
+        /// One past the last.
+        end: u64,
+    },
+    /// Octets `at..end` of a file in memory.
+    Kept {
+        /// The whole file.
+        bytes: Arc<[u8]>,
+        /// Next octet.
+        at: u64,
+        /// One past the last.
         end: u64,
     },
 }
 
 impl Body {
+    fn kept(bytes: Arc<[u8]>) -> Body {
+        Body::Kept { at: 0, end: bytes.len() as u64, bytes }
+    }
+
     /// Octets left.
     pub(crate) fn len(&self) -> u64 {
-        let (Body::Generated { at, end } | Body::File { at, end, .. }) = self;
+        let (Body::Generated { at, end } | Body::File { at, end, .. } | Body::Kept { at, end, .. }) = self;
         end - at
     }
 
     /// Octets were sent.
     pub(crate) fn advance(&mut self, n: usize) {
-        let (Body::Generated { at, .. } | Body::File { at, .. }) = self;
+        let (Body::Generated { at, .. } | Body::File { at, .. } | Body::Kept { at, .. }) = self;
         *at += n as u64;
     }
 }
@@ -98,6 +160,10 @@ impl Content {
                 let n = want.min(pattern.len() - start);
                 into[..n].copy_from_slice(&pattern[start..start + n]);
                 Ok(n)
+            }
+            (_, Body::Kept { bytes, at, .. }) => {
+                into[..want].copy_from_slice(&bytes[*at as usize..*at as usize + want]);
+                Ok(want)
             }
             (_, Body::File { file, at, .. }) => match file.read_at(&mut into[..want], *at)? {
                 0 if want > 0 => {
@@ -181,6 +247,25 @@ mod tests {
         assert_eq!(status("/leak"), Some(403));
         assert_eq!(status("/%zz"), Some(400));
         assert_eq!(status("/sub"), Some(404));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_remembered_for_a_second() {
+        let dir = std::env::temp_dir().join(format!("millstream-memory-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("f"), "old").unwrap();
+        let (content, mut memory) = (Content::directory(&dir).unwrap(), Memory::default());
+        let mut text = |seconds| {
+            let (body, _) = memory.find(&content, "/f", Instant::from_secs(seconds)).ok().unwrap();
+            let mut buf = [0; 8];
+            let n = content.fill(&body, &mut buf).unwrap();
+            String::from_utf8_lossy(&buf[..n]).into_owned()
+        };
+        assert_eq!(text(1), "old");
+        std::fs::write(dir.join("f"), "newer").unwrap();
+        assert_eq!(text(1), "old");
+        assert_eq!(text(3), "newer");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -1,9 +1,11 @@
 //! One core's event loop: accept, read requests, write answers.
 
 use super::Totals;
-use super::content::{Body, Content, Refused};
-use base::Duration;
-use sock::{EpollEvent, Errno, Fd, Poller, Ready, RecvFlags, SendFlags, Stack, TcpListener};
+use super::content::{Body, Content, Memory, Refused};
+use base::{Duration, Instant};
+use sock::{
+    Clock, EpollEvent, Errno, Fd, Poller, Ready, RecvFlags, SendFlags, Stack, SystemClock, TcpListener,
+};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,6 +35,10 @@ struct Worker<'a> {
     stack: &'a Stack,
     poller: Poller,
     content: &'a Content,
+    memory: Memory,
+    clock: SystemClock,
+    /// The time when the last events came.
+    now: Instant,
     /// By descriptor.
     unfinished: Vec<Option<Box<Unfinished>>>,
     totals: Totals,
@@ -53,6 +59,9 @@ pub(crate) fn run(
         stack,
         poller,
         content,
+        memory: Memory::default(),
+        now: Instant::ZERO,
+        clock: SystemClock::new(),
         unfinished: Vec::new(),
         totals: Totals::default(),
         input: vec![0; 64 * 1024],
@@ -64,6 +73,7 @@ pub(crate) fn run(
             Ok(found) => found.len(),
             Err(e) => return Err(e),
         };
+        worker.now = worker.clock.now();
         for event in &events[..n] {
             if event.data == LISTENER {
                 worker.accept(listener.fd())?;
@@ -181,7 +191,7 @@ impl Worker<'_> {
         let connection = if answer.closing { "Connection: close\r\n" } else { "" };
         let found = match answer.error {
             Some(refused) => Err(refused),
-            None => self.content.find(answer.path),
+            None => self.memory.find(self.content, answer.path, self.now),
         };
         let out = &mut self.output;
         match found {
