@@ -173,6 +173,16 @@ impl Chain {
 
     /// Copies octets from `offset` on; how many there were, up to `into.len()`.
     pub(crate) fn copy_out(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
+        // Most often one chunk holds it all.
+        let n = into.len().min(self.len.saturating_sub(offset) as usize);
+        if n == 0 {
+            return 0;
+        }
+        let (chunk, at) = self.locate(pool, offset);
+        if let Some(held) = pool.bytes(chunk).get(at..at + n) {
+            into[..n].copy_from_slice(held);
+            return n;
+        }
         let mut done = 0;
         for slice in self.slices(pool, offset, u32::try_from(into.len()).unwrap_or(u32::MAX)) {
             into[done..done + slice.len()].copy_from_slice(slice);

@@ -168,7 +168,7 @@ pub struct Connection {
 
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
-    /// Retransmission timeout when it was last armed, microseconds.
+    /// Retransmission timeout, backoff included, microseconds.
     pub(crate) rto_us: u32,
     /// When a valid segment last arrived, milliseconds.
     pub(crate) last_rcv_ms: u32,
@@ -217,7 +217,7 @@ impl Connection {
         bits.put(Bits::TIMESTAMPS, cx.config.timestamps);
         bits.put(Bits::SACK, cx.config.sack);
         bits.put(Bits::SCALING, cx.config.window_scaling);
-        Connection {
+        let mut conn = Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
@@ -271,7 +271,9 @@ impl Connection {
             stalled_ms: 0,
             challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
-        }
+        };
+        conn.refresh_rto(cx.config);
+        conn
     }
 
     /// Active open: SYN-SENT; poll_transmit gives the SYN.
@@ -363,6 +365,7 @@ impl Connection {
         self.snd_small = self.snd_una;
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
+        self.refresh_rto(cx.config);
         if self.options.keepalive {
             self.arm_keepalive(cx.now);
         }

@@ -3,9 +3,11 @@
 pub(crate) mod data;
 mod segment;
 
+use base::{Instant, Seq};
+use wire::tcp::Flags;
+
 use crate::connection::{Bits, Connection};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
-use wire::tcp::Flags;
 
 /// What waits to be sent, as bits; nothing set means that `poll_transmit` need not look.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -44,79 +46,87 @@ impl core::ops::BitOrAssign for Due {
     }
 }
 
+/// A segment decided on, before it has a header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seq: Seq,
+    /// Octets of data.
+    pub(crate) len: u32,
+    pub(crate) flags: Flags,
+    /// Octets of data in each segment on the wire; 0 stands for a full one.
+    pub(crate) mss: u16,
+    pub(crate) class: TransmitClass,
+    pub(crate) retransmit: bool,
+    /// It may tell what arrived out of order: room is left for SACK blocks.
+    pub(crate) tells: bool,
+}
+
+impl Plan {
+    /// No data.
+    pub(crate) fn bare(seq: Seq, flags: Flags, class: TransmitClass) -> Plan {
+        Plan { seq, len: 0, flags, mss: 0, class, retransmit: false, tells: true }
+    }
+}
+
 impl Connection {
     /// The next segment to send, if any.
     pub fn poll_transmit(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
         if self.due.is_empty() {
             return None;
         }
-        let tx = self.next_segment(cx, limits)?;
+        let plan = self.plan(cx, limits)?;
         cx.counters.segments_out += 1;
         self.segs_out = self.segs_out.wrapping_add(1);
+        let tx = self.build(cx, &plan);
         if cx.probe.is_some() {
             self.show(cx, true, &tx.header, tx.len);
         }
         Some(tx)
     }
 
-    fn next_segment(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
+    fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
         if self.due.has(Due::RST) {
-            return Some(self.emit_reset(cx));
+            return Some(self.plan_reset(cx));
         }
         if self.due.has(Due::SYN) {
-            return Some(self.emit_syn(cx));
+            return Some(self.plan_syn(cx));
         }
         if self.due.has(Due::DATA) {
-            if let Some(tx) = self.next_data(cx, limits) {
-                return Some(tx);
+            if let Some(plan) = self.plan_data(cx, limits) {
+                return Some(plan);
             }
             self.due.clear(Due::DATA);
         }
         if self.due.has(Due::PROBE) {
             self.due.clear(Due::PROBE);
-            if let Some(tx) = self.emit_window_probe(cx) {
-                return Some(tx);
+            if let Some(plan) = self.plan_window_probe(cx) {
+                return Some(plan);
             }
         }
         if self.due.has(Due::KEEPALIVE) {
-            return Some(self.emit_keepalive(cx));
+            self.due.clear(Due::KEEPALIVE);
+            cx.counters.keepalive_probes += 1;
+            // One octet below SND.UNA and no data: old, so the peer must answer (RFC 9293, section 3.8.4).
+            return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
         }
         if self.due.has(Due::ACK) {
-            return Some(self.emit_ack(cx));
+            cx.counters.pure_acks_out += 1;
+            return Some(Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack));
         }
         None
     }
 
-    /// A segment without data at SND.NXT. Once our FIN is out there is nothing behind it, so this is where every bare
-    /// acknowledgment sits.
-    fn emit_ack(&mut self, cx: &mut Cx<'_>) -> Transmit {
-        cx.counters.pure_acks_out += 1;
-        // In SYN-SENT there is nothing to acknowledge; `due` never asks for it there.
-        let seq = self.snd_nxt;
-        self.emit(cx, seq, Flags::ACK, TransmitClass::Ack)
-    }
-
-    /// One octet below SND.UNA and no data: old, so the peer must answer (RFC 9293, section 3.8.4).
-    fn emit_keepalive(&mut self, cx: &mut Cx<'_>) -> Transmit {
-        self.due.clear(Due::KEEPALIVE);
-        cx.counters.keepalive_probes += 1;
-        let seq = self.snd_una - 1;
-        self.emit(cx, seq, Flags::ACK, TransmitClass::Ack)
-    }
-
-    fn emit_reset(&mut self, cx: &mut Cx<'_>) -> Transmit {
+    fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.due.clear(Due::RST);
         cx.counters.resets_out += 1;
         if self.bits.has(Bits::RESET_AT) {
             self.bits.clear(Bits::RESET_AT);
-            let seq = self.reset_seq;
-            return self.emit(cx, seq, Flags::RST, TransmitClass::Control);
+            return Plan::bare(self.reset_seq, Flags::RST, TransmitClass::Control);
         }
-        let seq = self.snd_nxt;
-        self.emit(cx, seq, Flags::RST | Flags::ACK, TransmitClass::Control)
+        Plan::bare(self.snd_nxt, Flags::RST | Flags::ACK, TransmitClass::Control)
     }
 
-    fn emit_syn(&mut self, cx: &mut Cx<'_>) -> Transmit {
+    fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.due.clear(Due::SYN);
         let retransmit = self.snd_nxt != self.snd_una;
         let passive = self.state != State::SynSent;
@@ -128,14 +138,11 @@ impl Connection {
             self.snd_nxt = self.snd_una + 1;
             self.start_timing(cx);
         }
-        if self.timers.rtx == base::Instant::FAR_FUTURE {
+        if self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
-        let seq = self.snd_una;
-        let mut tx = self.emit(cx, seq, flags, TransmitClass::Control);
-        tx.retransmit = retransmit;
-        tx
+        Plan { retransmit, ..Plan::bare(self.snd_una, flags, TransmitClass::Control) }
     }
 
     /// The segment from poll_transmit could not be sent after all (no frame): undo or make it due again.

@@ -5,7 +5,7 @@ use base::Duration;
 use crate::Config;
 
 /// Granularity G of the clock behind the timers.
-const GRANULARITY: Duration = Duration::from_millis(1);
+const GRANULARITY_NANOS: u64 = 1_000_000;
 /// Longest sample believed: beyond it the fixed point would overflow.
 const LONGEST: u32 = 200_000_000;
 /// Fixed point: 16 steps a microsecond, so that small gains (RFC 7323, appendix G) still move the average.
@@ -31,16 +31,21 @@ impl Rtt {
         Rtt { srtt: 0, rttvar: 0, min: 0 }
     }
 
-    /// One sample a round trip (RFC 6298, section 2).
-    pub(crate) fn sample(&mut self, rtt: Duration) {
-        self.sample_of(rtt, 1);
+    /// One sample a round trip (RFC 6298, section 2), in microseconds.
+    pub(crate) fn sample(&mut self, micros: u32) {
+        self.take(micros.min(LONGEST), 1);
     }
 
     /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink in
     /// proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
     pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32) {
+        self.take(rtt.as_micros().min(u128::from(LONGEST)) as u32, samples);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, micros: u32, samples: u32) {
         // A sample of zero would read as "none yet".
-        let micros = (rtt.as_micros().min(u128::from(LONGEST)) as u32).max(1);
+        let micros = micros.max(1);
         let r = i64::from(micros * FINE);
         if self.srtt == 0 {
             (self.srtt, self.rttvar, self.min) = (r as u32, r as u32 / 2, micros);
@@ -63,6 +68,11 @@ impl Rtt {
         fine(self.srtt)
     }
 
+    /// SRTT in whole microseconds, once there is one.
+    pub(crate) fn srtt_micros(&self) -> Option<u32> {
+        self.is_measured().then_some(self.srtt / FINE)
+    }
+
     /// RTTVAR; zero before the first sample.
     pub(crate) fn rttvar(&self) -> Duration {
         fine(self.rttvar)
@@ -76,11 +86,11 @@ impl Rtt {
     /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first sample.
     pub(crate) fn rto(&self, config: &Config) -> Duration {
         let rto = if self.is_measured() {
-            self.srtt() + GRANULARITY.max(4 * self.rttvar())
+            fine_nanos(self.srtt) + GRANULARITY_NANOS.max(4 * fine_nanos(self.rttvar))
         } else {
-            config.rto_initial
+            nanos(config.rto_initial)
         };
-        rto.max(config.rto_min).min(config.rto_max)
+        Duration::from_nanos(rto.max(nanos(config.rto_min)).min(nanos(config.rto_max)))
     }
 }
 
@@ -90,10 +100,20 @@ pub(crate) fn backed_off(rto: Duration, n: u8, config: &Config) -> Duration {
 }
 
 fn fine(value: u32) -> Duration {
-    Duration::from_nanos(u64::from(value) * 1_000 / u64::from(FINE))
+    Duration::from_nanos(fine_nanos(value))
+}
+
+fn fine_nanos(value: u32) -> u64 {
+    u64::from(value) * 1_000 / u64::from(FINE)
+}
+
+/// Without the detour over 128 bits.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
 }
 
 /// `a / b` to the nearest integer, `b > 0`.
+#[inline(always)]
 fn nearest(a: i64, b: i64) -> i64 {
     (a + a.signum() * (b / 2)) / b
 }
@@ -115,12 +135,12 @@ mod tests {
         let config = Config { rto_min: Duration::from_millis(1), ..Config::default() };
         let mut rtt = Rtt::new();
         assert!(!rtt.is_measured());
-        rtt.sample(Duration::from_millis(100));
+        rtt.sample(100_000);
         assert_eq!(rtt.rto(&config), Duration::from_millis(300), "SRTT + 4 x R/2");
-        rtt.sample(Duration::from_millis(140));
+        rtt.sample(140_000);
         assert_eq!((rtt.srtt(), rtt.rttvar()), (Duration::from_millis(105), Duration::from_micros(47_500)));
         for _ in 0..200 {
-            rtt.sample(Duration::from_millis(100));
+            rtt.sample(100_000);
         }
         assert_eq!(rtt.rto(&config).as_millis(), 101, "never tighter than the clock's granularity");
     }
@@ -129,9 +149,9 @@ mod tests {
     fn many_samples_a_round_trip_weigh_like_one() {
         let (mut one, mut many) = (Rtt::new(), Rtt::new());
         for rtt in [&mut one, &mut many] {
-            rtt.sample(Duration::from_millis(50));
+            rtt.sample(50_000);
         }
-        one.sample(Duration::from_millis(90));
+        one.sample(90_000);
         for _ in 0..100 {
             many.sample_of(Duration::from_millis(90), 100);
         }

@@ -55,23 +55,33 @@ impl Connection {
         }
     }
 
-    /// The retransmission timeout, backoff included (RFC 6298).
-    pub(crate) fn rto(&self, config: &Config) -> Duration {
+    /// Computes the retransmission timeout anew: after every sample and every change of the backoff (RFC 6298).
+    pub(crate) fn refresh_rto(&mut self, config: &Config) {
         let mut rto = self.rtt.rto(config);
         if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
             rto = rto.max(RTO_AFTER_LOST_SYN);
         }
-        if self.backoff > 0 { backed_off(rto, self.backoff, config) } else { rto }
+        if self.backoff > 0 {
+            rto = backed_off(rto, self.backoff, config);
+        }
+        self.rto_us =
+            u32::try_from(rto.as_secs() * 1_000_000).unwrap_or(u32::MAX).saturating_add(rto.subsec_micros());
+    }
+
+    /// The retransmission timeout, backoff included.
+    pub(crate) fn rto(&self) -> Duration {
+        Duration::from_micros(self.rto_us.into())
     }
 
     /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never overslept.
+    #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
-        let mut wait = self.rto(cx.config);
-        self.rto_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+        self.timers.rtx =
+            Instant::from_nanos(cx.now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000));
         if self.options.has_user_timeout() {
-            wait = wait.min(self.options.user_timeout().saturating_sub(self.stalled(cx)));
+            let left = self.options.user_timeout().saturating_sub(self.stalled(cx));
+            self.timers.rtx = self.timers.rtx.min(cx.now + left);
         }
-        self.timers.rtx = cx.now + wait;
     }
 
     /// How long the data being retransmitted has made no progress; zero before the first timeout.
@@ -86,7 +96,7 @@ impl Connection {
     /// the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
         let shut = self.snd_wnd == 0 || !self.options.cork;
-        self.timers.rtx = cx.now + if shut { self.rto(cx.config) } else { CORK };
+        self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
     }
 
     fn on_delayed_ack(&mut self, cx: &mut Cx<'_>) {
@@ -160,22 +170,23 @@ impl Connection {
     /// One more timeout in a row.
     fn count_retry(&mut self, cx: &Cx<'_>) {
         if self.retries == 0 {
-            let waited = self.first_wait(cx).as_millis() as u32;
+            let waited = self.first_wait().as_millis() as u32;
             self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
         }
         self.retries = self.retries.saturating_add(1);
         self.backoff = self.backoff.saturating_add(1);
+        self.refresh_rto(cx.config);
     }
 
     /// What the timer waited for before the first timeout in a row.
-    fn first_wait(&self, cx: &Cx<'_>) -> Duration {
-        let rto = self.rto(cx.config);
+    fn first_wait(&self) -> Duration {
+        let rto = self.rto();
         if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }
     }
 
     /// Has the user timeout passed since the last progress?
     fn is_overdue(&self, cx: &Cx<'_>) -> bool {
-        let waited = if self.retries == 0 { self.first_wait(cx) } else { self.stalled(cx) };
+        let waited = if self.retries == 0 { self.first_wait() } else { self.stalled(cx) };
         self.options.has_user_timeout() && waited >= self.options.user_timeout()
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use base::{Duration, Instant, Seq};
+use base::{Instant, Seq};
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
@@ -97,10 +97,11 @@ impl Connection {
 
     fn tune(&mut self, cx: &Cx<'_>, taken: u32) {
         let now = cx.now.as_micros() as u32;
-        let rtt = if self.rtt.is_measured() { self.rtt.srtt() } else { cx.config.rto_initial };
         let tuner = self.tuner.get_or_insert_with(|| Box::new(Tuner { taken: 0, best: 0, since: now }));
         tuner.taken = tuner.taken.saturating_add(taken);
-        if Duration::from_micros(now.wrapping_sub(tuner.since).into()) < rtt {
+        // Before the first sample the timeout stands in: long enough on any path.
+        let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
+        if now.wrapping_sub(tuner.since) < rtt {
             return;
         }
         let round = core::mem::take(&mut tuner.taken);

@@ -120,10 +120,11 @@ impl Connection {
     pub(crate) fn measure_rtt(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         if self.bits.has(Bits::TIMING) && seg.ack.at_or_after(self.rtt_seq) {
             self.bits.clear(Bits::TIMING);
-            let rtt = Duration::from_micros((cx.now.as_micros() as u32).wrapping_sub(self.rtt_at).into());
-            self.rtt.sample(rtt);
+            let micros = (cx.now.as_micros() as u32).wrapping_sub(self.rtt_at);
+            self.rtt.sample(micros);
             self.backoff = 0;
-            return Some(rtt);
+            self.refresh_rto(cx.config);
+            return Some(Duration::from_micros(micros.into()));
         }
         if !self.bits.has(Bits::TIMESTAMPS) {
             return None;
@@ -139,6 +140,7 @@ impl Connection {
             let samples = self.flight() / (2 * u32::from(self.snd_mss));
             self.rtt.sample_of(rtt, samples);
             self.backoff = 0;
+            self.refresh_rto(cx.config);
         }
         (millis >= COARSE_RTT_MS).then_some(rtt)
     }

@@ -54,9 +54,7 @@ impl Connection {
         self.measure_rtt(cx, seg);
         self.snd_una = self.snd_nxt;
         self.due.clear(Due::SYN);
-        if self.rtt.is_measured() {
-            self.backoff = 0;
-        }
+        self.backoff = 0;
         self.timers.rtx = Instant::FAR_FUTURE;
         self.establish(cx);
     }

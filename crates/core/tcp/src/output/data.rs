@@ -5,8 +5,7 @@ use cc::Controller;
 use wire::tcp::Flags;
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
-use crate::output::segment::Blocks;
+use crate::output::{Due, Plan};
 use crate::pool::Pool;
 use crate::recovery::Phase;
 use crate::retransmission::Resend;
@@ -25,30 +24,34 @@ pub(crate) struct Stretch {
 
 impl Connection {
     /// The next segment with data or FIN, old or new.
-    pub(crate) fn next_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
+    pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
         if !self.state.may_send() {
             return None;
         }
         if self.loss.is_some() {
             match self.next_retransmission() {
-                Resend::Now(stretch) => return Some(self.emit_old(cx, stretch)),
+                Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
                 Resend::Wait => return None,
                 Resend::Nothing => {}
             }
         }
-        let unsent = self.tx.len().saturating_sub(self.flight());
-        let fin = self.bits.has(Bits::WRITE_CLOSED) && self.flight() <= self.tx.len();
-        if unsent > 0 || fin {
-            if let Some(tx) = self.next_new(cx, limits, unsent, fin) {
-                return Some(tx);
-            }
+        let flight = self.flight();
+        let unsent = self.tx.len().saturating_sub(flight);
+        let fin = self.bits.has(Bits::WRITE_CLOSED) && flight <= self.tx.len();
+        if (unsent > 0 || fin)
+            && let Some(plan) = self.plan_new(cx, limits, unsent, fin)
+        {
+            return Some(plan);
+        }
+        if self.loss.is_none() {
+            return None;
         }
         // Rules 3 and 4 of NextSeg (RFC 6675, section 4): no new data may leave.
         let stretch = self.next_rescue()?;
-        Some(self.emit_old(cx, stretch))
+        Some(self.plan_old(cx, stretch))
     }
 
-    fn next_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Transmit> {
+    fn plan_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
         let flight = self.flight();
         if flight == 0 {
             self.restart_if_idle(cx);
@@ -61,7 +64,7 @@ impl Connection {
             }
             return None;
         };
-        if len % mss != 0 {
+        if small_part(len, mss) != 0 {
             self.snd_small = self.snd_nxt + len;
         }
         let stretch = Stretch { seq: self.snd_nxt, len, fin };
@@ -73,11 +76,15 @@ impl Connection {
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);
         }
+        if len == unsent && self.loss.is_none() {
+            // That was all; whatever changes this says so.
+            self.due.clear(Due::DATA);
+        }
         if len > 0 {
             self.control.on_sent(cx.now, len, flight + len);
             self.note_sending(cx);
         }
-        Some(self.emit_stretch(cx, stretch, mss, Blocks::Carried))
+        Some(self.plan_stretch(cx, stretch, mss))
     }
 
     /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window, and silly
@@ -102,7 +109,7 @@ impl Connection {
         }
         let most = limits.max_payload.max(mss);
         let len = wanted.min(congestion).min(most);
-        let small = len % mss;
+        let small = small_part(len, mss);
         if small == 0 {
             return Some((len, fin && len == unsent && window > len));
         }
@@ -118,22 +125,26 @@ impl Connection {
 
     /// Octets that the congestion window still lets into the network.
     fn congestion_room(&self) -> u32 {
+        let cwnd = self.control.window().cwnd;
+        if self.loss.is_none() && self.dup_acks == 0 {
+            return cwnd.saturating_sub(self.flight());
+        }
         let extra = if self.phase() == Phase::Disorder { self.limited_transmit() } else { 0 };
-        (self.control.window().cwnd + extra).saturating_sub(self.pipe())
+        (cwnd + extra).saturating_sub(self.pipe())
     }
 
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
-        let idle = (cx.now.as_millis() as u32).wrapping_sub(self.last_send_ms);
-        let idle = Duration::from_millis(idle.into());
-        if idle <= self.rto(cx.config) {
+        let now = cx.now.as_millis() as u32;
+        let idle = u64::from(now.wrapping_sub(self.last_send_ms));
+        if idle * 1_000 <= u64::from(self.rto_us) {
             return;
         }
         let path = self.path_info(cx);
         let before = self.control.window().cwnd;
-        self.control.on_idle_restart(cx.now, idle, &path);
+        self.control.on_idle_restart(cx.now, Duration::from_millis(idle), &path);
         cx.counters.idle_restarts += u64::from(self.control.window().cwnd < before);
-        self.last_send_ms = cx.now.as_millis() as u32;
+        self.last_send_ms = now;
     }
 
     fn note_sending(&mut self, cx: &Cx<'_>) {
@@ -152,7 +163,7 @@ impl Connection {
     }
 
     /// A retransmission.
-    fn emit_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Transmit {
+    fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
         self.bits.clear(Bits::TIMING);
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
@@ -163,32 +174,30 @@ impl Connection {
             self.arm_rtx(cx);
         }
         self.note_first_retransmission(cx);
-        let mss = u32::from(self.snd_mss);
         // Without SACK blocks it keeps the size it had.
-        let tx = self.emit_stretch(cx, stretch, mss, Blocks::Omitted);
-        Transmit { retransmit: true, ..tx }
+        let plan = self.plan_stretch(cx, stretch, u32::from(self.snd_mss));
+        Plan { retransmit: true, tells: false, ..plan }
     }
 
-    fn emit_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32, blocks: Blocks) -> Transmit {
-        let offset = stretch.seq.offset_from(self.snd_una);
-        let end = offset + stretch.len;
+    fn plan_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
+        let Stretch { seq, len, fin } = stretch;
+        let offset = seq.offset_from(self.snd_una);
         let mut flags = Flags::ACK;
-        if stretch.fin {
+        if fin {
             flags = flags | Flags::FIN;
         }
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
-        if stretch.len > 0 && end == self.tx.len() {
+        if len > 0 && offset + len == self.tx.len() {
             flags = flags | Flags::PSH;
         }
-        let class = if stretch.len > 0 { TransmitClass::Data } else { TransmitClass::Control };
-        cx.counters.octets_out += u64::from(stretch.len);
+        let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };
+        cx.counters.octets_out += u64::from(len);
         self.tx.seek(cx.pool, offset);
-        let tx = self.emit_with(cx, stretch.seq, flags, class, blocks);
-        Transmit { offset, len: stretch.len, mss: mss as u16, ..tx }
+        Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
 
     /// One octet beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the window.
-    pub(crate) fn emit_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Transmit> {
+    pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.snd_wnd > 0 {
             self.due |= Due::DATA;
             return None;
@@ -204,9 +213,8 @@ impl Connection {
             self.bits.set(Bits::PROBED);
         }
         cx.counters.window_probes += 1;
-        let mss = u32::from(self.snd_mss);
-        let tx = self.emit_stretch(cx, Stretch { seq, len, fin }, mss, Blocks::Omitted);
-        Some(Transmit { class: TransmitClass::Ack, ..tx })
+        let plan = self.plan_stretch(cx, Stretch { seq, len, fin }, u32::from(self.snd_mss));
+        Some(Plan { class: TransmitClass::Ack, tells: false, ..plan })
     }
 
     /// Takes back the last segment of poll_transmit, which never left.
@@ -233,5 +241,14 @@ impl Connection {
     pub fn copy_payload(&self, pool: &Pool, tx: &Transmit, into: &mut [u8]) {
         let copied = self.tx.copy_out(pool, tx.offset, &mut into[..tx.len as usize]);
         debug_assert_eq!(copied, tx.len as usize);
+    }
+}
+
+/// What remains of `len` after full segments. Most often `len` is less than two of them, and no division is needed.
+fn small_part(len: u32, mss: u32) -> u32 {
+    match len {
+        _ if len < mss => len,
+        _ if len == mss => 0,
+        _ => len % mss,
     }
 }

@@ -4,86 +4,62 @@ use base::{Instant, Seq};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
 use crate::connection::{Bits, Connection};
-use crate::output::Due;
+use crate::output::{Due, Plan};
 use crate::path::{SACK_BLOCK, SACK_HEAD};
 use crate::scale::{to_field, ts_value};
-use crate::{Cx, State, Transmit, TransmitClass};
+use crate::{Cx, State, Transmit};
 
 /// SACK blocks an option list has room for, beside the timestamps and without them.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
 
-/// Does the segment tell what arrived out of order?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Blocks {
-    /// Yes, if SACK was negotiated; the caller left room for it.
-    Carried,
-    /// No: a bare acknowledgment follows if one is owed.
-    Omitted,
-}
-
 impl Connection {
-    /// A segment without data.
-    pub(crate) fn emit(&mut self, cx: &mut Cx<'_>, seq: Seq, flags: Flags, class: TransmitClass) -> Transmit {
-        let tx = self.emit_with(cx, seq, flags, class, Blocks::Carried);
-        let sack = self.bits.has(Bits::SACK);
-        if let Some(reassembly) = &mut self.reassembly {
-            // One SACK tells as much as many duplicates.
-            reassembly.owed = if sack { 0 } else { reassembly.owed.saturating_sub(1) };
-            self.due.clear(Due::ACK);
-            if reassembly.owed > 0 {
-                self.due |= Due::ACK;
-            }
-        }
-        tx
-    }
-
-    /// A segment, to which the caller may add data. Whatever carries an ACK settles the acknowledgments owed.
-    pub(crate) fn emit_with(
-        &mut self,
-        cx: &mut Cx<'_>,
-        seq: Seq,
-        flags: Flags,
-        class: TransmitClass,
-        blocks: Blocks,
-    ) -> Transmit {
+    /// The segment of a plan. Whatever carries an ACK settles the acknowledgments owed.
+    #[inline]
+    pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+        let flags = plan.flags;
+        let acknowledges = flags.has(Flags::ACK);
         let window = self.window_field(cx, flags);
-        let options = self.header_options(cx, flags, blocks);
-        let header = Header {
-            src_port: self.key.local().port,
-            dst_port: self.key.remote().port,
-            seq,
-            ack: if flags.has(Flags::ACK) { self.rcv_nxt } else { Seq::new(0) },
-            flags,
-            window,
-            options,
-        };
-        if flags.has(Flags::ACK) {
-            self.acknowledged(blocks);
+        let options = self.header_options(cx, plan);
+        if acknowledges {
+            self.acknowledged(plan);
         }
         Transmit {
-            header,
-            offset: 0,
-            len: 0,
-            mss: self.snd_mss,
-            class,
+            header: Header {
+                src_port: self.key.local().port,
+                dst_port: self.key.remote().port,
+                seq: plan.seq,
+                ack: if acknowledges { self.rcv_nxt } else { Seq::new(0) },
+                flags,
+                window,
+                options,
+            },
+            offset: if plan.len == 0 { 0 } else { plan.seq.offset_from(self.snd_una) },
+            len: plan.len,
+            mss: if plan.mss == 0 { self.snd_mss } else { plan.mss },
+            class: plan.class,
             tos: self.options.tos,
             ttl: self.options.ttl(),
-            retransmit: false,
+            retransmit: plan.retransmit,
         }
     }
 
     /// The peer is about to learn RCV.NXT.
-    fn acknowledged(&mut self, blocks: Blocks) {
+    fn acknowledged(&mut self, plan: &Plan) {
         self.last_ack_sent = self.rcv_nxt;
         self.timers.delack = Instant::FAR_FUTURE;
         self.quick = self.quick.saturating_sub(1);
         self.bits.clear(Bits::PUSHED);
-        // A duplicate acknowledgment counts only without data, and SACK only if it was there (RFC 5681, RFC 6675).
-        let told = match (&self.reassembly, blocks) {
-            (None, _) => true,
-            (Some(_), Blocks::Omitted) => false,
-            (Some(reassembly), Blocks::Carried) => reassembly.owed == 0 || self.bits.has(Bits::SACK),
+        let sack = self.bits.has(Bits::SACK);
+        let told = match &mut self.reassembly {
+            None => true,
+            Some(_) if !plan.tells => false,
+            Some(reassembly) => {
+                // One SACK tells as much as many duplicates, and those count only without data (RFC 5681, section 2).
+                let bare = u8::from(plan.len == 0);
+                reassembly.owed = if sack { 0 } else { reassembly.owed.saturating_sub(bare) };
+                reassembly.owed == 0
+            }
         };
         if told {
             self.due.clear(Due::ACK);
@@ -128,7 +104,8 @@ impl Connection {
         to_field(self.receive_window(), self.rcv_scale)
     }
 
-    fn header_options(&mut self, cx: &mut Cx<'_>, flags: Flags, blocks: Blocks) -> Options {
+    fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
+        let flags = plan.flags;
         let mut options = Options::default();
         if self.bits.has(Bits::TIMESTAMPS) {
             let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };
@@ -138,7 +115,7 @@ impl Connection {
             options.mss = Some(self.advertised_mss());
             options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv_scale);
             options.sack_permitted = self.bits.has(Bits::SACK);
-        } else if self.reassembly.is_some() && blocks == Blocks::Carried {
+        } else if self.reassembly.is_some() && plan.tells {
             options.sack = self.sack_blocks(cx);
         }
         options
