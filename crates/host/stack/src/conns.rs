@@ -29,6 +29,8 @@ impl Marks {
     pub(crate) const QUEUED: Marks = Marks(32);
     /// Its local endpoint was reserved for it alone.
     pub(crate) const BOUND: Marks = Marks(64);
+    /// Its owner, or its listener's, was told something this turn and may add to what is to be sent.
+    pub(crate) const HELD: Marks = Marks(256);
     /// A control segment (SYN, SYN-ACK, RST) is probably due.
     pub(crate) const CONTROL: Marks = Marks(128);
 

@@ -1,7 +1,7 @@
 //! One core's stack: what it owns, and how it begins and ends connections.
 
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
-use pio::{NetEvent, PacketIo};
+use pio::{IoError, PacketIo};
 use tcp::{Connection, CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
 
 use crate::conns::{Conns, List, Marks};
@@ -12,9 +12,9 @@ use crate::listeners::{ListenerId, Listeners};
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::Paths;
 use crate::ports::Ports;
-use crate::rx::Rx;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
+use crate::turn::Scratch;
 use crate::tx::{Envelope, Port};
 use crate::wheel::Wheel;
 
@@ -106,7 +106,6 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
-    pub(crate) rx: Rx,
     /// Connections that may have something to send: with a control segment due, others, and those whose owner
     /// was told something this turn and may add to it.
     pub(crate) control: List,
@@ -114,9 +113,11 @@ pub struct Core {
     pub(crate) held: List,
     pub(crate) noticed: Vec<u32>,
     pub(crate) noticed_listeners: Vec<ListenerId>,
-    pub(crate) due: Vec<u32>,
     pub(crate) questions: Vec<Question>,
-    pub(crate) events: Vec<NetEvent>,
+    /// Taken out while a turn goes on.
+    pub(crate) scratch: Option<Box<Scratch>>,
+    /// The first thing that went wrong this turn.
+    pub(crate) error: Option<IoError>,
     pub(crate) events_at: Instant,
     /// The time of the last turn.
     pub(crate) now: Instant,
@@ -159,15 +160,14 @@ impl Core {
             limits: Limits { resets: Limit::new(1000, 200), echoes: Limit::new(1000, 50) },
             stats: Stats::default(),
             drops: Drops::new(),
-            rx: Rx::new(),
             control: List::new(),
             dirty: List::new(),
             held: List::new(),
             noticed: Vec::new(),
             noticed_listeners: Vec::new(),
-            due: Vec::new(),
             questions: Vec::new(),
-            events: Vec::new(),
+            scratch: Some(Scratch::new()),
+            error: None,
             events_at: Instant::ZERO,
             now: Instant::ZERO,
             starved: false,

@@ -24,7 +24,7 @@ impl Core {
         &mut self,
         now: Instant,
         flow: Option<Flow>,
-        sender: &Sender,
+        sender: &Sender<'_>,
         segment: &Segment<'_>,
     ) {
         match flow {
@@ -61,7 +61,7 @@ impl Core {
         }
     }
 
-    fn on_time_wait(&mut self, now: Instant, entry: u32, sender: &Sender, segment: &Segment<'_>) {
+    fn on_time_wait(&mut self, now: Instant, entry: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         if self.waits.get(entry).until <= now {
             self.end_time_wait(now, entry);
             return self.on_stranger(now, sender, segment, None);
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// A segment of no flow: a SYN or the answer to a cookie for a listener, or something to be reset.
-    fn on_stranger(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>, above: Option<Seq>) {
+    fn on_stranger(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
         let (local, remote) = (sender.key.local(), sender.key.remote());
         let absurd =
             remote.addr.is_unspecified() || local.addr.is_multicast_or_broadcast() || local == remote;
@@ -110,7 +110,7 @@ impl Core {
         &mut self,
         now: Instant,
         id: ListenerId,
-        sender: &Sender,
+        sender: &Sender<'_>,
         segment: &Segment<'_>,
         above: Option<Seq>,
     ) {
@@ -143,17 +143,17 @@ impl Core {
         &mut self,
         now: Instant,
         id: ListenerId,
-        sender: &Sender,
+        sender: &Sender<'_>,
     ) -> Option<(tcp::Open, cc::Control, Meta)> {
         let remote = sender.key.remote().addr;
         let Ok(path) = self.paths.find(now, remote, &mut self.ip, &mut self.hops) else {
             self.drops.count(PacketDrop::NoRoute);
             return None;
         };
-        self.hops.hint(now, path.hop, sender.mac);
+        self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         let Listener { wish, .. } = self.listeners.get(id)?;
         let name = wish.control.unwrap_or(self.registry.default_name());
-        let open = self.opening(now, sender.key, path.mtu, wish.options);
+        let open = self.opening(now, *sender.key, path.mtu, wish.options);
         let Ok(control) = self.registry.create(name) else {
             self.drops.count(PacketDrop::NoRoom);
             return None;
@@ -163,18 +163,18 @@ impl Core {
         Some((open, control, meta))
     }
 
-    fn send_cookie(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>) {
+    fn send_cookie(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>) {
         let mtu = self.ip.mtu();
-        let header = self.cookies.answer(now, &self.shared.config, &sender.key, mtu, segment);
+        let header = self.cookies.answer(now, &self.shared.config, sender.key, mtu, segment);
         self.stats.cookies_sent += 1;
-        self.answer(&sender.key, &header, sender);
+        self.answer(sender.key, &header, sender);
     }
 
     /// An ACK for a listener: the end of a handshake of which we kept nothing, or a stray.
-    fn on_cookie(&mut self, now: Instant, id: ListenerId, sender: &Sender, segment: &Segment<'_>) {
+    fn on_cookie(&mut self, now: Instant, id: ListenerId, sender: &Sender<'_>, segment: &Segment<'_>) {
         let believed = self.listeners.get(id).is_some_and(|listener| now < listener.cookies_until);
         let plain = believed && !segment.flags.has(Flags::SYN);
-        let Some(cookie) = plain.then(|| self.cookies.check(now, &sender.key, segment)).flatten() else {
+        let Some(cookie) = plain.then(|| self.cookies.check(now, sender.key, segment)).flatten() else {
             return self.reset(now, sender, segment);
         };
         if self.listeners.get(id).is_none_or(Listener::is_full) || self.conns.is_full() {
@@ -193,22 +193,27 @@ impl Core {
 
     /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses, only
     /// what came for a port of ours is ours to answer.
-    fn reset(&mut self, now: Instant, sender: &Sender, segment: &Segment<'_>) {
+    fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>) {
         self.drops.count(PacketDrop::NoFlow);
         if !self.ports.is_ours(sender.key.local().port) {
             return;
         }
-        let Some(header) = tcp::reset_for(&sender.key, segment) else { return };
+        let Some(header) = tcp::reset_for(sender.key, segment) else { return };
         if !self.limits.resets.take(now) {
             return self.drops.count(PacketDrop::RateLimited);
         }
         self.stats.resets_out += 1;
-        self.answer(&sender.key, &header, sender);
+        self.answer(sender.key, &header, sender);
     }
 
     /// Sends what belongs to no connection back where the segment came from.
-    fn answer(&mut self, key: &FlowKey, header: &wire::tcp::Header, sender: &Sender) {
-        let envelope = Envelope { mac: sender.mac, label: (sender.hash >> 24) as u32, tos: 0, ttl: TTL };
+    fn answer(&mut self, key: &FlowKey, header: &wire::tcp::Header, sender: &Sender<'_>) {
+        let envelope = Envelope {
+            mac: sender.mac(self.port.caps.medium),
+            label: (sender.hash >> 24) as u32,
+            tos: 0,
+            ttl: TTL,
+        };
         if !self.port.header_only(key, header, &envelope) {
             self.stats.no_frame += 1;
             self.drops.count(PacketDrop::NoFrame);
@@ -222,7 +227,7 @@ impl Core {
         let id = ListenerId(meta.listener);
         meta.listener = NIL;
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        meta.marks.set(Marks::QUEUED);
+        meta.marks.set(Marks::QUEUED | Marks::HELD);
         listener.queue.push_back(index);
         if !listener.noticed {
             listener.noticed = true;

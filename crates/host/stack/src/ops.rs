@@ -153,7 +153,7 @@ impl Core {
     fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
         if self.ip.addresses().is_empty() {
             // The kernel may not have been asked yet.
-            self.take_net_events(self.now);
+            self.ask_kernel(self.now, &mut Vec::new());
         }
         if local.addr.is_unspecified() || self.ip.is_own(local.addr) {
             Ok(())

@@ -15,6 +15,7 @@ impl Core {
     pub fn stats(&self) -> Vec<(&'static str, u64)> {
         let counters = Stats::ROWS.iter().map(|&(name, _)| name).zip(self.stats.values());
         let sizes = [
+            ("bytes_out", self.port.octets),
             ("connections", u64::from(self.conns.len())),
             ("time_wait", u64::from(self.waits.len())),
             ("listeners", self.listeners.len() as u64),

@@ -5,12 +5,11 @@
 //! same batch opens or ends a connection): then it is looked up again.
 
 use base::{Endpoint, FlowKey, Instant};
-use pio::{BATCH_MAX, IoError, Medium, RxBatch, RxChecksum, RxMeta, RxPacket};
-use wire::checksum::Sum;
-use wire::ethernet;
-use wire::packet::{Checked, Content, Packet, parse_frame, parse_ip};
-use wire::protocol;
-use wire::tcp::{Flags, Segment};
+use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
+use wire::checksum::{Sum, is_partial, pseudo};
+use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
+use wire::tcp::{CHECKSUM_OFFSET, Flags, Segment};
+use wire::{ethernet, ipv4, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
@@ -24,127 +23,148 @@ const PIECES_MAX: usize = 64;
 
 /// A TCP segment of the batch.
 pub(crate) struct Arrival {
-    packet: Packet,
     key: FlowKey,
     hash: u64,
     flow: Option<Flow>,
-    /// The table's version when `flow` was looked up.
-    version: u32,
-    /// Link-layer sender: where an answer that belongs to no connection goes.
-    mac: [u8; 6],
+    /// Where TCP starts and ends, from the first octet of the frame; it may end in a later one.
+    start: u32,
+    end: u32,
     /// Its place in the batch, and how many frames it takes.
     at: u16,
     frames: u16,
+    /// DSCP and ECN.
+    tos: u8,
 }
 
 /// What receiving needs from turn to turn, so that it need not be allocated.
 pub(crate) struct Rx {
     batch: RxBatch,
     arrivals: Vec<Arrival>,
+    /// The flow table's version when the arrivals were looked up.
+    version: u32,
 }
 
 /// Who sent a segment, and to which flow it belongs.
-#[derive(Clone, Copy)]
-pub(crate) struct Sender {
-    pub(crate) key: FlowKey,
+pub(crate) struct Sender<'a> {
+    pub(crate) key: &'a FlowKey,
     pub(crate) hash: u64,
-    pub(crate) mac: [u8; 6],
+    frame: &'a [u8],
 }
 
 impl Rx {
     pub(crate) fn new() -> Self {
-        Rx { batch: RxBatch::with_capacity(BATCH_MAX), arrivals: Vec::with_capacity(BATCH_MAX) }
+        Rx { batch: RxBatch::with_capacity(BATCH_MAX), arrivals: Vec::with_capacity(BATCH_MAX), version: 0 }
     }
 }
 
 impl Core {
     /// Receives and processes a bounded number of packets.
-    pub(crate) fn receive(&mut self, now: Instant, turn: &mut Turn) -> Result<(), IoError> {
-        let mut batch = std::mem::take(&mut self.rx.batch);
-        let mut arrivals = std::mem::take(&mut self.rx.arrivals);
-        let mut result = Ok(());
+    pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         for nth in 1..=BATCHES {
-            match self.port.io.rx(&mut batch) {
-                Ok(_) => {}
-                Err(error) => result = Err(error),
+            if let Err(error) = self.port.io.rx(&mut rx.batch) {
+                self.fail(error);
             }
-            let full = batch.len() >= BATCH_MAX;
-            if batch.is_empty() {
+            let received = rx.batch.len();
+            if received == 0 {
                 break;
             }
-            turn.received += batch.len() as u32;
-            self.survey(now, &batch, &mut arrivals);
-            self.look_up(&mut arrivals);
-            for arrival in arrivals.drain(..) {
-                self.process(now, &arrival, &batch);
+            turn.received += received as u32;
+            self.survey(now, rx);
+            self.look_up(rx);
+            for arrival in &rx.arrivals {
+                self.process(now, arrival, rx);
             }
-            for packet in batch.drain(..) {
+            rx.arrivals.clear();
+            for packet in rx.batch.drain(..) {
                 self.port.io.retire(packet.frame);
             }
-            if !full || result.is_err() {
+            if received < BATCH_MAX {
                 break;
             }
             turn.more |= nth == BATCHES;
         }
         self.stats.packets_in += u64::from(turn.received);
-        self.rx.batch = batch;
-        self.rx.arrivals = arrivals;
-        result
     }
 
     /// First pass: what is it, whose is it? What is not TCP is dealt with on the spot.
-    fn survey(&mut self, now: Instant, batch: &[RxPacket], arrivals: &mut Vec<Arrival>) {
-        for packet in batch {
-            ring::prefetch_octets(packet.frame.data());
+    fn survey(&mut self, now: Instant, rx: &mut Rx) {
+        let Rx { batch, arrivals, .. } = rx;
+        if batch.len() > 1 {
+            for packet in &*batch {
+                ring::prefetch_octets(packet.frame.data());
+            }
         }
         let mut at = 0;
         while at < batch.len() {
             let frames = pieces(&batch[at..]);
-            self.survey_one(now, &batch[at..at + frames], at, arrivals);
+            if let Some(arrival) = self.survey_one(now, &batch[at..at + frames], at) {
+                arrivals.push(arrival);
+            }
             at += frames;
         }
     }
 
-    fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize, arrivals: &mut Vec<Arrival>) {
+    #[inline]
+    fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize) -> Option<Arrival> {
         let frame = pieces[0].frame.data();
-        let whole: usize = pieces.iter().map(|piece| piece.frame.len()).sum();
+        let mut whole = frame.len();
+        if pieces.len() > 1 {
+            whole = pieces.iter().map(|piece| piece.frame.len()).sum();
+        }
         self.stats.bytes_in += whole as u64;
-        let (mac, content) = match self.port.caps.medium {
-            Medium::Ip => ([0; 6], parse_ip(frame, whole).map(Content::Ip)),
-            Medium::Ethernet => match parse_frame(frame, whole) {
-                Ok(frame) if frame.link.dst == self.port.caps.mac || ethernet::is_group(&frame.link.dst) => {
-                    (frame.link.src, Ok(frame.content))
-                }
-                Ok(_) => return self.drops.count(PacketDrop::NotForUs),
-                Err(error) => ([0; 6], Err(error)),
-            },
+        let ethernet = self.port.caps.medium == Medium::Ethernet;
+        let ip = if ethernet { ethernet::HEADER_LEN } else { 0 };
+        let ours = !ethernet || frame.starts_with(&self.port.caps.mac) && frame.get(12..14) == Some(&IPV4);
+        let plain = if ours { plain_tcp_v4(frame, ip, whole) } else { None };
+        let packet = match plain {
+            Some(packet) => packet,
+            None => self.survey_generally(now, frame, whole)?,
         };
-        match content {
-            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => {
-                let Some(&[a, b, c, d]) = packet.upper(frame).first_chunk() else {
-                    return self.drops.count(PacketDrop::TcpHeader);
-                };
-                let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
-                let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
-                let key = FlowKey::new(local, remote);
-                let hash = self.table.hash(&key);
-                self.table.prefetch(hash);
-                let (at, frames) = (at as u16, pieces.len() as u16);
-                arrivals.push(Arrival { packet, key, hash, flow: None, version: 0, mac, at, frames });
-            }
+        let Some(&[a, b, c, d]) = packet.upper(frame).first_chunk() else {
+            self.drops.count(PacketDrop::TcpHeader);
+            return None;
+        };
+        let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
+        let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
+        let key = FlowKey::new(local, remote);
+        let hash = self.table.hash(&key);
+        self.table.prefetch(hash);
+        let (at, frames) = (at as u16, pieces.len() as u16);
+        let Packet { start, end, tos, .. } = packet;
+        Some(Arrival { key, hash, flow: None, start, end, at, frames, tos })
+    }
+
+    /// Whatever is not plain; gives it back if it is TCP after all.
+    fn survey_generally(&mut self, now: Instant, frame: &[u8], whole: usize) -> Option<Packet> {
+        let parsed = match self.port.caps.medium {
+            Medium::Ip => parse_ip(frame, whole).map(Content::Ip),
+            Medium::Ethernet => parse_frame(frame, whole).map(|frame| frame.content),
+        };
+        if self.port.caps.medium == Medium::Ethernet && !self.is_for_us(frame) {
+            self.drops.count(PacketDrop::NotForUs);
+            return None;
+        }
+        match parsed {
+            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => return Some(packet),
             Ok(Content::Ip(packet)) if matches!(packet.protocol, protocol::ICMP | protocol::ICMPV6) => {
-                self.on_icmp(now, &packet, frame, mac);
+                self.on_icmp(now, &packet, frame, sender_of(frame, self.port.caps.medium));
             }
             Ok(Content::Arp(packet)) => self.on_arp(now, &packet),
             Ok(Content::Ip(_)) | Err(_) => self.drops.count(PacketDrop::Parse),
         }
+        None
+    }
+
+    /// Is the frame's link-layer destination ours, or a group's?
+    fn is_for_us(&self, frame: &[u8]) -> bool {
+        frame.first_chunk().is_none_or(|dst| *dst == self.port.caps.mac || ethernet::is_group(dst))
     }
 
     /// Second pass: which connection, probably? Its memory is asked for.
-    fn look_up(&self, arrivals: &mut [Arrival]) {
-        for arrival in arrivals {
+    fn look_up(&self, rx: &mut Rx) {
+        rx.version = self.table.version();
+        for arrival in &mut rx.arrivals {
             arrival.flow = self.table.candidate(arrival.hash);
-            arrival.version = self.table.version();
             match arrival.flow {
                 Some(Flow::Connection(index)) => self.conns.prefetch(index),
                 Some(Flow::TimeWait(index)) => self.waits.prefetch(index),
@@ -154,27 +174,30 @@ impl Core {
     }
 
     /// Third pass: verify and deliver.
-    fn process(&mut self, now: Instant, arrival: &Arrival, batch: &[RxPacket]) {
+    #[inline]
+    fn process(&mut self, now: Instant, arrival: &Arrival, rx: &Rx) {
         let first = usize::from(arrival.at);
-        let pieces = &batch[first..first + usize::from(arrival.frames)];
-        let frame = pieces[0].frame.data();
-        let Ok((_, _, mut segment)) = arrival.packet.tcp(frame) else {
+        let pieces = &rx.batch[first..first + usize::from(arrival.frames)];
+        let RxPacket { frame, meta } = &pieces[0];
+        let frame = frame.data();
+        let upper =
+            frame.get(arrival.start as usize..frame.len().min(arrival.end as usize)).unwrap_or_default();
+        let Ok((_, _, mut segment)) = wire::tcp::parse(upper) else {
             return self.drops.count(PacketDrop::TcpHeader);
         };
-        let whole = pieces.len() == 1;
-        let meta = pieces[0].meta;
-        let sound =
-            if whole { self.is_sound(arrival, meta, frame) } else { self.are_sound(arrival, meta, pieces) };
+        segment.congestion_experienced = arrival.tos & ipv4::ECN_CE == ipv4::ECN_CE;
+        let sound = meta.checksum != RxChecksum::Unverified && pieces.len() == 1
+            || self.is_sound(arrival, upper, pieces);
         if !sound {
             return self.drops.count(PacketDrop::Checksum);
         }
-        let sender = Sender { key: arrival.key, hash: arrival.hash, mac: arrival.mac };
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
-            None if arrival.version == self.table.version() => None,
+            None if rx.version == self.table.version() => None,
             _ => self.find(arrival.hash, &arrival.key),
         };
-        if whole {
+        let sender = Sender { key: &arrival.key, hash: arrival.hash, frame };
+        if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
             self.on_segment(now, flow, &sender, &segment);
         } else {
@@ -182,39 +205,24 @@ impl Core {
         }
     }
 
-    /// Is the checksum right, or as good as right?
+    /// Is the checksum over all pieces right, or as good as right?
     #[inline]
-    fn is_sound(&self, arrival: &Arrival, meta: RxMeta, frame: &[u8]) -> bool {
-        if meta.checksum != RxChecksum::Unverified {
-            return true;
-        }
-        match arrival.packet.checksum(frame) {
-            Checked::Good => true,
-            Checked::Partial => self.port.caps.local_peer,
-            Checked::Bad => false,
-        }
-    }
-
-    /// The same for a packet in several frames.
-    fn are_sound(&self, arrival: &Arrival, meta: RxMeta, pieces: &[RxPacket]) -> bool {
-        let head = arrival.packet.upper(pieces[0].frame.data());
-        let rest: usize = pieces[1..].iter().map(|piece| piece.frame.len()).sum();
-        if head.len() + rest != arrival.packet.len() as usize {
-            return false;
-        }
-        if meta.checksum != RxChecksum::Unverified {
-            return true;
-        }
-        let mut sum = arrival.packet.pseudo().plus(Sum::of(head));
-        let mut offset = head.len();
+    fn is_sound(&self, arrival: &Arrival, upper: &[u8], pieces: &[RxPacket]) -> bool {
+        let len = arrival.end - arrival.start;
+        let pseudo = pseudo(arrival.key.remote().addr, arrival.key.local().addr, protocol::TCP, len);
+        let mut sum = pseudo.plus(Sum::of(upper));
+        let mut octets = upper.len();
         for piece in &pieces[1..] {
-            sum = sum.plus_at(offset, Sum::of(piece.frame.data()));
-            offset += piece.frame.len();
+            sum = sum.plus_at(octets, Sum::of(piece.frame.data()));
+            octets += piece.frame.len();
         }
-        // A partial sum looks wrong over the whole and right over the first frame's field.
-        sum.is_valid()
-            || self.port.caps.local_peer
-                && arrival.packet.checksum(pieces[0].frame.data()) == Checked::Partial
+        let whole = octets == len as usize;
+        if sum.is_valid() || pieces[0].meta.checksum != RxChecksum::Unverified {
+            return whole;
+        }
+        let field =
+            upper.get(CHECKSUM_OFFSET..).and_then(<[u8]>::first_chunk).copied().map(u16::from_be_bytes);
+        whole && self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, pseudo))
     }
 
     /// A packet in several frames becomes several segments, each continuing the one before; the last has the FIN.
@@ -222,7 +230,7 @@ impl Core {
         &mut self,
         now: Instant,
         mut flow: Option<Flow>,
-        sender: &Sender,
+        sender: &Sender<'_>,
         first: Segment<'_>,
         rest: &[RxPacket],
     ) {
@@ -233,10 +241,27 @@ impl Core {
             self.on_segment(now, flow, sender, &segment);
             segment.seq += segment.payload.len() as u32;
             segment.payload = piece.frame.data();
-            flow = self.find(sender.hash, &sender.key);
+            flow = self.find(sender.hash, sender.key);
         }
         segment.flags = early | last;
         self.on_segment(now, flow, sender, &segment);
+    }
+}
+
+/// The EtherType of IPv4 as it lies in the frame.
+const IPV4: [u8; 2] = ethernet::IPV4.to_be_bytes();
+
+impl Sender<'_> {
+    /// The link-layer sender: where an answer that belongs to no connection goes.
+    pub(crate) fn mac(&self, medium: Medium) -> [u8; 6] {
+        sender_of(self.frame, medium)
+    }
+}
+
+fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
+    match medium {
+        Medium::Ethernet => frame.get(6..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
+        Medium::Ip => [0; 6],
     }
 }
 

@@ -6,7 +6,6 @@ base::counters! {
         packets_in: "Packets received from the port.",
         packets_out: "Packets handed to the port.",
         bytes_in: "Octets received, headers included.",
-        bytes_out: "Octets sent, headers included.",
         turns: "Rounds of the stack.",
         kicks: "Batches handed to the port.",
         tx_blocked: "Times the port took less than was offered.",

@@ -29,12 +29,22 @@ pub(crate) struct TimeWaits {
     newest: u32,
     len: u32,
     limit: u32,
+    /// Nothing expires before this; kept here because the oldest entry itself is rarely in the cache.
+    due: Instant,
 }
 
 impl TimeWaits {
     pub(crate) fn new(limit: u32) -> Self {
         let limit = limit.clamp(1, 1 << 30);
-        TimeWaits { pages: Vec::new(), vacant: NIL, oldest: NIL, newest: NIL, len: 0, limit }
+        TimeWaits {
+            pages: Vec::new(),
+            vacant: NIL,
+            oldest: NIL,
+            newest: NIL,
+            len: 0,
+            limit,
+            due: Instant::ZERO,
+        }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -57,7 +67,14 @@ impl TimeWaits {
 
     /// When expiry should be looked at.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.oldest().map(|index| self.entry(index).wait.until + LOT)
+        (self.len > 0).then_some(self.due)
+    }
+
+    /// What was due has been removed.
+    pub(crate) fn look_again(&mut self) {
+        if let Some(oldest) = self.oldest() {
+            self.due = self.entry(oldest).wait.until + LOT;
+        }
     }
 
     /// The entry, which must be live.
@@ -86,6 +103,9 @@ impl TimeWaits {
 
     /// Appends an entry; the caller has made room.
     pub(crate) fn insert(&mut self, wait: TimeWait, hash: u64) -> u32 {
+        if self.len == 0 {
+            self.due = wait.until + LOT;
+        }
         let entry = Entry { wait, hash, prev: NIL, next: NIL };
         let index = if self.vacant != NIL {
             let index = self.vacant;

@@ -10,12 +10,13 @@
 //! acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
 
 use base::{Duration, Instant};
-use pio::IoError;
+use pio::{IoError, NetEvent};
 use tcp::Events;
 
 use crate::conns::Marks;
 use crate::core::{Core, Sent};
 use crate::listeners::ListenerId;
+use crate::rx::Rx;
 use crate::tx::KICK_AT;
 
 /// Timers that come up in one turn at most.
@@ -62,14 +63,26 @@ impl Core {
         self.starved = false;
         self.stats.turns += 1;
         let mut turn = Turn::default();
-        self.take_net_events(now);
-        let held = &mut self.held;
-        self.dirty.append(&mut self.conns, held);
-        let first = self.flush(now, true, &mut turn);
-        let received = self.receive(now, &mut turn);
-        turn.timers = self.run_timers(now);
-        let last = self.flush(now, false, &mut turn);
-        first.and(received).and(last).map(|()| turn)
+        if let Some(mut scratch) = self.scratch.take() {
+            self.take_net_events(now, &mut scratch);
+            let held = &mut self.held;
+            self.dirty.append(&mut self.conns, held);
+            self.flush(now, true, &mut turn);
+            self.receive(now, &mut scratch.rx, &mut turn);
+            turn.timers = self.run_timers(now, &mut scratch);
+            self.flush(now, false, &mut turn);
+            self.scratch = Some(scratch);
+        }
+        match self.error.take() {
+            None => Ok(turn),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Remembers the first thing that went wrong this turn.
+    #[cold]
+    pub(crate) fn fail(&mut self, error: IoError) {
+        self.error.get_or_insert(error);
     }
 
     /// When the next turn must happen at the latest; `now` or earlier if something waits to be sent.
@@ -118,7 +131,7 @@ impl Core {
         } else if meta.marks.has(Marks::OWNED) {
             meta.events = Events(meta.events.0 | events.0);
             if !meta.marks.has(Marks::NOTICED) {
-                meta.marks.set(Marks::NOTICED);
+                meta.marks.set(Marks::NOTICED | Marks::HELD);
                 self.noticed.push(index);
             }
         }
@@ -137,25 +150,27 @@ impl Core {
 
     /// Lets connections send, those with control segments first. Unless `all`, those whose owners have something
     /// to look at wait for the next turn.
-    fn flush(&mut self, now: Instant, all: bool, turn: &mut Turn) -> Result<(), IoError> {
-        let mut built = 0;
-        let mut result = Ok(());
+    fn flush(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
-            result = self.kick(turn);
+            self.kick(turn);
         }
-        while !self.port.blocked && result.is_ok() {
-            let next = self.control.pop(&mut self.conns).or_else(|| self.dirty.pop(&mut self.conns));
-            let Some(index) = next else { break };
-            let meta = &mut self.conns.slot_mut(index).meta;
-            if !all && meta.marks.has(Marks::NOTICED) {
+        let mut built = 0;
+        while !self.port.blocked {
+            let index = match self.control.pop(&mut self.conns) {
+                Some(index) => index,
+                None => match self.dirty.pop(&mut self.conns) {
+                    Some(index) => index,
+                    None => break,
+                },
+            };
+            let marks = &mut self.conns.slot_mut(index).meta.marks;
+            if !all && marks.has(Marks::HELD) {
                 self.held.push(&mut self.conns, index);
                 continue;
             }
-            meta.marks.clear(Marks::CONTROL);
+            marks.clear(Marks::CONTROL | Marks::HELD);
             let before = self.port.pending();
-            let sent = self.transmit(now, index);
-            built += self.port.pending() - before;
-            match sent {
+            match self.transmit(now, index) {
                 Sent::All | Sent::Parked => self.settle(now, index),
                 Sent::Some => self.dirty.push(&mut self.conns, index),
                 Sent::NoFrame => {
@@ -163,37 +178,45 @@ impl Core {
                     break;
                 }
             }
+            built += self.port.pending() - before;
             if self.port.pending() >= KICK_AT {
-                result = self.kick(turn);
+                self.kick(turn);
             }
             if built >= FLUSH_MAX {
                 turn.more = true;
                 break;
             }
         }
-        if self.port.pending() > 0 && !self.port.blocked && result.is_ok() {
-            result = self.kick(turn);
+        if self.port.pending() > 0 && !self.port.blocked {
+            self.kick(turn);
         }
-        result
     }
 
-    fn kick(&mut self, turn: &mut Turn) -> Result<(), IoError> {
-        turn.sent += self.port.kick(&mut self.stats)?;
-        Ok(())
+    fn kick(&mut self, turn: &mut Turn) {
+        match self.port.kick(&mut self.stats) {
+            Ok(sent) => turn.sent += sent,
+            Err(error) => self.fail(error),
+        }
     }
 
-    fn run_timers(&mut self, now: Instant) -> u32 {
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(now, TIMERS_MAX, &mut due);
+    fn run_timers(&mut self, now: Instant, scratch: &mut Scratch) -> u32 {
         let mut fired = 0;
-        for index in due.drain(..) {
-            fired += u32::from(self.run_timer(now, index));
+        if self.wheel.next().is_some_and(|at| at <= now) {
+            self.wheel.expire(now, TIMERS_MAX, &mut scratch.due);
+            for index in scratch.due.drain(..) {
+                fired += u32::from(self.run_timer(now, index));
+            }
+            self.stats.timers += u64::from(fired);
         }
-        self.due = due;
-        self.stats.timers += u64::from(fired);
-        self.end_time_waits(now);
-        self.ask_again(now);
-        self.ports.expire(self.port.io.as_mut(), now);
+        if self.waits.next().is_some_and(|at| at <= now) {
+            self.end_time_waits(now);
+        }
+        if self.hops.next().is_some_and(|at| at <= now) {
+            self.ask_again(now);
+        }
+        if self.ports.next().is_some_and(|at| at <= now) {
+            self.ports.expire(self.port.io.as_mut(), now);
+        }
         fired
     }
 
@@ -221,29 +244,43 @@ impl Core {
     }
 
     fn end_time_waits(&mut self, now: Instant) {
-        if self.waits.next().is_none_or(|at| at > now) {
-            return;
-        }
         for _ in 0..TIME_WAITS_MAX {
             match self.waits.oldest() {
                 Some(entry) if self.waits.get(entry).until <= now => self.end_time_wait(now, entry),
                 _ => break,
             }
         }
+        self.waits.look_again();
     }
 
     /// Addresses, routes and neighbours as the kernel sees them.
-    pub(crate) fn take_net_events(&mut self, now: Instant) {
+    fn take_net_events(&mut self, now: Instant, scratch: &mut Scratch) {
         if now < self.events_at && self.hops.next().is_none() {
             return;
         }
+        self.ask_kernel(now, &mut scratch.events);
+    }
+
+    /// What the kernel says meanwhile, whenever it was last asked.
+    pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) {
         self.events_at = now + NET_EVENTS_EVERY;
-        let mut events = std::mem::take(&mut self.events);
-        self.port.io.net_events(&mut events);
+        self.port.io.net_events(events);
         for event in events.drain(..) {
             self.stats.net_events += 1;
             self.on_net_event(now, &event);
         }
-        self.events = events;
+    }
+}
+
+/// What a turn needs from turn to turn, so that it need not be allocated.
+pub(crate) struct Scratch {
+    rx: Rx,
+    due: Vec<u32>,
+    events: Vec<NetEvent>,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Box<Scratch> {
+        Box::new(Scratch { rx: Rx::new(), due: Vec::new(), events: Vec::new() })
     }
 }

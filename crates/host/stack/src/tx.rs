@@ -28,6 +28,10 @@ pub(crate) struct Port {
     data: TxBatch,
     /// The port did not take everything: nothing more is built until it has.
     pub(crate) blocked: bool,
+    /// Packets in the three lists.
+    built: usize,
+    /// Octets built since the core began.
+    pub(crate) octets: u64,
     limits: TxLimits,
 }
 
@@ -49,12 +53,24 @@ impl Port {
         let room = spare.as_ref().map_or(caps.mtu, |frame| frame.capacity().saturating_sub(caps.headroom));
         let batch = || TxBatch::with_capacity(2 * KICK_AT);
         let limits = limits(&caps, room);
-        Port { io, caps, spare, control: batch(), acks: batch(), data: batch(), blocked: false, limits }
+        Port {
+            io,
+            caps,
+            spare,
+            control: batch(),
+            acks: batch(),
+            data: batch(),
+            blocked: false,
+            built: 0,
+            octets: 0,
+            limits,
+        }
     }
 
     /// Packets built and not yet taken by the port.
+    #[inline]
     pub(crate) fn pending(&self) -> usize {
-        self.control.len() + self.acks.len() + self.data.len()
+        self.built
     }
 
     /// A frame to build a packet in.
@@ -108,6 +124,8 @@ impl Port {
             tcp.copy_payload(pool, tx, &mut data[headers..]);
         }
         let meta = self.finish(&below, &tx.header, len, usize::from(tx.mss), data);
+        self.octets += (headers + len) as u64;
+        self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
     }
 
@@ -135,7 +153,7 @@ impl Port {
         let below = self.below(key.local().addr, key.remote().addr, envelope);
         frame.set_range(self.caps.headroom, below.len() + header.len());
         let meta = self.finish(&below, header, 0, 0, frame.data_mut());
-        self.control.push_back(TxPacket { frame, meta });
+        self.push_control(TxPacket { frame, meta });
         true
     }
 
@@ -164,8 +182,14 @@ impl Port {
         }
         frame.set_range(self.caps.headroom, len);
         fill(frame.data_mut());
-        self.control.push_back(TxPacket { frame, meta: TxMeta::default() });
+        self.push_control(TxPacket { frame, meta: TxMeta::default() });
         true
+    }
+
+    fn push_control(&mut self, packet: TxPacket) {
+        self.octets += packet.frame.len() as u64;
+        self.built += 1;
+        self.control.push_back(packet);
     }
 
     fn list(&mut self, class: TransmitClass) -> &mut TxBatch {
@@ -178,21 +202,21 @@ impl Port {
 
     /// Hands everything built to the port: control before ACKs before data. How many it took.
     pub(crate) fn kick(&mut self, stats: &mut Stats) -> Result<u32, IoError> {
-        self.control.append(&mut self.acks);
-        self.control.append(&mut self.data);
-        if self.control.is_empty() {
-            self.blocked = false;
-            return Ok(0);
+        for list in [&mut self.acks, &mut self.data] {
+            if self.control.is_empty() {
+                std::mem::swap(&mut self.control, list);
+            } else {
+                self.control.append(list);
+            }
         }
+        self.built = 0;
         stats.kicks += 1;
-        let bytes: usize = self.control.iter().map(|packet| packet.frame.len()).sum();
         let taken = self.io.tx(&mut self.control);
         self.blocked = !self.control.is_empty();
-        let taken = taken?;
-        let kept: usize = self.control.iter().map(|packet| packet.frame.len()).sum();
-        stats.packets_out += taken as u64;
-        stats.bytes_out += (bytes - kept) as u64;
+        self.built = self.control.len();
         stats.tx_blocked += u64::from(self.blocked);
+        let taken = taken?;
+        stats.packets_out += taken as u64;
         Ok(taken as u32)
     }
 
