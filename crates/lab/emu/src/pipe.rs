@@ -48,6 +48,8 @@ pub struct PipeConfig {
     pub reorder: f64,
     /// Up to how long such a packet is held back, uniformly.
     pub reorder_by: Duration,
+    /// ARP and Neighbour Discovery pass unharmed: the ills stand for a long path, whose first link is sound.
+    pub spares_neighbours: bool,
     /// Packets to drop by their number since the pipe got this configuration.
     pub discard: Positions,
     /// Nothing passes.
@@ -187,7 +189,8 @@ impl Pipe {
         self.position += 1;
         self.counters.arrived += 1;
         self.counters.arrived_octets += packet.len() as u64;
-        if let Err(reason) = self.admit(now, packet.len()) {
+        let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet));
+        if let Err(reason) = self.admit(now, packet.len(), ill) {
             spare.push(packet);
             *match reason {
                 DropReason::Down => &mut self.counters.down,
@@ -198,18 +201,22 @@ impl Pipe {
             return Err(reason);
         }
         let off_line = self.serve(now, packet.len());
-        self.travel(off_line, packet, spare);
+        if ill {
+            self.travel(off_line, packet, spare);
+        } else {
+            self.arrive(off_line, packet, false);
+        }
         Ok(())
     }
 
-    fn admit(&mut self, now: Instant, len: usize) -> Result<(), DropReason> {
+    fn admit(&mut self, now: Instant, len: usize, ill: bool) -> Result<(), DropReason> {
         if self.config.down {
             return Err(DropReason::Down);
         }
         if self.config.discard.contains(self.position) {
             return Err(DropReason::Listed);
         }
-        if chance(&mut self.rng, self.config.loss) {
+        if ill && chance(&mut self.rng, self.config.loss) {
             return Err(DropReason::Lost);
         }
         let (packets, octets) = self.queue(now);
@@ -236,20 +243,20 @@ impl Pipe {
         if chance(&mut self.rng, self.config.duplicate) {
             let copy = packet_of(spare, &packet);
             self.counters.duplicated += 1;
-            self.arrive(off_line, copy);
+            self.arrive(off_line, copy, true);
         }
         if chance(&mut self.rng, self.config.corrupt) && flip_a_bit(&mut self.rng, &mut packet) {
             self.counters.corrupted += 1;
         }
-        self.arrive(off_line, packet);
+        self.arrive(off_line, packet, true);
     }
 
     /// Gives a packet its date.
-    fn arrive(&mut self, off_line: Instant, packet: Packet) {
+    fn arrive(&mut self, off_line: Instant, packet: Packet, ill: bool) {
         let seq = self.seq;
         self.seq += 1;
         let mut at = off_line + self.config.delay + up_to(&mut self.rng, self.config.jitter);
-        if chance(&mut self.rng, self.config.reorder) {
+        if ill && chance(&mut self.rng, self.config.reorder) {
             self.counters.reordered += 1;
             at += up_to(&mut self.rng, self.config.reorder_by);
             self.held.push(Reverse(UnderWay { at, seq, packet }));
@@ -289,6 +296,13 @@ fn up_to(rng: &mut Rng, most: Duration) -> Duration {
         0 => Duration::ZERO,
         nanos => Duration::from_nanos(rng.below(nanos + 1)),
     }
+}
+
+/// Is it about who is where on the link?
+fn is_neighbour_talk(packet: &[u8]) -> bool {
+    let Ok((link, ip)) = wire::ethernet::parse(packet) else { return false };
+    let icmp6 = |ip: &[u8]| ip.len() > 40 && ip[6] == wire::protocol::ICMPV6 && (133..=137).contains(&ip[40]);
+    link.ethertype == wire::ethernet::ARP || (link.ethertype == wire::ethernet::IPV6 && icmp6(ip))
 }
 
 /// Flips one bit behind the Ethernet header of an IP packet; false if this is none. One flipped bit is always

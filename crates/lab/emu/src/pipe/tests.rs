@@ -199,3 +199,21 @@ fn the_seed_decides_everything() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
+
+#[test]
+fn neighbours_can_be_spared() {
+    let mut arp = frame(0, 60);
+    arp[13] = 6;
+    let mut ask = frame(0, 100);
+    ask[12..14].copy_from_slice(&[0x86, 0xdd]);
+    (ask[20], ask[54]) = (58, 135);
+    let mut echo = ask.clone();
+    echo[54] = 128;
+    let awful = PipeConfig { loss: 1.0, spares_neighbours: true, ..PipeConfig::default() };
+    let mut pipe = Pipe::new(awful.clone(), 1);
+    for (packet, passes) in [(arp, true), (ask, true), (echo, false), (frame(0, 60), false)] {
+        assert_eq!(pipe.enter(Instant::ZERO, packet, &mut Vec::new()).is_ok(), passes);
+    }
+    pipe.set_config(PipeConfig { spares_neighbours: false, ..awful });
+    assert!(pipe.enter(Instant::ZERO, pipe.in_order[0].packet.clone(), &mut Vec::new()).is_err());
+}

@@ -21,6 +21,7 @@ fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
         rate: Some(Rate::from_bits_per_sec(10_000_000_000)),
         delay: Duration::from_millis(1),
         loss,
+        spares_neighbours: true,
         ..PipeConfig::default()
     };
     let family = Family::of(seed);

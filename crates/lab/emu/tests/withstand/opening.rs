@@ -11,7 +11,12 @@ fn simultaneous() {
         let family = Family::of(seed);
         // The first seeds on a clean path, the others on one that loses every tenth packet.
         let loss = if seed < 5 { 0.0 } else { 0.1 };
-        let path = PipeConfig { delay: Duration::from_millis(20), loss, ..PipeConfig::default() };
+        let path = PipeConfig {
+            delay: Duration::from_millis(20),
+            loss,
+            spares_neighbours: true,
+            ..PipeConfig::default()
+        };
         let mut pair = Setup::new(seed, family, path).build();
         let (one, other) = Plan::both(100_000, 50_000);
         let ends = [Endpoint::new(family.addr(1), PORT), Endpoint::new(family.addr(2), PORT)];

@@ -1,5 +1,5 @@
-//! Goal: through a router the path's MTU is found by what ICMP says, a forged ICMP changes nothing, and a peer that
-//! vanishes behind it is given up by the timer.
+//! Goal: through a router the path's MTU is found by what ICMP says, a forged ICMP changes nothing, and a
+//! peer that vanishes behind it is given up by the timer.
 
 use crate::harness::{core_config, seeded, stat};
 use crate::peer::{Peer, Plan};
@@ -146,7 +146,7 @@ fn the_path_mtu_is_found() {
         let v4 = seed & 1 == 0;
         let mtu = if seed < 5 { 1280 } else { 1400 };
         let loss = if seed < 3 { 0.0 } else { 0.01 };
-        let mut routed = Routed::new(seed, v4, mtu, &PipeConfig { loss, ..path() });
+        let mut routed = Routed::new(seed, v4, mtu, &PipeConfig { loss, spares_neighbours: true, ..path() });
         routed.start(2_000_000, 500_000);
         assert!(routed.run(Duration::from_secs(120)), "{:?}", routed.see(routed.client).app);
         for host in [routed.client, routed.server] {

@@ -1,6 +1,6 @@
 //! Goal: octets arrive as they were sent, both ways at once, over a path with every ill, without a stall.
 
-use crate::harness::{Family, Setup, from_env, seeded};
+use crate::harness::{Family, Pair, Setup, from_env, seeded, stat};
 use crate::peer::Plan;
 use base::{Duration, Rate};
 use emu::{PipeConfig, PortConfig, Queue};
@@ -17,6 +17,7 @@ fn awful() -> PipeConfig {
         corrupt: 0.01,
         reorder: 0.05,
         reorder_by: Duration::from_millis(8),
+        spares_neighbours: true,
         ..PipeConfig::default()
     }
 }
@@ -38,7 +39,23 @@ fn both_ways(seed: u64, family: Family, port: PortConfig, lazy: f64, bytes: u64)
     // At less than 50 kB/s something is wrong even here.
     let limit = Duration::from_secs(120 + bytes / 50_000);
     assert!(pair.net.now().since(crate::harness::START) < limit, "slow: {}", pair.describe());
+    if bytes >= 1 << 20 {
+        assert_ill(&pair);
+    }
     pair.assert_clean();
+}
+
+/// The path did what it was told to, and the stacks noticed.
+fn assert_ill(pair: &Pair) {
+    for pipe in [pair.there, pair.back] {
+        let counters = pair.net.pipe(pipe).counters();
+        let ills = [counters.lost, counters.duplicated, counters.corrupted, counters.reordered];
+        assert!(ills.iter().all(|count| *count > 0), "{counters:?}");
+    }
+    for host in [pair.client(), pair.server()] {
+        assert!(host.core.tcp_counters().retransmits > 0);
+        assert!(stat(&host.core, "drop_checksum") > 0);
+    }
 }
 
 /// Octets each way.
