@@ -318,7 +318,12 @@ impl Connection {
             ..*ack
         };
         conn.take_syn(cx, &syn);
-        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges.
+        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges, and its window and
+        // scale are the stack's, whatever the socket's options.
+        if conn.bits.has(Bits::SCALING) {
+            conn.rcv_scale = shift_for(cx.config.rcvbuf.1);
+        }
+        conn.rcv_adv = conn.rcv_nxt + cx.config.rcvbuf.0.min(u16::MAX.into());
         conn.ts_offset = cookie.ts_offset;
         conn.due = Due::default();
         conn.snd_una = ack.ack;

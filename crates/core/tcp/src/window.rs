@@ -40,7 +40,14 @@ impl Connection {
 
     /// RCV.WND as last advertised.
     pub(crate) fn receive_window(&self) -> u32 {
-        self.rcv_adv.offset_from(self.rcv_nxt)
+        // A FIN may take the octet behind the edge.
+        self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32
+    }
+
+    /// Is there enough to wake the application? A mark that the buffer could not reach counts as half of the buffer.
+    pub(crate) fn is_worth_reading(&self) -> bool {
+        let mark = self.options.rcv_lowat;
+        mark <= 1 || self.readable() >= mark.min(self.buffer_limit() / 2)
     }
 
     /// What could be advertised now: room in the buffer, but no more than there are chunks for.

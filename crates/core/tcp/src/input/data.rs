@@ -58,7 +58,7 @@ impl Connection {
         if flags.has(Flags::PSH) {
             self.bits.set(Bits::PUSHED);
         }
-        if taken > 0 && self.readable() >= self.options.rcv_lowat {
+        if taken > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }
         if taken < data.len() {
@@ -119,7 +119,7 @@ impl Connection {
         self.rcv_nxt += n;
         self.bytes_received += u64::from(n);
         cx.counters.octets_in += u64::from(n);
-        if n > 0 && self.readable() >= self.options.rcv_lowat {
+        if n > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }
     }

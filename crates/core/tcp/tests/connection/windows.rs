@@ -258,3 +258,33 @@ fn the_sender_is_never_silly() {
     assert!(small <= 4, "{small} small segments");
     assert_eq!(rig.read(1), Err(ReadError::Empty));
 }
+
+#[test]
+fn a_fin_at_the_edge_of_a_full_window() {
+    let config = Config { rcvbuf: (8192, 8192), ..Config::default() };
+    let mut rig = Setup { config, ..Setup::default() }.accepted();
+    fill(&mut rig, 0);
+    rig.sent();
+    rig.send_fin();
+    rig.pass(ms(500));
+    for answer in rig.sent() {
+        assert_eq!(answer.window, 0, "{answer:?}");
+    }
+    assert!(rig.host.conn().info(rig.now).rcv_wnd <= 8192);
+    while rig.read(1 << 20).is_ok() {}
+    rig.sent();
+    rig.inject(Segment { seq: rig.next - 1, ..rig.segment(Flags::FIN | Flags::ACK, &[]) });
+    rig.pass(ms(500));
+    assert_eq!(rig.read(1), Err(ReadError::Finished));
+}
+
+#[test]
+fn a_low_water_mark_above_the_buffer_does_not_lock() {
+    let config = Config { rcvbuf: (8192, 8192), ..Config::default() };
+    let options = SocketOptions { rcv_lowat: 1 << 20, ..SocketOptions::default() };
+    let mut rig = Setup { config, options, ..Setup::default() }.accepted();
+    rig.send(&[1; 1000]);
+    assert!(!rig.events().any(tcp::Events::READABLE), "below the mark");
+    fill(&mut rig, 0);
+    assert!(rig.events().any(tcp::Events::READABLE), "no more can come");
+}
