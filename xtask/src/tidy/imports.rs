@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // host
     ("ring", &["base"]),
     ("pio", &["base", "wire", "ring"]),
-    ("trace", &["base", "wire", "tcp", "ring"]),
+    ("trace", &["base", "wire", "tcp", "ring", "pio"]),
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
     ("sock", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack"]),
     // lab

@@ -96,13 +96,13 @@ pub(crate) fn print(args: &StackArgs) -> CliResult {
         println!("{}", serde_json::Value::Object(map));
         return Ok(());
     }
-    for (row, (key, value)) in Settings::ROWS.iter().zip(settings.values()) {
-        println!(
-            "{key} = \"{value}\"\n    {}\n    {}; environment MILLSTREAM_{}",
-            row.help,
-            row.form,
-            key.to_uppercase()
-        );
+    let own = Settings::ROWS.iter().map(|row| (row.help, row.form.to_string()));
+    let tcp = sock::tcp_settings().iter().map(|row| {
+        let (min, max) = (row.bounds)();
+        (row.help, format!("{min} to {max}"))
+    });
+    for ((help, form), (key, value)) in own.chain(tcp).zip(settings.values()) {
+        println!("{key} = \"{value}\"\n    {help}\n    {form}; environment MILLSTREAM_{}", key.to_uppercase());
     }
     Ok(())
 }

@@ -140,11 +140,15 @@ macro_rules! settings {
     ($($key:ident: $ty:ty = $default:expr, $form:literal, $help:literal;)+) => {
         /// How to open a stack.
         #[derive(Clone, Debug, PartialEq)]
-        pub struct Settings { $(#[doc = $help] pub $key: $ty,)+ }
+        pub struct Settings {
+            $(#[doc = $help] pub $key: $ty,)+
+            /// TCP's own settings; they have a table of their own, [`tcp::Config::ROWS`], and keys beside these.
+            pub tcp: tcp::Config,
+        }
 
         impl Default for Settings {
             fn default() -> Self {
-                Settings { $($key: $default,)+ }
+                Settings { $($key: $default,)+ tcp: tcp::Config::default() }
             }
         }
 
@@ -161,13 +165,12 @@ macro_rules! settings {
                             "{key} = \"{text}\" is not {}", $form
                         )))?;
                     })+
-                    _ => return Err(unknown(key)),
+                    _ => return self.set_tcp(key, text),
                 }
                 Ok(())
             }
 
-            /// The value of every setting as text, in the order of [`Self::ROWS`].
-            pub fn values(&self) -> Vec<(&'static str, String)> {
+            fn own_values(&self) -> Vec<(&'static str, String)> {
                 vec![$((stringify!($key), Value::show(&self.$key))),+]
             }
         }
@@ -184,26 +187,53 @@ settings! {
     max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
     max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
     buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
-    rcvbuf_max: Octets = Octets(16 << 20), "octets such as 16M", "Most a receive buffer grows to by itself.";
-    sndbuf_max: Octets = Octets(16 << 20), "octets such as 16M", "Most a send buffer grows to by itself.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999", "Local ports for connections that name none.";
     spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }
 
-fn unknown(key: &str) -> SettingError {
-    let known: Vec<_> = Settings::ROWS.iter().map(|row| row.key).collect();
-    SettingError(format!("there is no setting \"{key}\"; known are {}", known.join(", ")))
+/// TCP's rows of the settings.
+pub fn tcp_settings() -> &'static [tcp::Setting] {
+    tcp::Config::ROWS
+}
+
+/// Every key there is, TCP's included.
+fn keys() -> impl Iterator<Item = &'static str> {
+    Settings::ROWS.iter().map(|row| row.key).chain(tcp::Config::ROWS.iter().map(|row| row.name))
 }
 
 impl Settings {
+    fn set_tcp(&mut self, key: &str, text: &str) -> Result<(), SettingError> {
+        let refused = |why: String| Err(SettingError(why));
+        match self.tcp.set(key, text.trim()) {
+            Ok(()) => Ok(()),
+            Err(tcp::SettingError::Unknown) => {
+                let known: Vec<_> = keys().collect();
+                refused(format!("there is no setting \"{key}\"; known are {}", known.join(", ")))
+            }
+            Err(e) => {
+                let row = tcp::Config::ROWS.iter().find(|row| row.name == key);
+                let (min, max) = row.map(|row| (row.bounds)()).unwrap_or_default();
+                let what =
+                    if e == tcp::SettingError::Malformed { "cannot be read" } else { "is out of bounds" };
+                refused(format!("{key} = \"{text}\" {what}; it goes from {min} to {max}"))
+            }
+        }
+    }
+
+    /// The value of every setting as text: [`Self::ROWS`], then [`tcp::Config::ROWS`].
+    pub fn values(&self) -> Vec<(&'static str, String)> {
+        let tcp = tcp::Config::ROWS.iter().map(|row| (row.name, self.tcp.show(row.name).unwrap_or_default()));
+        self.own_values().into_iter().chain(tcp).collect()
+    }
+
     /// Takes every `MILLSTREAM_...` variable of `vars` that names a setting.
     pub fn from_env(&mut self, vars: impl Iterator<Item = (String, String)>) -> Result<(), SettingError> {
         for (name, value) in vars {
             let Some(key) = name.strip_prefix("MILLSTREAM_") else { continue };
             let key = key.to_lowercase();
-            if Settings::ROWS.iter().any(|row| row.key == key) {
+            if keys().any(|known| known == key) {
                 self.set(&key, &value).map_err(|e| SettingError(format!("environment {name}: {e}")))?;
             }
         }
@@ -224,7 +254,7 @@ mod tests {
             copy.set(key, &value).unwrap();
         }
         assert_eq!(copy, defaults);
-        assert_eq!(Settings::ROWS.len(), defaults.values().len());
+        assert_eq!(keys().count(), defaults.values().len());
     }
 
     #[test]
@@ -238,6 +268,8 @@ mod tests {
             ("address", "10.0.0.1/33"),
             ("ephemeral", "9-3"),
             ("buffers", "12Q"),
+            ("rto_min", "fast"),
+            ("time_wait", "900s"),
         ] {
             let error = s.set(key, bad).unwrap_err().0;
             assert!(error.contains(key) && error.contains(bad), "{error}");

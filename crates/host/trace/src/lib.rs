@@ -1,2 +1,8 @@
-//! Room.
+//! What a stack lets people see: packets on their way, recorded without ever delaying one.
 #![forbid(unsafe_code)]
+
+mod capture;
+mod tap;
+
+pub use capture::{Capture, CaptureStats, capture};
+pub use tap::{Switch, tapped};
