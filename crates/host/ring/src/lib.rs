@@ -26,6 +26,7 @@ mod shared_queue;
 pub mod spsc;
 mod sync;
 
+pub use bytes::{ByteConsumer, ByteProducer, bytes};
 pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 #[cfg(not(loom))]
 pub use eventfd::EventFd;
@@ -36,3 +37,4 @@ pub use prefetch::{prefetch_octets, prefetch_read};
 pub use shared::{Outside, SharedMap};
 #[cfg(not(any(loom, miri)))]
 pub use shared_queue::{Corrupt, SharedConsumer, SharedProducer, shared_queue_len};
+pub use spsc::{Consumer, Producer, queue};

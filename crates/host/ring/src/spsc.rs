@@ -185,6 +185,11 @@ impl<T> Consumer<T> {
         count
     }
 
+    /// Is the other end gone? What it pushed may still wait.
+    pub fn is_orphaned(&self) -> bool {
+        self.shared.ends.writer_gone()
+    }
+
     /// Is the other end gone and everything it pushed taken?
     pub fn is_finished(&mut self) -> bool {
         // In this order: what was pushed before the other end went is seen after its going.
@@ -281,8 +286,9 @@ mod tests {
             assert_eq!((rx.len(), tx.room()), (oracle.len(), capacity - oracle.len()));
             assert_eq!((rx.is_empty(), rx.waiting()), (oracle.is_empty(), oracle.len()));
         }
-        assert!(!tx.is_abandoned() && !rx.is_finished());
+        assert!(!tx.is_abandoned() && !rx.is_finished() && !rx.is_orphaned());
         drop(tx);
+        assert!(rx.is_orphaned());
         assert_eq!(rx.is_finished(), oracle.is_empty());
         drop(rx);
         assert_eq!(dropped.load(Ordering::Relaxed), next, "each item is dropped once");
