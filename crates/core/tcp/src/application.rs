@@ -26,13 +26,13 @@ impl Connection {
             self.grow_send_buffer(cx);
         }
         let room = self.sndbuf.saturating_sub(self.tx.len()) as usize;
-        if room == 0 {
+        if room == 0 || self.unsent() >= self.options.notsent_lowat {
             self.bits.set(Bits::NO_SPACE);
             return Err(WriteError::Full);
         }
         let room = room.min(self.memory_for_writing(cx.pool));
         let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
-        if taken < data.len() {
+        if taken < data.len() || self.unsent() >= self.options.notsent_lowat {
             self.bits.set(Bits::NO_SPACE);
         }
         if taken == 0 {
@@ -155,6 +155,7 @@ impl Connection {
             self.rcvbuf = self.options.rcvbuf;
             self.tuner = None;
         }
+        self.make_room_for_lowat(cx);
         if self.options.sndbuf != 0 {
             self.sndbuf = self.options.sndbuf;
         }
@@ -207,8 +208,8 @@ impl Connection {
         spare as usize * CHUNK
     }
 
-    /// Octets were acknowledged, and a write waits for room: it is told when a third of the buffer is free, so that it
-    /// does not wake for every segment.
+    /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is free, so that
+    /// it does not wake for every segment.
     pub(crate) fn offer_space(&mut self, cx: &Cx<'_>) {
         self.grow_send_buffer(cx);
         if self.has_space() {

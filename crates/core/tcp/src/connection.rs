@@ -272,6 +272,7 @@ impl Connection {
             challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
         };
+        conn.make_room_for_lowat(cx);
         conn.refresh_rto(cx.config);
         conn
     }

@@ -18,8 +18,7 @@ impl Connection {
     /// The compact rest of this connection, once `on_segment` said TimeWait.
     pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
         let timestamps = self.bits.has(Bits::TIMESTAMPS).then_some((self.ts_recent, self.ts_offset));
-        let window = if self.rcv_adv.after(self.rcv_nxt) { self.receive_window() } else { 0 };
-        let window = to_field(window, self.rcv_scale);
+        let window = to_field(self.receive_window(), self.rcv_scale);
         TimeWait::new(self.key, cx.now + cx.config.time_wait, self.snd_nxt, self.rcv_nxt, window, timestamps)
     }
 
@@ -100,7 +99,7 @@ impl Connection {
             snd_nxt: self.snd_nxt,
             rcv_nxt: self.rcv_nxt,
             snd_wnd: self.snd_wnd,
-            rcv_wnd: if self.rcv_adv.after(self.rcv_nxt) { self.receive_window() } else { 0 },
+            rcv_wnd: self.receive_window(),
             scale: (self.snd_scale, self.rcv_scale),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             sack: self.bits.has(Bits::SACK),

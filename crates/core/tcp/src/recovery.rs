@@ -249,11 +249,13 @@ impl Connection {
         if loss.phase == Phase::Disorder {
             self.dup_acks = 0;
         } else if una.at_or_after(loss.recover) {
-            loss.phase = Phase::Disorder;
+            let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
             loss.resent.clear();
             self.dup_acks = 0;
-            let info = self.signal_info(cx);
-            self.control.on_recovery_end(&info);
+            if ended != Phase::Resegment {
+                let info = self.signal_info(cx);
+                self.control.on_recovery_end(&info);
+            }
         } else if loss.phase == Phase::Fast && !sack {
             // RFC 6582, section 3.2, step 3: the next segment is missing too.
             loss.resend = una;

@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 
 use base::{Instant, Seq};
 
-use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::CHUNK;
 use crate::scale::{MAX_SHIFT, from_field};
+use crate::{Config, Cx};
 
 /// A buffer starts to tune itself once this much was received: short connections never measure.
 const TUNE_AFTER: u64 = 16 << 10;
@@ -36,6 +36,14 @@ impl Connection {
     fn buffer_limit(&self) -> u32 {
         let clamp = if self.options.window_clamp == 0 { u32::MAX } else { self.options.window_clamp };
         self.rcvbuf.min(clamp)
+    }
+
+    /// SO_RCVLOWAT fits into the buffer twice, as far as the settings allow.
+    pub(crate) fn make_room_for_lowat(&mut self, cx: &Cx<'_>) {
+        if self.options.rcvbuf == 0 && self.options.rcv_lowat > self.rcvbuf / 2 {
+            let twice = self.options.rcv_lowat.saturating_mul(2);
+            self.rcvbuf = self.rcvbuf.max(twice.min(cx.config.rcvbuf.1));
+        }
     }
 
     /// RCV.WND as last advertised.
@@ -129,11 +137,17 @@ impl Connection {
 
     /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section 3.10.7.4).
     /// Did it change?
-    pub(crate) fn update_send_window(&mut self, field: u16, seq: Seq) -> bool {
+    pub(crate) fn update_send_window(&mut self, config: &Config, field: u16, seq: Seq) -> bool {
         let window = from_field(field, self.snd_scale);
         self.snd_wl1 = seq;
         if window == self.snd_wnd {
             return false;
+        }
+        if self.snd_wnd == 0 && self.flight() == 0 {
+            // Probes are over; what they waited says nothing about the path.
+            (self.retries, self.backoff) = (0, 0);
+            self.refresh_rto(config);
+            self.timers.rtx = Instant::FAR_FUTURE;
         }
         self.set_send_window(window, seq);
         self.due |= Due::DATA;

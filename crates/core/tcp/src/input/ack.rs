@@ -49,7 +49,7 @@ impl Connection {
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left aside it
         // would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
-        let window_changed = newer && self.update_send_window(seg.window, seg.seq);
+        let window_changed = newer && self.update_send_window(cx.config, seg.window, seg.seq);
         let sacked = self.take_sack(cx, seg);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);

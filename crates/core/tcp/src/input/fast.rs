@@ -29,7 +29,7 @@ impl Connection {
         }
         self.last_rcv_ms = cx.now.as_millis() as u32;
         if from_field(seg.window, self.snd_scale) != self.snd_wnd {
-            self.update_send_window(seg.window, seg.seq);
+            self.update_send_window(cx.config, seg.window, seg.seq);
         } else {
             self.snd_wl1 = seg.seq;
         }

@@ -83,6 +83,9 @@ impl Connection {
         if len > 0 {
             self.control.on_sent(cx.now, len, flight + len);
             self.note_sending(cx);
+            if self.bits.has(Bits::NO_SPACE) {
+                self.offer_space(cx);
+            }
         }
         Some(self.plan_stretch(cx, stretch, mss))
     }

@@ -9,6 +9,8 @@ use crate::path::{SACK_BLOCK, SACK_HEAD};
 use crate::scale::{to_field, ts_value};
 use crate::{Cx, State, Transmit};
 
+/// The part of the TOS octet that the application chooses; the rest is ECN's (RFC 3168).
+const DSCP: u8 = 0xfc;
 /// SACK blocks an option list has room for, beside the timestamps and without them.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
@@ -38,7 +40,7 @@ impl Connection {
             len: plan.len,
             mss: if plan.mss == 0 { self.snd_mss } else { plan.mss },
             class: plan.class,
-            tos: self.options.tos,
+            tos: self.options.tos & DSCP,
             ttl: self.options.ttl(),
             retransmit: plan.retransmit,
         }
