@@ -9,6 +9,7 @@ mod harness;
 mod opening;
 mod path;
 mod peer;
+mod replay;
 mod routed;
 mod transfer;
 mod vanishing;

@@ -32,6 +32,7 @@ fn a_hundred_milliseconds_at_a_gigabit_fill() {
     };
     seeded(1..2, |seed| {
         let share = goodput(seed, Family::V4, path.clone(), 12) / rate.bytes_per_sec() as f64;
+        eprintln!("{:.1} % of the path", share * 100.0);
         assert!(share >= 0.85, "only {:.1} % of the path", share * 100.0);
         assert!(share <= 1.0, "more than the path carries: {share}");
     });
