@@ -4,8 +4,10 @@
 
 pub mod netlink;
 mod open;
+mod packet;
 mod pair;
 mod port;
+mod spread;
 mod sys;
 mod tap;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod vnet;
 pub mod xdp;
 
 pub use open::{OpenError, open};
+pub use packet::{Packet, PacketConfig, Receive, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use port::*;
 pub use tap::{Tap, TapConfig, open_tap};

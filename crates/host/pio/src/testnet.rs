@@ -5,6 +5,7 @@ use crate::port::*;
 use base::{Addr, Duration, Seq};
 use std::fs::File;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
 use wire::packet::{Below, Checked, Checksum, Content, Link, Packet};
 use wire::tcp::{Flags, Header, Options};
 use wire::{arp, ethernet, nd, protocol};
@@ -32,7 +33,6 @@ pub(crate) fn this_namespace() -> File {
 
 /// Run `work` in the network namespace `netns`, on a thread of its own.
 pub(crate) fn within<R: Send>(netns: &File, work: impl FnOnce() -> R + Send) -> R {
-    use std::os::fd::AsRawFd;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: changes only which network this thread sees.
@@ -51,6 +51,22 @@ pub(crate) fn another_namespace() -> File {
     })
     .join()
     .expect("the thread ends well")
+}
+
+/// A cable from the caller's namespace to another: `near` here with `.1`, `far` there with `.2`, on `10.net.0.0/24` and
+/// `fd00:net::/64`. Index of the near end, and the other namespace.
+pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
+    let there = another_namespace();
+    let (near_index, far_index) = netlink::add_veth(near, far, 1).expect("a cable");
+    netlink::move_link(far_index, there.as_fd()).expect("moves");
+    let set_up = |index, host: u8| {
+        netlink::set_link(index, true, None).expect("comes up");
+        netlink::add_address(index, Addr::v4([10, net, 0, host]), 24).expect("an address");
+        netlink::add_address(index, addr(&format!("fd00:{net}::{host}")), 64).expect("an address");
+    };
+    set_up(near_index, 1);
+    within(&there, || set_up(crate::sys::index_of(far).expect("is there"), 2));
+    (near_index, there)
 }
 
 /// What the puppet has seen of its connection.
@@ -131,6 +147,8 @@ impl<P: PacketIo> Puppet<P> {
                     return false;
                 }
                 self.port.wait(Some(Duration::from_millis(20))).expect("wait");
+                // News of the network ends a wait too, until it was heard.
+                self.port.net_events(&mut Vec::new());
                 continue;
             }
             quiet = 0;

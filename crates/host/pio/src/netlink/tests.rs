@@ -2,11 +2,9 @@
 //! however much of it is missed; no datagram makes the parser panic.
 
 use super::*;
-use crate::testnet::{addr, another_namespace, own_namespace, within};
+use crate::testnet::{addr, cable, own_namespace, within};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::os::fd::AsFd;
 
 /// A monitor and what its events add up to.
 struct Follower {
@@ -102,28 +100,12 @@ impl Follower {
     }
 }
 
-/// A cable to another namespace: our index, and that namespace.
-fn cable() -> (u32, File) {
-    let far = another_namespace();
-    let (near_index, far_index) = add_veth("ms-n0", "ms-n1", 1).expect("a cable");
-    move_link(far_index, far.as_fd()).expect("moves");
-    within(&far, || {
-        let index = sys::index_of("ms-n1").unwrap();
-        set_link(index, true, None).unwrap();
-        add_address(index, addr("10.5.0.2"), 24).unwrap();
-        add_address(index, addr("fd05::2"), 64).unwrap();
-    });
-    set_link(near_index, true, None).unwrap();
-    (near_index, far)
-}
-
 #[test]
 fn everything_at_first_then_changes() {
     if !own_namespace() {
         return;
     }
-    let (index, _far) = cable();
-    add_address(index, addr("10.5.0.1"), 24).unwrap();
+    let (index, _far) = cable("ms-n0", "ms-n1", 5);
     add_route(index, addr("0.0.0.0"), 0, Some(addr("10.5.0.2"))).unwrap();
     let mut follower = Follower::new(index);
     assert!(follower.until(|f| f.up));
@@ -156,13 +138,11 @@ fn neighbours_are_found_and_missed() {
     if !own_namespace() {
         return;
     }
-    let (index, far) = cable();
-    add_address(index, addr("10.5.0.1"), 24).unwrap();
-    add_address(index, addr("fd05::1"), 64).unwrap();
+    let (index, far) = cable("ms-n0", "ms-n1", 5);
     let mac = within(&far, || interface("ms-n1").unwrap().unwrap().mac);
     let mut follower = Follower::new(index);
     assert!(follower.until(|f| f.up));
-    for there in ["10.5.0.2", "fd05::2"].map(addr) {
+    for there in ["10.5.0.2", "fd00:5::2"].map(addr) {
         follower.monitor.resolve(there);
         // An IPv6 question waits until the interface's own link-local address is known to be unique.
         let found = follower.until(|f| f.neighbours.get(&there) == Some(&mac));
@@ -241,7 +221,7 @@ fn follows_any_change() {
     if !own_namespace() {
         return;
     }
-    let (index, _far) = cable();
+    let (index, _far) = cable("ms-n0", "ms-n1", 5);
     for seed in 0..3 {
         eprintln!("seed {seed}");
         changes_model(index, &mut Rng::new(seed), 120, false);
@@ -253,7 +233,7 @@ fn makes_good_what_it_missed() {
     if !own_namespace() {
         return;
     }
-    let (index, _far) = cable();
+    let (index, _far) = cable("ms-n0", "ms-n1", 5);
     for seed in 0..2 {
         eprintln!("seed {seed}");
         changes_model(index, &mut Rng::new(seed), 300, true);

@@ -13,6 +13,7 @@ mod tests;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::*;
+use crate::spread::start_of;
 use crate::sys::{self, Bell, check_len, interest};
 use crate::vnet;
 use base::{Addr, Duration};
@@ -32,12 +33,6 @@ const SLOTS: u32 = 512;
 
 const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
-
-/// Where the header starts in slot `index`. Slots lie a power of two apart, so if all began alike their first lines
-/// would compete for the same few places in the caches.
-const fn start_of(index: u32) -> usize {
-    (index as usize % 32) * 128 + (index as usize / 32 % 12) * 4096
-}
 
 /// How to open a tap.
 #[derive(Clone, Debug)]

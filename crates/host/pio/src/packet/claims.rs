@@ -1,0 +1,355 @@
+//! Local ports, taken from the kernel and given back, for a socket that only gets copies.
+//!
+//! A packet socket sees what the kernel sees; it takes nothing away. So for every port of ours the kernel must be
+//! kept silent, or it would answer our peers with resets. A kernel socket per claim does that: bound to the port
+//! (so nobody else gets it, and we do not if somebody was first), listening (so that every segment to the port finds
+//! it), and with a filter that drops all it finds, before TCP looks at it. No tool, no rule in the machine's
+//! firewall, no privilege beyond the port's own; and it ends with the process, however that ends.
+//!
+//! Ports that connections leave from are claimed in the same way, a descriptor each.
+
+use super::filter::{self, Spread};
+use crate::port::{ClaimError, PortClaim};
+use crate::sys::{self, SockAddr, check};
+use base::Addr;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+/// Every IPv4 address of a port is ours.
+const ANY4: u8 = 1;
+/// Every IPv6 address of a port is ours.
+const ANY6: u8 = 2;
+/// Some address of a port is ours; the table tells which.
+const EXACT: u8 = 4;
+
+const PORTS: usize = 1 << 16;
+/// The filter takes ports of outgoing connections in blocks, so that it changes seldom.
+const BLOCK: u16 = 1024;
+
+/// What one process has claimed on one interface, for all queues of a port.
+pub(super) struct Claims {
+    ifindex: u32,
+    marks: Box<[AtomicU8]>,
+    table: Mutex<Table>,
+}
+
+struct Table {
+    claims: BTreeMap<Key, Claim>,
+    /// How many outgoing claims lie in each block of ports.
+    blocks: [u32; PORTS / BLOCK as usize],
+    /// The packet sockets, to give them filters.
+    sockets: Vec<Weak<OwnedFd>>,
+    /// The intervals their filters let through.
+    filtered: filter::Intervals,
+    spread: Spread,
+}
+
+/// Ports first, so that what concerns one port lies together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    port: u16,
+    addr: Addr,
+    ephemeral: bool,
+}
+
+struct Claim {
+    /// `None` where that of another claim covers this one too.
+    silencer: Option<OwnedFd>,
+    count: u32,
+    reuse_port: bool,
+}
+
+impl Key {
+    fn of(claim: &PortClaim) -> Key {
+        Key { port: claim.port, addr: claim.addr, ephemeral: claim.ephemeral }
+    }
+
+    /// Does a silencer for `self` keep the kernel silent for `other` too?
+    fn covers(&self, other: &Key) -> bool {
+        self.addr == other.addr || self.addr == any_of(other.addr)
+    }
+
+    /// Everything of one port.
+    fn all_of(port: u16) -> std::ops::RangeInclusive<Key> {
+        let end = Addr::v6([0xff; 16]);
+        Key { port, addr: Addr::UNSPECIFIED_V6, ephemeral: false }..=Key { port, addr: end, ephemeral: true }
+    }
+
+    fn block(&self) -> usize {
+        usize::from(self.port / BLOCK)
+    }
+}
+
+fn bits(addr: Addr) -> u8 {
+    match (addr.is_unspecified(), addr.is_v4()) {
+        (false, _) => EXACT,
+        (true, true) => ANY4,
+        (true, false) => ANY6,
+    }
+}
+
+fn any_of(addr: Addr) -> Addr {
+    if addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 }
+}
+
+fn refusal(error: io::Error) -> ClaimError {
+    match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => ClaimError::InUse,
+        Some(libc::EACCES | libc::EPERM) => ClaimError::Denied,
+        _ => ClaimError::Os(error),
+    }
+}
+
+impl Claims {
+    /// Nothing yet, for `queues` queues on interface `ifindex`.
+    pub(super) fn new(ifindex: u32, queues: u16) -> Claims {
+        let spread = Spread { queues, ephemeral: None };
+        let table = Table {
+            claims: BTreeMap::new(),
+            blocks: [0; _],
+            sockets: Vec::new(),
+            filtered: Vec::new(),
+            spread,
+        };
+        Claims { ifindex, marks: (0..PORTS).map(|_| AtomicU8::new(0)).collect(), table: Mutex::new(table) }
+    }
+
+    /// A packet socket joins, on no interface yet: it gets its filter.
+    pub(super) fn join(&self, socket: Weak<OwnedFd>) -> io::Result<()> {
+        let mut table = self.lock();
+        if let Some(fd) = socket.upgrade() {
+            attach(fd.as_raw_fd(), &filter::ports(&table.filtered))?;
+        }
+        table.sockets.push(socket);
+        Ok(())
+    }
+
+    /// The rule by which the kernel chooses a queue, so far.
+    pub(super) fn spread(&self) -> Spread {
+        self.lock().spread
+    }
+
+    /// Take a port, on behalf of `queue`. An unspecified address stands for every address of its own family.
+    pub(super) fn claim(&self, claim: &PortClaim, queue: u16) -> Result<(), ClaimError> {
+        if claim.port == 0 {
+            return Err(ClaimError::Os(io::ErrorKind::InvalidInput.into()));
+        }
+        let mut table = self.lock();
+        let table = &mut *table;
+        let key = Key::of(claim);
+        let mut of_port = table.claims.range(Key::all_of(claim.port));
+        // Connections leave from a port whoever else of us has it; listeners share only by consent.
+        if of_port.any(|(other, entry)| {
+            let listeners = !claim.ephemeral && !other.ephemeral;
+            listeners && overlap(other.addr, claim.addr) && !(entry.reuse_port && claim.reuse_port)
+        }) {
+            return Err(ClaimError::InUse);
+        }
+        if let Some(entry) = table.claims.get_mut(&key) {
+            entry.count += 1;
+            return Ok(());
+        }
+        let silencer = if table.is_covered(&key) { None } else { Some(self.silence(&key).map_err(refusal)?) };
+        table.claims.insert(key, Claim { silencer, count: 1, reuse_port: claim.reuse_port });
+        self.marks[usize::from(claim.port)].fetch_or(bits(claim.addr), Ordering::Relaxed);
+        if claim.ephemeral {
+            table.leave_from(claim.port, queue);
+            table.blocks[key.block()] += 1;
+        }
+        table.refilter(&key).map_err(ClaimError::Os)
+    }
+
+    /// Give a port back.
+    pub(super) fn release(&self, claim: &PortClaim) {
+        let mut table = self.lock();
+        let table = &mut *table;
+        let key = Key::of(claim);
+        let Some(entry) = table.claims.get_mut(&key) else { return };
+        entry.count -= 1;
+        if entry.count > 0 {
+            return;
+        }
+        table.claims.remove(&key);
+        if key.ephemeral {
+            table.blocks[key.block()] -= 1;
+        }
+        let left: Vec<Key> = table.claims.range(Key::all_of(key.port)).map(|(key, _)| *key).collect();
+        for other in &left {
+            if !table.is_covered(other) {
+                // Should another program be faster, connections of ours that live on lose to a kernel that knows
+                // nothing of them, as if the port had never been claimed.
+                let silencer = self.silence(other).ok();
+                table.claims.entry(*other).and_modify(|entry| entry.silencer = silencer);
+            }
+        }
+        let mark = left.iter().fold(0, |all, key| all | bits(key.addr));
+        self.marks[usize::from(key.port)].store(mark, Ordering::Relaxed);
+        // A filter that is too wide costs copies, no more.
+        let _ = table.refilter(&key);
+    }
+
+    /// A kernel socket that has the port and keeps silent.
+    fn silence(&self, key: &Key) -> io::Result<OwnedFd> {
+        match self.listen(key, false) {
+            // Connections of a server that ran on the kernel may stand in TIME-WAIT: as any server that starts anew.
+            Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) && !key.ephemeral => {
+                self.listen(key, true)
+            }
+            done => done,
+        }
+    }
+
+    fn listen(&self, key: &Key, reuse: bool) -> io::Result<OwnedFd> {
+        let addr = SockAddr::new(key.addr, key.port, self.ifindex);
+        let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
+        let fd = socket.as_raw_fd();
+        // The same port on another interface is not ours to take.
+        sys::bind_to_interface(fd, self.ifindex)?;
+        attach(fd, &filter::ports(&[]))?;
+        if addr.family() == libc::AF_INET6 {
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32)?;
+        }
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(reuse))?;
+        let (raw, len) = addr.raw();
+        // SAFETY: `raw` points to a socket address of `len` octets.
+        check(unsafe { libc::bind(fd, raw, len) })?;
+        // SAFETY: takes two numbers.
+        check(unsafe { libc::listen(fd, 0) })?;
+        Ok(socket)
+    }
+
+    /// Is this frame about a port of ours? Reads no more than it must.
+    #[inline]
+    pub(super) fn wants(&self, frame: &[u8]) -> bool {
+        let half = |at: usize| frame.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b));
+        let v4 = match half(12) {
+            Some(0x0800) => true,
+            Some(0x86dd) => false,
+            _ => return false,
+        };
+        let (protocol, upper) = if v4 {
+            (frame.get(23), 14 + 4 * usize::from(frame.get(14).map_or(0, |b| b & 15)))
+        } else {
+            (frame.get(20), 54)
+        };
+        match protocol {
+            Some(6) => half(upper + 2).is_some_and(|port| self.is_ours(port, v4, frame)),
+            // An error quotes a packet of ours, whose source port is ours; who it was sent to does not matter.
+            Some(1) if v4 => half(upper + 28).is_some_and(|port| self.mark(port) != 0),
+            Some(58) if !v4 => half(upper + 48).is_some_and(|port| self.mark(port) != 0),
+            _ => false,
+        }
+    }
+
+    fn mark(&self, port: u16) -> u8 {
+        self.marks[usize::from(port)].load(Ordering::Relaxed)
+    }
+
+    fn is_ours(&self, port: u16, v4: bool, frame: &[u8]) -> bool {
+        let mark = self.mark(port);
+        if mark & if v4 { ANY4 } else { ANY6 } != 0 {
+            return true;
+        }
+        mark & EXACT != 0 && destination(frame, v4).is_some_and(|addr| self.has_exactly(port, addr))
+    }
+
+    #[cold]
+    fn has_exactly(&self, port: u16, addr: Addr) -> bool {
+        self.lock().claims.range(Key::all_of(port)).any(|(key, _)| key.addr == addr)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // A panic elsewhere leaves whole entries behind.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The destination address of an IP packet in a frame.
+fn destination(frame: &[u8], v4: bool) -> Option<Addr> {
+    if v4 {
+        frame.get(30..)?.first_chunk().map(|b| Addr::v4(*b))
+    } else {
+        frame.get(38..)?.first_chunk().map(|b| Addr::v6(*b))
+    }
+}
+
+/// Can a packet belong to both?
+fn overlap(a: Addr, b: Addr) -> bool {
+    a == b || a.is_v4() == b.is_v4() && (a.is_unspecified() || b.is_unspecified())
+}
+
+impl Table {
+    /// Connections of `queue` leave from `port`: stacks divide such ports among cores by remainder.
+    fn leave_from(&mut self, port: u16, queue: u16) {
+        let queues = self.spread.queues;
+        let (low, high) = self.spread.ephemeral.unwrap_or_else(|| {
+            // Queue 0 has the ports at distances that `queues` divides, so the interval starts with one of its.
+            let start = port.saturating_sub(queue);
+            (start, start)
+        });
+        let wider = if port < low { low - (low - port).next_multiple_of(queues).min(low) } else { low };
+        let spread = Spread { queues, ephemeral: Some((wider, high.max(port | (BLOCK - 1)))) };
+        if spread == self.spread {
+            return;
+        }
+        self.spread = spread;
+        if queues > 1
+            && let Some(fd) = self.sockets.iter().find_map(Weak::upgrade)
+        {
+            // If the kernel refuses, connections of other queues than 0 get no answers and time out; it took the
+            // like before.
+            let _ = set_spread(fd.as_raw_fd(), &self.spread);
+        }
+    }
+
+    /// Is some silencer enough for `key`?
+    fn is_covered(&self, key: &Key) -> bool {
+        self.claims
+            .range(Key::all_of(key.port))
+            .any(|(other, entry)| entry.silencer.is_some() && other.covers(key))
+    }
+
+    /// Bring the filters of all sockets up to date after a claim for `key` came or went.
+    fn refilter(&mut self, key: &Key) -> io::Result<()> {
+        let block = (key.port & !(BLOCK - 1), key.port | (BLOCK - 1));
+        let within = |(low, high): &(u16, u16)| *low <= block.0 && block.1 <= *high;
+        if key.ephemeral && self.blocks[key.block()] > 0 && self.filtered.iter().any(within) {
+            return Ok(());
+        }
+        let blocks = (0..=u16::MAX / BLOCK).zip(&self.blocks).filter(|(_, count)| **count > 0);
+        let ports = |block: u16| block * BLOCK..=block * BLOCK + (BLOCK - 1);
+        let mut wanted: Vec<u16> = blocks.flat_map(|(block, _)| ports(block)).collect();
+        wanted.extend(self.claims.keys().filter(|key| !key.ephemeral).map(|key| key.port));
+        wanted.sort_unstable();
+        let wanted = filter::intervals(wanted.into_iter());
+        if wanted == self.filtered {
+            return Ok(());
+        }
+        let program = filter::ports(&wanted);
+        self.sockets.retain(|socket| socket.strong_count() > 0);
+        for socket in self.sockets.iter().filter_map(Weak::upgrade) {
+            attach(socket.as_raw_fd(), &program)?;
+        }
+        self.filtered = wanted;
+        Ok(())
+    }
+}
+
+/// Give a socket a filter in place of the one it has.
+fn attach(fd: RawFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program_of(program))
+}
+
+/// Tell the kernel how to choose among the queues of `fd`'s group.
+pub(super) fn set_spread(fd: RawFd, spread: &Spread) -> io::Result<()> {
+    let program = filter::spread(spread);
+    sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program_of(&program))
+}
+
+/// What the kernel reads a program from; valid while `program` is.
+fn program_of(program: &[libc::sock_filter]) -> libc::sock_fprog {
+    libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() }
+}

@@ -1,0 +1,442 @@
+//! Classic BPF (the kernel's Documentation/networking/filter.rst): which packets are copied to a socket, and to which
+//! of several. Programs are assembled here; the kernel checks them again.
+//!
+//! The filter may let too much through (a program has 4096 instructions, ports may be many); [`super::claims`] looks
+//! again at what arrives.
+
+use libc::sock_filter;
+
+/// One instruction, jumps counted from the next one.
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt, jf, k }
+}
+
+fn load_word(k: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, k)
+}
+
+fn load_half(k: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, k)
+}
+
+fn load_byte(k: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, k)
+}
+
+/// X = four times the low nibble of the octet at `k`: the length of an IPv4 header.
+fn load_header_len(k: u32) -> sock_filter {
+    instruction(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, k)
+}
+
+fn load_half_at_x(k: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 0, 0, k)
+}
+
+fn load_byte_at_x(k: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0, 0, k)
+}
+
+fn jump(kind: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | kind | libc::BPF_K, jt, jf, k)
+}
+
+fn always(by: usize) -> sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, by as u32)
+}
+
+fn arithmetic(kind: u32, k: u32) -> sock_filter {
+    instruction(libc::BPF_ALU | kind | libc::BPF_K, 0, 0, k)
+}
+
+fn give(k: u32) -> sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, k)
+}
+
+/// What a filter says to keep a packet whole.
+pub(super) const KEEP: u32 = 0x4_0000;
+/// Extensions of the packet's description, from `SKF_AD_OFF`.
+const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+const VLAN_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
+/// Where the IP header is, whatever comes before it.
+const NET: u32 = libc::SKF_NET_OFF as u32;
+
+const TCP: u32 = 6;
+const ICMP: u32 = 1;
+const ICMPV6: u32 = 58;
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+
+/// More intervals of ports than this are merged over the smallest gaps.
+const INTERVALS_MAX: usize = 512;
+/// Instructions of the tree for one interval: a leaf of four, and two to choose a side.
+const PER_INTERVAL: usize = 6;
+const _: () = assert!(INTERVALS_MAX * PER_INTERVAL + 64 < libc::BPF_MAXINSNS as usize);
+
+/// Inclusive intervals of port numbers, ascending and apart.
+pub(super) type Intervals = Vec<(u16, u16)>;
+
+/// The intervals that ascending `ports` make, at most [`INTERVALS_MAX`] of them; then they hold more than was asked.
+pub(super) fn intervals(ports: impl Iterator<Item = u16>) -> Intervals {
+    let mut all: Intervals = Vec::new();
+    for port in ports {
+        match all.last_mut() {
+            Some((_, high)) if u32::from(*high) + 1 >= u32::from(port) => *high = port.max(*high),
+            _ => all.push((port, port)),
+        }
+    }
+    if all.len() > INTERVALS_MAX {
+        let mut gaps: Vec<u16> = all.windows(2).map(|pair| pair[1].0 - pair[0].1).collect();
+        // Those gaps stay that are greater than all but the greatest few.
+        let (_, &mut limit, _) = gaps.select_nth_unstable(all.len() - INTERVALS_MAX);
+        let mut merged: Intervals = Vec::new();
+        for (low, high) in all {
+            match merged.last_mut() {
+                Some(last) if low - last.1 <= limit => last.1 = high,
+                _ => merged.push((low, high)),
+            }
+        }
+        all = merged;
+    }
+    all
+}
+
+/// Decides on the port in the accumulator.
+fn tree(intervals: &[(u16, u16)], into: &mut Vec<sock_filter>) {
+    match *intervals {
+        [] => into.push(give(0)),
+        [(low, high)] => into.extend([
+            jump(libc::BPF_JGE, low.into(), 0, 1),
+            jump(libc::BPF_JGT, high.into(), 0, 1),
+            give(0),
+            give(KEEP),
+        ]),
+        _ => {
+            let (left, right) = intervals.split_at(intervals.len() / 2);
+            into.push(jump(libc::BPF_JGE, right[0].0.into(), 0, 1));
+            let over = into.len();
+            into.push(always(0));
+            tree(left, into);
+            into[over] = always(into.len() - over - 1);
+            tree(right, into);
+        }
+    }
+}
+
+/// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours; nothing that
+/// was sent to other hosts or by this one, nothing from inside a VLAN, no fragments.
+pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
+    if intervals.is_empty() {
+        return vec![give(0)];
+    }
+    let mut program = vec![
+        load_word(PACKET_TYPE),
+        jump(libc::BPF_JEQ, u32::from(libc::PACKET_HOST), 1, 0),
+        give(0),
+        load_word(VLAN_PRESENT),
+        jump(libc::BPF_JEQ, 0, 1, 0),
+        give(0),
+        load_half(12),
+        jump(libc::BPF_JEQ, IPV4, 2, 0),
+        jump(libc::BPF_JEQ, IPV6, 2, 0),
+        give(0),
+    ];
+    // Each family ends with the port in the accumulator and jumps to the tree.
+    let v6 = [
+        load_byte(20),
+        jump(libc::BPF_JEQ, ICMPV6, 0, 5),
+        // Destination unreachable, packet too big, time exceeded (RFC 4443).
+        load_byte(54),
+        jump(libc::BPF_JGT, 3, 1, 0),
+        jump(libc::BPF_JGE, 1, 1, 0),
+        give(0),
+        give(KEEP),
+        jump(libc::BPF_JEQ, TCP, 1, 0),
+        give(0),
+        load_half(56),
+    ];
+    let v4 = [
+        load_header_len(14),
+        load_byte(23),
+        jump(libc::BPF_JEQ, ICMP, 0, 5),
+        // Destination unreachable, time exceeded (RFC 792).
+        load_byte_at_x(14),
+        jump(libc::BPF_JEQ, 3, 2, 0),
+        jump(libc::BPF_JEQ, 11, 1, 0),
+        give(0),
+        give(KEEP),
+        jump(libc::BPF_JEQ, TCP, 1, 0),
+        give(0),
+        load_half(20),
+        jump(libc::BPF_JSET, 0x1fff, 0, 1),
+        give(0),
+        load_half_at_x(16),
+    ];
+    program.push(always(v6.len() + 1));
+    program.extend(v6);
+    program.push(always(v4.len()));
+    program.extend(v4);
+    tree(intervals, &mut program);
+    program
+}
+
+/// Whose packets are whose among several queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spread {
+    /// Queues.
+    pub(super) queues: u16,
+    /// Ports that connections leave from lie in this interval, and queue 0 has those at distances from its start
+    /// that `queues` divides.
+    pub(super) ephemeral: Option<(u16, u16)>,
+}
+
+impl Spread {
+    /// The queue of a segment by its destination and source port. The program does the same.
+    #[cfg(test)]
+    pub(super) fn queue(&self, to: u16, from: u16, source: u32) -> u32 {
+        let queues = u32::from(self.queues);
+        match self.ephemeral {
+            Some((low, high)) if (low..=high).contains(&to) => u32::from(to - low) % queues,
+            _ => (source ^ u32::from(from)).wrapping_mul(MIX) / SHRINK % queues,
+        }
+    }
+}
+
+/// Mixes addresses and ports that differ in few bits (the golden ratio times 2^32), and where the good bits are.
+const MIX: u32 = 0x9e37_79b9;
+const SHRINK: u32 = 1 << 16;
+
+/// Which queue a packet goes to: the one whose core made the connection, or for listeners any, but always the same for
+/// a connection, and for ICMP errors about it. The kernel runs this with the packet starting at its IP header, so
+/// everything is counted from there.
+pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
+    let queues = u32::from(spread.queues);
+    let give_accumulator = instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
+    let recall = instruction(libc::BPF_LD | libc::BPF_MEM, 0, 0, 0);
+    let v6 = one_or_the_other(
+        [load_byte(NET + 6), jump(libc::BPF_JEQ, ICMPV6, 0, 0)],
+        &peer_and_port(NET + 84, load_half(NET + 90), load_half(NET + 88)),
+        &peer_and_port(NET + 20, load_half(NET + 40), load_half(NET + 42)),
+    );
+    // The packet that an error quotes was ours, and ours have no IP options.
+    let v4 = one_or_the_other(
+        [load_byte(NET + 9), jump(libc::BPF_JEQ, ICMP, 0, 0)],
+        &quoted(),
+        &peer_and_port(NET + 12, load_half_at_x(NET), load_half_at_x(NET + 2)),
+    );
+    let mut program = one_or_the_other([load_byte(NET), jump(libc::BPF_JGE, 0x60, 0, 0)], &v6, &v4);
+    if let Some((low, high)) = spread.ephemeral {
+        program.extend([
+            jump(libc::BPF_JGE, low.into(), 0, 4),
+            jump(libc::BPF_JGT, high.into(), 3, 0),
+            arithmetic(libc::BPF_SUB, low.into()),
+            arithmetic(libc::BPF_MOD, queues),
+            give_accumulator,
+        ]);
+    }
+    program.extend([
+        recall,
+        arithmetic(libc::BPF_MUL, MIX),
+        arithmetic(libc::BPF_DIV, SHRINK),
+        arithmetic(libc::BPF_MOD, queues),
+        give_accumulator,
+    ]);
+    program
+}
+
+/// Puts the peer's address (its last word, at `addr`) and port, mixed, into memory 0, and our port into the
+/// accumulator. X is the IPv4 header's length before each load that needs it.
+fn peer_and_port(addr: u32, peer_port: sock_filter, our_port: sock_filter) -> Vec<sock_filter> {
+    peer_and_port_from(load_word(addr), peer_port, our_port)
+}
+
+fn quoted() -> Vec<sock_filter> {
+    let addr = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, 0, 0, NET + 24);
+    peer_and_port_from(addr, load_half_at_x(NET + 30), load_half_at_x(NET + 28))
+}
+
+fn peer_and_port_from(addr: sock_filter, peer_port: sock_filter, our_port: sock_filter) -> Vec<sock_filter> {
+    let header_len = load_header_len(NET);
+    let keep = instruction(libc::BPF_ST, 0, 0, 0);
+    let recall_to_x = instruction(libc::BPF_LDX | libc::BPF_MEM, 0, 0, 0);
+    let xor = instruction(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0);
+    vec![header_len, addr, keep, peer_port, recall_to_x, xor, keep, header_len, our_port]
+}
+
+/// `test` (a load, and a jump whose distances are filled in), then `yes` or `no`; both go on behind.
+fn one_or_the_other(
+    [load, mut test]: [sock_filter; 2],
+    yes: &[sock_filter],
+    no: &[sock_filter],
+) -> Vec<sock_filter> {
+    test.jf = yes.len() as u8 + 1;
+    [&[load, test], yes, &[always(no.len())], no].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the programs do what is said of them, on a machine of our own that runs them as the kernel does; that
+    //! the kernel takes them is shown by the tests of the port.
+    use super::*;
+    use base::Rng;
+
+    /// Runs a program on a frame whose IP header is at `net`; 0 where it reads outside, as the kernel does.
+    pub(crate) fn run(program: &[sock_filter], frame: &[u8], start: usize, net: usize) -> u32 {
+        let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0);
+        let read = |k: u32, len: usize| -> Option<u32> {
+            let at = match k as i32 {
+                k if k >= 0 => start + k as usize,
+                k if k >= libc::SKF_NET_OFF => net + (k - libc::SKF_NET_OFF) as usize,
+                _ => return None,
+            };
+            Some(frame.get(at..at + len)?.iter().fold(0, |all, &b| all << 8 | u32::from(b)))
+        };
+        loop {
+            let sock_filter { code, jt, jf, k } = program[pc];
+            let code = u32::from(code);
+            pc += 1;
+            let taken = |yes: bool| usize::from(if yes { jt } else { jf });
+            match (code & 7, code & 0xf8) {
+                (libc::BPF_LD, op) if op & 0xe0 == libc::BPF_MEM => a = memory[k as usize],
+                (libc::BPF_LD, _) if k == PACKET_TYPE || k == VLAN_PRESENT => a = 0,
+                (libc::BPF_LD, op) => {
+                    let len = [4, 2, 1][(op >> 3 & 3) as usize];
+                    let at = if op & 0xe0 == libc::BPF_IND { k.wrapping_add(x) } else { k };
+                    let Some(value) = read(at, len) else { return 0 };
+                    a = value;
+                }
+                (libc::BPF_LDX, op) if op & 0xe0 == libc::BPF_MEM => x = memory[k as usize],
+                (libc::BPF_LDX, _) => {
+                    let Some(value) = read(k, 1) else { return 0 };
+                    x = 4 * (value & 15);
+                }
+                (libc::BPF_ST, _) => memory[k as usize] = a,
+                (libc::BPF_ALU, libc::BPF_SUB) => a = a.wrapping_sub(k),
+                (libc::BPF_ALU, libc::BPF_MUL) => a = a.wrapping_mul(k),
+                (libc::BPF_ALU, libc::BPF_DIV) => a /= k,
+                (libc::BPF_ALU, libc::BPF_MOD) => a %= k,
+                (libc::BPF_ALU, op) if op == libc::BPF_XOR | libc::BPF_X => a ^= x,
+                (libc::BPF_JMP, libc::BPF_JA) => pc += k as usize,
+                (libc::BPF_JMP, libc::BPF_JEQ) => pc += taken(a == k),
+                (libc::BPF_JMP, libc::BPF_JGE) => pc += taken(a >= k),
+                (libc::BPF_JMP, libc::BPF_JGT) => pc += taken(a > k),
+                (libc::BPF_JMP, libc::BPF_JSET) => pc += taken(a & k != 0),
+                (libc::BPF_RET, libc::BPF_A) => return a,
+                (libc::BPF_RET, _) => return k,
+                other => panic!("no such instruction: {other:?}"),
+            }
+        }
+    }
+
+    /// An Ethernet frame with a segment from `from` to `to`.
+    fn segment(v6: bool, source: u32, from: u16, to: u16) -> Vec<u8> {
+        let mut frame = vec![0; 14];
+        frame[12..].copy_from_slice(&(if v6 { IPV6 } else { IPV4 } as u16).to_be_bytes());
+        if v6 {
+            frame.extend([0x60, 0, 0, 0, 0, 20, 6, 64]);
+            frame.extend([0xfd; 12]);
+            frame.extend(source.to_be_bytes());
+            frame.extend([0xfd; 16]);
+        } else {
+            // With options, so that the header's length matters.
+            frame.extend([0x46, 0, 0, 44, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+            frame.extend(source.to_be_bytes());
+            frame.extend([10, 0, 0, 1, 1, 1, 1, 1]);
+        }
+        frame.extend(from.to_be_bytes());
+        frame.extend(to.to_be_bytes());
+        frame.extend([0; 16]);
+        frame
+    }
+
+    /// An ICMP error about a segment of ours from port `ours` to port `theirs` of `peer`.
+    fn error(v6: bool, kind: u8, peer: u32, ours: u16, theirs: u16) -> Vec<u8> {
+        let mut frame = segment(v6, 0x0102_0304, 0, 0);
+        let at = 14 + if v6 { 40 } else { 24 };
+        frame.truncate(at);
+        frame[if v6 { 20 } else { 23 }] = if v6 { 58 } else { 1 };
+        frame.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
+        let mut quote = vec![0; if v6 { 40 } else { 20 }];
+        let end = quote.len();
+        quote[end - 4..].copy_from_slice(&peer.to_be_bytes());
+        quote.extend(ours.to_be_bytes());
+        quote.extend(theirs.to_be_bytes());
+        frame.extend(quote);
+        frame
+    }
+
+    #[test]
+    fn exactly_the_ports_asked_for() {
+        let mut rng = Rng::new(3);
+        for round in 0..60 {
+            let wanted: std::collections::BTreeSet<u16> =
+                (0..rng.below(300)).map(|_| rng.next_u32() as u16 >> (round % 8)).collect();
+            let intervals = intervals(wanted.iter().copied());
+            let program = ports(&intervals);
+            let v6 = round % 2 == 1;
+            for port in
+                wanted.iter().flat_map(|&p| [p.wrapping_sub(1), p, p.wrapping_add(1)]).chain([0, 65535])
+            {
+                let kept = run(&program, &segment(v6, 1, 1000, port), 0, 14);
+                assert_eq!(kept, if wanted.contains(&port) { KEEP } else { 0 }, "round {round} port {port}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_passes() {
+        let program = ports(&[(80, 80)]);
+        let keeps = |frame: &[u8]| run(&program, frame, 0, 14) == KEEP;
+        for v6 in [false, true] {
+            let good = segment(v6, 1, 2, 80);
+            assert!(keeps(&good) && !keeps(&good[..good.len() - 17]));
+            let mut udp = good.clone();
+            udp[if v6 { 20 } else { 23 }] = 17;
+            assert!(!keeps(&udp));
+            for kind in 0..=255 {
+                let passes = if v6 { (1..=3).contains(&kind) } else { kind == 3 || kind == 11 };
+                assert_eq!(keeps(&error(v6, kind, 1, 80, 9)), passes, "ICMP {kind}");
+            }
+        }
+        let mut fragment = segment(false, 1, 2, 80);
+        fragment[21] = 1;
+        assert!(!keeps(&fragment));
+        let mut arp = segment(false, 1, 2, 80);
+        arp[13] = 6;
+        assert!(!keeps(&arp));
+        assert_eq!(run(&ports(&[]), &segment(false, 1, 2, 80), 0, 14), 0);
+    }
+
+    #[test]
+    fn too_many_ports_become_fewer_intervals_that_hold_them_all() {
+        let mut rng = Rng::new(5);
+        for _ in 0..20 {
+            let wanted: std::collections::BTreeSet<u16> =
+                (0..5000).map(|_| rng.next_u32() as u16).filter(|p| p % 3 != 1).collect();
+            let intervals = intervals(wanted.iter().copied());
+            assert!(intervals.len() <= INTERVALS_MAX);
+            assert!(intervals.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            assert!(wanted.iter().all(|p| intervals.iter().any(|i| (i.0..=i.1).contains(p))));
+            assert!(ports(&intervals).len() <= libc::BPF_MAXINSNS as usize);
+        }
+        assert_eq!(intervals([1, 2, 3, 7, 65535].into_iter()), [(1, 3), (7, 7), (65535, 65535)]);
+    }
+
+    #[test]
+    fn a_connection_and_its_errors_stay_on_one_queue() {
+        let mut rng = Rng::new(9);
+        for queues in 1..6 {
+            let rule = Spread { queues, ephemeral: Some((32768, 60999)) };
+            let program = spread(&rule);
+            let mut load = vec![0; queues.into()];
+            for _ in 0..2000 {
+                let (peer, from, to) = (rng.next_u32(), rng.next_u32() as u16, rng.next_u32() as u16);
+                let v6 = rng.chance(0.5);
+                let queue = run(&program, &segment(v6, peer, from, to), 14, 14);
+                assert_eq!(queue, rule.queue(to, from, peer));
+                assert_eq!(run(&program, &error(v6, 3, peer, to, from), 14, 14), queue);
+                load[queue as usize] += 1;
+            }
+            assert!(load.iter().all(|&n| n > 1000 / i32::from(queues)), "{load:?}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Goal: a kernel beyond a cable sees one host: our ports are ours alone, all others the kernel's; nothing is answered
+//! twice; offloads are understood; everything goes back.
+
+use super::*;
+use crate::testnet::{Puppet, addr, cable, own_namespace, pattern, within};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+const LISTEN: PortClaim =
+    PortClaim { addr: Addr::UNSPECIFIED_V4, port: 80, reuse_port: false, ephemeral: false, v6_only: false };
+
+fn open_one(receive: Receive) -> Packet {
+    open_packet(&PacketConfig { receive, ..PacketConfig::new("ms-p0") }).expect("a port").remove(0)
+}
+
+/// What becomes of a connection attempt from the far side.
+fn attempt(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
+    let to: SocketAddr = to.parse().expect("an address");
+    let patience = Duration::from_millis(300);
+    within(far, || TcpStream::connect_timeout(&to, patience)).map_err(|error| error.kind())
+}
+
+/// A far client sends `up` octets and reads `down` octets.
+fn serve(far: &File, receive: Receive, to: SocketAddr, up: usize, down: usize) -> Puppet<Packet> {
+    let mut port = open_one(receive);
+    let any = if to.is_ipv4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+    port.claim(&PortClaim { addr: any, port: to.port(), ..LISTEN }).expect("granted");
+    let mut puppet = Puppet::new(port, to.ip().into(), to.port());
+    let client = || {
+        within(far, || {
+            let mut stream = TcpStream::connect(to).expect("connects");
+            stream.write_all(&pattern(up)).expect("writes");
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).expect("reads");
+            stream.shutdown(Shutdown::Write).expect("shuts down");
+            got
+        })
+    };
+    std::thread::scope(|scope| {
+        let client = scope.spawn(client);
+        assert!(puppet.run(|seen| seen.received.len() == up));
+        assert_eq!(puppet.seen.received, pattern(up));
+        puppet.send(&pattern(down));
+        puppet.finish();
+        assert!(puppet.run(|seen| seen.fin));
+        assert_eq!(client.join().expect("client"), pattern(down));
+    });
+    assert_eq!((puppet.seen.bad_checksum, puppet.seen.unsteered, puppet.seen.reset), (0, 0, false));
+    puppet
+}
+
+#[test]
+fn serves_a_kernel_client() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    for receive in [Receive::Calls, Receive::Ring] {
+        for to in ["10.8.0.1:80", "[fd00:8::1]:80"] {
+            let puppet = serve(&far, receive, to.parse().unwrap(), 1 << 20, 1 << 20);
+            let seen = &puppet.seen;
+            assert!(seen.biggest > 20_000 && seen.gso > 0, "super-segments arrive whole: {}", seen.biggest);
+            assert!(seen.partial > 0);
+            let stats = puppet.port.stats();
+            let count = |name| stats.iter().find(|stat| stat.0 == name).unwrap().1;
+            assert!(count("tx_packets") < 1000, "super-segments leave whole: {stats:?}");
+            assert_eq!(
+                count("tx_dropped") + count("tx_invalid") + count("rx_malformed") + count("rx_truncated"),
+                0
+            );
+        }
+    }
+}
+
+#[test]
+fn connects_to_a_kernel_server() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    let server = within(&far, || TcpListener::bind("10.8.0.2:99").unwrap());
+    let mut port = open_one(Receive::Calls);
+    let claim = PortClaim { port: 40_001, ephemeral: true, ..LISTEN };
+    port.claim(&claim).unwrap();
+    let there = addr("10.8.0.2");
+    port.resolve(there);
+    let mac = (0..100).find_map(|_| {
+        let mut events = Vec::new();
+        port.net_events(&mut events);
+        let mac = events.into_iter().find_map(|event| match event {
+            NetEvent::Neighbour { addr, mac } if addr == there => Some(mac),
+            _ => None,
+        });
+        mac.or_else(|| {
+            port.wait(Some(Duration::from_millis(50))).unwrap();
+            None
+        })
+    });
+    let mut puppet = Puppet::new(port, addr("10.8.0.1"), 40_001);
+    puppet.peer_mac = mac;
+    puppet.connect(there, 99);
+    assert!(puppet.run(|seen| seen.established));
+    let (mut stream, from) = server.accept().unwrap();
+    assert_eq!(from, "10.8.0.1:40001".parse().unwrap());
+    stream.write_all(&pattern(20_000)).unwrap();
+    assert!(puppet.run(|seen| seen.received.len() == 20_000));
+    puppet.send(b"thanks");
+    puppet.finish();
+    drop(stream.shutdown(Shutdown::Write));
+    assert!(puppet.run(|seen| seen.fin));
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!((answer.as_str(), puppet.seen.received), ("thanks", pattern(20_000)));
+}
+
+#[test]
+fn kernel_is_silent_exactly_for_claims() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    let mut port = open_one(Receive::Calls);
+    let refused = |to: &str| assert_eq!(attempt(&far, to).err(), Some(ErrorKind::ConnectionRefused), "{to}");
+    let silent = |to: &str| assert_eq!(attempt(&far, to).err(), Some(ErrorKind::TimedOut), "{to}");
+    refused("10.8.0.1:80");
+    port.claim(&LISTEN).unwrap();
+    silent("10.8.0.1:80");
+    refused("10.8.0.1:81");
+    refused("[fd00:8::1]:80");
+
+    // An ephemeral claim on the same port may outlive the listener's, and keeps the kernel silent alone.
+    let ephemeral = PortClaim { ephemeral: true, ..LISTEN };
+    port.claim(&ephemeral).unwrap();
+    port.release(&LISTEN);
+    silent("10.8.0.1:80");
+    port.release(&ephemeral);
+    refused("10.8.0.1:80");
+
+    // The kernel's own servers are left alone, and come first.
+    let kernels = TcpListener::bind("10.8.0.1:82").unwrap();
+    assert!(attempt(&far, "10.8.0.1:82").is_ok());
+    let wish = PortClaim { port: 82, ..LISTEN };
+    assert!(matches!(port.claim(&wish), Err(ClaimError::InUse)));
+    let exact = PortClaim { addr: addr("10.8.0.1"), ..wish };
+    assert!(matches!(port.claim(&exact), Err(ClaimError::InUse)));
+    drop(kernels);
+    port.claim(&exact).unwrap();
+    assert_eq!(TcpListener::bind("10.8.0.1:82").err().unwrap().kind(), ErrorKind::AddrInUse);
+    // Loopback is another interface, and the kernel's.
+    assert!(TcpListener::bind("127.0.0.1:82").is_ok());
+    silent("10.8.0.1:82");
+    // The process ends, however it does.
+    drop(port);
+    refused("10.8.0.1:82");
+    assert!(TcpListener::bind("10.8.0.1:82").is_ok());
+}
+
+#[test]
+fn claims_exclude_each_other_but_by_consent() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    let config = PacketConfig { queues: 2, ..PacketConfig::new("ms-p0") };
+    let mut ports = open_packet(&config).unwrap();
+    let mut stranger = open_one(Receive::Calls);
+    let shared = PortClaim { reuse_port: true, ..LISTEN };
+    ports[0].claim(&shared).unwrap();
+    ports[1].claim(&shared).unwrap();
+    assert!(matches!(ports[1].claim(&LISTEN), Err(ClaimError::InUse)));
+    assert!(matches!(stranger.claim(&shared), Err(ClaimError::InUse)));
+    let exact = PortClaim { addr: addr("10.8.0.1"), ..shared };
+    ports[1].claim(&exact).unwrap();
+    ports[0].release(&shared);
+    ports[1].release(&shared);
+    assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::TimedOut));
+    ports[1].release(&exact);
+    ports[1].release(&exact);
+    assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::ConnectionRefused));
+    assert!(matches!(stranger.claim(&PortClaim { port: 0, ..LISTEN }), Err(ClaimError::Os(_))));
+}
+
+#[test]
+fn queues_divide_the_work() {
+    if !own_namespace() {
+        return;
+    }
+    let (_, far) = cable("ms-p0", "ms-p1", 8);
+    let config = PacketConfig { queues: 3, ..PacketConfig::new("ms-p0") };
+    let mut ports = open_packet(&config).unwrap();
+    ports[0].claim(&LISTEN).unwrap();
+    // Stacks give a core the ports at its own distance from the start of the range.
+    for (queue, port) in ports.iter_mut().enumerate() {
+        for step in 0..20 {
+            let claim = PortClaim { port: 33_000 + queue as u16 + 3 * step, ephemeral: true, ..LISTEN };
+            port.claim(&claim).unwrap();
+        }
+    }
+    let mut batch = RxBatch::new();
+    for port in &mut ports {
+        while port.rx(&mut batch).unwrap() > 0 {}
+        batch.drain(..).for_each(|packet| port.retire(packet.frame));
+    }
+    for n in 0..60 {
+        let to = SocketAddr::new("10.8.0.1".parse().unwrap(), 33_000 + n);
+        let _ = within(&far, || TcpStream::connect_timeout(&to, Duration::from_millis(1)));
+    }
+    for (queue, port) in ports.iter_mut().enumerate() {
+        let mut seen = std::collections::BTreeSet::new();
+        while port.rx(&mut batch).unwrap() > 0 {}
+        for packet in batch.drain(..) {
+            let to = u16::from_be_bytes(packet.frame.data()[36..38].try_into().unwrap());
+            assert_eq!(usize::from(to - 33_000) % 3, queue, "port {to}");
+            seen.insert(to);
+            port.retire(packet.frame);
+        }
+        assert_eq!(seen.len(), 20, "queue {queue} {:?}", port.stats());
+    }
+    for _ in 0..60 {
+        let to = "10.8.0.1:80".parse().unwrap();
+        let _ = within(&far, || TcpStream::connect_timeout(&to, Duration::from_millis(1)));
+    }
+    for port in &mut ports {
+        let got = port.rx(&mut batch).unwrap();
+        assert!(got > 5, "a listener's connections come to every queue: {got}");
+        batch.drain(..).for_each(|packet| port.retire(packet.frame));
+    }
+}
+
+#[test]
+fn goes_down_and_comes_back() {
+    if !own_namespace() {
+        return;
+    }
+    let (index, far) = cable("ms-p0", "ms-p1", 8);
+    let mut port = open_one(Receive::Calls);
+    port.claim(&LISTEN).unwrap();
+    let (mut events, mut batch) = (Vec::new(), RxBatch::new());
+    port.net_events(&mut events);
+    netlink::set_link(index, false, None).unwrap();
+    assert!(matches!(port.rx(&mut batch), Err(IoError::Down)));
+    let mut frame = port.take().unwrap();
+    frame.set_range(frame.headroom(), 60);
+    let mut wish = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
+    assert!(matches!(port.tx(&mut wish), Err(IoError::Down)));
+    assert_eq!(wish.len(), 1, "kept for when the link is back");
+    netlink::set_link(index, true, None).unwrap();
+    let up = (0..200).any(|_| {
+        events.clear();
+        port.wait(Some(Duration::from_millis(10))).unwrap();
+        port.net_events(&mut events);
+        port.rx(&mut batch).is_ok()
+    });
+    assert!(up);
+    assert_eq!(port.tx(&mut wish).unwrap(), 1);
+    assert_eq!(attempt(&far, "10.8.0.1:80").err(), Some(ErrorKind::TimedOut));
+    assert!(port.rx(&mut batch).unwrap() > 0, "claims are still in force");
+    netlink::delete_link(index).unwrap();
+    batch.clear();
+    port.wait(Some(Duration::from_secs(1))).unwrap();
+    port.net_events(&mut events);
+    assert!(matches!(port.rx(&mut batch), Err(IoError::Gone)));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    if !own_namespace() {
+        return;
+    }
+    let text = open_packet(&PacketConfig::new("ms-p9")).err().expect("refused").to_string();
+    assert!(text.contains("no interface 'ms-p9'"), "{text}");
+}
+
+#[test]
+fn ring_parser_survives_damage() {
+    let mut rng = base::Rng::new(11);
+    for _ in 0..20_000 {
+        let mut block = vec![0; rng.below(600) as usize];
+        rng.fill(&mut block);
+        // Small numbers lead somewhere.
+        for word in block.chunks_mut(4).filter(|_| rng.clone().chance(0.7)) {
+            word[1..].fill(0);
+        }
+        fuzz(&block);
+    }
+}
