@@ -37,6 +37,7 @@ targets! {
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none;
     "pio_netlink", "what the kernel tells of addresses, routes and neighbours", pio::netlink::fuzz, seeds::netlink;
+    "pio_packet", "blocks of packet sockets", pio::fuzz_packet_block, seeds::none;
     "pio_xdp", "receive descriptors of AF_XDP against the frame pool", pio::xdp::fuzz::descriptors, seeds::none;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none;

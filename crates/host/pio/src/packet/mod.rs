@@ -22,8 +22,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-use ring::fuzz;
+pub use ring::fuzz;
 
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
