@@ -102,7 +102,10 @@ pub(crate) fn print(args: &StackArgs) -> CliResult {
         (row.help, format!("{min} to {max}"))
     });
     for ((help, form), (key, value)) in own.chain(tcp).zip(settings.values()) {
-        println!("{key} = \"{value}\"\n    {help}\n    {form}; environment MILLSTREAM_{}", key.to_uppercase());
+        println!(
+            "{key} = \"{value}\"\n    {help}\n    {form}; environment MILLSTREAM_{}",
+            key.to_uppercase()
+        );
     }
     Ok(())
 }

@@ -1,14 +1,19 @@
-//! The door for those who look: a UNIX socket per process, a word in, lines of JSON out.
+//! The door for those who look: a UNIX socket per process. `ss` and `stat` are answered with lines of JSON,
+//! `capture SECONDS` with a pcapng file.
 //!
 //! `millstream ss`, `stat` and `capture` find the sockets in [`directory`] and ask.
 
 use crate::Engine;
+use crate::clock::{Clock, SystemClock};
 use crate::net::Stack;
+use crate::open::{Opened, Tap};
+use base::{Duration, Instant};
 use serde_json::{Value, json};
 use stack::Row;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use wire::pcap::LinkType;
 
 /// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
 /// that cannot be written, `/tmp/millstream`.
@@ -34,8 +39,8 @@ impl Drop for Control {
     }
 }
 
-/// Answers questions about `stacks` on this process's control socket, from a thread of its own.
-pub fn serve(stacks: Vec<Stack>) -> std::io::Result<Control> {
+/// Answers questions about what was opened on this process's control socket, from a thread of its own.
+pub fn serve(opened: &Opened) -> std::io::Result<Control> {
     let dir = directory();
     std::fs::create_dir_all(&dir)?;
     let path = dir.join(format!("{}.sock", std::process::id()));
@@ -45,28 +50,28 @@ pub fn serve(stacks: Vec<Stack>) -> std::io::Result<Control> {
         _ => {}
     }
     let listener = UnixListener::bind(&path)?;
+    let (stacks, taps) = (opened.stacks.clone(), opened.taps.clone());
     std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
         for client in listener.incoming().flatten() {
             // Somebody who asks and leaves before the answer hurts nobody.
-            let _ = answer(&stacks, client);
+            let _ = answer(&stacks, &taps, client);
         }
     })?;
     Ok(Control { path })
 }
 
-fn answer(stacks: &[Stack], mut client: UnixStream) -> std::io::Result<()> {
+fn answer(stacks: &[Stack], taps: &[Tap], mut client: UnixStream) -> std::io::Result<()> {
     let mut line = String::new();
     BufReader::new(client.try_clone()?).read_line(&mut line)?;
-    let look: fn(&mut Engine) -> Vec<Value> = match line.trim() {
-        "ss" => rows,
-        "stat" => |engine| vec![stats(engine)],
-        other => {
-            return writeln!(
-                client,
-                "{}",
-                json!({"error": format!("unknown question \"{other}\"; ask ss or stat")})
-            );
-        }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
+        ["ss"] => rows,
+        ["stat"] => |engine| vec![stats(engine)],
+        ["capture", seconds] => match seconds.parse() {
+            Ok(seconds) => return record(taps, &mut client, Duration::from_secs(seconds)),
+            Err(_) => return refuse(&mut client, "capture takes whole seconds"),
+        },
+        _ => return refuse(&mut client, "ask ss, stat or capture SECONDS"),
     };
     for (core, stack) in stacks.iter().enumerate() {
         let mut found = Vec::new();
@@ -77,6 +82,51 @@ fn answer(stacks: &[Stack], mut client: UnixStream) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {
+    writeln!(client, "{}", json!({ "error": why }))
+}
+
+/// Sends what passes the taps as one pcapng file, an interface per core, until the time is over or nobody reads.
+fn record(taps: &[Tap], client: &mut UnixStream, time: Duration) -> std::io::Result<()> {
+    /// Octets kept of a packet, and octets that may wait for the writer.
+    const KEEP: usize = 65_536;
+    const ROOM: usize = 8 << 20;
+    let mut captures: Vec<_> =
+        taps.iter().map(|tap| trace::capture(&tap.switch, wall_clock, KEEP, ROOM)).collect();
+    let mut out = Vec::new();
+    let links = taps.iter().map(|tap| {
+        let ethernet = tap.medium == pio::Medium::Ethernet;
+        (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, tap.name.as_str())
+    });
+    trace::write_start(&mut out, links);
+    let clock = SystemClock::new();
+    let end = clock.now() + time;
+    let result = loop {
+        let over = clock.now() >= end;
+        if over {
+            taps.iter().for_each(|tap| tap.switch.stop());
+        }
+        for (interface, capture) in captures.iter_mut().enumerate() {
+            capture.drain(interface as u32, &mut out);
+        }
+        let sent = client.write_all(&out);
+        out.clear();
+        if over || sent.is_err() {
+            break sent;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    taps.iter().for_each(|tap| tap.switch.stop());
+    result
+}
+
+/// Time since 1970, as captures are dated.
+#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+fn wall_clock() -> Instant {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Instant::ZERO + since.unwrap_or_default()
 }
 
 /// Every listener, connection and TIME-WAIT entry of an engine.

@@ -21,41 +21,59 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// Running stacks, one per core, and where their packets can be watched.
+pub struct Opened {
+    /// One per core; give each to its own thread.
+    pub stacks: Vec<Stack>,
+    /// The taps on their ports, in the same order.
+    pub taps: Vec<Tap>,
+}
+
+/// Where the packets of one core can be watched.
+#[derive(Clone)]
+pub struct Tap {
+    /// Turns the watching on and off.
+    pub switch: trace::Switch,
+    /// The port.
+    pub name: String,
+    /// What its frames start with.
+    pub medium: pio::Medium,
+}
+
 /// Opens `settings.cores` stacks on the link. Give each to its own thread; [`pin_to`] puts that thread on its CPU.
-pub fn open(settings: &Settings) -> Result<Vec<Stack>, OpenError> {
+pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     if settings.cores == 0 {
         return Err(OpenError("cores = 0: a stack needs at least one core".into()));
     }
     let ports = pio::open(&settings.link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
     let config = core_config(settings, seed)?;
-    ports
-        .into_iter()
-        .enumerate()
-        .map(|(core, port)| {
-            let mut config = config.clone();
-            config.core = (core as u16, settings.cores);
-            let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
-            let engine = Engine::new(Core::new(config, port), Box::new(SystemClock::new()), limits);
-            match settings.mode {
-                Mode::Direct => {
-                    let direct =
-                        Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
-                    Ok(direct as Stack)
-                }
-                Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
-            }
-        })
-        .collect()
+    let mut opened = Opened { stacks: Vec::new(), taps: Vec::new() };
+    for (core, port) in ports.into_iter().enumerate() {
+        let (name, medium) = (port.caps().name.clone(), port.caps().medium);
+        let (port, switch) = trace::tapped(port);
+        opened.taps.push(Tap { switch, name, medium });
+        let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
+        opened.stacks.push(start(settings, Core::new(config, port))?);
+    }
+    Ok(opened)
+}
+
+fn start(settings: &Settings, core: Core) -> Result<Stack, OpenError> {
+    let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
+    match settings.mode {
+        Mode::Direct => {
+            let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
+            Ok(Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?)
+        }
+        Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
+    }
 }
 
 fn core_config(settings: &Settings, seed: u64) -> Result<CoreConfig, OpenError> {
-    let mut tcp = tcp::Config::default();
     let cap = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
-    tcp.rcvbuf.1 = cap(settings.rcvbuf_max.0);
-    tcp.sndbuf.1 = cap(settings.sndbuf_max.0);
     Ok(CoreConfig {
-        tcp,
+        tcp: settings.tcp.clone(),
         max_connections: settings.max_connections,
         max_time_wait: settings.max_time_wait,
         max_chunks: cap(settings.buffers.0 / 2_048),

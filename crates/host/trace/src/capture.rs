@@ -91,13 +91,13 @@ pub fn capture(
     capture
 }
 
-impl Capture {
-    /// The beginning of a pcapng file with one interface.
-    pub fn write_start(into: &mut Vec<u8>, link: LinkType, name: &str) {
-        ng::write_section(into, "millstream");
-        ng::write_interface(into, link, name);
-    }
+/// Appends the beginning of a pcapng file: one interface per entry of `links`, numbered from 0.
+pub fn write_start<'n>(into: &mut Vec<u8>, links: impl Iterator<Item = (LinkType, &'n str)>) {
+    ng::write_section(into, "millstream");
+    links.for_each(|(link, name)| ng::write_interface(into, link, name));
+}
 
+impl Capture {
     /// Appends every packet recorded so far as a pcapng block of interface `interface`; how many.
     pub fn drain(&mut self, interface: u32, into: &mut Vec<u8>) -> usize {
         let mut count = 0;
@@ -113,7 +113,8 @@ impl Capture {
                     header
                 }
             };
-            let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            let word =
+                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
             let kept = word(8) as usize;
             if self.ring.len() < kept {
                 self.pending = Some(header);

@@ -4,5 +4,5 @@
 mod capture;
 mod tap;
 
-pub use capture::{Capture, CaptureStats, capture};
+pub use capture::{Capture, CaptureStats, capture, write_start};
 pub use tap::{Switch, tapped};

@@ -100,13 +100,14 @@ pub(crate) fn run(args: Args) -> CliResult {
     let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n{closing}\r\n", url.path, url.host);
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
-    let stacks = sock::open(&settings)?;
-    let _control = sock::control::serve(stacks.clone())?;
-    let cores = stacks.len() as u32;
+    let opened = sock::open(&settings)?;
+    let _control = sock::control::serve(&opened)?;
+    let cores = opened.stacks.len() as u32;
     let left = Arc::new(AtomicU64::new(args.requests.unwrap_or(u64::MAX)));
     let done = Arc::new(AtomicU64::new(0));
     let progress = progress(&args, done.clone(), stop.clone());
-    let threads: Vec<_> = stacks
+    let threads: Vec<_> = opened
+        .stacks
         .into_iter()
         .enumerate()
         .map(|(core, stack)| {

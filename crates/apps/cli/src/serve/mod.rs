@@ -66,10 +66,10 @@ pub(crate) fn run(args: Args) -> CliResult {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let stacks = sock::open(&settings)?;
+    let opened = sock::open(&settings)?;
     // Listening comes before the word "serving": whoever waits for it may connect.
-    let listeners = stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
-    let _control = sock::control::serve(stacks.clone())
+    let listeners = opened.stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
+    let _control = sock::control::serve(&opened)
         .map_err(|e| format!("control socket in {}: {e}", sock::control::directory().display()))?;
     let mode = if settings.mode == Mode::Direct { "direct" } else { "paired" };
     if args.stack.json {
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         );
     }
     let pin = settings.pin && settings.mode == Mode::Direct;
-    let totals = work(stacks, listeners, &content, &stop, pin, args.seconds)?;
+    let totals = work(opened.stacks, listeners, &content, &stop, pin, args.seconds)?;
     report(&totals, args.stack.json)
 }
 
