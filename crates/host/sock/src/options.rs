@@ -338,7 +338,7 @@ impl<T: Transport> Engine<T> {
             }
             Shape::Info => {
                 let conn = self.stream(fd)?.conn;
-                let info = self.core.info(self.now(), conn);
+                let info = self.core.info(self.now(), conn).ok_or(Errno::ENOTCONN)?;
                 Ok(put(into, &tcp_info::encode(&info)))
             }
             Shape::Bool | Shape::Int(..) => Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes())),
@@ -364,7 +364,7 @@ impl<T: Transport> Engine<T> {
         let family = self.local_addr(fd)?.addr.is_v4();
         let conn = self.stream(fd).map(|s| s.conn).ok();
         let now = self.now();
-        let info = conn.map(|conn| self.core.info(now, conn));
+        let info = conn.and_then(|conn| self.core.info(now, conn));
         Ok(match id {
             Id::PendingError => match conn.and_then(|conn| self.core.take_error(conn)) {
                 Some(e) => e.raw(),

@@ -74,8 +74,8 @@ pub trait Transport: Send {
     fn local(&mut self, id: ConnId) -> Endpoint;
     /// The peer's end.
     fn remote(&self, id: ConnId) -> Endpoint;
-    /// Everything TCP_INFO shows.
-    fn info(&mut self, now: Instant, id: ConnId) -> Info;
+    /// Everything TCP_INFO shows; `None` if nobody is there to tell.
+    fn info(&mut self, now: Instant, id: ConnId) -> Option<Info>;
     /// Name of the congestion control.
     fn control_name(&mut self, id: ConnId) -> &'static str;
 }
@@ -164,8 +164,8 @@ impl Transport for Core {
         self.connection(id).key().remote()
     }
 
-    fn info(&mut self, now: Instant, id: ConnId) -> Info {
-        self.connection(id).info(now)
+    fn info(&mut self, now: Instant, id: ConnId) -> Option<Info> {
+        Some(self.connection(id).info(now))
     }
 
     fn control_name(&mut self, id: ConnId) -> &'static str {

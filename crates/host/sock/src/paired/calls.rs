@@ -1,0 +1,369 @@
+//! What descriptors ask of the far end: most of it is answered from the rings and from what is known already.
+
+use super::link::Patience;
+use super::message::{BY_STACK, Call, Change, Command, Failure, Reply, Rings};
+use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
+use crate::Errno;
+use crate::transport::Transport;
+use base::{Addr, Endpoint, Instant};
+use stack::{ConnId, Connect, Listen, ListenerId, OpError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tcp::{Info, ReadError, Shutdown, SocketOptions, State, WriteError};
+
+impl Transport for Remote {
+    fn bind(
+        &mut self,
+        local: Endpoint,
+        reuse_addr: bool,
+        reuse_port: bool,
+        v6_only: bool,
+    ) -> Result<Endpoint, OpError> {
+        // What is bound on the first core is listened on by all of them.
+        let reuse_port = reuse_port || self.links.len() > 1;
+        match self.call(0, Call::Bind { local, reuse_addr, reuse_port, v6_only }) {
+            Ok(Reply::Local(result)) => result,
+            _ => Err(OpError::NetUnreachable),
+        }
+    }
+
+    fn unbind(&mut self, local: Endpoint) {
+        self.links[0].tell(Command::Unbind(local));
+    }
+
+    fn listen(&mut self, _now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
+        let cores = self.links.len();
+        let credit = listen.backlog.clamp(1, AHEAD);
+        let mut wish = Listen { reuse_port: listen.reuse_port || cores > 1, ..listen.clone() };
+        let record = Listener {
+            owner: listen.owner,
+            local: listen.local,
+            options: Arc::new(listen.options),
+            queue: VecDeque::new(),
+            credit,
+            taken: vec![0; cores],
+        };
+        let index = self.listeners.insert(record).map_err(|_| OpError::NoBuffers)?;
+        // The stack thread knows a listener by our name for it.
+        wish.owner = index;
+        for link in 0..cores {
+            match self.call(link, Call::Listen { wish: wish.clone(), credit }) {
+                // The first core chooses the port for all.
+                Ok(Reply::Local(Ok(local))) => wish.local = local,
+                failed => {
+                    self.stop_listening(index, link);
+                    return Err(match failed {
+                        Ok(Reply::Local(Err(e))) => e,
+                        _ => OpError::NetUnreachable,
+                    });
+                }
+            }
+        }
+        if let Some(listener) = self.listeners.get_mut(index) {
+            listener.local = wish.local;
+        }
+        Ok((ListenerId(index), wish.local))
+    }
+
+    fn set_backlog(&mut self, id: ListenerId, backlog: u32) {
+        self.change(id, || Change::Backlog(backlog));
+    }
+
+    fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) {
+        if let Some(listener) = self.listeners.get_mut(id.0) {
+            listener.options = Arc::new(options);
+            self.change(id, || Change::Options(options));
+        }
+    }
+
+    fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
+        self.change(id, || Change::Control(name));
+    }
+
+    fn acceptable(&self, id: ListenerId) -> u32 {
+        self.listeners.get(id.0).map_or(0, |listener| listener.queue.len() as u32)
+    }
+
+    fn accept(&mut self, id: ListenerId, owner: u32) -> Option<ConnId> {
+        let listener = self.listeners.get_mut(id.0)?;
+        let index = listener.queue.pop_front()?;
+        let conn = self.conns.get_mut(index)?;
+        conn.owner = owner;
+        let taken = &mut listener.taken[conn.link];
+        *taken += 1;
+        if *taken * 2 >= listener.credit {
+            let count = std::mem::take(taken);
+            self.links[conn.link].tell(Command::Credit { listener: id.0, count });
+        }
+        Some(ConnId(index))
+    }
+
+    fn close_listener(&mut self, _now: Instant, id: ListenerId) {
+        self.stop_listening(id.0, self.links.len());
+    }
+
+    fn connect(&mut self, _now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
+        // A local end that was bound is known to the first core only.
+        let link = if connect.local.port == 0 { self.next_core % self.links.len() } else { 0 };
+        self.next_core = self.next_core.wrapping_add(1);
+        let conn = Conn {
+            link,
+            id: 0,
+            owner: connect.owner,
+            state: State::SynSent,
+            failure: None,
+            ended: false,
+            more: false,
+            write_shut: false,
+            wants_room: false,
+            local: None,
+            remote: connect.remote,
+            send: None,
+            receive: None,
+            options: Arc::new(connect.options),
+        };
+        let id = self.conns.insert(conn).map_err(|_| OpError::NoBuffers)?;
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.id = id;
+        }
+        let wish = match self.envelopes.pop() {
+            Some(mut envelope) => {
+                (*envelope).clone_from(connect);
+                envelope
+            }
+            None => Box::new(connect.clone()),
+        };
+        self.links[link].tell(Command::Connect { id, wish });
+        Ok(ConnId(id))
+    }
+
+    fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
+        match conn.state {
+            State::SynSent | State::SynReceived => return Err(WriteError::NotConnected),
+            State::Closed => {
+                return Err(match conn.failure.take() {
+                    Some(Failure::Tcp(e)) => WriteError::Failed(e),
+                    _ => WriteError::Shutdown,
+                });
+            }
+            _ if conn.write_shut => return Err(WriteError::Shutdown),
+            _ if data.is_empty() => return Ok(0),
+            _ => {}
+        }
+        let (link, name) = (conn.link, conn.id);
+        let (taken, command) = match &mut conn.send {
+            Some(ring) => (ring.write(data), Command::Written { id: name }),
+            None => {
+                let mut pair = self.rings.take();
+                let taken = pair.tx.write(data);
+                conn.send = Some(pair.tx);
+                (taken, Command::Ring { id: name, ring: pair.rx })
+            }
+        };
+        if taken > 0 {
+            self.links[link].tell(command);
+        }
+        let full = taken < data.len() || conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
+        if full && !std::mem::replace(&mut conn.wants_room, true) {
+            self.links[link].tell(Command::WantRoom { id: name });
+        }
+        if taken > 0 { Ok(taken) } else { Err(WriteError::Full) }
+    }
+
+    fn read(&mut self, _now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+        let taken = conn.receive.as_mut().map_or(0, |ring| ring.read(into));
+        if taken > 0 {
+            self.after_reading(id);
+            return Ok(taken);
+        }
+        if into.is_empty() && conn.receive.as_ref().is_some_and(|ring| ring.waiting() > 0) {
+            return Ok(0);
+        }
+        Err(Remote::why_unreadable(conn))
+    }
+
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+        let (first, second) = conn.receive.as_mut().map_or((&[][..], &[][..]), |ring| ring.peek(max));
+        if first.is_empty() {
+            // Looking takes nothing, not even the error.
+            return Err(match conn.state {
+                State::SynSent | State::SynReceived => ReadError::NotConnected,
+                _ if conn.ended => ReadError::Finished,
+                _ => ReadError::Empty,
+            });
+        }
+        if each(first) && !second.is_empty() {
+            each(second);
+        }
+        Ok(())
+    }
+
+    fn consume(&mut self, _now: Instant, id: ConnId, len: usize) {
+        let Some(conn) = self.conns.get_mut(id.0) else { return };
+        if let Some(ring) = &mut conn.receive {
+            let len = ring.len().min(len);
+            ring.consume(len);
+            self.after_reading(id);
+        }
+    }
+
+    fn shutdown(&mut self, _now: Instant, id: ConnId, how: Shutdown) {
+        if let Some(conn) = self.conns.get_mut(id.0) {
+            conn.write_shut |= how != Shutdown::Read;
+        }
+        self.tell(id, |id| Command::Shutdown { id, how });
+    }
+
+    fn close(&mut self, _now: Instant, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id.0) else { return };
+        let unread = conn.receive.as_ref().is_some_and(|ring| ring.waiting() > 0);
+        let rings = Rings { receive: conn.receive.take(), send: conn.send.take() };
+        let (link, name) = (conn.link, conn.id);
+        if name & BY_STACK != 0 {
+            self.links[link].given[(name & !BY_STACK) as usize] = NOBODY;
+            self.conns.remove(id.0);
+        } else {
+            // Our name for it lives until the stack thread has let go of it.
+            conn.owner = NOBODY;
+            conn.link = usize::MAX;
+        }
+        self.links[link].tell(Command::Close { id: name, rings, unread });
+    }
+
+    fn set_options(&mut self, _now: Instant, id: ConnId, options: SocketOptions) {
+        if let Some(conn) = self.conns.get_mut(id.0) {
+            conn.options = Arc::new(options);
+            self.tell(id, |id| Command::Options { id, options: Box::new(options) });
+        }
+    }
+
+    fn set_control(&mut self, _now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError> {
+        match self.ask(id, |id| Call::Control { id, name }) {
+            Some(Reply::Done(result)) => result,
+            _ => Err(OpError::NoControl),
+        }
+    }
+
+    fn take_error(&mut self, id: ConnId) -> Option<Errno> {
+        self.conns.get_mut(id.0)?.failure.take().map(Errno::from)
+    }
+
+    fn find_control(&mut self, name: &str) -> Option<&'static str> {
+        match self.call(0, Call::FindControl(name.to_string())) {
+            Ok(Reply::Name(name)) => name,
+            _ => None,
+        }
+    }
+
+    fn default_control(&self) -> &'static str {
+        self.default_control
+    }
+
+    fn state(&self, id: ConnId) -> State {
+        self.conn(id).map_or(State::Closed, |conn| conn.state)
+    }
+
+    fn failed(&self, id: ConnId) -> bool {
+        self.conn(id).is_some_and(|conn| conn.failure.is_some())
+    }
+
+    fn peer_closed(&self, id: ConnId) -> bool {
+        self.conn(id).is_some_and(|conn| conn.ended)
+    }
+
+    fn write_closed(&self, id: ConnId) -> bool {
+        self.conn(id).is_some_and(|conn| conn.write_shut)
+    }
+
+    fn readable(&self, id: ConnId) -> u32 {
+        self.conn(id).and_then(|conn| conn.receive.as_ref()).map_or(0, |ring| ring.waiting() as u32)
+    }
+
+    fn writable(&self, id: ConnId) -> u32 {
+        let Some(conn) = self.conn(id) else { return 0 };
+        conn.send.as_ref().map_or(1, |ring| ring.vacant() as u32)
+    }
+
+    fn options(&self, id: ConnId) -> SocketOptions {
+        self.conn(id).map(|conn| *conn.options).unwrap_or_default()
+    }
+
+    fn unsent(&mut self, id: ConnId) -> (u32, u32) {
+        let in_ring =
+            |conn: &Conn| conn.send.as_ref().map_or(0, |ring| ring.capacity() - ring.vacant()) as u32;
+        match self.ask(id, |id| Call::Unsent { id }) {
+            // Looked up after the answer: what the stack thread takes out in between is missed this once, but
+            // nothing is counted that is not there.
+            Some(Reply::Unsent(unacked, unsent)) => {
+                let waiting = self.conn(id).map_or(0, in_ring);
+                (unacked + waiting, unsent + waiting)
+            }
+            _ => (0, 0),
+        }
+    }
+
+    fn local(&mut self, id: ConnId) -> Endpoint {
+        let mut patience = Patience::default();
+        loop {
+            let Some(conn) = self.conns.get(id.0) else { break };
+            let link = conn.link;
+            match (conn.local, self.links[link].next()) {
+                (local, Some(event)) => {
+                    self.apply(link, event);
+                    if let Some(local) = local {
+                        return local;
+                    }
+                }
+                (Some(local), None) => return local,
+                // A connect that failed at once never had one.
+                (None, None) if conn.state == State::Closed || self.links[link].is_cut() => break,
+                (None, None) => patience.wait(),
+            }
+        }
+        Endpoint::new(Addr::UNSPECIFIED_V4, 0)
+    }
+
+    fn remote(&self, id: ConnId) -> Endpoint {
+        self.conn(id).map_or(Endpoint::new(Addr::UNSPECIFIED_V4, 0), |conn| conn.remote)
+    }
+
+    fn info(&mut self, _now: Instant, id: ConnId) -> Option<Info> {
+        match self.ask(id, |id| Call::Info { id }) {
+            Some(Reply::Info(info)) => info.map(|info| *info),
+            _ => None,
+        }
+    }
+
+    fn control_name(&mut self, id: ConnId) -> &'static str {
+        match self.ask(id, |id| Call::ControlName { id }) {
+            Some(Reply::Name(Some(name))) => name,
+            _ => self.default_control,
+        }
+    }
+}
+
+impl Remote {
+    fn change(&mut self, id: ListenerId, change: impl Fn() -> Change) {
+        for link in &mut self.links {
+            link.tell(Command::Listener { listener: id.0, change: Box::new(change()) });
+        }
+    }
+
+    /// Stops listening on the first `cores` cores, and resets what nobody accepted.
+    fn stop_listening(&mut self, index: u32, cores: usize) {
+        for link in 0..cores {
+            // The answer comes after every connection that was accepted before; a core that is gone listens no more.
+            let _ = self.call(link, Call::CloseListener { listener: index });
+        }
+        let Some(listener) = self.listeners.remove(index) else { return };
+        for conn in listener.queue {
+            let Some(conn) = self.conns.remove(conn) else { continue };
+            self.links[conn.link].given[(conn.id & !BY_STACK) as usize] = NOBODY;
+            let rings = Rings { receive: conn.receive, send: conn.send };
+            self.links[conn.link].tell(Command::Close { id: conn.id, rings, unread: true });
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What applications and stack thread say to each other, and the byte rings that they pass back and forth.
+//!
+//! A connection has one name on the way between the two, given by who began it:
+//!
+//! * by the application (connect): the index of its own record. The stack thread says [`Event::Released`] when it has
+//!   forgotten the name; only then is it given again.
+//! * by the stack thread (accept): [`BY_STACK`] and the index of its own record. It forgets the name when it hears
+//!   [`Command::Close`], and the application says nothing more about it after that.
+//!
+//! Queues keep order, so neither side ever hears of a name's new bearer before it let go of the old one.
+
+use crate::Errno;
+use base::Endpoint;
+use ring::bytes::{ByteConsumer, ByteProducer, bytes};
+use stack::{Connect, Listen, OpError};
+use tcp::{Events, Info, Shutdown, SocketOptions, State};
+
+/// Marks names that the stack thread gave.
+pub(super) const BY_STACK: u32 = 1 << 31;
+
+/// From an application to the stack thread.
+pub(super) enum Command {
+    /// A question or an order whose answer the application waits for.
+    Call(Box<Call>),
+    /// Start connecting; [`Event::Started`] follows.
+    Connect { id: u32, wish: Box<Connect> },
+    /// Octets to send wait in this ring, now and later.
+    Ring { id: u32, ring: ByteConsumer },
+    /// More octets wait in the ring.
+    Written { id: u32 },
+    /// The ring is full: say when half of it is free.
+    WantRoom { id: u32 },
+    /// The receive ring was full and has room again.
+    Taken { id: u32 },
+    /// The receive ring, empty; many are about.
+    GiveBack { id: u32, ring: ByteConsumer },
+    /// Close one half or both, after what the ring holds.
+    Shutdown { id: u32, how: Shutdown },
+    /// Replace the options.
+    Options { id: u32, options: Box<SocketOptions> },
+    /// The application lets go. `unread`: it leaves octets unread, which asks for a RST (RFC 2525, section 2.17).
+    Close { id: u32, rings: Rings, unread: bool },
+    /// `count` more connections may be accepted on behalf of a listener.
+    Credit { listener: u32, count: u32 },
+    /// Something about a listener changes.
+    Listener { listener: u32, change: Box<Change> },
+    /// A reservation is not needed.
+    Unbind(Endpoint),
+}
+
+/// What can change about a listener.
+pub(super) enum Change {
+    Backlog(u32),
+    Options(SocketOptions),
+    Control(&'static str),
+}
+
+/// A [`Command`] that is answered.
+pub(super) enum Call {
+    Bind {
+        local: Endpoint,
+        reuse_addr: bool,
+        reuse_port: bool,
+        v6_only: bool,
+    },
+    /// `credit` connections may be accepted before the first [`Command::Credit`].
+    Listen {
+        wish: Listen,
+        credit: u32,
+    },
+    CloseListener {
+        listener: u32,
+    },
+    Control {
+        id: u32,
+        name: &'static str,
+    },
+    FindControl(String),
+    ControlName {
+        id: u32,
+    },
+    Unsent {
+        id: u32,
+    },
+    Info {
+        id: u32,
+    },
+}
+
+/// The answer to a [`Call`].
+pub(super) enum Reply {
+    /// Where it is bound or listens.
+    Local(Result<Endpoint, OpError>),
+    Done(Result<(), OpError>),
+    Name(Option<&'static str>),
+    Unsent(u32, u32),
+    Info(Option<Box<Info>>),
+}
+
+/// From the stack thread to an application.
+pub(super) enum Event {
+    Reply(Reply),
+    /// A connect is on its way from this local end, or failed at once.
+    Started {
+        id: u32,
+        wish: Box<Connect>,
+        result: Result<Endpoint, OpError>,
+    },
+    /// A connection was accepted for a listener.
+    Accepted {
+        listener: u32,
+        id: u32,
+        local: Endpoint,
+        remote: Endpoint,
+    },
+    /// Received octets wait in this ring, now and later.
+    Ring {
+        id: u32,
+        ring: ByteConsumer,
+    },
+    /// The ring for sending, empty; many are about.
+    GiveBack {
+        id: u32,
+        ring: ByteConsumer,
+    },
+    /// Something happened to a connection: what, and where it stands now.
+    Notice {
+        id: u32,
+        edges: Events,
+        status: Status,
+    },
+    /// The name may be given again; the ring for sending comes home.
+    Released {
+        id: u32,
+        ring: Option<RingPair>,
+    },
+}
+
+const _: () = assert!(size_of::<Command>() <= 64 && size_of::<Event>() <= 64);
+
+/// Where a connection stands.
+#[derive(Clone, Copy)]
+pub(super) struct Status {
+    pub(super) state: State,
+    /// An error that the application has not been told.
+    pub(super) error: Option<tcp::Error>,
+    /// Nothing more will come after what the ring holds.
+    pub(super) ended: bool,
+    /// The receive ring is full and more waits behind it: say [`Command::Taken`].
+    pub(super) more: bool,
+}
+
+/// What failed: the connection, or the attempt to begin it.
+#[derive(Clone, Copy)]
+pub(super) enum Failure {
+    Tcp(tcp::Error),
+    Op(OpError),
+    /// The stack thread is gone.
+    Gone,
+}
+
+impl From<Failure> for Errno {
+    fn from(failure: Failure) -> Errno {
+        match failure {
+            Failure::Tcp(e) => e.into(),
+            Failure::Op(e) => e.into(),
+            Failure::Gone => Errno::ENETDOWN,
+        }
+    }
+}
+
+/// Both ends of one ring, which is at home.
+pub(super) struct RingPair {
+    pub(super) tx: ByteProducer,
+    pub(super) rx: ByteConsumer,
+}
+
+/// What an application hands back with a connection.
+#[derive(Default)]
+pub(super) struct Rings {
+    /// Its end of the receive ring.
+    pub(super) receive: Option<ByteConsumer>,
+    /// Its end of the ring for sending.
+    pub(super) send: Option<ByteProducer>,
+}
+
+/// Rings at home, for the next connections: after warm-up none is made anew.
+pub(super) struct RingPool {
+    pairs: Vec<RingPair>,
+    octets: usize,
+    keep: usize,
+    /// Rings that are with connections.
+    out: usize,
+}
+
+impl RingPool {
+    /// Rings of `octets` each; at most `keep` idle ones are kept.
+    pub(super) fn new(octets: usize, keep: usize) -> Self {
+        RingPool { pairs: Vec::new(), octets, keep, out: 0 }
+    }
+
+    pub(super) fn take(&mut self) -> RingPair {
+        self.out += 1;
+        self.pairs.pop().unwrap_or_else(|| {
+            let (tx, rx) = bytes(self.octets);
+            RingPair { tx, rx }
+        })
+    }
+
+    pub(super) fn put(&mut self, mut pair: RingPair) {
+        self.out -= 1;
+        if self.pairs.len() < self.keep {
+            let rest = pair.rx.len();
+            pair.rx.consume(rest);
+            self.pairs.push(pair);
+        }
+    }
+
+    /// An end of a ring was dropped on the way: that ring does not come home.
+    pub(super) fn lost(&mut self) {
+        self.out -= 1;
+    }
+
+    /// So many rings are with connections that an idle connection had better give its own back.
+    pub(super) fn scarce(&self) -> bool {
+        self.out > self.keep
+    }
+
+    /// Octets of the rings at home and out.
+    pub(super) fn footprint(&self) -> usize {
+        (self.pairs.len() + self.out) * self.octets
+    }
+}

@@ -1,0 +1,209 @@
+//! Paired mode, after mTCP: a stack thread owns the core, applications meet it only through queues and byte rings.
+//!
+//! ```text
+//!   application threads                             stack thread, one per core, pinned
+//!   ┌ Paired ────────────────────┐   commands       ┌ Worker ──────────────┐
+//!   │ Engine<Remote>             │ ═══════════════> │ records of           │
+//!   │   descriptors, epoll,      │ <═══════════════ │ connections and      │ <-> Core::turn
+//!   │   options, pipes           │   events         │ listeners            │
+//!   │ rings ═ octets to send ════╪═════════════════>│                      │
+//!   │       <═ octets received ══╪══════════════════│                      │
+//!   └────────────────────────────┘   doorbells,     └──────────────────────┘
+//!                                    only to sleepers
+//! ```
+//! Reading, writing, accepting, connecting and epoll need no answer and so never wait for the stack thread; what asks
+//! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.
+//!
+//! Any number of threads share a [`Paired`]. Of those that block, one waits for the doorbell on behalf of all and
+//! wakes whom an event concerns; the others park. A program that scales gives each thread its own `Paired`, linked to
+//! its core's stack thread; one that does not care links one `Paired` to all of them.
+
+mod calls;
+mod link;
+mod message;
+mod remote;
+mod stack_thread;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use remote::Remote;
+pub use stack_thread::{PairedConfig, StackThread};
+
+use crate::door::Mode;
+use crate::engine::{Engine, Limits};
+use crate::sockets::Fd;
+use crate::waiting::Wake;
+use crate::{Errno, SystemClock};
+use base::{Duration, Instant};
+use message::RingPool;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Sockets whose connections live on stack threads.
+pub struct Paired {
+    engine: Mutex<Engine<Remote>>,
+    threads: Vec<Arc<StackThread>>,
+    spin: Duration,
+}
+
+impl Paired {
+    /// Sockets on the cores of `threads`: listeners listen on all of them, connects take turns.
+    pub fn new(threads: &[Arc<StackThread>], limits: Limits) -> io::Result<Paired> {
+        let Some(first) = threads.first() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let (ringer, bell) = ring::doorbell()?;
+        let control = first.shared.engine.lock().core.default_control();
+        let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
+        let rings = RingPool::new(first.config.ring, first.config.rings_kept);
+        let remote = Remote::new(links, bell, first.config.connections, rings, control);
+        let engine = Mutex::new(Engine::new(remote, Box::new(SystemClock::new()), limits));
+        Ok(Paired { engine, threads: threads.to_vec(), spin: first.config.spin })
+    }
+
+    fn hold(&self) -> Held<'_> {
+        Held(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Attempts, looks for a while and sleeps in turn.
+    fn wait_loop<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        attempt: &mut impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut deadline: Option<Instant> = None;
+        let mut spin_until: Option<Instant> = None;
+        loop {
+            let mut engine = self.hold();
+            engine.collect();
+            match attempt(&mut engine) {
+                Err(Errno::EAGAIN) => {}
+                result => return result,
+            }
+            let now = engine.time();
+            if deadline.is_none() {
+                deadline = timeout.map(|t| now + t);
+            }
+            if deadline.is_some_and(|at| at <= now) {
+                return Err(Errno::EAGAIN);
+            }
+            if *spin_until.get_or_insert(now + self.spin) > now {
+                drop(engine);
+                std::hint::spin_loop();
+                continue;
+            }
+            self.sleep(engine, on, deadline.map(|at| at.since(now)))?;
+            spin_until = None;
+        }
+    }
+
+    /// Sleeps until something happens to `on`, or for `timeout`: for the bell, if nobody waits for it yet, else parked.
+    fn sleep<'a>(
+        &'a self,
+        mut engine: Held<'a>,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+    ) -> Result<(), Errno> {
+        let object = on.map(|fd| engine.index(fd)).transpose()?;
+        let Some(mut bell) = engine.core.bell.take() else {
+            let ticket = engine.waiting.add(object, Wake::Park(std::thread::current()));
+            drop(engine);
+            match timeout {
+                Some(timeout) => std::thread::park_timeout(timeout),
+                None => std::thread::park(),
+            }
+            self.hold().waiting.remove(ticket);
+            return Ok(());
+        };
+        bell.flag().announce();
+        let woken = if engine.core.has_events() {
+            bell.flag().awake();
+            Ok(())
+        } else {
+            let ticket = engine.waiting.add(object, Wake::Bell(bell.ringer()));
+            drop(engine);
+            let woken = bell.wait(timeout);
+            bell.flag().awake();
+            engine = self.hold();
+            engine.waiting.remove(ticket);
+            woken.map(|_| ())
+        };
+        engine.core.bell = Some(bell);
+        woken.map_err(|_| Errno::EIO)
+    }
+}
+
+impl Mode for Paired {
+    type Below = Remote;
+
+    fn lock(&self) -> impl DerefMut<Target = Engine<Remote>> {
+        self.hold()
+    }
+
+    fn wait_for<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let result = self.wait_loop(on, timeout, &mut attempt);
+        // Whoever returns leaves the bell to somebody who still waits.
+        let mut engine = self.hold();
+        if engine.core.bell.is_some() {
+            engine.waiting.wake_successor();
+        }
+        result
+    }
+
+    fn attempt<R>(
+        &self,
+        mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut engine = self.hold();
+        engine.collect();
+        attempt(&mut engine)
+    }
+
+    fn refresh(&self) -> Result<(), Errno> {
+        self.hold().collect();
+        Ok(())
+    }
+
+    /// Looks at the first core.
+    fn look(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
+        look(&mut self.threads[0].shared.engine.lock());
+    }
+}
+
+/// The engine, held. What was found on the side is told when it is let go, so that no sleeper misses it.
+struct Held<'a>(MutexGuard<'a, Engine<Remote>>);
+
+impl Deref for Held<'_> {
+    type Target = Engine<Remote>;
+
+    fn deref(&self) -> &Engine<Remote> {
+        &self.0
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Engine<Remote> {
+        &mut self.0
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.0.core.has_notices() {
+            self.0.collect();
+        }
+    }
+}
+
+impl Engine<Remote> {
+    /// Takes what the stack threads said and tells the epoll sets and the sleepers.
+    fn collect(&mut self) {
+        self.publish(Remote::collect);
+    }
+}

@@ -1,0 +1,309 @@
+//! What the application knows of its connections, and the queues to the threads that run them.
+
+use super::link::{Link, Patience};
+use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPair, RingPool, Rings, Status};
+use base::{Endpoint, Slab};
+use ring::Sleeper;
+use ring::bytes::{ByteConsumer, ByteProducer};
+use stack::{ConnId, Connect, Notice, OpError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tcp::{Events, ReadError, SocketOptions, State};
+
+/// Nobody: a connection that was accepted on our behalf and waits in its listener's queue.
+pub(super) const NOBODY: u32 = u32::MAX;
+/// Most connections accepted ahead of the application, per listener and core.
+pub(super) const AHEAD: u32 = 256;
+
+/// What the application knows of one connection.
+pub(super) struct Conn {
+    pub(super) link: usize,
+    /// Its name on the way to the stack thread.
+    pub(super) id: u32,
+    pub(super) owner: u32,
+    pub(super) state: State,
+    pub(super) failure: Option<Failure>,
+    pub(super) ended: bool,
+    pub(super) more: bool,
+    pub(super) write_shut: bool,
+    /// [`Command::WantRoom`] is out.
+    pub(super) wants_room: bool,
+    pub(super) local: Option<Endpoint>,
+    pub(super) remote: Endpoint,
+    pub(super) send: Option<ByteProducer>,
+    pub(super) receive: Option<ByteConsumer>,
+    pub(super) options: Arc<SocketOptions>,
+}
+
+pub(super) struct Listener {
+    pub(super) owner: u32,
+    pub(super) local: Endpoint,
+    pub(super) options: Arc<SocketOptions>,
+    /// Connections accepted ahead, oldest first.
+    pub(super) queue: VecDeque<u32>,
+    /// How many may be accepted ahead on each core, and how many of those were taken and not yet made good.
+    pub(super) credit: u32,
+    pub(super) taken: Vec<u32>,
+}
+
+/// The queues to one or more stack threads, as something that descriptors can stand on.
+pub struct Remote {
+    pub(super) links: Vec<Link>,
+    pub(super) conns: Slab<Conn>,
+    pub(super) listeners: Slab<Listener>,
+    pub(super) rings: RingPool,
+    /// Boxes that wishes travel in.
+    pub(super) envelopes: Vec<Box<Connect>>,
+    /// The core that the next connect goes to.
+    pub(super) next_core: usize,
+    /// What owners have to be told.
+    pub(super) notices: Vec<Notice>,
+    pub(super) default_control: &'static str,
+    /// Woken by every stack thread; whoever waits for all has it out.
+    pub(super) bell: Option<Sleeper>,
+}
+
+impl Remote {
+    pub(super) fn new(
+        links: Vec<Link>,
+        bell: Sleeper,
+        limit: u32,
+        rings: RingPool,
+        default_control: &'static str,
+    ) -> Remote {
+        Remote {
+            links,
+            conns: Slab::new(limit),
+            listeners: Slab::new(65_536),
+            rings,
+            envelopes: Vec::new(),
+            next_core: 0,
+            notices: Vec::new(),
+            default_control,
+            bell: Some(bell),
+        }
+    }
+
+    /// Is there something that [`Remote::collect`] would take?
+    pub(super) fn has_events(&mut self) -> bool {
+        !self.notices.is_empty() || self.links.iter_mut().any(Link::has_events)
+    }
+
+    /// Notices that were found on the side wait to be published.
+    pub(super) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// Takes what the stack threads said; what owners have to know goes to `into`.
+    pub(super) fn collect(&mut self, into: &mut Vec<Notice>) {
+        for link in 0..self.links.len() {
+            while let Some(event) = self.links[link].next() {
+                self.apply(link, event);
+            }
+            if !self.links[link].dead && self.links[link].is_cut() {
+                self.bury(link);
+            }
+        }
+        into.append(&mut self.notices);
+    }
+
+    /// A stack thread is gone, and its connections with it.
+    fn bury(&mut self, link: usize) {
+        self.links[link].dead = true;
+        let lost: Vec<_> = self.conns.iter().filter(|(_, c)| c.link == link).map(|(i, _)| i).collect();
+        for index in lost {
+            let Some(conn) = self.conns.get_mut(index) else { continue };
+            if conn.state != State::Closed {
+                (conn.state, conn.ended, conn.failure) = (State::Closed, true, Some(Failure::Gone));
+                self.notices.push(Notice { owner: conn.owner, events: Events::ERROR | Events::CLOSED });
+            }
+        }
+    }
+
+    // --- events ----------------------------------------------------------------------------------------------
+
+    fn index(&self, link: usize, id: u32) -> Option<u32> {
+        if id & BY_STACK == 0 {
+            return Some(id);
+        }
+        self.links[link].given.get((id & !BY_STACK) as usize).copied().filter(|&index| index != NOBODY)
+    }
+
+    fn named(&mut self, link: usize, id: u32) -> Option<&mut Conn> {
+        self.conns.get_mut(self.index(link, id)?).filter(|conn| conn.link == link && conn.id == id)
+    }
+
+    pub(super) fn apply(&mut self, link: usize, event: Event) {
+        match event {
+            Event::Notice { id, edges, status } => self.on_notice(link, id, edges, status),
+            Event::Accepted { listener, id, local, remote } => {
+                self.on_accepted(link, listener, id, local, remote);
+            }
+            Event::Ring { id, ring } => match self.named(link, id) {
+                Some(conn) => conn.receive = Some(ring),
+                // We let go of the connection while the ring was under way. The stack thread knows, and forgets it too.
+                None => drop(ring),
+            },
+            Event::GiveBack { id, ring } => self.on_ring_home(link, id, ring),
+            Event::Started { id, wish, result } => {
+                self.envelopes.push(wish);
+                self.on_started(link, id, result);
+            }
+            Event::Released { id, ring } => {
+                if let Some(pair) = ring {
+                    self.rings.put(pair);
+                }
+                if id & BY_STACK == 0 {
+                    self.conns.remove(id);
+                }
+            }
+            // Only a call waits for an answer, and it takes it itself.
+            Event::Reply(_) => debug_assert!(false, "an answer without a question"),
+        }
+    }
+
+    fn on_notice(&mut self, link: usize, id: u32, edges: Events, status: Status) {
+        let Some(conn) = self.named(link, id) else { return };
+        conn.state = status.state;
+        if let Some(e) = status.error {
+            conn.failure = Some(Failure::Tcp(e));
+        }
+        (conn.ended, conn.more) = (status.ended, status.more);
+        if edges.any(Events::WRITABLE) {
+            conn.wants_room = false;
+        }
+        let owner = conn.owner;
+        self.ask_for_more(id, link);
+        if owner != NOBODY {
+            self.notices.push(Notice { owner, events: edges });
+        }
+    }
+
+    /// The receive ring was full and half of it is free again: the stack thread may go on filling it.
+    pub(super) fn ask_for_more(&mut self, id: u32, link: usize) {
+        let Some(conn) = self.named(link, id) else { return };
+        let has_room = conn.receive.as_ref().is_some_and(|ring| ring.waiting() <= ring.capacity() / 2);
+        if conn.more && has_room {
+            conn.more = false;
+            self.links[link].tell(Command::Taken { id });
+        }
+    }
+
+    fn on_started(&mut self, link: usize, id: u32, result: Result<Endpoint, OpError>) {
+        let Some(conn) = self.named(link, id) else { return };
+        match result {
+            Ok(local) => conn.local = Some(local),
+            Err(e) => {
+                (conn.state, conn.ended, conn.failure) = (State::Closed, true, Some(Failure::Op(e)));
+                let owner = conn.owner;
+                self.notices.push(Notice { owner, events: Events::ERROR | Events::CLOSED });
+            }
+        }
+    }
+
+    fn on_accepted(&mut self, link: usize, listener: u32, id: u32, local: Endpoint, remote: Endpoint) {
+        let Some(waiting) = self.listeners.get_mut(listener) else {
+            // A listener's name is not given again before everything it accepted was heard of.
+            return self.links[link].tell(Command::Close { id, rings: Rings::default(), unread: true });
+        };
+        let conn = Conn {
+            link,
+            id,
+            owner: NOBODY,
+            state: State::Established,
+            failure: None,
+            ended: false,
+            more: false,
+            write_shut: false,
+            wants_room: false,
+            local: Some(local),
+            remote,
+            send: None,
+            receive: None,
+            options: waiting.options.clone(),
+        };
+        let Ok(index) = self.conns.insert(conn) else {
+            self.links[link].tell(Command::Credit { listener, count: 1 });
+            return self.links[link].tell(Command::Close { id, rings: Rings::default(), unread: true });
+        };
+        waiting.queue.push_back(index);
+        let owner = waiting.owner;
+        let given = &mut self.links[link].given;
+        let name = (id & !BY_STACK) as usize;
+        if given.len() <= name {
+            given.resize((name + 1).next_power_of_two(), NOBODY);
+        }
+        given[name] = index;
+        self.notices.push(Notice { owner, events: Events::READABLE });
+    }
+
+    /// The ring for sending comes back empty, unless something was written while it was under way.
+    fn on_ring_home(&mut self, link: usize, id: u32, ring: ByteConsumer) {
+        let Some(conn) = self.named(link, id) else {
+            // It crossed our Close, which took the other end along: the stack thread waits for it.
+            return self.links[link].tell(Command::Ring { id, ring });
+        };
+        let unused = conn.send.take_if(|tx| tx.vacant() == tx.capacity());
+        match unused {
+            Some(tx) => self.rings.put(RingPair { tx, rx: ring }),
+            None => self.links[link].tell(Command::Ring { id, ring }),
+        }
+    }
+
+    // --- telling ---------------------------------------------------------------------------------------------
+
+    pub(super) fn call(&mut self, link: usize, call: Call) -> Result<Reply, Failure> {
+        self.links[link].tell(Command::Call(Box::new(call)));
+        let mut patience = Patience::default();
+        loop {
+            match self.links[link].next() {
+                Some(Event::Reply(reply)) => return Ok(reply),
+                Some(event) => self.apply(link, event),
+                None if self.links[link].is_cut() => return Err(Failure::Gone),
+                None => patience.wait(),
+            }
+        }
+    }
+
+    pub(super) fn conn(&self, id: ConnId) -> Option<&Conn> {
+        self.conns.get(id.0)
+    }
+
+    pub(super) fn tell(&mut self, id: ConnId, command: impl FnOnce(u32) -> Command) {
+        if let Some(conn) = self.conns.get(id.0) {
+            self.links[conn.link].tell(command(conn.id));
+        }
+    }
+
+    pub(super) fn ask(&mut self, id: ConnId, call: impl FnOnce(u32) -> Call) -> Option<Reply> {
+        let conn = self.conns.get(id.0)?;
+        self.call(conn.link, call(conn.id)).ok()
+    }
+
+    /// Some octets were taken out of the receive ring.
+    pub(super) fn after_reading(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id.0) else { return };
+        if conn.more {
+            let (link, name) = (conn.link, conn.id);
+            return self.ask_for_more(name, link);
+        }
+        // An idle connection keeps its ring as long as there are enough.
+        if self.rings.scarce()
+            && let Some(ring) = conn.receive.take_if(|ring| ring.is_empty())
+        {
+            self.tell(id, |id| Command::GiveBack { id, ring });
+        }
+    }
+
+    /// Why nothing can be read.
+    pub(super) fn why_unreadable(conn: &mut Conn) -> ReadError {
+        match conn.state {
+            State::SynSent | State::SynReceived => ReadError::NotConnected,
+            _ if !conn.ended => ReadError::Empty,
+            _ => match conn.failure.take_if(|failure| matches!(failure, Failure::Tcp(_))) {
+                Some(Failure::Tcp(e)) => ReadError::Failed(e),
+                _ => ReadError::Finished,
+            },
+        }
+    }
+}

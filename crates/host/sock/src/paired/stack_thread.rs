@@ -1,0 +1,236 @@
+//! The thread that owns a core: one fixed sequence per turn, and sleep when there is nothing to do.
+
+use super::link::{Link, LinkEnd, link};
+use super::message::RingPool;
+use super::worker::Worker;
+use crate::engine::Engine;
+use crate::{Direct, pin_to};
+use base::{Duration, Instant};
+use pio::{IoError, Waker};
+use ring::{Ringer, SleepFlag};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// How long to sleep at most while an application does not take what it is told.
+const NAP: Duration = Duration::from_millis(1);
+/// Turns granted to what the last applications left behind, when the thread ends.
+const LAST_TURNS: u32 = 64;
+
+/// How to run a stack thread and the rings of its connections.
+#[derive(Clone, Copy, Debug)]
+pub struct PairedConfig {
+    /// CPU to pin the thread to.
+    pub cpu: Option<usize>,
+    /// How long the thread, and an application that waits, look for work before they sleep.
+    pub spin: Duration,
+    /// Octets of a byte ring; a connection has one each way while it has data.
+    pub ring: usize,
+    /// When more rings than this are in use, idle connections give theirs back; at most this many idle ones are kept.
+    pub rings_kept: usize,
+    /// Most connections of all applications together.
+    pub connections: u32,
+}
+
+impl Default for PairedConfig {
+    fn default() -> Self {
+        PairedConfig {
+            cpu: None,
+            spin: Duration::from_micros(20),
+            ring: 65_536,
+            rings_kept: 1_024,
+            connections: 1 << 20,
+        }
+    }
+}
+
+/// What others may touch of a stack thread.
+pub(super) struct Shared {
+    stop: AtomicBool,
+    flag: SleepFlag,
+    waker: Arc<dyn Waker>,
+    arrivals: Mutex<Vec<LinkEnd>>,
+    arrived: AtomicBool,
+    /// The engine, which the thread takes for each turn and others may look at in between.
+    pub(super) engine: Direct,
+}
+
+impl Shared {
+    /// After telling the thread something: a fence and a load if it is awake.
+    #[inline]
+    pub(super) fn wake_if_asleep(&self) {
+        if self.flag.must_ring() {
+            self.waker.wake();
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        self.arrived.load(Ordering::Acquire) || self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// A thread that turns a core on behalf of any number of [`super::Paired`]. It ends when this is dropped.
+pub struct StackThread {
+    pub(super) shared: Arc<Shared>,
+    pub(super) config: PairedConfig,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StackThread {
+    /// Starts a thread that owns `engine` (of which it uses only the core).
+    pub fn start(mut engine: Engine, config: PairedConfig) -> io::Result<StackThread> {
+        let waker = engine.core().io().waker();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            flag: SleepFlag::new(),
+            waker,
+            arrivals: Mutex::default(),
+            arrived: AtomicBool::new(false),
+            engine: Direct::without_backstop(engine),
+        });
+        let mine = shared.clone();
+        let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
+            if let Some(cpu) = config.cpu {
+                // Without its own CPU it runs where the kernel puts it.
+                pin_to(cpu);
+            }
+            Loop::new(&mine, config).run();
+        })?;
+        Ok(StackThread { shared, config, thread: Some(thread) })
+    }
+
+    /// Asks the thread to end; connections still open fail with ENETDOWN.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.waker.wake();
+    }
+
+    /// A link for a new application that `ringer` wakes.
+    pub(super) fn link(&self, ringer: Ringer) -> Link {
+        let (mine, theirs) = link(&self.shared, ringer);
+        self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(theirs);
+        self.shared.arrived.store(true, Ordering::Release);
+        self.shared.wake_if_asleep();
+        mine
+    }
+}
+
+impl Drop for StackThread {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            // It has said why on the way out.
+            eprintln!("millstream: the stack thread ended in a panic");
+        }
+    }
+}
+
+struct Loop<'a> {
+    shared: &'a Shared,
+    spin: Duration,
+    worker: Worker,
+    notices: Vec<stack::Notice>,
+    /// Nothing has happened since.
+    idle_since: Option<Instant>,
+}
+
+/// What a turn leaves to be done.
+enum After {
+    /// Turn again at once.
+    Again,
+    /// Nothing until then.
+    Until(Option<Instant>),
+    /// The port is gone.
+    Over,
+}
+
+impl<'a> Loop<'a> {
+    fn new(shared: &'a Shared, config: PairedConfig) -> Self {
+        let rings = RingPool::new(config.ring, config.rings_kept);
+        let worker = Worker::new(config.connections, rings);
+        Loop { shared, spin: config.spin, worker, notices: Vec::with_capacity(1_024), idle_since: None }
+    }
+
+    fn run(&mut self) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            self.adopt();
+            let mut engine = self.shared.engine.lock();
+            match self.turn(&mut engine) {
+                After::Again => {}
+                After::Until(until) => self.sleep(&mut engine, until),
+                After::Over => break,
+            }
+            drop(engine);
+            // Somebody wants to look.
+            self.shared.engine.yield_to_contenders();
+        }
+        self.finish();
+    }
+
+    fn adopt(&mut self) {
+        if self.shared.arrived.swap(false, Ordering::AcqRel) {
+            let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+            arrivals.drain(..).for_each(|end| self.worker.adopt(end));
+        }
+    }
+
+    /// What applications ask, one turn of the core, what it brought, and one round of bells.
+    fn turn(&mut self, engine: &mut Engine) -> After {
+        let now = engine.time();
+        let obeyed = self.worker.obey(&mut engine.core, now);
+        let turn = engine.turn_for(&mut self.notices);
+        let now = engine.now();
+        let noticed = self.notices.len();
+        for notice in self.notices.drain(..) {
+            self.worker.notice(&mut engine.core, now, notice);
+        }
+        let behind = self.worker.publish(&engine.core);
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(IoError::Down) => stack::Turn::default(),
+            Err(_) => return After::Over,
+        };
+        if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
+            self.idle_since = None;
+            return After::Again;
+        }
+        if *self.idle_since.get_or_insert(now) + self.spin > now {
+            std::hint::spin_loop();
+            return After::Again;
+        }
+        let nap = behind.then_some(now + NAP);
+        After::Until(Instant::earliest(engine.core.next_timeout(), nap))
+    }
+
+    fn sleep(&mut self, engine: &mut Engine, until: Option<Instant>) {
+        let timeout = until.map(|at| at.since(engine.now()));
+        if timeout == Some(Duration::ZERO) {
+            return;
+        }
+        self.shared.flag.announce();
+        if !self.worker.has_commands() && !self.shared.has_news() {
+            match engine.core.io().wait(timeout) {
+                Ok(_) => {}
+                // Timers go on while the interface is down or gone; commands wait for this nap at most.
+                Err(_) => std::thread::sleep(timeout.unwrap_or(NAP).min(NAP)),
+            }
+        }
+        self.shared.flag.awake();
+    }
+
+    /// Sends what the applications left behind, as far as that goes without waiting.
+    fn finish(&mut self) {
+        self.adopt();
+        let mut engine = self.shared.engine.lock();
+        for _ in 0..LAST_TURNS {
+            match self.turn(&mut engine) {
+                After::Again => {}
+                After::Until(_) | After::Over => break,
+            }
+        }
+        self.worker.links = base::Slab::new(0);
+    }
+}
