@@ -101,12 +101,14 @@ impl Bed {
         for notice in notices.drain(..) {
             self.client_event(at, notice);
         }
+        self.client.flush(at).expect("memory never fails");
         let at = self.now();
         self.server.turn(at).expect("memory never fails");
         self.server.notices(&mut notices);
         for notice in notices.drain(..) {
             self.server_event(at, notice);
         }
+        self.server.flush(at).expect("memory never fails");
         self.notices = notices;
     }
 

@@ -94,7 +94,7 @@ pub(crate) struct Slot {
 
 /// Connections by index; they never move.
 pub(crate) struct Conns {
-    pages: Vec<Box<[Slot]>>,
+    pages: Vec<Box<[Slot; PAGE]>>,
     vacant: u32,
     len: u32,
     limit: u32,
@@ -140,7 +140,7 @@ impl Conns {
             meta: Meta { next: if i == last { NIL } else { i + 1 }, ..Meta::new(0, 0, 0) },
             tcp: None,
         };
-        self.pages.push((first..=last).map(vacant).collect());
+        self.pages.push(Box::new(std::array::from_fn(|i| vacant(first + i as u32))));
         self.vacant = first;
     }
 

@@ -301,6 +301,9 @@ impl Core {
         {
             self.stats.time_wait_evicted += u64::from(self.waits.get(oldest).until > now);
             self.end_time_wait(now, oldest);
+            if let Some(hash) = self.waits.next_victim() {
+                self.table.prefetch(hash);
+            }
         }
     }
 
@@ -330,18 +333,15 @@ impl Core {
         let mut class = TransmitClass::Control;
         let mut octets = 0;
         for _ in 0..QUOTA_SEGMENTS {
-            let Some(frame) = self.port.take() else {
+            if !self.port.stock() {
                 self.stats.no_frame += 1;
                 self.starved = true;
                 return Sent::NoFrame;
-            };
-            let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else {
-                self.port.put_back(frame);
-                return Sent::All;
-            };
+            }
+            let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else { return Sent::All };
             class = behind(class, tx.class);
             let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
-            self.port.segment(frame, tcp, &self.shared.pool, &tx, &envelope, class);
+            self.port.segment(tcp, &self.shared.pool, &tx, &envelope, class);
             octets += tx.len;
             if octets >= QUOTA_OCTETS {
                 break;

@@ -1,6 +1,6 @@
 //! The way in: a batch is walked three times, so that the cache misses of its packets overlap.
 //!
-//! First each packet is parsed, its flow hashed and the flow's bucket asked for; then each flow is looked up and its
+//! First each packet is parsed, its flow hashed, the flow's bucket asked for and the checksum verified; then each flow is looked up and its
 //! connection asked for; then each segment is processed. What a pass found may be stale by the next (a segment of the
 //! same batch opens or ends a connection): then it is looked up again.
 
@@ -86,7 +86,7 @@ impl Core {
         self.stats.packets_in += u64::from(turn.received);
     }
 
-    /// First pass: what is it, whose is it? What is not TCP is dealt with on the spot.
+    /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot.
     fn survey(&mut self, now: Instant, rx: &mut Rx) {
         let Rx { batch, arrivals, .. } = rx;
         if batch.len() > 1 {
@@ -131,7 +131,14 @@ impl Core {
         self.table.prefetch(hash);
         let (at, frames) = (at as u16, pieces.len() as u16);
         let Packet { start, end, tos, .. } = packet;
-        Some(Arrival { key, hash, flow: None, start, end, at, frames, tos })
+        let arrival = Arrival { key, hash, flow: None, start, end, at, frames, tos };
+        // Meanwhile the bucket is on its way.
+        let vouched = pieces[0].meta.checksum != RxChecksum::Unverified && pieces.len() == 1;
+        if !vouched && !self.is_sound(&arrival, packet.upper(frame), pieces) {
+            self.drops.count(PacketDrop::Checksum);
+            return None;
+        }
+        Some(arrival)
     }
 
     /// Whatever is not plain; gives it back if it is TCP after all.
@@ -173,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Third pass: verify and deliver.
+    /// Third pass: deliver.
     #[inline]
     fn process(&mut self, now: Instant, arrival: &Arrival, rx: &Rx) {
         let first = usize::from(arrival.at);
@@ -186,11 +193,6 @@ impl Core {
             return self.drops.count(PacketDrop::TcpHeader);
         };
         segment.congestion_experienced = arrival.tos & ipv4::ECN_CE == ipv4::ECN_CE;
-        let sound = meta.checksum != RxChecksum::Unverified && pieces.len() == 1
-            || self.is_sound(arrival, upper, pieces);
-        if !sound {
-            return self.drops.count(PacketDrop::Checksum);
-        }
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
             None if rx.version == self.table.version() => None,

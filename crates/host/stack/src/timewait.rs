@@ -92,6 +92,18 @@ impl TimeWaits {
         self.entry(index).hash
     }
 
+    /// The flow's hash of the entry that expires next, while asking for the one after it: a full table evicts one entry
+    /// for each that comes, and by then both it and its place in the flow table should be in the cache.
+    #[inline]
+    pub(crate) fn next_victim(&self) -> Option<u64> {
+        let oldest = self.oldest()?;
+        let entry = self.entry(oldest);
+        if entry.next != NIL {
+            self.prefetch(entry.next);
+        }
+        Some(entry.hash)
+    }
+
     /// Brings an entry into the cache.
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(entry) =

@@ -65,18 +65,33 @@ impl Core {
         let mut turn = Turn::default();
         if let Some(mut scratch) = self.scratch.take() {
             self.take_net_events(now, &mut scratch);
-            let held = &mut self.held;
-            self.dirty.append(&mut self.conns, held);
-            self.flush(now, true, &mut turn);
+            self.flush_held(now, &mut turn);
             self.receive(now, &mut scratch.rx, &mut turn);
             turn.timers = self.run_timers(now, &mut scratch);
-            self.flush(now, false, &mut turn);
+            self.transmit_all(now, false, &mut turn);
             self.scratch = Some(scratch);
         }
         match self.error.take() {
             None => Ok(turn),
             Some(error) => Err(error),
         }
+    }
+
+    /// Transmits what the application asked for since the last turn, as the next turn would first of all: for a caller
+    /// that will do something else before it. How many packets left.
+    ///
+    /// # Errors
+    /// What the port said.
+    pub fn flush(&mut self, now: Instant) -> Result<u32, IoError> {
+        let mut turn = Turn::default();
+        self.flush_held(now, &mut turn);
+        self.error.take().map_or(Ok(turn.sent), Err)
+    }
+
+    fn flush_held(&mut self, now: Instant, turn: &mut Turn) {
+        let held = &mut self.held;
+        self.dirty.append(&mut self.conns, held);
+        self.transmit_all(now, true, turn);
     }
 
     /// Remembers the first thing that went wrong this turn.
@@ -150,7 +165,7 @@ impl Core {
 
     /// Lets connections send, those with control segments first. Unless `all`, those whose owners have something
     /// to look at wait for the next turn.
-    fn flush(&mut self, now: Instant, all: bool, turn: &mut Turn) {
+    fn transmit_all(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
             self.kick(turn);
         }

@@ -73,18 +73,13 @@ impl Port {
         self.built
     }
 
-    /// A frame to build a packet in.
+    /// Sees to it that there is a frame to build a packet in.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Frame> {
-        self.spare.take().or_else(|| self.io.take())
-    }
-
-    /// A frame from [`Port::take`] that was not needed.
-    #[inline]
-    pub(crate) fn put_back(&mut self, frame: Frame) {
-        if let Some(other) = self.spare.replace(frame) {
-            self.io.retire(other);
+    pub(crate) fn stock(&mut self) -> bool {
+        if self.spare.is_none() {
+            self.spare = self.io.take();
         }
+        self.spare.is_some()
     }
 
     /// What one transmission may hold.
@@ -103,17 +98,18 @@ impl Port {
         Below { link, src, dst, tos: envelope.tos, ttl: envelope.ttl, label }
     }
 
-    /// Builds a connection's segment and appends it to the list of `class`.
+    /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list of
+    /// `class`.
     #[inline]
     pub(crate) fn segment(
         &mut self,
-        mut frame: Frame,
         tcp: &Connection,
         pool: &Pool,
         tx: &Transmit,
         envelope: &Envelope,
         class: TransmitClass,
     ) {
+        let Some(mut frame) = self.spare.take() else { return };
         let key = tcp.key();
         let below = self.below(key.local().addr, key.remote().addr, envelope);
         let headers = below.len() + tx.header.len();
@@ -149,7 +145,10 @@ impl Port {
 
     /// Sends a TCP segment without payload that belongs to no connection. False if there was no frame.
     pub(crate) fn header_only(&mut self, key: &FlowKey, header: &Header, envelope: &Envelope) -> bool {
-        let Some(mut frame) = self.take() else { return false };
+        if !self.stock() {
+            return false;
+        }
+        let Some(mut frame) = self.spare.take() else { return false };
         let below = self.below(key.local().addr, key.remote().addr, envelope);
         frame.set_range(self.caps.headroom, below.len() + header.len());
         let meta = self.finish(&below, header, 0, 0, frame.data_mut());
@@ -175,11 +174,10 @@ impl Port {
 
     /// Sends a frame of `len` octets that `fill` writes. False if there was no frame or it is too short.
     pub(crate) fn raw(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
-        let Some(mut frame) = self.take() else { return false };
-        if self.caps.headroom + len > frame.capacity() {
-            self.put_back(frame);
-            return false;
-        }
+        let headroom = self.caps.headroom;
+        let fits =
+            self.stock() && self.spare.as_ref().is_some_and(|frame| headroom + len <= frame.capacity());
+        let Some(mut frame) = self.spare.take_if(|_| fits) else { return false };
         frame.set_range(self.caps.headroom, len);
         fill(frame.data_mut());
         self.push_control(TxPacket { frame, meta: TxMeta::default() });
