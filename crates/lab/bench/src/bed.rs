@@ -5,9 +5,12 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The server, whoever it is.
 pub const SERVER_ADDR: &str = "10.77.0.1";
+/// The server's IPv6 address.
+pub const SERVER_ADDR6: &str = "fd77::1";
 /// Our server on a tap device beside the veth link.
 pub const TAP_ADDR: &str = "10.78.0.1";
 /// The clients' first address.
@@ -57,9 +60,10 @@ impl Drop for Bed {
 impl Bed {
     /// Namespaces joined by veth (`ms0` at the server's end), or only the client's with a tap device for us.
     pub fn new(offloads: bool) -> Result<Bed, String> {
-        let pid = std::process::id();
-        let (server, client) = (format!("ms-bench-s-{pid}"), format!("ms-bench-c-{pid}"));
-        let dir = std::env::temp_dir().join(format!("ms-bench-{pid}"));
+        static BEDS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{}-{}", std::process::id(), BEDS.fetch_add(1, Ordering::Relaxed));
+        let (server, client) = (format!("ms-bench-s-{name}"), format!("ms-bench-c-{name}"));
+        let dir = std::env::temp_dir().join(format!("ms-bench-{name}"));
         std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
         sh("ip", &["netns", "add", &server])
             .map_err(|e| format!("{e}; network namespaces need root (sudo) or `unshare -Urn`"))?;
@@ -128,6 +132,7 @@ impl Bed {
             let addr = std::net::Ipv4Addr::from(u32::from(base) + i);
             sh("ip", &["-n", &self.client, "addr", "add", &format!("{addr}/16"), "dev", dev])?;
         }
+        sh("ip", &["-n", &self.client, "addr", "add", "fd77::2/64", "dev", dev, "nodad"])?;
         sh("ip", &["-n", &self.client, "link", "set", dev, "up"])?;
         // The machine's default may be another: cubic on both sides, as the stack under test uses.
         sh("ip", &["-n", &self.client, "route", "replace", "10.77.0.0/16", "dev", dev, "congctl", "cubic"])?;
@@ -200,6 +205,16 @@ pub struct Server {
 }
 
 impl Server {
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it with no chance to tidy up (SIGKILL) and waits for its end.
+    pub fn kill(mut self) -> Result<(), String> {
+        self.child.kill().and_then(|()| self.child.wait()).map(|_| ()).map_err(|e| e.to_string())
+    }
+
     /// CPU time of all its threads so far, nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64, String> {
         let tasks =
@@ -215,6 +230,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        match self.child.try_wait() {
+            Ok(Some(_)) => return,
+            Ok(None) => {}
+            Err(e) => eprintln!("millstream-bench: {e}"),
+        }
         if let Err(e) = sh("kill", &["-TERM", &self.child.id().to_string()]) {
             eprintln!("millstream-bench: {e}");
         }
@@ -246,9 +266,24 @@ pub struct Programs {
     pub ours: PathBuf,
 }
 
+/// The `millstream` command beside this one, or the one that `MILLSTREAM_BIN` names.
+pub fn our_command() -> Result<PathBuf, String> {
+    let ours = match std::env::var_os("MILLSTREAM_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("millstream"),
+    };
+    if ours.exists() {
+        return Ok(ours);
+    }
+    Err(format!(
+        "{} is missing; build it (cargo build --profile dist) or name it in MILLSTREAM_BIN",
+        ours.display()
+    ))
+}
+
 impl Programs {
-    /// Compiles the peers into `dir`.
-    pub fn build(dir: &Path) -> Result<Programs, String> {
+    /// Compiles the peers into `dir`; `ours` is the `millstream` command.
+    pub fn build(dir: &Path, ours: &Path) -> Result<Programs, String> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
         let compile = |name: &str| -> Result<PathBuf, String> {
             let out = dir.join(name);
@@ -256,21 +291,11 @@ impl Programs {
             sh("cc", &["-O2", "-o", &out.to_string_lossy(), &file.to_string_lossy()])?;
             Ok(out)
         };
-        let ours = match std::env::var_os("MILLSTREAM_BIN") {
-            Some(path) => PathBuf::from(path),
-            None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("millstream"),
-        };
-        if !ours.exists() {
-            return Err(format!(
-                "{} is missing; build it (cargo build --profile dist) or name it in MILLSTREAM_BIN",
-                ours.display()
-            ));
-        }
         Ok(Programs {
             server: compile("server")?,
             client: compile("client")?,
             ideal: compile("ideal")?,
-            ours,
+            ours: ours.to_path_buf(),
         })
     }
 }

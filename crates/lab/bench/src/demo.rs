@@ -3,7 +3,7 @@
 //!
 //! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 
-use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, sh};
+use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, our_command, sh};
 use crate::{Plan, stats};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ struct Figures {
 pub fn run(plan: &Plan) -> Result<Value, String> {
     let link = if privileged() { Link::Xdp } else { Link::Tap };
     let bed = Bed::new(true)?;
-    let programs = Programs::build(&bed.dir)?;
+    let programs = Programs::build(&bed.dir, &our_command()?)?;
     if link == Link::Tap {
         // The kernel's servers keep the veth link; ours has an address of its own on a tap device beside it.
         bed.tap_beside()?;

@@ -4,7 +4,7 @@
 //! runs the receiver's softirq on the sender's core, so a server pays for the client's packets and the other way
 //! round: the *ideal responder* shows how much of that no server can avoid.
 
-use crate::bed::{Bed, Programs, SERVER_ADDR, Server, machine_busy_us};
+use crate::bed::{Bed, Programs, SERVER_ADDR, Server, machine_busy_us, our_command};
 use crate::{Plan, now, stats};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -65,7 +65,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         ("ping-pong, 1 connection", "keep", 1),
     ];
     let bed = Bed::new(true)?;
-    let programs = Programs::build(&bed.dir)?;
+    let programs = Programs::build(&bed.dir, &our_command()?)?;
     let ours = ["serve", "--link", "xdp:ms0", "--bytes", "64", "--cores", "1"];
     let contenders: [(&str, &Path, Vec<&str>); 3] = [
         ("kernel", &programs.server, vec![SERVER_ADDR, "80", "64"]),
@@ -168,7 +168,7 @@ fn gbit(bed: &Bed, programs: &Programs, server: &Server, plan: &Plan, mode: &str
 
 fn bulk_kernel(plan: &Plan, offloads: bool, mode: &str) -> Result<f64, String> {
     let bed = Bed::new(offloads)?;
-    let programs = Programs::build(&bed.dir)?;
+    let programs = Programs::build(&bed.dir, &our_command()?)?;
     let role = if mode == "put" { "sink" } else { "source" };
     let server = bed.start(&bed.server, &programs.server, &[SERVER_ADDR, "80", "64", role])?;
     gbit(&bed, &programs, &server, plan, mode)
@@ -176,7 +176,7 @@ fn bulk_kernel(plan: &Plan, offloads: bool, mode: &str) -> Result<f64, String> {
 
 fn bulk_xdp(plan: &Plan, mode: &str) -> Result<f64, String> {
     let bed = Bed::new(false)?;
-    let programs = Programs::build(&bed.dir)?;
+    let programs = Programs::build(&bed.dir, &our_command()?)?;
     let server = bed.start(&bed.server, &programs.ours, &["serve", "--link", "xdp:ms0"])?;
     gbit(&bed, &programs, &server, plan, mode)
 }
@@ -184,7 +184,7 @@ fn bulk_xdp(plan: &Plan, mode: &str) -> Result<f64, String> {
 /// Ours on a tap device whose other end is the client's own kernel.
 fn bulk_tap(plan: &Plan, mode: &str) -> Result<f64, String> {
     let bed = Bed::new(true)?;
-    let programs = Programs::build(&bed.dir)?;
+    let programs = Programs::build(&bed.dir, &our_command()?)?;
     bed.tap_instead()?;
     let address = format!("{SERVER_ADDR}/16");
     let server =
