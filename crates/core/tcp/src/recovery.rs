@@ -175,8 +175,8 @@ impl Connection {
     fn find_lost_retransmissions(&mut self, cx: &Cx<'_>) {
         let (una, nxt, mss) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss));
         let Some(loss) = &mut self.loss else { return };
-        let Some(edge) = loss.board.lost_below(mss) else { return };
-        let Some(mark) = loss.resent.find_lost(una, edge) else { return };
+        let board = &loss.board;
+        let Some(mark) = loss.resent.find_lost(una, |mark| board.outdates(mark, mss)) else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
         let news = mark.at_or_after(loss.reduced);

@@ -17,8 +17,8 @@ struct Run {
 }
 
 /// The retransmissions of a recovery by SACK. RFC 6675 cannot see that one is lost. But what was sent after it and
-/// arrived tells as much about it as about any other segment; so a retransmission whose `mark` lies below the edge where
-/// loss begins, and which is not SACKed, is lost and is sent once more.
+/// arrived tells as much about it as about any other segment; so a retransmission is lost if enough was SACKed beyond its
+/// `mark`, and it was not. Then it is sent once more.
 #[derive(Debug, Default)]
 pub(crate) struct Resent {
     /// In the order of sending; `mark` never decreases.
@@ -40,10 +40,10 @@ impl Resent {
         self.log.push_back(Run { start, end, mark });
     }
 
-    /// Loss begins below `edge`: finds what is lost again. The mark of the latest such retransmission.
-    pub(crate) fn find_lost(&mut self, una: Seq, edge: Seq) -> Option<Seq> {
+    /// Finds what is lost again: what left at a mark that is `outdated`. The latest of those marks.
+    pub(crate) fn find_lost(&mut self, una: Seq, outdated: impl Fn(Seq) -> bool) -> Option<Seq> {
         let mut latest = None;
-        while let Some(run) = self.log.front().copied().filter(|run| edge.after(run.mark)) {
+        while let Some(run) = self.log.front().copied().filter(|run| outdated(run.mark)) {
             self.log.pop_front();
             if run.end.after(una) {
                 self.lost.push_back((run.start.later(una), run.end));
@@ -101,17 +101,17 @@ mod tests {
         resent.push(seq(0), seq(100), seq(1000));
         resent.push(seq(100), seq(200), seq(1000));
         resent.push(seq(300), seq(400), seq(1100));
-        assert_eq!(resent.find_lost(seq(0), seq(1000)), None);
-        assert_eq!(resent.find_lost(seq(50), seq(1001)), Some(seq(1000)));
+        assert_eq!(resent.find_lost(seq(0), |mark| seq(1000).after(mark)), None);
+        assert_eq!(resent.find_lost(seq(50), |mark| seq(1001).after(mark)), Some(seq(1000)));
         assert_eq!(resent.lost(seq(50)), Some((seq(50), seq(200))));
         resent.settle(seq(150));
         assert_eq!(resent.lost(seq(50)), Some((seq(150), seq(200))));
-        assert_eq!(resent.find_lost(seq(160), seq(2000)), Some(seq(1100)));
+        assert_eq!(resent.find_lost(seq(160), |mark| seq(2000).after(mark)), Some(seq(1100)));
         assert_eq!(resent.lost_runs().count(), 2);
         assert_eq!(resent.lost(seq(200)), Some((seq(300), seq(400))));
         resent.settle(seq(400));
         assert_eq!(resent.lost(seq(200)), None);
-        assert_eq!(resent.find_lost(seq(200), seq(3000)), None);
+        assert_eq!(resent.find_lost(seq(200), |_| true), None);
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         for i in 0..5000 {
             resent.push(seq(3 * i), seq(3 * i + 1), seq(100_000 + i));
         }
-        resent.find_lost(seq(0), seq(200_000));
+        resent.find_lost(seq(0), |_| true);
         assert_eq!(resent.lost_runs().count(), MOST);
         assert_eq!(resent.lost(seq(0)).map(|(start, _)| start), Some(seq(3 * (5000 - MOST as u32))));
     }

@@ -154,6 +154,17 @@ impl Scoreboard {
         found.map(|(_, run)| run.start)
     }
 
+    /// Has so much been SACKed beyond `seq` that whatever left before it must have arrived too, or is lost? IsLost's measure
+    /// for a point in time rather than for an octet.
+    pub(crate) fn outdates(&self, seq: Seq, mss: u32) -> bool {
+        self.board.as_ref().is_some_and(|board| {
+            let beyond = board.end().wrapping_sub(board.sacked_below(seq));
+            let last = board.runs.iter().rev().take(DUP_THRESH as usize);
+            beyond > (DUP_THRESH - 1).saturating_mul(mss)
+                || last.filter(|run| run.end.after(seq)).count() >= DUP_THRESH as usize
+        })
+    }
+
     /// SetPipe (RFC 6675, section 4): octets thought to be in the network. `high_rxt` is one past the highest octet
     /// retransmitted in this recovery (SND.UNA if none was).
     pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, mss: u32, high_rxt: Seq) -> u32 {

@@ -41,10 +41,6 @@ impl Packet {
     pub(crate) fn flags(&self) -> Flags {
         self.header.flags
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.payload.len()
-    }
 }
 
 /// One end: a connection and the core it lives on.
@@ -186,8 +182,12 @@ impl Pair {
                 return count;
             }
             count += from_a.len() + from_b.len();
-            from_a.iter().for_each(|packet| drop(self.b.take(self.now, packet)));
-            from_b.iter().for_each(|packet| drop(self.a.take(self.now, packet)));
+            for packet in &from_a {
+                self.b.take(self.now, packet);
+            }
+            for packet in &from_b {
+                self.a.take(self.now, packet);
+            }
         }
     }
 

@@ -1,16 +1,26 @@
-//! Goal: connections live and die as RFC 9293 draws it, with no segment more than needed.
+//! Goal: what only the inside shows: no segment more than needed, memory that comes and goes with trouble, and the rules of
+//! the timers, windows and repairs that no peer can see directly. (`tests/connection` looks from outside.)
 
 use alloc::vec::Vec;
 
-use base::Duration;
+use base::{Duration, Instant};
 use wire::tcp::Flags;
 
-use crate::testing::{End, Pair};
-use crate::{Config, Disposition, Events, SocketOptions, State};
-use base::Instant;
+use crate::connection::Bits;
+use crate::recovery::Phase;
+use crate::testing::{End, MSS, Packet, Pair, cx};
+use crate::{Config, Cx, Disposition, Error, Events, SocketOptions, State, WriteError};
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
 
 fn bytes(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+fn seconds_of(end: &End, now: Instant) -> Duration {
+    end.conn.poll_timeout().expect("a timer").since(now)
 }
 
 #[test]
@@ -66,7 +76,7 @@ fn bulk_both_ways() {
         if back.0.len() == data.len() && back.1.len() == data.len() {
             break;
         }
-        pair.pass(Duration::from_millis(1));
+        pair.pass(ms(1));
         pair.a.timeout(pair.now);
         pair.b.timeout(pair.now);
     }
@@ -76,4 +86,289 @@ fn bulk_both_ways() {
     pair.fire();
     pair.settle();
     assert_eq!((pair.a.pool.used(), pair.b.pool.used()), (0, 0));
+    assert!(pair.a.conn.loss.is_none() && pair.a.conn.reassembly.is_none());
+}
+
+#[test]
+fn an_exchange_on_a_live_connection_takes_two_segments_and_the_short_path() {
+    let mut pair = Pair::new();
+    for i in 0..100 {
+        pair.pass(ms(1));
+        pair.a.write(pair.now, b"ping");
+        let request = pair.a.drain(pair.now);
+        assert_eq!(request.len(), 1, "round {i}");
+        pair.b.take(pair.now, &request[0]);
+        assert_eq!(pair.b.read(pair.now), b"ping");
+        pair.b.write(pair.now, b"pong");
+        let answer = pair.b.drain(pair.now);
+        assert_eq!(answer.len(), 1, "round {i}");
+        pair.a.take(pair.now, &answer[0]);
+        assert_eq!(pair.a.read(pair.now), b"pong");
+    }
+    assert_eq!((pair.a.counters.fast_path_data, pair.b.counters.fast_path_data), (100, 100));
+    assert_eq!((pair.a.counters.fast_path_acks, pair.b.counters.fast_path_acks), (100, 99));
+}
+
+/// `n` full segments from a, not yet delivered.
+fn flight(pair: &mut Pair, n: usize) -> Vec<Packet> {
+    assert_eq!(pair.a.write(pair.now, &bytes(n * MSS)), n * MSS);
+    let sent = pair.a.drain(pair.now);
+    assert_eq!(sent.len(), n);
+    sent
+}
+
+#[test]
+fn memory_of_a_loss_goes_when_the_loss_is_repaired() {
+    for sack in [true, false] {
+        let config = Config { sack, ..Config::default() };
+        let mut pair = Pair::with(config, SocketOptions::default());
+        let sent = flight(&mut pair, 8);
+        pair.pass(ms(10));
+        for packet in &sent[1..] {
+            pair.b.take(pair.now, packet);
+        }
+        assert!(pair.b.conn.reassembly.is_some());
+        for ack in pair.b.drain(pair.now) {
+            pair.a.take(pair.now, &ack);
+        }
+        assert_eq!(pair.a.conn.phase(), Phase::Fast, "SACK {sack}");
+        let again = pair.a.drain(pair.now);
+        assert!(again[0].retransmit && again[0].header.seq == sent[0].header.seq);
+        assert_eq!(again.iter().filter(|packet| packet.retransmit).count(), 1);
+        pair.pass(ms(10));
+        pair.b.take(pair.now, &again[0]);
+        assert_eq!(pair.b.read(pair.now).len(), 8 * MSS);
+        assert!(pair.b.conn.reassembly.is_none());
+        pair.settle();
+        // Without SACK the end of a recovery is remembered until something later is acknowledged.
+        pair.a.write(pair.now, b"x");
+        pair.settle();
+        pair.pass(ms(50));
+        pair.b.timeout(pair.now);
+        pair.settle();
+        assert!(pair.a.conn.loss.is_none(), "SACK {sack}");
+        assert_eq!(pair.a.pool.used(), 0);
+    }
+}
+
+#[test]
+fn a_lost_retransmission_is_sent_again_before_the_timer() {
+    let mut pair = Pair::new();
+    pair.a.conn.snd_wnd = 1 << 20;
+    let sent = flight(&mut pair, 10);
+    pair.pass(ms(10));
+    for packet in &sent[1..6] {
+        pair.b.take(pair.now, packet);
+    }
+    for ack in pair.b.drain(pair.now) {
+        pair.a.take(pair.now, &ack);
+    }
+    let lost = pair.a.drain(pair.now);
+    assert!(lost[0].retransmit && lost.len() == 1, "{lost:?}");
+    // The rest of the first flight arrives, and so do the segments it lets out; the retransmission does not.
+    let mut rest: Vec<Packet> = sent[6..].to_vec();
+    pair.a.write(pair.now, &bytes(20 * MSS));
+    for _ in 0..4 {
+        pair.pass(ms(10));
+        for packet in &rest {
+            pair.b.take(pair.now, packet);
+        }
+        for ack in pair.b.drain(pair.now) {
+            pair.a.take(pair.now, &ack);
+        }
+        rest = pair.a.drain(pair.now);
+        if rest.iter().any(|packet| packet.header.seq == sent[0].header.seq) {
+            break;
+        }
+    }
+    assert!(
+        rest.iter().any(|packet| packet.retransmit && packet.header.seq == sent[0].header.seq),
+        "{rest:?}"
+    );
+    assert_eq!(pair.a.counters.timeouts, 0);
+}
+
+#[test]
+fn a_needless_timeout_is_undone() {
+    let mut pair = Pair::new();
+    let sent = flight(&mut pair, 4);
+    let before = pair.a.conn.info(pair.now).window;
+    pair.fire();
+    let again = pair.a.drain(pair.now);
+    assert!(again.len() == 1 && again[0].retransmit);
+    assert!(pair.a.conn.info(pair.now).window.cwnd < before.cwnd);
+    // The originals were only late: their acknowledgment echoes their own timestamp (RFC 3522).
+    for packet in &sent {
+        pair.b.take(pair.now, packet);
+    }
+    for ack in pair.b.drain(pair.now) {
+        pair.a.take(pair.now, &ack);
+    }
+    assert_eq!(pair.a.counters.spurious_recoveries, 1);
+    assert_eq!(pair.a.conn.info(pair.now).window.ssthresh, before.ssthresh);
+    assert!(pair.a.conn.info(pair.now).window.cwnd >= before.cwnd);
+    assert!(pair.a.conn.loss.is_none() && pair.a.drain(pair.now).is_empty());
+}
+
+#[test]
+fn a_lost_syn_leaves_a_careful_timer_and_window() {
+    let config = Config { timestamps: false, ..Config::default() };
+    for losses in 0..3u32 {
+        let mut now = Instant::from_secs(1);
+        let mut a = End::connect(config.clone(), SocketOptions::default(), now);
+        let mut syn = a.poll(now).expect("SYN");
+        for _ in 0..losses {
+            now = a.conn.poll_timeout().expect("SYN timer");
+            a.timeout(now);
+            syn = a.poll(now).expect("SYN again");
+            assert!(syn.retransmit);
+        }
+        let mut b = End::accept(config.clone(), SocketOptions::default(), now, &syn);
+        a.take(now, &b.poll(now).expect("SYN-ACK"));
+        a.write(now, &bytes(20 * MSS));
+        let sent = a.drain(now);
+        // RFC 6928, section 2: only a second loss costs the initial window.
+        assert_eq!(sent.len(), if losses > 1 { 1 } else { 10 });
+        // RFC 6298, rule 5.7, where no sample was possible.
+        let rto = seconds_of(&a, now);
+        let expected = if losses > 0 { Duration::from_secs(3) } else { config.rto_min };
+        assert_eq!(rto, expected, "{losses} losses");
+    }
+}
+
+#[test]
+fn the_cork_holds_for_200_ms_at_most() {
+    let options = SocketOptions { cork: true, ..SocketOptions::default() };
+    let mut pair = Pair::with(Config::default(), options);
+    pair.a.write(pair.now, b"header");
+    assert!(pair.a.drain(pair.now).is_empty());
+    assert_eq!(seconds_of(&pair.a, pair.now), ms(200));
+    pair.fire();
+    let sent = pair.a.drain(pair.now);
+    assert_eq!((sent.len(), sent[0].payload.as_slice()), (1, &b"header"[..]));
+}
+
+#[test]
+fn an_orphan_before_a_shut_window_does_not_live_for_ever() {
+    let config = Config { orphan_retries: 4, ..Config::default() };
+    let mut pair = Pair::with(config, SocketOptions { rcvbuf: 4096, ..SocketOptions::default() });
+    pair.a.write(pair.now, &bytes(20_000));
+    pair.settle();
+    pair.a.close(pair.now);
+    let mut probes = 0;
+    while pair.a.conn.state() != State::Closed {
+        assert!(probes < 20, "the peer answers, but nobody here waits for it");
+        pair.now = pair.a.conn.poll_timeout().expect("a probe timer");
+        pair.a.timeout(pair.now);
+        probes += pair.settle().min(1);
+    }
+    assert_eq!(pair.a.counters.orphan_timeouts, 1);
+    assert_eq!(pair.a.pool.used(), 0);
+}
+
+#[test]
+fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
+    for fixed in [0, 128 << 10] {
+        let options = SocketOptions { rcvbuf: fixed, ..SocketOptions::default() };
+        let config = Config { rcvbuf: (128 << 10, 1 << 20), ..Config::default() };
+        let mut pair = Pair::with(config, options);
+        let data = bytes(60_000);
+        for _ in 0..400 {
+            pair.a.write(pair.now, &data);
+            pair.settle();
+            pair.b.read(pair.now);
+            pair.settle();
+            pair.pass(ms(5));
+        }
+        let buffer = pair.b.conn.rcvbuf;
+        assert_eq!(pair.b.conn.tuner.is_some(), fixed == 0);
+        assert!(
+            if fixed == 0 { buffer > 200 << 10 && buffer <= 1 << 20 } else { buffer == fixed },
+            "{buffer}"
+        );
+    }
+}
+
+#[test]
+fn the_send_buffer_follows_the_window() {
+    let mut pair = Pair::new();
+    let data = bytes(1 << 20);
+    let first = pair.a.write(pair.now, &data);
+    assert_eq!(first, Config::default().sndbuf.0 as usize);
+    for _ in 0..200 {
+        pair.pass(ms(20));
+        pair.settle();
+        pair.b.read(pair.now);
+        pair.settle();
+        pair.a.write(pair.now, &data);
+    }
+    let cwnd = pair.a.conn.info(pair.now).window.cwnd;
+    assert!(cwnd > 128 << 10);
+    assert!(pair.a.conn.sndbuf >= 2 * (cwnd / 2), "{} for {cwnd}", pair.a.conn.sndbuf);
+}
+
+#[test]
+fn notsent_lowat_stops_writes_until_enough_was_sent() {
+    let options = SocketOptions { notsent_lowat: 10_000, ..SocketOptions::default() };
+    let mut pair = Pair::with(Config::default(), options);
+    pair.a.events();
+    assert_eq!(pair.a.write(pair.now, &bytes(60_000)), 60_000);
+    assert_eq!(pair.a.conn.writable(), 0);
+    let full = pair.a.conn.write(cx!(pair.a, pair.now), b"x");
+    assert_eq!(full, Err(WriteError::Full));
+    for _ in 0..20 {
+        pair.settle();
+        pair.b.read(pair.now);
+    }
+    assert!(pair.a.events().any(Events::WRITABLE), "crossed by sending, not by acknowledgments");
+    assert!(pair.a.conn.writable() > 0);
+}
+
+#[test]
+fn errors_come_once_and_data_before_them() {
+    let mut pair = Pair::new();
+    pair.b.write(pair.now, b"last");
+    pair.settle();
+    pair.b.conn.abort(cx!(pair.b, pair.now));
+    pair.settle();
+    assert!(pair.a.events().any(Events::ERROR));
+    assert_eq!(pair.a.read(pair.now), b"last");
+    assert_eq!(pair.a.conn.write(cx!(pair.a, pair.now), b"x"), Err(WriteError::Failed(Error::Reset)));
+    assert_eq!(pair.a.conn.write(cx!(pair.a, pair.now), b"x"), Err(WriteError::Shutdown));
+    assert_eq!(pair.a.conn.take_error(), None);
+}
+
+#[test]
+fn refused_frames_change_nothing() {
+    let mut pair = Pair::new();
+    pair.a.write(pair.now, b"data");
+    pair.a.close(pair.now);
+    let limits = pair.a.limits;
+    for _ in 0..3 {
+        let tx = pair.a.conn.poll_transmit(cx!(pair.a, pair.now), &limits).expect("data and FIN");
+        assert!(tx.len == 4 && tx.header.flags.has(Flags::FIN) && !tx.retransmit);
+        pair.a.conn.transmit_failed(cx!(pair.a, pair.now), &tx);
+        assert_eq!(pair.a.conn.flight(), 0);
+    }
+    let sent = pair.a.drain(pair.now);
+    assert_eq!(sent.len(), 1);
+    pair.b.take(pair.now, &sent[0]);
+    assert_eq!(pair.b.read(pair.now), b"data");
+    assert!(pair.b.conn.bits.has(Bits::PEER_FIN));
+}
+
+#[test]
+fn idle_connections_keep_nothing() {
+    let mut pair = Pair::new();
+    pair.a.write(pair.now, &bytes(10_000));
+    pair.settle();
+    pair.b.read(pair.now);
+    pair.pass(ms(50));
+    pair.b.timeout(pair.now);
+    pair.settle();
+    for end in [&pair.a, &pair.b] {
+        let conn = &end.conn;
+        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.tuner.is_none());
+        assert_eq!((end.pool.used(), conn.poll_timeout()), (0, None));
+    }
 }
