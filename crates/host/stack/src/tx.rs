@@ -231,11 +231,12 @@ impl Port {
     }
 }
 
-/// A super-segment must fit the port, the length field of IPv4 and the frame; a plain one is bounded by the MSS.
+/// A super-segment must fit the port, the length field of IPv4 and the frame. Where the port cuts none there is no
+/// room for one: the connection then keeps to its MSS, which the peer may have made smaller than the link.
 fn limits(caps: &Caps, room: usize) -> TxLimits {
     let headers = ipv6::HEADER_LEN + TCP_HEADER_MAX;
     let whole = if caps.tx_checksum { caps.tso_max } else { 0 };
     let super_segment =
         whole.min(65_535).min(room.saturating_sub(ethernet::HEADER_LEN)).saturating_sub(headers);
-    TxLimits { max_payload: super_segment.max(caps.mtu) as u32 }
+    TxLimits { max_payload: super_segment as u32 }
 }

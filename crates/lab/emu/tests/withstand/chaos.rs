@@ -62,6 +62,8 @@ impl Dice {
         config.tcp.sack = self.chance(0.8);
         config.tcp.timestamps = self.chance(0.8);
         config.tcp.window_scaling = self.chance(0.8);
+        // Short queues full of others' data can swallow every SYN of the usual number.
+        (config.tcp.syn_retries, config.tcp.synack_retries) = (12, 12);
         config.tcp.initial_window = self.between(1, 20) as u32;
         if self.chance(0.2) {
             config.tcp.rcvbuf = (self.magnitude(4_096, 1 << 18) as u32, 1 << 18);

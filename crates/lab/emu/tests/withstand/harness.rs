@@ -14,11 +14,12 @@ pub(crate) fn from_env(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Runs `test` with each of `seeds`; with `MILLSTREAM_SEEDS` as many from the same start, with
+/// Runs `test` with each of `seeds`; with `MILLSTREAM_SEEDS` as many from the same start or `MILLSTREAM_FROM`, with
 /// `MILLSTREAM_SEED` only with that. A failure says how to repeat it.
 pub(crate) fn seeded(seeds: Range<u64>, test: impl Fn(u64)) {
     let count = from_env("MILLSTREAM_SEEDS", seeds.end - seeds.start);
-    let mut seeds = seeds.start..seeds.start + count;
+    let start = from_env("MILLSTREAM_FROM", seeds.start);
+    let mut seeds = start..start + count;
     if std::env::var("MILLSTREAM_SEED").is_ok() {
         let seed = from_env("MILLSTREAM_SEED", 0);
         seeds = seed..seed + 1;

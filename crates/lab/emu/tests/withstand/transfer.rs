@@ -4,6 +4,10 @@ use crate::harness::{Family, Pair, Setup, from_env, seeded, stat};
 use crate::peer::Plan;
 use base::{Duration, Rate};
 use emu::{PipeConfig, PortConfig, Queue};
+use std::cell::Cell;
+use std::rc::Rc;
+use tcp::SocketOptions;
+use wire::packet::{Content, parse_frame};
 
 /// 5 % loss, and reordering, duplication, corruption and jitter besides.
 fn awful() -> PipeConfig {
@@ -96,4 +100,30 @@ fn many_seeds_a_little_each() {
         let family = Family::of(seed);
         both_ways(seed, family, PortConfig::default(), 0.001, soak() / 64);
     });
+}
+
+/// Without segmentation offload no segment is larger than the peer said, whatever the link would carry.
+#[test]
+fn a_small_mss_is_obeyed() {
+    for family in [Family::V4, Family::V6] {
+        let path = PipeConfig { delay: Duration::from_millis(5), ..PipeConfig::default() };
+        let mut pair = Setup::new(1, family, path).build();
+        let (client, server) = Plan::both(200_000, 200_000);
+        pair.serve(Plan { options: SocketOptions { max_seg: 600, ..SocketOptions::default() }, ..server });
+        pair.connect(client);
+        let largest = Rc::new(Cell::new(0));
+        let watched = largest.clone();
+        pair.net.watch(move |sight| {
+            let read = parse_frame(sight.packet, sight.packet.len()).expect("a sound frame");
+            if let Content::Ip(ip) = read.content
+                && ip.protocol == wire::protocol::TCP
+            {
+                let (_, _, segment) = ip.tcp(sight.packet).expect("a sound segment");
+                watched.set(watched.get().max(segment.payload.len()));
+            }
+        });
+        pair.finish(PATIENCE);
+        // The timestamps come out of the 600.
+        assert_eq!(largest.get(), 588);
+    }
 }
