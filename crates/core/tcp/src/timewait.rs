@@ -6,8 +6,8 @@ use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 use crate::Config;
 use crate::scale::{ts_before, ts_value};
 
-/// Least time between two ACKs that no FIN asked for, in the entry's 1/8 second clock: two ends that disagree must not
-/// answer each other's answers for ever (RFC 5961, section 7).
+/// Least time between two ACKs that no FIN asked for, in the entry's 1/8 second clock: two ends that disagree
+/// must not answer each other's answers for ever (RFC 5961, section 7).
 const ACK_SPACING: u16 = 4;
 
 /// A connection in TIME-WAIT, at most 64 octets.
@@ -24,8 +24,8 @@ pub struct TimeWait {
     /// Window field of the last segment sent.
     window: u16,
     timestamps: bool,
-    /// When the last spaced ACK left: 1 to 255 in 1/8 s, 0 for never. The clock wraps every 32 s, which at worst
-    /// swallows one ACK that the peer will ask for again.
+    /// When the last spaced ACK left: 1 to 255 in 1/8 s, 0 for never. The clock wraps every 32 s, which at
+    /// worst swallows one ACK that the peer will ask for again.
     acked_at: u8,
 }
 
@@ -48,8 +48,9 @@ pub enum TimeWaitAnswer {
 }
 
 impl TimeWait {
-    /// The rest of a connection whose FIN was acknowledged and whose peer's FIN was received. `window` is the field as
-    /// last sent, `timestamps` is TS.Recent and the offset of our timestamp clock, where they were negotiated.
+    /// The rest of a connection whose FIN was acknowledged and whose peer's FIN was received. `window` is the
+    /// field as last sent, `timestamps` is TS.Recent and the offset of our timestamp clock, where they were
+    /// negotiated.
     pub(crate) fn new(
         key: FlowKey,
         until: Instant,
@@ -74,29 +75,30 @@ impl TimeWait {
         if !seg.flags.has(Flags::ACK) {
             return TimeWaitAnswer::Ignore;
         }
+        // What ends where the peer's stream ends: its FIN again, or a bare acknowledgment.
+        let in_place = seg.seq + seg.seq_len() == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt);
         if let Some(ts) = seg.options.timestamps.filter(|_| self.timestamps) {
             if ts_before(ts.val, self.ts_recent) {
                 return self.ack_spaced(now);
             }
-            if seg.seq.at_or_before(self.rcv_nxt) {
+            if in_place {
                 self.ts_recent = ts.val;
             }
         }
-        let end = seg.seq + seg.seq_len();
-        if seg.flags.has(Flags::FIN) && end == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt) {
+        if in_place && seg.flags.has(Flags::FIN) {
             self.until = self.until.max(now + config.time_wait);
             return self.ack(now);
         }
-        // Nothing new can follow the peer's FIN. A bare acknowledgment in sequence needs no answer; anything else
-        // shows that the peer misses ours.
-        if seg.seq == self.rcv_nxt && seg.seq_len() == 0 && seg.ack.at_or_before(self.snd_nxt) {
+        // Nothing new can follow the peer's FIN. A bare acknowledgment in its place needs no answer; anything
+        // else shows that the peer misses ours.
+        if in_place && seg.seq_len() == 0 {
             return TimeWaitAnswer::Ignore;
         }
         self.ack_spaced(now)
     }
 
-    /// RFC 1337: a RST must not end TIME-WAIT early, unless the operator wants that; even then only one that names the
-    /// exact sequence number counts (RFC 5961, section 3).
+    /// RFC 1337: a RST must not end TIME-WAIT early, unless the operator wants that; even then only one that
+    /// names the exact sequence number counts (RFC 5961, section 3).
     fn on_reset(&mut self, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
         if config.time_wait_reset && seg.seq == self.rcv_nxt {
             TimeWaitAnswer::Remove
@@ -105,9 +107,9 @@ impl TimeWait {
         }
     }
 
-    /// A SYN may start the next incarnation if timestamps or sequence numbers prove it newer than anything of this one
-    /// (RFC 6191, section 2). Otherwise the peer gets the challenge ACK of RFC 5961, section 4, where RFC 6191 would
-    /// stay silent: it tells a peer that lost its state what to reset.
+    /// A SYN may start the next incarnation if timestamps or sequence numbers prove it newer than anything of
+    /// this one (RFC 6191, section 2). Otherwise the peer gets the challenge ACK of RFC 5961, section 4,
+    /// where RFC 6191 would stay silent: it tells a peer that lost its state what to reset.
     fn on_syn(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
         let higher = seg.seq.at_or_after(self.rcv_nxt);
         let newer = match seg.options.timestamps.filter(|_| config.timestamps) {
@@ -148,7 +150,8 @@ impl TimeWait {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: only a FIN extends TIME-WAIT, only a newer SYN (or an allowed RST) ends it, and answers cannot ping-pong.
+    //! Goal: only a FIN extends TIME-WAIT, only a newer SYN (or an allowed RST) ends it, and answers cannot
+    //! ping-pong.
     use super::*;
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;

@@ -17,8 +17,8 @@ pub(crate) fn flow(input: &mut Input<'_>) -> FlowKey {
     FlowKey::new(Endpoint::new(local, input.u16()), Endpoint::new(remote, input.u16()))
 }
 
-/// Model of [`TimeWait`]: whatever comes, only a SYN proven newer, or an exact RST where allowed, ends it; only a
-/// retransmitted FIN extends it; every ACK tells the truth.
+/// Model of [`TimeWait`]: whatever comes, only a SYN proven newer, or an exact RST where allowed, ends it;
+/// only a retransmitted FIN extends it; every ACK tells the truth.
 pub fn time_wait(data: &[u8]) {
     let mut input = Input::new(data);
     let key = flow(&mut input);
@@ -54,20 +54,22 @@ pub fn time_wait(data: &[u8]) {
         };
         let ts = seg.options.timestamps.map(|ts| ts.val);
         let fresh = recent.zip(ts).is_none_or(|(recent, val)| !ts_before(val, recent));
-        let fin = !seg.flags.any(Flags::RST | Flags::SYN) && seg.flags.has(Flags::FIN | Flags::ACK);
-        let last = fin && fresh && seg.seq + seg.seq_len() == rcv_nxt && !seg.ack.after(snd_nxt);
+        let plain = seg.flags.has(Flags::ACK) && !seg.flags.any(Flags::RST | Flags::SYN);
+        let in_place = plain && seg.seq + seg.seq_len() == rcv_nxt && !seg.ack.after(snd_nxt);
+        let last = in_place && seg.flags.has(Flags::FIN) && fresh;
+        let noted = ts.filter(|_| fresh && in_place);
+        let before = entry.clone();
         match entry.on_segment(now, &config, &seg) {
             TimeWaitAnswer::Ignore => assert!(!last, "a retransmitted FIN is answered"),
             TimeWaitAnswer::Ack(header) => {
                 assert!(!seg.flags.has(Flags::RST));
-                let expected = ts.filter(|_| fresh && !seg.flags.has(Flags::SYN) && !seg.seq.after(rcv_nxt));
-                recent = recent.map(|recent| expected.unwrap_or(recent));
+                recent = recent.map(|recent| noted.unwrap_or(recent));
                 assert_ack(&header, &key, (snd_nxt, rcv_nxt, window), recent);
                 unsolicited += u64::from(!last);
             }
             TimeWaitAnswer::Remove => {
                 assert!(config.time_wait_reset && seg.flags.has(Flags::RST) && seg.seq == rcv_nxt);
-                return;
+                entry = before;
             }
             TimeWaitAnswer::Reuse { isn_above } => {
                 assert_eq!(
@@ -81,14 +83,10 @@ pub fn time_wait(data: &[u8]) {
                     _ => None,
                 };
                 assert!(by_time.unwrap_or(!seg.seq.before(rcv_nxt)), "RFC 6191");
-                return;
+                entry = before;
             }
         }
-        if let Some(val) =
-            ts.filter(|_| fresh && seg.flags.has(Flags::ACK) && !seg.flags.any(Flags::RST | Flags::SYN))
-        {
-            recent = recent.map(|recent| if seg.seq.after(rcv_nxt) { recent } else { val });
-        }
+        recent = recent.map(|recent| noted.unwrap_or(recent));
         until = if last { until.max(now + config.time_wait) } else { until };
         assert_eq!(entry.until, until, "only the peer's FIN extends the wait");
     }
