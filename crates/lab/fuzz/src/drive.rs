@@ -56,7 +56,7 @@ pub fn replay(target: &Target, seed: u64, index: u64) -> Result<(), Failure> {
 }
 
 fn once(target: &Target, seed: u64, index: u64, starts: &[Vec<u8>]) -> Result<(), Failure> {
-    let data = input(seed, index, starts);
+    let data = input(seed, index, starts, target.longest);
     // The targets share no state between runs, so nothing half-done is seen after a panic.
     panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&data))).map_err(|_| Failure {
         target: target.name,
@@ -76,6 +76,7 @@ mod tests {
         help: "",
         run: |data| assert!(!data.starts_with(&[7, 7]), "found it"),
         seeds: || vec![vec![7, 0, 1, 2], vec![0, 7]],
+        longest: 64,
     };
 
     #[test]

@@ -20,32 +20,38 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Octets that make sense to it, to start mutations from; random octets are always tried too.
     pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Longest input of the stable driver: a slow oracle sees more by many short lives than by few long ones.
+    pub longest: usize,
 }
 
+/// A little more than the largest frame of an Ethernet with two tags.
+const FRAME: usize = 2048;
+const SHORT: usize = 256;
+
 macro_rules! targets {
-    ($($name:literal, $help:literal, $run:path, $seeds:path;)+) => {
+    ($($name:literal, $help:literal, $run:path, $seeds:path, $longest:expr;)+) => {
         /// Every target there is.
         pub const TARGETS: &[Target] =
-            &[$(Target { name: $name, help: $help, run: $run, seeds: $seeds }),+];
+            &[$(Target { name: $name, help: $help, run: $run, seeds: $seeds, longest: $longest }),+];
     };
 }
 
 targets! {
-    "wire", "every parser of core/wire on the same octets", wire::fuzz::any_frame, seeds::frames;
-    "wire_tcp", "TCP header and options", wire::fuzz::any_tcp, seeds::segments;
-    "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio;
-    "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures;
-    "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none;
-    "pio_netlink", "what the kernel tells of addresses, routes and neighbours", pio::netlink::fuzz, seeds::netlink;
-    "pio_packet", "blocks of packet sockets", pio::fuzz_packet_block, seeds::none;
-    "pio_xdp", "receive descriptors of AF_XDP against the frame pool", pio::xdp::fuzz::descriptors, seeds::none;
-    "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none;
-    "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none;
-    "tcp_connection", "a connection against arbitrary segments, calls and time", tcp::fuzz::connection, seeds::none;
-    "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none;
-    "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none;
-    "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none;
-    "tcp_time_wait", "TIME-WAIT answers", tcp::fuzz::time_wait, seeds::none;
+    "wire", "every parser of core/wire on the same octets", wire::fuzz::any_frame, seeds::frames, FRAME;
+    "wire_tcp", "TCP header and options", wire::fuzz::any_tcp, seeds::segments, FRAME;
+    "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
+    "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
+    "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
+    "pio_netlink", "what the kernel tells of addresses, routes and neighbours", pio::netlink::fuzz, seeds::netlink, FRAME;
+    "pio_packet", "blocks of packet sockets", pio::fuzz_packet_block, seeds::none, FRAME;
+    "pio_xdp", "receive descriptors of AF_XDP against the frame pool", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
+    "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
+    "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;
+    "tcp_connection", "a connection against arbitrary segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
+    "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
+    "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
+    "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
+    "tcp_time_wait", "TIME-WAIT answers", tcp::fuzz::time_wait, seeds::none, FRAME;
 }
 
 /// The target called `name`.

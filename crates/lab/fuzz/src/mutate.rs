@@ -2,31 +2,30 @@
 
 use base::Rng;
 
-/// Longest input made here: a little more than the largest frame of an Ethernet with two tags.
-const LEN_MAX: usize = 2048;
 /// Most changes to one seed.
 const CHANGES_MAX: u64 = 16;
 /// Octets that sit on an edge of something.
 const EDGES: &[u8] = &[0, 1, 2, 3, 4, 5, 8, 0x0f, 0x10, 0x3c, 0x40, 0x45, 0x60, 0x7f, 0x80, 0xfe, 0xff];
 
-/// Input number `index` of the drive with `seed`: random octets, or one of `starts` with a few changes.
-pub fn input(seed: u64, index: u64, starts: &[Vec<u8>]) -> Vec<u8> {
+/// Input number `index` of the drive with `seed`, at most `longest` octets: random ones, or one of `starts` with a
+/// few changes.
+pub fn input(seed: u64, index: u64, starts: &[Vec<u8>], longest: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index);
     if starts.is_empty() {
         // A model reads its operations from the octets: the more, the longer its life.
-        let len = rng.below(LEN_MAX as u64 + 1) as usize;
+        let len = rng.below(longest as u64 + 1) as usize;
         return random(&mut rng, len);
     }
     if rng.below(8) == 0 {
         // A parser's edges lie in short inputs.
-        let len = length(&mut rng, 12);
+        let len = length(&mut rng, 12).min(longest);
         return random(&mut rng, len);
     }
     let mut data = pick(&mut rng, starts).clone();
     for _ in 0..rng.below(CHANGES_MAX) {
         change(&mut rng, &mut data, starts);
     }
-    data.truncate(LEN_MAX);
+    data.truncate(longest);
     data
 }
 
@@ -90,14 +89,14 @@ mod tests {
 
     #[test]
     fn inputs_are_repeatable_bounded_and_various() {
-        let starts = [vec![1; 40], vec![2; 1500], vec![]];
-        let all: Vec<_> = (0..2000).map(|index| input(7, index, &starts)).collect();
-        assert!((0..2000).all(|index| input(7, index, &starts) == all[index as usize]));
-        assert!(all.iter().all(|data| data.len() <= LEN_MAX));
+        let starts = [vec![1; 40], vec![2; 900], vec![]];
+        let all: Vec<_> = (0..2000).map(|index| input(7, index, &starts, 1000)).collect();
+        assert!((0..2000).all(|index| input(7, index, &starts, 1000) == all[index as usize]));
+        assert!(all.iter().all(|data| data.len() <= 1000));
         let distinct: HashSet<_> = all.iter().collect();
         assert!(distinct.len() > 1500, "only {} distinct of 2000", distinct.len());
         assert!(all.iter().any(|data| starts.contains(data)), "a seed itself is tried too");
-        assert_ne!(input(8, 0, &[]), input(8, 1, &[]));
-        assert_ne!((0..9).map(|i| input(8, i, &[])).collect::<Vec<_>>(), all[..9]);
+        assert_ne!(input(8, 0, &[], 1000), input(8, 1, &[], 1000));
+        assert_ne!((0..9).map(|i| input(8, i, &[], 1000)).collect::<Vec<_>>(), all[..9]);
     }
 }
