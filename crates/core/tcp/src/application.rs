@@ -109,8 +109,8 @@ impl Connection {
         self.set_state(cx, next);
     }
 
-    /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an orderly end
-    /// as an orphan.
+    /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an
+    /// orderly end as an orphan.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
         if self.state == State::Closed {
@@ -144,7 +144,8 @@ impl Connection {
         self.rx.release(cx.pool);
     }
 
-    /// Replace the options; takes effect at once where that makes sense (nodelay flushes, keepalive arms, ...).
+    /// Replace the options; takes effect at once where that makes sense (nodelay flushes, keepalive arms,
+    /// ...).
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
         let old = core::mem::replace(&mut self.options, PackedOptions::from(&options));
         if self.state == State::Closed {
@@ -191,8 +192,8 @@ impl Connection {
         self.tx.release(pool);
     }
 
-    /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is ready while
-    /// another is in flight.
+    /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is
+    /// ready while another is in flight.
     fn grow_send_buffer(&mut self, cx: &Cx<'_>) {
         if self.options.sndbuf == 0 {
             let (least, most) = cx.config.sndbuf;
@@ -201,15 +202,15 @@ impl Connection {
         }
     }
 
-    /// Octets that may be written without taking the chunks that incoming data needs: were all of them full of what waits
-    /// to be sent, both ends could wait for each other.
+    /// Octets that may be written without taking the chunks that incoming data needs: were all of them full
+    /// of what waits to be sent, both ends could wait for each other.
     pub(crate) fn memory_for_writing(&self, pool: &Pool) -> usize {
         let spare = pool.available().saturating_sub(pool.limit() / RESERVE);
         spare as usize * CHUNK
     }
 
-    /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is free, so that
-    /// it does not wake for every segment.
+    /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
+    /// free, so that it does not wake for every segment.
     pub(crate) fn offer_space(&mut self, cx: &Cx<'_>) {
         self.grow_send_buffer(cx);
         if self.has_space() {

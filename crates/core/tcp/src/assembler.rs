@@ -44,7 +44,8 @@ struct Runs {
 ///  RCV.NXT
 ///   |<- front ->|      hole      |<- run ->|   hole   |<- run ->|
 /// ```
-/// In order it allocates nothing: `front` alone carries what can be delivered. Runs are boxed while there are any.
+/// In order it allocates nothing: `front` alone carries what can be delivered. Runs are boxed while there are
+/// any.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     /// Octets that can be delivered: held without a hole from RCV.NXT on.
@@ -65,8 +66,8 @@ impl Assembler {
         self.rest.as_ref().map_or(0, |rest| rest.runs.len() as u16)
     }
 
-    /// Notes the octets `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are kept;
-    /// what joins a run, or continues from RCV.NXT, is always taken.
+    /// Notes the octets `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are
+    /// kept; what joins a run, or continues from RCV.NXT, is always taken.
     pub(crate) fn insert(&mut self, start: u32, end: u32, max_ranges: usize) -> Inserted {
         debug_assert!(start <= end && end <= i32::MAX as u32);
         if end <= start || end <= self.front {
@@ -105,8 +106,8 @@ impl Assembler {
         n
     }
 
-    /// RCV.NXT moved by `n` octets that were never inserted (delivered directly); runs below are forgotten, and one
-    /// that now starts at or before RCV.NXT becomes available to [`Assembler::advance`].
+    /// RCV.NXT moved by `n` octets that were never inserted (delivered directly); runs below are forgotten,
+    /// and one that now starts at or before RCV.NXT becomes available to [`Assembler::advance`].
     pub(crate) fn shift(&mut self, n: u32) {
         self.front = self.front.saturating_sub(n);
         if let Some(rest) = &mut self.rest {
@@ -119,8 +120,8 @@ impl Assembler {
         }
     }
 
-    /// The SACK option: `dsack` first (RFC 2883), then the runs changed last first (RFC 2018, section 4); at most
-    /// `max` blocks.
+    /// The SACK option: `dsack` first (RFC 2883), then the runs changed last first (RFC 2018, section 4); at
+    /// most `max` blocks.
     pub(crate) fn sack_blocks(&self, rcv_nxt: Seq, dsack: Option<(Seq, Seq)>, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::none();
         if let Some((left, right)) = dsack {

@@ -14,9 +14,9 @@ const NEAR: u32 = 16;
 ///     ^ head_skip = position of offset 0 in the first chunk
 ///     |<---------------- len ------------->|
 /// ```
-/// Every offset counts from the oldest octet held. Appending and writing near the end go through the tail, reading
-/// at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to one pool, which
-/// the caller passes to each call; [`Chain::release`] must run before the chain is dropped.
+/// Every offset counts from the oldest octet held. Appending and writing near the end go through the tail,
+/// reading at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to
+/// one pool, which the caller passes to each call; [`Chain::release`] must run before the chain is dropped.
 #[derive(Debug)]
 pub(crate) struct Chain {
     head: u32,
@@ -156,9 +156,9 @@ impl Chain {
         (chunk, at % CHUNK)
     }
 
-    /// Moves the cursor to the chunk that holds `offset`, so that reads from there on cost no walk. Call it before
-    /// reading in sequence; offsets
-    /// close to either end are cheap anyway and leave the cursor where it is.
+    /// Moves the cursor to the chunk that holds `offset`, so that reads from there on cost no walk. Call it
+    /// before reading in sequence; offsets close to either end are cheap anyway and leave the cursor where it
+    /// is.
     pub(crate) fn seek(&mut self, pool: &Pool, offset: u32) {
         if offset >= self.len {
             return;
@@ -198,9 +198,9 @@ impl Chain {
         Slices { pool, chunk, at, left }
     }
 
-    /// Writes `data` at `offset`, which may lie beyond the end: the gap is then part of the chain, with arbitrary
-    /// content that the caller must not read before it has written it. False, and nothing changed, when the pool
-    /// cannot give the chunks.
+    /// Writes `data` at `offset`, which may lie beyond the end: the gap is then part of the chain, with
+    /// arbitrary content that the caller must not read before it has written it. False, and nothing changed,
+    /// when the pool cannot give the chunks.
     pub(crate) fn write_at(&mut self, pool: &mut Pool, offset: u32, data: &[u8]) -> bool {
         if data.is_empty() {
             return true;

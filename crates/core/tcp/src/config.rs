@@ -1,4 +1,5 @@
-//! A stack's settings, one table row each: the struct, its defaults, bounds, help and parser come from the row.
+//! A stack's settings, one table row each: the struct, its defaults, bounds, help and parser come from the
+//! row.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -185,7 +186,7 @@ settings! {
         synack_retries: u8 = 5, 0 => 127,
             "SYN-ACK retransmissions before a half-open connection is forgotten.";
         data_retries: u8 = 15, 1 => 127,
-            "Data retransmissions before ETIMEDOUT, where no user timeout is set (RFC 9293, section 3.8.3: R2).";
+            "Data retransmissions before ETIMEDOUT, if no user timeout is set (RFC 9293, section 3.8.3: R2).";
         orphan_retries: u8 = 8, 0 => 127,
             "Retransmissions of an orphan, a connection that the application has closed.";
         time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
@@ -195,15 +196,15 @@ settings! {
         fin_wait2: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(3600),
             "How long an orphan waits in FIN-WAIT-2 for the peer's FIN.";
         rcvbuf: (u32, u32) = (128 << 10, 16 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
-            "Receive buffer, octets: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s over 134 ms.";
+            "Receive buffer, octets: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s at 134 ms.";
         sndbuf: (u32, u32) = (128 << 10, 32 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
             "Send buffer, octets: at first, and at most when it follows twice the congestion window.";
         reassembly_runs: u16 = 1024, 1 => 8192,
-            "Most separate runs of out-of-order data that one connection holds; fewer where its window has no \
-             room for as many full segments.";
+            "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
+             no room for as many full segments.";
         challenge_ack_limit: u32 = 10, 1 => 1000,
-            "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a budget \
-             that all share tells an off-path attacker which connections exist (CVE-2016-5696).";
+            "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a \
+             budget that all share tells an off-path attacker which connections exist (CVE-2016-5696).";
     }
 }
 
@@ -382,7 +383,8 @@ impl PackedOptions {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: every row's default lies within its bounds and survives being shown and set; options survive packing.
+    //! Goal: every row's default lies within its bounds and survives being shown and set; options survive
+    //! packing.
     use super::*;
 
     #[test]

@@ -98,8 +98,8 @@ impl core::ops::BitOr for Bits {
     }
 }
 
-/// One connection. Poll order for the caller: `on_*`, then `poll_event`, then `poll_transmit` until `None`, then
-/// `poll_timeout`.
+/// One connection. Poll order for the caller: `on_*`, then `poll_event`, then `poll_transmit` until `None`,
+/// then `poll_timeout`.
 ///
 /// ```text
 /// Send:                snd_una               snd_nxt          snd_una + tx.len()
@@ -116,8 +116,8 @@ impl core::ops::BitOr for Bits {
 ///           │<─────────────── rx: the receive buffer ─────────>│
 ///                   last_ack_sent lies at or before rcv_nxt
 /// ```
-/// Before our SYN is acknowledged `snd_una` is its number and `tx` is empty. Our FIN occupies the octet behind `tx`; it
-/// was sent if the flight is longer than `tx`.
+/// Before our SYN is acknowledged `snd_una` is its number and `tx` is empty. Our FIN occupies the octet
+/// behind `tx`; it was sent if the flight is longer than `tx`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
@@ -131,8 +131,8 @@ pub struct Connection {
     pub(crate) snd_una: Seq,
     pub(crate) snd_nxt: Seq,
     pub(crate) snd_wnd: u32,
-    /// Sequence number of the segment that last set `snd_wnd`. (SND.WL2 is not needed: an acknowledgment below SND.UNA
-    /// never gets as far as the window.)
+    /// Sequence number of the segment that last set `snd_wnd`. (SND.WL2 is not needed: an acknowledgment
+    /// below SND.UNA never gets as far as the window.)
     pub(crate) snd_wl1: Seq,
     pub(crate) rcv_nxt: Seq,
     /// Right edge of the window we advertised: never moves left.
@@ -197,7 +197,8 @@ pub struct Connection {
     pub(crate) retries: u8,
     pub(crate) keep_probes: u8,
     pub(crate) retransmits: u32,
-    /// When the data now being retransmitted last made progress, or when the last keepalive probe left; milliseconds.
+    /// When the data now being retransmitted last made progress, or when the last keepalive probe left;
+    /// milliseconds.
     pub(crate) stalled_ms: u32,
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: u32,
@@ -295,7 +296,8 @@ impl Connection {
         conn
     }
 
-    /// Passive open completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to on_segment next.
+    /// Passive open completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to on_segment
+    /// next.
     pub fn accept_cookie(
         cx: &mut Cx<'_>,
         open: &Open,
@@ -319,8 +321,8 @@ impl Connection {
             ..*ack
         };
         conn.take_syn(cx, &syn);
-        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges, and its window and
-        // scale are the stack's, whatever the socket's options.
+        // The answer was sent for us, by the cookie: its number is the one this segment acknowledges, and its
+        // window and scale are the stack's, whatever the socket's options.
         if conn.bits.has(Bits::SCALING) {
             conn.rcv_scale = shift_for(cx.config.rcvbuf.1);
         }
@@ -382,8 +384,9 @@ impl Connection {
         }
     }
 
-    /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if the SYN was
-    /// lost more than once; a single loss is more often a timeout too short (RFC 6928, section 2).
+    /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if
+    /// the SYN was lost more than once; a single loss is more often a timeout too short (RFC 6928, section
+    /// 2).
     pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
         let mss = u32::from(self.snd_mss);
         if self.retries > 1 {

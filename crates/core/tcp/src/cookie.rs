@@ -31,7 +31,8 @@ const TS_SCALE: u32 = 15;
 /// Scale bits that say "no scaling"; real shifts end at 14.
 const NO_SCALE: u32 = 15;
 
-/// Stateless SYN answers (RFC 4987): a keyed, aging cookie that carries MSS, and by timestamp: scale and SACK.
+/// Stateless SYN answers (RFC 4987): a keyed, aging cookie that carries MSS, and by timestamp: scale and
+/// SACK.
 pub struct CookieJar {
     key: SipKey,
 }
@@ -47,8 +48,8 @@ pub struct Cookie {
     pub sack: bool,
     /// Timestamps.
     pub timestamps: bool,
-    /// Offset of the timestamp clock that the SYN-ACK used: the connection must go on with it, or the peer's PAWS
-    /// would drop its segments.
+    /// Offset of the timestamp clock that the SYN-ACK used: the connection must go on with it, or the peer's
+    /// PAWS would drop its segments.
     pub ts_offset: u32,
 }
 
@@ -58,8 +59,8 @@ impl CookieJar {
         CookieJar { key }
     }
 
-    /// The SYN-ACK that answers `syn` without keeping anything. Window scale and SACK are granted only to peers that
-    /// send timestamps, because those bring the memory of them back.
+    /// The SYN-ACK that answers `syn` without keeping anything. Window scale and SACK are granted only to
+    /// peers that send timestamps, because those bring the memory of them back.
     pub fn answer(
         &self,
         now: Instant,
@@ -99,8 +100,8 @@ impl CookieJar {
         }
     }
 
-    /// Is this ACK the answer to a cookie we gave, within the last two minutes? Data may come with it: the bare ACK of
-    /// the handshake may have been lost.
+    /// Is this ACK the answer to a cookie we gave, within the last two minutes? Data may come with it: the
+    /// bare ACK of the handshake may have been lost.
     pub fn check(&self, now: Instant, key: &FlowKey, ack: &Segment<'_>) -> Option<Cookie> {
         if !ack.flags.has(Flags::ACK) || ack.flags.any(Flags::SYN | Flags::RST) {
             return None;
@@ -122,8 +123,8 @@ impl CookieJar {
         })
     }
 
-    /// The cookie of a client's SYN in one period. All that comes back with the ACK is under the hash, so none of it
-    /// can be changed on the way.
+    /// The cookie of a client's SYN in one period. All that comes back with the ACK is under the hash, so
+    /// none of it can be changed on the way.
     fn cookie(&self, period: u32, key: &FlowKey, client_isn: Seq, mss: u32, memory: Option<u32>) -> Seq {
         let [a, b, c, d, e] = key.words();
         let time = u64::from(client_isn.raw()) << 32 | u64::from(period);
@@ -137,8 +138,8 @@ fn period(now: Instant) -> u32 {
     (now.as_millis() / 1_000 / PERIOD_SECS) as u32
 }
 
-/// The latest clock value, not in the future, whose low bits are `memory`: the connection's later timestamps must not
-/// be older than this one.
+/// The latest clock value, not in the future, whose low bits are `memory`: the connection's later timestamps
+/// must not be older than this one.
 fn remember(clock: u32, memory: u32) -> u32 {
     let value = clock & !TS_MASK | memory;
     if ts_before(clock, value) { value.wrapping_sub(1 << TS_BITS) } else { value }
@@ -146,7 +147,8 @@ fn remember(clock: u32, memory: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a jar knows its own cookies for two minutes, with what they remembered, and nothing forged or aged.
+    //! Goal: a jar knows its own cookies for two minutes, with what they remembered, and nothing forged or
+    //! aged.
     use super::*;
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;

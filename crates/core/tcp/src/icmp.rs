@@ -10,7 +10,8 @@ use crate::{Cx, Error, State};
 /// What ICMP said (validated by the stack: quotes a packet of ours).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpError {
-    /// Packet too big / fragmentation needed, with the next hop's MTU (0: not told, RFC 1191's plateau table).
+    /// Packet too big / fragmentation needed, with the next hop's MTU (0: not told, RFC 1191's plateau
+    /// table).
     TooBig {
         /// MTU.
         mtu: u16,
@@ -54,8 +55,8 @@ impl Connection {
         }
     }
 
-    /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of congestion
-    /// (RFC 1191, section 6.4; RFC 8201).
+    /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of
+    /// congestion (RFC 1191, section 6.4; RFC 8201).
     fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16) {
         let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {

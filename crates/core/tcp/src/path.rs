@@ -34,8 +34,8 @@ impl Connection {
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
-    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries. SACK blocks are taken off
-    /// segment by segment.
+    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries. SACK blocks are
+    /// taken off segment by segment.
     pub(crate) fn refresh_mss(&mut self) {
         let options = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
         self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;

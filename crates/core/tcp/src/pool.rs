@@ -12,9 +12,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 const PAGE_BITS: u32 = 6;
 const PAGE: usize = 1 << PAGE_BITS;
 
-/// The core's pool of data chunks: send and receive buffers are chains of its 2 KiB chunks and exist only while
-/// they hold data. At most `limit` chunks are out at once; memory is taken from the allocator by pages of
-/// 64 chunks when first needed, and never moves.
+/// The core's pool of data chunks: send and receive buffers are chains of its 2 KiB chunks and exist only
+/// while they hold data. At most `limit` chunks are out at once; memory is taken from the allocator by pages
+/// of 64 chunks when first needed, and never moves.
 pub struct Pool {
     pages: Vec<Box<[[u8; CHUNK]]>>,
     /// The successor of every chunk, in its chain or in the free list.

@@ -8,8 +8,8 @@ use crate::Cx;
 use crate::assembler::{Assembler, Inserted};
 use crate::connection::Connection;
 
-/// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit, a few more
-/// keep its clock running.
+/// Most bare duplicate acknowledgments owed at once to a peer without SACK: three start its fast retransmit,
+/// a few more keep its clock running.
 const OWED_MAX: u8 = 16;
 
 /// Out-of-order data lies in the receive buffer at its place; this remembers which places are filled.
@@ -22,7 +22,8 @@ pub(crate) struct Reassembly {
     pub(crate) duplicate: Option<(Seq, Seq)>,
     /// Where the peer's FIN lies, if it came before what precedes it.
     pub(crate) fin: Option<Seq>,
-    /// Bare acknowledgments owed: to a peer without SACK each says that one more segment arrived (RFC 5681, section 4.2).
+    /// Bare acknowledgments owed: to a peer without SACK each says that one more segment arrived (RFC 5681,
+    /// section 4.2).
     pub(crate) owed: u8,
 }
 
@@ -93,7 +94,8 @@ impl Connection {
         }
     }
 
-    /// Forgets what lies beyond the first hole (the peer sends it again): SACK is only advice (RFC 2018, section 8).
+    /// Forgets what lies beyond the first hole (the peer sends it again): SACK is only advice (RFC 2018,
+    /// section 8).
     pub(crate) fn forget_out_of_order(&mut self, cx: &mut Cx<'_>) {
         if let Some(reassembly) = self.reassembly.take() {
             self.rx.truncate(cx.pool, reassembly.readable);

@@ -1,5 +1,6 @@
-//! Finding and repairing what the network lost: fast recovery by SACK (RFC 6675), by duplicate acknowledgments where
-//! there is no SACK (RFC 6582), after a timeout (RFC 5681, RFC 6298), and after a path MTU reduction.
+//! Finding and repairing what the network lost: fast recovery by SACK (RFC 6675), by duplicate
+//! acknowledgments where there is no SACK (RFC 6582), after a timeout (RFC 5681, RFC 6298), and after a path
+//! MTU reduction.
 //!
 //! ```text
 //!  snd_una             resend              recover            snd_nxt
@@ -44,19 +45,20 @@ pub(crate) struct Loss {
     pub(crate) resend: Seq,
     /// Retransmissions of a recovery by SACK, and which of them were lost.
     pub(crate) resent: Resent,
-    /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section 4.3).
+    /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section
+    /// 4.3).
     reduced: Seq,
     /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
-    /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows that the
-    /// repair was needless (RFC 3522).
+    /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows
+    /// that the repair was needless (RFC 3522).
     first_ts: Option<u32>,
     /// What the policy was told when the repair began.
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
     restarted: bool,
-    /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or without SACK
-    /// a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
+    /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or
+    /// without SACK a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
     pub(crate) urgent: bool,
     /// The rescue retransmission was used (RFC 6675, section 4, rule 4).
     pub(crate) rescued: bool,
@@ -100,8 +102,8 @@ impl Connection {
                 pipe.saturating_sub(gone.sum())
             }
             Phase::Fast => self.flight().saturating_sub(loss.inflation),
-            // What was sent before and not sent again counts as gone. An acknowledgment may have run ahead of what was
-            // sent again, because the peer held the rest.
+            // What was sent before and not sent again counts as gone. An acknowledgment may have run ahead of
+            // what was sent again, because the peer held the rest.
             Phase::Timeout | Phase::Resegment => {
                 let resent = loss.resend.later(self.snd_una).earlier(loss.recover);
                 let resent = loss.board.unsacked(self.snd_una, resent);
@@ -110,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// RFC 3042: the first two duplicate acknowledgments each let one new segment out. With SACK the pipe shrinks by
-    /// itself.
+    /// RFC 3042: the first two duplicate acknowledgments each let one new segment out. With SACK the pipe
+    /// shrinks by itself.
     pub(crate) fn limited_transmit(&self) -> u32 {
         if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss) }
     }
@@ -189,7 +191,8 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// The timer ran out; the policy knows. The peer may have reneged, so SACK starts from nothing (RFC 2018, section 8).
+    /// The timer ran out; the policy knows. The peer may have reneged, so SACK starts from nothing (RFC 2018,
+    /// section 8).
     pub(crate) fn begin_timeout_recovery(&mut self) {
         let nth = self.retries.into();
         self.send_again(Phase::Timeout);
@@ -222,8 +225,8 @@ impl Connection {
         }
     }
 
-    /// Does the acknowledgment answer the original transmission rather than the retransmission (RFC 3522)? Only the
-    /// first one that moves SND.UNA can tell.
+    /// Does the acknowledgment answer the original transmission rather than the retransmission (RFC 3522)?
+    /// Only the first one that moves SND.UNA can tell.
     fn is_spurious(&mut self, seg: &Segment<'_>) -> bool {
         let timestamps = self.bits.has(Bits::TIMESTAMPS);
         let Some(loss) = &mut self.loss else { return false };
@@ -266,8 +269,8 @@ impl Connection {
         self.tidy_loss();
     }
 
-    /// Should this acknowledgment restart the retransmission timer? During a recovery without SACK only the first
-    /// partial one does: many holes are repaired faster by a timeout (RFC 6582, section 3.2).
+    /// Should this acknowledgment restart the retransmission timer? During a recovery without SACK only the
+    /// first partial one does: many holes are repaired faster by a timeout (RFC 6582, section 3.2).
     pub(crate) fn restarts_timer(&mut self) -> bool {
         let sack = self.bits.has(Bits::SACK);
         let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Fast && !sack) else {
@@ -287,7 +290,8 @@ impl Connection {
         }
     }
 
-    /// The repair was needless: the policy takes its window back, and what was not sent again yet need not be.
+    /// The repair was needless: the policy takes its window back, and what was not sent again yet need not
+    /// be.
     fn undo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.spurious_recoveries += 1;
         let una = self.snd_una;

@@ -16,9 +16,9 @@ struct Run {
     mark: Seq,
 }
 
-/// The retransmissions of a recovery by SACK. RFC 6675 cannot see that one is lost. But what was sent after it and
-/// arrived tells as much about it as about any other segment; so a retransmission is lost if enough was SACKed beyond its
-/// `mark`, and it was not. Then it is sent once more.
+/// The retransmissions of a recovery by SACK. RFC 6675 cannot see that one is lost. But what was sent after
+/// it and arrived tells as much about it as about any other segment; so a retransmission is lost if enough
+/// was SACKed beyond its `mark`, and it was not. Then it is sent once more.
 #[derive(Debug, Default)]
 pub(crate) struct Resent {
     /// In the order of sending; `mark` never decreases.

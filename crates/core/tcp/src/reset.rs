@@ -3,8 +3,8 @@
 use base::{FlowKey, Seq};
 use wire::tcp::{Flags, Header, Options, Segment};
 
-/// The RST for a segment that belongs to nothing (RFC 9293, section 3.10.7.1); `None` if it is itself a RST. `key` is
-/// the flow as seen from this host.
+/// The RST for a segment that belongs to nothing (RFC 9293, section 3.10.7.1); `None` if it is itself a RST.
+/// `key` is the flow as seen from this host.
 pub fn reset_for(key: &FlowKey, seg: &Segment<'_>) -> Option<Header> {
     if seg.flags.has(Flags::RST) {
         return None;

@@ -19,8 +19,8 @@ pub(crate) enum Resend {
 }
 
 impl Connection {
-    /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of what was
-    /// sent and at the peer's window.
+    /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of
+    /// what was sent and at the peer's window.
     fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
         let offset = seq.offset_from(self.snd_una);
         let data = self.tx.len().saturating_sub(offset);
@@ -37,8 +37,8 @@ impl Connection {
         self.control.window().cwnd.saturating_sub(self.pipe())
     }
 
-    /// What the repair under way sends next: what was lost again, NextSeg's rule 1 (RFC 6675, section 4), the first hole
-    /// of a peer without SACK, or the next stretch after a timeout.
+    /// What the repair under way sends next: what was lost again, NextSeg's rule 1 (RFC 6675, section 4), the
+    /// first hole of a peer without SACK, or the next stretch after a timeout.
     pub(crate) fn next_retransmission(&mut self) -> Resend {
         let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };
@@ -66,8 +66,8 @@ impl Connection {
         Resend::Now(stretch)
     }
 
-    /// NextSeg's rules 3 and 4: a hole that is not lost for sure; once per recovery, the last segment of all, so that
-    /// its loss shows.
+    /// NextSeg's rules 3 and 4: a hole that is not lost for sure; once per recovery, the last segment of all,
+    /// so that its loss shows.
     pub(crate) fn next_rescue(&mut self) -> Option<Stretch> {
         let loss = self.loss.as_ref().filter(|loss| loss.phase == Phase::Fast)?;
         let mss = u32::from(self.snd_mss);

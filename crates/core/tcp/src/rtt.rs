@@ -36,8 +36,8 @@ impl Rtt {
         self.take(micros.min(LONGEST), 1);
     }
 
-    /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink in
-    /// proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
+    /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink
+    /// in proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
     pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32) {
         self.take(rtt.as_micros().min(u128::from(LONGEST)) as u32, samples);
     }
@@ -83,7 +83,8 @@ impl Rtt {
         Duration::from_micros(u64::from(self.min))
     }
 
-    /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first sample.
+    /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first
+    /// sample.
     pub(crate) fn rto(&self, config: &Config) -> Duration {
         let rto = if self.is_measured() {
             fine_nanos(self.srtt) + GRANULARITY_NANOS.max(4 * fine_nanos(self.rttvar))

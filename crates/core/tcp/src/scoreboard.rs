@@ -8,8 +8,8 @@ use base::Seq;
 /// Discontiguous SACKed sequences, or duplicate acknowledgments, that make a loss (RFC 6675, section 2).
 pub(crate) const DUP_THRESH: u32 = 3;
 
-/// Most runs remembered. A block that would need one more is ignored: its octets count as not SACKed, which at worst
-/// sends them again.
+/// Most runs remembered. A block that would need one more is ignored: its octets count as not SACKed, which
+/// at worst sends them again.
 pub(crate) const MAX_RUNS: usize = 4096;
 
 /// What one acknowledgment's blocks said.
@@ -78,9 +78,9 @@ impl Scoreboard {
         self.board.as_ref().map_or(0, |board| board.total())
     }
 
-    /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that do not
-    /// lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the second, reports
-    /// a duplicate (RFC 2883, section 4).
+    /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that
+    /// do not lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the
+    /// second, reports a duplicate (RFC 2883, section 4).
     pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut result = Sacked::default();
         self.advance(snd_una);
@@ -154,8 +154,8 @@ impl Scoreboard {
         found.map(|(_, run)| run.start)
     }
 
-    /// Has so much been SACKed beyond `seq` that whatever left before it must have arrived too, or is lost? IsLost's measure
-    /// for a point in time rather than for an octet.
+    /// Has so much been SACKed beyond `seq` that whatever left before it must have arrived too, or is lost?
+    /// IsLost's measure for a point in time rather than for an octet.
     pub(crate) fn outdates(&self, seq: Seq, mss: u32) -> bool {
         self.board.as_ref().is_some_and(|board| {
             let beyond = board.end().wrapping_sub(board.sacked_below(seq));
@@ -165,8 +165,8 @@ impl Scoreboard {
         })
     }
 
-    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. `high_rxt` is one past the highest octet
-    /// retransmitted in this recovery (SND.UNA if none was).
+    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. `high_rxt` is one past the highest
+    /// octet retransmitted in this recovery (SND.UNA if none was).
     pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, mss: u32, high_rxt: Seq) -> u32 {
         let not_lost = self.lost_below(mss).map_or(snd_una, |edge| edge.later(snd_una));
         self.unsacked(not_lost, snd_nxt) + self.unsacked(snd_una, high_rxt.later(snd_una).earlier(snd_nxt))
@@ -178,8 +178,9 @@ impl Scoreboard {
         to.offset_from(from) - sacked
     }
 
-    /// The first octets at or after `from` that are not SACKed although something above them is (NextSeg of RFC 6675,
-    /// rules 1 and 3): where they start and how many, at most `mss`. Ask [`Scoreboard::is_lost`] which rule it is.
+    /// The first octets at or after `from` that are not SACKed although something above them is (NextSeg of
+    /// RFC 6675, rules 1 and 3): where they start and how many, at most `mss`. Ask [`Scoreboard::is_lost`]
+    /// which rule it is.
     pub(crate) fn next_hole(&self, from: Seq, mss: u32) -> Option<(Seq, u32)> {
         let board = self.board.as_ref()?;
         let mut from = from.later(board.una);

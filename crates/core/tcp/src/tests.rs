@@ -1,5 +1,6 @@
-//! Goal: what only the inside shows: no segment more than needed, memory that comes and goes with trouble, and the rules of
-//! the timers, windows and repairs that no peer can see directly. (`tests/connection` looks from outside.)
+//! Goal: what only the inside shows: no segment more than needed, memory that comes and goes with trouble,
+//! and the rules of the timers, windows and repairs that no peer can see directly. (`tests/connection` looks
+//! from outside.)
 
 use alloc::vec::Vec;
 

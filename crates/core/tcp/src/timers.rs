@@ -8,7 +8,8 @@ use crate::output::Due;
 use crate::rtt::backed_off;
 use crate::{Config, Cx, Error, Events, State};
 
-/// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298, rule 5.7).
+/// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
+/// rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// Longest TCP_CORK holds back a segment that is not full.
 const CORK: Duration = Duration::from_millis(200);
@@ -18,8 +19,8 @@ const MEMORY_RETRY: Duration = Duration::from_millis(10);
 /// When what is due; [`Instant::FAR_FUTURE`] means not armed. They may lie too early: what fires looks again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
-    /// Retransmission while something is in flight; otherwise the zero-window probe or the override of silly window
-    /// avoidance.
+    /// Retransmission while something is in flight; otherwise the zero-window probe or the override of silly
+    /// window avoidance.
     pub(crate) rtx: Instant,
     /// The delayed acknowledgment.
     pub(crate) delack: Instant,
@@ -55,7 +56,8 @@ impl Connection {
         }
     }
 
-    /// Computes the retransmission timeout anew: after every sample and every change of the backoff (RFC 6298).
+    /// Computes the retransmission timeout anew: after every sample and every change of the backoff (RFC
+    /// 6298).
     pub(crate) fn refresh_rto(&mut self, config: &Config) {
         let mut rto = self.rtt.rto(config);
         if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
@@ -73,7 +75,8 @@ impl Connection {
         Duration::from_micros(self.rto_us.into())
     }
 
-    /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never overslept.
+    /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never
+    /// overslept.
     #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
         self.timers.rtx =
@@ -92,8 +95,8 @@ impl Connection {
         Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
     }
 
-    /// Something waits although nothing is in flight: the peer's window is shut or too small, or the application corked
-    /// the connection.
+    /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
+    /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
         let shut = self.snd_wnd == 0 || !self.options.cork;
         self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
@@ -148,8 +151,8 @@ impl Connection {
         self.due |= Due::DATA;
     }
 
-    /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be sent at once
-    /// (section 3.8.6.2.1, condition 4).
+    /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be
+    /// sent at once (section 3.8.6.2.1, condition 4).
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>) {
         if self.flight() == 0 && !self.has_unsent() {
             return;

@@ -37,6 +37,7 @@ pub enum TransmitClass {
 /// What the port can take in one transmission.
 #[derive(Clone, Copy, Debug)]
 pub struct TxLimits {
-    /// Largest payload of one transmission where the port segments (TSO); 0 where it does not. One MSS always goes.
+    /// Largest payload of one transmission where the port segments (TSO); 0 where it does not. One MSS always
+    /// goes.
     pub max_payload: u32,
 }

@@ -15,8 +15,8 @@ const TUNE_AFTER: u64 = 16 << 10;
 /// Segments of slack in a tuned buffer, so that it is never the buffer that limits a sender that grows.
 const SLACK: u32 = 16;
 
-/// Receive buffer tuning: how much the application took in the last round trip tells how much the path delivers; twice
-/// that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000).
+/// Receive buffer tuning: how much the application took in the last round trip tells how much the path
+/// delivers; twice that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000).
 #[derive(Debug)]
 pub(crate) struct Tuner {
     /// Octets the application took in this round trip.
@@ -52,7 +52,8 @@ impl Connection {
         self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32
     }
 
-    /// Is there enough to wake the application? A mark that the buffer could not reach counts as half of the buffer.
+    /// Is there enough to wake the application? A mark that the buffer could not reach counts as half of the
+    /// buffer.
     pub(crate) fn is_worth_reading(&self) -> bool {
         let mark = self.options.rcv_lowat;
         mark <= 1 || self.readable() >= mark.min(self.buffer_limit() / 2)
@@ -73,7 +74,8 @@ impl Connection {
         self.room(cx).saturating_sub(self.receive_window())
     }
 
-    /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the buffer.
+    /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the
+    /// buffer.
     fn worth_telling(&self) -> u32 {
         (self.buffer_limit() / 2).min(self.rcv_mss.into())
     }
@@ -97,7 +99,8 @@ impl Connection {
         if self.options.rcvbuf == 0 && self.bytes_received > TUNE_AFTER {
             self.tune(cx, taken);
         }
-        // An update of its own only when the window at least doubles; otherwise the next acknowledgment tells.
+        // An update of its own only when the window at least doubles; otherwise the next acknowledgment
+        // tells.
         let gain = self.gain(cx);
         let doubles = gain >= self.receive_window();
         let drained =
@@ -135,8 +138,8 @@ impl Connection {
         }
     }
 
-    /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section 3.10.7.4).
-    /// Did it change?
+    /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section
+    /// 3.10.7.4). Did it change?
     pub(crate) fn update_send_window(&mut self, config: &Config, field: u16, seq: Seq) -> bool {
         let window = from_field(field, self.snd_scale);
         self.snd_wl1 = seq;
@@ -160,8 +163,8 @@ impl Connection {
         self.snd_wnd_max = self.snd_wnd_max.max(window);
     }
 
-    /// The acknowledgment for data in order: at once for every second full segment, at the start, and while the
-    /// application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
+    /// The acknowledgment for data in order: at once for every second full segment, at the start, and while
+    /// the application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
         let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);

@@ -1,5 +1,5 @@
-//! A connection against arbitrary segments, calls and time. The peer's octet at each place of its stream, and ours,
-//! follow from the place alone, so whatever overlaps or returns must agree with what came before.
+//! A connection against arbitrary segments, calls and time. The peer's octet at each place of its stream, and
+//! ours, follow from the place alone, so whatever overlaps or returns must agree with what came before.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,9 +45,8 @@ struct World {
 
 /// Drives one connection through what `data` spells.
 ///
-/// # Panics
-/// When octets are lost, changed or invented, a window is withdrawn, a timer stays due, a chunk leaks, or sending does
-/// not end.
+/// # Panics When octets are lost, changed or invented, a window is withdrawn, a timer stays due, a chunk
+/// leaks, or sending does not end.
 pub fn connection(data: &[u8]) {
     let mut input = Input::new(data);
     let mut world = World::open(&mut input);

@@ -1,5 +1,5 @@
-//! Models of the parts: operations read from octets, checked against plain oracles. Each is both a seeded test and a
-//! fuzz target; a broken promise panics.
+//! Models of the parts: operations read from octets, checked against plain oracles. Each is both a seeded
+//! test and a fuzz target; a broken promise panics.
 
 mod assembler;
 mod chain;

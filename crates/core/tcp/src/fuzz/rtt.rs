@@ -23,7 +23,8 @@ pub fn rtt(data: &[u8]) {
         } else {
             rttvar += ((srtt - r).abs() - rttvar) / (4.0 * f64::from(samples));
             srtt += (r - srtt) / (8.0 * f64::from(samples));
-            // Each update rounds by at most half a step of 1/16 us, and old roundings decay no faster than this.
+            // Each update rounds by at most half a step of 1/16 us, and old roundings decay no faster than
+            // this.
             error += 1.0 / 32.0;
         }
         min = min.min(r);

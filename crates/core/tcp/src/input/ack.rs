@@ -29,7 +29,8 @@ impl Connection {
             self.snd_nxt += 1;
             self.bits.clear(Bits::PROBED);
         }
-        // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is challenged.
+        // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is
+        // challenged.
         let ahead = seg.ack.distance_from(self.snd_una);
         if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
             cx.counters.bad_acks += 1;
@@ -46,8 +47,8 @@ impl Connection {
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
-        // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left aside it
-        // would carry the right edge along with SND.UNA.
+        // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
+        // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
         let window_changed = newer && self.update_send_window(cx.config, seg.window, seg.seq);
         let sacked = self.take_sack(cx, seg);
@@ -55,7 +56,8 @@ impl Connection {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked);
             if sacked > 0 {
-                // RFC 6675, section 2, calls this a duplicate too: it tells of a hole behind what it acknowledges.
+                // RFC 6675, section 2, calls this a duplicate too: it tells of a hole behind what it
+                // acknowledges.
                 self.on_duplicate_ack(cx);
             }
             self.inform_policy(cx, seg, acked, sacked, in_flight, rtt);
@@ -64,8 +66,8 @@ impl Connection {
             self.on_duplicate_ack(cx);
             self.inform_policy(cx, seg, 0, sacked, in_flight, None);
         } else if self.flight() == 0 {
-            // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC 9293,
-            // section 3.8.6.1).
+            // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
+            // 9293, section 3.8.6.1).
             self.retries = 0;
         } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) {
             self.on_duplicate_ack(cx);
@@ -115,8 +117,9 @@ impl Connection {
         rtt
     }
 
-    /// One sample by our own clock where the timed segment is acknowledged (Karn's rule is in when TIMING is cleared);
-    /// by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1). What the policy gets.
+    /// One sample by our own clock where the timed segment is acknowledged (Karn's rule is in when TIMING is
+    /// cleared); by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1).
+    /// What the policy gets.
     pub(crate) fn measure_rtt(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         if self.bits.has(Bits::TIMING) && seg.ack.at_or_after(self.rtt_seq) {
             self.bits.clear(Bits::TIMING);
@@ -197,7 +200,8 @@ impl Connection {
         }
     }
 
-    /// The connection is over; what is left of it is [`crate::TimeWait`]. A pending acknowledgment still leaves.
+    /// The connection is over; what is left of it is [`crate::TimeWait`]. A pending acknowledgment still
+    /// leaves.
     pub(crate) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
         cx.counters.time_waits += 1;
         self.bits.set(Bits::TIME_WAIT);

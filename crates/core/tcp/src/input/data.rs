@@ -70,7 +70,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681, section 4.2).
+    /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681,
+    /// section 4.2).
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
         self.due |= Due::ACK;
         self.quick = QUICK_ACKS;

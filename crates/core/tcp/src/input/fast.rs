@@ -1,5 +1,5 @@
-//! The short path for what nearly every segment is: the next data in order, the next acknowledgment, or both, on an
-//! established connection where nothing is missing (V. Jacobson's header prediction).
+//! The short path for what nearly every segment is: the next data in order, the next acknowledgment, or both,
+//! on an established connection where nothing is missing (V. Jacobson's header prediction).
 
 use wire::tcp::{Flags, Segment};
 

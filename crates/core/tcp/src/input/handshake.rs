@@ -13,7 +13,8 @@ impl Connection {
     pub(crate) fn on_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let flags = seg.flags;
         if flags.has(Flags::ACK) && (seg.ack != self.snd_nxt || self.flight() == 0) {
-            // First: an acknowledgment of something we never sent, from an old incarnation of the peer perhaps.
+            // First: an acknowledgment of something we never sent, from an old incarnation of the peer
+            // perhaps.
             cx.counters.bad_acks += 1;
             if !flags.has(Flags::RST) {
                 self.answer_with_reset(seg);

@@ -21,7 +21,8 @@ impl Connection {
             cx.counters.established_resets += 1;
         }
         match self.state {
-            // RFC 9293, section 3.10.7.4: a passive open goes back to LISTEN without a word; an active one was refused.
+            // RFC 9293, section 3.10.7.4: a passive open goes back to LISTEN without a word; an active one
+            // was refused.
             State::SynReceived if !self.bits.has(Bits::ACTIVE) => {
                 cx.counters.attempt_fails += 1;
                 self.finish(cx);

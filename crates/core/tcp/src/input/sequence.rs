@@ -35,8 +35,8 @@ impl Connection {
     }
 
     /// RFC 7323, section 5.3, step R3, with section 4.3's rule: the segment must not lie beyond what was last
-    /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets here, or
-    /// anybody's guess could make PAWS drop all the peer sends.
+    /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets
+    /// here, or anybody's guess could make PAWS drop all the peer sends.
     pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {
         if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS))
             && seg.seq.at_or_before(self.last_ack_sent)
@@ -46,10 +46,11 @@ impl Connection {
         }
     }
 
-    /// First check. A segment is acceptable if it overlaps the window. Two things that the letter of RFC 9293 (section
-    /// 3.4) would refuse are let through to the acknowledgment check, which does not believe them blindly: what ends
-    /// between the last acknowledgment sent and RCV.NXT, which reordering brings, and what starts at RCV.NXT while the
-    /// window is shut (section 3.10.7.4: "special allowance should be made to accept valid ACKs").
+    /// First check. A segment is acceptable if it overlaps the window. Two things that the letter of RFC 9293
+    /// (section 3.4) would refuse are let through to the acknowledgment check, which does not believe them
+    /// blindly: what ends between the last acknowledgment sent and RCV.NXT, which reordering brings, and what
+    /// starts at RCV.NXT while the window is shut (section 3.10.7.4: "special allowance should be made to
+    /// accept valid ACKs").
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
         let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
@@ -63,8 +64,9 @@ impl Connection {
         Err(DropReason::OutOfWindow)
     }
 
-    /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to know. What
-    /// carries none could bounce between two confused ends for ever, so it falls under the limit of RFC 5961.
+    /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to
+    /// know. What carries none could bounce between two confused ends for ever, so it falls under the limit
+    /// of RFC 5961.
     fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let end = seg.seq + seg.seq_len();
         if seg.payload.is_empty() && !seg.flags.has(Flags::FIN) {
@@ -77,9 +79,10 @@ impl Connection {
         }
     }
 
-    /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In SYN-RECEIVED the peer's
-    /// own SYN may come again, and in a simultaneous open as SYN-ACK (RFC 9293, figure 8); another SYN is challenged
-    /// there too, where RFC 9293 would fall back to LISTEN at an attacker's word.
+    /// Fourth check: a SYN in a synchronized state gets a challenge ACK (RFC 5961, section 4). In
+    /// SYN-RECEIVED the peer's own SYN may come again, and in a simultaneous open as SYN-ACK (RFC 9293,
+    /// figure 8); another SYN is challenged there too, where RFC 9293 would fall back to LISTEN at an
+    /// attacker's word.
     pub(crate) fn check_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::SYN) {
             return Ok(());

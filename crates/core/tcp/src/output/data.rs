@@ -11,7 +11,8 @@ use crate::recovery::Phase;
 use crate::retransmission::Resend;
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
-/// The application that sends within this time of receiving is in a dialogue: its answers carry the acknowledgments.
+/// The application that sends within this time of receiving is in a dialogue: its answers carry the
+/// acknowledgments.
 const DIALOGUE_MS: u32 = 40;
 
 /// A stretch of the send sequence: octets of data, and the FIN behind them.
@@ -42,9 +43,6 @@ impl Connection {
             && let Some(plan) = self.plan_new(cx, limits, unsent, fin)
         {
             return Some(plan);
-        }
-        if self.loss.is_none() {
-            return None;
         }
         // Rules 3 and 4 of NextSeg (RFC 6675, section 4): no new data may leave.
         let stretch = self.next_rescue()?;
@@ -90,8 +88,8 @@ impl Connection {
         Some(self.plan_stretch(cx, stretch, mss))
     }
 
-    /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window, and silly
-    /// window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
+    /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window,
+    /// and silly window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
     fn allowance(
         &mut self,
         mss: u32,
@@ -171,7 +169,8 @@ impl Connection {
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
         self.last_send_ms = cx.now.as_millis() as u32;
-        // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675, section 6).
+        // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675,
+        // section 6).
         let alive = self.phase() == Phase::Fast && self.bits.has(Bits::SACK);
         if alive || self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);
@@ -199,7 +198,8 @@ impl Connection {
         Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
 
-    /// One octet beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the window.
+    /// One octet beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
+    /// window.
     pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.snd_wnd > 0 {
             self.due |= Due::DATA;
@@ -247,7 +247,8 @@ impl Connection {
     }
 }
 
-/// What remains of `len` after full segments. Most often `len` is less than two of them, and no division is needed.
+/// What remains of `len` after full segments. Most often `len` is less than two of them, and no division is
+/// needed.
 fn small_part(len: u32, mss: u32) -> u32 {
     match len {
         _ if len < mss => len,

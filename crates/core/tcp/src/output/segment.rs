@@ -57,7 +57,8 @@ impl Connection {
             None => true,
             Some(_) if !plan.tells => false,
             Some(reassembly) => {
-                // One SACK tells as much as many duplicates, and those count only without data (RFC 5681, section 2).
+                // One SACK tells as much as many duplicates, and those count only without data (RFC 5681,
+                // section 2).
                 let bare = u8::from(plan.len == 0);
                 reassembly.owed = if sack { 0 } else { reassembly.owed.saturating_sub(bare) };
                 reassembly.owed == 0
