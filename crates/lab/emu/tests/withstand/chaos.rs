@@ -8,7 +8,7 @@ use emu::{PipeConfig, PortConfig, Queue};
 use stack::CoreConfig;
 use tcp::SocketOptions;
 
-/// With RTO's ceiling at two minutes, a connection that lives moves something in this time.
+/// With RTO's ceiling at twenty seconds, a connection that lives moves something in this time.
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 struct Dice(Rng);
@@ -62,8 +62,10 @@ impl Dice {
         config.tcp.sack = self.chance(0.8);
         config.tcp.timestamps = self.chance(0.8);
         config.tcp.window_scaling = self.chance(0.8);
-        // Short queues full of others' data can swallow every SYN of the usual number.
-        (config.tcp.syn_retries, config.tcp.synack_retries) = (12, 12);
+        // A short queue full of others' data can swallow the usual number of retries, one after the other.
+        (config.tcp.syn_retries, config.tcp.synack_retries) = (30, 30);
+        (config.tcp.data_retries, config.tcp.orphan_retries) = (60, 60);
+        config.tcp.rto_max = Duration::from_secs(20);
         config.tcp.initial_window = self.between(1, 20) as u32;
         if self.chance(0.2) {
             config.tcp.rcvbuf = (self.magnitude(4_096, 1 << 18) as u32, 1 << 18);
