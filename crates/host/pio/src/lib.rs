@@ -2,11 +2,13 @@
 //!
 //! One of the four rooms where `unsafe` lives.
 
+pub mod fuzz;
 pub mod netlink;
 mod open;
 mod packet;
 mod pair;
 mod port;
+mod shm;
 mod spread;
 mod sys;
 mod tap;
@@ -22,4 +24,5 @@ pub use packet::fuzz as fuzz_packet_block;
 pub use packet::{Packet, PacketConfig, Receive, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use port::*;
+pub use shm::{Shm, ShmConfig, open_shm};
 pub use tap::{Tap, TapConfig, open_tap};

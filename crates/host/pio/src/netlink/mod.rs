@@ -214,7 +214,7 @@ impl Monitor {
 }
 
 /// Takes any octets for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in order.
-pub fn fuzz(datagram: &[u8]) {
+pub(crate) fn fuzz(datagram: &[u8]) {
     let mut known = Known::new(false);
     let mut events = Vec::new();
     for fact in message::Messages(datagram).filter_map(|message| Fact::of(&message)) {

@@ -1,0 +1,391 @@
+//! One direction of the shared memory: a ring of records between one producer and one consumer who need not trust
+//! each other.
+//!
+//! ```text
+//!   word 0      tail: octets written since the beginning (producer's)
+//!   word 8      head: octets read since the beginning (consumer's)
+//!   word 16     1 while the consumer wants to be woken for a record
+//!   word 24     1 while the producer wants to be woken for room
+//!   word 512..  the ring: records of [length (4), virtio-net header (12), frame, padding to 8]
+//! ```
+//! Each side keeps its own count at home and only publishes it. Of what the other side publishes nothing is believed
+//! that cannot be: a count that runs ahead of the ring, a record longer than what was written or than any frame.
+
+use super::region::{Region, WORD, copy_in, copy_out};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Octets of the ring: a power of two, room for thirty super-segments.
+const RING: usize = 2 << 20;
+/// Octets before it.
+const CONTROL: usize = 4096;
+/// Octets of a lane.
+pub(super) const LEN: usize = CONTROL + RING;
+/// Octets of a record before the frame.
+const HEAD: usize = 16;
+/// Longest frame.
+pub(super) const FRAME_MAX: usize = 65535 + 22;
+/// Octets of the virtio-net header in a record.
+pub(super) const VNET: usize = HEAD - 4;
+
+const _: () = assert!(RING.is_power_of_two() && RING > 4 * (HEAD + FRAME_MAX));
+
+const TAIL: usize = 0;
+const HEAD_COUNT: usize = 8;
+const WANTS_RECORD: usize = 16;
+const WANTS_ROOM: usize = 24;
+
+/// The other side broke the rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken;
+
+/// What both ends have: the memory, and their own count.
+struct End {
+    region: Arc<Region>,
+    /// Where the lane begins.
+    at: usize,
+    count: u64,
+}
+
+impl End {
+    fn control(&self, word: usize) -> &AtomicU64 {
+        &self.region.words(self.at, CONTROL)[word]
+    }
+
+    fn ring(&self) -> &[AtomicU64] {
+        self.region.words(self.at + CONTROL, RING)
+    }
+
+    /// Word of the ring where octet `count` stands.
+    fn place(count: u64) -> usize {
+        (count as usize % RING) / WORD
+    }
+
+    /// Say that we want to be woken, unless what we want for has come: `word` is what to wait for and `seen` what it
+    /// was. True if it may sleep.
+    fn arm(&self, flag: usize, word: usize, seen: u64) -> bool {
+        self.control(flag).store(1, Ordering::Relaxed);
+        // Either the other side sees the flag after it published, or we see what it published.
+        fence(Ordering::SeqCst);
+        self.control(word).load(Ordering::Relaxed) == seen
+    }
+
+    /// After publishing: must the other side be woken?
+    fn must_wake(&self, flag: usize) -> bool {
+        fence(Ordering::SeqCst);
+        self.control(flag).load(Ordering::Relaxed) != 0 && self.control(flag).swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+/// The writing end.
+pub(super) struct Producer {
+    end: End,
+    /// The consumer's count as last believed.
+    read: u64,
+}
+
+impl Producer {
+    /// The only producer of the lane at octet `at`, which nobody has written to yet.
+    pub(super) fn new(region: Arc<Region>, at: usize) -> Producer {
+        Producer { end: End { region, at, count: 0 }, read: 0 }
+    }
+
+    /// Write a record; false if there is no room. It is seen after [`Producer::publish`].
+    pub(super) fn push(&mut self, vnet: &[u8; VNET], frame: &[u8]) -> Result<bool, Broken> {
+        debug_assert!(frame.len() <= FRAME_MAX);
+        let need = (HEAD + frame.len()).next_multiple_of(WORD) as u64;
+        if self.end.count - self.read + need > RING as u64 {
+            let read = self.end.control(HEAD_COUNT).load(Ordering::Acquire);
+            // Counts only grow, and nobody reads what was not written.
+            if read.wrapping_sub(self.read) > self.end.count - self.read {
+                return Err(Broken);
+            }
+            self.read = read;
+            if self.end.count - read + need > RING as u64 {
+                return Ok(false);
+            }
+        }
+        let mut head = [0; HEAD];
+        head[..4].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
+        head[4..].copy_from_slice(vnet);
+        let place = End::place(self.end.count);
+        let ring = self.end.ring();
+        copy_in(ring, place, &head);
+        copy_in(ring, (place + HEAD / WORD) % ring.len(), frame);
+        self.end.count += need;
+        Ok(true)
+    }
+
+    /// Show what was written; true if the consumer must be woken.
+    pub(super) fn publish(&mut self) -> bool {
+        self.end.control(TAIL).store(self.end.count, Ordering::Release);
+        self.end.must_wake(WANTS_RECORD)
+    }
+
+    /// Claims to have written what it has not, for tests of the other side.
+    #[cfg(test)]
+    pub(super) fn lie(&mut self) {
+        self.end.control(TAIL).store(u64::MAX, Ordering::Release);
+    }
+
+    /// Ask to be woken for room; false if some came meanwhile.
+    pub(super) fn arm(&self) -> bool {
+        self.end.arm(WANTS_ROOM, HEAD_COUNT, self.read)
+    }
+}
+
+/// The reading end.
+pub(super) struct Consumer {
+    end: End,
+    /// The producer's count as last believed.
+    written: u64,
+}
+
+/// A record not yet taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Record {
+    pub(super) vnet: [u8; VNET],
+    pub(super) len: usize,
+}
+
+impl Consumer {
+    /// The only consumer of the lane at octet `at`, which nobody has read from yet.
+    pub(super) fn new(region: Arc<Region>, at: usize) -> Consumer {
+        Consumer { end: End { region, at, count: 0 }, written: 0 }
+    }
+
+    /// The next record, if there is one; believed only as far as it fits.
+    pub(super) fn peek(&mut self) -> Result<Option<Record>, Broken> {
+        if self.written == self.end.count {
+            let written = self.end.control(TAIL).load(Ordering::Acquire);
+            if written.wrapping_sub(self.end.count) > RING as u64 || !written.is_multiple_of(WORD as u64) {
+                return Err(Broken);
+            }
+            self.written = written;
+            if written == self.end.count {
+                return Ok(None);
+            }
+        }
+        let mut head = [0; HEAD];
+        copy_out(self.end.ring(), End::place(self.end.count), &mut head);
+        let (len, vnet) = head.split_first_chunk::<4>().ok_or(Broken)?;
+        let (len, vnet) = (u32::from_ne_bytes(*len) as usize, vnet.first_chunk().ok_or(Broken)?);
+        if len > FRAME_MAX || size(len) > self.written - self.end.count {
+            return Err(Broken);
+        }
+        Ok(Some(Record { vnet: *vnet, len }))
+    }
+
+    /// Take the record that `peek` gave: its frame goes to `into`, which is as long as it.
+    pub(super) fn take(&mut self, record: &Record, into: &mut [u8]) {
+        debug_assert_eq!(into.len(), record.len);
+        let ring = self.end.ring();
+        let place = (End::place(self.end.count) + HEAD / WORD) % ring.len();
+        copy_out(ring, place, into);
+        self.end.count += size(record.len);
+    }
+
+    /// Drop the record that `peek` gave.
+    pub(super) fn skip(&mut self, record: &Record) {
+        self.end.count += size(record.len);
+    }
+
+    /// Give the room back of what was taken; true if the producer must be woken.
+    pub(super) fn publish(&mut self) -> bool {
+        self.end.control(HEAD_COUNT).store(self.end.count, Ordering::Release);
+        self.end.must_wake(WANTS_ROOM)
+    }
+
+    /// Ask to be woken for a record; false if one came meanwhile.
+    pub(super) fn arm(&self) -> bool {
+        self.end.arm(WANTS_RECORD, TAIL, self.end.count)
+    }
+
+    /// Was the wish of `arm` taken up?
+    pub(super) fn was_woken(&self) -> bool {
+        self.end.control(WANTS_RECORD).load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Octets a record with a frame of `len` takes.
+fn size(len: usize) -> u64 {
+    (HEAD + len).next_multiple_of(WORD) as u64
+}
+
+/// A consumer and a producer whose other side is whoever made `data`: nothing may panic, no record may be longer than
+/// a frame, and a producer never believes in more room than there is.
+pub(crate) fn fuzz(data: &[u8]) {
+    let region = Arc::new(Region::private(2 * LEN));
+    let (mut consumer, mut producer) = (Consumer::new(region.clone(), 0), Producer::new(region.clone(), LEN));
+    let mut buffer = vec![0; FRAME_MAX];
+    // Sixteen octets a step: where to write, and what.
+    for step in data.chunks_exact(16) {
+        let value = u64::from_le_bytes([
+            step[8], step[9], step[10], step[11], step[12], step[13], step[14], step[15],
+        ]);
+        let near = u64::from(step[4]) * 8;
+        match step[0] % 6 {
+            0 => {
+                region.words(0, CONTROL)[TAIL].store(consumer.end.count.wrapping_add(near), Ordering::Relaxed)
+            }
+            1 => region.words(0, CONTROL)[usize::from(step[1])].store(value, Ordering::Relaxed),
+            2 => region.words(CONTROL, RING)[value as usize % (RING / WORD)].store(near, Ordering::Relaxed),
+            3 => region.words(LEN, CONTROL)[usize::from(step[1])].store(value, Ordering::Relaxed),
+            4 => {
+                let place = End::place(consumer.end.count);
+                region.words(CONTROL, RING)[place].store(value % 70_000, Ordering::Relaxed);
+            }
+            _ => region.words(LEN, CONTROL)[HEAD_COUNT].store(producer.end.count, Ordering::Relaxed),
+        }
+        while let Ok(Some(record)) = consumer.peek() {
+            consumer.take(&record, &mut buffer[..record.len]);
+        }
+        consumer.publish();
+        let _ = producer.push(&[0; VNET], &buffer[..usize::from(step[5]) * 256]);
+        assert!(producer.end.count - producer.read <= RING as u64);
+        producer.publish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: records arrive as they were sent, in order, around the end of the ring; wakes are never lost; a hostile
+    //! other side is told apart and harms nobody.
+    use super::*;
+    use base::Rng;
+    use std::collections::VecDeque;
+
+    fn both() -> (Producer, Consumer) {
+        let region = Arc::new(Region::private(LEN));
+        (Producer::new(region.clone(), 0), Consumer::new(region, 0))
+    }
+
+    #[test]
+    fn a_plain_queue_does_the_same() {
+        for seed in 0..4 {
+            eprintln!("seed {seed}");
+            let mut rng = Rng::new(seed);
+            let (mut producer, mut consumer) = both();
+            let (mut hidden, mut shown, mut hidden_len) = (VecDeque::new(), VecDeque::new(), 0);
+            for _ in 0..600 {
+                if rng.chance(0.5) {
+                    let most = if rng.chance(0.5) { 100 } else { FRAME_MAX as u64 + 1 };
+                    let len = rng.below(most) as usize;
+                    let mut frame = vec![0; len];
+                    rng.fill(&mut frame);
+                    let mut vnet = [0; VNET];
+                    rng.fill(&mut vnet);
+                    if producer.push(&vnet, &frame).unwrap() {
+                        hidden_len += 1;
+                        hidden.push_back((vnet, frame));
+                    } else {
+                        let used: u64 = hidden.iter().chain(&shown).map(|(_, f)| size(f.len())).sum();
+                        assert!(used + size(len) > RING as u64, "room was refused");
+                    }
+                }
+                if rng.chance(0.3) {
+                    producer.publish();
+                    shown.append(&mut hidden);
+                    hidden_len = 0;
+                }
+                if rng.chance(0.5) {
+                    match consumer.peek().unwrap() {
+                        Some(record) => {
+                            let (vnet, frame) = shown.pop_front().expect("nothing unpublished is seen");
+                            let mut got = vec![0; record.len];
+                            consumer.take(&record, &mut got);
+                            assert_eq!((record.vnet, got), (vnet, frame));
+                            consumer.publish();
+                        }
+                        None => assert!(shown.is_empty()),
+                    }
+                }
+                assert_eq!(hidden.len(), hidden_len);
+            }
+        }
+    }
+
+    #[test]
+    fn wakes_are_asked_for_once_and_never_lost() {
+        let (mut producer, mut consumer) = both();
+        assert!(!producer.publish(), "nobody asked");
+        assert!(consumer.arm() && !consumer.was_woken());
+        producer.push(&[0; VNET], b"x").unwrap();
+        assert!(producer.publish() && consumer.was_woken());
+        assert!(!producer.publish(), "once is enough");
+        assert!(!consumer.arm(), "there is something to read");
+
+        let record = consumer.peek().unwrap().unwrap();
+        consumer.skip(&record);
+        while producer.push(&[0; VNET], &[0; 60_000]).unwrap() {}
+        producer.publish();
+        assert!(producer.arm() && consumer.publish(), "room came, and the producer asked");
+        assert!(!producer.arm(), "there is room");
+        assert!(producer.push(&[0; VNET], &[0; 1]).unwrap());
+    }
+
+    #[test]
+    fn two_threads_lose_nothing() {
+        const COUNT: u32 = 20_000;
+        let (mut producer, mut consumer) = both();
+        let sender = std::thread::spawn(move || {
+            let mut rng = Rng::new(1);
+            for n in 0..COUNT {
+                let frame = n.to_ne_bytes().repeat(1 + rng.below(400) as usize);
+                while !producer.push(&[7; VNET], &frame).unwrap() {
+                    producer.publish();
+                    std::thread::yield_now();
+                }
+                producer.publish();
+            }
+        });
+        let mut frame = vec![0; FRAME_MAX];
+        for n in 0..COUNT {
+            let record = loop {
+                match consumer.peek().unwrap() {
+                    Some(record) => break record,
+                    None => std::thread::yield_now(),
+                }
+            };
+            consumer.take(&record, &mut frame[..record.len]);
+            assert!(frame[..record.len].chunks(4).all(|b| b == n.to_ne_bytes()), "record {n}");
+            consumer.publish();
+        }
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn lies_are_seen_through() {
+        let lie = |word: usize, value: u64| {
+            let (mut producer, consumer) = both();
+            producer.push(&[0; VNET], b"honest").unwrap();
+            producer.publish();
+            consumer.end.control(word).store(value, Ordering::Relaxed);
+            (producer, consumer)
+        };
+        for tail in [3, RING as u64 + 8, u64::MAX, 1 << 63] {
+            assert_eq!(lie(TAIL, tail).1.peek(), Err(Broken), "{tail}");
+        }
+        for head in [u64::MAX, RING as u64, 1 << 40] {
+            let (mut producer, _) = lie(HEAD_COUNT, head);
+            let end = (0..100).find_map(|_| producer.push(&[0; VNET], &[0; 60_000]).err());
+            assert_eq!(end, Some(Broken), "{head}");
+        }
+        let (_, mut consumer) = lie(WANTS_ROOM, 9);
+        consumer.end.ring()[0].store(FRAME_MAX as u64 + 1, Ordering::Relaxed);
+        assert_eq!(consumer.peek(), Err(Broken));
+        let (_, mut consumer) = lie(WANTS_ROOM, 9);
+        consumer.end.ring()[0].store(1000, Ordering::Relaxed);
+        assert_eq!(consumer.peek(), Err(Broken), "longer than what was written");
+    }
+
+    #[test]
+    fn arbitrary_neighbours() {
+        let mut rng = Rng::new(2);
+        for _ in 0..30 {
+            let mut data = vec![0; 16 * rng.below(300) as usize];
+            rng.fill(&mut data);
+            fuzz(&data);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! How two processes find each other: at a path in the file system, whoever comes first listens, and the other
+//! connects. The listener makes the memory and hands it over; the connection stays as bell and as sign of life.
+//!
+//! The first is who holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is in nobody's way.
+
+use super::lane;
+use super::region::Region;
+use crate::sys::{self, check, check_len};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is said before memory is handed over: a word that nobody says by accident, the version of the memory's
+/// layout, and its size.
+static GREETING: [u32; 4] = [0x4d53_6d65, 1, MEMORY as u32, 0];
+/// A lane each way.
+const MEMORY: usize = 2 * lane::LEN;
+
+/// Where two processes meet, and what this one is there.
+pub(super) struct Meeting {
+    path: PathBuf,
+    role: Option<Role>,
+}
+
+enum Role {
+    /// The one who came first.
+    Listener {
+        socket: OwnedFd,
+        /// Held as long as we listen.
+        _lock: OwnedFd,
+    },
+    /// Connected; the listener has not got to us yet.
+    Guest(OwnedFd),
+}
+
+/// A partner found.
+pub(super) struct Partner {
+    /// Bell and sign of life.
+    pub(super) connection: OwnedFd,
+    pub(super) region: Arc<Region>,
+    /// Where the lane begins that we write to, and the one we read from.
+    pub(super) lanes: (usize, usize),
+}
+
+impl Meeting {
+    pub(super) fn new(path: PathBuf) -> Meeting {
+        Meeting { path, role: None }
+    }
+
+    /// The partner, if one is there. Never waits for one to come.
+    pub(super) fn find(&mut self) -> io::Result<Option<Partner>> {
+        if self.role.is_none() {
+            self.role = match listen(&self.path)? {
+                Some(listener) => Some(listener),
+                None => connect(&self.path)?.map(Role::Guest),
+            };
+        }
+        match self.role.take() {
+            Some(Role::Guest(connection)) => self.be_received(connection),
+            Some(listener) => {
+                let guest = accept(listener.socket());
+                self.role = Some(listener);
+                guest
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The memory, if the listener has handed it over.
+    fn be_received(&mut self, connection: OwnedFd) -> io::Result<Option<Partner>> {
+        let memory = match take_over(connection.as_raw_fd()) {
+            Ok(Some(memory)) => memory,
+            // It went; what becomes of us is decided anew.
+            Ok(None) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.role = Some(Role::Guest(connection));
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let region = Region::adopt(memory.as_fd(), MEMORY)?;
+        Ok(Some(Partner { connection, region: Arc::new(region), lanes: (lane::LEN, 0) }))
+    }
+
+    /// Becomes readable when there is news of a partner.
+    pub(super) fn fd(&self) -> Option<RawFd> {
+        self.role.as_ref().map(|role| role.socket().as_raw_fd())
+    }
+}
+
+impl Role {
+    fn socket(&self) -> &OwnedFd {
+        match self {
+            Role::Listener { socket, .. } | Role::Guest(socket) => socket,
+        }
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        if let Some(Role::Listener { .. }) = self.role {
+            // Under the lock, so that nobody else's are removed.
+            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(lock_path(&self.path));
+        }
+    }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+/// Listen at `path`, or `None` if another process does.
+fn listen(path: &Path) -> io::Result<Option<Role>> {
+    let Some(lock) = lock(&lock_path(path))? else { return Ok(None) };
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
+    let (addr, len) = address(path)?;
+    // SAFETY: `addr` is a socket address of `len` octets.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) })?;
+    // SAFETY: takes two numbers.
+    check(unsafe { libc::listen(socket.as_raw_fd(), 1) })?;
+    Ok(Some(Role::Listener { socket, _lock: lock }))
+}
+
+/// The lock, or `None` if another process has it.
+fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
+    use std::os::unix::fs::MetadataExt;
+    loop {
+        let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+        // A holder removes the file before it lets go: what we locked may be a file that nobody finds any more.
+        let same = std::fs::metadata(path)
+            .is_ok_and(|there| file.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
+        if same {
+            return Ok(Some(file.into()));
+        }
+    }
+}
+
+fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let (addr, len) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: returns a new descriptor; the address is not asked for.
+    let connection = match unsafe { sys::owned(libc::accept4(listener.as_raw_fd(), addr, len, flags)) } {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (region, memory) = Region::create(MEMORY)?;
+    match hand_over(connection.as_raw_fd(), memory.as_raw_fd()) {
+        Ok(()) => Ok(Some(Partner { connection, region: Arc::new(region), lanes: (0, lane::LEN) })),
+        // It went as it came.
+        Err(_) => Ok(None),
+    }
+}
+
+/// A connection to who listens at `path`, if somebody does.
+fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let connection = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
+    let (addr, len) = address(path)?;
+    // SAFETY: `addr` is a socket address of `len` octets.
+    match check(unsafe { libc::connect(connection.as_raw_fd(), (&raw const addr).cast(), len) }) {
+        Ok(_) => Ok(Some(connection)),
+        // Between its lock and its listening, or ending, or with a queue of guests already.
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: all zero is a valid sockaddr_un.
+    let mut addr: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    addr.sun_family = libc::AF_UNIX as u16;
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.is_empty() || bytes.len() >= addr.sun_path.len() || bytes.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in addr.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok((addr, size_of::<libc::sockaddr_un>() as libc::socklen_t))
+}
+
+/// Room for the control message that carries one descriptor.
+const CONTROL_LEN: usize = 64;
+
+#[repr(align(8))]
+struct Control([u8; CONTROL_LEN]);
+
+/// Say the greeting and hand a descriptor over.
+fn hand_over(fd: RawFd, memory: RawFd) -> io::Result<()> {
+    let mut place =
+        libc::iovec { iov_base: (&raw const GREETING).cast_mut().cast(), iov_len: size_of_val(&GREETING) };
+    let mut control = Control([0; CONTROL_LEN]);
+    // SAFETY: all zero is a valid msghdr; its pointers lead to locals that outlive the call, and `control` has room
+    // for the one header with the one descriptor that is written to it.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut place, 1);
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(memory);
+        libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    };
+    check_len(sent).map(drop)
+}
+
+/// Hear the greeting and take the descriptor that comes with it; `None` if the listener went away instead.
+fn take_over(fd: RawFd) -> io::Result<Option<OwnedFd>> {
+    let mut greeting = [0_u32; GREETING.len()];
+    let mut place = libc::iovec { iov_base: greeting.as_mut_ptr().cast(), iov_len: size_of_val(&greeting) };
+    let mut control = Control([0; CONTROL_LEN]);
+    // SAFETY: as in `hand_over`; the kernel writes no more than `msg_controllen` octets, room for one descriptor, and
+    // a descriptor it writes there is ours.
+    let (got, memory) = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut place, 1);
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as _;
+        let got = check_len(libc::recvmsg(fd, &raw mut message, libc::MSG_CMSG_CLOEXEC))?;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        let carries = !header.is_null()
+            && (*header).cmsg_level == libc::SOL_SOCKET
+            && (*header).cmsg_type == libc::SCM_RIGHTS
+            && (*header).cmsg_len as usize == libc::CMSG_LEN(4) as usize;
+        let memory =
+            carries.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
+        (got, memory)
+    };
+    match memory {
+        Some(memory) if got == size_of_val(&GREETING) && greeting == GREETING => Ok(Some(memory)),
+        None if got == 0 => Ok(None),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
