@@ -116,13 +116,13 @@ fn lock_path(path: &Path) -> PathBuf {
 
 /// Listen at `path`, or `None` if another process does.
 fn listen(path: &Path) -> io::Result<Option<Role>> {
+    let (addr, len) = address(path)?;
     let Some(lock) = lock(&lock_path(path))? else { return Ok(None) };
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let socket = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
-    let (addr, len) = address(path)?;
     // SAFETY: `addr` is a socket address of `len` octets.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) })?;
     // SAFETY: takes two numbers.
