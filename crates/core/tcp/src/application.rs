@@ -73,6 +73,7 @@ impl Connection {
     }
 
     /// Drop `len` readable octets without copying them.
+    #[inline]
     pub fn consume(&mut self, cx: &mut Cx<'_>, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.readable());
         if len > 0 {

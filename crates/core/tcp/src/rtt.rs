@@ -86,12 +86,18 @@ impl Rtt {
     /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first
     /// sample.
     pub(crate) fn rto(&self, config: &Config) -> Duration {
+        Duration::from_nanos(self.rto_nanos(config))
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {
         let rto = if self.is_measured() {
             fine_nanos(self.srtt) + GRANULARITY_NANOS.max(4 * fine_nanos(self.rttvar))
         } else {
             nanos(config.rto_initial)
         };
-        Duration::from_nanos(rto.max(nanos(config.rto_min)).min(nanos(config.rto_max)))
+        rto.max(nanos(config.rto_min)).min(nanos(config.rto_max))
     }
 }
 

@@ -58,16 +58,24 @@ impl Connection {
 
     /// Computes the retransmission timeout anew: after every sample and every change of the backoff (RFC
     /// 6298).
+    #[inline]
     pub(crate) fn refresh_rto(&mut self, config: &Config) {
-        let mut rto = self.rtt.rto(config);
+        let nanos = self.rtt.rto_nanos(config);
+        self.rto_us = (nanos / 1_000) as u32;
+        if self.backoff > 0 || self.bits.has(Bits::SYN_LOST) {
+            self.stretch_rto(config);
+        }
+    }
+
+    /// What troubles do to the timeout.
+    #[cold]
+    fn stretch_rto(&mut self, config: &Config) {
+        let mut rto = self.rto();
         if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
             rto = rto.max(RTO_AFTER_LOST_SYN);
         }
-        if self.backoff > 0 {
-            rto = backed_off(rto, self.backoff, config);
-        }
-        self.rto_us =
-            u32::try_from(rto.as_secs() * 1_000_000).unwrap_or(u32::MAX).saturating_add(rto.subsec_micros());
+        let rto = backed_off(rto, self.backoff, config);
+        self.rto_us = u32::try_from(rto.as_micros()).unwrap_or(u32::MAX);
     }
 
     /// The retransmission timeout, backoff included.

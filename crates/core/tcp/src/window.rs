@@ -89,6 +89,7 @@ impl Connection {
     }
 
     /// The application took `taken` octets.
+    #[inline]
     pub(crate) fn on_consumed(&mut self, cx: &mut Cx<'_>, taken: u32) {
         if let Some(reassembly) = &mut self.reassembly {
             reassembly.readable -= taken;
@@ -165,6 +166,7 @@ impl Connection {
 
     /// The acknowledgment for data in order: at once for every second full segment, at the start, and while
     /// the application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
+    #[inline]
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
         let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);
@@ -176,6 +178,7 @@ impl Connection {
     }
 
     /// Learns the peer's segment size (RFC 5681, section 4.2: RMSS).
+    #[inline]
     pub(crate) fn learn_segment_size(&mut self, len: u32, merged: u16) {
         let each = if merged > 1 { len / u32::from(merged) } else { len };
         if each > u32::from(self.rcv_mss) {

@@ -97,6 +97,7 @@ impl Connection {
     }
 
     /// Takes `acked` octets off the front of the flight.
+    #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
         cx.counters.acks_in += 1;
         let rtt = self.measure_rtt(cx, seg);
@@ -118,8 +119,9 @@ impl Connection {
     }
 
     /// One sample by our own clock where the timed segment is acknowledged (Karn's rule is in when TIMING is
-    /// cleared); by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1).
-    /// What the policy gets.
+    /// cleared); by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1). What
+    /// the policy gets.
+    #[inline(always)]
     pub(crate) fn measure_rtt(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         if self.bits.has(Bits::TIMING) && seg.ack.at_or_after(self.rtt_seq) {
             self.bits.clear(Bits::TIMING);
@@ -129,9 +131,10 @@ impl Connection {
             self.refresh_rto(cx.config);
             return Some(Duration::from_micros(micros.into()));
         }
-        if !self.bits.has(Bits::TIMESTAMPS) {
-            return None;
-        }
+        if self.bits.has(Bits::TIMESTAMPS) { self.measure_by_echo(cx, seg) } else { None }
+    }
+
+    fn measure_by_echo(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
         let millis = ts_value(cx.now, self.ts_offset).wrapping_sub(echo);
         if echo == 0 || millis > ECHO_LIMIT_MS {
@@ -148,6 +151,7 @@ impl Connection {
         (millis >= COARSE_RTT_MS).then_some(rtt)
     }
 
+    #[inline(always)]
     pub(crate) fn inform_policy(
         &mut self,
         cx: &Cx<'_>,
@@ -177,6 +181,7 @@ impl Connection {
     }
 
     /// RFC 6298, rules 5.2 and 5.3.
+    #[inline(always)]
     pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
         if self.flight() == 0 {
             self.timers.rtx = Instant::FAR_FUTURE;

@@ -50,6 +50,7 @@ impl Connection {
     }
 
     /// Data at RCV.NXT, with nothing missing. What the pool has no room for is not acknowledged.
+    #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: Flags) -> Check {
         let taken = if self.bits.has(Bits::READ_CLOSED) { data.len() } else { self.rx.append(cx.pool, data) };
         self.rcv_nxt += taken as u32;
