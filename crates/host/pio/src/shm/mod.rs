@@ -338,9 +338,6 @@ impl PacketIo for Shm {
             return Ok(Wake::Ready);
         }
         if let Some(link) = &mut self.link {
-            if link.armed && link.consumer.was_woken() {
-                return Ok(Wake::Ready);
-            }
             link.armed = true;
             if !link.consumer.arm() {
                 return Ok(Wake::Ready);
@@ -349,8 +346,14 @@ impl PacketIo for Shm {
         let partner = self.link.as_ref().map(|link| link.connection.as_raw_fd()).or(self.meeting.fd());
         let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(partner.unwrap_or(-1), libc::POLLIN)];
         // Nobody can tell us when a listener appears that we could connect to: look again soon.
-        let timeout = if partner.is_none() { Some(RETRY.min(timeout.unwrap_or(RETRY))) } else { timeout };
-        let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
+        let patience = match partner {
+            Some(_) => timeout,
+            None => Some(timeout.map_or(RETRY, |t| t.min(RETRY))),
+        };
+        let mut wake = sys::sleep(&self.bell, &mut fds, patience)?;
+        if wake == Wake::Timeout && patience != timeout {
+            wake = Wake::Ready;
+        }
         if fds[1].revents != 0
             && let Some(link) = &mut self.link
         {
