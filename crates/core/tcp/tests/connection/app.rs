@@ -1,5 +1,5 @@
-//! The applications of a [`Net`]: they act on events alone, as with an edge-triggered epoll, so an edge that is never
-//! told shows as a stall.
+//! The applications of a [`Net`]: they act on events alone, as with an edge-triggered epoll, so an edge that
+//! is never told shows as a stall.
 
 use base::{Duration, Instant};
 use tcp::{Events, ReadError, State, WriteError};

@@ -268,9 +268,12 @@ fn the_data_of_an_orphan_is_still_delivered() {
     rig.assert_state(State::FinWait2);
 }
 
+/// How to get somewhere, and where that is.
+type Case<'a> = (&'a dyn Fn(&mut Rig), State);
+
 #[test]
 fn a_reset_in_every_closing_state() {
-    let cases: [(&dyn Fn(&mut Rig), State); 5] = [
+    let cases: [Case<'_>; 5] = [
         (&|rig| rig.shutdown(), State::FinWait1),
         (
             &|rig| {

@@ -1,4 +1,5 @@
-//! Goal: RFC 9293 sections 3.5 and 3.10.7.2-4 up to ESTABLISHED: who may open, refuse, retry, and what SYNs agree on.
+//! Goal: RFC 9293 sections 3.5 and 3.10.7.2-4 up to ESTABLISHED: who may open, refuse, retry, and what SYNs
+//! agree on.
 
 use base::{Duration, Seq};
 use tcp::{Config, Error, Events, State, WriteError};

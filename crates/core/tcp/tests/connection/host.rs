@@ -200,7 +200,8 @@ impl Host {
         None
     }
 
-    /// RFC 4987: the SYN is answered with a cookie, and the connection begins with the ACK that brings it back.
+    /// RFC 4987: the SYN is answered with a cookie, and the connection begins with the ACK that brings it
+    /// back.
     fn receive_stateless(&mut self, now: Instant, seg: &Segment<'_>) -> Option<Disposition> {
         let jar = self.jar.as_ref()?;
         if seg.flags.has(Flags::SYN) {
@@ -208,8 +209,8 @@ impl Host {
             self.out.push(emit(&answer, &[]));
             return None;
         }
-        // Data that overtakes the handshake's ACK does not bring the cookie back in a form that can be checked; a stack
-        // under a flood is wise not to reset it.
+        // Data that overtakes the handshake's ACK does not bring the cookie back in a form that can be
+        // checked; a stack under a flood is wise not to reset it.
         let cookie = jar.check(now, &self.key, seg)?;
         let (open, control) = self.open();
         self.conn = Some(Connection::accept_cookie(&mut self.cx(now), &open, control, &cookie, seg));

@@ -1,4 +1,5 @@
-//! Two hosts joined by a link that loses, delays, reorders, doubles and damages, in virtual time, from one seed.
+//! Two hosts joined by a link that loses, delays, reorders, doubles and damages, in virtual time, from one
+//! seed.
 
 use std::collections::BTreeMap;
 

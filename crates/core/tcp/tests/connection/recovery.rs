@@ -1,5 +1,5 @@
-//! Goal: losses are found and repaired without a timeout where acknowledgments tell of them (RFC 5681, 6582, 6675,
-//! 3042), and with one where they do not.
+//! Goal: losses are found and repaired without a timeout where acknowledgments tell of them (RFC 5681, 6582,
+//! 6675, 3042), and with one where they do not.
 
 use base::{Duration, Seq};
 use tcp::State;
@@ -246,7 +246,8 @@ fn a_repair_goes_on_at_each_acknowledgment_though_nothing_new_is_left() {
         let sent = rig.sent();
         rig.until_sent(Duration::from_secs(5));
         assert_eq!(rig.one().seq, sent[0].seq);
-        // Slow start from one segment: each acknowledgment lets the next two out, without waiting for the timer.
+        // Slow start from one segment: each acknowledgment lets the next two out, without waiting for the
+        // timer.
         let mut acked = 0;
         for step in 1.. {
             acked += step;

@@ -1,4 +1,5 @@
-//! Goal: RTO, Karn, PAWS, keepalive, user timeout: RFC 6298, RFC 7323 sections 4 and 5, RFC 9293 section 3.8, RFC 5482.
+//! Goal: RTO, Karn, PAWS, keepalive, user timeout: RFC 6298, RFC 7323 sections 4 and 5, RFC 9293 section 3.8,
+//! RFC 5482.
 
 use base::Duration;
 use tcp::{Config, Disposition, DropReason, Error, Events, SocketOptions, State};

@@ -1,5 +1,5 @@
-//! Goal: whatever the link does, the octets arrive, in order, once, and the connection ends; nobody stalls. Seeded:
-//! a failure names the seed, and `Net::new(seed, ...)` with the same link replays it.
+//! Goal: whatever the link does, the octets arrive, in order, once, and the connection ends; nobody stalls.
+//! Seeded: a failure names the seed, and `Net::new(seed, ...)` with the same link replays it.
 
 use base::{Duration, Rng};
 
