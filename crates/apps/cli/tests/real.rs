@@ -46,10 +46,24 @@ fn pattern(len: usize) -> String {
 fn compare(bed: &Bed) {
     for host in [SERVER_ADDR.to_string(), format!("[{SERVER_ADDR6}]")] {
         for len in [0, 1, 1_447, 1_448, 1_449, 65_536, 5_000_000] {
-            let got = curl(bed, &format!("http://{host}/{len}")).expect("curl");
+            let got = curl(bed, &format!("http://{host}/{len}"))
+                .unwrap_or_else(|e| panic!("{e}\n{}", state_of(bed)));
             assert!(got == pattern(len), "{host}: {len} octets differ (got {})", got.len());
         }
     }
+}
+
+/// What the kernels on both sides know, for a failure's report.
+fn state_of(bed: &Bed) -> String {
+    let mut all = String::new();
+    for ns in [&bed.server, &bed.client] {
+        for what in [&["addr"][..], &["-6", "route"], &["neigh"]] {
+            let mut args = vec!["-n", ns];
+            args.extend_from_slice(what);
+            all += &sh("ip", &args).unwrap_or_else(|e| e);
+        }
+    }
+    all + &stat(bed).to_string()
 }
 
 /// Sends `octets` to the server, which drops them; curl must see the 200.

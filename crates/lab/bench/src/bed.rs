@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The server, whoever it is.
 pub const SERVER_ADDR: &str = "10.77.0.1";
@@ -57,6 +58,17 @@ impl Drop for Bed {
     }
 }
 
+/// A link that was just set up drops packets until the kernel has noticed that it has a carrier.
+fn wait_until_up(ns: &str, dev: &str) -> Result<(), String> {
+    for _ in 0..300 {
+        if sh("ip", &["-n", ns, "-o", "link", "show", dev])?.contains("state UP") {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("{dev} has no carrier after three seconds"))
+}
+
 impl Bed {
     /// Namespaces joined by veth (`ms0` at the server's end), or only the client's with a tap device for us.
     pub fn new(offloads: bool) -> Result<Bed, String> {
@@ -100,6 +112,8 @@ impl Bed {
             ],
         )?;
         bed.address("ms0", "ms1")?;
+        wait_until_up(&bed.server, "ms0")?;
+        wait_until_up(&bed.client, "ms1")?;
         if !offloads {
             for (ns, dev) in [(&bed.server, "ms0"), (&bed.client, "ms1")] {
                 bed.in_ns(ns, "ethtool", &["-K", dev, "tso", "off", "gso", "off", "gro", "off"])?;
@@ -114,6 +128,10 @@ impl Bed {
         sh(
             "ip",
             &["-n", &self.server, "route", "replace", "10.77.0.0/16", "dev", server_dev, "congctl", "cubic"],
+        )?;
+        sh(
+            "ip",
+            &["-n", &self.server, "addr", "add", &format!("{SERVER_ADDR6}/64"), "dev", server_dev, "nodad"],
         )?;
         self.client_addresses(client_dev)
     }
