@@ -35,6 +35,7 @@ pub(crate) struct Host {
     pub(crate) wait: Option<TimeWait>,
     pub(crate) key: FlowKey,
     pub(crate) isn: Seq,
+    pub(crate) ts_offset: u32,
     pub(crate) config: Config,
     pub(crate) options: SocketOptions,
     pub(crate) control: &'static str,
@@ -65,6 +66,7 @@ impl Host {
             wait: None,
             key,
             isn,
+            ts_offset: isn.raw().rotate_left(7),
             config: Config::default(),
             options: SocketOptions::default(),
             control: "cubic",
@@ -87,7 +89,7 @@ impl Host {
         let open = Open {
             key: self.key,
             isn: self.isn,
-            ts_offset: self.isn.raw().rotate_left(7),
+            ts_offset: self.ts_offset,
             path_mtu: self.mtu,
             options: self.options,
         };

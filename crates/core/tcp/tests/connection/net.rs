@@ -116,6 +116,11 @@ impl Net {
         if self.cross {
             self.hosts[1].connect(self.now);
         }
+        self.resume(limit);
+    }
+
+    /// Goes on until both connections are gone.
+    pub(crate) fn resume(&mut self, limit: Duration) {
         let end = self.now + limit;
         while !self.is_over() {
             self.step(end);

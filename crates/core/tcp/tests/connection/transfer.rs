@@ -93,6 +93,9 @@ fn vary(net: &mut Net, rng: &mut Rng) {
         }
     }
     net.merge = ms(rng.below(4));
+    // Clocks of 32 bits wrap: microseconds after 71 minutes, milliseconds after 49 days.
+    let wraps = [10_000_000, u64::from(u32::MAX), 1_000 * u64::from(u32::MAX)];
+    net.now = base::Instant::from_micros(wraps[rng.below(3) as usize] - rng.below(5_000_000));
     if rng.chance(0.2) {
         net.links[rng.below(2) as usize].mtu = 1300;
     }
@@ -197,5 +200,94 @@ fn the_application_is_killed_at_any_moment() {
         vary(&mut net, &mut rng);
         net.kill = Some((rng.below(2) as usize, net.now + ms(rng.below(3000))));
         net.run(minutes(60));
+    }
+}
+
+#[test]
+fn the_timestamp_clock_wraps() {
+    for seed in seeds(10) {
+        let link = Link { jitter: ms(5), loss: 0.03, ..Link::default() };
+        let mut net = Net::new(seed, true, [200_000, 200_000]).link(link);
+        for host in &mut net.hosts {
+            host.ts_offset = 0u32.wrapping_sub(10_000 + 200 + seed as u32);
+        }
+        net.run(minutes(10));
+    }
+}
+
+/// Runs until `at` after now, then changes the links.
+fn run_then(net: &mut Net, at: Duration, change: impl Fn(&mut Link)) {
+    net.hosts[0].connect(net.now);
+    let at = net.now + at;
+    while net.now < at {
+        net.step(at + minutes(10));
+    }
+    net.links.iter_mut().for_each(change);
+}
+
+#[test]
+fn an_outage_is_survived() {
+    for seed in seeds(10) {
+        let mut net = Net::new(seed, true, [3_000_000, 300_000]).link(Link {
+            rate: 200_000,
+            queue: 50_000,
+            ..Link::default()
+        });
+        run_then(&mut net, ms(2000 + 37 * seed), |link| link.loss = 1.0);
+        let down = net.now;
+        while net.now < down + Duration::from_secs(20) {
+            net.step(down + minutes(10));
+        }
+        net.links.iter_mut().for_each(|link| link.loss = 0.0);
+        net.resume(minutes(10));
+        let took = net.now.since(down).saturating_sub(Duration::from_secs(60));
+        assert!(
+            took < Duration::from_secs(20 + 26 + 20),
+            "seed {seed}: {took:?}, backoff doubles at most the outage"
+        );
+    }
+}
+
+#[test]
+fn a_path_that_vanishes_is_given_up() {
+    let mut net = Net::new(1, true, [3_000_000, 300_000]).link(Link {
+        rate: 200_000,
+        queue: 50_000,
+        ..Link::default()
+    });
+    run_then(&mut net, ms(2000), |link| link.loss = 1.0);
+    net.kill = Some((0, net.now + minutes(60)));
+    net.resume(minutes(120));
+    assert_eq!(net.hosts[0].conn.as_ref().map(|conn| conn.state()), None, "finished");
+    assert!(net.hosts.iter().all(|host| host.counters.timeouts >= 15), "R2");
+}
+
+#[test]
+fn a_round_trip_that_grows_suddenly_is_no_loss() {
+    for (timestamps, undone) in [(true, true), (false, false)] {
+        let mut net = Net::new(1, true, [2_000_000, 0]).link(Link {
+            rate: 500_000,
+            queue: 1_000_000,
+            ..Link::default()
+        });
+        // Small enough for the queue never to fill.
+        net.hosts[0].options.sndbuf = 20_000;
+        net.hosts[0].config.timestamps = timestamps;
+        run_then(&mut net, ms(1500), |link| link.delay = ms(400));
+        net.resume(minutes(10));
+        let counters = &net.hosts[0].counters;
+        assert!(counters.timeouts <= 4, "{counters:?}");
+        assert_eq!(counters.spurious_recoveries > 0, undone, "RFC 3522: {counters:?}");
+    }
+}
+
+#[test]
+fn acknowledgments_lost_by_half() {
+    for seed in seeds(5) {
+        let mut net = Net::new(seed, true, [1_000_000, 0]);
+        net.links[1].loss = 0.5;
+        net.run(minutes(5));
+        let counters = &net.hosts[0].counters;
+        assert!(counters.retransmits < 60, "seed {seed}: {counters:?}");
     }
 }
