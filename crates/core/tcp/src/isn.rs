@@ -22,7 +22,12 @@ impl IsnSource {
     /// The ISN for `key` at `now`.
     pub fn isn(&self, now: Instant, key: &FlowKey) -> Seq {
         let [a, b, c, d, e] = key.words();
-        Seq::new(self.key.strong(&[ISN, a, b, c, d, e]) as u32) + (now.as_micros() / 4) as u32
+        let hash = if key.is_v4() {
+            self.key.strong(&[ISN, pair_v4(key), e])
+        } else {
+            self.key.strong(&[ISN, a, b, c, d, e])
+        };
+        Seq::new(hash as u32) + (now.as_micros() / 4) as u32
     }
 
     /// The timestamp offset for a pair of hosts (RFC 7323, section 5.4): the same for all their connections,
@@ -30,6 +35,12 @@ impl IsnSource {
     pub fn ts_offset(&self, key: &FlowKey) -> u32 {
         ts_offset(self.key, key)
     }
+}
+
+/// The two addresses of an IPv4 flow in one word: half the hashing.
+fn pair_v4(key: &FlowKey) -> u64 {
+    let low = |addr: base::Addr| u64::from(addr.words()[3]);
+    low(key.local().addr) << 32 | low(key.remote().addr)
 }
 
 /// The keyed offset of the timestamp clock for a pair of hosts.

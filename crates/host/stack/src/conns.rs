@@ -126,7 +126,8 @@ impl Conns {
         let index = self.vacant;
         let slot = self.slot_mut(index);
         let next = slot.meta.next;
-        *slot = Slot { meta, tcp: Some(tcp) };
+        slot.meta = meta;
+        slot.tcp = Some(tcp);
         self.vacant = next;
         self.len += 1;
         index
@@ -148,9 +149,10 @@ impl Conns {
     pub(crate) fn remove(&mut self, index: u32) {
         let vacant = self.vacant;
         let slot = self.slot_mut(index);
-        if slot.tcp.take().is_none() {
+        if slot.tcp.is_none() {
             return;
         }
+        slot.tcp = None;
         let listed = slot.meta.marks.has(Marks::LISTED);
         slot.meta.marks = if listed { Marks::LISTED } else { Marks::default() };
         if !listed {

@@ -10,7 +10,7 @@ use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
 use crate::listeners::{ListenerId, Listeners};
 use crate::neighbours::{Neighbours, Question};
-use crate::paths::Paths;
+use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
@@ -133,8 +133,9 @@ impl Core {
     pub fn new(config: CoreConfig, io: Box<dyn PacketIo>) -> Core {
         let mut rng = Rng::new(config.seed);
         let mut key = || SipKey::new(rng.next_u64(), rng.next_u64());
-        let (flows, isns, cookies, ports) = (key(), key(), key(), key());
-        let port = Port::new(io);
+        let (isns, cookies, ports, labels) = (key(), key(), key(), key());
+        let table = FlowTable::new(&mut rng);
+        let port = Port::new(io, labels);
         let kernel = port.caps.shares_kernel_addresses;
         let mut registry = cc::Registry::new();
         assert!(registry.set_default(config.control).is_ok(), "no congestion control {}", config.control);
@@ -146,7 +147,7 @@ impl Core {
                 probe: None,
             },
             conns: Conns::new(config.max_connections),
-            table: FlowTable::new(flows),
+            table,
             wheel: Wheel::new(),
             waits: TimeWaits::new(config.max_time_wait),
             listeners: Listeners::new(),
@@ -217,9 +218,25 @@ impl Core {
     }
 
     /// What a connection needs to begin, but for its options.
-    pub(crate) fn opening(&self, now: Instant, key: FlowKey, mtu: u16, options: tcp::SocketOptions) -> Open {
-        let (isn, ts_offset) = (self.isn.isn(now, &key), self.isn.ts_offset(&key));
-        Open { key, isn, ts_offset, path_mtu: mtu, options }
+    pub(crate) fn opening(
+        &self,
+        now: Instant,
+        key: FlowKey,
+        path: &Path,
+        options: tcp::SocketOptions,
+    ) -> Open {
+        let usual = key.local().addr == path.src;
+        let ts_offset = if usual { path.ts_offset } else { self.isn.ts_offset(&key) };
+        Open { key, isn: self.isn.isn(now, &key), ts_offset, path_mtu: path.mtu, options }
+    }
+
+    /// The path to `dst`.
+    #[inline]
+    pub(crate) fn path(&mut self, now: Instant, dst: Addr) -> Result<Path, NoPath> {
+        match self.paths.known(dst, self.ip.generation()) {
+            Some(path) => Ok(path),
+            None => self.paths.look_up(now, dst, &mut self.ip, &mut self.hops, &self.isn),
+        }
     }
 
     /// A connection is CLOSED: it leaves the tables, and the core unless its owner still holds it.
@@ -235,7 +252,6 @@ impl Core {
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
         }
-        self.wheel.forget(index);
         if !marks.has(Marks::OWNED) && !marks.has(Marks::QUEUED) {
             self.free(index);
         }
@@ -285,7 +301,6 @@ impl Core {
         meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
         let entry = self.waits.insert(wait, hash);
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
-        self.wheel.forget(index);
         self.stats.time_wait_in += 1;
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
@@ -358,22 +373,23 @@ impl Core {
             self.reroute(now, index)?;
         }
         let meta = &self.conns.slot(index).meta;
-        let (hop, label) = (meta.hop, (meta.hash >> 24) as u32);
+        let (hop, hash) = (meta.hop, meta.hash);
         let mac = self.mac(now, hop).map_err(|blocked| {
             if blocked == Blocked::Waits {
                 self.hops.waiting(hop).push(&mut self.conns, index);
             }
             blocked
         })?;
-        Ok(Envelope { mac, label, tos: 0, ttl: 0 })
+        Ok(Envelope { mac, hash, tos: 0, ttl: 0 })
     }
 
     #[cold]
     fn reroute(&mut self, now: Instant, index: u32) -> Result<(), Blocked> {
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return Ok(()) };
+        let Some((_, tcp)) = self.conns.get(index) else { return Ok(()) };
         let remote = tcp.key().remote().addr;
-        match self.paths.find(now, remote, &mut self.ip, &mut self.hops) {
+        match self.path(now, remote) {
             Ok(path) => {
+                let meta = &mut self.conns.slot_mut(index).meta;
                 meta.hop = path.hop;
                 meta.way = self.ip.generation();
                 Ok(())

@@ -61,7 +61,7 @@ impl Core {
         }
         let (src, dst) = (packet.dst, packet.src);
         let reply = Message::EchoReply { token, data };
-        let envelope = Envelope { mac, label: 0, tos: packet.tos & !3, ttl: TTL };
+        let envelope = Envelope { mac, hash: 0, tos: packet.tos & !3, ttl: TTL };
         let sent = self.port.packet((src, dst), packet.protocol, &envelope, reply.len(), |into| {
             reply.emit(src, dst, into);
         });

@@ -146,14 +146,14 @@ impl Core {
         sender: &Sender<'_>,
     ) -> Option<(tcp::Open, cc::Control, Meta)> {
         let remote = sender.key.remote().addr;
-        let Ok(path) = self.paths.find(now, remote, &mut self.ip, &mut self.hops) else {
+        let Ok(path) = self.path(now, remote) else {
             self.drops.count(PacketDrop::NoRoute);
             return None;
         };
         self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         let Listener { wish, .. } = self.listeners.get(id)?;
         let name = wish.control.unwrap_or(self.registry.default_name());
-        let open = self.opening(now, *sender.key, path.mtu, wish.options);
+        let open = self.opening(now, *sender.key, &path, wish.options);
         let Ok(control) = self.registry.create(name) else {
             self.drops.count(PacketDrop::NoRoom);
             return None;
@@ -208,12 +208,8 @@ impl Core {
 
     /// Sends what belongs to no connection back where the segment came from.
     fn answer(&mut self, key: &FlowKey, header: &wire::tcp::Header, sender: &Sender<'_>) {
-        let envelope = Envelope {
-            mac: sender.mac(self.port.caps.medium),
-            label: (sender.hash >> 24) as u32,
-            tos: 0,
-            ttl: TTL,
-        };
+        let envelope =
+            Envelope { mac: sender.mac(self.port.caps.medium), hash: sender.hash, tos: 0, ttl: TTL };
         if !self.port.header_only(key, header, &envelope) {
             self.stats.no_frame += 1;
             self.drops.count(PacketDrop::NoFrame);

@@ -76,7 +76,7 @@ impl Core {
     }
 
     fn send_nd(&mut self, src: Addr, dst: Addr, mac: [u8; 6], message: &nd::Message) {
-        let envelope = Envelope { mac, label: 0, tos: 0, ttl: nd::HOP_LIMIT };
+        let envelope = Envelope { mac, hash: 0, tos: 0, ttl: nd::HOP_LIMIT };
         let sent = self.port.packet((src, dst), protocol::ICMPV6, &envelope, message.len(), |data| {
             message.emit(src, dst, data);
         });

@@ -184,15 +184,16 @@ impl Core {
         if local.addr.is_v4() != remote.addr.is_v4() && !local.addr.is_unspecified() {
             return Err(OpError::Family);
         }
-        self.check_local(local)?;
         if self.conns.is_full() {
             return Err(OpError::NoBuffers);
         }
-        let path =
-            self.paths.find(now, remote.addr, &mut self.ip, &mut self.hops).map_err(|why| match why {
-                NoPath::Route => OpError::NetUnreachable,
-                NoPath::Neighbours => OpError::NoBuffers,
-            })?;
+        let path = self.path(now, remote.addr).map_err(|why| match why {
+            NoPath::Route => OpError::NetUnreachable,
+            NoPath::Neighbours => OpError::NoBuffers,
+        })?;
+        if local.addr != path.src {
+            self.check_local(local)?;
+        }
         let addr = if local.addr.is_unspecified() { path.src } else { local.addr };
         let (key, bound, fresh) = self.choose_key(now, connect, addr)?;
         let name = connect.control.unwrap_or(self.registry.default_name());
@@ -200,7 +201,7 @@ impl Core {
             self.give_up(now, local, fresh);
             return Err(OpError::NoControl);
         };
-        let open = self.opening(now, key, path.mtu, connect.options);
+        let open = self.opening(now, key, &path, connect.options);
         let tcp = Connection::connect(&mut self.shared.cx(now), &open, control);
         let mut meta = Meta::new(self.table.hash(&key), path.hop, self.ip.generation());
         meta.owner = connect.owner;

@@ -1,7 +1,8 @@
 //! Paths: for each destination lately spoken to, its neighbour, our address, and how large a packet may be.
 
-use base::{Addr, Duration, Instant};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant};
 use std::collections::BTreeMap;
+use tcp::IsnSource;
 
 use crate::ip::{Ip, Way};
 use crate::neighbours::{Found, Neighbours};
@@ -21,6 +22,8 @@ pub(crate) struct Path {
     pub(crate) src: Addr,
     /// Largest IP packet, octets.
     pub(crate) mtu: u16,
+    /// Offset of the timestamp clock between `src` and the destination.
+    pub(crate) ts_offset: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -47,34 +50,27 @@ pub(crate) enum NoPath {
 
 impl Paths {
     pub(crate) fn new() -> Self {
-        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0 };
+        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0 };
         // Generation 0 is never an Ip's first.
         let cached = Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path: none };
         Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new() }
     }
 
-    /// The path to `dst`.
+    /// The path to `dst`, if it was looked up under this generation of the routes.
     #[inline]
-    pub(crate) fn find(
-        &mut self,
-        now: Instant,
-        dst: Addr,
-        ip: &mut Ip,
-        hops: &mut Neighbours,
-    ) -> Result<Path, NoPath> {
+    pub(crate) fn known(&self, dst: Addr, generation: u32) -> Option<Path> {
         let cached = &self.cache[slot(dst)];
-        if cached.dst == dst && cached.generation == ip.generation() {
-            return Ok(cached.path);
-        }
-        self.look_up(now, dst, ip, hops)
+        (cached.dst == dst && cached.generation == generation).then_some(cached.path)
     }
 
-    fn look_up(
+    /// Finds the path to `dst`.
+    pub(crate) fn look_up(
         &mut self,
         now: Instant,
         dst: Addr,
         ip: &mut Ip,
         hops: &mut Neighbours,
+        isn: &IsnSource,
     ) -> Result<Path, NoPath> {
         let Way { next_hop, src, mtu } = ip.way(dst).ok_or(NoPath::Route)?;
         let hop = match hops.find(next_hop) {
@@ -86,7 +82,8 @@ impl Paths {
             Found::Full => return Err(NoPath::Neighbours),
         };
         let learned = self.mtus.get(&dst).filter(|(_, until)| now < *until).map_or(mtu, |&(mtu, _)| mtu);
-        let path = Path { hop, src, mtu: mtu.min(learned) };
+        let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
+        let path = Path { hop, src, mtu: mtu.min(learned), ts_offset: isn.ts_offset(&pair) };
         self.cache[slot(dst)] = Cached { dst, generation: ip.generation(), path };
         Ok(path)
     }

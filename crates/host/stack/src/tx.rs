@@ -1,6 +1,6 @@
 //! The way out: packets are built in the port's frames, sorted into three lists and handed over with one kick.
 
-use base::{Addr, FlowKey};
+use base::{Addr, FlowKey, SipKey};
 use pio::{Caps, ChecksumOffload, IoError, Medium, PacketIo, SegmentationOffload, TxBatch, TxMeta, TxPacket};
 use ring::Frame;
 use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
@@ -33,6 +33,7 @@ pub(crate) struct Port {
     /// Octets built since the core began.
     pub(crate) octets: u64,
     limits: TxLimits,
+    labels: SipKey,
 }
 
 /// How a packet of ours is addressed below TCP.
@@ -40,14 +41,14 @@ pub(crate) struct Port {
 pub(crate) struct Envelope {
     /// Link-layer destination; means nothing where the port takes bare IP packets.
     pub(crate) mac: [u8; 6],
-    /// IPv6 flow label (RFC 6437); the lower 20 bits count.
-    pub(crate) label: u32,
+    /// The flow's hash, of which the IPv6 flow label is made.
+    pub(crate) hash: u64,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
 }
 
 impl Port {
-    pub(crate) fn new(mut io: Box<dyn PacketIo>) -> Self {
+    pub(crate) fn new(mut io: Box<dyn PacketIo>, labels: SipKey) -> Self {
         let caps = io.caps().clone();
         let spare = io.take();
         let room = spare.as_ref().map_or(caps.mtu, |frame| frame.capacity().saturating_sub(caps.headroom));
@@ -64,6 +65,7 @@ impl Port {
             built: 0,
             octets: 0,
             limits,
+            labels,
         }
     }
 
@@ -93,8 +95,9 @@ impl Port {
             Medium::Ethernet => Some(Link { dst: envelope.mac, src: self.caps.mac }),
             Medium::Ip => None,
         };
-        // RFC 6864: the identification of a packet that may not be fragmented means nothing.
-        let label = if src.is_v4() { 0 } else { envelope.label };
+        // RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow label
+        // is the same for all packets of a flow and tells nothing of the host.
+        let label = if src.is_v4() { 0 } else { self.labels.fast(&[envelope.hash]) as u32 };
         Below { link, src, dst, tos: envelope.tos, ttl: envelope.ttl, label }
     }
 

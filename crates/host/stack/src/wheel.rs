@@ -2,7 +2,8 @@
 //!
 //! One node a connection says "look at it no later than then". Moving a date later costs nothing: the node stays
 //! where it is, and when it comes up its owner asks the connection, which knows the real date. So an
-//! acknowledgment, which only ever pushes the retransmission timer back, never touches the wheel.
+//! acknowledgment, which only ever pushes the retransmission timer back, never touches the wheel. Nor does the end of a
+//! connection: its date stays for the next connection in its place, or comes up once for nobody.
 
 use base::Instant;
 
@@ -83,16 +84,6 @@ impl Wheel {
         self.node(index).at = at;
         self.link(index);
         self.earliest = self.earliest.min(at);
-    }
-
-    /// Forget `index`.
-    #[inline]
-    pub(crate) fn forget(&mut self, index: u32) {
-        let Some(page) = self.pages.get(index as usize >> PAGE_BITS) else { return };
-        if page[index as usize & (PAGE - 1)].at != NEVER {
-            self.unlink(index);
-            self.node(index).at = NEVER;
-        }
     }
 
     /// When [`Self::expire`] has something to do at the earliest.
@@ -276,12 +267,7 @@ mod tests {
                     let noted = oracle.entry(index).or_insert(at);
                     *noted = at.min(*noted);
                 }
-                6 => {
-                    let index = rng.below(600) as u32;
-                    wheel.forget(index);
-                    oracle.remove(&index);
-                }
-                7 => now += rng.next_u64() >> (18 + rng.below(46)),
+                6 | 7 => now += rng.next_u64() >> (18 + rng.below(46)),
                 _ => now = wheel.next().map_or(now, |at| at.as_nanos().max(now)),
             }
             let limit = 1 + rng.below(64) as usize;

@@ -87,12 +87,9 @@ fn emit_stamped(
     // NOP, NOP, kind 8, length 10.
     const KIND: u32 = 0x0101_080a;
     let sum = u64::from(KIND) + u64::from(stamps.val) + u64::from(stamps.ecr);
-    let word = |into: &mut [u8; STAMPED], at: usize, word: u32| {
-        into[at..at + 4].copy_from_slice(&word.to_be_bytes());
-    };
-    word(into, 54, KIND);
-    word(into, 58, stamps.val);
-    word(into, 62, stamps.ecr);
+    into[54..58].copy_from_slice(&KIND.to_be_bytes());
+    into[58..62].copy_from_slice(&stamps.val.to_be_bytes());
+    into[62..66].copy_from_slice(&stamps.ecr.to_be_bytes());
     emit_fixed::<STAMPED>(below, link, header, 32, payload_len, payload, sum, into);
 }
 
