@@ -13,7 +13,7 @@ use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use pio::{IoError, Wake};
 use stack::{ConnId, Connect, Core, Listen, Notice, Turn};
-use tcp::{Events, ReadError, Shutdown, State, WriteError};
+use tcp::{Events, Shutdown, State};
 
 /// epoll sets nest at most this deep (Linux says 5).
 const NEST_MAX: u32 = 5;
@@ -382,17 +382,13 @@ impl<T: Transport> Engine<T> {
     pub fn read(&mut self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
         match &self.object(fd)?.kind {
             Kind::Stream(stream) => {
-                let (conn, shut) = (stream.conn, stream.read_shut);
+                let (conn, shut, connecting) = (stream.conn, stream.read_shut, stream.connecting);
                 if shut {
                     return Ok(0);
                 }
                 match self.core.read(self.now, conn, into) {
-                    Ok(n) => Ok(n),
-                    Err(ReadError::Empty) => Err(Errno::EAGAIN),
-                    Err(ReadError::Finished) => Ok(0),
-                    Err(ReadError::NotConnected) => Err(Errno::ENOTCONN),
-                    // Told once, and taken by the telling; after that the stream has simply ended (tcp(7)).
-                    Err(ReadError::Failed(e)) => Err(e.into()),
+                    Err(Errno::ENOTCONN) if connecting => Err(Errno::EAGAIN),
+                    result => result,
                 }
             }
             Kind::PipeRead(pipe) => {
@@ -414,11 +410,7 @@ impl<T: Transport> Engine<T> {
     /// Shows the readable octets in place, slice by slice, until `each` returns false.
     pub fn peek(&mut self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         let conn = self.stream(fd)?.conn;
-        match self.core.peek(conn, max, each) {
-            Ok(()) | Err(ReadError::Finished | ReadError::Failed(_)) => Ok(()),
-            Err(ReadError::Empty) => Err(Errno::EAGAIN),
-            Err(ReadError::NotConnected) => Err(Errno::ENOTCONN),
-        }
+        self.core.peek(conn, max, each)
     }
 
     /// Drops readable octets.
@@ -434,12 +426,8 @@ impl<T: Transport> Engine<T> {
             Kind::Stream(stream) => {
                 let conn = stream.conn;
                 match self.core.write(self.now, conn, data) {
-                    Ok(n) => Ok(n),
-                    Err(WriteError::Full | WriteError::NoMemory) => Err(Errno::EAGAIN),
-                    Err(WriteError::Shutdown) => Err(Errno::EPIPE),
-                    Err(WriteError::NotConnected) if self.stream(fd)?.connecting => Err(Errno::EAGAIN),
-                    Err(WriteError::NotConnected) => Err(Errno::ENOTCONN),
-                    Err(WriteError::Failed(e)) => Err(e.into()),
+                    Err(Errno::ENOTCONN) if self.stream(fd)?.connecting => Err(Errno::EAGAIN),
+                    result => result,
                 }
             }
             Kind::PipeWrite(pipe) => {

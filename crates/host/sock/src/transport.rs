@@ -30,12 +30,14 @@ pub trait Transport: Send {
 
     /// See [`Core::connect`].
     fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
-    /// See [`Core::write`].
-    fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError>;
-    /// See [`Core::read`].
-    fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError>;
-    /// See [`Core::peek`].
-    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError>;
+    /// Takes octets to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
+    /// error, which is taken by the telling.
+    fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno>;
+    /// Gives octets received; 0 at the end, EAGAIN when there are none, ENOTCONN before the connection stands, or its
+    /// error, which is taken by the telling.
+    fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno>;
+    /// Shows octets received, in place, slice by slice until `each` returns false. The end and errors show nothing.
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno>;
     /// See [`Core::consume`].
     fn consume(&mut self, now: Instant, id: ConnId, len: usize);
     /// See [`Core::shutdown`].
@@ -109,8 +111,6 @@ impl Transport for Core {
         accept(id: ListenerId, owner: u32) -> Option<ConnId>;
         close_listener(now: Instant, id: ListenerId);
         connect(now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
-        write(now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError>;
-        read(now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError>;
         consume(now: Instant, id: ConnId, len: usize);
         shutdown(now: Instant, id: ConnId, how: Shutdown);
         close(now: Instant, id: ConnId);
@@ -127,8 +127,30 @@ impl Transport for Core {
         options -> SocketOptions;
     }
 
-    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError> {
-        Core::peek(self, id, max, each)
+    fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
+        Core::write(self, now, id, data).map_err(|e| match e {
+            WriteError::Full | WriteError::NoMemory => Errno::EAGAIN,
+            WriteError::Shutdown => Errno::EPIPE,
+            WriteError::NotConnected => Errno::ENOTCONN,
+            WriteError::Failed(e) => e.into(),
+        })
+    }
+
+    fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {
+        Core::read(self, now, id, into).or_else(|e| match e {
+            ReadError::Finished => Ok(0),
+            ReadError::Empty => Err(Errno::EAGAIN),
+            ReadError::NotConnected => Err(Errno::ENOTCONN),
+            ReadError::Failed(e) => Err(e.into()),
+        })
+    }
+
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        Core::peek(self, id, max, each).or_else(|e| match e {
+            ReadError::Finished | ReadError::Failed(_) => Ok(()),
+            ReadError::Empty => Err(Errno::EAGAIN),
+            ReadError::NotConnected => Err(Errno::ENOTCONN),
+        })
     }
 
     fn acceptable(&self, id: ListenerId) -> u32 {

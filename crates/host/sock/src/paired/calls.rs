@@ -1,7 +1,7 @@
 //! What descriptors ask of the far end: most of it is answered from the rings and from what is known already.
 
 use super::link::Patience;
-use super::message::{BY_STACK, Call, Change, Command, Failure, Reply, Rings};
+use super::message::{BY_STACK, Call, Change, Command, Reply, Rings};
 use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
@@ -9,7 +9,7 @@ use base::{Addr, Endpoint, Instant};
 use stack::{ConnId, Connect, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Info, ReadError, Shutdown, SocketOptions, State, WriteError};
+use tcp::{Info, Shutdown, SocketOptions, State};
 
 impl Transport for Remote {
     fn bind(
@@ -137,17 +137,12 @@ impl Transport for Remote {
         Ok(ConnId(id))
     }
 
-    fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, WriteError> {
-        let Some(conn) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
+    fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         match conn.state {
-            State::SynSent | State::SynReceived => return Err(WriteError::NotConnected),
-            State::Closed => {
-                return Err(match conn.failure.take() {
-                    Some(Failure::Tcp(e)) => WriteError::Failed(e),
-                    _ => WriteError::Shutdown,
-                });
-            }
-            _ if conn.write_shut => return Err(WriteError::Shutdown),
+            State::SynSent | State::SynReceived => return Err(Errno::ENOTCONN),
+            State::Closed => return Err(conn.failure.take().map_or(Errno::EPIPE, Errno::from)),
+            _ if conn.write_shut => return Err(Errno::EPIPE),
             _ if data.is_empty() => return Ok(0),
             _ => {}
         }
@@ -168,11 +163,11 @@ impl Transport for Remote {
         if full && !std::mem::replace(&mut conn.wants_room, true) {
             self.links[link].tell(Command::WantRoom { id: name });
         }
-        if taken > 0 { Ok(taken) } else { Err(WriteError::Full) }
+        if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) }
     }
 
-    fn read(&mut self, _now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, ReadError> {
-        let Some(conn) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+    fn read(&mut self, _now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         let taken = conn.receive.as_mut().map_or(0, |ring| ring.read(into));
         if taken > 0 {
             self.after_reading(id);
@@ -181,19 +176,15 @@ impl Transport for Remote {
         if into.is_empty() && conn.receive.as_ref().is_some_and(|ring| ring.waiting() > 0) {
             return Ok(0);
         }
-        Err(Remote::why_unreadable(conn))
+        conn.why_unreadable()?;
+        conn.failure.take().map_or(Ok(0), |failure| Err(failure.into()))
     }
 
-    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), ReadError> {
-        let Some(conn) = self.conns.get_mut(id.0) else { return Err(ReadError::NotConnected) };
+    fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         let (first, second) = conn.receive.as_mut().map_or((&[][..], &[][..]), |ring| ring.peek(max));
         if first.is_empty() {
-            // Looking takes nothing, not even the error.
-            return Err(match conn.state {
-                State::SynSent | State::SynReceived => ReadError::NotConnected,
-                _ if conn.ended => ReadError::Finished,
-                _ => ReadError::Empty,
-            });
+            return conn.why_unreadable();
         }
         if each(first) && !second.is_empty() {
             each(second);

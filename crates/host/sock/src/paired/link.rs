@@ -1,20 +1,36 @@
 //! The two queues between one application and one stack thread.
 
 use super::message::{Command, Event};
-use super::stack_thread::Shared;
+use pio::Waker;
 use ring::spsc::{Consumer, Producer};
-use ring::{Ringer, spsc};
+use ring::{Ringer, SleepFlag, spsc};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Messages that a queue holds.
 const DEPTH: usize = 4_096;
 
+/// Wakes the stack thread.
+pub(super) struct Alarm {
+    pub(super) flag: SleepFlag,
+    pub(super) waker: Arc<dyn Waker>,
+}
+
+impl Alarm {
+    /// After telling the thread something: a fence and a load if it is awake.
+    #[inline]
+    pub(super) fn ring(&self) {
+        if self.flag.must_ring() {
+            self.waker.wake();
+        }
+    }
+}
+
 /// The application's end.
 pub(super) struct Link {
     commands: Producer<Command>,
     events: Consumer<Event>,
-    thread: Arc<Shared>,
+    alarm: Arc<Alarm>,
     /// Names that the stack thread gave, to the application's records.
     pub(super) given: Vec<u32>,
     /// The stack thread is gone, and everybody was told.
@@ -38,11 +54,11 @@ pub(super) struct LinkEnd {
     bell: LastRing,
 }
 
-/// A link to the stack thread behind `thread`; `ringer` wakes the application.
-pub(super) fn link(thread: &Arc<Shared>, ringer: Ringer) -> (Link, LinkEnd) {
+/// A link to the stack thread that `alarm` wakes; `ringer` wakes the application.
+pub(super) fn link(alarm: &Arc<Alarm>, ringer: Ringer) -> (Link, LinkEnd) {
     let (commands, commands_out) = spsc::queue(DEPTH);
     let (events, events_out) = spsc::queue(DEPTH);
-    let mine = Link { commands, events: events_out, thread: thread.clone(), given: Vec::new(), dead: false };
+    let mine = Link { commands, events: events_out, alarm: alarm.clone(), given: Vec::new(), dead: false };
     let theirs = LinkEnd {
         commands: commands_out,
         events,
@@ -65,11 +81,11 @@ impl Link {
             if self.commands.is_abandoned() {
                 return;
             }
-            self.thread.wake_if_asleep();
+            self.alarm.ring();
             patience.wait();
             command = back;
         }
-        self.thread.wake_if_asleep();
+        self.alarm.ring();
     }
 
     pub(super) fn next(&mut self) -> Option<Event> {

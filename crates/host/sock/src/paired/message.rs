@@ -226,8 +226,8 @@ impl RingPool {
         self.out > self.keep
     }
 
-    /// Octets of the rings at home and out.
-    pub(super) fn footprint(&self) -> usize {
-        (self.pairs.len() + self.out) * self.octets
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.out == 0
     }
 }

@@ -138,7 +138,9 @@ impl Mode for Paired {
     type Below = Remote;
 
     fn lock(&self) -> impl DerefMut<Target = Engine<Remote>> {
-        self.hold()
+        let mut engine = self.hold();
+        engine.collect();
+        engine
     }
 
     fn wait_for<R>(
@@ -160,13 +162,10 @@ impl Mode for Paired {
         &self,
         mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut engine = self.hold();
-        engine.collect();
-        attempt(&mut engine)
+        attempt(&mut self.lock())
     }
 
     fn refresh(&self) -> Result<(), Errno> {
-        self.hold().collect();
         Ok(())
     }
 

@@ -2,13 +2,14 @@
 
 use super::link::{Link, Patience};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPair, RingPool, Rings, Status};
+use crate::Errno;
 use base::{Endpoint, Slab};
 use ring::Sleeper;
 use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Connect, Notice, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Events, ReadError, SocketOptions, State};
+use tcp::{Events, SocketOptions, State};
 
 /// Nobody: a connection that was accepted on our behalf and waits in its listener's queue.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -118,6 +119,12 @@ impl Remote {
                 self.notices.push(Notice { owner: conn.owner, events: Events::ERROR | Events::CLOSED });
             }
         }
+    }
+
+    /// No connection, no listener, and every ring at home.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.conns.is_empty() && self.listeners.is_empty() && self.rings.is_idle()
     }
 
     // --- events ----------------------------------------------------------------------------------------------
@@ -294,16 +301,15 @@ impl Remote {
             self.tell(id, |id| Command::GiveBack { id, ring });
         }
     }
+}
 
-    /// Why nothing can be read.
-    pub(super) fn why_unreadable(conn: &mut Conn) -> ReadError {
-        match conn.state {
-            State::SynSent | State::SynReceived => ReadError::NotConnected,
-            _ if !conn.ended => ReadError::Empty,
-            _ => match conn.failure.take_if(|failure| matches!(failure, Failure::Tcp(_))) {
-                Some(Failure::Tcp(e)) => ReadError::Failed(e),
-                _ => ReadError::Finished,
-            },
+impl Conn {
+    /// With an empty ring: nothing yet (EAGAIN), not connected (ENOTCONN), or the end, which may have a reason.
+    pub(super) fn why_unreadable(&self) -> Result<(), Errno> {
+        match self.state {
+            State::SynSent | State::SynReceived => Err(Errno::ENOTCONN),
+            _ if !self.ended => Err(Errno::EAGAIN),
+            _ => Ok(()),
         }
     }
 }

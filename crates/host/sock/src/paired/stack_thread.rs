@@ -1,12 +1,12 @@
 //! The thread that owns a core: one fixed sequence per turn, and sleep when there is nothing to do.
 
-use super::link::{Link, LinkEnd, link};
+use super::link::{Alarm, Link, LinkEnd, link};
 use super::message::RingPool;
 use super::worker::Worker;
 use crate::engine::Engine;
 use crate::{Direct, pin_to};
 use base::{Duration, Instant};
-use pio::{IoError, Waker};
+use pio::IoError;
 use ring::{Ringer, SleepFlag};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 
 /// How long to sleep at most while an application does not take what it is told.
 const NAP: Duration = Duration::from_millis(1);
-/// Turns granted to what the last applications left behind, when the thread ends.
-const LAST_TURNS: u32 = 64;
+/// How long a thread that is to end waits for the acknowledgment of what was sent before.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How to run a stack thread and the rings of its connections.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,7 @@ impl Default for PairedConfig {
 /// What others may touch of a stack thread.
 pub(super) struct Shared {
     stop: AtomicBool,
-    flag: SleepFlag,
-    waker: Arc<dyn Waker>,
+    alarm: Arc<Alarm>,
     arrivals: Mutex<Vec<LinkEnd>>,
     arrived: AtomicBool,
     /// The engine, which the thread takes for each turn and others may look at in between.
@@ -57,14 +56,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// After telling the thread something: a fence and a load if it is awake.
-    #[inline]
-    pub(super) fn wake_if_asleep(&self) {
-        if self.flag.must_ring() {
-            self.waker.wake();
-        }
-    }
-
     fn has_news(&self) -> bool {
         self.arrived.load(Ordering::Acquire) || self.stop.load(Ordering::Acquire)
     }
@@ -83,8 +74,7 @@ impl StackThread {
         let waker = engine.core().io().waker();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
-            flag: SleepFlag::new(),
-            waker,
+            alarm: Arc::new(Alarm { flag: SleepFlag::new(), waker }),
             arrivals: Mutex::default(),
             arrived: AtomicBool::new(false),
             engine: Direct::without_backstop(engine),
@@ -103,15 +93,15 @@ impl StackThread {
     /// Asks the thread to end; connections still open fail with ENETDOWN.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.waker.wake();
+        self.shared.alarm.waker.wake();
     }
 
     /// A link for a new application that `ringer` wakes.
     pub(super) fn link(&self, ringer: Ringer) -> Link {
-        let (mine, theirs) = link(&self.shared, ringer);
+        let (mine, theirs) = link(&self.shared.alarm, ringer);
         self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(theirs);
         self.shared.arrived.store(true, Ordering::Release);
-        self.shared.wake_if_asleep();
+        self.shared.alarm.ring();
         mine
     }
 }
@@ -210,7 +200,7 @@ impl<'a> Loop<'a> {
         if timeout == Some(Duration::ZERO) {
             return;
         }
-        self.shared.flag.announce();
+        self.shared.alarm.flag.announce();
         if !self.worker.has_commands() && !self.shared.has_news() {
             match engine.core.io().wait(timeout) {
                 Ok(_) => {}
@@ -218,19 +208,41 @@ impl<'a> Loop<'a> {
                 Err(_) => std::thread::sleep(timeout.unwrap_or(NAP).min(NAP)),
             }
         }
-        self.shared.flag.awake();
+        self.shared.alarm.flag.awake();
     }
 
-    /// Sends what the applications left behind, as far as that goes without waiting.
+    /// Ends what the applications left open, and gives what they sent a little time to arrive.
     fn finish(&mut self) {
         self.adopt();
         let mut engine = self.shared.engine.lock();
-        for _ in 0..LAST_TURNS {
+        let until = engine.time() + LAST_WORDS;
+        loop {
+            let now = engine.time();
+            self.worker.leave(&mut engine.core, now);
             match self.turn(&mut engine) {
+                After::Over => break,
                 After::Again => {}
-                After::Until(_) | After::Over => break,
+                After::Until(next) => {
+                    let now = engine.now();
+                    if now >= until || !has_unsent(&engine.core, now) {
+                        break;
+                    }
+                    let next = next.map_or(until, |at| at.min(until));
+                    if engine.core.io().wait(Some(next.since(now))).is_err() {
+                        break;
+                    }
+                }
             }
         }
         self.worker.links = base::Slab::new(0);
     }
+}
+
+/// Is there a connection that waits for an acknowledgment?
+fn has_unsent(core: &stack::Core, now: Instant) -> bool {
+    let mut found = false;
+    core.for_each(now, &mut |row| {
+        found |= matches!(row, stack::Row::Connection(conn) if conn.unacked() > 0);
+    });
+    found
 }

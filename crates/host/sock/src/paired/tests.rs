@@ -1,1 +1,339 @@
-//! Goal: paired.
+//! Goal: whatever the order in which application, stack thread and network get their turns, every octet arrives, ends
+//! and resets come when they should, and in the end no record and no ring is left anywhere.
+//!
+//! Everything runs in one thread and in virtual time; the seed decides who is next.
+
+use super::link::{Alarm, link};
+use super::message::RingPool;
+use super::remote::Remote;
+use super::worker::Worker;
+use crate::engine::{Engine, Limits};
+use crate::{Clock, Errno, Family, Fd};
+use base::{Addr, Duration, Endpoint, Instant, Rng};
+use pio::{PairConfig, Waker, pair};
+use ring::SleepFlag;
+use stack::{Core, CoreConfig, OwnAddr};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tcp::Shutdown;
+
+const SERVER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 1]), 7);
+
+#[derive(Clone)]
+struct VirtualClock(Arc<AtomicU64>);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Instant {
+        Instant::from_secs(1) + Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+struct Nobody;
+
+impl Waker for Nobody {
+    fn wake(&self) {}
+}
+
+/// A stack thread without the thread.
+struct Below {
+    worker: Worker,
+    core: Core,
+}
+
+impl Below {
+    fn step(&mut self, now: Instant) {
+        self.worker.obey(&mut self.core, now);
+        self.core.turn(now).unwrap();
+        let mut notices = Vec::new();
+        self.core.notices(&mut notices);
+        for notice in notices {
+            self.worker.notice(&mut self.core, now, notice);
+        }
+        self.worker.publish(&self.core);
+    }
+}
+
+struct Host {
+    app: Engine<Remote>,
+    below: Below,
+}
+
+impl Host {
+    fn new(port: pio::Pair, last: u8, clock: &VirtualClock, ring: usize, kept: usize) -> Host {
+        let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 24 }];
+        let core = Core::new(CoreConfig { seed: 9, addresses, ..CoreConfig::default() }, Box::new(port));
+        let mut worker = Worker::new(1_000, RingPool::new(ring, kept));
+        let (ringer, bell) = ring::doorbell().unwrap();
+        let alarm = Arc::new(Alarm { flag: SleepFlag::new(), waker: Arc::new(Nobody) });
+        let (mine, theirs) = link(&alarm, ringer);
+        worker.adopt(theirs);
+        let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), "cubic");
+        let app = Engine::new(remote, Box::new(clock.clone()), Limits::default());
+        Host { app, below: Below { worker, core } }
+    }
+
+    /// A call that waits for its answer, while the other side takes turns.
+    fn ask<R: Send>(&mut self, now: Instant, call: impl FnOnce(&mut Engine<Remote>) -> R + Send) -> R {
+        let (app, below) = (&mut self.app, &mut self.below);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let calling = scope.spawn(|| {
+                let result = call(app);
+                done.store(true, Ordering::Release);
+                result
+            });
+            while !done.load(Ordering::Acquire) {
+                below.step(now);
+            }
+            calling.join().unwrap()
+        })
+    }
+
+    fn listen(&mut self, now: Instant) -> Fd {
+        self.ask(now, |app| {
+            let fd = app.socket(Family::V4).unwrap();
+            app.bind(fd, SERVER).unwrap();
+            app.listen(fd, 4).unwrap();
+            fd
+        })
+    }
+}
+
+/// One direction of a connection, as it should be.
+#[derive(Default)]
+struct Way {
+    /// Written and not read.
+    sent: VecDeque<u8>,
+    /// Nothing more will be written.
+    finished: bool,
+    /// The reader has seen the end.
+    ended: bool,
+}
+
+/// A connection with its two ends, client first.
+#[derive(Default)]
+struct Pair {
+    fds: [Option<Fd>; 2],
+    /// `ways[i]` is written by end `i`.
+    ways: [Way; 2],
+    closed: [bool; 2],
+    /// An end closed with something unread or to come, so that a RST may cut either way short.
+    broken: bool,
+}
+
+struct World {
+    hosts: [Host; 2],
+    clock: VirtualClock,
+    listener: Fd,
+    pairs: Vec<Pair>,
+    /// Connects in the order of their local ports' appearance at the listener.
+    rng: Rng,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = Rng::new(seed);
+        let clock = VirtualClock(Arc::default());
+        let ring = 64 << rng.below(8);
+        let kept = [0, 1, 1_000][rng.below(3) as usize];
+        let (a, b) = pair(&PairConfig::default()).unwrap();
+        let mut hosts = [Host::new(a, 2, &clock, ring, kept), Host::new(b, 1, &clock, ring, kept)];
+        let listener = hosts[1].listen(clock.now());
+        World { hosts, clock, listener, pairs: Vec::new(), rng }
+    }
+
+    fn collect(&mut self, end: usize) {
+        self.hosts[end].app.publish(Remote::collect);
+    }
+
+    fn step(&mut self, end: usize) {
+        let passed = self.rng.below(300_000);
+        self.clock.0.fetch_add(passed, Ordering::Relaxed);
+        self.hosts[end].below.step(self.clock.now());
+    }
+
+    fn connect(&mut self) {
+        let app = &mut self.hosts[0].app;
+        let fd = app.socket(Family::V4).unwrap();
+        assert_eq!(app.connect(fd, SERVER), Err(Errno::EINPROGRESS));
+        self.pairs.push(Pair { fds: [Some(fd), None], ..Pair::default() });
+    }
+
+    /// Accepted connections are told apart by the first octet that their client writes: its number.
+    fn accept(&mut self) {
+        while let Ok((fd, _)) = self.hosts[1].app.accept(self.listener) {
+            for _ in 0..10_000 {
+                let mut number = [0];
+                match self.hosts[1].app.read(fd, &mut number) {
+                    Ok(1) => {
+                        let pair = &mut self.pairs[usize::from(number[0])];
+                        assert_eq!(pair.ways[0].sent.pop_front(), Some(number[0]));
+                        pair.fds[1] = Some(fd);
+                        break;
+                    }
+                    Err(Errno::EAGAIN) => {
+                        self.introduce();
+                        (0..2).for_each(|end| self.step(end));
+                        self.collect(1);
+                    }
+                    other => panic!("a new connection gave {other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Every client that is connected says its number first.
+    fn introduce(&mut self) {
+        self.collect(0);
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            if pair.ways[0].sent.is_empty()
+                && pair.fds[1].is_none()
+                && self.hosts[0].app.write(pair.fds[0].unwrap(), &[number as u8]) == Ok(1)
+            {
+                pair.ways[0].sent.push_back(number as u8);
+            }
+        }
+    }
+
+    fn write(&mut self, which: usize, end: usize) {
+        let pair = &mut self.pairs[which];
+        let (Some(fd), false) = (pair.fds[end], pair.ways[end].finished) else { return };
+        let mut data = vec![0; 1 + self.rng.below(700) as usize];
+        self.rng.fill(&mut data);
+        match self.hosts[end].app.write(fd, &data) {
+            Ok(n) => {
+                pair.ways[end].sent.extend(&data[..n]);
+                // The other end will answer with a RST.
+                pair.broken |= pair.closed[1 - end];
+            }
+            Err(Errno::EAGAIN) => {}
+            Err(e) => assert!(pair.broken, "write: {e}"),
+        }
+    }
+
+    fn read(&mut self, which: usize, end: usize) {
+        let pair = &mut self.pairs[which];
+        let Some(fd) = pair.fds[end].filter(|_| !pair.closed[end]) else { return };
+        let mut into = vec![0; 1 + self.rng.below(900) as usize];
+        let way = &mut pair.ways[1 - end];
+        match self.hosts[end].app.read(fd, &mut into) {
+            Ok(0) => {
+                assert!(way.finished || pair.broken, "an end that nobody made");
+                assert!(way.sent.is_empty() || pair.broken, "{} octets never came", way.sent.len());
+                way.ended = true;
+            }
+            Ok(n) => {
+                assert!(!way.ended, "octets after the end");
+                assert!(way.sent.drain(..n).eq(into[..n].iter().copied()), "other octets");
+            }
+            Err(Errno::EAGAIN) => assert!(!way.ended),
+            Err(e) => {
+                assert!(pair.broken, "read: {e}");
+                way.ended = true;
+            }
+        }
+    }
+
+    fn finish(&mut self, which: usize, end: usize) {
+        let pair = &mut self.pairs[which];
+        let (Some(fd), false) = (pair.fds[end], pair.ways[end].finished) else { return };
+        match self.hosts[end].app.shutdown(fd, Shutdown::Write) {
+            Ok(()) => pair.ways[end].finished = true,
+            Err(e) => assert!(pair.broken, "shutdown: {e}"),
+        }
+    }
+
+    fn close(&mut self, which: usize, end: usize) {
+        let pair = &mut self.pairs[which];
+        let Some(fd) = pair.fds[end].filter(|_| !pair.closed[end] && pair.fds[1].is_some()) else { return };
+        self.hosts[end].app.close(fd).unwrap();
+        let other = &pair.ways[1 - end];
+        pair.broken |= !other.ended && !(other.finished && other.sent.is_empty());
+        pair.closed[end] = true;
+        pair.ways[end].finished = true;
+    }
+
+    /// Lets everything come to its end, and looks at what is left.
+    fn settle(mut self) {
+        for _ in 0..200_000 {
+            self.introduce();
+            self.collect(1);
+            self.accept();
+            for which in 0..self.pairs.len() {
+                for end in 0..2 {
+                    self.finish_or_close(which, end);
+                    self.read(which, end);
+                }
+            }
+            (0..2).for_each(|end| self.step(end));
+            if self.pairs.iter().all(|pair| pair.closed == [true; 2]) {
+                break;
+            }
+        }
+        assert!(self.pairs.iter().all(|pair| pair.closed == [true; 2]), "some never ended");
+        let (listener, now) = (self.listener, self.clock.now());
+        self.hosts[1].ask(now, |app| app.close(listener).unwrap());
+        for _ in 0..50 {
+            self.clock.0.fetch_add(50_000_000, Ordering::Relaxed);
+            for end in 0..2 {
+                self.step(end);
+                self.collect(end);
+            }
+        }
+        for host in &self.hosts {
+            assert!(host.app.core.is_idle(), "the application keeps something");
+            assert!(host.below.worker.is_idle(), "the stack thread keeps something");
+            assert_eq!(host.app.open(), (0, 0));
+        }
+    }
+
+    /// Reads to the end before it closes, so that nothing is lost that should arrive.
+    fn finish_or_close(&mut self, which: usize, end: usize) {
+        let pair = &self.pairs[which];
+        if pair.fds[1].is_none() {
+            return;
+        }
+        if !pair.ways[end].finished {
+            self.finish(which, end);
+            if self.pairs[which].broken {
+                self.pairs[which].ways[end].finished = true;
+            }
+        }
+        let pair = &self.pairs[which];
+        if pair.ways[1 - end].ended && !pair.closed[end] {
+            self.close(which, end);
+        }
+    }
+}
+
+fn model(seed: u64, steps: u32) {
+    let mut world = World::new(seed);
+    for _ in 0..steps {
+        let end = world.rng.below(2) as usize;
+        let which = world.rng.below(world.pairs.len() as u64) as usize;
+        match world.rng.below(100) {
+            0..2 if world.pairs.len() < 12 => world.connect(),
+            2..4 => {
+                world.introduce();
+                world.accept();
+            }
+            _ if world.pairs.is_empty() => {}
+            4..30 => world.write(which, end),
+            30..60 => world.read(which, end),
+            60 => world.finish(which, end),
+            61 if world.rng.chance(0.3) => world.close(which, end),
+            62..80 => world.collect(end),
+            _ => world.step(end),
+        }
+    }
+    world.settle();
+}
+
+#[test]
+fn any_order_of_turns() {
+    for seed in 0..150 {
+        eprintln!("seed {seed}");
+        model(seed, 3_000);
+    }
+}

@@ -85,6 +85,12 @@ impl Worker {
         }
     }
 
+    /// No connection, no listener, and every ring at home.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.records.is_empty() && self.rings.is_idle()
+    }
+
     // --- commands --------------------------------------------------------------------------------------------
 
     /// Does what the applications ask, within bounds; how many commands that were.
@@ -374,6 +380,24 @@ impl Worker {
 
     /// An application is gone: end in order what it left.
     fn forget(&mut self, core: &mut Core, now: Instant, link: u32) {
+        self.end_all(core, now, link);
+        // Those that still have something to send keep the link until it is sent.
+        if self.links.get_mut(link).is_some_and(|end| end.streams == 0) {
+            self.links.remove(link);
+            self.named[link as usize].clear();
+            self.listeners[link as usize].clear();
+        }
+    }
+
+    /// The stack thread ends: so does everything that any application has open.
+    pub(super) fn leave(&mut self, core: &mut Core, now: Instant) {
+        for link in 0..self.named.len() as u32 {
+            self.end_all(core, now, link);
+        }
+    }
+
+    /// Closes everything of one application, once.
+    fn end_all(&mut self, core: &mut Core, now: Instant, link: u32) {
         let Some(end) = self.links.get_mut(link) else { return };
         if !std::mem::replace(&mut end.leaving, true) {
             let of_link = |(index, record): (u32, &Record)| match record {
@@ -392,12 +416,6 @@ impl Worker {
                     None => {}
                 }
             }
-        }
-        // Those that still have something to send keep the link until it is sent.
-        if self.links.get_mut(link).is_some_and(|end| end.streams == 0) {
-            self.links.remove(link);
-            self.named[link as usize].clear();
-            self.listeners[link as usize].clear();
         }
     }
 
