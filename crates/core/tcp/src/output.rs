@@ -16,7 +16,7 @@ pub(crate) struct Due(u8);
 impl Due {
     /// SYN, or SYN-ACK once the peer's SYN is known.
     pub(crate) const SYN: Due = Due(1);
-    /// RST; nothing follows it.
+    /// RST: the last segment of a connection, or the answer to a bad acknowledgment in a handshake.
     pub(crate) const RST: Due = Due(2);
     /// An acknowledgment, alone or on whatever else leaves.
     pub(crate) const ACK: Due = Due(4);
@@ -153,7 +153,7 @@ impl Connection {
                 self.reset_seq = tx.header.seq;
                 self.bits.set(Bits::RESET_AT);
             }
-            self.due = Due::RST;
+            self.due |= Due::RST;
             return;
         }
         if self.state == State::Closed {

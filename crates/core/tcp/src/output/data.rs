@@ -32,7 +32,10 @@ impl Connection {
         if self.loss.is_some() {
             match self.next_retransmission() {
                 Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
-                Resend::Wait => return None,
+                Resend::Wait => {
+                    self.bits.set(Bits::CWND_LIMITED);
+                    return None;
+                }
                 Resend::Nothing => {}
             }
         }
