@@ -117,8 +117,8 @@ type Ports = Vec<Box<dyn PacketIo>>;
 const KINDS: &[Kind] = &[
     Kind {
         name: "xdp",
-        help: "xdp:IFACE - AF_XDP on an interface shared with the kernel",
-        open: |iface, queues| Ok(boxed(crate::xdp::open_xdp(iface, queues)?)),
+        help: "xdp:IFACE[,mode=native|generic][,copy] - AF_XDP on an interface shared with the kernel",
+        open: |spec, queues| Ok(boxed(crate::xdp::open_xdp_spec(spec, queues)?)),
     },
     Kind {
         name: "tap",
@@ -133,7 +133,8 @@ fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
 
 /// Opens the port a user wrote, `KIND:WHAT`, with `queues` queues, one per core.
 pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError> {
-    let kind = spec.split_once(':').and_then(|(name, rest)| Some((KINDS.iter().find(|k| k.name == name)?, rest)));
+    let kind =
+        spec.split_once(':').and_then(|(name, rest)| Some((KINDS.iter().find(|k| k.name == name)?, rest)));
     match kind {
         Some((kind, rest)) => (kind.open)(rest, queues),
         None => {

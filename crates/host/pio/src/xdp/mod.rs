@@ -95,6 +95,28 @@ pub fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
     open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
 }
 
+/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic` and `copy`, between commas.
+pub fn open_xdp_spec(spec: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
+    let mut config = XdpConfig { ports: queues, ..XdpConfig::default() };
+    let mut words = spec.split(',');
+    let iface = words.next().unwrap_or_default();
+    for word in words {
+        match word {
+            "mode=native" => config.mode = XdpMode::Native,
+            "mode=generic" => config.mode = XdpMode::Generic,
+            "mode=auto" => config.mode = XdpMode::Auto,
+            "copy" => config.zero_copy = false,
+            _ => {
+                return Err(OpenError::Spec {
+                    spec: format!("xdp:{spec}"),
+                    why: format!("'{word}' is none of mode=auto, mode=native, mode=generic, copy"),
+                });
+            }
+        }
+    }
+    open_xdp_with(iface, &config)
+}
+
 /// [`open_xdp`] with everything said.
 pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, OpenError> {
     let bad_ring = |size: u32| !size.is_power_of_two() || !(RX_RING_MIN..=1 << 16).contains(&size);
@@ -122,7 +144,7 @@ fn open_port(
     let queues: Vec<u16> = (number..device.queues).step_by(config.ports.into()).collect();
     let share = config.rx_ring / (queues.len() as u32).next_power_of_two();
     let rx = share.max(RX_RING_MIN);
-    let slot_size = if device.mtu + LINK_MAX + RX_HEADROOM <= 2048 { 2048 } else { 4096 };
+    let slot_size = slot_size(device, steering.is_native());
     // All that can be lent, and as much again as can be sent for what the stack holds.
     let slots = rx * queues.len() as u32 + 2 * config.tx_ring;
     let pool = FramePool::new(slots, slot_size).map_err(|e| {
@@ -157,6 +179,12 @@ fn open_port(
         bell: Arc::new(bell),
         mtu: device.mtu,
     }))
+}
+
+/// Small slots keep the caches free, but a super-segment should not be cut into forty.
+fn slot_size(device: &Device, native: bool) -> usize {
+    let super_segments = device.has_local_peer() && !native;
+    if device.mtu + LINK_MAX + RX_HEADROOM <= 2048 && !super_segments { 2048 } else { 4096 }
 }
 
 fn open_lanes(

@@ -4,7 +4,7 @@
 
 use super::host::{Cable, OURS, PEER, listener};
 use crate::testnet::{Puppet, addr, pattern};
-use crate::xdp::{XdpConfig, XdpMode, open_xdp, open_xdp_with};
+use crate::xdp::{XdpConfig, open_xdp, open_xdp_spec};
 use crate::{IoError, NetEvent, OpenError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket, Wake, netlink};
 use base::Duration;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -117,6 +117,18 @@ fn down_and_up_again() {
 }
 
 #[test]
+fn opens_while_the_interface_is_down() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    netlink::set_link(cable.index, false, None).unwrap();
+    let Some(mut port) = cable.port() else { return };
+    port.claim(&listener(80)).unwrap();
+    assert!(matches!(port.rx(&mut RxBatch::new()), Err(IoError::Down)));
+    netlink::set_link(cable.index, true, None).unwrap();
+    assert!(cable.on_peer(|| TcpStream::connect_timeout(&to(80), Duration::from_millis(300))).is_err());
+    assert!(port.rx(&mut RxBatch::new()).unwrap() > 0, "a SYN is here");
+}
+
+#[test]
 fn gone_for_good() {
     let Some(cable) = Cable::new(1, 1500) else { return };
     let Some(mut port) = cable.port() else { return };
@@ -200,14 +212,14 @@ fn errors_say_what_to_do() {
     says(open_xdp("x7", 1), &["x7", "there are: x0"]);
     says(open_xdp("lo", 1), &["lo", "Ethernet", "packet:lo"]);
     says(open_xdp("x0", 0), &["queue"]);
+    says(open_xdp_spec("x0,mode=fast", 1), &["xdp:x0,mode=fast", "mode=generic"]);
     if cable.port().is_none() {
         return;
     }
     says(open_xdp("x0", 3), &["2 receive queue", "ethtool -L x0 rx 3 tx 3"]);
     let first = open_xdp("x0", 2).unwrap();
     says(open_xdp("x0", 1), &["x0", "in use", &format!("pid {}", std::process::id())]);
-    let generic = XdpConfig { mode: XdpMode::Generic, ..XdpConfig::default() };
-    says(open_xdp_with("x0", &generic), &["in use"]);
+    says(open_xdp_spec("x0,mode=generic,copy", 1), &["in use"]);
     drop(first);
 
     // Without privilege there is another way.
