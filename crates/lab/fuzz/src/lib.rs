@@ -42,12 +42,12 @@ targets! {
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
-    "pio_netlink", "what the kernel tells of addresses, routes and neighbours", pio::netlink::fuzz, seeds::netlink, FRAME;
+    "pio_netlink", "what the kernel tells by netlink", pio::netlink::fuzz, seeds::netlink, FRAME;
     "pio_packet", "blocks of packet sockets", pio::fuzz_packet_block, seeds::none, FRAME;
-    "pio_xdp", "receive descriptors of AF_XDP against the frame pool", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
+    "pio_xdp", "receive descriptors of AF_XDP", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;
-    "tcp_connection", "a connection against arbitrary segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
+    "tcp_connection", "a connection: any segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
