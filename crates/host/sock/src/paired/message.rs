@@ -26,6 +26,8 @@ pub(super) enum Command {
     Connect { id: u32, wish: Box<Connect> },
     /// Octets to send wait in this ring, now and later.
     Ring { id: u32, ring: ByteConsumer },
+    /// The ring that was given back ([`Event::GiveBack`]) was empty and stays at home.
+    Home { id: u32 },
     /// More octets wait in the ring.
     Written { id: u32 },
     /// The ring is full: say when half of it is free.
@@ -118,7 +120,7 @@ pub(super) enum Event {
         id: u32,
         ring: ByteConsumer,
     },
-    /// The ring for sending, empty; many are about.
+    /// The ring for sending, empty; many are about. [`Command::Home`] or [`Command::Ring`] follows.
     GiveBack {
         id: u32,
         ring: ByteConsumer,

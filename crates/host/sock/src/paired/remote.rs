@@ -252,7 +252,10 @@ impl Remote {
         };
         let unused = conn.send.take_if(|tx| tx.vacant() == tx.capacity());
         match unused {
-            Some(tx) => self.rings.put(RingPair { tx, rx: ring }),
+            Some(tx) => {
+                self.rings.put(RingPair { tx, rx: ring });
+                self.links[link].tell(Command::Home { id });
+            }
             None => self.links[link].tell(Command::Ring { id, ring }),
         }
     }

@@ -118,6 +118,8 @@ struct Pair {
     /// `ways[i]` is written by end `i`.
     ways: [Way; 2],
     closed: [bool; 2],
+    /// The client has said its number.
+    introduced: bool,
     /// An end closed with something unread or to come, so that a RST may cut either way short.
     broken: bool,
 }
@@ -127,7 +129,6 @@ struct World {
     clock: VirtualClock,
     listener: Fd,
     pairs: Vec<Pair>,
-    /// Connects in the order of their local ports' appearance at the listener.
     rng: Rng,
 }
 
@@ -187,18 +188,18 @@ impl World {
     fn introduce(&mut self) {
         self.collect(0);
         for (number, pair) in self.pairs.iter_mut().enumerate() {
-            if pair.ways[0].sent.is_empty()
-                && pair.fds[1].is_none()
-                && self.hosts[0].app.write(pair.fds[0].unwrap(), &[number as u8]) == Ok(1)
-            {
+            if !pair.introduced && self.hosts[0].app.write(pair.fds[0].unwrap(), &[number as u8]) == Ok(1) {
                 pair.ways[0].sent.push_back(number as u8);
+                pair.introduced = true;
             }
         }
     }
 
     fn write(&mut self, which: usize, end: usize) {
         let pair = &mut self.pairs[which];
-        let (Some(fd), false) = (pair.fds[end], pair.ways[end].finished) else { return };
+        let (Some(fd), true, false) = (pair.fds[end], pair.introduced, pair.ways[end].finished) else {
+            return;
+        };
         let mut data = vec![0; 1 + self.rng.below(700) as usize];
         self.rng.fill(&mut data);
         match self.hosts[end].app.write(fd, &data) {
@@ -237,7 +238,9 @@ impl World {
 
     fn finish(&mut self, which: usize, end: usize) {
         let pair = &mut self.pairs[which];
-        let (Some(fd), false) = (pair.fds[end], pair.ways[end].finished) else { return };
+        let (Some(fd), true, false) = (pair.fds[end], pair.introduced, pair.ways[end].finished) else {
+            return;
+        };
         match self.hosts[end].app.shutdown(fd, Shutdown::Write) {
             Ok(()) => pair.ways[end].finished = true,
             Err(e) => assert!(pair.broken, "shutdown: {e}"),
@@ -271,7 +274,23 @@ impl World {
                 break;
             }
         }
-        assert!(self.pairs.iter().all(|pair| pair.closed == [true; 2]), "some never ended");
+        for pair in &self.pairs {
+            let [a, b] = &pair.ways;
+            assert_eq!(
+                pair.closed,
+                [true; 2],
+                "never ended: broken {}, client has sent {} unread, finished {}, ended {}; server {}, {}, {}; fds {:?} {}",
+                pair.broken,
+                a.sent.len(),
+                a.finished,
+                a.ended,
+                b.sent.len(),
+                b.finished,
+                b.ended,
+                pair.fds,
+                pair.introduced
+            );
+        }
         let (listener, now) = (self.listener, self.clock.now());
         self.hosts[1].ask(now, |app| app.close(listener).unwrap());
         for _ in 0..50 {

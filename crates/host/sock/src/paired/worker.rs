@@ -25,6 +25,8 @@ struct Stream {
     id: u32,
     conn: ConnId,
     send: Option<ByteConsumer>,
+    /// The ring for sending is on its way home, and may come back with octets in it.
+    away: bool,
     receive: Option<ByteProducer>,
     /// What the application has to be told.
     edges: Events,
@@ -144,10 +146,17 @@ impl Worker {
             Command::Ring { id, ring } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
-                    stream.send = Some(ring);
+                    (stream.send, stream.away) = (Some(ring), false);
                     if stream.over {
                         return self.release(index);
                     }
+                }
+                self.pump_out(core, now, index);
+            }
+            Command::Home { id } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.away = false;
                 }
                 self.pump_out(core, now, index);
             }
@@ -358,7 +367,7 @@ impl Worker {
     fn end(&mut self, index: u32) {
         let Some(stream) = self.stream(index) else { return };
         stream.over = true;
-        if !stream.is_ring_away() {
+        if !stream.away {
             self.release(index);
         }
     }
@@ -464,7 +473,8 @@ impl Worker {
             };
             let (space, _) = ring.spare(usize::MAX);
             if space.is_empty() {
-                stream.more = core.connection(conn).readable() > 0 || core.connection(conn).peer_closed();
+                let conn = core.connection(conn);
+                stream.more = conn.readable() > 0 || conn.peer_closed() || conn.state() == State::Closed;
                 break;
             }
             match core.read(now, conn, space) {
@@ -512,7 +522,7 @@ impl Worker {
             stream.wants_room = false;
             stream.edges |= Events::WRITABLE;
         }
-        if stream.is_ring_away() {
+        if stream.away {
             return;
         }
         if left == 0 && stream.shut {
@@ -527,6 +537,7 @@ impl Worker {
             && self.rings.scarce()
             && let Some(ring) = stream.send.take()
         {
+            stream.away = true;
             let (link, id) = (stream.link, stream.id);
             self.say(link, Event::GiveBack { id, ring });
         }
@@ -623,6 +634,7 @@ impl Stream {
             id,
             conn: ConnId(NONE),
             send: None,
+            away: false,
             receive: None,
             edges: Events(0),
             pending: false,
@@ -635,11 +647,6 @@ impl Stream {
             over: false,
             send_home: None,
         }
-    }
-
-    /// The application let go while its end of the ring for sending was under way to it; octets may be in there.
-    fn is_ring_away(&self) -> bool {
-        self.send_home.is_some() && self.send.is_none()
     }
 
     /// Why the core gave nothing.
