@@ -292,6 +292,9 @@ impl Connection {
         cx.counters.segments_in += 1;
         let mut conn = Connection::new(cx, open, control, State::SynReceived);
         conn.segs_in = 1;
+        if cx.probe.is_some() {
+            conn.show_inbound(cx, syn);
+        }
         conn.take_syn(cx, syn);
         conn
     }

@@ -2,6 +2,13 @@
 //!
 //! Nothing here reads a clock, knows a thread or touches a device. The caller passes time and the core's
 //! shared things in a [`Cx`].
+//!
+//! `connection` holds the variables and their drawing. `input` is the list of checks of RFC 9293, section 3.10.7,
+//! in its order, with a short path in front; `output` decides on the next segment and builds it; `application` is
+//! what the owner calls. `recovery` finds losses, `retransmission` chooses what is sent again, `resent` knows what of
+//! that was lost once more. `timers` has three dates, `window` the receive window and its tuning, `reassembly` what
+//! came too early, `icmp` and `path` the size of segments. Whatever is rare lives in a box that exists only while it
+//! is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -68,7 +68,7 @@ impl Connection {
         self.due |= Due::ACK;
     }
 
-    fn show_inbound(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+    pub(crate) fn show_inbound(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let header = Header {
             src_port: self.key.remote().port,
             dst_port: self.key.local().port,
