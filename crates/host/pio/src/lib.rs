@@ -19,8 +19,6 @@ mod vnet;
 pub mod xdp;
 
 pub use open::{OpenError, open};
-#[doc(hidden)]
-pub use packet::fuzz as fuzz_packet_block;
 pub use packet::{Packet, PacketConfig, Receive, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use port::*;

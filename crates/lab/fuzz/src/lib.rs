@@ -42,8 +42,9 @@ targets! {
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
-    "pio_netlink", "what the kernel tells by netlink", pio::netlink::fuzz, seeds::netlink, FRAME;
-    "pio_packet", "blocks of packet sockets", pio::fuzz_packet_block, seeds::none, FRAME;
+    "pio_netlink", "what the kernel tells by netlink", pio::fuzz::netlink, seeds::netlink, FRAME;
+    "pio_packet", "blocks of packet sockets", pio::fuzz::packet_ring, seeds::none, FRAME;
+    "pio_shm", "what the other process does to shared memory", pio::fuzz::shared_memory, seeds::none, FRAME;
     "pio_xdp", "receive descriptors of AF_XDP", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;

@@ -22,7 +22,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-pub use ring::fuzz;
+pub(crate) use ring::fuzz;
 
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;

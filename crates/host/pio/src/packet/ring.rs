@@ -145,7 +145,7 @@ fn slot(block: &[u8], at: usize) -> Option<(Slot<'_>, usize)> {
 }
 
 /// Takes any octets for a block, for fuzzing: nothing may panic.
-pub fn fuzz(block: &[u8]) {
+pub(crate) fn fuzz(block: &[u8]) {
     let (mut at, mut left) = (word(block, 0).unwrap_or(0) as usize % 64, 1000);
     while left > 0
         && let Some((slot, next)) = slot(block, at)
