@@ -53,6 +53,8 @@ pub(crate) struct Loss {
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows
     /// that the repair was needless (RFC 3522).
     first_ts: Option<u32>,
+    /// Whether the repair was needless is known, or cannot be known any more.
+    judged: bool,
     /// What the policy was told when the repair began.
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
@@ -81,6 +83,7 @@ impl Connection {
                 reduced: una,
                 inflation: 0,
                 first_ts: None,
+                judged: false,
                 signal: Signal::Loss,
                 restarted: false,
                 urgent: false,
@@ -165,6 +168,7 @@ impl Connection {
         loss.resent.clear();
         loss.inflation = inflation;
         loss.first_ts = None;
+        loss.judged = false;
         loss.signal = Signal::Loss;
         loss.restarted = false;
         loss.urgent = true;
@@ -181,6 +185,7 @@ impl Connection {
         let Some(mark) = loss.resent.find_lost(una, |mark| board.outdates(mark, mss)) else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
+        loss.judged = true;
         let news = mark.at_or_after(loss.reduced);
         if news {
             loss.recover = nxt;
@@ -210,6 +215,7 @@ impl Connection {
         loss.resent.clear();
         loss.inflation = 0;
         loss.first_ts = None;
+        loss.judged = false;
         loss.urgent = true;
         loss.rescued = false;
         self.dup_acks = 0;
@@ -220,7 +226,7 @@ impl Connection {
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
         let ts = ts_value(cx.now, self.ts_offset);
-        if let Some(loss) = &mut self.loss {
+        if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.judged) {
             loss.first_ts.get_or_insert(ts);
         }
     }
@@ -234,6 +240,7 @@ impl Connection {
         // After a second timeout in a row nobody knows which transmission an answer belongs to.
         let ambiguous = matches!(loss.signal, Signal::Timeout { nth: 2.. });
         let first = loss.first_ts.take();
+        loss.judged |= first.is_some();
         match (first, seg.options.timestamps) {
             (Some(first), Some(ts)) if timestamps && repairing && !ambiguous => ts_before(ts.ecr, first),
             _ => false,

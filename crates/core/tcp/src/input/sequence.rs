@@ -93,6 +93,10 @@ impl Connection {
                 self.due |= Due::ACK;
                 return Ok(());
             }
+            // It was sent again, so our answer must echo the later timestamp: the peer's round trip began there.
+            if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
+                self.ts_recent = ts.val;
+            }
             self.due |= Due::SYN;
             return Err(DropReason::BadSyn);
         }

@@ -260,3 +260,40 @@ fn a_repair_goes_on_at_each_acknowledgment_though_nothing_new_is_left() {
         assert_eq!(rig.host.counters.timeouts, 1);
     }
 }
+
+#[test]
+fn only_the_first_acknowledgment_tells_whether_a_repair_was_needless() {
+    let mut rig = Setup::modern().connected();
+    rig.write(&[1; 14_480]).unwrap();
+    let sent = rig.sent();
+    rig.until_sent(Duration::from_secs(5));
+    rig.one();
+    let echo = rig.echo;
+    rig.pass(ms(20));
+    rig.ack(sent[1].seq, &[]);
+    assert_eq!(rig.sent()[0].seq, sent[1].seq);
+    // The repair has sent more meanwhile, but this still answers its first transmission.
+    rig.pass(ms(5));
+    rig.echo = echo;
+    rig.ack(sent[4].seq, &[]);
+    assert_eq!(rig.sent()[0].seq, sent[4].seq, "the repair goes on");
+    assert_eq!(rig.host.counters.spurious_recoveries, 0);
+    let info = rig.host.conn().info(rig.now);
+    assert!(info.loss && info.window.cwnd < 5 * 1448, "{info:?}");
+}
+
+#[test]
+fn a_repair_that_was_needless_is_undone() {
+    let mut rig = Setup::modern().connected();
+    rig.write(&[1; 14_480]).unwrap();
+    let sent = rig.sent();
+    let (echo, cwnd) = (rig.echo, rig.host.conn().info(rig.now).window.cwnd);
+    rig.until_sent(Duration::from_secs(5));
+    rig.one();
+    rig.pass(ms(5));
+    rig.echo = echo;
+    rig.ack(sent[2].seq, &[]);
+    assert!(rig.sent().iter().all(|s| s.seq.after(sent[9].seq)), "nothing is sent again");
+    assert_eq!(rig.host.counters.spurious_recoveries, 1);
+    assert!(rig.host.conn().info(rig.now).window.cwnd >= cwnd, "RFC 3522, RFC 4015");
+}

@@ -255,3 +255,18 @@ fn idle_connections_have_no_timer() {
     rig.sent();
     assert_eq!(rig.host.timeout(), None);
 }
+
+#[test]
+fn a_repeated_syn_brings_its_own_timestamp() {
+    let mut setup = Setup::modern();
+    let mut rig = setup.syn_received();
+    rig.pass(ms(900));
+    setup.peer.timestamps = Some(Timestamps { val: 1_900, ecr: 0 });
+    rig.inject(Segment { seq: crate::rig::PEER, options: setup.peer, ..rig.segment(Flags::SYN, &[]) });
+    let again = rig.one();
+    assert_eq!(
+        again.options.timestamps.unwrap().ecr,
+        1_900,
+        "or the peer measures its own timeout as round trip"
+    );
+}
