@@ -135,28 +135,42 @@ impl Listeners {
 
     /// The listener for a SYN to `local`; those that share a port take turns by the flow's `hash`.
     pub(crate) fn find(&self, local: Endpoint, hash: u64) -> Option<ListenerId> {
-        let chain = || {
-            let mut at = self.heads[usize::from(local.port) % BUCKETS];
-            std::iter::from_fn(move || {
-                let slot = self.slots.get(usize::from(at))?;
-                let found = (at, slot);
-                at = slot.next;
-                Some(found)
-            })
-        };
-        let rank = |slot: &Slot| slot.listener.as_ref().map_or(0, |listener| listener.rank(local));
-        let (mut best, mut count) = (1, 0u64);
-        for (_, slot) in chain() {
-            let rank = rank(slot);
+        let (mut best, mut rivals, mut found) = (0, 0, None);
+        for (at, slot) in self.chain(local.port) {
+            let rank = slot.listener.as_ref().map_or(0, |listener| listener.rank(local));
             if rank > best {
-                (best, count) = (rank, 1);
+                (best, rivals, found) = (rank, 1, Some(at));
             } else if rank == best {
-                count += 1;
+                rivals += u64::from(rank > 0);
             }
         }
-        let nth = (u128::from(hash.rotate_left(32)) * u128::from(count) >> 64) as usize;
-        let (at, slot) = chain().filter(|(_, slot)| rank(slot) == best).nth(nth)?;
-        Some(ListenerId(u32::from(slot.generation) << 16 | u32::from(at)))
+        if rivals > 1 {
+            found = self.turn_of(
+                local,
+                best,
+                (u128::from(hash.rotate_left(32)) * u128::from(rivals) >> 64) as usize,
+            );
+        }
+        let at = found?;
+        Some(ListenerId(u32::from(self.slots[usize::from(at)].generation) << 16 | u32::from(at)))
+    }
+
+    /// The `nth` of those that fit as well as any.
+    #[cold]
+    fn turn_of(&self, local: Endpoint, best: u32, nth: usize) -> Option<u16> {
+        let fits = |slot: &Slot| slot.listener.as_ref().is_some_and(|listener| listener.rank(local) == best);
+        self.chain(local.port).filter(|(_, slot)| fits(slot)).nth(nth).map(|(at, _)| at)
+    }
+
+    /// The places of this port's bucket.
+    fn chain(&self, port: u16) -> impl Iterator<Item = (u16, &Slot)> {
+        let mut at = self.heads[usize::from(port) % BUCKETS];
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(usize::from(at))?;
+            let found = (at, slot);
+            at = slot.next;
+            Some(found)
+        })
     }
 
     /// The listener, if it still lives.

@@ -86,6 +86,8 @@ pub(crate) struct Ports {
     stride: u16,
     key: SipKey,
     counters: [u16; COUNTERS],
+    /// The last destination chosen for, without the port, and its hash: mostly it is the next one too.
+    last: (FlowKey, u64),
     rng: Rng,
     kernel: bool,
 }
@@ -94,6 +96,7 @@ impl Ports {
     /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo `core.1`, so
     /// that cores never choose the same. `kernel`: claims cost system calls and are kept.
     pub(crate) fn new(range: (u16, u16), core: (u16, u16), kernel: bool, key: SipKey, seed: u64) -> Self {
+        let nowhere = Endpoint::new(Addr::UNSPECIFIED_V6, 0);
         let stride = core.1.max(1);
         let first = range.0.max(1).saturating_add(core.0 % stride);
         let count = if range.1 >= first { (range.1 - first) / stride + 1 } else { 0 };
@@ -108,6 +111,7 @@ impl Ports {
             stride,
             key,
             counters: [0; COUNTERS],
+            last: (FlowKey::new(nowhere, nowhere), 0),
             rng: Rng::new(seed),
             kernel,
         }
@@ -329,8 +333,11 @@ impl Ports {
         remote: Endpoint,
         mut is_free: impl FnMut(&FlowKey) -> bool,
     ) -> Result<FlowKey, OpError> {
-        let [_, l, _, r, p] = FlowKey::new(Endpoint::new(local, 0), remote).words();
-        let hash = self.key.fast(&[l, r, p]);
+        let pair = FlowKey::new(Endpoint::new(local, 0), remote);
+        if pair != self.last.0 {
+            self.last = (pair, self.key.strong(&pair.words()));
+        }
+        let hash = self.last.1;
         let counter = hash as usize % COUNTERS;
         let start = ((hash >> 32) as u16).wrapping_add(self.counters[counter]);
         let family = usize::from(local.is_v4());

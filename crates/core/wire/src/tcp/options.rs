@@ -145,7 +145,7 @@ impl Options {
     }
 
     /// Octets these options take on a segment with `flags`; a multiple of 4.
-    pub(super) fn len(&self, flags: Flags) -> usize {
+    pub(crate) fn len(&self, flags: Flags) -> usize {
         let timestamps = self.timestamps.is_some();
         if flags.has(Flags::SYN) {
             // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
@@ -160,7 +160,7 @@ impl Options {
     }
 
     /// Lays the options out at the front of `into`, in the order Linux uses.
-    pub(super) fn emit(&self, flags: Flags, into: &mut [u8]) {
+    pub(crate) fn emit(&self, flags: Flags, into: &mut [u8]) {
         let mut at = 0;
         let mut word = |field: [u8; 4]| {
             put(into, at, field);
