@@ -140,7 +140,7 @@ impl Bed {
     /// [`SERVER_ADDR`].
     pub fn tap_instead(&self) -> Result<(), String> {
         sh("ip", &["-n", &self.client, "link", "del", "ms1"])?;
-        sh("ip", &["-n", &self.client, "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr"])?;
+        self.make_tap()?;
         self.client_addresses("mst0")
     }
 
@@ -164,9 +164,21 @@ impl Bed {
         sh("ip", &all)
     }
 
+    fn make_tap(&self) -> Result<(), String> {
+        let made = sh("ip", &["-n", &self.client, "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr"]);
+        made.map(|_| ()).map_err(|e| {
+            let hint = if e.contains("ermission denied") {
+                "; let users open it: chmod 666 /dev/net/tun, as root"
+            } else {
+                ""
+            };
+            format!("{e}{hint}")
+        })
+    }
+
     /// A tap device beside the veth link, on a network of its own, for a server of ours at [`TAP_ADDR`].
     pub fn tap_beside(&self) -> Result<(), String> {
-        sh("ip", &["-n", &self.client, "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr"])?;
+        self.make_tap()?;
         sh("ip", &["-n", &self.client, "addr", "add", "10.78.0.254/24", "dev", "mst0"])?;
         sh("ip", &["-n", &self.client, "link", "set", "mst0", "up"])?;
         Ok(())

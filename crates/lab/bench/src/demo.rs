@@ -149,7 +149,7 @@ fn nginx_conf(bed: &Bed, site: &Path) -> Result<PathBuf, String> {
             all
         });
     let text = format!(
-        "daemon off; master_process off; worker_processes 1; pid {dir}/nginx.pid; error_log stderr crit;\n\
+        "user root; daemon off; master_process off; worker_processes 1; pid {dir}/nginx.pid; error_log stderr crit;\n\
          events {{ worker_connections 65536; multi_accept on; }}\n\
          http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; {temp}\n\
          open_file_cache max=100; default_type application/octet-stream;\n\

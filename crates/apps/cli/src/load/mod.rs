@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// What to ask for: http://ADDRESS[:PORT]/PATH.
+    /// What to ask for: `http://ADDRESS[:PORT]/PATH`.
     url: String,
     /// Connections at a time, over all cores.
     #[arg(short, long, default_value_t = 64)]
