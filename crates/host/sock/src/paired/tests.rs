@@ -94,7 +94,7 @@ impl Host {
         self.ask(now, |app| {
             let fd = app.socket(Family::V4).unwrap();
             app.bind(fd, SERVER).unwrap();
-            app.listen(fd, 4).unwrap();
+            app.listen(fd, 16).unwrap();
             fd
         })
     }

@@ -569,11 +569,10 @@ impl Worker {
     pub(super) fn notice(&mut self, core: &mut Core, now: Instant, notice: Notice) {
         match self.records.get_mut(notice.owner) {
             Some(Record::Listener(_)) => self.accept(core, now, notice.owner),
-            Some(Record::Stream(stream)) => {
+            Some(Record::Stream(stream)) if !stream.over => {
                 // Readable is what is in the ring, writable is room in the ring: those edges are made here.
                 stream.edges |= Events(notice.events.0 & !(Events::READABLE | Events::WRITABLE).0);
                 if notice.events.any(Events::ERROR)
-                    && !stream.over
                     && let Some(e) = core.take_error(stream.conn)
                 {
                     stream.error = Some(e);
@@ -583,7 +582,7 @@ impl Worker {
                 }
                 self.pump_in(core, now, notice.owner);
             }
-            None => {}
+            _ => {}
         }
     }
 
@@ -609,6 +608,7 @@ impl Worker {
                     // The record may have ended since, and its place may be another's.
                     if let Some(Record::Stream(stream)) = self.records.get_mut(index)
                         && stream.pending
+                        && !stream.over
                         && stream.link == link
                     {
                         let event = stream.tell(core);
