@@ -2,11 +2,40 @@
 //!
 //! The lock is there because a port must be `Send`; in a network everything happens on one thread.
 
+use pio::{RxChecksum, RxMeta};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A packet on its way.
-pub(crate) type Packet = Vec<u8>;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Packet {
+    pub(crate) bytes: Vec<u8>,
+    /// What the port that receives it will say of it.
+    pub(crate) meta: Meta,
+}
+
+/// [`RxMeta`] that can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The checksum was left unfinished by a sender who trusts the path.
+    pub(crate) partial: bool,
+    /// Payload octets per segment, if it stands for several.
+    pub(crate) gso_size: u16,
+}
+
+impl From<Meta> for RxMeta {
+    fn from(meta: Meta) -> RxMeta {
+        let checksum = if meta.partial { RxChecksum::Partial } else { RxChecksum::Unverified };
+        RxMeta { checksum, gso_size: meta.gso_size, more: false }
+    }
+}
+
+impl Packet {
+    /// Octets on the wire.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Medium {
@@ -30,10 +59,11 @@ impl Shared {
     }
 }
 
-/// A buffer that holds `bytes`, from the spares if there are any.
-pub(crate) fn packet_of(spare: &mut Vec<Packet>, bytes: &[u8]) -> Packet {
+/// A packet of `bytes`, in a spare's buffer if there is one.
+pub(crate) fn packet_of(spare: &mut Vec<Packet>, bytes: &[u8], meta: Meta) -> Packet {
     let mut packet = spare.pop().unwrap_or_default();
-    packet.clear();
-    packet.extend_from_slice(bytes);
+    packet.bytes.clear();
+    packet.bytes.extend_from_slice(bytes);
+    packet.meta = meta;
     packet
 }

@@ -4,7 +4,7 @@
 //! are for take their step, so a host sees a burst as a burst. Hosts step in the order in which they became
 //! ready.
 
-use crate::medium::{Packet, Shared, packet_of};
+use crate::medium::{Meta, Packet, Shared, packet_of};
 use crate::pipe::{DropReason, Pipe, PipeConfig};
 use crate::port::{PortConfig, SimPort};
 use crate::switch::Switch;
@@ -240,7 +240,7 @@ impl<H: Host> Network<H> {
 
     /// Puts a packet into a pipe, as if from the port before it.
     pub fn inject(&mut self, pipe: PipeId, bytes: &[u8]) {
-        let packet = packet_of(&mut self.spare, bytes);
+        let packet = packet_of(&mut self.spare, bytes, Meta::default());
         self.enter(pipe, packet);
     }
 
@@ -360,9 +360,9 @@ impl<H: Host> Network<H> {
         let slot = &mut self.pipes[id.0 as usize];
         if let Some(watcher) = &mut self.watcher {
             // The packet is gone once it has entered, so who watches gets a copy.
-            let copy = packet_of(&mut self.spare, &packet);
+            let copy = packet_of(&mut self.spare, &packet.bytes, packet.meta);
             let fate = slot.pipe.enter(self.now, packet, &mut self.spare);
-            watcher(&Sight { at: self.now, pipe: id, fate, packet: &copy });
+            watcher(&Sight { at: self.now, pipe: id, fate, packet: &copy.bytes });
             self.spare.push(copy);
         } else {
             // The pipe has counted what it dropped.
@@ -419,9 +419,9 @@ impl<H: Host> Network<H> {
         let mut routes = std::mem::take(&mut self.routes);
         while let Some(packet) = self.pipes[id.0 as usize].pipe.leave(at) {
             routes.clear();
-            self.switches[switch.0 as usize].forward(nth, &packet, &mut routes);
+            self.switches[switch.0 as usize].forward(nth, &packet.bytes, &mut routes);
             for out in &routes {
-                let copy = packet_of(&mut self.spare, &packet);
+                let copy = packet_of(&mut self.spare, &packet.bytes, packet.meta);
                 self.enter(*out, copy);
             }
             self.spare.push(packet);

@@ -92,4 +92,4 @@ pub(crate) fn ip_len(frame: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -189,7 +189,7 @@ impl Pipe {
         self.position += 1;
         self.counters.arrived += 1;
         self.counters.arrived_octets += packet.len() as u64;
-        let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet));
+        let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet.bytes));
         if let Err(reason) = self.admit(now, packet.len(), ill) {
             spare.push(packet);
             *match reason {
@@ -241,11 +241,16 @@ impl Pipe {
 
     fn travel(&mut self, off_line: Instant, mut packet: Packet, spare: &mut Vec<Packet>) {
         if chance(&mut self.rng, self.config.duplicate) {
-            let copy = packet_of(spare, &packet);
+            let copy = packet_of(spare, &packet.bytes, packet.meta);
             self.counters.duplicated += 1;
             self.arrive(off_line, copy, true);
         }
-        if chance(&mut self.rng, self.config.corrupt) && flip_a_bit(&mut self.rng, &mut packet) {
+        // Nobody would notice in a packet whose checksum is still to be made.
+        let sealed = !packet.meta.partial;
+        if sealed
+            && chance(&mut self.rng, self.config.corrupt)
+            && flip_a_bit(&mut self.rng, &mut packet.bytes)
+        {
             self.counters.corrupted += 1;
         }
         self.arrive(off_line, packet, true);

@@ -1,11 +1,11 @@
 //! The simulated port: a [`PacketIo`] whose wire is a [`crate::Network`].
 
 use crate::PortId;
-use crate::medium::{Boxes, Shared, packet_of};
+use crate::medium::{Boxes, Meta, Packet, Shared, packet_of};
 use crate::nic;
 use base::Duration;
 use pio::{
-    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
+    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxPacket, TxBatch, TxMeta, TxPacket, Wake, Waker,
 };
 use ring::{Frame, FramePool, Pages};
 use std::sync::Arc;
@@ -26,12 +26,23 @@ pub struct PortConfig {
     pub tx_checksum: bool,
     /// Cut super-segments of up to this size, octets of IP packet; 0 for none. Needs `tx_checksum`.
     pub tso_max: usize,
+    /// Super-segments and unfinished checksums reach the peer as they are, as over a tap or veth, instead of
+    /// being cut and completed here. The peer's frames must be as large.
+    pub passes_whole: bool,
 }
 
 impl Default for PortConfig {
     /// Ethernet with MTU 1500 and no offloads.
     fn default() -> Self {
-        PortConfig { mtu: 1500, frames: 4096, rx_ring: 4096, tx_ring: 4096, tx_checksum: false, tso_max: 0 }
+        PortConfig {
+            mtu: 1500,
+            frames: 4096,
+            rx_ring: 4096,
+            tx_ring: 4096,
+            tx_checksum: false,
+            tso_max: 0,
+            passes_whole: false,
+        }
     }
 }
 
@@ -54,6 +65,7 @@ pub struct SimPort {
     medium: Shared,
     pool: FramePool,
     tx_ring: usize,
+    passes_whole: bool,
     waker: Arc<Flag>,
     counts: Counts,
 }
@@ -90,6 +102,7 @@ impl SimPort {
             // Thousands of ports in one process: no huge page for each.
             pool: FramePool::with_pages(config.frames, slot, Pages::Normal)?,
             tx_ring: config.tx_ring,
+            passes_whole: config.passes_whole,
             waker: Arc::new(Flag(AtomicBool::new(false))),
             counts: Counts::default(),
         })
@@ -100,25 +113,27 @@ impl SimPort {
         self.id
     }
 
-    /// Puts one packet on the wire, cut and completed as its host asked.
-    fn send(
-        counts: &mut Counts,
-        mtu: usize,
-        packet: &mut TxPacket,
-        boxes: &mut Boxes,
-        spare: &mut Vec<Vec<u8>>,
-    ) {
-        let mut oversize = false;
-        let sound = nic::transmit(packet.frame.data_mut(), &packet.meta, |bytes| {
-            oversize |= nic::ip_len(bytes) > mtu;
-            if !oversize {
-                counts.tx += 1;
-                boxes.outbox.push(packet_of(spare, bytes));
+    /// Puts one packet on the wire: as it is, or cut and completed as its host asked.
+    fn send(&mut self, packet: &mut TxPacket, boxes: &mut Boxes, spare: &mut Vec<Packet>) {
+        let TxMeta { checksum, segmentation } = packet.meta;
+        let whole = self.passes_whole && checksum.is_some();
+        let limit = if whole { self.caps.mtu.max(self.caps.tso_max) } else { self.caps.mtu };
+        let mut sound = true;
+        let mut emit = |bytes: &[u8], meta| {
+            sound &= nic::ip_len(bytes) <= limit;
+            if sound {
+                self.counts.tx += 1;
+                boxes.outbox.push(packet_of(spare, bytes, meta));
             }
-        });
-        if oversize || !sound {
-            counts.tx_invalid += 1;
-        }
+        };
+        let data = packet.frame.data_mut();
+        let understood = if whole {
+            emit(data, Meta { partial: true, gso_size: segmentation.map_or(0, |cut| cut.size) });
+            true
+        } else {
+            nic::transmit(data, &packet.meta, |bytes| emit(bytes, Meta::default()))
+        };
+        self.counts.tx_invalid += u64::from(!(sound && understood));
     }
 }
 
@@ -150,15 +165,16 @@ impl PacketIo for SimPort {
             let fits = packet.len() <= frame.capacity();
             if fits {
                 frame.set_range(0, packet.len());
-                frame.data_mut().copy_from_slice(&packet);
+                frame.data_mut().copy_from_slice(&packet.bytes);
             }
+            let meta = packet.meta.into();
             medium.spare.push(packet);
             if !fits {
                 self.counts.rx_oversize += 1;
                 self.pool.retire(frame);
                 continue;
             }
-            batch.push(RxPacket { frame, meta: RxMeta::default() });
+            batch.push(RxPacket { frame, meta });
         }
         let received = batch.len() - before;
         self.counts.rx += received as u64;
@@ -166,12 +182,13 @@ impl PacketIo for SimPort {
     }
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        let medium = &mut *self.medium.lock();
+        let shared = self.medium.clone();
+        let medium = &mut *shared.lock();
         let boxes = &mut medium.ports[self.id.0 as usize];
         let mut taken = 0;
         while boxes.outbox.len() < self.tx_ring {
             let Some(mut packet) = batch.pop_front() else { return Ok(taken) };
-            Self::send(&mut self.counts, self.caps.mtu, &mut packet, boxes, &mut medium.spare);
+            self.send(&mut packet, boxes, &mut medium.spare);
             self.pool.retire(packet.frame);
             taken += 1;
         }
@@ -192,6 +209,8 @@ impl PacketIo for SimPort {
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
-        Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value)).collect()
+        let counts = Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value));
+        let out = self.pool.slots() - self.pool.available();
+        counts.chain([("frames_out", u64::from(out))]).collect()
     }
 }

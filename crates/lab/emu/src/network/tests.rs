@@ -2,7 +2,7 @@
 //! and what cannot come to rest is caught.
 use super::*;
 use base::Duration;
-use pio::{PacketIo, RxBatch, TxBatch, TxPacket};
+use pio::{PacketIo, RxBatch, RxChecksum, TxBatch, TxPacket};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -188,4 +188,35 @@ fn warm_buffers_are_used_again() {
     let warm = spare(&net);
     net.run_until(Instant::from_millis(190));
     assert_eq!(spare(&net), warm);
+}
+
+/// Sends one TCP packet of 5,000 octets of payload that asks to be cut; the sizes and meta data that arrive.
+fn super_segment(config: &PortConfig) -> Vec<(usize, RxChecksum, u16)> {
+    let mut net = Network::<Toy>::new(1);
+    let (mut left, mut right) = (net.port(config), net.port(config));
+    net.link(left.id(), right.id(), &wire(1), &wire(1));
+    let ends = [base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2])];
+    let (packet, meta) = crate::nic::tests::super_segment(ends, &[7; 5_000]);
+    let mut frame = left.take().unwrap();
+    frame.set_range(0, packet.len());
+    frame.data_mut().copy_from_slice(&packet);
+    left.tx(&mut TxBatch::from([TxPacket { frame, meta }])).unwrap();
+    net.collect(left.id());
+    net.run_until(Instant::from_millis(2));
+    let mut rx = RxBatch::new();
+    right.rx(&mut rx).unwrap();
+    let seen = rx.iter().map(|p| (p.frame.len(), p.meta.checksum, p.meta.gso_size)).collect();
+    rx.drain(..).for_each(|p| right.retire(p.frame));
+    assert_eq!([left.stats(), right.stats()].map(|s| s.last().copied()), [Some(("frames_out", 0)); 2]);
+    seen
+}
+
+#[test]
+fn super_segments_are_cut_or_pass_whole() {
+    let config = PortConfig { tx_checksum: true, tso_max: 65_535, ..PortConfig::default() };
+    let piece = (1_514, RxChecksum::Unverified, 0);
+    assert_eq!(super_segment(&config), [piece, piece, piece, (722, RxChecksum::Unverified, 0)]);
+    let whole = PortConfig { passes_whole: true, ..config };
+    assert_eq!(super_segment(&whole), [(5_066, RxChecksum::Partial, 1_448)]);
+    assert_eq!(super_segment(&PortConfig { tso_max: 4_100, ..whole }), []);
 }

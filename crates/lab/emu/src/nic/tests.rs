@@ -8,7 +8,7 @@ use wire::tcp::{Header, Options, Timestamps};
 const V4: [Addr; 2] = [Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2])];
 const V6: [Addr; 2] = [Addr::v6([0xfd; 16]), Addr::v6([0xfc; 16])];
 
-fn super_segment([src, dst]: [Addr; 2], payload: &[u8]) -> (Vec<u8>, TxMeta) {
+pub(crate) fn super_segment([src, dst]: [Addr; 2], payload: &[u8]) -> (Vec<u8>, TxMeta) {
     let below =
         Below { link: Some(Link { dst: [2; 6], src: [4; 6] }), src, dst, tos: 2, ttl: 64, label: 0xfffe };
     let header = Header {

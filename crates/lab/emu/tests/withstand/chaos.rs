@@ -1,5 +1,5 @@
-//! Goal: whatever two hosts are set to and whatever lies between them, every connection ends with every octet in
-//! its place and nothing is left. Each seed draws a world of its own.
+//! Goal: whatever two hosts are set to and whatever lies between them, every connection ends with every octet
+//! in its place and nothing is left. Each seed draws a world of its own.
 
 use crate::harness::{Family, Pair, Setup, seeded};
 use crate::peer::Plan;
@@ -111,7 +111,7 @@ fn draw(seed: u64, dice: &mut Dice) -> Pair {
     setup.port.mtu = mtu as usize;
     if dice.chance(0.3) {
         let tso_max = if dice.chance(0.7) { 65_535 } else { 0 };
-        setup.port = PortConfig { tx_checksum: true, tso_max, ..setup.port };
+        setup.port = PortConfig { tx_checksum: true, tso_max, passes_whole: dice.chance(0.5), ..setup.port };
     }
     if dice.chance(0.2) {
         setup.port.frames = dice.between(16, 64) as u32;

@@ -225,7 +225,7 @@ fn flood(seed: u64, family: Family, syns: u64) {
     assert_eq!(flooder.left, 0);
     assert!(flooder.answers > syns / 2, "{} SYN-ACKs only", flooder.answers);
     net.run_until(soon + Duration::from_secs(900));
-    crate::harness::assert_clean(&net.host(server).see().core);
+    crate::harness::assert_clean(&mut net.host_mut(server).stack().core);
 }
 
 #[test]

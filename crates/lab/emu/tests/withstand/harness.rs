@@ -14,8 +14,8 @@ pub(crate) fn from_env(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Runs `test` with each of `seeds`; with `MILLSTREAM_SEEDS` as many from the same start or `MILLSTREAM_FROM`, with
-/// `MILLSTREAM_SEED` only with that. A failure says how to repeat it.
+/// Runs `test` with each of `seeds`. `MILLSTREAM_SEEDS` says how many instead, `MILLSTREAM_FROM` from where, and
+/// `MILLSTREAM_SEED` names one alone. A failure says how to repeat it.
 pub(crate) fn seeded(seeds: Range<u64>, test: impl Fn(u64)) {
     let count = from_env("MILLSTREAM_SEEDS", seeds.end - seeds.start);
     let start = from_env("MILLSTREAM_FROM", seeds.start);
@@ -203,16 +203,19 @@ impl Pair {
         let rest = self.net.now() + std::time::Duration::from_secs(600);
         self.net.run_until(rest);
         for host in [self.client, self.server] {
-            assert_clean(&self.net.host(host).core);
+            assert_clean(&mut self.net.host_mut(host).core);
         }
     }
 }
 
-/// No connection, no TIME-WAIT entry, no chunk is left.
-pub(crate) fn assert_clean(core: &Core) {
+/// No connection, no TIME-WAIT entry, no chunk is left, and no frame but the one the core keeps at hand.
+pub(crate) fn assert_clean(core: &mut Core) {
     for name in ["connections", "time_wait", "flows", "chunks_used"] {
         assert_eq!(stat(core, name), 0, "{name} left over");
     }
+    let frames =
+        core.io().stats().into_iter().find(|(name, _)| *name == "frames_out").map(|(_, count)| count);
+    assert!(frames.is_some_and(|out| out <= 1), "{frames:?} frames left over");
 }
 
 /// One of the stack's own counters.

@@ -220,7 +220,7 @@ fn a_peer_that_vanishes_behind_a_router_is_timed_out() {
         assert_eq!(routed.see(routed.client).app.open(), 1, "given up too soon");
         routed.net.run_until(Instant::from_secs(1800));
         assert_eq!(routed.see(routed.client).app.tally.timed_out, 1, "{:?}", routed.see(routed.client).app);
-        crate::harness::assert_clean(&routed.see(routed.client).core);
+        crate::harness::assert_clean(&mut routed.stack(routed.client).core);
     });
 }
 

@@ -86,6 +86,14 @@ fn with_segmentation_and_checksum_offload() {
     });
 }
 
+/// As between two stacks on one machine: what arrives stands for many segments, and carries no checksum.
+#[test]
+fn with_super_segments_that_arrive_whole() {
+    let port =
+        || PortConfig { tx_checksum: true, tso_max: 65_535, passes_whole: true, ..PortConfig::default() };
+    seeded(11..15, |seed| both_ways(seed, Family::of(seed), port(), 0.01, soak() / 16));
+}
+
 #[test]
 fn readers_that_look_away_close_the_window_and_open_it_again() {
     seeded(5..9, |seed| {
