@@ -30,9 +30,7 @@ impl Marks {
     /// Its local endpoint was reserved for it alone.
     pub(crate) const BOUND: Marks = Marks(64);
     /// Its owner, or its listener's, was told something this turn and may add to what is to be sent.
-    pub(crate) const HELD: Marks = Marks(256);
-    /// A control segment (SYN, SYN-ACK, RST) is probably due.
-    pub(crate) const CONTROL: Marks = Marks(128);
+    pub(crate) const HELD: Marks = Marks(128);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {

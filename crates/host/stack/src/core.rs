@@ -106,9 +106,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
-    /// Connections that may have something to send: with a control segment due, others, and those whose owner
-    /// was told something this turn and may add to it.
-    pub(crate) control: List,
+    /// Connections that may have something to send, and those of them whose owners were told something this turn
+    /// and may add to it.
     pub(crate) dirty: List,
     pub(crate) held: List,
     pub(crate) noticed: Vec<u32>,
@@ -161,7 +160,6 @@ impl Core {
             limits: Limits { resets: Limit::new(1000, 200), echoes: Limit::new(1000, 50) },
             stats: Stats::default(),
             drops: Drops::new(),
-            control: List::new(),
             dirty: List::new(),
             held: List::new(),
             noticed: Vec::new(),
@@ -196,7 +194,7 @@ impl Core {
     /// Stores a new connection and makes its first segment due; false, and it is gone, if there is no room.
     pub(crate) fn install(&mut self, mut meta: crate::conns::Meta, mut tcp: Connection) -> Option<u32> {
         let port = tcp.key().local().port;
-        meta.marks.set(Marks::IN_TABLE | Marks::CONTROL);
+        meta.marks.set(Marks::IN_TABLE);
         let hash = meta.hash;
         if self.conns.is_full() {
             self.dispose(&mut tcp);
@@ -213,7 +211,7 @@ impl Core {
             return None;
         }
         self.ports.hold(port);
-        self.control.push(&mut self.conns, index);
+        self.dirty.push(&mut self.conns, index);
         Some(index)
     }
 

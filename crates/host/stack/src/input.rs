@@ -186,7 +186,6 @@ impl Core {
         let tcp = Connection::accept_cookie(&mut self.shared.cx(now), &open, control, &cookie, segment);
         let Some(index) = self.install(meta, tcp) else { return self.drops.count(PacketDrop::NoRoom) };
         self.stats.cookies_good += 1;
-        self.conns.slot_mut(index).meta.marks.clear(Marks::CONTROL);
         self.queue_for_accept(index);
         self.deliver(now, index, segment);
     }

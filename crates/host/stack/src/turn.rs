@@ -106,9 +106,7 @@ impl Core {
             // What cannot be sent now must not keep the caller from sleeping.
             return Some(self.now + RETRY);
         }
-        if self.port.pending() > 0
-            || !(self.control.is_empty() && self.dirty.is_empty() && self.held.is_empty())
-        {
+        if self.port.pending() > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
         [self.wheel.next(), self.waits.next(), self.hops.next(), self.ports.next()]
@@ -155,35 +153,24 @@ impl Core {
     /// A connection may have something to send.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
-        let control = self.conns.slot(index).meta.marks.has(Marks::CONTROL);
-        if control {
-            self.control.push(&mut self.conns, index)
-        } else {
-            self.dirty.push(&mut self.conns, index)
-        }
+        self.dirty.push(&mut self.conns, index);
     }
 
-    /// Lets connections send, those with control segments first. Unless `all`, those whose owners have something
-    /// to look at wait for the next turn.
+    /// Lets connections send, first come first; what they send is sorted into lists for each kick, control before ACKs
+    /// before data. Unless `all`, those whose owners have something to look at wait for the next turn.
     fn transmit_all(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
             self.kick(turn);
         }
         let mut built = 0;
         while !self.port.blocked {
-            let index = match self.control.pop(&mut self.conns) {
-                Some(index) => index,
-                None => match self.dirty.pop(&mut self.conns) {
-                    Some(index) => index,
-                    None => break,
-                },
-            };
+            let Some(index) = self.dirty.pop(&mut self.conns) else { break };
             let marks = &mut self.conns.slot_mut(index).meta.marks;
             if !all && marks.has(Marks::HELD) {
                 self.held.push(&mut self.conns, index);
                 continue;
             }
-            marks.clear(Marks::CONTROL | Marks::HELD);
+            marks.clear(Marks::HELD);
             let before = self.port.pending();
             match self.transmit(now, index) {
                 Sent::All | Sent::Parked => self.settle(now, index),
