@@ -97,7 +97,7 @@ impl Connection {
         let Some(loss) = &self.loss else { return self.flight() };
         let sack = self.bits.has(Bits::SACK);
         match loss.phase {
-            Phase::Disorder => loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), self.snd_una),
+            Phase::Disorder => loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend),
             Phase::Fast if sack => {
                 let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend);
                 let lost = loss.resent.lost_runs().filter(|&(_, end)| end.after(self.snd_una));
@@ -161,17 +161,22 @@ impl Connection {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let inflation = u32::from(self.dup_acks) * u32::from(self.snd_mss);
         let loss = self.loss();
+        // The repair before may have sent this hole again already, though it lies behind where that one ended: once is
+        // enough, and an acknowledgment of that transmission is no news about this repair.
+        let again = loss.resend.after(una);
+        if !again {
+            loss.resend = una;
+            loss.resent.clear();
+        }
         loss.phase = Phase::Fast;
         loss.recover = nxt;
         loss.reduced = nxt;
-        loss.resend = una;
-        loss.resent.clear();
         loss.inflation = inflation;
         loss.first_ts = None;
-        loss.judged = false;
+        loss.judged = again;
         loss.signal = Signal::Loss;
         loss.restarted = false;
-        loss.urgent = true;
+        loss.urgent = !again;
         loss.rescued = false;
         self.bits.clear(Bits::TIMING);
         self.arm_rtx(cx);
@@ -260,7 +265,6 @@ impl Connection {
             self.dup_acks = 0;
         } else if una.at_or_after(loss.recover) {
             let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
-            loss.resent.clear();
             self.dup_acks = 0;
             if ended != Phase::Resegment {
                 let info = self.signal_info(cx);
@@ -305,6 +309,7 @@ impl Connection {
         let loss = self.loss();
         let signal = loss.signal;
         loss.phase = Phase::Disorder;
+        loss.resend = una;
         loss.resent.clear();
         loss.board.advance(una);
         self.dup_acks = 0;
