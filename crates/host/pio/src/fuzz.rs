@@ -1,5 +1,5 @@
-//! For fuzz targets: each function takes any octets for what the kernel, a file, a user or another process says, and
-//! panics if something worse than a refusal comes of it.
+//! For fuzz targets: each function takes any octets for what the kernel, a file, a user or another process
+//! says, and panics if something worse than a refusal comes of it.
 
 /// A datagram of rtnetlink.
 pub fn netlink(data: &[u8]) {
@@ -14,4 +14,14 @@ pub fn packet_ring(data: &[u8]) {
 /// What the other process does to shared memory.
 pub fn shared_memory(data: &[u8]) {
     crate::shm::fuzz(data);
+}
+
+/// A capture file.
+pub fn capture(data: &[u8]) {
+    crate::pcap::fuzz(data);
+}
+
+/// What a user writes for a link.
+pub fn link(data: &[u8]) {
+    crate::open::fuzz(&String::from_utf8_lossy(data));
 }

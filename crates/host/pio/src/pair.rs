@@ -6,8 +6,9 @@
 //!   free <─retire─ rx <══ packets b>a ══ tx <──take── free
 //!        <═════════ spare frames, both ways ═════════>
 //! ```
-//! Frames are handed over, so an end that only receives gathers them; what it has above its half goes back through
-//! the lane of spares. Meant for two stacks turned in one thread (benchmarks, tests); two threads work too.
+//! Frames are handed over, so an end that only receives gathers them; what it has above its half goes back
+//! through the lane of spares. Meant for two stacks turned in one thread (benchmarks, tests); two threads
+//! work too.
 
 use crate::port::*;
 use base::Duration;

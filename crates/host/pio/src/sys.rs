@@ -1,7 +1,7 @@
 //! The few system calls that several ports share, with results instead of -1.
 
 use crate::port::{IoError, Wake, Waker};
-use base::{Addr, Duration};
+use base::{Addr, Duration, Instant};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -93,7 +93,8 @@ impl SockAddr {
     }
 }
 
-/// Make a socket send and receive on one interface only. Open to everybody for a socket that is bound to none.
+/// Make a socket send and receive on one interface only. Open to everybody for a socket that is bound to
+/// none.
 pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
     const SO_BINDTOIFINDEX: i32 = 62;
     set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &(ifindex as i32))
@@ -152,7 +153,8 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
         tv_nsec: t.subsec_nanos().into(),
     });
     let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `fds` is a writable array of its length, `spec` is null or points to a timespec, no signal mask.
+    // SAFETY: `fds` is a writable array of its length, `spec` is null or points to a timespec, no signal
+    // mask.
     let rc = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, spec, std::ptr::null()) };
     check(rc).map(|n| n as usize)
 }
@@ -162,7 +164,8 @@ pub(crate) fn interest(fd: RawFd, events: i16) -> libc::pollfd {
     libc::pollfd { fd, events, revents: 0 }
 }
 
-/// The sleep of a port: until one of `fds` has an event, the bell rings or time is up. `fds[0]` must be the bell.
+/// The sleep of a port: until one of `fds` has an event, the bell rings or time is up. `fds[0]` must be the
+/// bell.
 pub(crate) fn sleep(
     bell: &Bell,
     fds: &mut [libc::pollfd],
@@ -176,4 +179,21 @@ pub(crate) fn sleep(
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
         Err(error) => Err(IoError::Os(error)),
     }
+}
+
+/// Time since the machine started.
+pub(crate) fn monotonic() -> Instant {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Time since 1970, for the eyes of people.
+pub(crate) fn realtime() -> Instant {
+    clock(libc::CLOCK_REALTIME)
+}
+
+fn clock(id: libc::clockid_t) -> Instant {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(id, &raw mut now) };
+    Instant::from_secs(now.tv_sec as u64) + Duration::from_nanos(now.tv_nsec as u64)
 }

@@ -4,7 +4,7 @@ use crate::netlink;
 use crate::port::*;
 use base::{Addr, Duration, Seq};
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use wire::packet::{Below, Checked, Checksum, Content, Link, Packet};
 use wire::tcp::{Flags, Header, Options};
@@ -14,8 +14,8 @@ pub(crate) fn addr(text: &str) -> Addr {
     text.parse::<IpAddr>().expect("an address").into()
 }
 
-/// Move the calling thread (and those it starts) into a fresh network namespace. False, with the reason printed, if
-/// that is not permitted. Nothing is left when the thread and its descriptors end.
+/// Move the calling thread (and those it starts) into a fresh network namespace. False, with the reason
+/// printed, if that is not permitted. Nothing is left when the thread and its descriptors end.
 pub(crate) fn own_namespace() -> bool {
     // SAFETY: changes only which network this thread sees.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -53,8 +53,8 @@ pub(crate) fn another_namespace() -> File {
     .expect("the thread ends well")
 }
 
-/// A cable from the caller's namespace to another: `near` here with `.1`, `far` there with `.2`, on `10.net.0.0/24` and
-/// `fd00:net::/64`. Index of the near end, and the other namespace.
+/// A cable from the caller's namespace to another: `near` here with `.1`, `far` there with `.2`, on
+/// `10.net.0.0/24` and `fd00:net::/64`. Index of the near end, and the other namespace.
 pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
     let there = another_namespace();
     let (near_index, far_index) = netlink::add_veth(near, far, 1).expect("a cable");
@@ -65,7 +65,18 @@ pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
         netlink::add_address(index, addr(&format!("fd00:{net}::{host}")), 64).expect("an address");
     };
     set_up(near_index, 1);
-    within(&there, || set_up(crate::sys::index_of(far).expect("is there"), 2));
+    within(&there, || {
+        set_up(crate::sys::index_of(far).expect("is there"), 2);
+        // Carriers, multicast groups and neighbours take a moment: it is over when the other kernel says no.
+        for near in [IpAddr::from([10, net, 0, 1]), addr(&format!("fd00:{net}::1")).into()] {
+            let says_no = || {
+                let answer =
+                    TcpStream::connect_timeout(&SocketAddr::new(near, 1), Duration::from_millis(100));
+                answer.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+            };
+            assert!((0..100).any(|_| says_no()), "{near} is not reached");
+        }
+    });
     (near_index, there)
 }
 

@@ -1,5 +1,5 @@
-//! A network of one's own without being root: a user namespace in which this process is root over a fresh network
-//! namespace (user_namespaces(7)).
+//! A network of one's own without being root: a user namespace in which this process is root over a fresh
+//! network namespace (user_namespaces(7)).
 
 use std::fmt;
 use std::io;
@@ -54,8 +54,9 @@ pub fn is_privileged() -> bool {
         .is_some_and(|caps| caps >> CAP_NET_ADMIN & 1 == 1)
 }
 
-/// Enter a new user namespace as its root, with a new network namespace whose loopback interface is up. Everything
-/// started afterwards lives there too and sees nothing of the machine's network. It ends with its last process.
+/// Enter a new user namespace as its root, with a new network namespace whose loopback interface is up.
+/// Everything started afterwards lives there too and sees nothing of the machine's network. It ends with its
+/// last process.
 pub fn enter() -> Result<(), UsernsError> {
     // SAFETY: these two only ask for numbers.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -70,7 +71,8 @@ pub fn enter() -> Result<(), UsernsError> {
         });
     }
     let write = |path: &'static str, text: String| match std::fs::write(path, text) {
-        // Some kernels let a namespace be entered but leave it powerless (AppArmor): the maps are then refused.
+        // Some kernels let a namespace be entered but leave it powerless (AppArmor): the maps are then
+        // refused.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(UsernsError::Forbidden),
         Err(error) => Err(UsernsError::Os { doing: path, error }),
         Ok(()) => Ok(()),

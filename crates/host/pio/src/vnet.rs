@@ -17,8 +17,9 @@ pub(crate) fn received(header: &[u8], frame_len: usize) -> Option<RxMeta> {
     Some(RxMeta { checksum, gso_size: header.segmentation.map_or(0, |cut| cut.size), more: false })
 }
 
-/// The header that asks for `meta` to be done to `frame`; `None` if that makes no sense or the port (which takes
-/// super-segments of `longest` octets with their link header, and checksums if that is not 0) does not offer it.
+/// The header that asks for `meta` to be done to `frame`; `None` if that makes no sense or the port (which
+/// takes super-segments of `longest` octets with their link header, and checksums if that is not 0) does not
+/// offer it.
 pub(crate) fn request(meta: &TxMeta, frame: &[u8], plain: usize, longest: usize) -> Option<Header> {
     let Some(sum) = meta.checksum else {
         let allowed = meta.segmentation.is_none() && frame.len() <= plain;

@@ -1,5 +1,5 @@
-//! The few changes to the kernel's network that doors and tests need when no `ip` tool is at hand. All of them need
-//! CAP_NET_ADMIN in the network namespace.
+//! The few changes to the kernel's network that doors and tests need when no `ip` tool is at hand. All of
+//! them need CAP_NET_ADMIN in the network namespace.
 
 use super::message::{Request, family};
 use super::socket::Socket;
@@ -45,7 +45,8 @@ pub fn delete_link(ifindex: u32) -> io::Result<()> {
     ask(link_request(libc::RTM_DELLINK, 0, ifindex, 0, 0))
 }
 
-/// Make two virtual Ethernet interfaces joined by a cable, `queues` queues each; indices of both. Both are down.
+/// Make two virtual Ethernet interfaces joined by a cable, `queues` queues each; indices of both. Both are
+/// down.
 pub fn add_veth(name: &str, peer: &str, queues: u16) -> io::Result<(u32, u32)> {
     const VETH_INFO_PEER: u16 = 1;
     let c_name = |name: &str| [name.as_bytes(), &[0]].concat();
@@ -65,7 +66,8 @@ pub fn add_veth(name: &str, peer: &str, queues: u16) -> io::Result<(u32, u32)> {
     Ok((index_of(name)?, index_of(peer)?))
 }
 
-/// Give an interface an address of the kernel's. IPv6 ones are usable at once, without looking for duplicates.
+/// Give an interface an address of the kernel's. IPv6 ones are usable at once, without looking for
+/// duplicates.
 pub fn add_address(ifindex: u32, addr: Addr, prefix: u8) -> io::Result<()> {
     ask(address_request(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, ifindex, addr, prefix))
 }

@@ -178,8 +178,8 @@ fn address(body: &[u8], gone: bool) -> Option<Fact> {
             _ => {}
         }
     }
-    // RFC 4862, section 5.4: no packet may come from an address before it is known to be ours alone. The kernel
-    // reports it again then.
+    // RFC 4862, section 5.4: no packet may come from an address before it is known to be ours alone. The
+    // kernel reports it again then.
     let tentative = flags & libc::IFA_F_TENTATIVE != 0 && flags & libc::IFA_F_OPTIMISTIC == 0;
     let refused = flags & libc::IFA_F_DADFAILED != 0;
     let addr = local.or(address)?;

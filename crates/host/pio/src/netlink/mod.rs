@@ -68,13 +68,13 @@ pub enum Scope {
     All,
 }
 
-/// Calls of [`Monitor::poll`] that look at the socket after there was reason to expect news, and how seldom they
-/// look otherwise: a busy turn must not pay a system call each time.
+/// Calls of [`Monitor::poll`] that look at the socket after there was reason to expect news, and how seldom
+/// they look otherwise: a busy turn must not pay a system call each time.
 const HOT: u32 = 256;
 const COLD_EVERY: u32 = 16;
 
-/// Follows one interface. What it knows is what its owner was told, so whatever is missed is made good by asking
-/// for everything again and telling the difference.
+/// Follows one interface. What it knows is what its owner was told, so whatever is missed is made good by
+/// asking for everything again and telling the difference.
 pub struct Monitor {
     ifindex: u32,
     scope: Scope,
@@ -213,7 +213,8 @@ impl Monitor {
     }
 }
 
-/// Takes any octets for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in order.
+/// Takes any octets for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in
+/// order.
 pub(crate) fn fuzz(datagram: &[u8]) {
     let mut known = Known::new(false);
     let mut events = Vec::new();

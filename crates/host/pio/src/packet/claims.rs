@@ -1,10 +1,11 @@
 //! Local ports, taken from the kernel and given back, for a socket that only gets copies.
 //!
-//! A packet socket sees what the kernel sees; it takes nothing away. So for every port of ours the kernel must be
-//! kept silent, or it would answer our peers with resets. A kernel socket per claim does that: bound to the port
-//! (so nobody else gets it, and we do not if somebody was first), listening (so that every segment to the port finds
-//! it), and with a filter that drops all it finds, before TCP looks at it. No tool, no rule in the machine's
-//! firewall, no privilege beyond the port's own; and it ends with the process, however that ends.
+//! A packet socket sees what the kernel sees; it takes nothing away. So for every port of ours the kernel
+//! must be kept silent, or it would answer our peers with resets. A kernel socket per claim does that: bound
+//! to the port (so nobody else gets it, and we do not if somebody was first), listening (so that every
+//! segment to the port finds it), and with a filter that drops all it finds, before TCP looks at it. No tool,
+//! no rule in the machine's firewall, no privilege beyond the port's own; and it ends with the process,
+//! however that ends.
 //!
 //! Ports that connections leave from are claimed in the same way, a descriptor each.
 
@@ -53,6 +54,8 @@ struct Key {
     port: u16,
     addr: Addr,
     ephemeral: bool,
+    /// `::`, and IPv4 too.
+    dual: bool,
 }
 
 struct Claim {
@@ -64,35 +67,48 @@ struct Claim {
 
 impl Key {
     fn of(claim: &PortClaim) -> Key {
-        Key { port: claim.port, addr: claim.addr, ephemeral: claim.ephemeral }
+        let PortClaim { addr, port, ephemeral, v6_only, .. } = *claim;
+        Key { port, addr, ephemeral, dual: addr == Addr::UNSPECIFIED_V6 && !v6_only }
     }
 
-    /// Does a silencer for `self` keep the kernel silent for `other` too?
+    /// Is every packet to `other` one to `self` too?
     fn covers(&self, other: &Key) -> bool {
-        self.addr == other.addr || self.addr == any_of(other.addr)
+        let families = if other.addr.is_v4() { self.takes_v4() } else { !self.addr.is_v4() };
+        (self.addr == other.addr || self.addr.is_unspecified() && families) && (self.dual || !other.dual)
+    }
+
+    /// Can a packet be to both?
+    fn overlaps(&self, other: &Key) -> bool {
+        self.covers(other) || other.covers(self)
+    }
+
+    fn takes_v4(&self) -> bool {
+        self.addr.is_v4() || self.dual
+    }
+
+    /// What the mark of the port says of it.
+    fn mark(&self) -> u8 {
+        match (self.addr.is_unspecified(), self.addr.is_v4()) {
+            (false, _) => EXACT,
+            (true, true) => ANY4,
+            (true, false) => ANY6 | if self.dual { ANY4 } else { 0 },
+        }
     }
 
     /// Everything of one port.
     fn all_of(port: u16) -> std::ops::RangeInclusive<Key> {
         let end = Addr::v6([0xff; 16]);
-        Key { port, addr: Addr::UNSPECIFIED_V6, ephemeral: false }..=Key { port, addr: end, ephemeral: true }
+        Key { port, addr: Addr::UNSPECIFIED_V6, ephemeral: false, dual: false }..=Key {
+            port,
+            addr: end,
+            ephemeral: true,
+            dual: true,
+        }
     }
 
     fn block(&self) -> usize {
         usize::from(self.port / BLOCK)
     }
-}
-
-fn bits(addr: Addr) -> u8 {
-    match (addr.is_unspecified(), addr.is_v4()) {
-        (false, _) => EXACT,
-        (true, true) => ANY4,
-        (true, false) => ANY6,
-    }
-}
-
-fn any_of(addr: Addr) -> Addr {
-    if addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 }
 }
 
 fn refusal(error: io::Error) -> ClaimError {
@@ -132,7 +148,7 @@ impl Claims {
         self.lock().spread
     }
 
-    /// Take a port, on behalf of `queue`. An unspecified address stands for every address of its own family.
+    /// Take a port, on behalf of `queue`.
     pub(super) fn claim(&self, claim: &PortClaim, queue: u16) -> Result<(), ClaimError> {
         if claim.port == 0 {
             return Err(ClaimError::Os(io::ErrorKind::InvalidInput.into()));
@@ -144,7 +160,7 @@ impl Claims {
         // Connections leave from a port whoever else of us has it; listeners share only by consent.
         if of_port.any(|(other, entry)| {
             let listeners = !claim.ephemeral && !other.ephemeral;
-            listeners && overlap(other.addr, claim.addr) && !(entry.reuse_port && claim.reuse_port)
+            listeners && other.overlaps(&key) && !(entry.reuse_port && claim.reuse_port)
         }) {
             return Err(ClaimError::InUse);
         }
@@ -154,7 +170,7 @@ impl Claims {
         }
         let silencer = if table.is_covered(&key) { None } else { Some(self.silence(&key).map_err(refusal)?) };
         table.claims.insert(key, Claim { silencer, count: 1, reuse_port: claim.reuse_port });
-        self.marks[usize::from(claim.port)].fetch_or(bits(claim.addr), Ordering::Relaxed);
+        self.marks[usize::from(claim.port)].fetch_or(key.mark(), Ordering::Relaxed);
         if claim.ephemeral {
             table.leave_from(claim.port, queue);
             table.blocks[key.block()] += 1;
@@ -179,13 +195,13 @@ impl Claims {
         let left: Vec<Key> = table.claims.range(Key::all_of(key.port)).map(|(key, _)| *key).collect();
         for other in &left {
             if !table.is_covered(other) {
-                // Should another program be faster, connections of ours that live on lose to a kernel that knows
-                // nothing of them, as if the port had never been claimed.
+                // Should another program be faster, connections of ours that live on lose to a kernel that
+                // knows nothing of them, as if the port had never been claimed.
                 let silencer = self.silence(other).ok();
                 table.claims.entry(*other).and_modify(|entry| entry.silencer = silencer);
             }
         }
-        let mark = left.iter().fold(0, |all, key| all | bits(key.addr));
+        let mark = left.iter().fold(0, |all, key| all | key.mark());
         self.marks[usize::from(key.port)].store(mark, Ordering::Relaxed);
         // A filter that is too wide costs copies, no more.
         let _ = table.refilter(&key);
@@ -194,7 +210,8 @@ impl Claims {
     /// A kernel socket that has the port and keeps silent.
     fn silence(&self, key: &Key) -> io::Result<OwnedFd> {
         match self.listen(key, false) {
-            // Connections of a server that ran on the kernel may stand in TIME-WAIT: as any server that starts anew.
+            // Connections of a server that ran on the kernel may stand in TIME-WAIT: as any server that
+            // starts anew.
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) && !key.ephemeral => {
                 self.listen(key, true)
             }
@@ -210,7 +227,7 @@ impl Claims {
         sys::bind_to_interface(fd, self.ifindex)?;
         attach(fd, &filter::ports(&[]))?;
         if addr.family() == libc::AF_INET6 {
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32)?;
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(!key.dual))?;
         }
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(reuse))?;
         let (raw, len) = addr.raw();
@@ -237,7 +254,8 @@ impl Claims {
         };
         match protocol {
             Some(6) => half(upper + 2).is_some_and(|port| self.is_ours(port, v4, frame)),
-            // An error quotes a packet of ours, whose source port is ours; who it was sent to does not matter.
+            // An error quotes a packet of ours, whose source port is ours; who it was sent to does not
+            // matter.
             Some(1) if v4 => half(upper + 28).is_some_and(|port| self.mark(port) != 0),
             Some(58) if !v4 => half(upper + 48).is_some_and(|port| self.mark(port) != 0),
             _ => false,
@@ -276,17 +294,13 @@ fn destination(frame: &[u8], v4: bool) -> Option<Addr> {
     }
 }
 
-/// Can a packet belong to both?
-fn overlap(a: Addr, b: Addr) -> bool {
-    a == b || a.is_v4() == b.is_v4() && (a.is_unspecified() || b.is_unspecified())
-}
-
 impl Table {
     /// Connections of `queue` leave from `port`: stacks divide such ports among cores by remainder.
     fn leave_from(&mut self, port: u16, queue: u16) {
         let queues = self.spread.queues;
         let (low, high) = self.spread.ephemeral.unwrap_or_else(|| {
-            // Queue 0 has the ports at distances that `queues` divides, so the interval starts with one of its.
+            // Queue 0 has the ports at distances that `queues` divides, so the interval starts with one of
+            // its.
             let start = port.saturating_sub(queue);
             (start, start)
         });
@@ -299,8 +313,8 @@ impl Table {
         if queues > 1
             && let Some(fd) = self.sockets.iter().find_map(Weak::upgrade)
         {
-            // If the kernel refuses, connections of other queues than 0 get no answers and time out; it took the
-            // like before.
+            // If the kernel refuses, connections of other queues than 0 get no answers and time out; it took
+            // the like before.
             let _ = set_spread(fd.as_raw_fd(), &self.spread);
         }
     }

@@ -1,8 +1,8 @@
-//! Classic BPF (the kernel's Documentation/networking/filter.rst): which packets are copied to a socket, and to which
-//! of several. Programs are assembled here; the kernel checks them again.
+//! Classic BPF (the kernel's Documentation/networking/filter.rst): which packets are copied to a socket, and
+//! to which of several. Programs are assembled here; the kernel checks them again.
 //!
-//! The filter may let too much through (a program has 4096 instructions, ports may be many); [`super::claims`] looks
-//! again at what arrives.
+//! The filter may let too much through (a program has 4096 instructions, ports may be many);
+//! [`super::claims`] looks again at what arrives.
 
 use libc::sock_filter;
 
@@ -75,7 +75,8 @@ const _: () = assert!(INTERVALS_MAX * PER_INTERVAL + 64 < libc::BPF_MAXINSNS as 
 /// Inclusive intervals of port numbers, ascending and apart.
 pub(super) type Intervals = Vec<(u16, u16)>;
 
-/// The intervals that ascending `ports` make, at most [`INTERVALS_MAX`] of them; then they hold more than was asked.
+/// The intervals that ascending `ports` make, at most [`INTERVALS_MAX`] of them; then they hold more than was
+/// asked.
 pub(super) fn intervals(ports: impl Iterator<Item = u16>) -> Intervals {
     let mut all: Intervals = Vec::new();
     for port in ports {
@@ -122,8 +123,8 @@ fn tree(intervals: &[(u16, u16)], into: &mut Vec<sock_filter>) {
     }
 }
 
-/// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours; nothing that
-/// was sent to other hosts or by this one, nothing from inside a VLAN, no fragments.
+/// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours;
+/// nothing that was sent to other hosts or by this one, nothing from inside a VLAN, no fragments.
 pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
     if intervals.is_empty() {
         return vec![give(0)];
@@ -184,8 +185,8 @@ pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
 pub(super) struct Spread {
     /// Queues.
     pub(super) queues: u16,
-    /// Ports that connections leave from lie in this interval, and queue 0 has those at distances from its start
-    /// that `queues` divides.
+    /// Ports that connections leave from lie in this interval, and queue 0 has those at distances from its
+    /// start that `queues` divides.
     pub(super) ephemeral: Option<(u16, u16)>,
 }
 
@@ -201,13 +202,14 @@ impl Spread {
     }
 }
 
-/// Mixes addresses and ports that differ in few bits (the golden ratio times 2^32), and where the good bits are.
+/// Mixes addresses and ports that differ in few bits (the golden ratio times 2^32), and where the good bits
+/// are.
 const MIX: u32 = 0x9e37_79b9;
 const SHRINK: u32 = 1 << 16;
 
-/// Which queue a packet goes to: the one whose core made the connection, or for listeners any, but always the same for
-/// a connection, and for ICMP errors about it. The kernel runs this with the packet starting at its IP header, so
-/// everything is counted from there.
+/// Which queue a packet goes to: the one whose core made the connection, or for listeners any, but always the
+/// same for a connection, and for ICMP errors about it. The kernel runs this with the packet starting at its
+/// IP header, so everything is counted from there.
 pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
     let queues = u32::from(spread.queues);
     let give_accumulator = instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
@@ -274,8 +276,8 @@ fn one_or_the_other(
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the programs do what is said of them, on a machine of our own that runs them as the kernel does; that
-    //! the kernel takes them is shown by the tests of the port.
+    //! Goal: the programs do what is said of them, on a machine of our own that runs them as the kernel does;
+    //! that the kernel takes them is shown by the tests of the port.
     use super::*;
     use base::Rng;
 

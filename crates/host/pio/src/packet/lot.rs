@@ -38,7 +38,8 @@ impl Lot {
         self.count == BATCH_MAX
     }
 
-    /// Add the place of a message. It must stay where it is, untouched by others, until the call that follows.
+    /// Add the place of a message. It must stay where it is, untouched by others, until the call that
+    /// follows.
     pub(super) fn push(&mut self, place: &mut [u8]) {
         self.places[self.count] = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: place.len() };
         let header = &mut self.headers[self.count].msg_hdr;

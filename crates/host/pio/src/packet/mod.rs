@@ -1,19 +1,20 @@
 //! `packet:IFACE`: a network interface shared with the kernel, on any machine and any driver.
 //!
-//! The kernel's packet socket copies what arrives and takes what we send. It needs no BPF privilege, works in user
-//! namespaces, and understands super-segments and partial checksums both ways through the virtio-net header. It
-//! does not take packets away from the kernel: [`claims`] says how the kernel is kept silent, [`filter`] what is
-//! copied and to which queue.
+//! The kernel's packet socket copies what arrives and takes what we send. It needs no BPF privilege, works in
+//! user namespaces, and understands super-segments and partial checksums both ways through the virtio-net
+//! header. It does not take packets away from the kernel: [`claims`] says how the kernel is kept silent,
+//! [`filter`] what is copied and to which queue.
 //!
-//! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call. With
-//! [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over when they are
-//! full or a millisecond old: fewest system calls for a stream, but a delay of up to that millisecond, and a second copy.
+//! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call.
+//! With [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over
+//! when they are full or a millisecond old: fewest system calls for a stream, but a delay of up to that
+//! millisecond, and a second copy.
 //!
-//! **What Linux allows together** (found on 6.18): `PACKET_VNET_HDR` with a ring of any version, if it is set before
-//! the ring; the header then stands right before the frame in the slot, and super-segments fit because a block of
-//! TPACKET_V3 holds packets of any size up to its own. A transmit ring takes the header as well, but its slots are
-//! fixed and would have to hold the largest super-segment, and a slot is not free before the peer of a veth has read
-//! it; `sendmmsg` copies once, and the frame is ours again at once.
+//! **What Linux allows together** (found on 6.18): `PACKET_VNET_HDR` with a ring of any version, if it is set
+//! before the ring; the header then stands right before the frame in the slot, and super-segments fit because
+//! a block of TPACKET_V3 holds packets of any size up to its own. A transmit ring takes the header as well,
+//! but its slots are fixed and would have to hold the largest super-segment, and a slot is not free before
+//! the peer of a veth has read it; `sendmmsg` copies once, and the frame is ours again at once.
 
 mod claims;
 mod filter;
@@ -120,16 +121,15 @@ struct Counts {
 /// Open an interface, with as many queues as asked for.
 pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
     let name = &config.name;
-    let failed = |error: io::Error| {
-        match error.raw_os_error() {
+    let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::Privilege {
             what: format!("a packet socket on {name}"),
-            help: "run as root or with CAP_NET_RAW (`setcap cap_net_raw+ep PROGRAM`), or use tap:NAME, which works \
-                   in a user namespace"
-                .into(),
+            help:
+                "run as root or with CAP_NET_RAW (`setcap cap_net_raw+ep PROGRAM`), or use tap:NAME, which \
+                   works in a user namespace"
+                    .into(),
         },
         _ => OpenError::os(&format!("open packet:{name}"), error),
-    }
     };
     let interface = netlink::interface(name).map_err(failed)?.ok_or_else(|| OpenError::no_interface(name))?;
     let queues = config.queues.max(1);
@@ -238,7 +238,8 @@ impl Packet {
         }
     }
 
-    /// A frame that holds header and packet, from `start` on: what is known of it, or `None` if it is not for us.
+    /// A frame that holds header and packet, from `start` on: what is known of it, or `None` if it is not for
+    /// us.
     fn accept(&mut self, frame: &mut Frame, start: usize, len: usize) -> Option<RxMeta> {
         let bytes = &frame.slot()[start..start + len];
         let meta = bytes.split_at_checked(HEADER).and_then(|(head, rest)| vnet::received(head, rest.len()));
@@ -319,7 +320,8 @@ impl Packet {
         Ok(())
     }
 
-    /// Put the header before packet `index` of the batch and its place in the lot. False if it may not be sent.
+    /// Put the header before packet `index` of the batch and its place in the lot. False if it may not be
+    /// sent.
     fn stage(&mut self, packet: &mut TxPacket) -> bool {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
         let frame = &mut packet.frame;
@@ -362,7 +364,8 @@ impl Packet {
                 Some(libc::EINTR) => return self.tx_lot(batch),
                 Some(libc::EAGAIN) => 0,
                 Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => return Err(self.failure(error)),
-                // The device's own queue is full, or the packet is not to its taste: it is lost, as on any wire.
+                // The device's own queue is full, or the packet is not to its taste: it is lost, as on any
+                // wire.
                 _ => {
                     self.counts.tx_dropped += 1;
                     1

@@ -1,5 +1,5 @@
-//! The receive ring that packet sockets share with their user (TPACKET_V3): blocks of many packets, each handed over
-//! when it is full or its time is up.
+//! The receive ring that packet sockets share with their user (TPACKET_V3): blocks of many packets, each
+//! handed over when it is full or its time is up.
 
 use crate::sys::{self, check};
 use std::io;
@@ -78,15 +78,16 @@ impl Ring {
 
     /// The octets of the block that is ours.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the block lies in the mapping; while its status says so the kernel does not write to it, and the
-        // callers have seen it say so.
+        // SAFETY: the block lies in the mapping; while its status says so the kernel does not write to it,
+        // and the callers have seen it say so.
         unsafe { std::slice::from_raw_parts(self.base.add(self.block * BLOCK).as_ptr(), BLOCK) }
     }
 
     /// Call `each` with the packets that wait, in order, while it returns true for having taken one.
     pub(super) fn read(&mut self, mut each: impl FnMut(Slot<'_>) -> bool) {
         while let Some(mut cursor) = self.cursor.take().or_else(|| self.open()) {
-            // Should the kernel's own offsets lead outside the block, which was never seen, the rest of it is lost.
+            // Should the kernel's own offsets lead outside the block, which was never seen, the rest of it is
+            // lost.
             while cursor.left > 0
                 && let Some((slot, next)) = slot(self.bytes(), cursor.at)
             {

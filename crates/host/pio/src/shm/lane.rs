@@ -1,5 +1,5 @@
-//! One direction of the shared memory: a ring of records between one producer and one consumer who need not trust
-//! each other.
+//! One direction of the shared memory: a ring of records between one producer and one consumer who need not
+//! trust each other.
 //!
 //! ```text
 //!   word 0      tail: octets written since the beginning (producer's)
@@ -8,8 +8,9 @@
 //!   word 24     1 while the producer wants to be woken for room
 //!   word 512..  the ring: records of [length (4), virtio-net header (12), frame, padding to 8]
 //! ```
-//! Each side keeps its own count at home and only publishes it. Of what the other side publishes nothing is believed
-//! that cannot be: a count that runs ahead of the ring, a record longer than what was written or than any frame.
+//! Each side keeps its own count at home and only publishes it. Of what the other side publishes nothing is
+//! believed that cannot be: a count that runs ahead of the ring, a record longer than what was written or
+//! than any frame.
 
 use super::region::{Region, WORD, copy_in, copy_out};
 use std::sync::Arc;
@@ -61,8 +62,8 @@ impl End {
         (count as usize % RING) / WORD
     }
 
-    /// Say that we want to be woken, unless what we want for has come: `word` is what to wait for and `seen` what it
-    /// was. True if it may sleep.
+    /// Say that we want to be woken, unless what we want for has come: `word` is what to wait for and `seen`
+    /// what it was. True if it may sleep.
     fn arm(&self, flag: usize, word: usize, seen: u64) -> bool {
         self.control(flag).store(1, Ordering::Relaxed);
         // Either the other side sees the flag after it published, or we see what it published.
@@ -212,8 +213,8 @@ fn size(len: usize) -> u64 {
     (HEAD + len).next_multiple_of(WORD) as u64
 }
 
-/// A consumer and a producer whose other side is whoever made `data`: nothing may panic, no record may be longer than
-/// a frame, and a producer never believes in more room than there is.
+/// A consumer and a producer whose other side is whoever made `data`: nothing may panic, no record may be
+/// longer than a frame, and a producer never believes in more room than there is.
 pub(crate) fn fuzz(data: &[u8]) {
     let region = Arc::new(Region::private(2 * LEN));
     let (mut consumer, mut producer) = (Consumer::new(region.clone(), 0), Producer::new(region.clone(), LEN));
@@ -249,8 +250,8 @@ pub(crate) fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: records arrive as they were sent, in order, around the end of the ring; wakes are never lost; a hostile
-    //! other side is told apart and harms nobody.
+    //! Goal: records arrive as they were sent, in order, around the end of the ring; wakes are never lost; a
+    //! hostile other side is told apart and harms nobody.
     use super::*;
     use base::Rng;
     use std::collections::VecDeque;

@@ -1,7 +1,9 @@
-//! How two processes find each other: at a path in the file system, whoever comes first listens, and the other
-//! connects. The listener makes the memory and hands it over; the connection stays as bell and as sign of life.
+//! How two processes find each other: at a path in the file system, whoever comes first listens, and the
+//! other connects. The listener makes the memory and hands it over; the connection stays as bell and as sign
+//! of life.
 //!
-//! The first is who holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is in nobody's way.
+//! The first is who holds a lock on `PATH.lock`, so a socket left behind by a process that was killed is in
+//! nobody's way.
 
 use super::lane;
 use super::region::Region;
@@ -12,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is said before memory is handed over: a word that nobody says by accident, the version of the memory's
-/// layout, and its size.
+/// What is said before memory is handed over: a word that nobody says by accident, the version of the
+/// memory's layout, and its size.
 static GREETING: [u32; 4] = [0x4d53_6d65, 1, MEMORY as u32, 0];
 /// A lane each way.
 const MEMORY: usize = 2 * lane::LEN;
@@ -140,7 +142,8 @@ fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
             Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
             Err(std::fs::TryLockError::Error(error)) => return Err(error),
         }
-        // A holder removes the file before it lets go: what we locked may be a file that nobody finds any more.
+        // A holder removes the file before it lets go: what we locked may be a file that nobody finds any
+        // more.
         let same = std::fs::metadata(path)
             .is_ok_and(|there| file.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
         if same {
@@ -198,18 +201,15 @@ fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
 }
 
 /// Room for the control message that carries one descriptor.
-const CONTROL_LEN: usize = 64;
-
-#[repr(align(8))]
-struct Control([u8; CONTROL_LEN]);
+type Control = [u64; 8];
 
 /// Say the greeting and hand a descriptor over.
 fn hand_over(fd: RawFd, memory: RawFd) -> io::Result<()> {
     let mut place =
         libc::iovec { iov_base: (&raw const GREETING).cast_mut().cast(), iov_len: size_of_val(&GREETING) };
-    let mut control = Control([0; CONTROL_LEN]);
-    // SAFETY: all zero is a valid msghdr; its pointers lead to locals that outlive the call, and `control` has room
-    // for the one header with the one descriptor that is written to it.
+    let mut control: Control = [0; _];
+    // SAFETY: all zero is a valid msghdr; its pointers lead to locals that outlive the call, and `control`
+    // has room for the one header with the one descriptor that is written to it.
     let sent = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         (message.msg_iov, message.msg_iovlen) = (&raw mut place, 1);
@@ -229,9 +229,9 @@ fn hand_over(fd: RawFd, memory: RawFd) -> io::Result<()> {
 fn take_over(fd: RawFd) -> io::Result<Option<OwnedFd>> {
     let mut greeting = [0_u32; GREETING.len()];
     let mut place = libc::iovec { iov_base: greeting.as_mut_ptr().cast(), iov_len: size_of_val(&greeting) };
-    let mut control = Control([0; CONTROL_LEN]);
-    // SAFETY: as in `hand_over`; the kernel writes no more than `msg_controllen` octets, room for one descriptor, and
-    // a descriptor it writes there is ours.
+    let mut control: Control = [0; _];
+    // SAFETY: as in `hand_over`; the kernel writes no more than `msg_controllen` octets, room for one
+    // descriptor, and a descriptor it writes there is ours.
     let (got, memory) = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         (message.msg_iov, message.msg_iovlen) = (&raw mut place, 1);

@@ -1,9 +1,10 @@
 //! `shm:PATH`: a cable between two processes of this machine, through memory they share.
 //!
-//! Frames are copied into the memory by one and out of it by the other, with their virtio-net headers, so checksums
-//! stay partial and super-segments whole. System calls happen only when somebody sleeps. The processes need not trust
-//! each other ([`lane`], [`region`]): a hostile partner can lose or forge its own packets, as on any cable, and no
-//! more. Each queue is a cable of its own, at `PATH`, `PATH.1`, and so on; a partner that went may come back.
+//! Frames are copied into the memory by one and out of it by the other, with their virtio-net headers, so
+//! checksums stay partial and super-segments whole. System calls happen only when somebody sleeps. The
+//! processes need not trust each other ([`lane`], [`region`]): a hostile partner can lose or forge its own
+//! packets, as on any cable, and no more. Each queue is a cable of its own, at `PATH`, `PATH.1`, and so on; a
+//! partner that went may come back.
 
 mod lane;
 mod meet;
@@ -245,7 +246,8 @@ impl Shm {
         Ok(taken)
     }
 
-    /// Nothing came: ask to be woken, and now and then look whether the partner lives. True if something came now.
+    /// Nothing came: ask to be woken, and now and then look whether the partner lives. True if something came
+    /// now.
     fn idle(&mut self) -> bool {
         let Some(link) = &mut self.link else { return false };
         self.empty = self.empty.wrapping_add(1);
@@ -357,7 +359,8 @@ impl PacketIo for Shm {
         if fds[1].revents != 0
             && let Some(link) = &mut self.link
         {
-            // Whatever was in the connection: the flag may still be up if the partner rang for room or not at all.
+            // Whatever was in the connection: the flag may still be up if the partner rang for room or not at
+            // all.
             link.armed = false;
             if !link.hear() {
                 self.link = None;

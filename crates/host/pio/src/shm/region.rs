@@ -1,5 +1,5 @@
-//! Memory that two processes share, as words that are only ever read and written as atomics: whatever the other
-//! process does to it at the same time is at worst a wrong number.
+//! Memory that two processes share, as words that are only ever read and written as atomics: whatever the
+//! other process does to it at the same time is at worst a wrong number.
 
 use crate::sys::{self, check};
 use std::io;
@@ -24,8 +24,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// New memory of `len` octets, and the descriptor to hand to the other process. Its size can never change again:
-    /// a file cut short under our feet would kill us.
+    /// New memory of `len` octets, and the descriptor to hand to the other process. Its size can never change
+    /// again: a file cut short under our feet would kill us.
     pub(super) fn create(len: usize) -> io::Result<(Region, OwnedFd)> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: a name that ends in NUL; returns a new descriptor.
@@ -73,8 +73,8 @@ impl Region {
 
     /// The words from octet `at` on, `len` octets of them; both are multiples of a word.
     pub(super) fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
-        // SAFETY: the mapping (or the box) has `words` aligned words and lives as long as `self`; atomics may be
-        // changed by others at any time.
+        // SAFETY: the mapping (or the box) has `words` aligned words and lives as long as `self`; atomics may
+        // be changed by others at any time.
         let all = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) };
         &all[at / WORD..(at + len) / WORD]
     }

@@ -1,5 +1,5 @@
-//! Goal: two processes (here: two ends in one) exchange any frames without loss; one that goes is missed and one that
-//! comes is found, in any order; a hostile one harms nobody.
+//! Goal: two processes (here: two ends in one) exchange any frames without loss; one that goes is missed and
+//! one that comes is found, in any order; a hostile one harms nobody.
 
 use super::*;
 use crate::testnet::pattern;
@@ -246,9 +246,9 @@ fn queues_are_cables_of_their_own() {
     let place = Place::new("queues");
     let config = ShmConfig { queues: 3, ..ShmConfig::new(place.0.join("cable")) };
     let (mut a, mut b) = (open_shm(&config).unwrap(), open_shm(&config).unwrap());
-    for queue in 0..3 {
-        assert!(a[queue].rx(&mut RxBatch::new()).is_ok());
-        send(&mut a[queue], &[queue as u8; 60], TxMeta::default());
+    for (queue, port) in a.iter_mut().enumerate() {
+        assert!(port.rx(&mut RxBatch::new()).is_ok());
+        send(port, &[queue as u8; 60], TxMeta::default());
     }
     for (queue, port) in b.iter_mut().enumerate() {
         let mut batch = RxBatch::new();

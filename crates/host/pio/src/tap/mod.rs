@@ -1,11 +1,12 @@
 //! `tap:NAME`: a virtual Ethernet cable to the kernel of this machine.
 //!
-//! Each frame comes and goes behind a virtio-net header, so checksums stay partial and super-segments whole both
-//! ways. The stack has its own address here and answers ARP and Neighbour Discovery itself. One system call moves
-//! one frame, however large; the kernel's receive path runs inside the write.
+//! Each frame comes and goes behind a virtio-net header, so checksums stay partial and super-segments whole
+//! both ways. The stack has its own address here and answers ARP and Neighbour Discovery itself. One system
+//! call moves one frame, however large; the kernel's receive path runs inside the write.
 //!
-//! Several queues: the kernel gives a flow to the queue from which it last heard of it (it remembers 4096 flows for
-//! three seconds each), otherwise by a hash of its own, so a core may receive segments of another core's flow.
+//! Several queues: the kernel gives a flow to the queue from which it last heard of it (it remembers 4096
+//! flows for three seconds each), otherwise by a hash of its own, so a core may receive segments of another
+//! core's flow.
 
 #[cfg(test)]
 mod tests;
@@ -131,8 +132,8 @@ pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
     ports.collect()
 }
 
-/// The first queue: descriptor, name, and whether the interface is a multi-queue one. One that exists already may be
-/// either, and the kernel refuses the wrong kind.
+/// The first queue: descriptor, name, and whether the interface is a multi-queue one. One that exists already
+/// may be either, and the kernel refuses the wrong kind.
 fn attach_first(config: &TapConfig) -> Result<(OwnedFd, String, bool), OpenError> {
     let invalid = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
     match attach(&config.name, true) {
@@ -191,8 +192,8 @@ fn explain(config: &TapConfig, error: io::Error) -> OpenError {
         Some(libc::EPERM) => OpenError::Privilege {
             what: format!("creating or attaching to the tap {name}"),
             help: format!(
-                "run as root, or have root make it for you: `ip tuntap add dev {name} mode tap multi_queue user \
-                 $USER && ip link set {name} up`, or enter a user namespace first: `unshare -Urn`"
+                "run as root, or have root make it for you: `ip tuntap add dev {name} mode tap multi_queue \
+                 user $USER && ip link set {name} up`, or enter a user namespace first: `unshare -Urn`"
             ),
         },
         Some(libc::EBUSY) => OpenError::Busy {
@@ -235,7 +236,8 @@ impl Tap {
         Ok(meta)
     }
 
-    /// Write the header in front of the packet and both to the kernel. `Ok(false)` if the caps do not allow it.
+    /// Write the header in front of the packet and both to the kernel. `Ok(false)` if the caps do not allow
+    /// it.
     fn write(&mut self, packet: &mut TxPacket) -> io::Result<bool> {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
         let plain = self.caps.mtu + LINK_HEADER;
@@ -350,8 +352,8 @@ impl PacketIo for Tap {
         vec![self.fd.as_raw_fd(), self.monitor.fd()]
     }
 
-    /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and link
-    /// state concern us.
+    /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and
+    /// link state concern us.
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         let before = events.len();
         self.monitor.poll(events);

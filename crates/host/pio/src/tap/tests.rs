@@ -1,5 +1,5 @@
-//! Goal: the kernel of this machine is a peer like any other: it resolves, connects, sends and receives through a
-//! tap, with offloads and without, as root and as nobody.
+//! Goal: the kernel of this machine is a peer like any other: it resolves, connects, sends and receives
+//! through a tap, with offloads and without, as root and as nobody.
 
 use super::*;
 use crate::testnet::{Puppet, addr, own_namespace, pattern};
@@ -175,8 +175,8 @@ fn refusals_say_what_to_do() {
     assert!(text(&TapConfig::new("lo")).contains("not a tap"), "{}", text(&TapConfig::new("lo")));
 }
 
-/// Runs alone in a process of its own, as `nobody`. A process may enter a user namespace only while it has one thread,
-/// and the test harness has more: so the work is done by a fork.
+/// Runs alone in a process of its own, as `nobody`. A process may enter a user namespace only while it has
+/// one thread, and the test harness has more: so the work is done by a fork.
 #[test]
 #[ignore = "started by nobody_in_a_user_namespace"]
 fn as_nobody() {

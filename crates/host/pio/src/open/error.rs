@@ -1,7 +1,5 @@
-//! From what a user writes, `tap:demo,queues=2`, to ports.
+//! Why a port could not be opened, and what to do about it.
 
-use crate::TapConfig;
-use crate::port::PacketIo;
 use std::fmt;
 use std::io;
 
@@ -98,48 +96,6 @@ impl std::error::Error for OpenError {
         match self {
             OpenError::Os { error, .. } => Some(error),
             _ => None,
-        }
-    }
-}
-
-/// A kind of port that [`open`] knows.
-struct Kind {
-    /// What stands before the colon.
-    name: &'static str,
-    /// What stands behind it, and what it is good for.
-    help: &'static str,
-    open: fn(&str, u16) -> Result<Ports, OpenError>,
-}
-
-type Ports = Vec<Box<dyn PacketIo>>;
-
-/// Every kind of port, one row each.
-const KINDS: &[Kind] = &[
-    Kind {
-        name: "xdp",
-        help: "xdp:IFACE[,mode=native|generic][,copy] - AF_XDP on an interface shared with the kernel",
-        open: |spec, queues| Ok(boxed(crate::xdp::open_xdp_spec(spec, queues)?)),
-    },
-    Kind {
-        name: "tap",
-        help: "tap:NAME - a tap device, with an address of its own",
-        open: |name, queues| Ok(boxed(crate::open_tap(&TapConfig { queues, ..TapConfig::new(name) })?)),
-    },
-];
-
-fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
-    ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()
-}
-
-/// Opens the port a user wrote, `KIND:WHAT`, with `queues` queues, one per core.
-pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError> {
-    let kind =
-        spec.split_once(':').and_then(|(name, rest)| Some((KINDS.iter().find(|k| k.name == name)?, rest)));
-    match kind {
-        Some((kind, rest)) => (kind.open)(rest, queues),
-        None => {
-            let known: Vec<_> = KINDS.iter().map(|kind| kind.help).collect();
-            Err(OpenError::Spec { spec: spec.into(), why: format!("known are {}", known.join("; ")) })
         }
     }
 }

@@ -1,0 +1,227 @@
+//! From what a user writes, `tap:demo,queues=2`, to ports.
+
+mod error;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use error::OpenError;
+
+use crate::packet::{PacketConfig, Receive, open_packet};
+use crate::pcap::{PcapConfig, open_pcap};
+use crate::port::PacketIo;
+use crate::shm::{ShmConfig, open_shm};
+use crate::tap::{TapConfig, open_tap};
+use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
+use spec::Spec;
+
+type Ports = Vec<Box<dyn PacketIo>>;
+
+/// A kind of port that [`open`] knows.
+struct Kind {
+    /// What stands before the colon.
+    name: &'static str,
+    /// What stands behind it.
+    what: &'static str,
+    /// What it is good for.
+    about: &'static str,
+    options: &'static [Setting],
+    open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
+}
+
+/// Something that can be said of a port, `name=value`.
+struct Setting {
+    name: &'static str,
+    value: &'static str,
+    about: &'static str,
+}
+
+const fn setting(name: &'static str, value: &'static str, about: &'static str) -> Setting {
+    Setting { name, value, about }
+}
+
+const QUEUES: Setting = setting("queues", "N", "queues, one per core");
+const OFFLOAD: Setting = setting("offload", "on|off", "partial checksums and super-segments (on)");
+const MTU: Setting = setting("mtu", "OCTETS", "largest IP packet");
+const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
+
+/// Every kind of port, one row each: parser, help and errors come from here.
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "xdp",
+        what: "IFACE",
+        about: "an interface shared with the kernel, by AF_XDP: fastest",
+        options: &[
+            QUEUES,
+            setting("mode", "native|generic", "where the XDP program runs (native if the driver can)"),
+            setting("zerocopy", "on|off", "let the device use our memory if it can (on)"),
+            setting("rx_ring", "N", "packets waiting to be received, a power of two (2048)"),
+            setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
+        ],
+        open: |spec, queues| {
+            let plain = XdpConfig::default();
+            let modes = [("native", XdpMode::Native), ("generic", XdpMode::Generic)];
+            let config = XdpConfig {
+                ports: queues,
+                mode: spec.choice("mode", &modes)?.unwrap_or(plain.mode),
+                zero_copy: spec.switch("zerocopy")?.unwrap_or(plain.zero_copy),
+                rx_ring: spec.number("rx_ring")?.unwrap_or(plain.rx_ring),
+                tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
+            };
+            Ok(boxed(open_xdp_with(spec.what, &config)?))
+        },
+    },
+    Kind {
+        name: "packet",
+        what: "IFACE",
+        about: "an interface shared with the kernel, by packet sockets: any driver, no BPF privilege",
+        options: &[
+            QUEUES,
+            OFFLOAD,
+            setting("rx", "calls|ring", "copied by system calls, or through a ring up to 1 ms later (calls)"),
+        ],
+        open: |spec, queues| {
+            let plain = PacketConfig::new(spec.what);
+            let ways = [("calls", Receive::Calls), ("ring", Receive::Ring)];
+            let config = PacketConfig {
+                queues,
+                receive: spec.choice("rx", &ways)?.unwrap_or(plain.receive),
+                offload: spec.switch("offload")?.unwrap_or(plain.offload),
+                ..plain
+            };
+            Ok(boxed(open_packet(&config)?))
+        },
+    },
+    Kind {
+        name: "tap",
+        what: "NAME",
+        about: "a cable to this machine's kernel, with an address of its own; without root in a user namespace",
+        options: &[
+            QUEUES,
+            OFFLOAD,
+            MTU,
+            MAC,
+            setting("host", "ADDR/PREFIX", "an address for the kernel's end"),
+        ],
+        open: |spec, queues| {
+            let plain = TapConfig::new(spec.what);
+            let config = TapConfig {
+                queues,
+                offload: spec.switch("offload")?.unwrap_or(plain.offload),
+                mtu: spec.number("mtu")?,
+                mac: spec.mac("mac")?,
+                host: spec.addresses("host")?,
+                ..plain
+            };
+            Ok(boxed(open_tap(&config)?))
+        },
+    },
+    Kind {
+        name: "shm",
+        what: "PATH",
+        about: "a cable to another process, through shared memory; both name the same path",
+        options: &[QUEUES, MTU, MAC],
+        open: |spec, queues| {
+            let plain = ShmConfig::new(spec.what);
+            let config = ShmConfig {
+                queues,
+                mtu: spec.number("mtu")?.unwrap_or(plain.mtu),
+                mac: spec.mac("mac")?,
+                ..plain
+            };
+            Ok(boxed(open_shm(&config)?))
+        },
+    },
+    Kind {
+        name: "pcap",
+        what: "FILE",
+        about: "a capture played back; what is sent goes nowhere, or to a file",
+        options: &[
+            setting("speed", "FACTOR", "seconds of the capture per second, 0 for no waiting (1)"),
+            setting("record", "FILE", "where to write what is sent"),
+            setting("trust", "on|off", "believe in TCP checksums (off)"),
+            MTU,
+            MAC,
+        ],
+        open: |spec, queues| {
+            if queues != 1 {
+                return Err(spec.wrong("a capture has one queue; use one core".into()));
+            }
+            let plain = PcapConfig::new(spec.what);
+            let speed = spec.number("speed")?.unwrap_or(plain.speed);
+            if !(0.0..=1e9).contains(&speed) {
+                return Err(spec.wrong("speed is from 0 to 1000000000".into()));
+            }
+            let config = PcapConfig {
+                speed,
+                record: spec.text("record").map(Into::into),
+                trust: spec.switch("trust")?.unwrap_or(plain.trust),
+                mtu: spec.number("mtu")?.unwrap_or(plain.mtu),
+                mac: spec.mac("mac")?.unwrap_or(plain.mac),
+                ..plain
+            };
+            Ok(boxed(vec![open_pcap(&config)?]))
+        },
+    },
+];
+
+/// Most queues a port may have.
+const QUEUES_MAX: u16 = 256;
+
+fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
+    ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()
+}
+
+/// Opens the port a user wrote, `KIND:WHAT[,option=value]...`, with `queues` queues, one per core; `queues=N`
+/// in what was written wins. [`open_help`] says what can be written.
+///
+/// # Errors
+/// Each says what to do.
+pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError> {
+    let spec = Spec::parse(spec)?;
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == spec.kind) else {
+        let known: Vec<_> = KINDS.iter().map(|kind| format!("{}:{}", kind.name, kind.what)).collect();
+        return Err(spec.wrong(format!(
+            "'{}' is no kind of link; there are {}",
+            spec.kind,
+            known.join(", ")
+        )));
+    };
+    for name in spec.names() {
+        if !kind.options.iter().any(|setting| setting.name == name) {
+            let known: Vec<_> = kind.options.iter().map(|setting| setting.name).collect();
+            let why = format!("{} has no option '{name}'; it has {}", kind.name, known.join(", "));
+            return Err(spec.wrong(why));
+        }
+    }
+    let queues = spec.number("queues")?.unwrap_or(queues);
+    if !(1..=QUEUES_MAX).contains(&queues) {
+        return Err(spec.wrong(format!("queues are from 1 to {QUEUES_MAX}")));
+    }
+    (kind.open)(&spec, queues)
+}
+
+/// What can be written for [`open`], a paragraph for each kind.
+pub fn open_help() -> String {
+    let mut text = String::new();
+    for kind in KINDS {
+        text += &format!("{}:{}  {}\n", kind.name, kind.what, kind.about);
+        for Setting { name, value, about } in kind.options {
+            let option = format!("{name}={value}");
+            text += &format!("    ,{option:<20} {about}\n");
+        }
+    }
+    text
+}
+
+/// Any text as a link: taken apart and looked at, not opened. Nothing may panic.
+pub(crate) fn fuzz(text: &str) {
+    if let Ok(spec) = Spec::parse(text) {
+        for name in spec.names().collect::<Vec<_>>() {
+            let found = (spec.number::<u16>(name), spec.switch(name), spec.mac(name), spec.addresses(name));
+            if let (_, _, Ok(Some(mac)), _) = &found {
+                assert!(mac[0] & 1 == 0);
+            }
+        }
+    }
+}

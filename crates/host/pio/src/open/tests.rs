@@ -1,0 +1,95 @@
+//! Goal: whatever is written is either opened or refused with a reason that helps; every row of the table is
+//! complete.
+
+use super::*;
+use crate::testnet::{cable, own_namespace};
+use base::Rng;
+
+fn refusal(text: &str) -> String {
+    open(text, 1).err().unwrap_or_else(|| panic!("{text} was opened")).to_string()
+}
+
+#[test]
+fn refusals_help() {
+    for (text, hint) in [
+        ("eth0", "KIND:WHAT"),
+        ("", "KIND:WHAT"),
+        ("tap:", "nothing stands behind"),
+        ("dpdk:0", "xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH, pcap:FILE"),
+        ("tap:a,queue=2", "has no option 'queue'; it has queues, offload"),
+        ("tap:a,fast", "name=value"),
+        ("tap:a,queues=many", "queues is a number, not 'many'"),
+        ("tap:a,queues=0", "from 1 to 256"),
+        ("tap:a,offload=maybe", "offload is on or off, not 'maybe'"),
+        ("tap:a,mac=1:2:3", "mac is a link-layer address"),
+        ("tap:a,mac=01:00:00:00:00:00", "mac is a link-layer address"),
+        ("tap:a,host=10.0.0.1/33", "host is an address such as"),
+        ("tap:a,mtu=-1", "mtu is a number"),
+        ("packet:x,rx=fast", "calls or ring"),
+        ("xdp:x,mode=hard", "native or generic"),
+        ("pcap:/no/such/file", "missing"),
+        ("pcap:x,speed=-1", "speed is from 0"),
+        ("pcap:x,queues=2", "has no option 'queues'"),
+        ("shm:/no/such/folder/x", "folder"),
+        ("shm:x,mtu=9", "MTU"),
+    ] {
+        let said = refusal(text);
+        assert!(said.contains(hint), "{text}: {said}");
+    }
+    let said = open("pcap:x", 2).err().expect("refused").to_string();
+    assert!(said.contains("one queue"), "{said}");
+}
+
+#[test]
+fn every_row_is_complete() {
+    let help = open_help();
+    for (n, kind) in KINDS.iter().enumerate() {
+        assert!(KINDS[..n].iter().all(|other| other.name != kind.name));
+        assert!(help.contains(&format!("{}:{}", kind.name, kind.what)));
+        for (n, setting) in kind.options.iter().enumerate() {
+            assert!(kind.options[..n].iter().all(|other| other.name != setting.name));
+            assert!(!setting.about.is_empty() && !setting.value.is_empty());
+        }
+    }
+}
+
+#[test]
+fn opens_each_kind() {
+    if !own_namespace() {
+        return;
+    }
+    let (_index, _far) = cable("ms-o0", "ms-o1", 9);
+    let shm = std::env::temp_dir().join(format!("ms-open-{}", std::process::id()));
+    let shm = shm.display();
+    for (text, queues, expected) in [
+        ("tap:ms-o2,queues=2,mtu=9000,mac=02:00:00:00:00:07,host=10.3.0.1/24,host=fd03::1/64".into(), 1, 2),
+        ("packet:ms-o0,rx=ring,offload=off".into(), 2, 2),
+        (format!("shm:{shm},mtu=9000"), 3, 3),
+    ] {
+        let ports: Ports = open(&text, queues).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(ports.len(), expected, "{text}");
+        for (queue, port) in ports.iter().enumerate() {
+            let caps = port.caps();
+            assert_eq!((caps.queue, caps.queues), (queue as u16, expected as u16));
+            assert!(text.starts_with(&caps.name), "{}", caps.name);
+            assert_eq!(caps.mtu == 9000, text.contains("mtu=9000"));
+        }
+    }
+    for kind in ["packet", "xdp"] {
+        let said = refusal(&format!("{kind}:ms-o9"));
+        assert!(said.contains("there are: ms-o0"), "{said}");
+    }
+}
+
+#[test]
+fn any_text_is_refused_in_words() {
+    let mut rng = Rng::new(6);
+    let pieces = [
+        "tap:", "pcap:", "xdp", ",", "=", "queues", "mac", "9", "-", ":", "host", "10.0.0.1", "/", "é", "\0",
+    ];
+    for _ in 0..5000 {
+        let text: String =
+            (0..rng.below(9)).map(|_| pieces[rng.below(pieces.len() as u64) as usize]).collect();
+        fuzz(&text);
+    }
+}
