@@ -3,7 +3,8 @@
 //! ```text
 //!   this thread, core 1: sends and receives on x1    <-- veth -->    the bouncer, core 0: x0, swaps and returns
 //! ```
-//! `cargo run --release -p millstream-pio --example xdp_bounce [native|generic] [octets] [in flight]`, as root.
+//! `cargo run --release -p millstream-pio --example xdp_bounce [native|generic] [octets] [in flight]
+//! [ring]`, as root.
 //! Makes namespaces of its own and leaves none behind.
 #![allow(clippy::disallowed_methods)] // a measuring program reads clocks
 
@@ -45,11 +46,11 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn open(name: &str, mode: XdpMode, local: Addr) -> XdpPort {
+fn open(name: &str, config: &XdpConfig, local: Addr) -> XdpPort {
     let index = netlink::interface(name).unwrap().unwrap().index;
     netlink::set_link(index, true, None).unwrap();
     netlink::add_address(index, local, 24).unwrap();
-    let mut port = open_xdp_with(name, &XdpConfig { mode, ..XdpConfig::default() }).unwrap().pop().unwrap();
+    let mut port = open_xdp_with(name, config).unwrap().pop().unwrap();
     let claim = PortClaim {
         addr: Addr::UNSPECIFIED_V4,
         port: PORT,
@@ -158,24 +159,31 @@ fn main() {
     };
     let len: usize = args.next().map_or(60, |a| a.parse().unwrap());
     let window: u64 = args.next().map_or(256, |a| a.parse().unwrap());
+    let mut config = XdpConfig { mode, ..XdpConfig::default() };
+    if let Some(ring) = args.next() {
+        config.rx_ring = ring.parse().unwrap();
+        config.tx_ring = config.rx_ring.min(config.tx_ring);
+    }
 
     let far = own_namespace();
     let near = own_namespace();
     let (_, other) = netlink::add_veth("x0", "x1", 1).unwrap();
     netlink::move_link(other, far.as_fd()).unwrap();
     let (here, there) = (Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2]));
-    let mut bouncer = open("x0", mode, here);
+    let mut bouncer = open("x0", &config, here);
     enter(&far);
-    let mut driver = open("x1", mode, there);
+    let mut driver = open("x1", &config, there);
     let packet = template((there, driver.caps().mac), (here, bouncer.caps().mac), len);
 
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
+        let work = || {
             enter(&near);
             pin(0);
             bounce(&mut bouncer, &stop)
-        });
+        };
+        // By its name a profiler tells it from the other.
+        let thread = std::thread::Builder::new().name("bouncer".into()).spawn_scoped(scope, work).unwrap();
         pin(1);
         let driven = drive(&mut driver, &packet, window);
         stop.store(true, Ordering::Relaxed);
