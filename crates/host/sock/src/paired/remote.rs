@@ -112,12 +112,14 @@ impl Remote {
     fn bury(&mut self, link: usize) {
         self.links[link].dead = true;
         let lost: Vec<_> = self.conns.iter().filter(|(_, c)| c.link == link).map(|(i, _)| i).collect();
-        for index in lost {
-            let Some(conn) = self.conns.get_mut(index) else { continue };
-            if conn.state != State::Closed {
-                (conn.state, conn.ended, conn.failure) = (State::Closed, true, Some(Failure::Gone));
-                self.notices.push(Notice { owner: conn.owner, events: Events::ERROR | Events::CLOSED });
-            }
+        lost.into_iter().for_each(|index| self.lose(index));
+    }
+
+    /// The stack thread ended a connection that is still ours.
+    fn lose(&mut self, index: u32) {
+        if let Some(conn) = self.conns.get_mut(index).filter(|conn| conn.state != State::Closed) {
+            (conn.state, conn.ended, conn.failure) = (State::Closed, true, Some(Failure::Gone));
+            self.notices.push(Notice { owner: conn.owner, events: Events::ERROR | Events::CLOSED });
         }
     }
 
@@ -160,8 +162,10 @@ impl Remote {
                 if let Some(pair) = ring {
                     self.rings.put(pair);
                 }
-                if id & BY_STACK == 0 {
-                    self.conns.remove(id);
+                match self.conns.get(id) {
+                    _ if id & BY_STACK != 0 => {}
+                    Some(conn) if conn.link == link => self.lose(id),
+                    _ => drop(self.conns.remove(id)),
                 }
             }
             // Only a call waits for an answer, and it takes it itself.

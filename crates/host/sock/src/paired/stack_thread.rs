@@ -6,7 +6,6 @@ use super::worker::Worker;
 use crate::engine::Engine;
 use crate::{Direct, pin_to};
 use base::{Duration, Instant};
-use pio::IoError;
 use ring::{Ringer, SleepFlag};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,8 +132,6 @@ enum After {
     Again,
     /// Nothing until then.
     Until(Option<Instant>),
-    /// The port is gone.
-    Over,
 }
 
 impl<'a> Loop<'a> {
@@ -151,7 +148,6 @@ impl<'a> Loop<'a> {
             match self.turn(&mut engine) {
                 After::Again => {}
                 After::Until(until) => self.sleep(&mut engine, until),
-                After::Over => break,
             }
             drop(engine);
             // Somebody wants to look.
@@ -178,11 +174,8 @@ impl<'a> Loop<'a> {
             self.worker.notice(&mut engine.core, now, notice);
         }
         let behind = self.worker.publish(&engine.core);
-        let turn = match turn {
-            Ok(turn) => turn,
-            Err(IoError::Down) => stack::Turn::default(),
-            Err(_) => return After::Over,
-        };
+        // While the interface is down, or for good when it is gone, timers go on and what arrived is still read.
+        let turn = turn.unwrap_or_default();
         if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
             self.idle_since = None;
             return After::Again;
@@ -204,7 +197,7 @@ impl<'a> Loop<'a> {
         if !self.worker.has_commands() && !self.shared.has_news() {
             match engine.core.io().wait(timeout) {
                 Ok(_) => {}
-                // Timers go on while the interface is down or gone; commands wait for this nap at most.
+                // Down or gone: commands wait for this nap at most.
                 Err(_) => std::thread::sleep(timeout.unwrap_or(NAP).min(NAP)),
             }
         }
@@ -220,7 +213,6 @@ impl<'a> Loop<'a> {
             let now = engine.time();
             self.worker.leave(&mut engine.core, now);
             match self.turn(&mut engine) {
-                After::Over => break,
                 After::Again => {}
                 After::Until(next) => {
                     let now = engine.now();
