@@ -4,10 +4,12 @@ use crate::clock::SystemClock;
 use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
 use crate::net::Stack;
+use crate::paired::{Paired, PairedConfig, StackThread};
 use crate::settings::{Mode, Settings};
 use base::Duration;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
+use std::sync::Arc;
 
 /// A stack could not be opened; the text says what to do.
 #[derive(Debug)]
@@ -54,19 +56,29 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
         let (port, switch) = trace::tapped(port);
         opened.taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
-        opened.stacks.push(start(settings, Core::new(config, port))?);
+        opened.stacks.push(start(settings, core, Core::new(config, port))?);
     }
     Ok(opened)
 }
 
-fn start(settings: &Settings, core: Core) -> Result<Stack, OpenError> {
+fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
     let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
+    let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
     match settings.mode {
         Mode::Direct => {
-            let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
             Ok(Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?)
         }
-        Mode::Paired => Err(OpenError("mode = \"paired\" is not there yet; use direct".into())),
+        Mode::Paired => {
+            let config = PairedConfig {
+                cpu: settings.pin.then_some(index),
+                spin: limits.spin,
+                connections: settings.max_connections,
+                ..PairedConfig::default()
+            };
+            let thread = StackThread::start(engine, config).map(Arc::new);
+            let paired = thread.and_then(|thread| Paired::new(&[thread], limits));
+            Ok(Arc::new(paired.map_err(|e| OpenError(format!("the stack thread: {e}")))?))
+        }
     }
 }
 

@@ -298,23 +298,17 @@ impl Transport for Remote {
 
     fn local(&mut self, id: ConnId) -> Endpoint {
         let mut patience = Patience::default();
-        loop {
-            let Some(conn) = self.conns.get(id.0) else { break };
-            let link = conn.link;
-            match (conn.local, self.links[link].next()) {
-                (local, Some(event)) => {
-                    self.apply(link, event);
-                    if let Some(local) = local {
-                        return local;
-                    }
-                }
-                (Some(local), None) => return local,
-                // A connect that failed at once never had one.
-                (None, None) if conn.state == State::Closed || self.links[link].is_cut() => break,
-                (None, None) => patience.wait(),
+        // The stack thread chooses it, a turn after connect. A connect that failed at once never had one.
+        while let Some(conn) = self.conns.get(id.0).filter(|conn| conn.local.is_none()) {
+            let (link, closed) = (conn.link, conn.state == State::Closed);
+            match self.links[link].next() {
+                Some(event) => self.apply(link, event),
+                None if closed || self.links[link].is_cut() => break,
+                None => patience.wait(),
             }
         }
-        Endpoint::new(Addr::UNSPECIFIED_V4, 0)
+        let any = Endpoint::new(Addr::UNSPECIFIED_V4, 0);
+        self.conn(id).and_then(|conn| conn.local).unwrap_or(any)
     }
 
     fn remote(&self, id: ConnId) -> Endpoint {

@@ -178,8 +178,8 @@ impl Patience {
     pub(super) fn wait(&mut self) {
         self.0 += 1;
         match self.0 {
-            ..200 => std::hint::spin_loop(),
-            ..400 => std::thread::yield_now(),
+            0..200 => std::hint::spin_loop(),
+            200..400 => std::thread::yield_now(),
             _ => std::thread::sleep(base::Duration::from_micros(20)),
         }
     }

@@ -54,6 +54,7 @@ pub struct Remote {
     pub(super) listeners: Slab<Listener>,
     pub(super) rings: RingPool,
     /// Boxes that wishes travel in.
+    #[allow(clippy::vec_box, reason = "it is the boxes that are kept")]
     pub(super) envelopes: Vec<Box<Connect>>,
     /// The core that the next connect goes to.
     pub(super) next_core: usize,

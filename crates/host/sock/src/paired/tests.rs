@@ -252,7 +252,8 @@ impl World {
         let Some(fd) = pair.fds[end].filter(|_| !pair.closed[end] && pair.fds[1].is_some()) else { return };
         self.hosts[end].app.close(fd).unwrap();
         let other = &pair.ways[1 - end];
-        pair.broken |= !other.ended && !(other.finished && other.sent.is_empty());
+        let all_read = other.ended || (other.finished && other.sent.is_empty());
+        pair.broken |= !all_read;
         pair.closed[end] = true;
         pair.ways[end].finished = true;
     }
