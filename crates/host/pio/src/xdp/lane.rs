@@ -9,6 +9,7 @@ use super::desc::{self, Faults};
 use super::rings::{Consumer, Desc, Layout, Producer};
 use crate::port::{IoError, RxBatch, TxPacket};
 use crate::sys::{self, check};
+use base::Duration;
 use ring::FramePool;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -350,6 +351,10 @@ fn bind_best(socket: &OwnedFd, config: &LaneConfig) -> io::Result<(bool, bool)> 
     Err(last.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
 }
 
+/// How often, and at what distance, a queue that is still taken is asked for again.
+const BIND_TRIES: u32 = 100;
+const BIND_PAUSE: Duration = Duration::from_millis(5);
+
 fn bind(socket: &OwnedFd, config: &LaneConfig, flags: u16, shared: u32) -> io::Result<()> {
     let addr = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
@@ -358,11 +363,21 @@ fn bind(socket: &OwnedFd, config: &LaneConfig, flags: u16, shared: u32) -> io::R
         sxdp_queue_id: config.queue.into(),
         sxdp_shared_umem_fd: shared,
     };
-    // SAFETY: `addr` is a sockaddr_xdp of its own size.
-    let rc = unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_xdp>() as u32)
-    };
-    check(rc).map(drop)
+    let mut tries = 1;
+    loop {
+        // SAFETY: `addr` is a sockaddr_xdp of its own size.
+        let rc = unsafe {
+            libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_xdp>() as u32)
+        };
+        match check(rc) {
+            // The kernel frees the queue of a socket that was closed a moment after closing it.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < BIND_TRIES => {
+                tries += 1;
+                std::thread::sleep(BIND_PAUSE);
+            }
+            done => return done.map(drop),
+        }
+    }
 }
 
 /// What makes things faster where the kernel has it, and may fail where it has not.

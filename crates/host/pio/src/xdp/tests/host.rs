@@ -4,7 +4,10 @@ use crate::netlink;
 use crate::testnet::{addr, another_namespace, own_namespace, this_namespace, within};
 use crate::xdp::{XdpConfig, XdpPort, open_xdp_with};
 use crate::{NetEvent, OpenError, PacketIo, PortClaim};
+use base::Duration;
 use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 /// Our address and the peer's, in both families.
@@ -37,7 +40,14 @@ impl Cable {
             netlink::add_address(other, addr(PEER), 24).unwrap();
             netlink::add_address(other, addr(PEER6), 64).unwrap();
         });
-        Some(Cable { here, peer, index })
+        let cable = Cable { here, peer, index };
+        // A first exchange, so that carrier and neighbours are no matter of the tests.
+        let refused = cable.on_peer(|| {
+            let to = SocketAddr::new(OURS.parse().unwrap(), 9);
+            TcpStream::connect_timeout(&to, Duration::from_secs(5)).unwrap_err()
+        });
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        Some(cable)
     }
 
     pub(super) fn open(&self, config: &XdpConfig) -> Option<Vec<XdpPort>> {
