@@ -1,7 +1,7 @@
 //! How many packets per second an XDP port bounces on a veth pair, and what each costs.
 //!
 //! ```text
-//!   this thread, core 1: sends and receives on x1    <-- veth -->    the bouncer, core 0: x0, swaps and returns
+//!   this thread, core 1: sends and receives on x1   <-- veth -->   the bouncer, core 0, on x0: sends back
 //! ```
 //! `cargo run --release -p millstream-pio --example xdp_bounce [native|generic] [octets] [in flight]
 //! [ring]`, as root.
@@ -190,8 +190,8 @@ fn main() {
         let bounced = thread.join().unwrap();
         let per = |work: &Work| work.cpu.as_nanos() as f64 / work.packets as f64;
         println!(
-            "{mode:?}, {len} octets, {window} in flight: {:.0} packets/s there and back; CPU per packet: bouncer \
-             {:.0} ns ({:.1} packets a turn, {} idle turns), driver {:.0} ns",
+            "{mode:?}, {len} octets, {window} in flight: {:.0} packets/s there and back; CPU per packet: \
+             bouncer {:.0} ns ({:.1} packets a turn, {} idle turns), driver {:.0} ns",
             driven.packets as f64 / SECONDS as f64,
             per(&bounced),
             bounced.packets as f64 / (bounced.turns - bounced.idle_turns) as f64,

@@ -1,8 +1,8 @@
 //! How fast an XDP port on veth takes one flow from a kernel peer, and what each side pays per KiB.
 //!
 //! `cargo run --release -p millstream-pio --example xdp_bulk [native|generic] [mtu]`, as root. The receiver
-//! acknowledges once per turn and looks at nothing but the headers. Makes namespaces of its own and leaves none
-//! behind.
+//! acknowledges once per turn and looks at nothing but the headers. Makes namespaces of its own and leaves
+//! none behind.
 #![allow(clippy::disallowed_methods)] // a measuring program reads clocks
 
 use base::{Addr, Duration, Seq};
@@ -199,8 +199,8 @@ fn main() {
         let (time, ours, theirs) = (start.elapsed(), cpu_time() - cpu, sender.join().unwrap());
         let per = |cpu: Duration| cpu.as_nanos() as f64 / (BYTES / 1024) as f64;
         println!(
-            "{mode:?}, MTU {mtu}: {:.2} Gbit/s; CPU per KiB: receiver {:.0} ns, sender {:.0} ns; mean packet {} \
-             octets, biggest {}; {} misplaced",
+            "{mode:?}, MTU {mtu}: {:.2} Gbit/s; CPU per KiB: receiver {:.0} ns, sender {:.0} ns; \
+             mean packet {} octets, biggest {}; {} misplaced",
             BYTES as f64 * 8.0 / time.as_secs_f64() / 1e9,
             per(ours),
             per(theirs),

@@ -210,8 +210,8 @@ impl Lane {
                 // The kernel's share for one call is used up, its socket buffer is full, or the device is
                 // busy.
                 Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => {}
-                // In zero-copy mode the driver has no time; in copy mode the device took one packet and dropped
-                // it, as if the network had lost it.
+                // In zero-copy mode the driver has no time; in copy mode the device took one packet and
+                // dropped it, as if the network had lost it.
                 Some(libc::EBUSY) => self.tx_lost += u64::from(!self.grant.zero_copy),
                 _ => return Err(fault(error)),
             }

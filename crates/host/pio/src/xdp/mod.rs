@@ -95,7 +95,8 @@ pub fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
     open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
 }
 
-/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic` and `copy`, between commas.
+/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic` and `copy`, between
+/// commas.
 pub fn open_xdp_spec(spec: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
     let mut config = XdpConfig { ports: queues, ..XdpConfig::default() };
     let mut words = spec.split(',');

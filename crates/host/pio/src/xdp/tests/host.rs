@@ -91,7 +91,7 @@ pub(super) fn resolve(port: &mut XdpPort, peer: &str) -> [u8; 6] {
         if let Some(mac) = found {
             return mac;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     panic!("{peer} does not resolve");
 }
