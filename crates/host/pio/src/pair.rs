@@ -12,11 +12,10 @@
 
 use crate::port::*;
 use base::Duration;
-use ring::{Frame, FramePool};
-use std::collections::VecDeque;
+use ring::{Consumer, Frame, FramePool, Producer, queue};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// How to make a [`pair`].
 #[derive(Clone, Debug)]
@@ -57,15 +56,33 @@ const NAP: Duration = Duration::from_micros(50);
 /// One end of a [`pair`].
 pub struct Pair {
     caps: Caps,
-    depth: usize,
+    /// Places of the lane that are not used, because lanes have a power of two.
+    reserve: usize,
     /// More free frames than this are too many, and `lot` of them go back.
     share: usize,
     lot: usize,
     free: Vec<Frame>,
-    outgoing: Arc<Lane>,
-    incoming: Arc<Lane>,
+    outgoing: Outgoing,
+    incoming: Incoming,
     waker: Arc<Flag>,
     counts: Counts,
+}
+
+/// The two ends of a direction.
+struct Outgoing {
+    packets: Producer<RxPacket>,
+    spares: Producer<Frame>,
+}
+
+struct Incoming {
+    packets: Consumer<RxPacket>,
+    spares: Consumer<Frame>,
+}
+
+/// A direction for `depth` packets and `frames` frames.
+fn lane(depth: usize, frames: usize) -> (Outgoing, Incoming) {
+    let (packets, spares) = (queue(depth), queue(frames));
+    (Outgoing { packets: packets.0, spares: spares.0 }, Incoming { packets: packets.1, spares: spares.1 })
 }
 
 #[derive(Default)]
@@ -75,26 +92,6 @@ struct Counts {
     tx: u64,
     tx_full: u64,
     tx_invalid: u64,
-}
-
-/// What travels in one direction.
-#[derive(Default)]
-struct Lane {
-    inner: Mutex<LaneInner>,
-    /// An end was dropped.
-    closed: AtomicBool,
-}
-
-#[derive(Default)]
-struct LaneInner {
-    packets: VecDeque<RxPacket>,
-    spares: Vec<Frame>,
-}
-
-impl Lane {
-    fn with<R>(&self, f: impl FnOnce(&mut LaneInner) -> R) -> R {
-        f(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 struct Flag(AtomicBool);
@@ -115,14 +112,16 @@ pub fn pair(config: &PairConfig) -> io::Result<(Pair, Pair)> {
     let mut pool = FramePool::new(2 * config.frames, slot)?;
     // The frames keep the mapping alive; the pool itself is not needed beyond this.
     let mut stock = || (0..config.frames).filter_map(|_| pool.take()).collect::<Vec<_>>();
-    let (a_to_b, b_to_a) = (Arc::new(Lane::default()), Arc::new(Lane::default()));
-    let a = Pair::new(config, 0, stock(), a_to_b.clone(), b_to_a.clone());
-    let b = Pair::new(config, 1, stock(), b_to_a, a_to_b);
+    let frames = 2 * config.frames as usize;
+    let (a_out, b_in) = lane(config.depth, frames);
+    let (b_out, a_in) = lane(config.depth, frames);
+    let a = Pair::new(config, 0, stock(), a_out, a_in);
+    let b = Pair::new(config, 1, stock(), b_out, b_in);
     Ok((a, b))
 }
 
 impl Pair {
-    fn new(config: &PairConfig, end: u8, free: Vec<Frame>, outgoing: Arc<Lane>, incoming: Arc<Lane>) -> Pair {
+    fn new(config: &PairConfig, end: u8, free: Vec<Frame>, outgoing: Outgoing, incoming: Incoming) -> Pair {
         let lot = (config.frames as usize / 2).clamp(1, SPARE_LOT);
         let caps = Caps {
             name: format!("pair:{}", char::from(b'a' + end)),
@@ -140,7 +139,7 @@ impl Pair {
         };
         Pair {
             caps,
-            depth: config.depth,
+            reserve: outgoing.packets.capacity() - config.depth,
             share: config.frames as usize + lot - 1,
             lot,
             free,
@@ -155,35 +154,35 @@ impl Pair {
     #[cold]
     fn give_spares(&mut self) {
         let rest = self.free.len() - self.lot;
-        let lot = self.free.drain(rest..);
-        self.outgoing.with(|lane| lane.spares.extend(lot));
+        // The lane has room for every frame there is.
+        self.outgoing.spares.push_batch(&mut self.free.drain(rest..));
     }
 
     #[cold]
     fn take_spare(&mut self) -> Option<Frame> {
-        let free = &mut self.free;
-        self.incoming.with(|lane| free.append(&mut lane.spares));
-        let frame = free.pop();
+        self.incoming.spares.pop_batch(&mut self.free, usize::MAX);
+        let frame = self.free.pop();
         self.counts.no_frame += u64::from(frame.is_none());
         frame
     }
+}
 
-    /// What the receiver knows of a packet with this request, or `None` if the caps do not allow the request.
-    fn received_as(&self, packet: &TxPacket) -> Option<RxMeta> {
-        let meta = packet.meta;
-        let plain = self.caps.mtu + LINK_ROOM;
-        let allowed = match (meta.checksum, meta.segmentation) {
-            (None, None) => packet.frame.len() <= plain,
-            (Some(_), None) => self.caps.tx_checksum && packet.frame.len() <= plain,
-            (Some(_), Some(cut)) => cut.size > 0 && packet.frame.len() <= self.caps.tso_max + LINK_ROOM,
-            (None, Some(_)) => false,
-        };
-        allowed.then(|| RxMeta {
-            checksum: meta.checksum.map_or(RxChecksum::Unverified, |_| RxChecksum::Partial),
-            gso_size: meta.segmentation.map_or(0, |cut| cut.size),
-            more: false,
-        })
-    }
+/// What the receiver knows of a packet with this request, or `None` if the caps do not allow the request.
+#[inline]
+fn received_as(caps: &Caps, packet: &TxPacket) -> Option<RxMeta> {
+    let (meta, len) = (packet.meta, packet.frame.len());
+    let plain = len <= caps.mtu + LINK_ROOM;
+    let allowed = match (meta.checksum, meta.segmentation) {
+        (None, None) => plain,
+        (Some(_), None) => caps.tx_checksum && plain,
+        (Some(_), Some(cut)) => cut.size > 0 && caps.tso_max > 0 && len <= caps.tso_max + LINK_ROOM,
+        (None, Some(_)) => false,
+    };
+    allowed.then(|| RxMeta {
+        checksum: meta.checksum.map_or(RxChecksum::Unverified, |_| RxChecksum::Partial),
+        gso_size: meta.segmentation.map_or(0, |cut| cut.size),
+        more: false,
+    })
 }
 
 impl PacketIo for Pair {
@@ -209,42 +208,36 @@ impl PacketIo for Pair {
         }
     }
 
+    #[inline]
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        let room = BATCH_MAX.saturating_sub(batch.len());
-        let got = self.incoming.with(|lane| {
-            let got = lane.packets.len().min(room);
-            batch.extend(lane.packets.drain(..got));
-            got
-        });
+        let got = self.incoming.packets.pop_batch(batch, BATCH_MAX.saturating_sub(batch.len()));
         self.counts.rx += got as u64;
-        if got == 0 && self.incoming.closed.load(Ordering::Acquire) {
+        if got == 0 && self.incoming.packets.is_finished() {
             return Err(IoError::Gone);
         }
         Ok(got)
     }
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        if self.outgoing.closed.load(Ordering::Acquire) {
+        if self.outgoing.packets.is_abandoned() {
             return Err(IoError::Gone);
         }
-        let outgoing = self.outgoing.clone();
-        outgoing.with(|lane| {
-            let mut sent = 0;
-            while lane.packets.len() < self.depth {
-                let Some(packet) = batch.pop_front() else { break };
-                sent += 1;
-                match self.received_as(&packet) {
-                    Some(meta) => lane.packets.push_back(RxPacket { frame: packet.frame, meta }),
-                    None => {
-                        self.counts.tx_invalid += 1;
-                        self.free.push(packet.frame);
-                    }
-                }
+        let room = self.outgoing.packets.room().saturating_sub(self.reserve);
+        let count = batch.len().min(room);
+        let Pair { caps, free, outgoing, .. } = self;
+        let mut allowed = batch.drain(..count).filter_map(|packet| match received_as(caps, &packet) {
+            Some(meta) => Some(RxPacket { frame: packet.frame, meta }),
+            None => {
+                free.push(packet.frame);
+                None
             }
-            self.counts.tx += sent as u64;
-            self.counts.tx_full += u64::from(!batch.is_empty());
-            Ok(sent)
-        })
+        });
+        let sent = outgoing.packets.push_batch(&mut allowed);
+        drop(allowed);
+        self.counts.tx += sent as u64;
+        self.counts.tx_invalid += (count - sent) as u64;
+        self.counts.tx_full += u64::from(!batch.is_empty());
+        Ok(count)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
@@ -253,8 +246,7 @@ impl PacketIo for Pair {
             if self.waker.0.swap(false, Ordering::Acquire) {
                 return Ok(Wake::Interrupted);
             }
-            let ready = self.incoming.with(|lane| !lane.packets.is_empty());
-            if ready || self.incoming.closed.load(Ordering::Acquire) {
+            if !self.incoming.packets.is_empty() || self.incoming.packets.is_orphaned() {
                 return Ok(Wake::Ready);
             }
             let nap = left.map_or(NAP, |left| left.min(NAP));
@@ -281,18 +273,12 @@ impl PacketIo for Pair {
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        self.outgoing.closed.store(true, Ordering::Release);
-        self.incoming.closed.store(true, Ordering::Release);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! Goal: every packet arrives once, whole and in order; no frame is ever lost; limits hold.
     use super::*;
     use base::Rng;
+    use std::collections::VecDeque;
 
     fn packet(port: &mut Pair, bytes: &[u8], meta: TxMeta) -> Option<TxPacket> {
         let mut frame = port.take()?;
@@ -310,8 +296,7 @@ mod tests {
     }
 
     fn frames_of(port: &Pair) -> usize {
-        let (packets, spares) = port.incoming.with(|lane| (lane.packets.len(), lane.spares.len()));
-        port.free.len() + packets + spares
+        port.free.len() + port.incoming.packets.waiting() + port.incoming.spares.waiting()
     }
 
     /// Two ends against two plain queues.
