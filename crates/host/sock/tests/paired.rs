@@ -313,7 +313,8 @@ fn epoll_serves_many_connections_from_one_thread() {
                     if event.data == u64::MAX {
                         while let Ok((stream, _)) = listener.accept() {
                             stream.set_nonblocking(true).unwrap();
-                            let edges = if streams.len() % 2 == 0 { Ready::EDGE } else { Ready::NONE };
+                            let edges =
+                                if streams.len().is_multiple_of(2) { Ready::EDGE } else { Ready::NONE };
                             let interest = Ready::IN | Ready::OUT | edges;
                             poller.add(stream.fd(), streams.len() as u64, interest).unwrap();
                             streams.push(Some((stream, Vec::new())));
@@ -396,7 +397,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
     let stack = paired(&[server]) as Stack;
     let listener = TcpListener::bind(&stack, "10.0.0.1:7").unwrap();
     for _ in 0..5 {
-        let mine = Paired::new(&[client.clone()], Limits::default()).unwrap();
+        let mine = Paired::new(std::slice::from_ref(&client), Limits::default()).unwrap();
         let fd = mine.socket(Family::V4).unwrap();
         mine.connect(fd, Endpoint::new(Addr::v4([10, 0, 0, 1]), 7)).unwrap();
         mine.send(fd, &pattern(200_000, 5), SendFlags::default()).unwrap();
@@ -420,7 +421,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
 #[test]
 fn a_stack_thread_that_ends_fails_its_connections() {
     let [client, server] = threads(PairedConfig::default());
-    let mine = Paired::new(&[client.clone()], Limits::default()).unwrap();
+    let mine = Paired::new(std::slice::from_ref(&client), Limits::default()).unwrap();
     let stack = paired(&[server]) as Stack;
     let _listener = TcpListener::bind(&stack, "10.0.0.1:7").unwrap();
     let fd = mine.socket(Family::V4).unwrap();

@@ -120,6 +120,7 @@ impl Transport for Remote {
             remote: connect.remote,
             send: None,
             receive: None,
+            away: false,
             options: Arc::new(connect.options),
         };
         let id = self.conns.insert(conn).map_err(|_| OpError::NoBuffers)?;
@@ -254,7 +255,9 @@ impl Transport for Remote {
     }
 
     fn state(&self, id: ConnId) -> State {
-        self.conn(id).map_or(State::Closed, |conn| conn.state)
+        // Over only when everything that came before can be read.
+        self.conn(id)
+            .map_or(State::Closed, |conn| if conn.away { conn.state_before_end() } else { conn.state })
     }
 
     fn failed(&self, id: ConnId) -> bool {
@@ -262,7 +265,7 @@ impl Transport for Remote {
     }
 
     fn peer_closed(&self, id: ConnId) -> bool {
-        self.conn(id).is_some_and(|conn| conn.ended)
+        self.conn(id).is_some_and(Conn::has_ended)
     }
 
     fn write_closed(&self, id: ConnId) -> bool {

@@ -34,7 +34,7 @@ pub(super) enum Command {
     WantRoom { id: u32 },
     /// The receive ring was full and has room again.
     Taken { id: u32 },
-    /// The receive ring, empty; many are about.
+    /// The receive ring, empty; many are about. [`Event::Home`] or [`Event::Ring`] follows.
     GiveBack { id: u32, ring: ByteConsumer },
     /// Close one half or both, after what the ring holds.
     Shutdown { id: u32, how: Shutdown },
@@ -119,6 +119,10 @@ pub(super) enum Event {
     Ring {
         id: u32,
         ring: ByteConsumer,
+    },
+    /// The ring that was given back ([`Command::GiveBack`]) was empty and stays at home.
+    Home {
+        id: u32,
     },
     /// The ring for sending, empty; many are about. [`Command::Home`] or [`Command::Ring`] follows.
     GiveBack {

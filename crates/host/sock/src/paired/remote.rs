@@ -33,6 +33,8 @@ pub(super) struct Conn {
     pub(super) remote: Endpoint,
     pub(super) send: Option<ByteProducer>,
     pub(super) receive: Option<ByteConsumer>,
+    /// The receive ring is on its way home, and may come back with octets in it.
+    pub(super) away: bool,
     pub(super) options: Arc<SocketOptions>,
 }
 
@@ -150,10 +152,11 @@ impl Remote {
                 self.on_accepted(link, listener, id, local, remote);
             }
             Event::Ring { id, ring } => match self.named(link, id) {
-                Some(conn) => conn.receive = Some(ring),
+                Some(conn) => (conn.receive, conn.away) = (Some(ring), false),
                 // We let go of the connection while the ring was under way. The stack thread knows, and forgets it too.
                 None => drop(ring),
             },
+            Event::Home { id } => self.on_ring_stays(link, id),
             Event::GiveBack { id, ring } => self.on_ring_home(link, id, ring),
             Event::Started { id, wish, result } => {
                 self.envelopes.push(wish);
@@ -232,6 +235,7 @@ impl Remote {
             remote,
             send: None,
             receive: None,
+            away: false,
             options: waiting.options.clone(),
         };
         let Ok(index) = self.conns.insert(conn) else {
@@ -247,6 +251,16 @@ impl Remote {
         }
         given[name] = index;
         self.notices.push(Notice { owner, events: Events::READABLE });
+    }
+
+    /// The receive ring that we gave back was empty: if an end was announced meanwhile, now it has come.
+    fn on_ring_stays(&mut self, link: usize, id: u32) {
+        let Some(conn) = self.named(link, id) else { return };
+        conn.away = false;
+        if conn.ended && conn.owner != NOBODY {
+            let owner = conn.owner;
+            self.notices.push(Notice { owner, events: Events::READABLE });
+        }
     }
 
     /// The ring for sending comes back empty, unless something was written while it was under way.
@@ -306,17 +320,28 @@ impl Remote {
         if self.rings.scarce()
             && let Some(ring) = conn.receive.take_if(|ring| ring.is_empty())
         {
+            conn.away = true;
             self.tell(id, |id| Command::GiveBack { id, ring });
         }
     }
 }
 
 impl Conn {
+    /// Nothing more will come than what the ring holds.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended && !self.away
+    }
+
+    /// Where it stands as long as the end is not to be seen.
+    pub(super) fn state_before_end(&self) -> State {
+        if self.state == State::Closed { State::Established } else { self.state }
+    }
+
     /// With an empty ring: nothing yet (EAGAIN), not connected (ENOTCONN), or the end, which may have a reason.
     pub(super) fn why_unreadable(&self) -> Result<(), Errno> {
         match self.state {
             State::SynSent | State::SynReceived => Err(Errno::ENOTCONN),
-            _ if !self.ended => Err(Errno::EAGAIN),
+            _ if !self.has_ended() => Err(Errno::EAGAIN),
             _ => Ok(()),
         }
     }

@@ -35,22 +35,32 @@ impl Waker for Nobody {
     fn wake(&self) {}
 }
 
-/// A stack thread without the thread.
+/// A stack thread without the thread, and so slow that others get their turn in the middle of its own.
 struct Below {
     worker: Worker,
     core: Core,
+    phase: u32,
 }
 
 impl Below {
     fn step(&mut self, now: Instant) {
-        self.worker.obey(&mut self.core, now);
-        self.core.turn(now).unwrap();
-        let mut notices = Vec::new();
-        self.core.notices(&mut notices);
-        for notice in notices {
-            self.worker.notice(&mut self.core, now, notice);
+        self.phase += 1;
+        match self.phase % 3 {
+            0 => {
+                self.worker.obey(&mut self.core, now);
+            }
+            1 => {
+                self.core.turn(now).unwrap();
+                let mut notices = Vec::new();
+                self.core.notices(&mut notices);
+                for notice in notices {
+                    self.worker.notice(&mut self.core, now, notice);
+                }
+            }
+            _ => {
+                self.worker.publish(&self.core);
+            }
         }
-        self.worker.publish(&self.core);
     }
 }
 
@@ -70,7 +80,7 @@ impl Host {
         worker.adopt(theirs);
         let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), "cubic");
         let app = Engine::new(remote, Box::new(clock.clone()), Limits::default());
-        Host { app, below: Below { worker, core } }
+        Host { app, below: Below { worker, core, phase: 0 } }
     }
 
     /// A call that waits for its answer, while the other side takes turns.

@@ -549,7 +549,9 @@ impl Worker {
         let Some(stream) = self.stream(index) else { return };
         match stream.receive.take() {
             Some(tx) if ring.waiting() == 0 => {
+                let (link, id) = (stream.link, stream.id);
                 self.rings.put(RingPair { tx, rx: ring });
+                self.say(link, Event::Home { id });
                 self.pump_in(core, now, index);
             }
             Some(tx) => {
