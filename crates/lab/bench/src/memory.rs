@@ -129,6 +129,8 @@ impl Bed {
         for notice in notices.drain(..) {
             self.client_event(at, notice, sources);
         }
+        // What it wrote leaves before the other side looks, as it would before a thread sleeps.
+        self.client.flush(at).expect("memory never fails");
         let at = self.now();
         let turn = self.server.turn(at).expect("memory never fails");
         self.packets += u64::from(turn.received);
@@ -136,6 +138,7 @@ impl Bed {
         for notice in notices.drain(..) {
             self.server_event(at, notice);
         }
+        self.server.flush(at).expect("memory never fails");
         self.notices = notices;
     }
 
