@@ -178,16 +178,20 @@ macro_rules! settings {
 }
 
 settings! {
-    link: String = "tap:millstream0".into(), "a port such as xdp:eth0, tap:NAME, packet:eth0, shm:PATH", "Where packets come from and go to.";
+    link: String = "tap:millstream0".into(), "a port such as xdp:eth0, tap:NAME, packet:eth0, shm:PATH",
+        "Where packets come from and go to.";
     cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
     mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
-    address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas", "Our addresses, for links that do not share the kernel's.";
-    gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas", "Default gateways, for links that do not share the kernel's.";
+    address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas",
+        "Our addresses, for links that do not share the kernel's.";
+    gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",
+        "Default gateways, for links that do not share the kernel's.";
     max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
     max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
     buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
-    ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999", "Local ports for connections that name none.";
+    ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
+        "Local ports for connections that name none.";
     spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";

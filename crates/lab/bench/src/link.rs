@@ -90,7 +90,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         for ((name, ..), samples) in contenders.iter().zip(&samples) {
             let s = summary(samples);
             eprintln!(
-                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us  client {:>6.2} us  machine {:>6.2} us  p50 {:>8.1}  p99 {:>8.1}  errors {}",
+                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us  client {:>6.2} us  machine {:>6.2} us  \
+                 p50 {:>8.1}  p99 {:>8.1}  errors {}",
                 s["per_s"].as_f64().unwrap_or(0.0),
                 s["server_cpu_us"].as_f64().unwrap_or(0.0),
                 s["client_cpu_us"].as_f64().unwrap_or(0.0),

@@ -200,7 +200,8 @@ impl Worker<'_> {
                 put(
                     out,
                     format_args!(
-                        "HTTP/1.1 200 OK\r\nServer: millstream\r\nContent-Type: {media}\r\nContent-Length: {len}\r\n{connection}\r\n"
+                        "HTTP/1.1 200 OK\r\nServer: millstream\r\nContent-Type: {media}\r\n\
+                         Content-Length: {len}\r\n{connection}\r\n"
                     ),
                 );
                 if answer.head_only {
