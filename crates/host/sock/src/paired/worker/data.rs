@@ -1,0 +1,129 @@
+//! How octets move between the rings of a connection and the core.
+
+use super::super::message::{Event, RingPair};
+use super::Worker;
+use super::record::Record;
+use base::Instant;
+use ring::bytes::ByteConsumer;
+use stack::Core;
+use tcp::{Events, Shutdown, State, WriteError};
+
+impl Worker {
+    /// Moves what arrived into the receive ring.
+    pub(super) fn pump_in(&mut self, core: &mut Core, now: Instant, index: u32) {
+        let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
+        if stream.closing || stream.ended {
+            return;
+        }
+        let conn = stream.conn;
+        if stream.receive.is_none() && core.connection(conn).readable() > 0 {
+            let pair = self.rings.take();
+            stream.receive = Some(pair.tx);
+            let event = Event::Ring { id: stream.id, ring: pair.rx };
+            if let Some(end) = self.links.get_mut(stream.link) {
+                end.say(event);
+            }
+        }
+        stream.more = false;
+        loop {
+            let Some(ring) = &mut stream.receive else {
+                // No ring, so nothing to read: but perhaps an end or an error.
+                if let Err(e) = core.read(now, conn, &mut []) {
+                    stream.hear(e);
+                }
+                break;
+            };
+            let (space, _) = ring.spare(usize::MAX);
+            if space.is_empty() {
+                let conn = core.connection(conn);
+                stream.more = conn.readable() > 0 || conn.peer_closed() || conn.state() == State::Closed;
+                break;
+            }
+            match core.read(now, conn, space) {
+                Ok(count) => {
+                    ring.commit(count);
+                    stream.edges |= Events::READABLE;
+                }
+                Err(e) => {
+                    stream.hear(e);
+                    break;
+                }
+            }
+        }
+        self.remember(index);
+    }
+
+    /// Moves what the application wrote into the connection, and ends that direction after it if asked to.
+    pub(super) fn pump_out(&mut self, core: &mut Core, now: Instant, index: u32) {
+        let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
+        if stream.over {
+            return;
+        }
+        let conn = stream.conn;
+        while let Some(ring) = &mut stream.send {
+            let (data, _) = ring.peek(usize::MAX);
+            if data.is_empty() {
+                break;
+            }
+            match core.write(now, conn, data) {
+                Ok(count) => ring.consume(count),
+                // WRITABLE or CONNECTED will follow.
+                Err(WriteError::Full | WriteError::NoMemory | WriteError::NotConnected) => break,
+                Err(e @ (WriteError::Shutdown | WriteError::Failed(_))) => {
+                    if let WriteError::Failed(e) = e {
+                        stream.error = Some(e);
+                    }
+                    let rest = ring.waiting();
+                    ring.consume(rest);
+                }
+            }
+        }
+        let left = stream.send.as_ref().map_or(0, ByteConsumer::waiting);
+        let half = stream.send.as_ref().map_or(1, |ring| ring.capacity() / 2);
+        if stream.wants_room && left <= half {
+            stream.wants_room = false;
+            stream.edges |= Events::WRITABLE;
+        }
+        if stream.away {
+            return;
+        }
+        if left == 0 && stream.shut {
+            stream.shut = false;
+            core.shutdown(now, conn, Shutdown::Write);
+        }
+        if left == 0 && stream.closing {
+            core.close(now, conn);
+            return self.end(index);
+        }
+        if left == 0
+            && self.rings.scarce()
+            && let Some(ring) = stream.send.take()
+        {
+            stream.away = true;
+            let (link, id) = (stream.link, stream.id);
+            self.say(link, Event::GiveBack { id, ring });
+        }
+        self.remember(index);
+    }
+
+    /// The receive ring comes back empty, unless more was put in while it was under way.
+    pub(super) fn take_back(&mut self, core: &mut Core, now: Instant, index: u32, ring: ByteConsumer) {
+        let Some(stream) = self.stream(index) else { return };
+        match stream.receive.take() {
+            Some(tx) if ring.waiting() == 0 => {
+                let (link, id) = (stream.link, stream.id);
+                self.rings.put(RingPair { tx, rx: ring });
+                self.say(link, Event::Home { id });
+                self.pump_in(core, now, index);
+            }
+            Some(tx) => {
+                stream.receive = Some(tx);
+                stream.edges |= Events::READABLE;
+                let (link, id) = (stream.link, stream.id);
+                self.say(link, Event::Ring { id, ring });
+                self.remember(index);
+            }
+            None => {}
+        }
+    }
+}

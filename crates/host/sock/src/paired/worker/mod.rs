@@ -1,0 +1,276 @@
+//! The stack thread's side: its records of connections and listeners, and what it does for them each turn.
+
+mod data;
+mod lives;
+mod record;
+
+use super::link::LinkEnd;
+use super::message::{BY_STACK, Call, Change, Command, Event, Reply, RingPool};
+use base::{Instant, Slab};
+use record::{Listener, Record, Stream};
+use stack::{Core, Notice, OpError};
+use tcp::Events;
+
+/// No record.
+const NONE: u32 = u32::MAX;
+/// Most commands taken from one application per turn.
+const COMMANDS: usize = 1_024;
+
+/// What one stack thread knows of its applications.
+pub(super) struct Worker {
+    pub(super) links: Slab<LinkEnd>,
+    records: Slab<Record>,
+    rings: RingPool,
+    /// Names that each link's application gave, to records.
+    named: Vec<Vec<u32>>,
+    listeners: Vec<Vec<u32>>,
+    commands: Vec<Command>,
+}
+
+impl Worker {
+    pub(super) fn new(records: u32, rings: RingPool) -> Worker {
+        Worker {
+            links: Slab::new(4_096),
+            records: Slab::new(records.min(BY_STACK - 1)),
+            rings,
+            named: Vec::new(),
+            listeners: Vec::new(),
+            commands: Vec::with_capacity(COMMANDS),
+        }
+    }
+
+    /// A new application. One that comes when all places are taken finds its link cut.
+    pub(super) fn adopt(&mut self, end: LinkEnd) {
+        if let Ok(link) = self.links.insert(end) {
+            let places = self.named.len().max(link as usize + 1);
+            self.named.resize_with(places, Vec::new);
+            self.listeners.resize_with(places, Vec::new);
+        }
+    }
+
+    /// No connection, no listener, and every ring at home.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.records.is_empty() && self.rings.is_idle()
+    }
+
+    // --- commands --------------------------------------------------------------------------------------------
+
+    /// Does what the applications ask, within bounds; how many commands that were.
+    pub(super) fn obey(&mut self, core: &mut Core, now: Instant) -> usize {
+        let mut done = 0;
+        for link in 0..self.named.len() as u32 {
+            let Some(end) = self.links.get_mut(link) else { continue };
+            let mut commands = std::mem::take(&mut self.commands);
+            done += end.commands.pop_batch(&mut commands, COMMANDS);
+            for command in commands.drain(..) {
+                self.command(core, now, link, command);
+            }
+            self.commands = commands;
+            if self.links.get_mut(link).is_some_and(LinkEnd::is_abandoned) {
+                self.forget(core, now, link);
+            }
+        }
+        done
+    }
+
+    /// Has an application said something that was not obeyed yet?
+    pub(super) fn has_commands(&self) -> bool {
+        self.links.iter().any(|(_, end)| end.has_commands())
+    }
+
+    fn record(&self, link: u32, id: u32) -> u32 {
+        if id & BY_STACK != 0 {
+            return id & !BY_STACK;
+        }
+        self.named[link as usize].get(id as usize).copied().unwrap_or(NONE)
+    }
+
+    fn stream(&mut self, index: u32) -> Option<&mut Stream> {
+        match self.records.get_mut(index) {
+            Some(Record::Stream(stream)) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn listener(&mut self, link: u32, id: u32) -> Option<&mut Listener> {
+        let index = *self.listeners[link as usize].get(id as usize)?;
+        match self.records.get_mut(index) {
+            Some(Record::Listener(listener)) => Some(listener),
+            _ => None,
+        }
+    }
+
+    fn command(&mut self, core: &mut Core, now: Instant, link: u32, command: Command) {
+        match command {
+            Command::Connect { id, wish } => self.connect(core, now, link, id, wish),
+            Command::Ring { id, ring } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    (stream.send, stream.away) = (Some(ring), false);
+                    if stream.over {
+                        return self.release(index);
+                    }
+                }
+                self.pump_out(core, now, index);
+            }
+            Command::Home { id } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.away = false;
+                }
+                self.pump_out(core, now, index);
+            }
+            Command::Written { id } => self.pump_out(core, now, self.record(link, id)),
+            Command::WantRoom { id } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.wants_room = true;
+                }
+                self.pump_out(core, now, index);
+            }
+            Command::Taken { id } => self.pump_in(core, now, self.record(link, id)),
+            Command::GiveBack { id, ring } => self.take_back(core, now, self.record(link, id), ring),
+            Command::Shutdown { id, how } => self.shutdown(core, now, self.record(link, id), how),
+            Command::Options { id, options } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    core.set_options(now, stream.conn, *options);
+                }
+            }
+            Command::Close { id, rings, unread } => {
+                self.close(core, now, self.record(link, id), rings, unread);
+            }
+            Command::Credit { listener, count } => {
+                if let Some(found) = self.listener(link, listener) {
+                    found.credit += count;
+                    self.accept(core, now, self.listeners[link as usize][listener as usize]);
+                }
+            }
+            Command::Listener { listener, change } => {
+                if let Some(found) = self.listener(link, listener) {
+                    let id = found.listener;
+                    match *change {
+                        Change::Backlog(backlog) => core.set_backlog(id, backlog),
+                        Change::Options(options) => core.set_listener_options(id, options),
+                        Change::Control(name) => core.set_listener_control(id, name),
+                    }
+                }
+            }
+            Command::Unbind(local) => core.unbind(local),
+            Command::Call(call) => {
+                let reply = self.answer(core, now, link, *call);
+                self.say(link, Event::Reply(reply));
+            }
+        }
+    }
+
+    fn answer(&mut self, core: &mut Core, now: Instant, link: u32, call: Call) -> Reply {
+        let conn = |worker: &mut Worker, id| {
+            let index = worker.record(link, id);
+            worker.stream(index).map(|stream| stream.conn)
+        };
+        match call {
+            Call::Bind { local, reuse_addr, reuse_port, v6_only } => {
+                Reply::Local(core.bind(local, reuse_addr, reuse_port, v6_only))
+            }
+            Call::Listen { wish, credit } => Reply::Local(self.listen(core, now, link, wish, credit)),
+            Call::CloseListener { listener } => {
+                self.close_listener(core, now, link, listener);
+                Reply::Done(Ok(()))
+            }
+            Call::Control { id, name } => Reply::Done(match conn(self, id) {
+                Some(conn) => core.set_control(now, conn, name),
+                None => Err(OpError::Invalid),
+            }),
+            Call::FindControl(name) => Reply::Name(core.find_control(&name)),
+            Call::ControlName { id } => {
+                Reply::Name(conn(self, id).map(|conn| core.connection(conn).control_name()))
+            }
+            Call::Unsent { id } => conn(self, id).map_or(Reply::Unsent(0, 0), |conn| {
+                let conn = core.connection(conn);
+                Reply::Unsent(conn.unacked(), conn.unsent())
+            }),
+            Call::Info { id } => {
+                Reply::Info(conn(self, id).map(|conn| Box::new(core.connection(conn).info(now))))
+            }
+        }
+    }
+
+    fn say(&mut self, link: u32, event: Event) {
+        if let Some(end) = self.links.get_mut(link) {
+            end.say(event);
+        }
+    }
+
+    // --- telling ---------------------------------------------------------------------------------------------
+
+    /// What the core says about one of its owners.
+    pub(super) fn notice(&mut self, core: &mut Core, now: Instant, notice: Notice) {
+        match self.records.get_mut(notice.owner) {
+            Some(Record::Listener(_)) => self.accept(core, now, notice.owner),
+            Some(Record::Stream(stream)) if !stream.over => {
+                // Readable is what is in the ring, writable is room in the ring: those edges are made here.
+                stream.edges |= Events(notice.events.0 & !(Events::READABLE | Events::WRITABLE).0);
+                if notice.events.any(Events::ERROR)
+                    && let Some(e) = core.take_error(stream.conn)
+                {
+                    stream.error = Some(e);
+                }
+                if notice.events.any(Events::WRITABLE | Events::CONNECTED | Events::ERROR | Events::CLOSED) {
+                    self.pump_out(core, now, notice.owner);
+                }
+                self.pump_in(core, now, notice.owner);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts a stream with something to tell into its link's list.
+    fn remember(&mut self, index: u32) {
+        let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
+        if stream.edges != Events(0) && !stream.pending && !stream.closing {
+            stream.pending = true;
+            if let Some(end) = self.links.get_mut(stream.link) {
+                end.pending.push_back(index);
+            }
+        }
+    }
+
+    /// Tells every application what happened in this turn, and wakes those that sleep. True if something had to
+    /// stay behind because an application does not listen.
+    pub(super) fn publish(&mut self, core: &Core) -> bool {
+        let mut behind = false;
+        for link in 0..self.named.len() as u32 {
+            let Some(end) = self.links.get_mut(link) else { continue };
+            if end.flush_said() {
+                while let Some(&index) = end.pending.front() {
+                    // The record may have ended since, and its place may be another's.
+                    if let Some(Record::Stream(stream)) = self.records.get_mut(index)
+                        && stream.pending
+                        && !stream.over
+                        && stream.link == link
+                    {
+                        let event = stream.tell(core);
+                        if !end.notify(event) {
+                            break;
+                        }
+                        (stream.pending, stream.edges, stream.error) = (false, Events(0), None);
+                    }
+                    end.pending.pop_front();
+                }
+            }
+            end.ring();
+            behind |= end.is_behind();
+        }
+        behind
+    }
+}
+
+/// `table[id] = index`, growing the table.
+fn set(table: &mut Vec<u32>, id: u32, index: u32) {
+    if table.len() <= id as usize {
+        table.resize((id as usize + 1).next_power_of_two(), NONE);
+    }
+    table[id as usize] = index;
+}

@@ -1,0 +1,92 @@
+//! The stack thread's records: the owners of what is open in the core.
+
+use super::super::message::{Event, Status};
+use super::NONE;
+use ring::bytes::{ByteConsumer, ByteProducer};
+use stack::{ConnId, Core, ListenerId};
+use tcp::{Events, ReadError, State};
+
+/// An owner of something in the core; its index is the owner's handle there.
+pub(super) enum Record {
+    Stream(Stream),
+    Listener(Listener),
+}
+
+/// A connection on behalf of an application.
+pub(super) struct Stream {
+    pub(super) link: u32,
+    /// Its name on the way to the application.
+    pub(super) id: u32,
+    pub(super) conn: ConnId,
+    pub(super) send: Option<ByteConsumer>,
+    /// The ring for sending is on its way home, and may come back with octets in it.
+    pub(super) away: bool,
+    pub(super) receive: Option<ByteProducer>,
+    /// What the application has to be told.
+    pub(super) edges: Events,
+    /// It is in its link's list of those with something to tell.
+    pub(super) pending: bool,
+    pub(super) error: Option<tcp::Error>,
+    pub(super) ended: bool,
+    /// The receive ring was full when there was more.
+    pub(super) more: bool,
+    pub(super) wants_room: bool,
+    /// Shut our half once everything is sent.
+    pub(super) shut: bool,
+    /// The application has let go: close once everything is sent.
+    pub(super) closing: bool,
+    /// The core has let go too.
+    pub(super) over: bool,
+    /// The other end of the ring for sending, which came with the application's Close.
+    pub(super) send_home: Option<ByteProducer>,
+}
+
+pub(super) struct Listener {
+    pub(super) link: u32,
+    pub(super) id: u32,
+    pub(super) listener: ListenerId,
+    /// Connections that may be accepted before the application makes room.
+    pub(super) credit: u32,
+}
+
+impl Stream {
+    pub(super) fn new(link: u32, id: u32) -> Stream {
+        Stream {
+            link,
+            id,
+            conn: ConnId(NONE),
+            send: None,
+            away: false,
+            receive: None,
+            edges: Events(0),
+            pending: false,
+            error: None,
+            ended: false,
+            more: false,
+            wants_room: false,
+            shut: false,
+            closing: false,
+            over: false,
+            send_home: None,
+        }
+    }
+
+    /// Why the core gave nothing.
+    pub(super) fn hear(&mut self, why: ReadError) {
+        match why {
+            ReadError::Empty | ReadError::NotConnected => return,
+            ReadError::Finished => {}
+            ReadError::Failed(e) => self.error = Some(e),
+        }
+        self.ended = true;
+        self.edges |= Events::READABLE;
+    }
+
+    pub(super) fn tell(&self, core: &Core) -> Event {
+        let state = core.connection(self.conn).state();
+        // The end is told after the last octet.
+        let state = if state == State::Closed && self.more { State::Established } else { state };
+        let status = Status { state, error: self.error, ended: self.ended, more: self.more };
+        Event::Notice { id: self.id, edges: self.edges, status }
+    }
+}
