@@ -1,7 +1,7 @@
 //! Client and server stack in one thread, joined in memory: `memory short|keep IN_FLIGHT COUNT`.
 //!
-//! Timestamps, SACK, software checksums and TIME-WAIT are on. For profiles (callgrind, perf); the figures that are
-//! published come from the bench crate.
+//! Timestamps, SACK, software checksums and TIME-WAIT are on. For profiles (callgrind, perf); the figures
+//! that are published come from the bench crate.
 #![allow(clippy::disallowed_methods, reason = "a profile needs the time")]
 
 use base::{Addr, Endpoint, Instant};

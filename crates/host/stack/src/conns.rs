@@ -83,7 +83,8 @@ impl Meta {
     }
 }
 
-/// One place. A connection that ends while it stands in a list leaves its place taken until the list gets there.
+/// One place. A connection that ends while it stands in a list leaves its place taken until the list gets
+/// there.
 #[repr(C)]
 pub(crate) struct Slot {
     pub(crate) meta: Meta,

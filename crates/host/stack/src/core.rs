@@ -29,8 +29,8 @@ pub struct CoreConfig {
     pub max_time_wait: u32,
     /// Most 2 KiB data chunks.
     pub max_chunks: u32,
-    /// Seed of everything keyed or random on this core; the doors fill it from the kernel's entropy, the lab from
-    /// its seed.
+    /// Seed of everything keyed or random on this core; the doors fill it from the kernel's entropy, the lab
+    /// from its seed.
     pub seed: u64,
     /// Ephemeral ports, inclusive.
     pub ephemeral: (u16, u16),
@@ -73,10 +73,7 @@ pub(crate) struct Shared {
 impl Shared {
     #[inline]
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
-        let probe = match &mut self.probe {
-            Some(probe) => Some(probe.as_mut() as &mut dyn Probe),
-            None => None,
-        };
+        let probe = self.probe.as_mut().map(|probe| probe.as_mut() as &mut dyn Probe);
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 }
@@ -106,8 +103,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
-    /// Connections that may have something to send, and those of them whose owners were told something this turn
-    /// and may add to it.
+    /// Connections that may have something to send, and those of them whose owners were told something this
+    /// turn and may add to it.
     pub(crate) dirty: List,
     pub(crate) held: List,
     pub(crate) noticed: Vec<u32>,
@@ -191,7 +188,7 @@ impl Core {
         }
     }
 
-    /// Stores a new connection and makes its first segment due; false, and it is gone, if there is no room.
+    /// Stores a new connection and makes its first segment due; `None`, and it is gone, if there is no room.
     pub(crate) fn install(&mut self, mut meta: crate::conns::Meta, mut tcp: Connection) -> Option<u32> {
         let port = tcp.key().local().port;
         meta.marks.set(Marks::IN_TABLE);
@@ -372,11 +369,10 @@ impl Core {
         }
         let meta = &self.conns.slot(index).meta;
         let (hop, hash) = (meta.hop, meta.hash);
-        let mac = self.mac(now, hop).map_err(|blocked| {
+        let mac = self.mac(now, hop).inspect_err(|&blocked| {
             if blocked == Blocked::Waits {
                 self.hops.waiting(hop).push(&mut self.conns, index);
             }
-            blocked
         })?;
         Ok(Envelope { mac, hash, tos: 0, ttl: 0 })
     }
@@ -455,8 +451,8 @@ pub(crate) enum Blocked {
     Unreachable(tcp::IcmpError),
 }
 
-/// The list of a segment that follows one of list `last`: never an earlier one, so that a connection's segments
-/// stay in order.
+/// The list of a segment that follows one of list `last`: never an earlier one, so that a connection's
+/// segments stay in order.
 fn behind(last: TransmitClass, class: TransmitClass) -> TransmitClass {
     let rank = |class| match class {
         TransmitClass::Control => 0,

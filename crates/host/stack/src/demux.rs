@@ -1,8 +1,9 @@
 //! The flow table: which connection or TIME-WAIT entry a segment belongs to.
 //!
-//! Extendible hashing over pages of 64 buckets. A bucket is one cache line: ten 16-bit tags, ten entries, and a
-//! count of the entries that found it full and went on to the next. A full page splits in two by itself and the
-//! directory doubles now and then, so growing from nothing to a million flows never rehashes more than one page.
+//! Extendible hashing over pages of 64 buckets. A bucket is one cache line: ten 16-bit tags, ten entries, and
+//! a count of the entries that found it full and went on to the next. A full page splits in two by itself and
+//! the directory doubles now and then, so growing from nothing to a million flows never rehashes more than
+//! one page.
 
 use base::{FlowKey, Rng};
 
@@ -59,9 +60,9 @@ struct Page {
     depth: u32,
 }
 
-/// The secret of the table's hash: multiplications folded to 64 bits, keyed before each. Whoever chooses addresses
-/// and ports cannot choose buckets without knowing it, and nothing that leaves the host tells of it. A tenth of
-/// SipHash's work, which would be a twentieth of a short connection's.
+/// The secret of the table's hash: multiplications folded to 64 bits, keyed before each. Whoever chooses
+/// addresses and ports cannot choose buckets without knowing it, and nothing that leaves the host tells of
+/// it. A tenth of SipHash's work, which would be a twentieth of a short connection's.
 struct Secret([u64; 4]);
 
 impl Secret {
@@ -214,7 +215,8 @@ impl FlowTable {
         ring::prefetch_read(&self.pages[self.page_of(hash)].buckets[home_of(hash)]);
     }
 
-    /// The first entry whose tag matches: probably the one, and the caller compares the key when it gets there.
+    /// The first entry whose tag matches: probably the one, and the caller compares the key when it gets
+    /// there.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<Flow> {
         let page = &self.pages[self.page_of(hash)];
@@ -296,13 +298,14 @@ impl FlowTable {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: against a plain map, whatever the hashes: every stored flow is found, no other is, through splits,
-    //! removals in any order, and crowded buckets.
+    //! Goal: against a plain map, whatever the hashes: every stored flow is found, no other is, through
+    //! splits, removals in any order, and crowded buckets.
     use super::*;
     use base::Rng;
     use std::collections::BTreeMap;
 
-    /// Runs operations drawn from `seed` against the oracle. `crowd` makes many hashes share buckets and tags.
+    /// Runs operations drawn from `seed` against the oracle. `crowd` makes many hashes share buckets and
+    /// tags.
     fn model(seed: u64, crowd: bool, steps: usize) {
         let mut rng = Rng::new(seed);
         let mut table = FlowTable::new(&mut Rng::new(1));

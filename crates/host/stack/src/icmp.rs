@@ -11,8 +11,8 @@ use crate::demux::Flow;
 use crate::stats::PacketDrop;
 use crate::tx::Envelope;
 
-/// Least MTU believed (RFC 8201 section 4 for IPv6; for IPv4 what Linux believes by default, against RFC 791's 68
-/// and the abuse it invites).
+/// Least MTU believed (RFC 8201 section 4 for IPv6; for IPv4 what Linux believes by default, against RFC
+/// 791's 68 and the abuse it invites).
 const MTU_MIN_V6: u16 = 1280;
 const MTU_MIN_V4: u16 = 552;
 /// Largest ping answered.
@@ -94,8 +94,8 @@ impl Core {
         self.report(now, kind, quote)
     }
 
-    /// Tells the connection whose packet is quoted; false if there is none. The connection itself checks that the
-    /// sequence number is in flight (RFC 5927, section 4.1).
+    /// Tells the connection whose packet is quoted; false if there is none. The connection itself checks that
+    /// the sequence number is in flight (RFC 5927, section 4.1).
     fn report(&mut self, now: Instant, kind: IcmpError, quote: &[u8]) -> bool {
         let Some((index, seq)) = self.quoted(quote) else { return false };
         let Some((_, tcp)) = self.conns.get_mut(index) else { return false };

@@ -190,8 +190,8 @@ impl Core {
         self.deliver(now, index, segment);
     }
 
-    /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses, only
-    /// what came for a port of ours is ours to answer.
+    /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses,
+    /// only what came for a port of ours is ours to answer.
     fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>) {
         self.drops.count(PacketDrop::NoFlow);
         if !self.ports.is_ours(sender.key.local().port) {

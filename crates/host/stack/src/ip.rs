@@ -132,8 +132,9 @@ impl Ip {
     }
 
     /// Our address for packets to `dst` through `next_hop`: RFC 6724, section 5, as far as one interface with
-    /// addresses of equal standing needs it: the same address (rule 1), fitting scope (rule 2), then the longest
-    /// common prefix, first with the next hop (IPv4 has always chosen the address of the next hop's subnet).
+    /// addresses of equal standing needs it: the same address (rule 1), fitting scope (rule 2), then the
+    /// longest common prefix, first with the next hop (IPv4 has always chosen the address of the next hop's
+    /// subnet).
     fn source(&self, dst: Addr, next_hop: Addr) -> Option<Addr> {
         let scope = dst.is_link_local_v6();
         self.addresses

@@ -1,4 +1,5 @@
-//! The link: ARP and Neighbour Discovery where we have our own addresses, the kernel's word where we share its.
+//! The link: ARP and Neighbour Discovery where we have our own addresses, the kernel's word where we share
+//! its.
 
 use base::{Addr, Instant};
 use pio::{Medium, NetEvent};

@@ -145,11 +145,8 @@ impl Listeners {
             }
         }
         if rivals > 1 {
-            found = self.turn_of(
-                local,
-                best,
-                (u128::from(hash.rotate_left(32)) * u128::from(rivals) >> 64) as usize,
-            );
+            let nth = (u128::from(hash.rotate_left(32)) * u128::from(rivals)) >> 64;
+            found = self.turn_of(local, best, nth as usize);
         }
         let at = found?;
         Some(ListenerId(u32::from(self.slots[usize::from(at)].generation) << 16 | u32::from(at)))

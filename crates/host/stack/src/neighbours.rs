@@ -1,9 +1,9 @@
 //! Neighbours: link-layer addresses of those our packets go to next.
 //!
 //! On a port with its own addresses this is ARP (RFC 826, RFC 1122 section 2.3.2) and Neighbour Discovery
-//! (RFC 4861, section 7): ask, repeat, give up, and verify again what was not heard of for a while. On a port that
-//! shares the kernel's addresses the kernel does all that; here lies what it said. No packet waits here: connections
-//! do, and build their segments when the answer is there.
+//! (RFC 4861, section 7): ask, repeat, give up, and verify again what was not heard of for a while. On a port
+//! that shares the kernel's addresses the kernel does all that; here lies what it said. No packet waits here:
+//! connections do, and build their segments when the answer is there.
 
 use base::{Addr, Duration, Instant};
 use std::collections::BTreeMap;
@@ -166,7 +166,8 @@ impl Neighbours {
         (self.next != Instant::FAR_FUTURE).then_some(self.next)
     }
 
-    /// Repeats questions and gives up: appends the questions, and those whose waiting connections must be told.
+    /// Repeats questions and gives up: appends the questions, and those whose waiting connections must be
+    /// told.
     pub(crate) fn expire(&mut self, now: Instant, questions: &mut Vec<Question>, failed: &mut Vec<u32>) {
         if now < self.next {
             return;
@@ -192,8 +193,8 @@ impl Neighbours {
         }
     }
 
-    /// Somebody said that `addr` is at `mac`. Makes an entry only if `make` (RFC 826: only when we are the target).
-    /// Gives the index if connections wait for it.
+    /// Somebody said that `addr` is at `mac`. Makes an entry only if `make` (RFC 826: only when we are the
+    /// target). Gives the index if connections wait for it.
     pub(crate) fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool) -> Option<u32> {
         let at = match self.index.get(&addr) {
             Some(&at) => at,

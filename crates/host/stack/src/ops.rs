@@ -118,7 +118,8 @@ impl Core {
         self.listeners.get(id).map_or(0, |listener| listener.queue.len() as u32)
     }
 
-    /// Stop listening; connections nobody accepted are reset. Half-open ones are as soon as they are looked at.
+    /// Stop listening; connections nobody accepted are reset. Half-open ones are as soon as they are looked
+    /// at.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         self.now = now;
         let Some(Listener { wish, queue, .. }) = self.listeners.remove(id) else { return };
@@ -133,11 +134,11 @@ impl Core {
         }
     }
 
-    /// Check and reserve a local endpoint (bind before connect or listen); port 0 chooses one. `v6_only` says whether
-    /// an unspecified IPv6 address leaves IPv4 alone.
+    /// Check and reserve a local endpoint (bind before connect or listen); port 0 chooses one. `v6_only` says
+    /// whether an unspecified IPv6 address leaves IPv4 alone.
     ///
-    /// # Errors
-    /// [`OpError::AddrNotAvailable`] for an address that is not ours, [`OpError::AddrInUse`], [`OpError::Denied`].
+    /// # Errors [`OpError::AddrNotAvailable`] for an address that is not ours, [`OpError::AddrInUse`],
+    /// [`OpError::Denied`].
     pub fn bind(
         &mut self,
         local: Endpoint,
@@ -167,8 +168,8 @@ impl Core {
         self.ports.unbind(self.port.io.as_mut(), self.now, local, false);
     }
 
-    /// Start connecting; a notice with CONNECTED or ERROR follows. A reservation of [`Core::bind`] for `local` is used
-    /// and ends with the connection; after an error it is as it was.
+    /// Start connecting; a notice with CONNECTED or ERROR follows. A reservation of [`Core::bind`] for
+    /// `local` is used and ends with the connection; after an error it is as it was.
     ///
     /// # Errors
     /// Addresses, ports, routes and memory; see [`OpError`].
@@ -222,7 +223,8 @@ impl Core {
         }
     }
 
-    /// The flow of a connection to be: its key, whether it holds a reservation, and whether that was made just now.
+    /// The flow of a connection to be: its key, whether it holds a reservation, and whether that was made
+    /// just now.
     fn choose_key(
         &mut self,
         now: Instant,
@@ -403,7 +405,8 @@ impl Core {
         }
     }
 
-    /// Replace the congestion control that connections accepted from now on begin with; a name of the registry.
+    /// Replace the congestion control that connections accepted from now on begin with; a name of the
+    /// registry.
     pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.wish.control = Some(name);

@@ -9,8 +9,8 @@ use crate::ops::OpError;
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
 
-/// How long an ephemeral port stays ours after its last connection: the next connect takes it without asking the
-/// kernel again.
+/// How long an ephemeral port stays ours after its last connection: the next connect takes it without asking
+/// the kernel again.
 const LINGER: Duration = Duration::from_secs(30);
 /// Ephemeral ports given back in one turn.
 const RELEASE_LOT: usize = 16;
@@ -93,8 +93,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo `core.1`, so
-    /// that cores never choose the same. `kernel`: claims cost system calls and are kept.
+    /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo
+    /// `core.1`, so that cores never choose the same. `kernel`: claims cost system calls and are kept.
     pub(crate) fn new(range: (u16, u16), core: (u16, u16), kernel: bool, key: SipKey, seed: u64) -> Self {
         let nowhere = Endpoint::new(Addr::UNSPECIFIED_V6, 0);
         let stride = core.1.max(1);
@@ -256,8 +256,8 @@ impl Ports {
         }
     }
 
-    /// The reservation, by a bind that nothing listens on, that a connection or listener at `local` may use: for this
-    /// address, or for any of its family, or for any at all.
+    /// The reservation, by a bind that nothing listens on, that a connection or listener at `local` may use:
+    /// for this address, or for any of its family, or for any at all.
     pub(crate) fn reservation(&self, local: Endpoint) -> Option<Endpoint> {
         let any = if local.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         [local.addr, any, Addr::UNSPECIFIED_V6]
@@ -323,9 +323,9 @@ impl Ports {
         }
     }
 
-    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`; where the kernel
-    /// lends ports, first among those already lent. Counters per destination with a keyed start, RFC 6056's
-    /// algorithm 4: unpredictable, and a port comes back as late as possible.
+    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`; where the
+    /// kernel lends ports, first among those already lent. Counters per destination with a keyed start, RFC
+    /// 6056's algorithm 4: unpredictable, and a port comes back as late as possible.
     pub(crate) fn choose(
         &mut self,
         io: &mut dyn PacketIo,

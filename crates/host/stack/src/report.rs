@@ -43,8 +43,8 @@ impl Core {
         ]
     }
 
-    /// Octets that one connection takes all told while it holds no data: its place, its timer, and its share of the
-    /// flow table.
+    /// Octets that one connection takes all told while it holds no data: its place, its timer, and its share
+    /// of the flow table.
     pub fn octets_per_connection(&self) -> f64 {
         let all = self.conns.footprint() + self.wheel.footprint() + self.table.footprint();
         all as f64 / f64::from(self.conns.len().max(1))

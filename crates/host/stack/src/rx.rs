@@ -1,8 +1,8 @@
 //! The way in: a batch is walked three times, so that the cache misses of its packets overlap.
 //!
-//! First each packet is parsed, its flow hashed, the flow's bucket asked for and the checksum verified; then each flow is looked up and its
-//! connection asked for; then each segment is processed. What a pass found may be stale by the next (a segment of the
-//! same batch opens or ends a connection): then it is looked up again.
+//! First each packet is parsed, its flow hashed, the flow's bucket asked for and the checksum verified; then
+//! each flow is looked up and its connection asked for; then each segment is processed. What a pass found may
+//! be stale by the next (a segment of the same batch opens or ends a connection): then it is looked up again.
 
 use base::{Endpoint, FlowKey, Instant};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
@@ -227,7 +227,8 @@ impl Core {
         whole && self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, pseudo))
     }
 
-    /// A packet in several frames becomes several segments, each continuing the one before; the last has the FIN.
+    /// A packet in several frames becomes several segments, each continuing the one before; the last has the
+    /// FIN.
     fn deliver_pieces(
         &mut self,
         now: Instant,

@@ -7,7 +7,8 @@ const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
 const NIL: u32 = u32::MAX;
 
-/// Entries expire in lots: waking up once for each of many thousands would cost more than keeping them a moment.
+/// Entries expire in lots: waking up once for each of many thousands would cost more than keeping them a
+/// moment.
 const LOT: Duration = Duration::from_millis(50);
 
 struct Entry {
@@ -92,8 +93,9 @@ impl TimeWaits {
         self.entry(index).hash
     }
 
-    /// The flow's hash of the entry that expires next, while asking for the one after it: a full table evicts one entry
-    /// for each that comes, and by then both it and its place in the flow table should be in the cache.
+    /// The flow's hash of the entry that expires next, while asking for the one after it: a full table evicts
+    /// one entry for each that comes, and by then both it and its place in the flow table should be in the
+    /// cache.
     #[inline]
     pub(crate) fn next_victim(&self) -> Option<u64> {
         let oldest = self.oldest()?;

@@ -1,13 +1,13 @@
 //! The one fixed sequence of a turn.
 //!
 //! ```text
-//! changes of the net -> flush: what the application did since the last turn -> receive -> timers -> flush: the rest
-//!      ^                                                                                              |
-//!      +------------- the application runs on this turn's notices, reads, writes, closes <------------+
+//! changes of the net -> flush: what the application did -> receive -> timers -> flush: the rest
+//!      ^                                                                             |
+//!      +---- the application runs on this turn's notices, reads, writes, closes <----+
 //! ```
-//! A connection whose owner was told something this turn is not flushed at the end of the turn but at the start of
-//! the next, which the caller makes as soon as the application ran: an answer written meanwhile carries the
-//! acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
+//! A connection whose owner was told something this turn is not flushed at the end of the turn but at the
+//! start of the next, which the caller makes as soon as the application ran: an answer written meanwhile
+//! carries the acknowledgment, and a close its FIN. Until then [`Core::next_timeout`] says "now".
 
 use base::{Duration, Instant};
 use pio::{IoError, NetEvent};
@@ -53,8 +53,8 @@ pub struct Turn {
 }
 
 impl Core {
-    /// One bounded round: transmit what the application asked for, receive, process, timers, transmit (control, ACKs,
-    /// data), one kick for each batch.
+    /// One bounded round: transmit what the application asked for, receive, process, timers, transmit
+    /// (control, ACKs, data), one kick for each batch.
     ///
     /// # Errors
     /// What the port said; timers and the rest of the turn happened nevertheless.
@@ -77,8 +77,8 @@ impl Core {
         }
     }
 
-    /// Transmits what the application asked for since the last turn, as the next turn would first of all: for a caller
-    /// that will do something else before it. How many packets left.
+    /// Transmits what the application asked for since the last turn, as the next turn would first of all: for
+    /// a caller that will do something else before it. How many packets left.
     ///
     /// # Errors
     /// What the port said.
@@ -156,8 +156,9 @@ impl Core {
         self.dirty.push(&mut self.conns, index);
     }
 
-    /// Lets connections send, first come first; what they send is sorted into lists for each kick, control before ACKs
-    /// before data. Unless `all`, those whose owners have something to look at wait for the next turn.
+    /// Lets connections send, first come first; what they send is sorted into lists for each kick, control
+    /// before ACKs before data. Unless `all`, those whose owners have something to look at wait for the next
+    /// turn.
     fn transmit_all(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
             self.kick(turn);

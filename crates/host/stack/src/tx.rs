@@ -1,4 +1,5 @@
-//! The way out: packets are built in the port's frames, sorted into three lists and handed over with one kick.
+//! The way out: packets are built in the port's frames, sorted into three lists and handed over with one
+//! kick.
 
 use base::{Addr, FlowKey, SipKey};
 use pio::{Caps, ChecksumOffload, IoError, Medium, PacketIo, SegmentationOffload, TxBatch, TxMeta, TxPacket};
@@ -95,14 +96,14 @@ impl Port {
             Medium::Ethernet => Some(Link { dst: envelope.mac, src: self.caps.mac }),
             Medium::Ip => None,
         };
-        // RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow label
-        // is the same for all packets of a flow and tells nothing of the host.
+        // RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow
+        // label is the same for all packets of a flow and tells nothing of the host.
         let label = if src.is_v4() { 0 } else { self.labels.fast(&[envelope.hash]) as u32 };
         Below { link, src, dst, tos: envelope.tos, ttl: envelope.ttl, label }
     }
 
-    /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list of
-    /// `class`.
+    /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list
+    /// of `class`.
     #[inline]
     pub(crate) fn segment(
         &mut self,
@@ -234,8 +235,9 @@ impl Port {
     }
 }
 
-/// A super-segment must fit the port, the length field of IPv4 and the frame. Where the port cuts none there is no
-/// room for one: the connection then keeps to its MSS, which the peer may have made smaller than the link.
+/// A super-segment must fit the port, the length field of IPv4 and the frame. Where the port cuts none there
+/// is no room for one: the connection then keeps to its MSS, which the peer may have made smaller than the
+/// link.
 fn limits(caps: &Caps, room: usize) -> TxLimits {
     let headers = ipv6::HEADER_LEN + TCP_HEADER_MAX;
     let whole = if caps.tx_checksum { caps.tso_max } else { 0 };

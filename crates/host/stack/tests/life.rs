@@ -1,5 +1,5 @@
-//! Goal: connections live and end as they should between two cores: handshake, data, close by either side, resets,
-//! and every table empty afterwards.
+//! Goal: connections live and end as they should between two cores: handshake, data, close by either side,
+//! resets, and every table empty afterwards.
 
 mod common;
 
@@ -51,8 +51,8 @@ fn request_and_answer(link: &PairConfig, server: Endpoint) -> u64 {
 fn a_request_and_its_answer() {
     for link in [PairConfig::default(), PairConfig::offloads()] {
         for server in [SERVER, SERVER_V6] {
-            // Two to find the neighbour, three for the handshake, and request, answer with FIN, and FIN, each with
-            // its acknowledgment, since nobody answers within the turn.
+            // Two to find the neighbour, three for the handshake, and request, answer with FIN, and FIN, each
+            // with its acknowledgment, since nobody answers within the turn.
             let packets = request_and_answer(&link, Endpoint::new(server, PORT));
             assert!(packets <= 11, "{packets} packets");
         }

@@ -1,8 +1,8 @@
-//! The short way for what nearly every packet is: TCP over IPv4 without options, not a fragment; on the way out over
-//! Ethernet. Fixed offsets, sums taken from the values instead of from memory. Same results as the general way, which
-//! takes everything else.
+//! The short way for what nearly every packet is: TCP over IPv4 without options, not a fragment; on the way
+//! out over Ethernet. Fixed offsets, sums taken from the values instead of from memory. Same results as the
+//! general way, which takes everything else.
 
-use super::{Below, Checksum, Link, Packet};
+use super::{Below, Checksum, Packet};
 use crate::checksum::Sum;
 use crate::tcp::{Flags, Header};
 use crate::{ethernet, protocol};
@@ -93,9 +93,10 @@ pub(super) fn emit(
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what the short way says is what the general way says, for every plain packet and every broken one.
+    //! Goal: what the short way says is what the general way says, for every plain packet and every broken
+    //! one.
     use super::*;
-    use crate::packet::{parse_ip, parse_v4};
+    use crate::packet::{Link, parse_ip, parse_v4};
     use crate::tcp::{Options, SackBlocks, Timestamps};
     use alloc::vec;
     use alloc::vec::Vec;

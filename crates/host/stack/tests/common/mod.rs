@@ -1,5 +1,5 @@
 //! Two cores joined in memory, in virtual time.
-#![allow(dead_code, reason = "each test file uses what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses what it needs")]
 
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{Pair, PairConfig, pair};
