@@ -226,9 +226,10 @@ impl Shm {
                     let mut head = [0; vnet::LEN];
                     vnet::emit(&header, &mut head);
                     if !link.producer.push(&head, bytes)? {
-                        link.producer.publish();
-                        // If room came meanwhile, the caller's next call finds it.
-                        link.producer.arm();
+                        if !link.producer.arm() {
+                            // Room came before the partner could see that we wait for it.
+                            continue;
+                        }
                         self.counts.tx_full += 1;
                         break;
                     }

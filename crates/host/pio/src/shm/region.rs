@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+const _: () = assert!(align_of::<AtomicU64>() == align_of::<u64>());
+
 /// Octets of a word.
 pub(super) const WORD: usize = 8;
 
@@ -67,7 +69,10 @@ impl Region {
 
     /// Memory of this process alone, for models.
     pub(super) fn private(len: usize) -> Region {
-        let own: Box<[AtomicU64]> = (0..len / WORD).map(|_| AtomicU64::new(0)).collect();
+        // Zeroed by the kernel where it is touched, so that a model costs no more than what it uses.
+        let own = Box::into_raw(vec![0_u64; len / WORD].into_boxed_slice()) as *mut [AtomicU64];
+        // SAFETY: an `AtomicU64` has the size of an `u64`, and its alignment (see the assertion above).
+        let own = unsafe { Box::from_raw(own) };
         Region { base: NonNull::from(&own[0]), words: own.len(), _own: Some(own) }
     }
 

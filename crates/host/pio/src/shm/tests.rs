@@ -265,3 +265,44 @@ fn refusals_say_what_to_do() {
     assert!(text("/nowhere/at/all").contains("folder"), "{}", text("/nowhere/at/all"));
     assert!(text(&"x".repeat(200)).contains("100"));
 }
+
+#[test]
+fn a_stream_that_fills_the_lane_never_stalls() {
+    let place = Place::new("stream");
+    let (mut a, mut b) = (place.open(), place.open());
+    assert!(a.rx(&mut RxBatch::new()).is_ok());
+    const COUNT: usize = 2000;
+    let sink = std::thread::spawn(move || {
+        let (mut batch, mut seen) = (RxBatch::new(), 0);
+        while seen < COUNT {
+            assert_ne!(
+                b.wait(Some(Duration::from_secs(5))).unwrap(),
+                Wake::Timeout,
+                "the reader was not woken"
+            );
+            b.rx(&mut batch).unwrap();
+            seen += batch.len();
+            batch.drain(..).for_each(|packet| b.retire(packet.frame));
+        }
+    });
+    let meta = TxMeta {
+        checksum: Some(ChecksumOffload { start: 34, offset: 16 }),
+        segmentation: Some(SegmentationOffload { size: 1448, header_len: 66, v6: false }),
+    };
+    let (mut wish, mut sent) = (TxBatch::new(), 0);
+    while sent < COUNT {
+        while wish.len() < 64.min(COUNT - sent) {
+            wish.push_back(packet(&mut a, &[1; 50_000], meta));
+        }
+        sent += a.tx(&mut wish).unwrap();
+        if !wish.is_empty() {
+            assert_ne!(
+                a.wait(Some(Duration::from_secs(5))).unwrap(),
+                Wake::Timeout,
+                "the writer was not woken"
+            );
+        }
+    }
+    assert!(a.counts.tx_full > 10, "the test meant to fill the lane");
+    sink.join().unwrap();
+}
