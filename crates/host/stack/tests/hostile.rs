@@ -1,4 +1,5 @@
-//! Goal: floods, full tables and broken packets cost packets, never a panic, a leak or a healthy client's service.
+//! Goal: floods, full tables and broken packets cost packets, never a panic, a leak or a healthy client's
+//! service.
 
 mod common;
 
@@ -72,8 +73,8 @@ fn a_flood_of_spoofed_syns_is_answered_by_cookies() {
     assert_eq!((stat(&core, "connections"), stat(&core, "flows"), stat(&core, "chunks_used")), (0, 0, 0));
 }
 
-/// Clients that speak first (what SYN cookies need: their data repeats the acknowledgment that was ignored while
-/// the queue was full) all come through, however small the backlog.
+/// Clients that speak first (what SYN cookies need: their data repeats the acknowledgment that was ignored
+/// while the queue was full) all come through, however small the backlog.
 fn all_get_through(backlog: u32, count: u32) -> u64 {
     let mut world = World::new(&PairConfig::default());
     let listener = world.listen(HTTP, backlog);
