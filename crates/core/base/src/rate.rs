@@ -21,9 +21,7 @@ impl Rate {
     pub fn over(bytes: u64, time: Duration) -> Self {
         match time.as_nanos() {
             0 => Rate(0),
-            nanos => {
-                Rate(u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX))
-            }
+            nanos => Rate(u64::try_from(u128::from(bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Time as an argument. [`Instant`] has no `now()`: only pinned threads and doors read a clock.
 
-pub use core::time::Duration;
 use core::ops::{Add, AddAssign, Sub};
+pub use core::time::Duration;
 
 /// A point in time: nanoseconds since an epoch the caller chose (boot, or the start of a simulation).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
