@@ -122,7 +122,8 @@ impl Receiver {
             seq: Seq::new(if mss.is_some() { 0 } else { 1 }),
             ack: self.expected.unwrap(),
             flags,
-            window: 4096,
+            // With ten bits of scale 2 MiB: what the receive ring holds, so that nothing is lost.
+            window: 2048,
             options: Options { mss, window_scale: mss.map(|_| 10), ..Options::default() },
         };
         let below = Below { link: self.link, src: HERE, dst: THERE, tos: 0, ttl: 64, label: 0 };
