@@ -1,7 +1,7 @@
 //! The backstop of direct mode: when the application computes, or has let go of its last descriptor, somebody must
 //! still acknowledge, retransmit and send what close left behind.
 //!
-//! A thread looks every millisecond whether the core was turned. While the application sleeps in a call of ours it
+//! A thread looks every few milliseconds whether the core was turned in the last one. While the application sleeps in a call of ours it
 //! holds the lock itself and the backstop parks; while nothing happens at all, the backstop sleeps in the kernel
 //! with the lock, from where any call rings it out. So an idle process costs nothing.
 
@@ -12,8 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 
-/// How long the application may keep the core from turning.
+/// How long the application may keep the core from turning before it counts as busy with something else.
 const BOUND: Duration = Duration::from_millis(1);
+/// Time between two looks: each costs a busy core a change of threads, so not more often than ACKs need it (a
+/// delayed one may wait 40 ms).
+const LOOK: Duration = Duration::from_millis(4);
 /// Looks without success before the backstop parks (lock held) or sleeps in the kernel (nothing to do).
 const PATIENCE: u32 = 10;
 
@@ -51,7 +54,7 @@ pub(crate) fn start(direct: &Arc<Direct>) -> std::io::Result<()> {
 fn run(direct: &Weak<Direct>) {
     let (mut held, mut idle) = (0, 0);
     loop {
-        std::thread::park_timeout(BOUND);
+        std::thread::park_timeout(LOOK);
         let Some(direct) = direct.upgrade() else { return };
         let Some(mut engine) = direct.try_lock() else {
             held += 1;

@@ -295,6 +295,8 @@ impl<T: Transport> Engine<T> {
     fn set_congestion(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
         let end = value.iter().position(|&b| b == 0).unwrap_or(value.len());
         let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::EINVAL)?;
+        // Linux calls its NewReno "reno".
+        let name = if name == "reno" { "newreno" } else { name };
         let known = self.core.find_control(name).ok_or(Errno::ENOENT)?;
         match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings.control = Some(known),

@@ -336,6 +336,7 @@ fn options_take_effect_and_keep_their_values() {
     assert_eq!(w.client.setsockopt(c, tcp, libc::TCP_CONGESTION, b"newreno\0"), Ok(()));
     w.client.getsockopt(c, tcp, libc::TCP_CONGESTION, &mut name).unwrap();
     assert_eq!(&name[..8], b"newreno\0");
+    assert_eq!(w.client.setsockopt(c, tcp, libc::TCP_CONGESTION, b"reno"), Ok(()), "Linux's name for it");
     assert_eq!(w.client.setsockopt(c, tcp, libc::TCP_CONGESTION, b"nonsense"), Err(Errno::ENOENT));
     let mut info = [0; 280];
     assert_eq!(w.client.getsockopt(c, tcp, libc::TCP_INFO, &mut info), Ok(280));
