@@ -151,11 +151,15 @@ impl Core {
         self.ports.bind(self.port.io.as_mut(), binding)
     }
 
-    fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
+    /// Before the first turn the kernel may not have been asked for addresses and routes.
+    fn learn_network(&mut self) {
         if self.ip.addresses().is_empty() {
-            // The kernel may not have been asked yet.
             self.ask_kernel(self.now, &mut Vec::new());
         }
+    }
+
+    fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
+        self.learn_network();
         if local.addr.is_unspecified() || self.ip.is_own(local.addr) {
             Ok(())
         } else {
@@ -188,6 +192,7 @@ impl Core {
         if self.conns.is_full() {
             return Err(OpError::NoBuffers);
         }
+        self.learn_network();
         let path = self.path(now, remote.addr).map_err(|why| match why {
             NoPath::Route => OpError::NetUnreachable,
             NoPath::Neighbours => OpError::NoBuffers,
