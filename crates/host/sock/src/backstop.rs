@@ -1,9 +1,9 @@
 //! The backstop of direct mode: when the application computes, or has let go of its last descriptor, somebody must
 //! still acknowledge, retransmit and send what close left behind.
 //!
-//! A thread looks every few milliseconds whether the core was turned in the last one. While the application sleeps in a call of ours it
-//! holds the lock itself and the backstop parks; while nothing happens at all, the backstop sleeps in the kernel
-//! with the lock, from where any call rings it out. So an idle process costs nothing.
+//! A thread looks every few milliseconds whether the core was turned in the last one. While the application sleeps
+//! in a call of ours it holds the lock itself and the backstop parks; while nothing happens at all, the backstop
+//! sleeps in the kernel with the lock, from where any call rings it out. So an idle process costs nothing.
 
 use crate::direct::Direct;
 use crate::engine::Pumped;
@@ -89,10 +89,12 @@ fn run(direct: &Weak<Direct>) {
 fn park(direct: Arc<Direct>) {
     direct.nudge().parked.store(true, Ordering::SeqCst);
     // The application may have returned between our look and the store: then the lock is free and we go on.
-    let still_held = direct.try_lock().is_none();
+    if direct.try_lock().is_some() {
+        return;
+    }
     let weak = Arc::downgrade(&direct);
     drop(direct);
-    while still_held {
+    loop {
         let Some(direct) = weak.upgrade() else { return };
         if !direct.nudge().parked.load(Ordering::SeqCst) {
             return;

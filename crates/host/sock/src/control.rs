@@ -149,7 +149,7 @@ pub fn rows(engine: &mut Engine) -> Vec<Value> {
     rows
 }
 
-fn connection(conn: &tcp::Connection, now: base::Instant) -> Value {
+fn connection(conn: &tcp::Connection, now: Instant) -> Value {
     let info = conn.info(now);
     let ssthresh = (info.window.ssthresh != u32::MAX).then_some(info.window.ssthresh);
     json!({

@@ -223,7 +223,7 @@ fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64) -> (f64, f64)
     let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024);
     for _ in 0..in_flight {
         bed.open(sources);
-        if bed.conns.len() % 256 == 0 {
+        if bed.conns.len().is_multiple_of(256) {
             bed.step(sources);
         }
     }

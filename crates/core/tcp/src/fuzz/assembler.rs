@@ -77,7 +77,7 @@ impl Oracle {
     }
 }
 
-/// Model of [`crate::assembler`].
+/// Model of `assembler`.
 pub fn assembler(data: &[u8]) {
     let mut input = Input::new(data);
     let mut rcv_nxt = Seq::new(u32::MAX - input.below(2000));

@@ -81,7 +81,7 @@ impl Pair {
     }
 }
 
-/// Model of [`crate::pool`] and [`crate::chain`].
+/// Model of `pool` and `chain`.
 pub fn chain(data: &[u8]) {
     let mut input = Input::new(data);
     let mut pool = Pool::new(POOL);

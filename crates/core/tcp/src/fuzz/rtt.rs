@@ -6,7 +6,7 @@ use super::Input;
 use crate::Config;
 use crate::rtt::{Rtt, backed_off};
 
-/// Model of [`crate::rtt`].
+/// Model of `rtt`.
 pub fn rtt(data: &[u8]) {
     let mut input = Input::new(data);
     let config = Config::default();

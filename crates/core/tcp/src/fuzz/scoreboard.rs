@@ -73,7 +73,7 @@ impl Oracle {
     }
 }
 
-/// Model of [`crate::scoreboard`].
+/// Model of `scoreboard`.
 pub fn scoreboard(data: &[u8]) {
     let mut input = Input::new(data);
     let una = Seq::new(u32::MAX - input.below(1500));

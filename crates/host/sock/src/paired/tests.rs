@@ -290,7 +290,8 @@ impl World {
             assert_eq!(
                 pair.closed,
                 [true; 2],
-                "never ended: broken {}, client has sent {} unread, finished {}, ended {}; server {}, {}, {}; fds {:?} {}",
+                "never ended: broken {}, client has sent {} unread, finished {}, ended {}; \
+                 server {}, {}, {}; fds {:?} {}",
                 pair.broken,
                 a.sent.len(),
                 a.finished,
