@@ -7,7 +7,7 @@
 use bench::bed::{Bed, Programs, SERVER_ADDR, SERVER_ADDR6, Server, sh};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 
@@ -192,7 +192,7 @@ fn a_killed_program_leaves_nothing_behind() {
     let ours = serve(&bed, &["--link", "xdp:ms0"]);
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}/9")).expect("ours"), pattern(9));
     ours.kill().expect("SIGKILL");
-    let begin = Instant::now();
+    let begin = bench::now();
     let kernel =
         bed.start(&bed.server, &programs.server, &[SERVER_ADDR, "80", "64"]).expect("the port is free");
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}/")).expect("the kernel answers").len(), 64);
@@ -211,7 +211,7 @@ fn the_interface_goes_down_and_up() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(curl_briefly(&bed).is_err());
     sh("ip", &["-n", &bed.server, "link", "set", "ms0", "up"]).expect("up");
-    let begin = Instant::now();
+    let begin = bench::now();
     while curl_briefly(&bed).is_err() {
         assert!(begin.elapsed() < Duration::from_secs(10), "no answer ten seconds after the link came up");
     }
@@ -307,7 +307,7 @@ fn churn_on(bed: &Bed, programs: &Programs) {
         number(&stat, "stack", "footprint") + number(&stat, "sock", "footprint")
     };
     let mut warm = 0;
-    let begin = Instant::now();
+    let begin = bench::now();
     while done < goal {
         let said = bed.client(&programs.client, "short", 64, 2.0).expect("client");
         assert_eq!(said["errors"], 0, "{said}");
