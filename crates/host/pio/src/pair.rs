@@ -339,9 +339,9 @@ mod tests {
 
     #[test]
     fn two_queues_model() {
-        for seed in 0..60 {
+        for seed in 0..if cfg!(miri) { 2 } else { 60 } {
             eprintln!("seed {seed}");
-            model(&mut Rng::new(seed), 2000);
+            model(&mut Rng::new(seed), if cfg!(miri) { 100 } else { 2000 });
         }
     }
 
@@ -349,7 +349,7 @@ mod tests {
     fn one_way_traffic_never_starves() {
         let (mut a, mut b) = pair(&PairConfig { frames: 256, ..Default::default() }).unwrap();
         let mut batch = RxBatch::new();
-        for round in 0..10_000u32 {
+        for round in 0..if cfg!(miri) { 400 } else { 10_000u32 } {
             assert!(send(&mut a, &round.to_be_bytes(), TxMeta::default()), "round {round}");
             assert_eq!(b.rx(&mut batch).unwrap(), 1);
             b.retire(batch.pop().unwrap().frame);
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn two_threads() {
         let (mut a, mut b) = pair(&PairConfig { frames: 128, depth: 16, ..Default::default() }).unwrap();
-        const COUNT: u32 = 50_000;
+        const COUNT: u32 = if cfg!(miri) { 50 } else { 50_000 };
         let sender = std::thread::spawn(move || {
             let mut next = 0u32;
             while next < COUNT {

@@ -35,7 +35,9 @@ const SLOTS: u32 = 512;
 /// Empty calls of `rx` after which it looks whether the partner still lives.
 const LOOK_EVERY: u32 = 256;
 
-const _: () = assert!(FRAME_MAX + start_of(u32::MAX) <= SLOT && FRAME_MAX >= SUPER + LINK_HEADER);
+const _: () = assert!(FRAME_MAX + start_of(u32::MAX) <= SLOT);
+// Under Miri, which takes its time, lanes are small.
+const _: () = assert!(FRAME_MAX >= SUPER + LINK_HEADER || cfg!(miri));
 const _: () = assert!(lane::VNET == vnet::LEN);
 
 /// How to open one end of a cable.

@@ -16,8 +16,8 @@ pub(super) const WORD: usize = 8;
 pub(super) struct Region {
     base: NonNull<AtomicU64>,
     words: usize,
-    /// Where the words are if they are not mapped.
-    _own: Option<Box<[AtomicU64]>>,
+    /// The words are this process's own memory, not a mapping.
+    private: bool,
 }
 
 // SAFETY: nothing but shared references to atomics is ever given out.
@@ -64,21 +64,19 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Region { base, words: len / WORD, _own: None })
+        Ok(Region { base, words: len / WORD, private: false })
     }
 
     /// Memory of this process alone, for models.
     pub(super) fn private(len: usize) -> Region {
         // Zeroed by the kernel where it is touched, so that a model costs no more than what it uses.
-        let own = Box::into_raw(vec![0_u64; len / WORD].into_boxed_slice()) as *mut [AtomicU64];
-        // SAFETY: an `AtomicU64` has the size of an `u64`, and its alignment (see the assertion above).
-        let own = unsafe { Box::from_raw(own) };
-        Region { base: NonNull::from(&own[0]), words: own.len(), _own: Some(own) }
+        let own = Box::leak(vec![0_u64; len / WORD].into_boxed_slice());
+        Region { words: own.len(), base: NonNull::from(own).cast(), private: true }
     }
 
     /// The words from octet `at` on, `len` octets of them; both are multiples of a word.
     pub(super) fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
-        // SAFETY: the mapping (or the box) has `words` aligned words and lives as long as `self`; atomics may
+        // SAFETY: the mapping (or the leaked box) has `words` aligned words and lives as long as `self`; atomics may
         // be changed by others at any time.
         let all = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) };
         &all[at / WORD..(at + len) / WORD]
@@ -87,10 +85,14 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self._own.is_none() {
-            // SAFETY: base and length came from mmap, and no reference outlives `self`.
-            unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * WORD) };
+        if self.private {
+            let own = std::ptr::slice_from_raw_parts_mut(self.base.as_ptr().cast::<u64>(), self.words);
+            // SAFETY: `private` leaked a box of this pointer and length, and no reference outlives `self`.
+            drop(unsafe { Box::from_raw(own) });
+            return;
         }
+        // SAFETY: base and length came from mmap, and no reference outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * WORD) };
     }
 }
 
