@@ -42,6 +42,8 @@ targets! {
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
+    "pio_capture", "capture files as they are played", pio::fuzz::capture, seeds::captures, FRAME;
+    "pio_link", "what a user writes for a link", pio::fuzz::link, seeds::links, SHORT;
     "pio_netlink", "what the kernel tells by netlink", pio::fuzz::netlink, seeds::netlink, FRAME;
     "pio_packet", "blocks of packet sockets", pio::fuzz::packet_ring, seeds::none, FRAME;
     "pio_shm", "what the other process does to shared memory", pio::fuzz::shared_memory, seeds::none, FRAME;
