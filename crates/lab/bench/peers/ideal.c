@@ -173,7 +173,11 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < RING; i++) ((uint64_t *)fill.desc)[i] = (uint64_t)i * FRAME;
     store(fill.producer, RING);
     struct sockaddr_xdp sxdp = {.sxdp_family = AF_XDP, .sxdp_ifindex = (uint32_t)ifindex, .sxdp_flags = XDP_USE_NEED_WAKEUP | XDP_COPY};
-    if (bind(fd, (struct sockaddr *)&sxdp, sizeof sxdp)) die("bind");
+    /* The kernel gives a queue back a moment after its last owner closed it. */
+    for (int tries = 0; bind(fd, (struct sockaddr *)&sxdp, sizeof sxdp); tries++) {
+        if (errno != EBUSY || tries == 100) die("bind");
+        usleep(10000);
+    }
 
     union bpf_attr a = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1};
     int map = bpf(BPF_MAP_CREATE, &a);
