@@ -95,7 +95,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "tap",
         what: "NAME",
-        about: "a cable to this machine's kernel, with an address of its own; without root in a user namespace",
+        about: "a cable to this machine's kernel, with its own address; no root needed in a user namespace",
         options: &[
             QUEUES,
             OFFLOAD,

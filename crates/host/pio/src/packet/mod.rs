@@ -5,11 +5,11 @@
 //! header. It does not take packets away from the kernel: [`claims`] says how the kernel is kept silent,
 //! [`filter`] what is copied and to which queue.
 //!
-//! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call. With
-//! [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over when they
-//! are full or a millisecond old, and are copied a second time. Over veth the ring was worse in every respect
-//! (one connection: 1 ms against 29 us; one stream: 1.2 against 2.0 GB/s), so it is there for machines on which
-//! system calls are dear.
+//! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call.
+//! With [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over
+//! when they are full or a millisecond old, and are copied a second time. Over veth the ring was worse in
+//! every respect (one connection: 1 ms against 29 us; one stream: 1.2 against 2.0 GB/s), so it is there for
+//! machines on which system calls are dear.
 //!
 //! **What Linux allows together** (found on 6.18): `PACKET_VNET_HDR` with a ring of any version, if it is set
 //! before the ring; the header then stands right before the frame in the slot, and super-segments fit because

@@ -76,8 +76,8 @@ impl Region {
 
     /// The words from octet `at` on, `len` octets of them; both are multiples of a word.
     pub(super) fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
-        // SAFETY: the mapping (or the leaked box) has `words` aligned words and lives as long as `self`; atomics may
-        // be changed by others at any time.
+        // SAFETY: the mapping (or the leaked box) has `words` aligned words and lives as long as `self`;
+        // atomics may be changed by others at any time.
         let all = unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) };
         &all[at / WORD..(at + len) / WORD]
     }
