@@ -183,7 +183,7 @@ fn connection(conn: &tcp::Connection, now: Instant) -> Value {
 /// Counters, table sizes and memory of an engine.
 pub fn stats(engine: &mut Engine) -> Value {
     let (descriptors, watches) = engine.open();
-    let footprint = engine.footprint();
+    let (footprint, spun) = (engine.footprint(), engine.spun);
     let core = engine.core();
     let pairs = |list: Vec<(&'static str, u64)>| -> Value {
         list.into_iter().map(|(name, value)| (name.to_string(), Value::from(value))).collect()
@@ -194,6 +194,8 @@ pub fn stats(engine: &mut Engine) -> Value {
         "tcp": pairs(names.zip(tcp.values()).collect()),
         "stack": pairs(core.stats()),
         "link": pairs(core.io().stats()),
-        "sock": {"descriptors": descriptors, "watches": watches, "footprint": footprint},
+        "sock": {
+            "descriptors": descriptors, "watches": watches, "footprint": footprint, "spin_us": spun.as_micros() as u64,
+        },
     })
 }

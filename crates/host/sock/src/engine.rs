@@ -52,6 +52,8 @@ pub struct Engine<T: Transport = Core> {
     clock: Box<dyn Clock>,
     now: Instant,
     spin: Duration,
+    /// Time spent looking for packets that were not there.
+    pub(crate) spun: Duration,
     table: FdTable,
     objects: Slab<Object>,
     watches: Watches,
@@ -87,12 +89,18 @@ impl Engine {
     /// Turns and, when nothing happens, spins and then sleeps until packets, a timer or the deadline.
     pub fn pump(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
         let mut spin_until = None;
+        // The first turn that finds nothing may have sent something: time is idle from the second on.
+        let mut idle_since = None;
         loop {
             let turn = match self.turn() {
                 Ok(turn) => turn,
                 Err(IoError::Down) => return self.sleep_while_down(deadline),
                 Err(_) => return Err(Errno::ENETDOWN),
             };
+            if spin_until.is_some() {
+                self.spun += self.now - *idle_since.get_or_insert(self.now);
+                idle_since = Some(self.now);
+            }
             if turn.more || turn.received > 0 || turn.timers > 0 {
                 return Ok(Pumped::Progress);
             }
@@ -153,6 +161,7 @@ impl<T: Transport> Engine<T> {
             clock,
             now,
             spin: limits.spin,
+            spun: Duration::ZERO,
             table: FdTable::new(limits.descriptors as usize),
             objects: Slab::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),

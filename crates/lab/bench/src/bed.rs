@@ -2,7 +2,8 @@
 //! is gone when it is dropped.
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -212,6 +213,19 @@ impl Bed {
             return Err(format!("{} did not start ({status}): {line}", program.display()));
         }
         Ok(Server { child, _out: Some(out) })
+    }
+
+    /// Microseconds a server of ours has spent looking for packets that were not there; 0 for others.
+    pub fn spin_us(&self, server: &Server) -> Result<u64, String> {
+        let path = self.dir.join(format!("{}.sock", server.pid()));
+        let Ok(mut socket) = UnixStream::connect(path) else { return Ok(0) };
+        let mut text = String::new();
+        socket
+            .write_all(b"stat\n")
+            .and_then(|()| socket.read_to_string(&mut text))
+            .map_err(|e| e.to_string())?;
+        let spun = |line: &str| serde_json::from_str::<Value>(line).ok()?["sock"]["spin_us"].as_u64();
+        text.lines().map(|line| spun(line).ok_or_else(|| format!("odd answer of the server: {line}"))).sum()
     }
 
     /// Runs the client to its end; what it printed.

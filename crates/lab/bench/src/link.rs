@@ -14,6 +14,8 @@ use std::time::Duration;
 struct Sample {
     rate: f64,
     server_us: f64,
+    /// Of which it only looked for packets that were not there yet.
+    spin_us: f64,
     client_us: f64,
     both_us: f64,
     p50: f64,
@@ -30,14 +32,15 @@ fn sample(
     in_flight: u32,
     seconds: f64,
 ) -> Result<Sample, String> {
-    let (cpu, busy) = (server.cpu_ns()?, machine_busy_us()?);
+    let (cpu, busy, spin) = (server.cpu_ns()?, machine_busy_us()?, bed.spin_us(server)?);
     let said = bed.client(client, mode, in_flight, seconds)?;
-    let (cpu, busy) = (server.cpu_ns()? - cpu, machine_busy_us()? - busy);
+    let (cpu, busy, spin) = (server.cpu_ns()? - cpu, machine_busy_us()? - busy, bed.spin_us(server)? - spin);
     let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
     let requests = number("requests").max(1.0);
     Ok(Sample {
         rate: number("requests") / number("seconds"),
         server_us: cpu as f64 / 1e3 / requests,
+        spin_us: spin as f64 / requests,
         client_us: number("cpu_us") / requests,
         both_us: busy as f64 / requests,
         p50: number("p50_us"),
@@ -50,7 +53,7 @@ fn sample(
 fn summary(samples: &[Sample]) -> Value {
     let median = |f: fn(&Sample) -> f64| stats::median(&samples.iter().map(f).collect::<Vec<_>>());
     json!({
-        "per_s": median(|s| s.rate), "server_cpu_us": median(|s| s.server_us), "client_cpu_us": median(|s| s.client_us),
+        "per_s": median(|s| s.rate), "server_cpu_us": median(|s| s.server_us), "server_spin_us": median(|s| s.spin_us), "client_cpu_us": median(|s| s.client_us),
         "machine_cpu_us": median(|s| s.both_us), "p50_us": median(|s| s.p50), "p99_us": median(|s| s.p99),
         "errors": samples.iter().map(|s| s.errors).sum::<u64>(),
         "gbit_per_s": median(|s| s.octets_per_s) * 8e-9,
@@ -90,10 +93,11 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         for ((name, ..), samples) in contenders.iter().zip(&samples) {
             let s = summary(samples);
             eprintln!(
-                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us  client {:>6.2} us  machine {:>6.2} us  \
+                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us (spin {:>5.2})  client {:>6.2} us  machine {:>6.2} us  \
                  p50 {:>8.1}  p99 {:>8.1}  errors {}",
                 s["per_s"].as_f64().unwrap_or(0.0),
                 s["server_cpu_us"].as_f64().unwrap_or(0.0),
+                s["server_spin_us"].as_f64().unwrap_or(0.0),
                 s["client_cpu_us"].as_f64().unwrap_or(0.0),
                 s["machine_cpu_us"].as_f64().unwrap_or(0.0),
                 s["p50_us"].as_f64().unwrap_or(0.0),
@@ -104,6 +108,9 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         }
         let over: Vec<f64> = ours.iter().zip(&ideal).map(|(a, b)| a - b).collect();
         row.insert("us_over_ideal".into(), stats::median(&over).into());
+        let worked: Vec<f64> =
+            samples[1].iter().zip(&ideal).map(|(s, b)| s.server_us - s.spin_us - b).collect();
+        row.insert("us_over_ideal_without_spin".into(), stats::median(&worked).into());
         row.insert("cpu_ratio_to_kernel".into(), stats::ratio(&ours, &kernel).into());
         row.insert(
             "rate_ratio_to_kernel".into(),
