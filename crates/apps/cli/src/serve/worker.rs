@@ -14,7 +14,8 @@ const LISTENER: u64 = u64::MAX;
 /// A request head longer than this is refused.
 const HEAD_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
-const CHUNK: usize = 256 * 1024;
+/// Octets of a body that are made at a time.
+const CHUNK: usize = 64 * 1024;
 
 /// What is left to do on a connection that could not be finished at once. Most never have one.
 #[derive(Default)]
@@ -44,6 +45,8 @@ struct Worker<'a> {
     totals: Totals,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// The next octets of a long body.
+    chunk: Vec<u8>,
 }
 
 /// Serves until `stop`.
@@ -66,6 +69,7 @@ pub(crate) fn run(
         totals: Totals::default(),
         input: vec![0; 64 * 1024],
         output: Vec::with_capacity(CHUNK + 1_024),
+        chunk: vec![0; CHUNK],
     };
     let mut events = vec![EpollEvent::default(); 1_024];
     while !stop.load(Ordering::Relaxed) {
@@ -271,25 +275,23 @@ impl Worker<'_> {
     fn flush(&mut self, fd: Fd) -> bool {
         let Some(mut u) = self.unfinished[fd as usize].take() else { return true };
         loop {
-            if u.head.is_empty() {
-                let Some(body) = u.body.as_mut().filter(|b| b.len() > 0) else { break };
-                self.output.resize(CHUNK, 0);
-                match self.content.fill(body, &mut self.output) {
-                    Ok(n) => {
-                        body.advance(n);
-                        u.head.extend_from_slice(&self.output[..n]);
-                    }
-                    Err(_) => {
-                        self.close(fd);
-                        return false;
-                    }
-                }
-            }
-            match self.stack.send(fd, &u.head, SendFlags::default()) {
-                Ok(n) => {
-                    self.totals.octets += n as u64;
+            let sent = match u.body.as_mut() {
+                _ if !u.head.is_empty() => self.stack.send(fd, &u.head, SendFlags::default()).map(|n| {
                     u.head.drain(..n);
-                }
+                    n
+                }),
+                Some(body) if body.len() > 0 => match self.content.fill(body, &mut self.chunk) {
+                    // What does not go now is made again next time: cheaper than keeping it.
+                    Ok(n) => self
+                        .stack
+                        .send(fd, &self.chunk[..n], SendFlags::default())
+                        .inspect(|&n| body.advance(n)),
+                    Err(_) => Err(Errno::EIO),
+                },
+                _ => break,
+            };
+            match sent {
+                Ok(n) => self.totals.octets += n as u64,
                 Err(Errno::EAGAIN) => return self.wait_to_write(fd, u),
                 Err(_) => {
                     self.close(fd);
