@@ -276,10 +276,10 @@ impl Worker<'_> {
         let Some(mut u) = self.unfinished[fd as usize].take() else { return true };
         loop {
             let sent = match u.body.as_mut() {
-                _ if !u.head.is_empty() => self.stack.send(fd, &u.head, SendFlags::default()).map(|n| {
-                    u.head.drain(..n);
-                    n
-                }),
+                _ if !u.head.is_empty() => {
+                    let sent = self.stack.send(fd, &u.head, SendFlags::default());
+                    sent.inspect(|&n| drop(u.head.drain(..n)))
+                }
                 Some(body) if body.len() > 0 => match self.content.fill(body, &mut self.chunk) {
                     // What does not go now is made again next time: cheaper than keeping it.
                     Ok(n) => self
