@@ -53,7 +53,8 @@ fn sample(
 fn summary(samples: &[Sample]) -> Value {
     let median = |f: fn(&Sample) -> f64| stats::median(&samples.iter().map(f).collect::<Vec<_>>());
     json!({
-        "per_s": median(|s| s.rate), "server_cpu_us": median(|s| s.server_us), "server_spin_us": median(|s| s.spin_us), "client_cpu_us": median(|s| s.client_us),
+        "per_s": median(|s| s.rate), "server_cpu_us": median(|s| s.server_us), "server_spin_us": median(|s| s.spin_us),
+        "client_cpu_us": median(|s| s.client_us),
         "machine_cpu_us": median(|s| s.both_us), "p50_us": median(|s| s.p50), "p99_us": median(|s| s.p99),
         "errors": samples.iter().map(|s| s.errors).sum::<u64>(),
         "gbit_per_s": median(|s| s.octets_per_s) * 8e-9,
@@ -93,8 +94,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         for ((name, ..), samples) in contenders.iter().zip(&samples) {
             let s = summary(samples);
             eprintln!(
-                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us (spin {:>5.2})  client {:>6.2} us  machine {:>6.2} us  \
-                 p50 {:>8.1}  p99 {:>8.1}  errors {}",
+                "{title:<34} {name:<11} {:>10.0}/s  server {:>6.2} us (spin {:>5.2})  client {:>6.2} us  \
+                 machine {:>6.2} us  p50 {:>8.1}  p99 {:>8.1}  errors {}",
                 s["per_s"].as_f64().unwrap_or(0.0),
                 s["server_cpu_us"].as_f64().unwrap_or(0.0),
                 s["server_spin_us"].as_f64().unwrap_or(0.0),
