@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod iperf;
 mod load;
 mod serve;
 mod show;
@@ -23,6 +24,8 @@ enum Command {
     Serve(serve::Args),
     /// Put load on an HTTP server, closed or open loop, and print rates and latencies.
     Load(load::Args),
+    /// Let an iperf3 client measure this stack.
+    Iperf(iperf::Args),
     /// List the connections of running stacks.
     Ss(show::Args),
     /// Show counters, tables and memory of running stacks.
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),
+        Command::Iperf(args) => iperf::run(args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Capture(args) => show::capture(&args),

@@ -134,6 +134,21 @@ fn paired_mode_serves_too() {
 }
 
 #[test]
+fn iperf3_measures_both_directions() {
+    let Some(bed) = bed(true) else { return };
+    let args = ["iperf", "--link", "xdp:ms0", "--tests", "3"];
+    let _server = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("iperf starts");
+    for flags in [&[][..], &["-R"], &["-P", "3"]] {
+        let mut args = vec!["-c", SERVER_ADDR, "-t", "1", "-J"];
+        args.extend_from_slice(flags);
+        let said: Value =
+            serde_json::from_str(&bed.in_ns(&bed.client, "iperf3", &args).expect("iperf3")).expect("JSON");
+        let received = said["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
+        assert!(received > 1_000_000, "{flags:?}: {received} octets: {said}");
+    }
+}
+
+#[test]
 fn our_client_talks_to_a_kernel_server() {
     let Some(bed) = bed(true) else { return };
     let programs = peers(&bed);
