@@ -20,6 +20,7 @@ mod tee;
 mod testnet;
 pub mod userns;
 mod vnet;
+mod watch;
 pub mod xdp;
 
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};

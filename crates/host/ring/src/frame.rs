@@ -189,6 +189,7 @@ pub struct FramePool {
     size: u32,
     /// Last in, first out: the slot used last is the one still in the cache.
     free: Vec<u32>,
+    refused: u64,
     lent: u32,
     /// One bit per slot: only what was lent can be reclaimed.
     lent_bits: Vec<u64>,
@@ -224,6 +225,7 @@ impl FramePool {
             slots,
             size: slot_size as u32,
             free: (0..slots).rev().collect(),
+            refused: 0,
             lent: 0,
             lent_bits: vec![0; (slots as usize).div_ceil(64)],
         })
@@ -232,7 +234,10 @@ impl FramePool {
     /// Take a free slot; its data range is empty at offset 0. What a former owner wrote is still in it.
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
-        let index = self.free.pop()?;
+        let Some(index) = self.free.pop() else {
+            self.refused += 1;
+            return None;
+        };
         Some(self.mint(index, 0, 0))
     }
 
@@ -279,6 +284,11 @@ impl FramePool {
     #[inline]
     pub fn available(&self) -> u32 {
         self.free.len() as u32
+    }
+
+    /// Times a slot was asked for and none was free.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Slots lent and not reclaimed.
@@ -370,7 +380,7 @@ mod tests {
         let mut pool = FramePool::new(slots, 64 << rng.below(3)).unwrap();
         let size = pool.slot_size();
         let (mut owned, mut lent) = (Vec::new(), Vec::new());
-        let mut strays = 0;
+        let (mut strays, mut refused) = (0, 0);
         for _ in 0..steps {
             match rng.below(6) {
                 0 | 1 => match pool.take() {
@@ -380,7 +390,10 @@ mod tests {
                         frame.slot_mut().fill(mark);
                         owned.push((frame, mark));
                     }
-                    None => assert_eq!(owned.len() + lent.len() + strays, slots as usize),
+                    None => {
+                        refused += 1;
+                        assert_eq!(owned.len() + lent.len() + strays, slots as usize);
+                    }
                 },
                 2 if !owned.is_empty() => {
                     let (frame, mark) = owned.swap_remove(rng.below(owned.len() as u64) as usize);
@@ -414,7 +427,7 @@ mod tests {
                 }
                 _ => {}
             }
-            assert_eq!(pool.strays(), strays as u64);
+            assert_eq!((pool.strays(), pool.refused()), (strays as u64, refused));
             assert_eq!(pool.lent() as usize, lent.len());
             assert_eq!(pool.available() as usize, slots as usize - owned.len() - lent.len() - strays);
         }

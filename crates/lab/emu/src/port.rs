@@ -52,7 +52,6 @@ base::counters! {
         rx: "Packets received.",
         rx_oversize: "Packets bigger than a frame; dropped.",
         tx: "Packets sent, as the wire saw them.",
-        no_frame: "Times the pool was empty.",
         tx_full: "Times the ring was full.",
         tx_invalid: "Packets too big for the wire or with offloads that make no sense; dropped.",
     }
@@ -143,9 +142,7 @@ impl PacketIo for SimPort {
     }
 
     fn take(&mut self) -> Option<Frame> {
-        let frame = self.pool.take();
-        self.counts.no_frame += u64::from(frame.is_none());
-        frame
+        self.pool.take()
     }
 
     fn retire(&mut self, frame: Frame) {
@@ -157,10 +154,7 @@ impl PacketIo for SimPort {
         let before = batch.len();
         let inbox = &mut medium.ports[self.id.0 as usize].inbox;
         while batch.len() < BATCH_MAX && !inbox.is_empty() {
-            let Some(mut frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                break;
-            };
+            let Some(mut frame) = self.pool.take() else { break };
             let Some(packet) = inbox.pop_front() else { break };
             let fits = packet.len() <= frame.capacity();
             if fits {
@@ -211,6 +205,6 @@ impl PacketIo for SimPort {
     fn stats(&self) -> Vec<(&'static str, u64)> {
         let counts = Counts::ROWS.iter().zip(self.counts.values()).map(|((name, _), value)| (*name, value));
         let out = self.pool.slots() - self.pool.available();
-        counts.chain([("frames_out", u64::from(out))]).collect()
+        counts.chain([("no_frame", self.pool.refused()), ("frames_out", u64::from(out))]).collect()
     }
 }

@@ -26,11 +26,12 @@ mod tests;
 
 pub(crate) use ring::fuzz;
 
-use crate::netlink::{self, Monitor, Scope};
+use crate::netlink::{self, Scope};
 use crate::open::OpenError;
 use crate::port::*;
-use crate::sys::{self, Bell, interest};
+use crate::sys;
 use crate::vnet;
+use crate::watch::Watch;
 use ::ring::{Frame, FramePool};
 use base::{Addr, Duration};
 use claims::Claims;
@@ -97,8 +98,7 @@ pub struct Packet {
     staged: Vec<Frame>,
     /// How many are worth staging: few when little comes.
     appetite: usize,
-    bell: Arc<Bell>,
-    monitor: Monitor,
+    watch: Watch,
     down: bool,
     blocked: bool,
     counts: Counts,
@@ -116,7 +116,6 @@ struct Counts {
     tx_dropped: u64,
     tx_full: u64,
     tx_invalid: u64,
-    no_frame: u64,
 }
 
 /// Open an interface, with as many queues as asked for.
@@ -210,8 +209,7 @@ impl Packet {
             lot: Lot::new(),
             staged: Vec::with_capacity(BATCH_MAX),
             appetite: BATCH_MAX,
-            bell: Arc::new(Bell::new()?),
-            monitor: Monitor::open(ifindex, Scope::All)?,
+            watch: Watch::new(ifindex, Scope::All)?,
             down: false,
             blocked: false,
             counts: Counts::default(),
@@ -224,7 +222,7 @@ impl Packet {
 
     /// Is the interface only down, or gone? The socket itself never says.
     fn absence(&self) -> IoError {
-        if self.monitor.is_gone() { IoError::Gone } else { IoError::Down }
+        if self.watch.is_gone() { IoError::Gone } else { IoError::Down }
     }
 
     /// What the kernel's refusal means.
@@ -262,10 +260,7 @@ impl Packet {
             if batch.len() == BATCH_MAX {
                 return false;
             }
-            let Some(mut frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                return false;
-            };
+            let Some(mut frame) = self.pool.take() else { return false };
             let start = crate::spread::start_of(frame.index());
             let len = slot.bytes.len();
             if slot.truncated || len > SLOT - start {
@@ -286,10 +281,7 @@ impl Packet {
     fn rx_calls(&mut self, batch: &mut RxBatch) -> io::Result<()> {
         let room = (BATCH_MAX - batch.len()).min(self.appetite);
         while self.staged.len() < room {
-            let Some(frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                break;
-            };
+            let Some(frame) = self.pool.take() else { break };
             self.staged.push(frame);
         }
         if self.staged.is_empty() || room == 0 {
@@ -410,10 +402,7 @@ impl PacketIo for Packet {
     }
 
     fn take(&mut self) -> Option<Frame> {
-        let Some(mut frame) = self.pool.take().or_else(|| self.staged.pop()) else {
-            self.counts.no_frame += 1;
-            return None;
-        };
+        let mut frame = self.pool.take().or_else(|| self.staged.pop())?;
         frame.set_range(crate::spread::start_of(frame.index()) + HEADER, 0);
         Some(frame)
     }
@@ -462,25 +451,15 @@ impl PacketIo for Packet {
         if self.ring.as_ref().is_some_and(Ring::has_rest) {
             return Ok(Wake::Ready);
         }
-        let events = if self.blocked { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
-        let mut fds = [
-            interest(self.bell.fd(), libc::POLLIN),
-            interest(self.fd(), events),
-            interest(self.monitor.fd(), libc::POLLIN),
-        ];
-        let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
-        if fds[2].revents != 0 {
-            self.monitor.expect_news();
-        }
-        Ok(wake)
+        self.watch.wait(self.fd(), self.blocked, timeout)
     }
 
     fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
+        self.watch.waker()
     }
 
     fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.fd(), self.monitor.fd()]
+        self.watch.poll_fds(self.fd())
     }
 
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
@@ -492,20 +471,11 @@ impl PacketIo for Packet {
     }
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        let before = events.len();
-        self.monitor.poll(events);
-        for event in &events[before..] {
-            match *event {
-                NetEvent::Link { up } => self.down = !up,
-                NetEvent::Mtu(mtu) => self.caps.mtu = mtu,
-                NetEvent::Mac(mac) => self.caps.mac = mac,
-                _ => {}
-            }
-        }
+        self.watch.net_events(&mut self.caps, &mut self.down, events);
     }
 
     fn resolve(&mut self, addr: Addr) {
-        self.monitor.resolve(addr);
+        self.watch.resolve(addr);
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -521,9 +491,9 @@ impl PacketIo for Packet {
             ("tx_dropped", counts.tx_dropped),
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
-            ("no_frame", counts.no_frame),
+            ("no_frame", self.pool.refused()),
         ];
-        all.extend(self.monitor.stats());
+        all.extend(self.watch.stats());
         all
     }
 }

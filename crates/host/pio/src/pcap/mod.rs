@@ -83,7 +83,6 @@ struct Counts {
     rx_truncated: u64,
     rx_other_link: u64,
     tx: u64,
-    no_frame: u64,
 }
 
 /// Open a capture to be played.
@@ -158,10 +157,7 @@ impl Pcap {
     /// Have the next packet at hand, unless the file ends or there is no frame.
     fn advance(&mut self) -> Result<(), IoError> {
         while self.next.is_none() && !self.ended {
-            let Some(mut frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                return Ok(());
-            };
+            let Some(mut frame) = self.pool.take() else { return Ok(()) };
             let at = match self.reader.packet() {
                 Ok(Some(p)) if p.link != self.link => {
                     self.counts.rx_other_link += 1;
@@ -213,10 +209,7 @@ impl PacketIo for Pcap {
     }
 
     fn take(&mut self) -> Option<Frame> {
-        let Some(mut frame) = self.pool.take() else {
-            self.counts.no_frame += 1;
-            return None;
-        };
+        let mut frame = self.pool.take()?;
         frame.set_range(0, 0);
         Some(frame)
     }
@@ -285,7 +278,7 @@ impl PacketIo for Pcap {
             ("rx_truncated", counts.rx_truncated),
             ("rx_other_link", counts.rx_other_link),
             ("tx_packets", counts.tx),
-            ("no_frame", counts.no_frame),
+            ("no_frame", self.pool.refused()),
             ("recorder_lost", self.recorder.as_ref().map_or(0, Recorder::lost)),
             ("recorder_failed", self.recorder.as_ref().map_or(0, Recorder::failed)),
         ]

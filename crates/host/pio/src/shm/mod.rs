@@ -89,7 +89,6 @@ struct Counts {
     tx: u64,
     tx_full: u64,
     tx_invalid: u64,
-    no_frame: u64,
     partners: u64,
     partners_broken: u64,
 }
@@ -201,10 +200,7 @@ impl Shm {
                 link.consumer.skip(&record);
                 continue;
             };
-            let Some(mut frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                break;
-            };
+            let Some(mut frame) = self.pool.take() else { break };
             frame.set_range(start_of(frame.index()), record.len);
             link.consumer.take(&record, frame.data_mut());
             batch.push(RxPacket { frame, meta });
@@ -304,10 +300,7 @@ impl PacketIo for Shm {
     }
 
     fn take(&mut self) -> Option<Frame> {
-        let Some(mut frame) = self.pool.take() else {
-            self.counts.no_frame += 1;
-            return None;
-        };
+        let mut frame = self.pool.take()?;
         frame.set_range(start_of(frame.index()), 0);
         Some(frame)
     }
@@ -396,7 +389,7 @@ impl PacketIo for Shm {
             ("tx_packets", counts.tx),
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
-            ("no_frame", counts.no_frame),
+            ("no_frame", self.pool.refused()),
             ("partners", counts.partners),
             ("partners_broken", counts.partners_broken),
         ]

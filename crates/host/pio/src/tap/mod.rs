@@ -11,12 +11,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::netlink::{self, Monitor, Scope};
+use crate::netlink::{self, Scope};
 use crate::open::OpenError;
 use crate::port::*;
 use crate::spread::start_of;
-use crate::sys::{self, Bell, check_len, interest};
+use crate::sys::{self, check_len};
 use crate::vnet;
+use crate::watch::Watch;
 use base::{Addr, Duration};
 use ring::{Frame, FramePool};
 use std::io;
@@ -64,8 +65,7 @@ pub struct Tap {
     caps: Caps,
     fd: OwnedFd,
     pool: FramePool,
-    bell: Arc<Bell>,
-    monitor: Monitor,
+    watch: Watch,
     /// The link is down, as far as the monitor told.
     down: bool,
     /// The kernel had no room for a write.
@@ -81,7 +81,6 @@ struct Counts {
     tx_dropped: u64,
     tx_full: u64,
     tx_invalid: u64,
-    no_frame: u64,
 }
 
 /// Make or attach to a tap, bring it up if permitted, and open all its queues.
@@ -216,11 +215,10 @@ fn explain(config: &TapConfig, error: io::Error) -> OpenError {
 
 impl Tap {
     fn new(fd: OwnedFd, caps: Caps) -> io::Result<Tap> {
-        let monitor = Monitor::open(caps.ifindex.unwrap_or(0), Scope::Link)?;
+        let watch = Watch::new(caps.ifindex.unwrap_or(0), Scope::Link)?;
         let pool = FramePool::new(SLOTS, SLOT)?;
-        let bell = Arc::new(Bell::new()?);
         let counts = Counts::default();
-        Ok(Tap { caps, fd, pool, bell, monitor, down: false, blocked: false, counts })
+        Ok(Tap { caps, fd, pool, watch, down: false, blocked: false, counts })
     }
 
     /// Read one frame into a slot: where it lies and what is known of it. `Ok(None)` if it made no sense.
@@ -261,10 +259,7 @@ impl PacketIo for Tap {
     }
 
     fn take(&mut self) -> Option<Frame> {
-        let Some(mut frame) = self.pool.take() else {
-            self.counts.no_frame += 1;
-            return None;
-        };
+        let mut frame = self.pool.take()?;
         frame.set_range(start_of(frame.index()) + vnet::LEN, 0);
         Some(frame)
     }
@@ -276,10 +271,7 @@ impl PacketIo for Tap {
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
         while batch.len() < BATCH_MAX {
-            let Some(mut frame) = self.pool.take() else {
-                self.counts.no_frame += 1;
-                break;
-            };
+            let Some(mut frame) = self.pool.take() else { break };
             let result = self.read(&mut frame);
             if let Ok(Some(meta)) = result {
                 batch.push(RxPacket { frame, meta });
@@ -331,39 +323,21 @@ impl PacketIo for Tap {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        let events = if self.blocked { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
-        let mut fds = [
-            interest(self.bell.fd(), libc::POLLIN),
-            interest(self.fd.as_raw_fd(), events),
-            interest(self.monitor.fd(), libc::POLLIN),
-        ];
-        let wake = sys::sleep(&self.bell, &mut fds, timeout)?;
-        if fds[2].revents != 0 {
-            self.monitor.expect_news();
-        }
-        Ok(wake)
+        self.watch.wait(self.fd.as_raw_fd(), self.blocked, timeout)
     }
 
     fn waker(&self) -> Arc<dyn Waker> {
-        self.bell.clone()
+        self.watch.waker()
     }
 
     fn poll_fds(&self) -> Vec<RawFd> {
-        vec![self.fd.as_raw_fd(), self.monitor.fd()]
+        self.watch.poll_fds(self.fd.as_raw_fd())
     }
 
     /// The kernel's end of the cable has addresses and routes of its own, which are not ours: only MTU and
     /// link state concern us.
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        let before = events.len();
-        self.monitor.poll(events);
-        for event in &events[before..] {
-            match *event {
-                NetEvent::Link { up } => self.down = !up,
-                NetEvent::Mtu(mtu) => self.caps.mtu = mtu,
-                _ => {}
-            }
-        }
+        self.watch.net_events(&mut self.caps, &mut self.down, events);
     }
 
     fn stats(&self) -> Vec<(&'static str, u64)> {
@@ -375,9 +349,9 @@ impl PacketIo for Tap {
             ("tx_dropped", counts.tx_dropped),
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
-            ("no_frame", counts.no_frame),
+            ("no_frame", self.pool.refused()),
         ];
-        all.extend(self.monitor.stats());
+        all.extend(self.watch.stats());
         all
     }
 }
