@@ -1,5 +1,5 @@
 //! The words every other room uses: time, sequence numbers, addresses, rates, hashing, seeded
-//! randomness, paged slabs and the macros that turn one table into many things.
+//! randomness, numbers from octets for models, paged slabs and the macros that turn one table into many things.
 //!
 //! Nothing here does I/O, reads a clock or keeps global state; the crate builds for wasm32 with no import.
 #![no_std]
@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod addr;
 mod hash;
+mod input;
 mod rate;
 mod rng;
 mod seq;
@@ -18,6 +19,7 @@ mod time;
 
 pub use addr::{Addr, Endpoint, FlowKey};
 pub use hash::SipKey;
+pub use input::Input;
 pub use rate::Rate;
 pub use rng::Rng;
 pub use seq::Seq;

@@ -51,7 +51,7 @@ impl TimeWait {
     /// The rest of a connection whose FIN was acknowledged and whose peer's FIN was received. `window` is the
     /// field as last sent, `timestamps` is TS.Recent and the offset of our timestamp clock, where they were
     /// negotiated.
-    pub(crate) fn new(
+    pub fn new(
         key: FlowKey,
         until: Instant,
         snd_nxt: Seq,

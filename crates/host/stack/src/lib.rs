@@ -8,6 +8,7 @@
 mod conns;
 mod core;
 mod demux;
+pub mod fuzz;
 mod icmp;
 mod input;
 mod ip;

@@ -237,6 +237,9 @@ impl Ports {
     }
 
     fn claim(&mut self, io: &mut dyn PacketIo, claim: PortClaim) -> Result<(), OpError> {
+        if !self.kernel {
+            return Ok(());
+        }
         let claims = self.claims.entry(claim.port).or_default();
         if let Some(claimed) = claims.iter_mut().find(|claimed| claimed.claim == claim) {
             claimed.holders += 1;
@@ -266,6 +269,7 @@ impl Ports {
             .find(|&reserved| self.find(reserved, false).is_some())
     }
 
+    /// Of several that share an endpoint by consent, the first that was made.
     fn find(&self, local: Endpoint, listening: bool) -> Option<usize> {
         let bindings = self.bindings.get(&local.port)?;
         bindings.iter().position(|b| b.local == local && b.listening == listening)
@@ -292,7 +296,7 @@ impl Ports {
     pub(crate) fn unbind(&mut self, io: &mut dyn PacketIo, now: Instant, local: Endpoint, listening: bool) {
         let Some(at) = self.find(local, listening) else { return };
         let bindings = self.bindings.entry(local.port).or_default();
-        let binding = bindings.swap_remove(at);
+        let binding = bindings.remove(at);
         if bindings.is_empty() {
             self.bindings.remove(&local.port);
         }
@@ -345,7 +349,8 @@ impl Ports {
         for step in 0..lent {
             let port = self.pool[(usize::from(start) + usize::from(step)) % usize::from(lent)];
             let key = FlowKey::new(Endpoint::new(local, port), remote);
-            if self.port(port).claimed[family] && is_free(&key) {
+            let entry = self.port(port);
+            if entry.claimed[family] && entry.bound == 0 && is_free(&key) {
                 self.counters[counter] = self.counters[counter].wrapping_add(step + 1);
                 return Ok(key);
             }

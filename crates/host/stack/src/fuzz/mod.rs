@@ -1,0 +1,34 @@
+//! Models of the stack's tables: operations read from octets, checked against plain oracles. Each is both a
+//! seeded test and a fuzz target; a broken promise panics.
+
+mod ports;
+mod timewait;
+
+pub use ports::ports;
+pub use timewait::time_waits;
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the models hold for seeded octets; a failure says its seed.
+    use base::Rng;
+
+    fn seeded(runs: u64, octets: u64, model: fn(&[u8])) {
+        for seed in 0..runs {
+            eprintln!("seed {seed}");
+            let mut rng = Rng::new(seed);
+            let mut data = vec![0; rng.below(octets) as usize];
+            rng.fill(&mut data);
+            model(&data);
+        }
+    }
+
+    #[test]
+    fn a_plain_list_holds_the_same_time_waits() {
+        seeded(300, 3000, super::time_waits);
+    }
+
+    #[test]
+    fn a_plain_list_of_holders_explains_every_port() {
+        seeded(400, 3000, super::ports);
+    }
+}
