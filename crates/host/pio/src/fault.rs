@@ -5,12 +5,11 @@
 //! completed before the damage is done; a super-segment that would be damaged is lost instead, because it
 //! gets its checksums only when it is cut.
 
+use crate::layer::Layer;
 use crate::port::*;
-use base::{Addr, Duration, Rng};
+use base::{Duration, Rng};
 use ring::Frame;
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
-use std::sync::Arc;
 use wire::checksum::Sum;
 use wire::packet::Content;
 use wire::protocol;
@@ -289,20 +288,18 @@ impl<P: PacketIo> Fault<P> {
     }
 }
 
-impl<P: PacketIo> PacketIo for Fault<P> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
+impl<P: PacketIo> Layer for Fault<P> {
+    type Below = P;
+
+    fn below(&self) -> &P {
+        &self.inner
     }
 
-    fn take(&mut self) -> Option<Frame> {
-        self.inner.take()
+    fn below_mut(&mut self) -> &mut P {
+        &mut self.inner
     }
 
-    fn retire(&mut self, frame: Frame) {
-        self.inner.retire(frame);
-    }
-
-    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         if self.rx.ready.is_empty() {
             let got = self.inner.rx(&mut self.batch)?;
             if got == 0 {
@@ -326,7 +323,7 @@ impl<P: PacketIo> PacketIo for Fault<P> {
         Ok(room)
     }
 
-    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         self.push_out()?;
         let mut taken = 0;
         while self.outgoing.len() + self.tx.ready.len() < BATCH_MAX
@@ -343,45 +340,25 @@ impl<P: PacketIo> PacketIo for Fault<P> {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.rx.release();
         self.tx.release();
         self.push_out()?;
         if self.rx.ready.is_empty() { self.inner.wait(timeout) } else { Ok(Wake::Ready) }
     }
 
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.inner.waker()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.inner.poll_fds()
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.inner.claim(claim)
-    }
-
-    fn release(&mut self, claim: &PortClaim) {
-        self.inner.release(claim);
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.inner.net_events(events);
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.inner.resolve(addr);
-    }
-
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.inner.stats();
+    fn counters(&self) -> Vec<(&'static str, u64)> {
         let (rx, tx) = self.counts();
-        all.extend([("fault_rx_lost", rx.lost), ("fault_rx_duplicated", rx.duplicated)]);
-        all.extend([("fault_rx_corrupted", rx.corrupted), ("fault_rx_reordered", rx.reordered)]);
-        all.extend([("fault_tx_lost", tx.lost), ("fault_tx_duplicated", tx.duplicated)]);
-        all.extend([("fault_tx_corrupted", tx.corrupted), ("fault_tx_reordered", tx.reordered)]);
-        all
+        vec![
+            ("fault_rx_lost", rx.lost),
+            ("fault_rx_duplicated", rx.duplicated),
+            ("fault_rx_corrupted", rx.corrupted),
+            ("fault_rx_reordered", rx.reordered),
+            ("fault_tx_lost", tx.lost),
+            ("fault_tx_duplicated", tx.duplicated),
+            ("fault_tx_corrupted", tx.corrupted),
+            ("fault_tx_reordered", tx.reordered),
+        ]
     }
 }
 
@@ -391,6 +368,7 @@ mod tests {
     //! nothing held is ever forgotten and no frame lost.
     use super::*;
     use crate::pair::{Pair, PairConfig, pair};
+    use base::Addr;
     use wire::packet::{Below, Checked, Checksum, Link};
     use wire::tcp::{Flags, Header, Options};
 

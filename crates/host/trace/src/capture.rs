@@ -37,21 +37,30 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Copies the first octets of a packet into the ring, or counts it as dropped.
-    pub(crate) fn record(&mut self, at: Instant, outbound: bool, data: &[u8]) {
-        let kept = &data[..data.len().min(self.keep)];
-        if self.ring.room() < HEADER + kept.len() {
+    /// Copies the first octets of a packet, which may lie in several parts, into the ring, or counts it as dropped.
+    pub(crate) fn record<'a>(
+        &mut self,
+        at: Instant,
+        outbound: bool,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+    ) {
+        let len: usize = parts.clone().map(<[u8]>::len).sum();
+        let kept = len.min(self.keep);
+        if self.ring.room() < HEADER + kept {
             self.stats.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
-        header[8..12].copy_from_slice(&(kept.len() as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&(data.len() as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&(kept as u32).to_le_bytes());
+        header[12..16].copy_from_slice(&(len as u32).to_le_bytes());
         header[16] = outbound.into();
-        // There is room for both: the consumer only ever makes more.
+        // There is room for everything: the consumer only ever makes more.
         self.ring.write(&header);
-        self.ring.write(kept);
+        let mut left = kept;
+        for part in parts {
+            left -= self.ring.write(&part[..part.len().min(left)]);
+        }
         self.stats.written.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -155,7 +164,8 @@ mod tests {
         let mut out = Vec::new();
         let mut got = 0;
         for i in 0..10_000u64 {
-            recorder.record(Instant::from_micros(i), i % 3 == 0, &vec![i as u8; (i * 31 % 1_500) as usize]);
+            let data = vec![i as u8; (i * 31 % 1_500) as usize];
+            recorder.record(Instant::from_micros(i), i % 3 == 0, data.chunks(500));
             if i % 100 == 99 {
                 got += capture.drain(0, &mut out);
             }

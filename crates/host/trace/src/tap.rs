@@ -1,11 +1,9 @@
 //! A point on a port where packets can be watched: off, it costs one load per batch.
 
 use crate::capture::Recorder;
-use base::{Addr, Duration, Instant};
-use pio::{Caps, ClaimError, IoError, NetEvent, PacketIo, PortClaim, RxBatch, TxBatch, Wake, Waker};
-use ring::Frame;
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use base::Instant;
+use pio::{IoError, Layer, PacketIo, RxBatch, TxBatch};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Clock = Box<dyn Fn() -> Instant + Send>;
@@ -16,38 +14,59 @@ pub struct Switch(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    on: AtomicBool,
+    /// The number of the capture that runs, 0 for none.
+    running: AtomicU64,
     /// Locked only while recording, or to change it.
-    recorder: Mutex<Option<(Recorder, Clock)>>,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    recorder: Option<(Recorder, Clock)>,
+    /// Captures begun so far.
+    captures: u64,
 }
 
 impl Switch {
-    fn recorder(&self) -> MutexGuard<'_, Option<(Recorder, Clock)>> {
-        self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.0.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records to `recorder` from now on, in place of whatever was recorded to.
     pub(crate) fn start(&self, recorder: Recorder, clock: Clock) {
-        *self.recorder() = Some((recorder, clock));
-        self.0.on.store(true, Ordering::Release);
+        let mut slot = self.slot();
+        slot.recorder = Some((recorder, clock));
+        slot.captures += 1;
+        self.0.running.store(slot.captures, Ordering::Release);
     }
 
     /// Records no more.
     pub fn stop(&self) {
-        self.0.on.store(false, Ordering::Release);
-        *self.recorder() = None;
+        self.0.running.store(0, Ordering::Release);
+        self.slot().recorder = None;
     }
 
-    fn record<'a>(&self, outbound: bool, packets: impl Iterator<Item = &'a Frame>) {
-        let mut slot = self.recorder();
-        let Some((recorder, clock)) = slot.as_mut() else { return };
+    /// The number of the capture that runs, if one does.
+    #[inline]
+    fn running(&self) -> Option<u64> {
+        Some(self.0.running.load(Ordering::Relaxed)).filter(|&number| number > 0)
+    }
+
+    /// Records packets, each given by its parts.
+    fn record<'a, P: Iterator<Item = &'a [u8]> + Clone>(
+        &self,
+        outbound: bool,
+        packets: impl Iterator<Item = P>,
+    ) {
+        let mut slot = self.slot();
+        let Some((recorder, clock)) = &mut slot.recorder else { return };
         if recorder.is_abandoned() {
-            *slot = None;
-            self.0.on.store(false, Ordering::Release);
+            slot.recorder = None;
+            self.0.running.store(0, Ordering::Release);
             return;
         }
         let now = clock();
-        packets.for_each(|frame| recorder.record(now, outbound, frame.data()));
+        packets.for_each(|parts| recorder.record(now, outbound, parts));
     }
 }
 
@@ -55,78 +74,49 @@ impl Switch {
 struct Tapped {
     port: Box<dyn PacketIo>,
     switch: Switch,
-    /// Packets at the front of the transmit batch that were recorded in an earlier try and came back.
-    recorded: usize,
+    /// Packets at the front of the transmit batch that came back from an earlier try, and the capture that has
+    /// them already.
+    came_back: (usize, u64),
 }
 
 /// Puts a tap on a port; the switch turns it on.
 pub fn tapped(port: Box<dyn PacketIo>) -> (Box<dyn PacketIo>, Switch) {
     let switch = Switch::default();
-    (Box::new(Tapped { port, switch: switch.clone(), recorded: 0 }), switch)
+    (Box::new(Tapped { port, switch: switch.clone(), came_back: (0, 0) }), switch)
 }
 
-impl PacketIo for Tapped {
-    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+impl Layer for Tapped {
+    type Below = dyn PacketIo;
+
+    fn below(&self) -> &Self::Below {
+        &*self.port
+    }
+
+    fn below_mut(&mut self) -> &mut Self::Below {
+        &mut *self.port
+    }
+
+    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
         let n = self.port.rx(batch)?;
-        if n > 0 && self.switch.0.on.load(Ordering::Relaxed) {
-            self.switch.record(false, batch[before..].iter().map(|packet| &packet.frame));
+        if n > 0 && self.switch.running().is_some() {
+            // A packet in several frames is one packet.
+            let packets = batch[before..].split_inclusive(|part| !part.meta.more);
+            self.switch.record(false, packets.map(|parts| parts.iter().map(|part| part.frame.data())));
         }
         Ok(n)
     }
 
-    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        if self.switch.0.on.load(Ordering::Relaxed) {
-            self.switch.record(true, batch.iter().skip(self.recorded).map(|packet| &packet.frame));
-            self.recorded = batch.len();
-        }
-        let n = self.port.tx(batch);
-        self.recorded = self.recorded.min(batch.len());
-        n
-    }
-
-    fn caps(&self) -> &Caps {
-        self.port.caps()
-    }
-
-    fn take(&mut self) -> Option<Frame> {
-        self.port.take()
-    }
-
-    fn retire(&mut self, frame: Frame) {
-        self.port.retire(frame);
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.port.wait(timeout)
-    }
-
-    fn waker(&self) -> Arc<dyn Waker> {
-        self.port.waker()
-    }
-
-    fn poll_fds(&self) -> Vec<RawFd> {
-        self.port.poll_fds()
-    }
-
-    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.port.claim(claim)
-    }
-
-    fn release(&mut self, claim: &PortClaim) {
-        self.port.release(claim);
-    }
-
-    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
-        self.port.net_events(events);
-    }
-
-    fn resolve(&mut self, addr: Addr) {
-        self.port.resolve(addr);
-    }
-
-    fn stats(&self) -> Vec<(&'static str, u64)> {
-        self.port.stats()
+    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let Some(number) = self.switch.running() else { return self.port.tx(batch) };
+        let known = match self.came_back {
+            (count, of) if of == number => count,
+            _ => 0,
+        };
+        self.switch.record(true, batch.iter().skip(known).map(|packet| std::iter::once(packet.frame.data())));
+        let sent = self.port.tx(batch);
+        self.came_back = (batch.len(), number);
+        sent
     }
 }
 
@@ -164,11 +154,89 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_back_is_recorded_once_by_each_capture() {
+        let (a, mut b) = pair(&PairConfig { depth: 4, ..PairConfig::default() }).unwrap();
+        let (mut a, switch) = tapped(Box::new(a));
+        let mut wish = TxBatch::new();
+        for octets in 60..70 {
+            let mut frame = a.take().unwrap();
+            frame.set_range(64, octets);
+            wish.push_back(TxPacket { frame, meta: TxMeta::default() });
+        }
+        let (mut batch, mut out) = (RxBatch::new(), Vec::new());
+        let mut empty = |b: &mut dyn PacketIo| {
+            b.rx(&mut batch).unwrap();
+            batch.drain(..).for_each(|packet| b.retire(packet.frame));
+        };
+        let mut first = capture(&switch, || Instant::ZERO, 64, 65_536);
+        assert_eq!(a.tx(&mut wish).unwrap(), 4);
+        assert_eq!(a.tx(&mut wish).unwrap(), 0);
+        assert_eq!(first.drain(0, &mut out), 10, "offered, if not yet gone");
+        switch.stop();
+        empty(&mut b);
+        assert_eq!(a.tx(&mut wish).unwrap(), 4);
+        let mut second = capture(&switch, || Instant::ZERO, 64, 65_536);
+        empty(&mut b);
+        assert_eq!(a.tx(&mut wish).unwrap(), 2);
+        assert_eq!(second.drain(0, &mut out), 2, "the first capture had them, this one has not");
+        assert_eq!(first.stats().written() + second.stats().written(), 12);
+        empty(&mut b);
+    }
+
+    /// A port whose packets come in two frames each.
+    struct InTwo<P>(P);
+
+    impl<P: PacketIo> Layer for InTwo<P> {
+        type Below = P;
+
+        fn below(&self) -> &P {
+            &self.0
+        }
+
+        fn below_mut(&mut self) -> &mut P {
+            &mut self.0
+        }
+
+        fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+            let got = self.0.rx(batch)?;
+            batch.iter_mut().step_by(2).for_each(|part| part.meta.more = true);
+            Ok(got)
+        }
+    }
+
+    /// Octets kept of each packet, and octets it had, as enhanced packet blocks say.
+    fn lengths(mut blocks: &[u8]) -> Vec<(u32, u32)> {
+        let mut all = Vec::new();
+        while !blocks.is_empty() {
+            let word = |at: usize| u32::from_le_bytes(*blocks[at..].first_chunk().unwrap());
+            all.push((word(20), word(24)));
+            blocks = &blocks[word(4) as usize..];
+        }
+        all
+    }
+
+    #[test]
+    fn a_packet_in_two_frames_is_one_packet() {
+        let (a, mut b) = pair(&PairConfig::default()).unwrap();
+        let (mut a, switch) = tapped(Box::new(InTwo(a)));
+        let mut taken = capture(&switch, || Instant::ZERO, 100, 65_536);
+        for octets in [80, 70, 10, 20, 5] {
+            send(&mut b, octets);
+        }
+        let (mut batch, mut out) = (RxBatch::new(), Vec::new());
+        a.rx(&mut batch).unwrap();
+        // The last one's end has not come.
+        assert_eq!(taken.drain(0, &mut out), 3);
+        assert_eq!(lengths(&out), [(100, 150), (30, 30), (5, 5)]);
+        batch.drain(..).for_each(|packet| a.retire(packet.frame));
+    }
+
+    #[test]
     fn a_reader_that_leaves_turns_it_off() {
         let (a, _b) = pair(&PairConfig::default()).unwrap();
         let (mut a, switch) = tapped(Box::new(a));
         drop(capture(&switch, || Instant::ZERO, 64, 65_536));
         send(&mut *a, 60);
-        assert!(!switch.0.on.load(Ordering::Relaxed));
+        assert!(switch.running().is_none());
     }
 }

@@ -5,23 +5,23 @@
 //! in the file does not listen.
 
 mod read;
+mod record;
 #[cfg(test)]
 mod tests;
 
 use crate::open::OpenError;
 use crate::port::*;
-use crate::record::Recorder;
 use crate::sys::{self, Bell, interest};
 use base::{Duration, Instant};
 use read::Reader;
 pub(crate) use read::fuzz;
+use record::Recorder;
 use ring::{Frame, FramePool};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wire::pcap::LinkType;
-use wire::pcap::ng::Direction;
 
 /// Longest packet that is played.
 const LONGEST: usize = 65535 + 22;
@@ -240,7 +240,7 @@ impl PacketIo for Pcap {
         let (at, count) = (sys::realtime(), batch.len());
         for packet in batch.drain(..) {
             if let Some(recorder) = &mut self.recorder {
-                recorder.packet(at, Direction::Outbound, packet.frame.data());
+                recorder.packet(at, packet.frame.data());
             }
             self.pool.retire(packet.frame);
         }

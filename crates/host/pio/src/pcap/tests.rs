@@ -2,8 +2,6 @@
 //! all.
 
 use super::*;
-use crate::pair::{PairConfig, pair};
-use crate::tee::Tee;
 use wire::pcap::classic;
 
 /// A file of our own, removed in the end.
@@ -92,50 +90,6 @@ fn keeps_the_pace() {
     assert_eq!(port.wait(Some(Duration::from_millis(1))).unwrap(), Wake::Timeout);
     port.waker().wake();
     assert_eq!(port.wait(None).unwrap(), Wake::Interrupted);
-}
-
-#[test]
-fn a_tee_records_each_packet_once() {
-    let file = Temporary::new("tee");
-    let (a, mut b) = pair(&PairConfig { depth: 5, ..PairConfig::offloads() }).unwrap();
-    let mut now = 0;
-    let clock = move || {
-        now += 1;
-        Instant::from_micros(now)
-    };
-    let recorder = Recorder::create(&file.0, LinkType::Ethernet, "a").unwrap();
-    let mut a = Tee::new(a, recorder.clone(), clock);
-    drop(recorder);
-    let (mut wish, mut batch, mut expected) = (TxBatch::new(), RxBatch::new(), Vec::new());
-    for n in 0..300_u32 {
-        let mut frame = a.take().unwrap();
-        frame.set_range(0, 60 + n as usize);
-        frame.data_mut().fill(n as u8);
-        expected.push(frame.data().to_vec());
-        wish.push_back(TxPacket { frame, meta: TxMeta::default() });
-        // The other end reads seldom, so much stays and is offered again.
-        a.tx(&mut wish).unwrap();
-        if n % 9 == 0 || wish.len() > 40 {
-            b.rx(&mut batch).unwrap();
-            batch.drain(..).for_each(|packet| b.retire(packet.frame));
-        }
-    }
-    while !wish.is_empty() {
-        b.rx(&mut batch).unwrap();
-        batch.drain(..).for_each(|packet| b.retire(packet.frame));
-        a.tx(&mut wish).unwrap();
-    }
-    let mut frame = b.take().unwrap();
-    frame.set_range(0, 77);
-    frame.data_mut().fill(0xbb);
-    expected.push(frame.data().to_vec());
-    b.tx(&mut TxBatch::from([TxPacket { frame, meta: TxMeta::default() }])).unwrap();
-    a.rx(&mut batch).unwrap();
-    assert_eq!(a.stats().iter().find(|stat| stat.0 == "recorder_lost").unwrap().1, 0);
-    batch.drain(..).for_each(|packet| a.retire(packet.frame));
-    drop(a);
-    let mut port = open(&PcapConfig { speed: 0.0, ..PcapConfig::new(&file.0) });
-    assert_eq!(play(&mut port), expected);
 }
 
 #[test]

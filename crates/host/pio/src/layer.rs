@@ -1,0 +1,96 @@
+//! Ports that stand on another port and change what passes, or only look.
+
+use crate::port::*;
+use base::{Addr, Duration};
+use ring::Frame;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// A port made of another one below it. Everything goes straight down but what a layer takes into its own
+/// hands; each is a [`PacketIo`] by that alone, and costs nothing where it is not put on.
+pub trait Layer: Send {
+    /// The port below.
+    type Below: PacketIo + ?Sized;
+
+    /// The port below, to ask.
+    fn below(&self) -> &Self::Below;
+
+    /// The port below, to use.
+    fn below_mut(&mut self) -> &mut Self::Below;
+
+    /// [`PacketIo::rx`] as seen from above.
+    fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        self.below_mut().rx(batch)
+    }
+
+    /// [`PacketIo::tx`] as seen from above.
+    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.below_mut().tx(batch)
+    }
+
+    /// [`PacketIo::wait`] as seen from above.
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        self.below_mut().wait(timeout)
+    }
+
+    /// Counters of the layer itself, after those of the port below.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl<L: Layer> PacketIo for L {
+    fn caps(&self) -> &Caps {
+        self.below().caps()
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        self.below_mut().take()
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.below_mut().retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        self.receive(batch)
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.send(batch)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        self.sleep(timeout)
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.below().waker()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        self.below().poll_fds()
+    }
+
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.below_mut().claim(claim)
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        self.below_mut().release(claim);
+    }
+
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        self.below_mut().net_events(events);
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.below_mut().resolve(addr);
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.below().stats();
+        all.extend(self.counters());
+        all
+    }
+}
