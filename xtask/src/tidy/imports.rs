@@ -18,10 +18,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sock", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack"]),
     // lab
     ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
-    ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
     ("lab", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
     ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps
     ("capi", &["base", "sock"]),
     ("preload", &["base", "sock"]),
