@@ -69,6 +69,12 @@ impl SipKey {
         self.sip::<2, 4>(words)
     }
 
+    /// [`Self::strong`] of a flow, with a short path for IPv4.
+    #[inline]
+    pub fn strong_flow(self, key: &FlowKey) -> u64 {
+        if key.is_v4() { self.strong(&short_words(key)) } else { self.strong(&flow_words(key)) }
+    }
+
     /// SipHash-1-3: for tables.
     pub fn fast(self, words: &[u64]) -> u64 {
         self.sip::<1, 3>(words)
@@ -77,14 +83,19 @@ impl SipKey {
     /// A table hash of a flow, with a short path for IPv4.
     #[inline]
     pub fn flow(self, key: &FlowKey) -> u64 {
-        let [l, r, p] = flow_tail(key);
         if key.is_v4() {
             // Of known length, so that nothing is left of the loop.
-            self.sip::<1, 3>(&[(l & 0xffff_ffff) << 32 | r & 0xffff_ffff, p])
+            self.sip::<1, 3>(&short_words(key))
         } else {
             self.fast(&flow_words(key))
         }
     }
+}
+
+/// An IPv4 flow: both addresses, and the ports. Of another length than [`flow_words`], so the two cannot be confused.
+fn short_words(key: &FlowKey) -> [u64; 2] {
+    let [l, r, p] = flow_tail(key);
+    [(l & 0xffff_ffff) << 32 | r & 0xffff_ffff, p]
 }
 
 fn flow_tail(key: &FlowKey) -> [u64; 3] {

@@ -89,8 +89,9 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        let mut core = Core::new();
-        let (client, server) = handshake(&mut core);
+        let (mut core, mut client, mut server) = (Core::new(), None, None);
+        handshake(&mut core, &mut client, &mut server);
+        let (client, server) = (client.expect("begun"), server.expect("begun"));
         let mut pair = Pair { core, client, server, payload: vec![0; 65_536] };
         pair.settle();
         pair
@@ -118,12 +119,17 @@ impl Pair {
     }
 }
 
-fn handshake(core: &mut Core) -> (Connection, Connection) {
-    let mut client = Connection::connect(&mut core.cx(), &Core::open(true), policy());
-    let syn = core.poll(&mut client, &mut []).expect("SYN");
-    let mut server =
-        Connection::accept(&mut core.cx(), &Core::open(false), policy(), &segment(&syn.header, &[]));
-    let syn_ack = core.poll(&mut server, &mut []).expect("SYN-ACK");
+/// Begins two connections with each other where they are to live.
+fn handshake<'p>(
+    core: &mut Core,
+    client: &'p mut Option<Connection>,
+    server: &'p mut Option<Connection>,
+) -> (&'p mut Connection, &'p mut Connection) {
+    let client = Connection::connect(client, &mut core.cx(), &Core::open(true), policy());
+    let syn = core.poll(client, &mut []).expect("SYN");
+    let open = Core::open(false);
+    let server = Connection::accept(server, &mut core.cx(), &open, policy(), &segment(&syn.header, &[]));
+    let syn_ack = core.poll(server, &mut []).expect("SYN-ACK");
     client.on_segment(&mut core.cx(), &segment(&syn_ack.header, &[]));
     (client, server)
 }
@@ -134,23 +140,24 @@ mod short {
     #[inline(never)]
     pub(super) fn measured(core: &mut Core, payload: &mut [u8]) {
         let mut into = [0; 64];
-        let (mut client, mut server) = handshake(core);
+        let (mut client, mut server) = (None, None);
+        let (client, server) = handshake(core, &mut client, &mut server);
         client.write(&mut core.cx(), &[1; 64]).expect("room");
-        let request = core.poll(&mut client, payload).expect("request");
+        let request = core.poll(client, payload).expect("request");
         server.on_segment(&mut core.cx(), &segment(&request.header, &payload[..64]));
         black_box(server.poll_event());
         server.read(&mut core.cx(), &mut into).expect("request");
         server.write(&mut core.cx(), &[2; 64]).expect("room");
         server.close(&mut core.cx());
-        let response = core.poll(&mut server, payload).expect("response");
+        let response = core.poll(server, payload).expect("response");
         client.on_segment(&mut core.cx(), &segment(&response.header, &payload[..64]));
         black_box(client.poll_event());
         client.read(&mut core.cx(), &mut into).expect("response");
         client.close(&mut core.cx());
-        let fin = core.poll(&mut client, payload).expect("FIN");
+        let fin = core.poll(client, payload).expect("FIN");
         let end = server.on_segment(&mut core.cx(), &segment(&fin.header, &[]));
         assert_eq!(end, Disposition::TimeWait);
-        let last = core.poll(&mut server, payload).expect("ACK");
+        let last = core.poll(server, payload).expect("ACK");
         black_box(server.time_wait(&core.cx()));
         client.on_segment(&mut core.cx(), &segment(&last.header, &[]));
         assert_eq!(client.state(), State::Closed);

@@ -211,6 +211,8 @@ const _: () = assert!(size_of::<Connection>() <= 400, "an idle connection must f
 pub(crate) const QUICK_ACKS: u8 = 16;
 
 impl Connection {
+    /// Before its options have had their say. Inlined, so that it is written where it is to live.
+    #[inline(always)]
     fn new(cx: &Cx<'_>, open: &Open, control: Control, state: State) -> Connection {
         let options = PackedOptions::from(&open.options);
         let greatest = if options.rcvbuf == 0 { cx.config.rcvbuf.1 } else { options.rcvbuf };
@@ -218,7 +220,7 @@ impl Connection {
         bits.put(Bits::TIMESTAMPS, cx.config.timestamps);
         bits.put(Bits::SACK, cx.config.sack);
         bits.put(Bits::SCALING, cx.config.window_scaling);
-        let mut conn = Connection {
+        Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
@@ -272,25 +274,49 @@ impl Connection {
             stalled_ms: 0,
             challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
-        };
+        }
+    }
+
+    /// A new connection in `place`: what is as large as this should not be moved, and in a slab it need not be.
+    fn begin<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &Cx<'_>,
+        open: &Open,
+        control: Control,
+        state: State,
+    ) -> &'p mut Connection {
+        *place = None;
+        let conn = place.insert(Connection::new(cx, open, control, state));
         conn.make_room_for_lowat(cx);
         conn.refresh_rto(cx.config);
         conn
     }
 
-    /// Active open: SYN-SENT; poll_transmit gives the SYN.
-    pub fn connect(cx: &mut Cx<'_>, open: &Open, control: Control) -> Connection {
+    /// Active open in `place`: SYN-SENT; poll_transmit gives the SYN.
+    pub fn connect<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        open: &Open,
+        control: Control,
+    ) -> &'p mut Connection {
         cx.counters.active_opens += 1;
-        let mut conn = Connection::new(cx, open, control, State::SynSent);
+        let conn = Connection::begin(place, cx, open, control, State::SynSent);
         conn.bits.set(Bits::ACTIVE);
         conn
     }
 
-    /// Passive open on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the SYN-ACK.
-    pub fn accept(cx: &mut Cx<'_>, open: &Open, control: Control, syn: &Segment<'_>) -> Connection {
+    /// Passive open in `place` on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the
+    /// SYN-ACK.
+    pub fn accept<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        open: &Open,
+        control: Control,
+        syn: &Segment<'_>,
+    ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
         cx.counters.segments_in += 1;
-        let mut conn = Connection::new(cx, open, control, State::SynReceived);
+        let conn = Connection::begin(place, cx, open, control, State::SynReceived);
         conn.segs_in = 1;
         if cx.probe.is_some() {
             conn.show_inbound(cx, syn);
@@ -299,17 +325,18 @@ impl Connection {
         conn
     }
 
-    /// Passive open completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to on_segment
-    /// next.
-    pub fn accept_cookie(
+    /// Passive open in `place` completed by a SYN cookie: ESTABLISHED at once; feed the same ACK segment to
+    /// on_segment next.
+    pub fn accept_cookie<'p>(
+        place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,
         open: &Open,
         control: Control,
         cookie: &Cookie,
         ack: &Segment<'_>,
-    ) -> Connection {
+    ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
-        let mut conn = Connection::new(cx, open, control, State::SynReceived);
+        let conn = Connection::begin(place, cx, open, control, State::SynReceived);
         let syn = Segment {
             seq: ack.seq - 1,
             flags: Flags::SYN,

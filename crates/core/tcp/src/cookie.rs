@@ -9,7 +9,7 @@ use base::{FlowKey, Instant, Seq, SipKey};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use crate::Config;
-use crate::isn::ts_offset;
+use crate::isn::Offsets;
 use crate::scale::{shift_for, to_field, ts_before, ts_value};
 
 /// Tells apart what one secret is used for.
@@ -35,6 +35,7 @@ const NO_SCALE: u32 = 15;
 /// SACK.
 pub struct CookieJar {
     key: SipKey,
+    offsets: Offsets,
 }
 
 /// What a valid cookie remembered.
@@ -56,7 +57,7 @@ pub struct Cookie {
 impl CookieJar {
     /// From a secret.
     pub fn new(key: SipKey) -> Self {
-        CookieJar { key }
+        CookieJar { key, offsets: Offsets::new(key) }
     }
 
     /// The SYN-ACK that answers `syn` without keeping anything. Window scale and SACK are granted only to
@@ -92,7 +93,7 @@ impl CookieJar {
                 window_scale: peer_scale.map(|_| shift_for(config.rcvbuf.1)),
                 sack_permitted: sack,
                 timestamps: peer_ts.zip(memory).map(|(ts, memory)| Timestamps {
-                    val: remember(ts_value(now, ts_offset(self.key, key)), memory),
+                    val: remember(ts_value(now, self.offsets.of(key)), memory),
                     ecr: ts.val,
                 }),
                 ..Options::default()
@@ -119,7 +120,7 @@ impl CookieJar {
             window_scale: (scale != NO_SCALE).then_some(scale as u8),
             sack: memory.is_some_and(|bits| bits & TS_SACK != 0),
             timestamps: memory.is_some(),
-            ts_offset: ts_offset(self.key, key),
+            ts_offset: self.offsets.of(key),
         })
     }
 
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn both_clocks_may_wrap() {
         let jar = CookieJar::new(SipKey::new(3, 4));
-        let offset = ts_offset(jar.key, &flow());
+        let offset = jar.offsets.of(&flow());
         let wraps = Instant::from_millis(u64::from(u32::MAX - offset));
         let options = Options {
             timestamps: Some(Timestamps { val: 9, ecr: 0 }),

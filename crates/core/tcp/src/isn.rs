@@ -1,59 +1,62 @@
 //! Keyed initial sequence numbers and timestamp offsets.
 
-use base::{FlowKey, Instant, Seq, SipKey};
+use base::{Endpoint, FlowKey, Instant, Seq, SipKey};
 
 /// Tells apart what one secret is used for.
 const ISN: u64 = 0x6973_6e00;
 const OFFSET: u64 = 0x7473_6f00;
 
+/// A key of its own for one purpose, so that its hashes need not name the purpose.
+fn derived(secret: SipKey, purpose: u64) -> SipKey {
+    SipKey::new(secret.strong(&[purpose, 0]), secret.strong(&[purpose, 1]))
+}
+
 /// Keyed initial sequence numbers (RFC 6528): M + F(flow, secret), where M is a clock of 4-microsecond ticks
 /// and F a keyed hash. Numbers of one flow grow with time, so a new incarnation starts above the last;
 /// numbers of other flows tell an attacker nothing.
 pub struct IsnSource {
-    key: SipKey,
+    isns: SipKey,
+    offsets: Offsets,
 }
 
 impl IsnSource {
     /// From a secret.
     pub fn new(key: SipKey) -> Self {
-        IsnSource { key }
+        IsnSource { isns: derived(key, ISN), offsets: Offsets::new(key) }
     }
 
     /// The ISN for `key` at `now`.
     pub fn isn(&self, now: Instant, key: &FlowKey) -> Seq {
-        let [a, b, c, d, e] = key.words();
-        let hash = if key.is_v4() {
-            self.key.strong(&[ISN, pair_v4(key), e])
-        } else {
-            self.key.strong(&[ISN, a, b, c, d, e])
-        };
-        Seq::new(hash as u32) + (now.as_micros() / 4) as u32
+        Seq::new(self.isns.strong_flow(key) as u32) + (now.as_micros() / 4) as u32
     }
 
     /// The timestamp offset for a pair of hosts (RFC 7323, section 5.4): the same for all their connections,
     /// so that timestamps grow from one incarnation of a flow to the next, as RFC 6191 wants.
     pub fn ts_offset(&self, key: &FlowKey) -> u32 {
-        ts_offset(self.key, key)
+        self.offsets.of(key)
     }
 }
 
-/// The two addresses of an IPv4 flow in one word: half the hashing.
-fn pair_v4(key: &FlowKey) -> u64 {
-    let low = |addr: base::Addr| u64::from(addr.words()[3]);
-    low(key.local().addr) << 32 | low(key.remote().addr)
-}
+/// Keyed offsets of the timestamp clock.
+pub(crate) struct Offsets(SipKey);
 
-/// The keyed offset of the timestamp clock for a pair of hosts.
-pub(crate) fn ts_offset(secret: SipKey, key: &FlowKey) -> u32 {
-    let [a, b, c, d, _] = key.words();
-    secret.strong(&[OFFSET, a, b, c, d]) as u32
+impl Offsets {
+    pub(crate) fn new(secret: SipKey) -> Self {
+        Offsets(derived(secret, OFFSET))
+    }
+
+    /// The offset for the two hosts of `key`, whatever their ports.
+    pub(crate) fn of(&self, key: &FlowKey) -> u32 {
+        let end = |end: Endpoint| Endpoint::new(end.addr, 0);
+        self.0.strong_flow(&FlowKey::new(end(key.local()), end(key.remote()))) as u32
+    }
 }
 
 #[cfg(test)]
 mod tests {
     //! Goal: numbers grow with time, differ by flow and secret, and offsets are shared by a pair of hosts.
     use super::*;
-    use base::{Addr, Duration, Endpoint};
+    use base::{Addr, Duration};
 
     fn flow(last: u8, port: u16) -> FlowKey {
         let end = |last, port| Endpoint::new(Addr::v4([192, 0, 2, last]), port);

@@ -69,9 +69,15 @@ impl Plan {
 }
 
 impl Connection {
+    /// Is it worth asking [`Connection::poll_transmit`]?
+    #[inline]
+    pub fn wants_to_transmit(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// The next segment to send, if any.
     pub fn poll_transmit(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
-        if self.due.is_empty() {
+        if !self.wants_to_transmit() {
             return None;
         }
         let plan = self.plan(cx, limits)?;

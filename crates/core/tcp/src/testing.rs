@@ -78,20 +78,32 @@ pub(crate) fn policy() -> Control {
 }
 
 impl End {
-    pub(crate) fn new(config: Config, make: impl FnOnce(&mut Cx<'_>) -> Connection, now: Instant) -> End {
+    pub(crate) fn new(
+        config: Config,
+        begin: impl FnOnce(&mut Option<Connection>, &mut Cx<'_>),
+        now: Instant,
+    ) -> End {
         let (mut pool, mut counters) = (Pool::new(40_000), Counters::default());
         let cx = &mut Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe: None };
-        let conn = make(cx);
+        let mut conn = None;
+        begin(&mut conn, cx);
+        let conn = conn.expect("it was begun");
         End { conn, config, pool, counters, limits: TxLimits { max_payload: MSS as u32 } }
     }
 
     pub(crate) fn connect(config: Config, options: SocketOptions, now: Instant) -> End {
-        End::new(config, |cx| Connection::connect(cx, &open(true, options), policy()), now)
+        let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+            Connection::connect(place, cx, &open(true, options), policy());
+        };
+        End::new(config, begin, now)
     }
 
     pub(crate) fn accept(config: Config, options: SocketOptions, now: Instant, syn: &Packet) -> End {
         let segment = syn.segment();
-        End::new(config, |cx| Connection::accept(cx, &open(false, options), policy(), &segment), now)
+        let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+            Connection::accept(place, cx, &open(false, options), policy(), &segment);
+        };
+        End::new(config, begin, now)
     }
 
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Packet> {

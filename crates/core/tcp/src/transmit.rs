@@ -23,8 +23,8 @@ pub struct Transmit {
     pub retransmit: bool,
 }
 
-/// mTCP's three transmit lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// mTCP's three transmit lists, the most urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TransmitClass {
     /// SYN, FIN without data, RST.
     Control,

@@ -225,15 +225,18 @@ impl PacketIo for Pair {
         let room = self.outgoing.packets.room().saturating_sub(self.reserve);
         let count = batch.len().min(room);
         let Pair { caps, free, outgoing, .. } = self;
-        let mut allowed = batch.drain(..count).filter_map(|packet| match received_as(caps, &packet) {
-            Some(meta) => Some(RxPacket { frame: packet.frame, meta }),
-            None => {
+        let mut left = count;
+        let sent = outgoing.packets.push_batch(&mut std::iter::from_fn(|| {
+            while left > 0 {
+                left -= 1;
+                let packet = batch.pop_front()?;
+                if let Some(meta) = received_as(caps, &packet) {
+                    return Some(RxPacket { frame: packet.frame, meta });
+                }
                 free.push(packet.frame);
-                None
             }
-        });
-        let sent = outgoing.packets.push_batch(&mut allowed);
-        drop(allowed);
+            None
+        }));
         self.counts.tx += sent as u64;
         self.counts.tx_invalid += (count - sent) as u64;
         self.counts.tx_full += u64::from(!batch.is_empty());

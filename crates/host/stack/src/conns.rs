@@ -117,8 +117,8 @@ impl Conns {
         self.pages.len() * PAGE * size_of::<Slot>()
     }
 
-    /// Stores a connection; the caller has seen that there is room.
-    pub(crate) fn insert(&mut self, meta: Meta, tcp: Connection) -> u32 {
+    /// Takes a vacant place, in which the caller begins a connection at once; it has seen that there is room.
+    pub(crate) fn claim(&mut self, meta: Meta) -> u32 {
         if self.vacant == NIL {
             self.grow();
         }
@@ -126,7 +126,6 @@ impl Conns {
         let slot = self.slot_mut(index);
         let next = slot.meta.next;
         slot.meta = meta;
-        slot.tcp = Some(tcp);
         self.vacant = next;
         self.len += 1;
         index

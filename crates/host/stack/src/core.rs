@@ -2,7 +2,7 @@
 
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
-use tcp::{Connection, CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
+use tcp::{CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
 
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
@@ -188,16 +188,12 @@ impl Core {
         }
     }
 
-    /// Stores a new connection and makes its first segment due; `None`, and it is gone, if there is no room.
-    pub(crate) fn install(&mut self, mut meta: crate::conns::Meta, mut tcp: Connection) -> Option<u32> {
-        let port = tcp.key().local().port;
+    /// A connection was begun in its place: its flow is stored and its first segment made due. False, and it is
+    /// gone, if the flow table has no room.
+    pub(crate) fn enter(&mut self, index: u32) -> bool {
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         meta.marks.set(Marks::IN_TABLE);
-        let hash = meta.hash;
-        if self.conns.is_full() {
-            self.dispose(&mut tcp);
-            return None;
-        }
-        let index = self.conns.insert(meta, tcp);
+        let (hash, port) = (meta.hash, tcp.key().local().port);
         let (conns, waits) = (&self.conns, &self.waits);
         let stored = self.table.insert(hash, Flow::Connection(index), |flow| match flow {
             Flow::Connection(index) => conns.slot(index).meta.hash,
@@ -205,11 +201,11 @@ impl Core {
         });
         if !stored {
             self.free(index);
-            return None;
+            return false;
         }
         self.ports.hold(port);
         self.dirty.push(&mut self.conns, index);
-        Some(index)
+        true
     }
 
     /// What a connection needs to begin, but for its options.
@@ -279,12 +275,6 @@ impl Core {
         }
     }
 
-    /// Lets go of a connection that was never stored.
-    fn dispose(&mut self, tcp: &mut Connection) {
-        self.registry.retire(tcp.control_name());
-        tcp.release(&mut self.shared.pool);
-    }
-
     /// A connection entered TIME-WAIT: its last acknowledgment goes out, a compact entry takes its place.
     pub(crate) fn enter_time_wait(&mut self, now: Instant, index: u32) {
         self.leave_listener(index);
@@ -333,6 +323,9 @@ impl Core {
 
     /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
     pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
+        if !self.conns.get(index).is_some_and(|(_, tcp)| tcp.wants_to_transmit()) {
+            return Sent::All;
+        }
         let envelope = match self.envelope(now, index) {
             Ok(envelope) => envelope,
             Err(Blocked::Waits) => return Sent::Parked,
@@ -340,6 +333,7 @@ impl Core {
         };
         let limits = self.port.limits();
         let Some((_, tcp)) = self.conns.get_mut(index) else { return Sent::All };
+        // Never an earlier list than the segment before, so that a connection's segments stay in order.
         let mut class = TransmitClass::Control;
         let mut octets = 0;
         for _ in 0..QUOTA_SEGMENTS {
@@ -349,10 +343,12 @@ impl Core {
                 return Sent::NoFrame;
             }
             let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else { return Sent::All };
-            class = behind(class, tx.class);
-            let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
-            self.port.segment(tcp, &self.shared.pool, &tx, &envelope, class);
+            class = class.max(tx.class);
+            self.port.segment(tcp, &self.shared.pool, &tx, envelope, class);
             octets += tx.len;
+            if !tcp.wants_to_transmit() {
+                return Sent::All;
+            }
             if octets >= QUOTA_OCTETS {
                 break;
             }
@@ -449,17 +445,6 @@ pub(crate) enum Blocked {
     Waits,
     /// There is no way.
     Unreachable(tcp::IcmpError),
-}
-
-/// The list of a segment that follows one of list `last`: never an earlier one, so that a connection's
-/// segments stay in order.
-fn behind(last: TransmitClass, class: TransmitClass) -> TransmitClass {
-    let rank = |class| match class {
-        TransmitClass::Control => 0,
-        TransmitClass::Ack => 1,
-        TransmitClass::Data => 2,
-    };
-    if rank(last) > rank(class) { last } else { class }
 }
 
 impl Drop for Core {

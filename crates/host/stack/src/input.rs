@@ -53,7 +53,10 @@ impl Core {
             }
         }
         let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
-        self.take_events(index);
+        let events = tcp.poll_event();
+        if !events.is_empty() {
+            self.tell(index, events);
+        }
         if disposition == Disposition::TimeWait {
             self.enter_time_wait(now, index);
         } else {
@@ -127,8 +130,10 @@ impl Core {
         if let Some(above) = above {
             open.isn = Core::isn_above(open.isn, above);
         }
-        let tcp = Connection::accept(&mut self.shared.cx(now), &open, control, segment);
-        if let Some(index) = self.install(meta, tcp) {
+        let index = self.conns.claim(meta);
+        let place = &mut self.conns.slot_mut(index).tcp;
+        Connection::accept(place, &mut self.shared.cx(now), &open, control, segment);
+        if self.enter(index) {
             self.conns.slot_mut(index).meta.marks.set(Marks::HALF_OPEN);
             if let Some(listener) = self.listeners.get_mut(id) {
                 listener.half_open += 1;
@@ -183,8 +188,12 @@ impl Core {
         }
         let Some((mut open, control, meta)) = self.passive(now, id, sender) else { return };
         open.ts_offset = cookie.ts_offset;
-        let tcp = Connection::accept_cookie(&mut self.shared.cx(now), &open, control, &cookie, segment);
-        let Some(index) = self.install(meta, tcp) else { return self.drops.count(PacketDrop::NoRoom) };
+        let index = self.conns.claim(meta);
+        let place = &mut self.conns.slot_mut(index).tcp;
+        Connection::accept_cookie(place, &mut self.shared.cx(now), &open, control, &cookie, segment);
+        if !self.enter(index) {
+            return self.drops.count(PacketDrop::NoRoom);
+        }
         self.stats.cookies_good += 1;
         self.queue_for_accept(index);
         self.deliver(now, index, segment);

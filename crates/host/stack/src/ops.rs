@@ -208,14 +208,16 @@ impl Core {
             return Err(OpError::NoControl);
         };
         let open = self.opening(now, key, &path, connect.options);
-        let tcp = Connection::connect(&mut self.shared.cx(now), &open, control);
         let mut meta = Meta::new(self.table.hash(&key), path.hop, self.ip.generation());
         meta.owner = connect.owner;
         meta.marks.set(Marks::OWNED);
-        let Some(index) = self.install(meta, tcp) else {
+        let index = self.conns.claim(meta);
+        let place = &mut self.conns.slot_mut(index).tcp;
+        Connection::connect(place, &mut self.shared.cx(now), &open, control);
+        if !self.enter(index) {
             self.give_up(now, local, fresh);
             return Err(OpError::NoBuffers);
-        };
+        }
         if bound {
             self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
         }

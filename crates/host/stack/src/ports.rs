@@ -339,7 +339,7 @@ impl Ports {
     ) -> Result<FlowKey, OpError> {
         let pair = FlowKey::new(Endpoint::new(local, 0), remote);
         if pair != self.last.0 {
-            self.last = (pair, self.key.strong(&pair.words()));
+            self.last = (pair, self.key.strong_flow(&pair));
         }
         let hash = self.last.1;
         let counter = hash as usize % COUNTERS;

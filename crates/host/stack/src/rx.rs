@@ -6,7 +6,7 @@
 
 use base::{Endpoint, FlowKey, Instant};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
-use wire::checksum::{Sum, is_partial, pseudo};
+use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Segment};
 use wire::{ethernet, ipv4, protocol};
@@ -97,15 +97,13 @@ impl Core {
         let mut at = 0;
         while at < batch.len() {
             let frames = pieces(&batch[at..]);
-            if let Some(arrival) = self.survey_one(now, &batch[at..at + frames], at) {
-                arrivals.push(arrival);
-            }
+            self.survey_one(now, &batch[at..at + frames], at, arrivals);
             at += frames;
         }
     }
 
     #[inline]
-    fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize) -> Option<Arrival> {
+    fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize, arrivals: &mut Vec<Arrival>) {
         let frame = pieces[0].frame.data();
         let mut whole = frame.len();
         if pieces.len() > 1 {
@@ -118,30 +116,32 @@ impl Core {
         let plain = if ours { plain_tcp_v4(frame, ip, whole) } else { None };
         let packet = match plain {
             Some(packet) => packet,
-            None => self.survey_generally(now, frame, whole)?,
+            None => match self.survey_generally(now, frame, whole) {
+                Some(packet) => packet,
+                None => return,
+            },
         };
-        let Some(&[a, b, c, d]) = packet.upper(frame).first_chunk() else {
-            self.drops.count(PacketDrop::TcpHeader);
-            return None;
+        let upper = packet.upper(frame);
+        let Some(&[a, b, c, d]) = upper.first_chunk() else {
+            return self.drops.count(PacketDrop::TcpHeader);
         };
         let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
         let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
         let key = FlowKey::new(local, remote);
         let hash = self.table.hash(&key);
         self.table.prefetch(hash);
-        let (at, frames) = (at as u16, pieces.len() as u16);
-        let Packet { start, end, tos, .. } = packet;
-        let arrival = Arrival { key, hash, flow: None, start, end, at, frames, tos };
         // Meanwhile the bucket is on its way.
         let vouched = pieces[0].meta.checksum != RxChecksum::Unverified && pieces.len() == 1;
-        if !vouched && !self.is_sound(&arrival, packet.upper(frame), pieces) {
-            self.drops.count(PacketDrop::Checksum);
-            return None;
+        if !vouched && !self.is_sound(&packet, upper, pieces) {
+            return self.drops.count(PacketDrop::Checksum);
         }
-        Some(arrival)
+        let (at, frames) = (at as u16, pieces.len() as u16);
+        let Packet { start, end, tos, .. } = packet;
+        arrivals.push(Arrival { key, hash, flow: None, start, end, at, frames, tos });
     }
 
     /// Whatever is not plain; gives it back if it is TCP after all.
+    #[inline(never)]
     fn survey_generally(&mut self, now: Instant, frame: &[u8], whole: usize) -> Option<Packet> {
         let parsed = match self.port.caps.medium {
             Medium::Ip => parse_ip(frame, whole).map(Content::Ip),
@@ -189,9 +189,10 @@ impl Core {
         let frame = frame.data();
         let upper =
             frame.get(arrival.start as usize..frame.len().min(arrival.end as usize)).unwrap_or_default();
-        let Ok((_, _, mut segment)) = wire::tcp::parse(upper) else {
+        let mut segment = Segment::blank();
+        if segment.read(upper).is_err() {
             return self.drops.count(PacketDrop::TcpHeader);
-        };
+        }
         segment.congestion_experienced = arrival.tos & ipv4::ECN_CE == ipv4::ECN_CE;
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
@@ -209,9 +210,9 @@ impl Core {
 
     /// Is the checksum over all pieces right, or as good as right?
     #[inline]
-    fn is_sound(&self, arrival: &Arrival, upper: &[u8], pieces: &[RxPacket]) -> bool {
-        let len = arrival.end - arrival.start;
-        let pseudo = pseudo(arrival.key.remote().addr, arrival.key.local().addr, protocol::TCP, len);
+    fn is_sound(&self, packet: &Packet, upper: &[u8], pieces: &[RxPacket]) -> bool {
+        let len = packet.len();
+        let pseudo = packet.pseudo();
         let mut sum = pseudo.plus(Sum::of(upper));
         let mut octets = upper.len();
         for piece in &pieces[1..] {

@@ -134,11 +134,15 @@ impl Core {
     /// Takes what changed about a connection; its owner, if it has one, gets a notice.
     #[inline]
     pub(crate) fn take_events(&mut self, index: u32) {
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        let events = tcp.poll_event();
-        if events == Events::default() {
-            return;
+        let events = self.conns.get_mut(index).map(|(_, tcp)| tcp.poll_event()).unwrap_or_default();
+        if !events.is_empty() {
+            self.tell(index, events);
         }
+    }
+
+    /// Something changed about a connection.
+    pub(crate) fn tell(&mut self, index: u32, events: Events) {
+        let meta = &mut self.conns.slot_mut(index).meta;
         if meta.marks.has(Marks::HALF_OPEN) && events.any(Events::CONNECTED) {
             self.queue_for_accept(index);
         } else if meta.marks.has(Marks::OWNED) {
@@ -150,10 +154,12 @@ impl Core {
         }
     }
 
-    /// A connection may have something to send.
+    /// A connection may have something to send, in this turn or once its owner has had its say.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
-        self.dirty.push(&mut self.conns, index);
+        let held = self.conns.slot(index).meta.marks.has(Marks::HELD);
+        let list = if held { &mut self.held } else { &mut self.dirty };
+        list.push(&mut self.conns, index);
     }
 
     /// Lets connections send, first come first; what they send is sorted into lists for each kick, control

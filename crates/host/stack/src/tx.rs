@@ -110,12 +110,13 @@ impl Port {
         tcp: &Connection,
         pool: &Pool,
         tx: &Transmit,
-        envelope: &Envelope,
+        envelope: Envelope,
         class: TransmitClass,
     ) {
         let Some(mut frame) = self.spare.take() else { return };
         let key = tcp.key();
-        let below = self.below(key.local().addr, key.remote().addr, envelope);
+        let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
+        let below = self.below(key.local().addr, key.remote().addr, &envelope);
         let headers = below.len() + tx.header.len();
         let len = tx.len as usize;
         frame.set_range(self.caps.headroom, headers + len);
@@ -205,6 +206,9 @@ impl Port {
     /// Hands everything built to the port: control before ACKs before data. How many it took.
     pub(crate) fn kick(&mut self, stats: &mut Stats) -> Result<u32, IoError> {
         for list in [&mut self.acks, &mut self.data] {
+            if list.is_empty() {
+                continue;
+            }
             if self.control.is_empty() {
                 std::mem::swap(&mut self.control, list);
             } else {

@@ -13,6 +13,10 @@ pub const MESSAGE: usize = 64;
 const SERVER: Addr = Addr::v4([10, 0, 0, 1]);
 const PORT: u16 = 80;
 
+/// Rounds between two looks at how long a measurement has lasted. Within a round the clock is read once, by either
+/// stack's loop.
+pub const ROUNDS: u32 = 16;
+
 /// A workload in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -102,10 +106,10 @@ impl Bed {
     pub fn open(&mut self, sources: u32) {
         let owner = self.conns.len() as u32;
         self.conns.push(ConnId(u32::MAX));
-        self.connect(owner, sources);
+        self.connect(self.now(), owner, sources);
     }
 
-    fn connect(&mut self, owner: u32, sources: u32) {
+    fn connect(&mut self, at: Instant, owner: u32, sources: u32) {
         self.next_source = (self.next_source + 1) % sources;
         let wish = Connect {
             local: Endpoint::new(source(self.next_source), 0),
@@ -115,11 +119,10 @@ impl Bed {
             control: None,
             owner,
         };
-        let at = self.now();
         self.conns[owner as usize] = self.client.connect(at, &wish).expect("ports and memory suffice");
     }
 
-    /// One turn of each side, and what their applications do with it.
+    /// One turn of each side at the same time, and what their applications do with it.
     pub fn step(&mut self, sources: u32) {
         let at = self.now();
         let turn = self.client.turn(at).expect("memory never fails");
@@ -131,7 +134,6 @@ impl Bed {
         }
         // What it wrote leaves before the other side looks, as it would before a thread sleeps.
         self.client.flush(at).expect("memory never fails");
-        let at = self.now();
         let turn = self.server.turn(at).expect("memory never fails");
         self.packets += u64::from(turn.received);
         self.server.notices(&mut notices);
@@ -163,7 +165,7 @@ impl Bed {
                 Err(ReadError::Finished) => {
                     self.client.close(at, id);
                     self.done += 1;
-                    self.connect(notice.owner, sources);
+                    self.connect(at, notice.owner, sources);
                     return;
                 }
                 Err(e) => panic!("client read: {e:?}"),
@@ -235,7 +237,7 @@ fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64) -> (f64, f64)
     }
     let (done, packets, begin) = (bed.done, bed.packets, now());
     while begin.elapsed().as_secs_f64() < seconds {
-        for _ in 0..16 {
+        for _ in 0..ROUNDS {
             bed.step(sources);
         }
     }
@@ -275,7 +277,9 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
                 theirs.push(smol::measure(load, in_flight as usize, plan.seconds));
             }
         }
-        eprintln!("{name:<32} {:>12.0}/s   smoltcp {:>12.0}/s", stats::median(&ours), stats::median(&theirs));
+        let beside =
+            if theirs.is_empty() { "not run".to_owned() } else { format!("{:.0}/s", stats::median(&theirs)) };
+        eprintln!("{name:<32} {:>12.0}/s   smoltcp {beside:>14}", stats::median(&ours));
         rows.push(json!({
             "workload": name, "per_s": stats::median(&ours), "packets_per_transaction": packets,
             "smoltcp_per_s": (!theirs.is_empty()).then(|| stats::median(&theirs)),

@@ -88,15 +88,16 @@ impl World {
             path_mtu: 576 + input.u16() % 9000,
             options: options(input),
         };
-        let conn = if bits & 32 == 0 {
+        let mut conn = None;
+        if bits & 32 == 0 {
             let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
-            Connection::accept(&mut lent.cx(), &open, control(bits & 16), &syn)
+            Connection::accept(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn);
         } else {
-            Connection::connect(&mut lent.cx(), &open, control(bits & 16))
-        };
+            Connection::connect(&mut conn, &mut lent.cx(), &open, control(bits & 16));
+        }
         let limits = TxLimits { max_payload: if bits & 64 == 0 { 9000 + 576 } else { 65_000 } };
         World {
-            conn,
+            conn: conn.expect("it was begun"),
             lent,
             limits,
             isn,

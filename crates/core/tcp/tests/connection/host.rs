@@ -99,7 +99,9 @@ impl Host {
     /// Active open.
     pub(crate) fn connect(&mut self, now: Instant) {
         let (open, control) = self.open();
-        self.conn = Some(Connection::connect(&mut self.cx(now), &open, control));
+        let mut conn = None;
+        Connection::connect(&mut conn, &mut self.cx(now), &open, control);
+        self.conn = conn;
         self.settle(now);
     }
 
@@ -192,7 +194,9 @@ impl Host {
             && !seg.flags.any(Flags::ACK | Flags::RST)
         {
             let (open, control) = self.open();
-            self.conn = Some(Connection::accept(&mut self.cx(now), &open, control, seg));
+            let mut conn = None;
+            Connection::accept(&mut conn, &mut self.cx(now), &open, control, seg);
+            self.conn = conn;
             self.settle(now);
             return None;
         }
@@ -215,7 +219,9 @@ impl Host {
         // checked; a stack under a flood is wise not to reset it.
         let cookie = jar.check(now, &self.key, seg)?;
         let (open, control) = self.open();
-        self.conn = Some(Connection::accept_cookie(&mut self.cx(now), &open, control, &cookie, seg));
+        let mut conn = None;
+        Connection::accept_cookie(&mut conn, &mut self.cx(now), &open, control, &cookie, seg);
+        self.conn = conn;
         self.receive(now, seg)
     }
 

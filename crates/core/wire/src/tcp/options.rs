@@ -80,31 +80,30 @@ const TIMESTAMPS: u8 = 8;
 pub const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
-    /// Reads the octets between the fixed header and the data.
+    /// Reads the octets between the fixed header and the data into this, which holds none yet.
     ///
     /// An illegal length (below 2, or past the header) ends the walk and what was read before it counts: the
     /// segment is not dropped, because RFC 9293 (MUST-7) asks only that we survive it, and a reset would hand
     /// a middlebox's bug to the user. An option of a known kind with a length of its own is skipped like an
     /// unknown one (MUST-6).
     #[inline]
-    pub(super) fn parse(bytes: &[u8], flags: Flags) -> Options {
+    pub(super) fn parse(&mut self, bytes: &[u8], flags: Flags) {
         // What nearly every segment of a connection with timestamps carries (RFC 7323, appendix A).
         if let Ok([NOP, NOP, TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3]) = <&[u8; 12]>::try_from(bytes) {
             let val = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
             let ecr = u32::from_be_bytes([*e0, *e1, *e2, *e3]);
-            return Options { timestamps: Some(Timestamps { val, ecr }), ..Options::default() };
+            self.timestamps = Some(Timestamps { val, ecr });
+            return;
         }
-        Options::parse_all(bytes, flags)
+        self.parse_all(bytes, flags);
     }
 
-    fn parse_all(bytes: &[u8], flags: Flags) -> Options {
-        let mut options = Options::default();
+    fn parse_all(&mut self, bytes: &[u8], flags: Flags) {
         let mut rest = bytes;
         while let Some((option, after)) = next_option(rest) {
-            options.read(option, flags);
+            self.read(option, flags);
             rest = after;
         }
-        options
     }
 
     /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.

@@ -28,7 +28,50 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-impl Segment<'_> {
+impl<'a> Segment<'a> {
+    /// A segment of zeros, for [`Segment::read`] to fill.
+    #[inline(always)]
+    pub fn blank() -> Self {
+        Segment {
+            seq: Seq::new(0),
+            ack: Seq::new(0),
+            flags: Flags(0),
+            window: 0,
+            urgent: 0,
+            options: Options::default(),
+            merged: 1,
+            congestion_experienced: false,
+            payload: &[],
+        }
+    }
+
+    /// [`parse`] in place, because a segment is too large to be moved about for every packet: fills what is still
+    /// [`Segment::blank`] and gives the source and the destination port.
+    ///
+    /// # Errors
+    /// Those of [`parse`]; then nothing was filled in.
+    #[inline(always)]
+    pub fn read(&mut self, bytes: &'a [u8]) -> Result<(u16, u16), ParseError> {
+        let fixed: &[u8; 20] = bytes.first_chunk().ok_or(ParseError::TcpTruncated)?;
+        let offset = usize::from(fixed[12] >> 4) * 4;
+        if offset < 20 || offset > bytes.len() {
+            return Err(ParseError::TcpDataOffset);
+        }
+        let (header, payload) = bytes.split_at(offset);
+        let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+        self.seq = Seq::new(word(4));
+        self.ack = Seq::new(word(8));
+        self.flags = Flags(fixed[13]);
+        self.window = half(14);
+        self.urgent = half(18);
+        self.payload = payload;
+        if offset > 20 {
+            self.options.parse(&header[20..], self.flags);
+        }
+        Ok((half(0), half(2)))
+    }
+
     /// SEG.LEN: octets of sequence space, SYN and FIN included.
     pub fn seq_len(&self) -> u32 {
         self.payload.len() as u32
@@ -43,25 +86,7 @@ impl Segment<'_> {
 /// [`ParseError::TcpTruncated`] and [`ParseError::TcpDataOffset`]; bad options are no error ([`Options`]).
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<(u16, u16, Segment<'_>), ParseError> {
-    let fixed: &[u8; 20] = bytes.first_chunk().ok_or(ParseError::TcpTruncated)?;
-    let offset = usize::from(fixed[12] >> 4) * 4;
-    if offset < 20 || offset > bytes.len() {
-        return Err(ParseError::TcpDataOffset);
-    }
-    let (header, payload) = bytes.split_at(offset);
-    let flags = Flags(fixed[13]);
-    let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-    let word = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-    let segment = Segment {
-        seq: Seq::new(word(4)),
-        ack: Seq::new(word(8)),
-        flags,
-        window: half(14),
-        urgent: half(18),
-        options: if offset == 20 { Options::default() } else { Options::parse(&header[20..], flags) },
-        merged: 1,
-        congestion_experienced: false,
-        payload,
-    };
-    Ok((half(0), half(2), segment))
+    let mut segment = Segment::blank();
+    let (source, destination) = segment.read(bytes)?;
+    Ok((source, destination, segment))
 }
