@@ -68,10 +68,15 @@ impl Direct {
         }
     }
 
+    /// Does another thread wait for the lock?
+    fn is_wanted(&self) -> bool {
+        self.contenders.load(Ordering::SeqCst) > 0
+    }
+
     /// Lets the threads that rang have the lock first: a plain unlock would often win it right back.
     pub(crate) fn yield_to_contenders(&self) {
         let mut rounds = 0;
-        while self.contenders.load(Ordering::SeqCst) > 0 {
+        while self.is_wanted() {
             rounds += 1;
             if rounds < 100 {
                 std::thread::yield_now();
@@ -97,14 +102,17 @@ impl Direct {
             if deadline.is_none() {
                 deadline = timeout.map(|t| engine.now() + t);
             }
-            match engine.pump(deadline)? {
-                Pumped::Progress => {}
-                Pumped::TimedOut => return attempt(&mut engine),
-                Pumped::Interrupted => {
-                    drop(engine);
-                    self.yield_to_contenders();
+            // A ring is lost on a sleeper whom packets woke at the same time: whoever keeps the lock to sleep
+            // again must see for itself that nobody wants it.
+            if !self.is_wanted() {
+                match engine.pump(deadline)? {
+                    Pumped::Progress => continue,
+                    Pumped::TimedOut => return attempt(&mut engine),
+                    Pumped::Interrupted => {}
                 }
             }
+            drop(engine);
+            self.yield_to_contenders();
         }
     }
 }

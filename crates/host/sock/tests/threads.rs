@@ -69,3 +69,29 @@ fn timeouts_and_non_blocking_calls() {
     // Nobody calls the client's stack any more: its backstop sends the FIN.
     assert_eq!(serving.join().unwrap(), 0);
 }
+
+#[test]
+fn threads_that_wait_for_different_things_all_get_their_turn() {
+    let (client, server) = stacks();
+    let listener = TcpListener::bind(&server, "10.0.0.1:7").unwrap();
+    // One thread waits for connections that never come, one for each connection's words.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut word = [0; 4];
+                while stream.read_exact(&mut word).is_ok() && stream.write_all(&word).is_ok() {}
+            });
+        }
+    });
+    let mut streams: Vec<_> = (0..3).map(|_| TcpStream::connect(&client, "10.0.0.1:7").unwrap()).collect();
+    for round in 0..1000 {
+        for stream in &mut streams {
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            stream.write_all(b"ping").unwrap();
+        }
+        for stream in &mut streams {
+            stream.read_exact(&mut [0; 4]).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
+}
