@@ -6,6 +6,8 @@ mod iperf;
 mod load;
 mod serve;
 mod show;
+#[cfg(test)]
+mod testing;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

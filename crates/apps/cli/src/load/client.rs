@@ -1,6 +1,8 @@
 //! One core's client loop.
 
 use super::Measured;
+use super::budget::Budget;
+use super::idle::Idle;
 use base::{Duration, Endpoint, Instant};
 use sock::{Clock, EpollEvent, Errno, Family, Fd, Poller, Ready, RecvFlags, SendFlags, Stack, SystemClock};
 use std::collections::VecDeque;
@@ -48,22 +50,22 @@ struct Client<'a> {
     clock: SystemClock,
     poller: Poller,
     conns: Vec<Option<Conn>>,
-    idle: VecDeque<Fd>,
+    idle: Idle,
     /// Requests that are due and have no connection yet (open loop).
     due: VecDeque<Instant>,
     open: u32,
     measured: Measured,
-    left: &'a AtomicU64,
+    budget: &'a Budget,
     done: &'a AtomicU64,
     buf: Vec<u8>,
 }
 
-/// Runs the plan until its time is over, `left` requests are used up or `stop` is set.
+/// Runs the plan until its time is over, the budget is spent and everything answered, or `stop` is set.
 pub(crate) fn run(
     stack: &Stack,
     plan: &Plan,
     stop: &AtomicBool,
-    left: &AtomicU64,
+    budget: &Budget,
     done: &AtomicU64,
 ) -> Result<Measured, Errno> {
     let mut client = Client {
@@ -72,11 +74,11 @@ pub(crate) fn run(
         clock: SystemClock::new(),
         poller: Poller::new(stack)?,
         conns: Vec::new(),
-        idle: VecDeque::new(),
+        idle: Idle::default(),
         due: VecDeque::new(),
         open: 0,
         measured: Measured::new(),
-        left,
+        budget,
         done,
         buf: vec![0; 256 * 1024],
     };
@@ -86,8 +88,8 @@ pub(crate) fn run(
     let mut events = vec![EpollEvent::default(); 1_024];
     loop {
         let now = client.clock.now();
-        let used_up = left.load(Ordering::Relaxed) == 0 && client.idle.len() as u32 == client.open;
-        if now >= end || stop.load(Ordering::Relaxed) || used_up {
+        let answered = budget.is_spent() && client.idle.len() as u32 == client.open;
+        if now >= end || stop.load(Ordering::Relaxed) || answered {
             client.measured.elapsed = now - begin;
             return Ok(client.measured);
         }
@@ -111,8 +113,7 @@ impl Client<'_> {
         // SYNs go out in bursts the peer's listen queue can take.
         const BURST: u32 = 256;
         let mut connecting = 0;
-        while self.open < self.plan.connections && connecting < BURST && self.left.load(Ordering::Relaxed) > 0
-        {
+        while self.open < self.plan.connections && connecting < BURST && !self.budget.is_spent() {
             match self.connect(now) {
                 Ok(()) => connecting += 1,
                 // Ports or memory are used up for the moment: those in TIME-WAIT make room.
@@ -128,19 +129,14 @@ impl Client<'_> {
                     None => break,
                 },
             };
-            let Some(fd) = self.idle.pop_front() else { break };
-            if !self.take_one() {
-                self.idle.push_back(fd);
+            if !self.budget.take() {
                 break;
             }
-            self.request(fd, since);
+            if let Some(fd) = self.idle.pop() {
+                self.request(fd, since);
+            }
         }
         Ok(())
-    }
-
-    /// Takes one request from the common budget.
-    fn take_one(&self) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
     }
 
     fn connect(&mut self, now: Instant) -> Result<(), Errno> {
@@ -185,7 +181,7 @@ impl Client<'_> {
         if self.conns[fd as usize].take().is_some() {
             self.open -= 1;
         }
-        self.idle.retain(|&other| other != fd);
+        self.idle.remove(fd);
         // It was ours and open; there is nothing to learn from the result.
         let _ = self.stack.close(fd);
     }
@@ -202,14 +198,14 @@ impl Client<'_> {
             if self.plan.interval.is_none() {
                 // The handshake is part of a short transaction: its time runs from the SYN.
                 let since = if self.plan.close { conn.since } else { self.clock.now() };
-                if self.take_one() {
+                if self.budget.take() {
                     return self.request(fd, since);
                 }
             }
             if let Some(conn) = &mut self.conns[fd as usize] {
                 conn.phase = Phase::Idle;
             }
-            self.idle.push_back(fd);
+            self.idle.push(fd);
             return;
         }
         self.read(fd);
@@ -237,7 +233,7 @@ impl Client<'_> {
         let Some(conn) = &mut self.conns[fd as usize] else { return };
         let Phase::Waiting { left } = conn.phase else { return self.fail(fd) };
         let left = match left {
-            Some(left) => left.checked_sub(data.len() as u64),
+            Some(left) => left.checked_sub(data.len() as u64).map(Some),
             None if conn.head.is_empty() => body_left(data, &mut conn.head),
             None => {
                 let mut whole = std::mem::take(&mut conn.head);
@@ -247,9 +243,8 @@ impl Client<'_> {
         };
         match left {
             None => self.fail(fd),
-            Some(u64::MAX) => {}
-            Some(0) => self.whole(fd),
-            Some(left) => conn.phase = Phase::Waiting { left: Some(left) },
+            Some(Some(0)) => self.whole(fd),
+            Some(left) => conn.phase = Phase::Waiting { left },
         }
     }
 
@@ -262,30 +257,99 @@ impl Client<'_> {
         self.done.fetch_add(1, Ordering::Relaxed);
         if self.plan.close {
             conn.phase = Phase::Closing;
-        } else if self.plan.interval.is_none() && self.left.load(Ordering::Relaxed) == u64::MAX {
-            // Closed loop without a budget: on with it, without a detour through the idle queue.
+        } else if self.plan.interval.is_none() && self.budget.take() {
+            // Closed loop: on with it, without a detour through the idle queue.
             self.request(fd, now);
         } else {
             conn.phase = Phase::Idle;
-            self.idle.push_back(fd);
+            self.idle.push(fd);
         }
     }
 }
 
-/// Octets of the body still to come after `data`; `u64::MAX` if the head is not whole yet (it is kept in `head`);
-/// `None` if the answer is not a whole 200.
-fn body_left(data: &[u8], head: &mut Vec<u8>) -> Option<u64> {
+/// Octets of the body still to come after `data`; `Some(None)` if the head is not whole yet (it is kept in `head`);
+/// `None` if the answer is not a 200 whose end can be told.
+fn body_left(data: &[u8], head: &mut Vec<u8>) -> Option<Option<u64>> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut response = httparse::Response::new(&mut headers);
     let head_len = match response.parse(data).ok()? {
         httparse::Status::Complete(n) => n,
         httparse::Status::Partial => {
             *head = data.to_vec();
-            return Some(u64::MAX);
+            return Some(None);
         }
     };
     let length = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"))?;
     let length: u64 = std::str::from_utf8(length.value).ok()?.trim().parse().ok()?;
     (response.code == Some(200)).then_some(())?;
-    length.checked_sub((data.len() - head_len) as u64)
+    length.checked_sub((data.len() - head_len) as u64).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: exactly the requests that were asked for, answered whole however the answers arrive; and a connection
+    //! that the server ends is replaced.
+    use super::*;
+    use crate::testing::stacks;
+    use sock::{TcpListener, TcpStream};
+    use std::io::{Read, Write};
+
+    /// Answers requests, in two pieces each, up to `most` a connection.
+    fn serve(mut stream: TcpStream, most: usize) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut request = [0; 18];
+        for _ in 0..most {
+            stream.read_exact(&mut request)?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Le")?;
+            stream.write_all(b"ngth: 5\r\n\r\nhello")?;
+        }
+        Ok(())
+    }
+
+    fn load(limit: Option<u64>, most: usize, interval: Option<Duration>) -> Measured {
+        let (client, server) = stacks();
+        let listener = TcpListener::bind(&server, "10.0.0.1:80").unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                std::thread::spawn(move || serve(stream, most));
+            }
+        });
+        let plan = Plan {
+            addr: "10.0.0.1:80".parse().unwrap(),
+            request: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            connections: 3,
+            time: Duration::from_millis(if limit.is_some() { 20_000 } else { 200 }),
+            close: false,
+            interval,
+        };
+        let (stop, budget, done) = (AtomicBool::new(false), Budget::new(limit), AtomicU64::new(0));
+        let measured = run(&client, &plan, &stop, &budget, &done).unwrap();
+        assert_eq!(measured.requests, done.into_inner());
+        assert_eq!(measured.latency.len(), measured.requests);
+        measured
+    }
+
+    #[test]
+    fn a_budget_is_used_up_and_no_more() {
+        for interval in [None, Some(Duration::from_micros(500))] {
+            let measured = load(Some(50), usize::MAX, interval);
+            assert_eq!((measured.requests, measured.errors, measured.connections), (50, 0, 3));
+            assert_eq!(measured.octets, 50 * (17 + 19 + 2 + 5));
+        }
+    }
+
+    #[test]
+    fn without_a_budget_it_goes_on_until_the_time_is_over() {
+        let measured = load(None, usize::MAX, None);
+        assert!(measured.requests > 50 && measured.elapsed >= Duration::from_millis(200));
+    }
+
+    #[test]
+    fn connections_that_end_are_replaced() {
+        let measured = load(Some(40), 5, Some(Duration::from_millis(2)));
+        // A request may meet the end of its connection.
+        assert_eq!(measured.requests + measured.errors, 40);
+        assert!(measured.connections >= 8, "{}", measured.connections);
+    }
 }

@@ -1,11 +1,14 @@
 //! `millstream load`: HTTP load from our own stack, closed loop (a new request when the last was answered) or
 //! open loop (requests at a fixed rate, latency counted from when each was due).
 
+mod budget;
 mod client;
+mod idle;
 
 use crate::CliResult;
 use crate::config::StackArgs;
 use base::Duration;
+use budget::Budget;
 use clap::Args as ClapArgs;
 use client::Plan;
 use hdrhistogram::Histogram;
@@ -103,7 +106,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     let opened = sock::open(&settings)?;
     let _control = sock::control::serve(&opened)?;
     let cores = opened.stacks.len() as u32;
-    let left = Arc::new(AtomicU64::new(args.requests.unwrap_or(u64::MAX)));
+    let budget = Arc::new(Budget::new(args.requests));
     let done = Arc::new(AtomicU64::new(0));
     let progress = progress(&args, done.clone(), stop.clone());
     let threads: Vec<_> = opened
@@ -119,13 +122,13 @@ pub(crate) fn run(args: Args) -> CliResult {
                 close: args.close,
                 interval: args.rate.map(|rate| Duration::from_secs_f64(f64::from(cores) / rate.max(0.001))),
             };
-            let (stop, left, done) = (stop.clone(), left.clone(), done.clone());
+            let (stop, budget, done) = (stop.clone(), budget.clone(), done.clone());
             let pin = settings.pin && settings.mode == Mode::Direct;
             std::thread::Builder::new().name(format!("load-{core}")).spawn(move || {
                 if pin {
                     sock::pin_to(core);
                 }
-                client::run(&stack, &plan, &stop, &left, &done)
+                client::run(&stack, &plan, &stop, &budget, &done)
             })
         })
         .collect::<Result<_, _>>()?;
