@@ -5,10 +5,12 @@
 
 use crate::CliResult;
 use crate::config::StackArgs;
+use base::Duration;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use sock::{Clock, SystemClock, TcpListener, TcpStream};
 use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +19,8 @@ use std::thread::JoinHandle;
 const COOKIE: usize = 37;
 /// Most connections of one test.
 const STREAMS_MAX: u64 = 128;
+/// How long a client may keep us waiting, but for the test itself.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest JSON taken from a client.
 const JSON_MAX: usize = 1 << 20;
 
@@ -44,6 +48,13 @@ pub(crate) struct Args {
 /// Serves tests until it is ended, or `--tests` are done.
 pub(crate) fn run(args: Args) -> CliResult {
     let settings = args.stack.settings()?;
+    if settings.cores > 1 {
+        return Err(format!(
+            "cores = {}: iperf measures one core; leave it at 1 (`serve` and `load` use all)",
+            settings.cores
+        )
+        .into());
+    }
     let opened = sock::open(&settings)?;
     let listener = TcpListener::bind(&opened.stacks[0], args.listen.as_str())
         .map_err(|e| format!("listening on {}: {e}; choose another port with --listen", args.listen))?;
@@ -51,7 +62,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     println!("serving iperf3 on {} over {}", args.listen, settings.link);
     let mut left = args.tests.unwrap_or(u64::MAX);
     while left > 0 {
-        match test(&listener, &settings.cc) {
+        match test(&listener, &settings.cc, PATIENCE) {
             Ok(line) => println!("{line}"),
             // One client's mistake is not the next one's: say it and go on.
             Err(e) => eprintln!("millstream: a test ended early: {e}"),
@@ -61,14 +72,78 @@ pub(crate) fn run(args: Args) -> CliResult {
     Ok(())
 }
 
-/// One data connection's thread and what it moved.
+/// One data connection, its thread and what that moved.
 struct Stream {
+    connection: TcpStream,
     octets: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
-fn test(listener: &TcpListener, cc: &str) -> io::Result<String> {
-    let (mut control, peer) = listener.accept()?;
+/// The data connections of one test. However it ends, they and their threads end with it.
+#[derive(Default)]
+struct Streams {
+    all: Vec<Stream>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Streams {
+    /// What each moved so far.
+    fn moved(&self) -> Vec<u64> {
+        self.all.iter().map(|stream| stream.octets.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Octets move one way until the peer, or the end of the test, ends it.
+    fn start(&mut self, mut stream: TcpStream, send: bool, len: usize) -> io::Result<()> {
+        let connection = stream.try_clone()?;
+        let octets = Arc::new(AtomicU64::new(0));
+        let (moved, stop) = (octets.clone(), self.stop.clone());
+        let thread = std::thread::Builder::new().name("iperf-data".into()).spawn(move || {
+            let mut buf = vec![0; len];
+            while !(send && stop.load(Ordering::Relaxed)) {
+                match if send { stream.write(&buf) } else { stream.read(&mut buf) } {
+                    // The client closes or resets its data connections when it has had enough.
+                    Ok(0) | Err(_) => return,
+                    Ok(n) => moved.fetch_add(n as u64, Ordering::Relaxed),
+                };
+            }
+        })?;
+        self.all.push(Stream { connection, octets, thread });
+        Ok(())
+    }
+
+    /// Ends them all; an error if a thread panicked.
+    fn end(&mut self) -> io::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        for stream in &self.all {
+            // Wakes the thread if it waits for the peer; one that has failed already needs no waking.
+            let _ = stream.connection.shutdown(Shutdown::Both);
+        }
+        let ends: Vec<_> = self.all.drain(..).map(|stream| stream.thread.join()).collect();
+        match ends.into_iter().all(|end| end.is_ok()) {
+            true => Ok(()),
+            false => Err(io::Error::other("a data thread panicked")),
+        }
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        // An error that ends the test early is told already.
+        let _ = self.end();
+    }
+}
+
+/// The next connection, whenever it comes.
+fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    listener.set_accept_timeout(None)?;
+    listener.accept()
+}
+
+/// One test, from the client's coming to its going. It may take as long as the client wants, but what comes before
+/// and after no longer than `patience` a step.
+fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<String> {
+    let (mut control, peer) = accept(listener)?;
+    control.set_read_timeout(Some(patience))?;
     let mut cookie = [0; COOKIE];
     control.read_exact(&mut cookie)?;
     control.write_all(&[PARAM_EXCHANGE])?;
@@ -83,24 +158,26 @@ fn test(listener: &TcpListener, cc: &str) -> io::Result<String> {
     let count = params["parallel"].as_u64().unwrap_or(1).clamp(1, STREAMS_MAX);
     let len = params["len"].as_u64().unwrap_or(131_072).clamp(1, 1 << 20) as usize;
     control.write_all(&[CREATE_STREAMS])?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut streams = Vec::new();
-    while (streams.len() as u64) < count {
+    let mut streams = Streams::default();
+    listener.set_accept_timeout(Some(patience))?;
+    while (streams.all.len() as u64) < count {
         let (mut stream, _) = listener.accept()?;
         let mut theirs = [0; COOKIE];
         stream.read_exact(&mut theirs)?;
         if theirs == cookie {
-            streams.push(start(stream, reverse, len, stop.clone()));
+            stream.set_read_timeout(None)?;
+            streams.start(stream, reverse, len)?;
         }
     }
     control.write_all(&[TEST_START, TEST_RUNNING])?;
     let clock = SystemClock::new();
     let begin = clock.now();
-    let ended = wait_for(&mut control, TEST_END);
+    control.set_read_timeout(None)?;
+    wait_for(&mut control, TEST_END)?;
+    control.set_read_timeout(Some(patience))?;
     let seconds = (clock.now() - begin).as_secs_f64();
-    stop.store(true, Ordering::Relaxed);
-    let moved: Vec<u64> = streams.iter().map(|s| s.octets.load(Ordering::Relaxed)).collect();
-    ended?;
+    streams.stop.store(true, Ordering::Relaxed);
+    let moved = streams.moved();
     control.write_all(&[EXCHANGE_RESULTS])?;
     read_json(&mut control)?;
     write_json(&mut control, &results(&moved, seconds, cc))?;
@@ -108,29 +185,10 @@ fn test(listener: &TcpListener, cc: &str) -> io::Result<String> {
     // IPERF_DONE or the end of the connection: either way it is over, and the data connections with it.
     let mut last = [0];
     let _ = control.read(&mut last)?;
-    for stream in streams {
-        stream.thread.join().map_err(|_| io::Error::other("a data thread panicked"))?;
-    }
+    streams.end()?;
     let total: u64 = moved.iter().sum();
     let way = if reverse { "sent to" } else { "received from" };
     Ok(format!("{total} octets {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
-}
-
-/// Moves octets one way until the peer or `stop` ends it.
-fn start(mut stream: TcpStream, send: bool, len: usize, stop: Arc<AtomicBool>) -> Stream {
-    let octets = Arc::new(AtomicU64::new(0));
-    let moved = octets.clone();
-    let thread = std::thread::spawn(move || {
-        let mut buf = vec![0; len];
-        while !(send && stop.load(Ordering::Relaxed)) {
-            match if send { stream.write(&buf) } else { stream.read(&mut buf) } {
-                // The client closes or resets its data connections when it has had enough.
-                Ok(0) | Err(_) => return,
-                Ok(n) => moved.fetch_add(n as u64, Ordering::Relaxed),
-            };
-        }
-    });
-    Stream { octets, thread }
 }
 
 fn wait_for(control: &mut TcpStream, state: u8) -> io::Result<()> {
@@ -179,4 +237,76 @@ fn results(moved: &[u64], seconds: f64, cc: &str) -> Value {
         "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": -1,
         "congestion_used": cc, "streams": streams,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a test that ends early, whoever is to blame, takes its data connections with it.
+    use super::*;
+    use crate::testing::stacks;
+    use sock::Stack;
+
+    /// A client that said what it wants and opened `streams` data connections.
+    fn begin(stack: &Stack, params: &Value, streams: usize) -> (TcpStream, Vec<TcpStream>) {
+        let connect = || TcpStream::connect(stack, "10.0.0.1:5201").unwrap();
+        let mut control = connect();
+        control.write_all(&[b'c'; COOKIE]).unwrap();
+        wait_for(&mut control, PARAM_EXCHANGE).unwrap();
+        write_json(&mut control, params).unwrap();
+        wait_for(&mut control, CREATE_STREAMS).unwrap();
+        let data = (0..streams).map(|_| {
+            let mut stream = connect();
+            stream.write_all(&[b'c'; COOKIE]).unwrap();
+            stream
+        });
+        let data = data.collect();
+        (control, data)
+    }
+
+    /// What becomes of a test whose client does `then` once it runs.
+    fn early_end(params: &Value, then: impl FnOnce(TcpStream)) {
+        let (client, server) = stacks();
+        let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();
+        let serving = std::thread::spawn(move || test(&listener, "cubic", PATIENCE).unwrap_err().kind());
+        let (mut control, mut data) = begin(&client, params, 2);
+        wait_for(&mut control, TEST_START).unwrap();
+        wait_for(&mut control, TEST_RUNNING).unwrap();
+        then(control);
+        serving.join().expect("the test ends");
+        // The data connections are over, though this end did nothing to that.
+        for stream in &mut data {
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut buf = vec![0; 1 << 20];
+            let end = loop {
+                match stream.read(&mut buf) {
+                    Ok(0) => break Ok(()),
+                    Ok(_) => {}
+                    Err(error) => break Err(error.kind()),
+                }
+            };
+            assert!(matches!(end, Ok(()) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn an_early_end_leaves_nothing_running() {
+        let params = |reverse: bool| json!({ "tcp": true, "parallel": 2, "len": 4096, "reverse": reverse });
+        for reverse in [false, true] {
+            early_end(&params(reverse), |mut control| {
+                control.write_all(&[DISPLAY_RESULTS]).unwrap();
+                // Stays open until the server has had its say.
+                let _ = control.read(&mut [0]);
+            });
+            early_end(&params(reverse), drop);
+        }
+    }
+
+    #[test]
+    fn a_client_that_opens_too_few_connections_is_not_waited_for() {
+        let (client, server) = stacks();
+        let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();
+        let serving = std::thread::spawn(move || test(&listener, "cubic", Duration::from_millis(100)));
+        let _open = begin(&client, &json!({ "tcp": true, "parallel": 3 }), 2);
+        assert_eq!(serving.join().unwrap().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
 }

@@ -16,6 +16,13 @@ struct Owned {
     fd: Fd,
 }
 
+impl Owned {
+    fn set_time(&self, name: i32, time: Option<Duration>) -> io::Result<()> {
+        let value = options::timeval_bytes(time);
+        Ok(self.stack.setsockopt(self.fd, libc::SOL_SOCKET, name, &value)?)
+    }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
         // The only failure is a descriptor that is closed already, which the owner makes impossible.
@@ -82,6 +89,11 @@ impl TcpListener {
         Ok(self.0.stack.set_nonblocking(self.0.fd, on)?)
     }
 
+    /// How long an accept blocks; `None` for ever. Reads from connections accepted later begin with the same limit.
+    pub fn set_accept_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set_time(libc::SO_RCVTIMEO, time)
+    }
+
     /// The descriptor, for epoll.
     pub fn fd(&self) -> Fd {
         self.0.fd
@@ -143,17 +155,12 @@ impl TcpStream {
 
     /// How long a read blocks; `None` for ever.
     pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.set_time(libc::SO_RCVTIMEO, time)
+        self.0.set_time(libc::SO_RCVTIMEO, time)
     }
 
     /// How long a write blocks; `None` for ever.
     pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.set_time(libc::SO_SNDTIMEO, time)
-    }
-
-    fn set_time(&self, name: i32, time: Option<Duration>) -> io::Result<()> {
-        let value = options::timeval_bytes(time);
-        Ok(self.0.stack.setsockopt(self.0.fd, libc::SOL_SOCKET, name, &value)?)
+        self.0.set_time(libc::SO_SNDTIMEO, time)
     }
 
     /// O_NONBLOCK.
