@@ -1,35 +1,26 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
 //! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door waits.
 
+mod epoll;
+mod pump;
+
+pub use pump::Pumped;
+
 use crate::Errno;
 use crate::clock::Clock;
+use crate::descriptors::Descriptors;
 use crate::object::{Kind, Listener, Object, Settings, Stream, Waits};
 use crate::pipe::Pipe;
-use crate::sockets::{EpollEvent, EpollOp, Family, Fd, Ready};
-use crate::table::FdTable;
+use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
 use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
-use pio::{IoError, Wake};
-use stack::{ConnId, Connect, Core, Listen, Notice, Turn};
+use stack::{ConnId, Connect, Core, Listen, Notice};
 use tcp::{Events, Shutdown, State};
 
 /// epoll sets nest at most this deep (Linux says 5).
 const NEST_MAX: u32 = 5;
-/// How long to wait before looking again at an interface that is down.
-const DOWN_RETRY: Duration = Duration::from_millis(100);
-
-/// What one [`Engine::pump`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pumped {
-    /// Something happened: look again.
-    Progress,
-    /// The deadline has passed.
-    TimedOut,
-    /// Another thread wants the engine.
-    Interrupted,
-}
 
 /// Limits of an engine's tables.
 #[derive(Clone, Copy, Debug)]
@@ -54,102 +45,11 @@ pub struct Engine<T: Transport = Core> {
     spin: Duration,
     /// Time spent looking for packets that were not there.
     pub(crate) spun: Duration,
-    table: FdTable,
-    objects: Slab<Object>,
+    descriptors: Descriptors,
     watches: Watches,
     pipes: Slab<Pipe>,
     notices: Vec<Notice>,
     pub(crate) waiting: Waiting,
-}
-
-impl Engine {
-    /// The core below, for `ss`, `stat` and captures.
-    pub fn core(&mut self) -> &mut Core {
-        &mut self.core
-    }
-
-    // --- turning -------------------------------------------------------------------------------------------
-
-    /// One round of the stack; its notices reach the epoll sets.
-    pub fn turn(&mut self) -> Result<Turn, IoError> {
-        self.now = self.clock.now();
-        let turn = self.core.turn(self.now);
-        self.publish(Core::notices);
-        turn
-    }
-
-    /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
-    pub(crate) fn turn_for(&mut self, notices: &mut Vec<Notice>) -> Result<Turn, IoError> {
-        self.now = self.clock.now();
-        let turn = self.core.turn(self.now);
-        self.core.notices(notices);
-        turn
-    }
-
-    /// Turns and, when nothing happens, spins and then sleeps until packets, a timer or the deadline.
-    pub fn pump(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
-        let mut spin_until = None;
-        // The first turn that finds nothing may have sent something: time is idle from the second on.
-        let mut idle_since = None;
-        loop {
-            let turn = match self.turn() {
-                Ok(turn) => turn,
-                Err(IoError::Down) => return self.sleep_while_down(deadline),
-                Err(_) => return Err(Errno::ENETDOWN),
-            };
-            if spin_until.is_some() {
-                self.spun += self.now - *idle_since.get_or_insert(self.now);
-                idle_since = Some(self.now);
-            }
-            if turn.more || turn.received > 0 || turn.timers > 0 {
-                return Ok(Pumped::Progress);
-            }
-            if deadline.is_some_and(|d| d <= self.now) {
-                return Ok(Pumped::TimedOut);
-            }
-            if *spin_until.get_or_insert(self.now + self.spin) > self.now {
-                std::hint::spin_loop();
-                continue;
-            }
-            return self.sleep(deadline);
-        }
-    }
-
-    fn sleep(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
-        let until = Instant::earliest(self.core.next_timeout(), deadline);
-        let timeout = until.map(|at| at.since(self.now));
-        if timeout == Some(Duration::ZERO) {
-            return Ok(Pumped::Progress);
-        }
-        match self.core.io().wait(timeout) {
-            Ok(Wake::Interrupted) => Ok(Pumped::Interrupted),
-            Ok(Wake::Ready | Wake::Timeout) | Err(IoError::Down) => Ok(Pumped::Progress),
-            Err(_) => Err(Errno::ENETDOWN),
-        }
-    }
-
-    /// Timers and retransmissions go on while the interface is down; only packets do not.
-    fn sleep_while_down(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
-        if deadline.is_some_and(|d| d <= self.now) {
-            return Ok(Pumped::TimedOut);
-        }
-        let until = deadline.map_or(DOWN_RETRY, |d| d.since(self.now).min(DOWN_RETRY));
-        std::thread::sleep(until);
-        Ok(Pumped::Progress)
-    }
-
-    /// A call that waits without sleeping (O_NONBLOCK in a loop) must not starve the stack: turn if the last
-    /// turn is long ago. True if the caller should look once more.
-    pub(crate) fn turn_if_stale(&mut self) -> bool {
-        const STALE: Duration = Duration::from_micros(50);
-        let now = self.clock.now();
-        now.since(self.now) > STALE && self.turn().is_ok_and(|t| t.received > 0 || t.timers > 0)
-    }
-
-    /// Was the last turn longer ago than `bound`?
-    pub(crate) fn is_stale(&self, bound: Duration) -> bool {
-        self.clock.now().since(self.now) >= bound
-    }
 }
 
 impl<T: Transport> Engine<T> {
@@ -162,8 +62,7 @@ impl<T: Transport> Engine<T> {
             now,
             spin: limits.spin,
             spun: Duration::ZERO,
-            table: FdTable::new(limits.descriptors as usize),
-            objects: Slab::new(limits.descriptors),
+            descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),
             notices: Vec::with_capacity(1_024),
@@ -178,12 +77,12 @@ impl<T: Transport> Engine<T> {
 
     /// Octets of descriptors, watches and objects.
     pub fn footprint(&self) -> usize {
-        self.table.footprint() + self.objects.footprint() + self.watches.footprint()
+        self.descriptors.footprint() + self.watches.footprint()
     }
 
     /// Open descriptors and epoll watches.
     pub fn open(&self) -> (usize, u32) {
-        (self.table.len(), self.watches.len())
+        (self.descriptors.len(), self.watches.len())
     }
 
     /// The time at this moment, which is later than [`Engine::now`].
@@ -206,7 +105,7 @@ impl<T: Transport> Engine<T> {
         if !self.waiting.is_empty() {
             self.waiting.wake(object);
         }
-        let mut watch = self.objects.get(object).map_or(NO_WATCH, |o| o.watches);
+        let mut watch = self.descriptors.at(object).map_or(NO_WATCH, |o| o.watches);
         while watch != NO_WATCH {
             if let Some(parent) = self.watches.queue(watch, edges) {
                 self.mark(parent, Ready::IN);
@@ -215,72 +114,40 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    // --- objects -------------------------------------------------------------------------------------------
-
-    fn insert(&mut self, object: Object) -> Result<(Fd, u32), Errno> {
-        let index = self.objects.insert(object).map_err(|_| Errno::EMFILE)?;
-        match self.table.open(index) {
-            Some(fd) => Ok((fd, index)),
-            None => {
-                self.objects.remove(index);
-                Err(Errno::EMFILE)
-            }
-        }
-    }
+    // --- sockets -------------------------------------------------------------------------------------------
 
     /// The object of a descriptor.
     pub(crate) fn index(&self, fd: Fd) -> Result<u32, Errno> {
-        self.table.get(fd).ok_or(Errno::EBADF)
+        self.descriptors.index(fd)
     }
 
     pub(crate) fn object(&self, fd: Fd) -> Result<&Object, Errno> {
-        self.objects.get(self.index(fd)?).ok_or(Errno::EBADF)
+        self.descriptors.object(fd)
     }
 
     pub(crate) fn object_mut(&mut self, fd: Fd) -> Result<&mut Object, Errno> {
-        let index = self.index(fd)?;
-        self.objects.get_mut(index).ok_or(Errno::EBADF)
+        self.descriptors.object_mut(fd)
     }
 
     pub(crate) fn stream(&self, fd: Fd) -> Result<&Stream, Errno> {
-        match &self.object(fd)?.kind {
-            Kind::Stream(stream) => Ok(stream),
-            Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
-            _ => Err(Errno::ENOTSOCK),
-        }
-    }
-
-    fn stream_mut(&mut self, fd: Fd) -> Result<&mut Stream, Errno> {
-        match &mut self.object_mut(fd)?.kind {
-            Kind::Stream(stream) => Ok(stream),
-            Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
-            _ => Err(Errno::ENOTSOCK),
-        }
-    }
-
-    fn fresh_mut(&mut self, fd: Fd) -> Result<&mut Settings, Errno> {
-        match &mut self.object_mut(fd)?.kind {
-            Kind::Fresh(settings) => Ok(settings),
-            Kind::Stream(_) | Kind::Listener(_) => Err(Errno::EINVAL),
-            _ => Err(Errno::ENOTSOCK),
-        }
+        self.descriptors.stream(fd)
     }
 
     /// A new socket.
     pub fn socket(&mut self, family: Family) -> Result<Fd, Errno> {
-        self.insert(Object::new(Kind::Fresh(Box::new(Settings::new(family))))).map(|(fd, _)| fd)
+        self.descriptors.insert(Kind::Fresh(Box::new(Settings::new(family)))).map(|(fd, _)| fd)
     }
 
     /// See [`crate::Sockets::bind`].
     pub fn bind(&mut self, fd: Fd, local: Endpoint) -> Result<(), Errno> {
-        let settings = self.fresh_mut(fd)?;
+        let settings = self.descriptors.fresh_mut(fd)?;
         if settings.bound.is_some() {
             return Err(Errno::EINVAL);
         }
         let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
         let local = in_family(settings, local)?;
         let bound = self.core.bind(local, any.0, any.1, any.2)?;
-        self.fresh_mut(fd)?.bound = Some(bound);
+        self.descriptors.fresh_mut(fd)?.bound = Some(bound);
         Ok(())
     }
 
@@ -292,7 +159,7 @@ impl<T: Transport> Engine<T> {
             self.core.set_backlog(id, backlog.max(1));
             return Ok(());
         }
-        let settings = self.fresh_mut(fd)?.clone();
+        let settings = self.descriptors.fresh_mut(fd)?.clone();
         let any = if settings.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         let wish = Listen {
             local: settings.bound.unwrap_or(Endpoint::new(any, 0)),
@@ -321,13 +188,12 @@ impl<T: Transport> Engine<T> {
         // The descriptor first: a connection that could not get one stays in the queue.
         let waits = (waits.recv.is_some() || waits.send.is_some()).then(|| Box::new(waits));
         let stream = Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, waits };
-        let (new, index) = self.insert(Object::new(Kind::Stream(stream)))?;
+        let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;
         let Some(conn) = self.core.accept(id, index) else {
-            self.table.close(new);
-            self.objects.remove(index);
+            self.descriptors.close(new)?;
             return Err(Errno::EAGAIN);
         };
-        self.stream_mut(new)?.conn = conn;
+        self.descriptors.stream_mut(new)?.conn = conn;
         Ok((new, self.core.remote(conn)))
     }
 
@@ -372,7 +238,7 @@ impl<T: Transport> Engine<T> {
         match self.connected(conn) {
             None => Err(Errno::EALREADY),
             Some(result) => {
-                self.stream_mut(fd)?.connecting = false;
+                self.descriptors.stream_mut(fd)?.connecting = false;
                 result
             }
         }
@@ -454,7 +320,7 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::shutdown`].
     pub fn shutdown(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
         let index = self.index(fd)?;
-        let stream = self.stream_mut(fd)?;
+        let stream = self.descriptors.stream_mut(fd)?;
         let conn = stream.conn;
         if how != Shutdown::Write {
             stream.read_shut = true;
@@ -470,25 +336,16 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::dup`].
     pub fn dup(&mut self, fd: Fd) -> Result<Fd, Errno> {
-        let index = self.index(fd)?;
-        let new = self.table.open(index).ok_or(Errno::EMFILE)?;
-        self.object_mut(fd)?.refs += 1;
-        Ok(new)
+        self.descriptors.dup(fd)
     }
 
     /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the door does that first).
     pub fn close(&mut self, fd: Fd) -> Result<(), Errno> {
-        let index = self.table.close(fd).ok_or(Errno::EBADF)?;
-        let object = self.objects.get_mut(index).ok_or(Errno::EBADF)?;
-        object.refs -= 1;
-        if object.refs > 0 {
-            return Ok(());
-        }
+        let Some(object) = self.descriptors.close(fd)? else { return Ok(()) };
         let mut head = object.watches;
         while head != NO_WATCH {
             head = self.watches.remove(head, head);
         }
-        let Some(object) = self.objects.remove(index) else { return Ok(()) };
         match object.kind {
             Kind::Fresh(settings) => {
                 if let Some(bound) = settings.bound {
@@ -502,15 +359,6 @@ impl<T: Transport> Engine<T> {
             Kind::PipeWrite(pipe) => self.close_pipe(pipe, false),
         }
         Ok(())
-    }
-
-    fn close_set(&mut self, set: u32) {
-        let objects = &mut self.objects;
-        self.watches.destroy(set, |watches, object, watch| {
-            if let Some(object) = objects.get_mut(object) {
-                object.watches = watches.remove(object.watches, watch);
-            }
-        });
     }
 
     /// The end of the connection or socket: local address.
@@ -543,11 +391,11 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::pipe`].
     pub fn pipe(&mut self) -> Result<(Fd, Fd), Errno> {
         let pipe = self.pipes.insert(Pipe::default()).map_err(|_| Errno::EMFILE)?;
-        let Ok((read_end, reader)) = self.insert(Object::new(Kind::PipeRead(pipe))) else {
+        let Ok((read_end, reader)) = self.descriptors.insert(Kind::PipeRead(pipe)) else {
             self.pipes.remove(pipe);
             return Err(Errno::EMFILE);
         };
-        match self.insert(Object::new(Kind::PipeWrite(pipe))) {
+        match self.descriptors.insert(Kind::PipeWrite(pipe)) {
             Ok((write_end, writer)) => {
                 if let Some(pipe) = self.pipes.get_mut(pipe) {
                     pipe.ends = [reader, writer];
@@ -592,7 +440,7 @@ impl<T: Transport> Engine<T> {
     }
 
     fn readiness_within(&self, object: u32, depth: u32) -> Ready {
-        let Some(object) = self.objects.get(object) else { return Ready::INVALID };
+        let Some(object) = self.descriptors.at(object) else { return Ready::INVALID };
         match &object.kind {
             Kind::Fresh(_) => Ready::OUT | Ready::HUP,
             Kind::Listener(l) if self.core.acceptable(l.id) > 0 => Ready::IN,
@@ -649,109 +497,6 @@ impl<T: Transport> Engine<T> {
             ready |= Ready::OUT;
         }
         ready
-    }
-
-    // --- epoll -----------------------------------------------------------------------------------------------
-
-    /// See [`crate::Sockets::epoll_create`].
-    pub fn epoll_create(&mut self) -> Result<Fd, Errno> {
-        let (fd, index) = self.insert(Object::new(Kind::Epoll(0)))?;
-        let Some(set) = self.watches.create(index) else {
-            self.close(fd)?;
-            return Err(Errno::EMFILE);
-        };
-        self.object_mut(fd)?.kind = Kind::Epoll(set);
-        Ok(fd)
-    }
-
-    fn set_of(&self, epfd: Fd) -> Result<u32, Errno> {
-        match self.object(epfd)?.kind {
-            Kind::Epoll(set) => Ok(set),
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    /// See [`crate::Sockets::epoll_ctl`].
-    pub fn epoll_ctl(&mut self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno> {
-        let set = self.set_of(epfd)?;
-        let object = self.index(fd)?;
-        if object == self.index(epfd)? {
-            return Err(Errno::EINVAL);
-        }
-        let head = self.objects.get(object).ok_or(Errno::EBADF)?.watches;
-        let found = self.watches.find(head, set, fd);
-        let watch = match op {
-            EpollOp::Add(_) if found.is_some() => return Err(Errno::EEXIST),
-            EpollOp::Add(event) => {
-                if let Kind::Epoll(inner) = self.object(fd)?.kind {
-                    self.check_circle(inner, set, 0)?;
-                }
-                let watch =
-                    self.watches.add(head, set, object, fd, event.ready, event.data).ok_or(Errno::ENOBUFS)?;
-                self.object_mut(fd)?.watches = watch;
-                watch
-            }
-            EpollOp::Modify(event) => {
-                let watch = found.ok_or(Errno::ENOENT)?;
-                self.watches.set_interest(watch, event.ready, event.data);
-                watch
-            }
-            EpollOp::Delete => {
-                let watch = found.ok_or(Errno::ENOENT)?;
-                let head = self.watches.remove(head, watch);
-                self.object_mut(fd)?.watches = head;
-                return Ok(());
-            }
-        };
-        // What is ready already counts as an edge for a new or modified watch (epoll(7)).
-        let ready = self.readiness(object);
-        if let Some(parent) = self.watches.queue(watch, ready) {
-            self.mark(parent, Ready::IN);
-        }
-        Ok(())
-    }
-
-    /// `inner` must not watch `outer`, directly or through others, nor nest too deep.
-    fn check_circle(&self, inner: u32, outer: u32, depth: u32) -> Result<(), Errno> {
-        if inner == outer || depth >= NEST_MAX {
-            return Err(Errno::ELOOP);
-        }
-        for object in self.watches.watched(inner) {
-            if let Some(Kind::Epoll(next)) = self.objects.get(object).map(|o| &o.kind) {
-                self.check_circle(*next, outer, depth + 1)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What is ready in the set now; never waits and never turns.
-    pub fn epoll_collect(&mut self, epfd: Fd, events: &mut [EpollEvent]) -> Result<usize, Errno> {
-        let set = self.set_of(epfd)?;
-        if events.is_empty() {
-            return Err(Errno::EINVAL);
-        }
-        let mut filled = 0;
-        // Each queued watch is looked at once, so level-triggered ones that go back cannot loop.
-        for _ in 0..self.watches.queued(set) {
-            let Some(index) = (filled < events.len()).then(|| self.watches.pop(set)).flatten() else { break };
-            let Some((object, interest, data)) =
-                self.watches.get(index).map(|w| (w.object, w.interest, w.data))
-            else {
-                continue;
-            };
-            let ready = self.readiness(object) & (interest | Ready::ERR | Ready::HUP);
-            if ready == Ready::NONE {
-                continue;
-            }
-            events[filled] = EpollEvent { ready, data };
-            filled += 1;
-            if interest.any(Ready::ONESHOT) {
-                self.watches.disarm(index);
-            } else if !interest.any(Ready::EDGE) {
-                self.watches.requeue(index);
-            }
-        }
-        Ok(filled)
     }
 }
 

@@ -5,6 +5,7 @@
 mod backstop;
 mod clock;
 pub mod control;
+mod descriptors;
 mod direct;
 mod door;
 mod engine;

@@ -1,0 +1,120 @@
+//! Epoll sets: who watches what, and what of it is ready.
+
+use super::{Engine, NEST_MAX};
+use crate::Errno;
+use crate::object::Kind;
+use crate::sockets::{EpollEvent, EpollOp, Fd, Ready};
+use crate::transport::Transport;
+
+impl<T: Transport> Engine<T> {
+    /// See [`crate::Sockets::epoll_create`].
+    pub fn epoll_create(&mut self) -> Result<Fd, Errno> {
+        let (fd, index) = self.descriptors.insert(Kind::Epoll(0))?;
+        let Some(set) = self.watches.create(index) else {
+            self.close(fd)?;
+            return Err(Errno::EMFILE);
+        };
+        self.object_mut(fd)?.kind = Kind::Epoll(set);
+        Ok(fd)
+    }
+
+    fn set_of(&self, epfd: Fd) -> Result<u32, Errno> {
+        match self.object(epfd)?.kind {
+            Kind::Epoll(set) => Ok(set),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// See [`crate::Sockets::epoll_ctl`].
+    pub fn epoll_ctl(&mut self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno> {
+        let set = self.set_of(epfd)?;
+        let object = self.index(fd)?;
+        if object == self.index(epfd)? {
+            return Err(Errno::EINVAL);
+        }
+        let head = self.descriptors.at(object).ok_or(Errno::EBADF)?.watches;
+        let found = self.watches.find(head, set, fd);
+        let watch = match op {
+            EpollOp::Add(_) if found.is_some() => return Err(Errno::EEXIST),
+            EpollOp::Add(event) => {
+                if let Kind::Epoll(inner) = self.object(fd)?.kind {
+                    self.check_circle(inner, set, 0)?;
+                }
+                let watch =
+                    self.watches.add(head, set, object, fd, event.ready, event.data).ok_or(Errno::ENOBUFS)?;
+                self.object_mut(fd)?.watches = watch;
+                watch
+            }
+            EpollOp::Modify(event) => {
+                let watch = found.ok_or(Errno::ENOENT)?;
+                self.watches.set_interest(watch, event.ready, event.data);
+                watch
+            }
+            EpollOp::Delete => {
+                let watch = found.ok_or(Errno::ENOENT)?;
+                let head = self.watches.remove(head, watch);
+                self.object_mut(fd)?.watches = head;
+                return Ok(());
+            }
+        };
+        // What is ready already counts as an edge for a new or modified watch (epoll(7)).
+        let ready = self.readiness(object);
+        if let Some(parent) = self.watches.queue(watch, ready) {
+            self.mark(parent, Ready::IN);
+        }
+        Ok(())
+    }
+
+    /// `inner` must not watch `outer`, directly or through others, nor nest too deep.
+    fn check_circle(&self, inner: u32, outer: u32, depth: u32) -> Result<(), Errno> {
+        if inner == outer || depth >= NEST_MAX {
+            return Err(Errno::ELOOP);
+        }
+        for object in self.watches.watched(inner) {
+            if let Some(Kind::Epoll(next)) = self.descriptors.at(object).map(|o| &o.kind) {
+                self.check_circle(*next, outer, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is ready in the set now; never waits and never turns.
+    pub fn epoll_collect(&mut self, epfd: Fd, events: &mut [EpollEvent]) -> Result<usize, Errno> {
+        let set = self.set_of(epfd)?;
+        if events.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let mut filled = 0;
+        // Each queued watch is looked at once, so level-triggered ones that go back cannot loop.
+        for _ in 0..self.watches.queued(set) {
+            let Some(index) = (filled < events.len()).then(|| self.watches.pop(set)).flatten() else { break };
+            let Some((object, interest, data)) =
+                self.watches.get(index).map(|w| (w.object, w.interest, w.data))
+            else {
+                continue;
+            };
+            let ready = self.readiness(object) & (interest | Ready::ERR | Ready::HUP);
+            if ready == Ready::NONE {
+                continue;
+            }
+            events[filled] = EpollEvent { ready, data };
+            filled += 1;
+            if interest.any(Ready::ONESHOT) {
+                self.watches.disarm(index);
+            } else if !interest.any(Ready::EDGE) {
+                self.watches.requeue(index);
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The watches of a set that is closed go with it.
+    pub(super) fn close_set(&mut self, set: u32) {
+        let descriptors = &mut self.descriptors;
+        self.watches.destroy(set, |watches, object, watch| {
+            if let Some(object) = descriptors.at_mut(object) {
+                object.watches = watches.remove(object.watches, watch);
+            }
+        });
+    }
+}

@@ -1,0 +1,109 @@
+//! What moves an engine whose core is its own: turns, and sleep when there is nothing to turn for.
+
+use super::Engine;
+use crate::Errno;
+use base::{Duration, Instant};
+use pio::{IoError, Wake};
+use stack::{Core, Notice, Turn};
+
+/// How long to wait before looking again at an interface that is down.
+const DOWN_RETRY: Duration = Duration::from_millis(100);
+
+/// What one [`Engine::pump`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pumped {
+    /// Something happened: look again.
+    Progress,
+    /// The deadline has passed.
+    TimedOut,
+    /// Another thread wants the engine.
+    Interrupted,
+}
+
+impl Engine {
+    /// The core below, for `ss`, `stat` and captures.
+    pub fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// One round of the stack; its notices reach the epoll sets.
+    pub fn turn(&mut self) -> Result<Turn, IoError> {
+        self.now = self.clock.now();
+        let turn = self.core.turn(self.now);
+        self.publish(Core::notices);
+        turn
+    }
+
+    /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
+    pub(crate) fn turn_for(&mut self, notices: &mut Vec<Notice>) -> Result<Turn, IoError> {
+        self.now = self.clock.now();
+        let turn = self.core.turn(self.now);
+        self.core.notices(notices);
+        turn
+    }
+
+    /// Turns and, when nothing happens, spins and then sleeps until packets, a timer or the deadline.
+    pub fn pump(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
+        let mut spin_until = None;
+        // The first turn that finds nothing may have sent something: time is idle from the second on.
+        let mut idle_since = None;
+        loop {
+            let turn = match self.turn() {
+                Ok(turn) => turn,
+                Err(IoError::Down) => return self.sleep_while_down(deadline),
+                Err(_) => return Err(Errno::ENETDOWN),
+            };
+            if spin_until.is_some() {
+                self.spun += self.now - *idle_since.get_or_insert(self.now);
+                idle_since = Some(self.now);
+            }
+            if turn.more || turn.received > 0 || turn.timers > 0 {
+                return Ok(Pumped::Progress);
+            }
+            if deadline.is_some_and(|d| d <= self.now) {
+                return Ok(Pumped::TimedOut);
+            }
+            if *spin_until.get_or_insert(self.now + self.spin) > self.now {
+                std::hint::spin_loop();
+                continue;
+            }
+            return self.sleep(deadline);
+        }
+    }
+
+    fn sleep(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
+        let until = Instant::earliest(self.core.next_timeout(), deadline);
+        let timeout = until.map(|at| at.since(self.now));
+        if timeout == Some(Duration::ZERO) {
+            return Ok(Pumped::Progress);
+        }
+        match self.core.io().wait(timeout) {
+            Ok(Wake::Interrupted) => Ok(Pumped::Interrupted),
+            Ok(Wake::Ready | Wake::Timeout) | Err(IoError::Down) => Ok(Pumped::Progress),
+            Err(_) => Err(Errno::ENETDOWN),
+        }
+    }
+
+    /// Timers and retransmissions go on while the interface is down; only packets do not.
+    fn sleep_while_down(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
+        if deadline.is_some_and(|d| d <= self.now) {
+            return Ok(Pumped::TimedOut);
+        }
+        let until = deadline.map_or(DOWN_RETRY, |d| d.since(self.now).min(DOWN_RETRY));
+        std::thread::sleep(until);
+        Ok(Pumped::Progress)
+    }
+
+    /// A call that waits without sleeping (O_NONBLOCK in a loop) must not starve the stack: turn if the last
+    /// turn is long ago. True if the caller should look once more.
+    pub(crate) fn turn_if_stale(&mut self) -> bool {
+        const STALE: Duration = Duration::from_micros(50);
+        let now = self.clock.now();
+        now.since(self.now) > STALE && self.turn().is_ok_and(|t| t.received > 0 || t.timers > 0)
+    }
+
+    /// Was the last turn longer ago than `bound`?
+    pub(crate) fn is_stale(&self, bound: Duration) -> bool {
+        self.clock.now().since(self.now) >= bound
+    }
+}
