@@ -48,6 +48,10 @@ impl<L: Layer> PacketIo for L {
         self.below_mut().take()
     }
 
+    fn take_long(&mut self) -> Option<Frame> {
+        self.below_mut().take_long()
+    }
+
     fn retire(&mut self, frame: Frame) {
         self.below_mut().retire(frame);
     }

@@ -5,6 +5,7 @@
 mod fault;
 pub mod fuzz;
 mod layer;
+mod lot;
 pub mod netlink;
 mod open;
 mod packet;

@@ -110,7 +110,8 @@ pub struct TxMeta {
 
 /// A packet to send.
 pub struct TxPacket {
-    /// Its octets, in a frame from this port's [`PacketIo::take`]. The port retires it when the hardware is done.
+    /// Its octets, in a frame from this port's [`PacketIo::take`] or `take_long`. The port retires it when the
+    /// hardware is done.
     pub frame: Frame,
     /// What to do to it.
     pub meta: TxMeta,
@@ -186,7 +187,13 @@ pub trait PacketIo: Send {
     /// `None` when all are in use (back-pressure, counted by the port).
     fn take(&mut self) -> Option<Frame>;
 
-    /// Give back a frame that came from `rx` or `take` and was not sent.
+    /// A frame to build a super-segment in, where the port keeps those apart from the others; else as
+    /// [`PacketIo::take`]. `None` when all are in use: plain segments do meanwhile.
+    fn take_long(&mut self) -> Option<Frame> {
+        self.take()
+    }
+
+    /// Give back a frame that came from `rx`, `take` or `take_long` and was not sent.
     fn retire(&mut self, frame: Frame);
 
     /// Append received packets to `batch` (which the caller emptied); how many.

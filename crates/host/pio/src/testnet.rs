@@ -183,7 +183,8 @@ impl<P: PacketIo> Puppet<P> {
     /// Send `data` in segments as large as port and peer take, and see it acknowledged.
     pub(crate) fn send(&mut self, mut data: &[u8]) {
         let caps = self.port.caps();
-        let most = if caps.tso_max == 0 { caps.mtu - 60 } else { 48_000 };
+        // A super-segment fits the window of a peer that has just begun, also if it arrives cut.
+        let most = if caps.tso_max == 0 { caps.mtu - 60 } else { 24_000 };
         while !data.is_empty() || self.acked != self.next {
             let room = self.window.saturating_sub(self.next.offset_from(self.acked)) as usize;
             let (piece, rest) = data.split_at(data.len().min(most).min(room));
@@ -339,7 +340,8 @@ impl<P: PacketIo> Puppet<P> {
     }
 
     fn emit(&mut self, meta: TxMeta, build: impl FnOnce(&mut [u8]) -> usize) {
-        let mut frame = self.port.take().expect("a frame");
+        let cut = meta.segmentation.is_some();
+        let mut frame = if cut { self.port.take_long() } else { self.port.take() }.expect("a frame");
         let start = frame.headroom();
         frame.set_range(start, frame.capacity() - start);
         let len = build(frame.data_mut());

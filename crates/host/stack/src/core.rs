@@ -331,7 +331,6 @@ impl Core {
             Err(Blocked::Waits) => return Sent::Parked,
             Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
         };
-        let limits = self.port.limits();
         let Some((_, tcp)) = self.conns.get_mut(index) else { return Sent::All };
         // Never an earlier list than the segment before, so that a connection's segments stay in order.
         let mut class = TransmitClass::Control;
@@ -342,6 +341,7 @@ impl Core {
                 self.starved = true;
                 return Sent::NoFrame;
             }
+            let limits = self.port.limits();
             let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else { return Sent::All };
             class = class.max(tx.class);
             self.port.segment(tcp, &self.shared.pool, &tx, envelope, class);

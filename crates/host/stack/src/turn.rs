@@ -188,7 +188,7 @@ impl Core {
                 }
             }
             built += self.port.pending() - before;
-            if self.port.pending() >= KICK_AT {
+            if self.port.is_full() {
                 self.kick(turn);
             }
             if built >= FLUSH_MAX {

@@ -13,6 +13,8 @@ use crate::stats::Stats;
 
 /// A kick at the latest when so many packets are built.
 pub(crate) const KICK_AT: usize = pio::BATCH_MAX;
+/// The same for octets: a few super-segments.
+const KICK_OCTETS: usize = 1 << 18;
 
 /// Largest TCP header.
 const TCP_HEADER_MAX: usize = 60;
@@ -23,14 +25,18 @@ pub(crate) struct Port {
     pub(crate) caps: Caps,
     /// A frame taken for a segment that then was not due.
     spare: Option<Frame>,
+    /// The same for a super-segment, and what fits it, where the port keeps such frames apart.
+    long: Option<Frame>,
+    long_limits: Option<TxLimits>,
     /// Control segments, and everything that goes before ACKs and data.
     control: TxBatch,
     acks: TxBatch,
     data: TxBatch,
     /// The port did not take everything: nothing more is built until it has.
     pub(crate) blocked: bool,
-    /// Packets in the three lists.
+    /// Packets in the three lists, and their octets.
     built: usize,
+    waiting: usize,
     /// Octets built since the core began.
     pub(crate) octets: u64,
     limits: TxLimits,
@@ -52,18 +58,29 @@ impl Port {
     pub(crate) fn new(mut io: Box<dyn PacketIo>, labels: SipKey) -> Self {
         let caps = io.caps().clone();
         let spare = io.take();
-        let room = spare.as_ref().map_or(caps.mtu, |frame| frame.capacity().saturating_sub(caps.headroom));
+        let limits_of = |frame: &Option<Frame>| {
+            let room = |frame: &Frame| frame.capacity().saturating_sub(caps.headroom);
+            limits(&caps, frame.as_ref().map_or(caps.mtu, room))
+        };
+        let limits = limits_of(&spare);
+        let mut long = if caps.tso_max > 0 { io.take_long() } else { None };
+        let long_limits = Some(limits_of(&long)).filter(|of| of.max_payload > limits.max_payload);
+        if let Some(frame) = long.take_if(|_| long_limits.is_none()) {
+            io.retire(frame);
+        }
         let batch = || TxBatch::with_capacity(2 * KICK_AT);
-        let limits = limits(&caps, room);
         Port {
             io,
             caps,
             spare,
+            long,
+            long_limits,
             control: batch(),
             acks: batch(),
             data: batch(),
             blocked: false,
             built: 0,
+            waiting: 0,
             octets: 0,
             limits,
             labels,
@@ -76,19 +93,38 @@ impl Port {
         self.built
     }
 
+    /// Is it time for a kick? Early enough that what was built is still in the cache when the port reads it.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.built >= KICK_AT || self.waiting >= KICK_OCTETS
+    }
+
     /// Sees to it that there is a frame to build a packet in.
     #[inline]
     pub(crate) fn stock(&mut self) -> bool {
         if self.spare.is_none() {
             self.spare = self.io.take();
         }
+        if self.long.is_none() && self.long_limits.is_some() {
+            self.long = self.io.take_long();
+        }
         self.spare.is_some()
     }
 
-    /// What one transmission may hold.
+    /// What one transmission may hold, with the frames in stock.
     #[inline]
     pub(crate) fn limits(&self) -> TxLimits {
-        self.limits
+        match self.long_limits {
+            Some(long) if self.long.is_some() => long,
+            _ => self.limits,
+        }
+    }
+
+    /// The frame in stock that takes `len` octets.
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<Frame> {
+        let room = |frame: &mut Frame| frame.capacity() - self.caps.headroom;
+        self.spare.take_if(|frame| len <= room(frame)).or_else(|| self.long.take())
     }
 
     fn below(&self, src: Addr, dst: Addr, envelope: &Envelope) -> Below {
@@ -113,12 +149,12 @@ impl Port {
         envelope: Envelope,
         class: TransmitClass,
     ) {
-        let Some(mut frame) = self.spare.take() else { return };
         let key = tcp.key();
         let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
         let below = self.below(key.local().addr, key.remote().addr, &envelope);
         let headers = below.len() + tx.header.len();
         let len = tx.len as usize;
+        let Some(mut frame) = self.frame(headers + len) else { return };
         frame.set_range(self.caps.headroom, headers + len);
         let data = frame.data_mut();
         if len > 0 {
@@ -126,6 +162,7 @@ impl Port {
         }
         let meta = self.finish(&below, &tx.header, len, usize::from(tx.mss), data);
         self.octets += (headers + len) as u64;
+        self.waiting += headers + len;
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
     }
@@ -191,6 +228,7 @@ impl Port {
 
     fn push_control(&mut self, packet: TxPacket) {
         self.octets += packet.frame.len() as u64;
+        self.waiting += packet.frame.len();
         self.built += 1;
         self.control.push_back(packet);
     }
@@ -215,7 +253,7 @@ impl Port {
                 self.control.append(list);
             }
         }
-        self.built = 0;
+        (self.built, self.waiting) = (0, 0);
         stats.kicks += 1;
         let taken = self.io.tx(&mut self.control);
         self.blocked = !self.control.is_empty();
@@ -233,7 +271,7 @@ impl Port {
         while let Some(packet) = self.control.pop_front() {
             self.io.retire(packet.frame);
         }
-        if let Some(frame) = self.spare.take() {
+        for frame in [self.spare.take(), self.long.take()].into_iter().flatten() {
             self.io.retire(frame);
         }
     }

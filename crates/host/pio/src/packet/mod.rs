@@ -19,13 +19,13 @@
 
 mod claims;
 mod filter;
-mod lot;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use ring::fuzz;
 
+use crate::lot::Lot;
 use crate::netlink::{self, Scope};
 use crate::open::OpenError;
 use crate::port::*;
@@ -36,7 +36,6 @@ use ::ring::{Frame, FramePool};
 use base::{Addr, Duration};
 use claims::Claims;
 use libc::SOL_PACKET;
-use lot::Lot;
 use ring::Ring;
 use std::cell::Cell;
 use std::io;

@@ -257,7 +257,7 @@ impl Lane {
 }
 
 /// What an error of a bound AF_XDP socket means.
-fn fault(error: io::Error) -> IoError {
+pub(super) fn fault(error: io::Error) -> IoError {
     match error.raw_os_error() {
         Some(libc::ENETDOWN | libc::ENETUNREACH) => IoError::Down,
         Some(libc::ENXIO | libc::ENODEV) => IoError::Gone,

@@ -18,6 +18,8 @@
 //! off at the peer, which then cuts in software. A super-segment comes in several frames
 //! ([`RxMeta::more`](crate::RxMeta)).
 //!
+//! **Super-segments** leave through a packet socket where the kernel copies anyway (`supers`).
+//!
 //! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives
 //! there with resets; if there are fewer ports than queues, a port serves several. Which queue a flow's
 //! packets arrive at is the device's decision.
@@ -32,6 +34,7 @@ mod lane;
 mod port;
 mod rings;
 mod steering;
+mod supers;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +50,7 @@ use ring::FramePool;
 use std::io;
 use std::sync::Arc;
 use steering::Steering;
+use supers::Supers;
 
 /// Where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -155,7 +159,10 @@ fn open_port(
     let monitor = Monitor::open(device.index, Scope::All)
         .map_err(|e| OpenError::os("follow the kernel's network", e))?;
     let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
+    // Never in zero-copy mode, which has no metadata.
     let tx_checksum = lanes[0].grant.tx_metadata;
+    let supers = tx_checksum.then(|| Supers::open(device.index)).transpose();
+    let supers = supers.map_err(|e| refused("open a packet socket for super-segments", e))?;
     let caps = Caps {
         name: format!("xdp:{}", device.name),
         mtu: device.mtu.min(port::largest(slot_size)),
@@ -166,7 +173,7 @@ fn open_port(
         queues: config.ports,
         queue: number,
         tx_checksum,
-        tso_max: 0,
+        tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: if tx_checksum { lane::TX_METADATA } else { 0 },
         local_peer: device.has_local_peer(),
     };
@@ -174,6 +181,7 @@ fn open_port(
         caps,
         lanes,
         pool,
+        supers,
         keep: config.tx_ring,
         steering: steering.clone(),
         monitor,

@@ -2,6 +2,7 @@
 
 use super::lane::{Kick, Lane, TX_METADATA};
 use super::steering::Steering;
+use super::supers::Supers;
 use crate::netlink::Monitor;
 use crate::port::*;
 use crate::sys::{self, Bell};
@@ -39,6 +40,8 @@ pub struct XdpPort {
     /// Whose turn it is to be received from first.
     turn: usize,
     pool: FramePool,
+    /// The way out for super-segments, where the kernel copies.
+    supers: Option<Supers>,
     /// Slots that are never lent for receiving, so that there is something to answer with.
     keep: u32,
     /// The interface's MTU, which super-segments exceed.
@@ -61,6 +64,7 @@ pub(super) struct Parts {
     pub(super) caps: Caps,
     pub(super) lanes: Vec<Lane>,
     pub(super) pool: FramePool,
+    pub(super) supers: Option<Supers>,
     pub(super) keep: u32,
     pub(super) steering: Arc<Steering>,
     pub(super) monitor: Monitor,
@@ -70,7 +74,7 @@ pub(super) struct Parts {
 
 impl XdpPort {
     pub(super) fn new(parts: Parts) -> XdpPort {
-        let Parts { caps, lanes, pool, keep, steering, monitor, bell, mtu } = parts;
+        let Parts { caps, lanes, pool, supers, keep, steering, monitor, bell, mtu } = parts;
         let fds = [bell.fd(), monitor.fd()].into_iter().chain(lanes.iter().map(Lane::fd));
         let watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
         let mut port = XdpPort {
@@ -78,6 +82,7 @@ impl XdpPort {
             lanes,
             turn: 0,
             pool,
+            supers,
             keep,
             mtu,
             steering,
@@ -174,6 +179,28 @@ impl XdpPort {
         }
     }
 
+    /// Moves packets from the batch to the transmit ring, as far as it has room and up to the first
+    /// super-segment; how many.
+    fn fill_ring(&mut self, batch: &mut TxBatch) -> usize {
+        let lane = &mut self.lanes[0];
+        lane.complete(&mut self.pool);
+        let room = lane.room(batch.len() as u32) as usize;
+        let mut count = 0;
+        while count < room {
+            let supers = self.supers.is_some();
+            let Some(packet) = batch.pop_front_if(|packet| !(supers && is_super(packet))) else { break };
+            count += 1;
+            if self.refuses(&packet) {
+                self.counters.tx_refused += 1;
+                self.pool.retire(packet.frame);
+            } else {
+                self.lanes[0].send(&mut self.pool, packet);
+            }
+        }
+        self.counters.tx_packets += count as u64;
+        count
+    }
+
     /// Is something wished that cannot be granted? The kernel would stop at such a packet for ever.
     fn refuses(&self, packet: &TxPacket) -> bool {
         let outside = |sum: ChecksumOffload| {
@@ -184,6 +211,11 @@ impl XdpPort {
             || packet.frame.is_empty()
             || packet.meta.checksum.is_some_and(outside)
     }
+}
+
+/// Shall the packet be cut?
+fn is_super(packet: &TxPacket) -> bool {
+    packet.meta.segmentation.is_some()
 }
 
 /// Largest IP packet a slot of this size can send.
@@ -209,8 +241,18 @@ impl PacketIo for XdpPort {
         Some(frame)
     }
 
+    fn take_long(&mut self) -> Option<Frame> {
+        match &mut self.supers {
+            Some(supers) => supers.take(),
+            None => self.take(),
+        }
+    }
+
     fn retire(&mut self, frame: Frame) {
-        self.pool.retire(frame);
+        match &mut self.supers {
+            Some(supers) => supers.retire(frame, &mut self.pool),
+            None => self.pool.retire(frame),
+        }
     }
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
@@ -235,23 +277,23 @@ impl PacketIo for XdpPort {
         if self.down {
             self.still_down()?;
         }
-        let lane = &mut self.lanes[0];
-        lane.complete(&mut self.pool);
-        let room = lane.room(batch.len() as u32) as usize;
-        let count = batch.len().min(room);
-        for packet in (0..count).map_while(|_| batch.pop_front()) {
-            if self.refuses(&packet) {
-                self.counters.tx_refused += 1;
-                self.pool.retire(packet.frame);
-            } else {
-                self.lanes[0].send(&mut self.pool, packet);
-            }
-        }
-        self.counters.tx_packets += count as u64;
+        let count = self.fill_ring(batch);
         if count > 0 || self.unsent {
             self.kick()?;
         }
-        Ok(count)
+        // What waits in the ring was before what waits in the batch.
+        let supers = self.supers.as_mut().filter(|_| !self.unsent && !batch.is_empty());
+        let Some(supers) = supers.filter(|_| is_super(&batch[0])) else { return Ok(count) };
+        match supers.send(batch, self.mtu, &mut self.pool) {
+            Ok(more) => {
+                self.counters.tx_packets += more as u64;
+                Ok(count + more)
+            }
+            Err(error) => {
+                self.down = matches!(error, IoError::Down);
+                Err(error)
+            }
+        }
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
@@ -319,6 +361,11 @@ impl PacketIo for XdpPort {
             ("frames_lost", self.pool.strays()),
         ];
         let sum = |of: &dyn Fn(&Lane) -> u64| self.lanes.iter().map(of).sum();
+        if let Some(supers) = &self.supers {
+            stats.push(("tx_socket", supers.sent));
+            stats.push(("tx_socket_lost", supers.lost));
+            stats.push(("tx_socket_refused", supers.refused));
+        }
         stats.push(("rx_bad_descriptors", sum(&|lane| lane.faults.bad)));
         stats.push(("rx_too_long", sum(&|lane| lane.faults.too_long)));
         stats.push(("tx_lost", sum(&|lane| lane.tx_lost)));

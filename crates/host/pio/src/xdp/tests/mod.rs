@@ -6,4 +6,5 @@ mod life;
 mod program;
 mod queues;
 mod sharing;
+mod supers;
 mod traffic;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 /// The kernel's view of a lot of messages, made anew for each call.
-pub(super) struct Lot {
+pub(crate) struct Lot {
     headers: Box<[libc::mmsghdr; BATCH_MAX]>,
     places: Box<[libc::iovec; BATCH_MAX]>,
     count: usize,
@@ -17,30 +17,30 @@ unsafe impl Send for Lot {}
 
 /// What became of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Got {
-    pub(super) len: usize,
-    pub(super) truncated: bool,
+pub(crate) struct Got {
+    pub(crate) len: usize,
+    pub(crate) truncated: bool,
 }
 
 impl Lot {
-    pub(super) fn new() -> Lot {
+    pub(crate) fn new() -> Lot {
         // SAFETY: all zero is a valid mmsghdr and a valid iovec.
         let (headers, places) = unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
         Lot { headers, places, count: 0 }
     }
 
     /// Forget the messages pushed so far.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.count == BATCH_MAX
     }
 
     /// Add the place of a message. It must stay where it is, untouched by others, until the call that
     /// follows.
-    pub(super) fn push(&mut self, place: &mut [u8]) {
+    pub(crate) fn push(&mut self, place: &mut [u8]) {
         self.places[self.count] = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: place.len() };
         let header = &mut self.headers[self.count].msg_hdr;
         header.msg_iov = &raw mut self.places[self.count];
@@ -52,7 +52,7 @@ impl Lot {
     ///
     /// # Safety
     /// Every place pushed since `clear` is still valid and nobody else's.
-    pub(super) unsafe fn receive(&mut self, fd: RawFd) -> io::Result<usize> {
+    pub(crate) unsafe fn receive(&mut self, fd: RawFd) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.count as u32);
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: `count` headers, each with one place that the caller vouches for.
@@ -64,7 +64,7 @@ impl Lot {
     ///
     /// # Safety
     /// As for [`Lot::receive`].
-    pub(super) unsafe fn send(&mut self, fd: RawFd) -> io::Result<usize> {
+    pub(crate) unsafe fn send(&mut self, fd: RawFd) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.count as u32);
         // SAFETY: `count` headers, each with one place that the caller vouches for.
         let rc = unsafe { libc::sendmmsg(fd, headers, count, libc::MSG_DONTWAIT as _) };
@@ -72,7 +72,7 @@ impl Lot {
     }
 
     /// What became of message `index` of those received.
-    pub(super) fn got(&self, index: usize) -> Got {
+    pub(crate) fn got(&self, index: usize) -> Got {
         let header = &self.headers[index];
         Got { len: header.msg_len as usize, truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 }
     }
