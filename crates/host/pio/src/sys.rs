@@ -2,8 +2,9 @@
 
 use crate::port::{IoError, Wake, Waker};
 use base::{Addr, Duration, Instant};
+use ring::EventFd;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The result of a call that says -1 and sets errno when it fails.
 pub(crate) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
@@ -116,33 +117,27 @@ pub(crate) fn random_mac() -> io::Result<[u8; 6]> {
     Ok(mac)
 }
 
-/// An eventfd that rings a port's owner out of its sleep.
-pub(crate) struct Bell(OwnedFd);
+/// Rings a port's owner out of its sleep.
+pub(crate) struct Bell(EventFd);
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Bell> {
-        // SAFETY: takes two numbers and returns a new descriptor.
-        unsafe { owned(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }.map(Bell)
+        EventFd::new().map(Bell)
     }
 
     pub(crate) fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.as_fd().as_raw_fd()
     }
 
     /// Forget the rings so far; were there any?
     pub(crate) fn take(&self) -> bool {
-        let mut count = 0u64;
-        // SAFETY: an eventfd writes eight octets into `count`.
-        unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) == 8 }
+        self.0.drain()
     }
 }
 
 impl Waker for Bell {
     fn wake(&self) {
-        let one = 1u64;
-        // A full counter (EAGAIN) means that the bell rings already.
-        // SAFETY: eight octets are read from `one`.
-        unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
+        self.0.ring();
     }
 }
 

@@ -18,9 +18,8 @@ use base::Duration;
 use std::io;
 
 /// Whether the consumer sleeps; for sleepers that wait in something of their own (a port, a poll of many
-/// descriptors). It may lie in memory shared with a peer: a wrong value costs a wake-up, never soundness.
+/// descriptors).
 #[derive(Debug)]
-#[cfg_attr(not(loom), repr(transparent))]
 pub struct SleepFlag(AtomicU32);
 
 const AWAKE: u32 = 0;

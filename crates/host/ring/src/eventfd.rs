@@ -21,14 +21,6 @@ impl EventFd {
         Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The counter behind a descriptor that came from elsewhere (a peer); it is made non-blocking. Whatever it
-    /// really is, ringing and waiting only try to write and read eight octets.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<EventFd> {
-        // SAFETY: fcntl on a descriptor of ours, without memory.
-        let rc = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(EventFd(fd)) }
-    }
-
     /// Ring. A counter that is full is ringing already, so there is no failure to speak of.
     pub fn ring(&self) {
         let one = 1u64;

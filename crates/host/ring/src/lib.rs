@@ -5,7 +5,7 @@
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and octets from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
-//! * [`SharedMap`], [`SharedProducer`], [`SharedConsumer`]: memory shared with a process that may be hostile.
+//! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`prefetch_read`]: a hint to the cache.
 //!
 //! Under `cfg(loom)` the models explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p millstream-ring
@@ -19,10 +19,7 @@ mod eventfd;
 mod frame;
 mod map;
 mod prefetch;
-#[cfg(not(any(loom, miri)))]
-mod shared;
-#[cfg(not(any(loom, miri)))]
-mod shared_queue;
+pub mod shared;
 pub mod spsc;
 mod sync;
 
@@ -33,8 +30,4 @@ pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
 pub use prefetch::{prefetch_octets, prefetch_read};
-#[cfg(not(any(loom, miri)))]
-pub use shared::{Outside, SharedMap};
-#[cfg(not(any(loom, miri)))]
-pub use shared_queue::{Corrupt, SharedConsumer, SharedProducer, shared_queue_len};
 pub use spsc::{Consumer, Producer, queue};

@@ -1,255 +1,215 @@
 //! Memory shared with another process, which may be hostile: it can write anything, anywhere, at any moment.
 //!
-//! So nothing here hands out a reference to plain octets. Data is copied in and out by accesses that the compiler
-//! may not look through, words are atomics, every offset is checked on every access, and the memory is sealed
-//! against shrinking, so that a peer cannot take pages away under our feet (SIGBUS).
+//! So it is words that are only ever read and written as atomics, and whatever the other process does at the same time
+//! is at worst a wrong number. Nothing here hands out a reference to plain octets; every place is checked on every
+//! access; and the memory is sealed against shrinking, so that a peer cannot take pages away under our feet (SIGBUS).
 
-use crate::sync::atomic::{AtomicU32, AtomicU64};
-use std::ffi::CString;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use core::ptr::NonNull;
+const _: () = assert!(align_of::<AtomicU64>() == align_of::<u64>());
 
-/// An access outside the shared memory, or not aligned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outside;
+/// Octets of a word.
+pub const WORD: usize = 8;
 
-impl core::fmt::Display for Outside {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("offset outside the shared memory")
-    }
-}
-
-impl core::error::Error for Outside {}
-
-/// Memory that two processes map, passed between them as a descriptor.
+/// Words that another process may have too.
 #[derive(Debug)]
-pub struct SharedMap {
-    ptr: NonNull<u8>,
-    len: usize,
-    fd: OwnedFd,
+pub struct SharedMemory {
+    base: NonNull<AtomicU64>,
+    words: usize,
+    /// The words are this process's own memory, not a mapping.
+    private: bool,
 }
 
-// SAFETY: the memory is reached only by atomics and opaque copies, from any thread of any process.
-unsafe impl Send for SharedMap {}
-// SAFETY: as above.
-unsafe impl Sync for SharedMap {}
+// SAFETY: nothing but shared references to atomics is ever given out.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for SharedMemory {}
 
-impl SharedMap {
-    /// New zeroed memory of `len` octets, sealed at this size. `name` is what `/proc/self/maps` shows.
-    pub fn create(name: &str, len: usize) -> io::Result<SharedMap> {
-        let name = CString::new(name)?;
+fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc) }
+}
+
+impl SharedMemory {
+    /// New zeroed memory of `len` octets, a multiple of [`WORD`], and the descriptor to pass to the peer. Its size can
+    /// never change again. `name` is what `/proc/self/maps` shows.
+    pub fn create(name: &CStr, len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: `name` is a C string that lives through the call.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = check(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
         // SAFETY: the kernel just gave this descriptor to us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: ftruncate takes no memory.
-        if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::ftruncate(fd.as_raw_fd(), size) })?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: fcntl takes no memory here.
-        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        SharedMap::open(fd)
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+        Ok((SharedMemory::map(fd.as_fd(), len)?, fd))
     }
 
-    /// Map what a peer passed. An error if it is not sealed against shrinking or is empty.
-    pub fn open(fd: OwnedFd) -> io::Result<SharedMap> {
-        // SAFETY: fcntl takes no memory here.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "shared memory is not sealed"));
-        }
-        // SAFETY: an all-zero stat is a valid value.
+    /// Memory of `len` octets that a peer made and passed. [`io::ErrorKind::InvalidData`] if it has another size or is
+    /// not sealed against shrinking.
+    pub fn adopt(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
+        // SAFETY: takes numbers only.
+        let seals = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
+        // SAFETY: all zero is a valid stat.
         let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-        // SAFETY: `stat` lives through the call.
-        if unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let len = usize::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData)?;
-        if len == 0 || len > isize::MAX as usize {
+        // SAFETY: `stat` is writable.
+        check(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) })?;
+        if seals & libc::F_SEAL_SHRINK == 0 || usize::try_from(stat.st_size) != Ok(len) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
-        let ptr = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(core::ptr::null_mut(), len, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        SharedMemory::map(fd, len)
+    }
+
+    fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
+        if len == 0 || !len.is_multiple_of(WORD) || len > isize::MAX as usize {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(core::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
-        if ptr == libc::MAP_FAILED {
+        if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let ptr = NonNull::new(ptr.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(SharedMap { ptr, len, fd })
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(SharedMemory { base, words: len / WORD, private: false })
     }
 
-    /// Octets shared.
-    pub fn len(&self) -> usize {
-        self.len
+    /// Memory of this process alone, for models that need no kernel.
+    pub fn private(len: usize) -> SharedMemory {
+        // Zeroed by the kernel where it is touched, so that a model costs no more than what it uses.
+        let own = Box::leak(vec![0_u64; len / WORD].into_boxed_slice());
+        SharedMemory { words: own.len(), base: NonNull::from(own).cast(), private: true }
     }
 
-    /// Never: empty memory cannot be mapped.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The descriptor, to pass to the peer.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// Copy `data` to `offset`.
-    pub fn copy_in(&self, offset: u64, data: &[u8]) -> Result<(), Outside> {
-        let to = self.at(offset, data.len())?;
-        // SAFETY: `at` checked that the range lies in the mapping, which no slice of this process can overlap.
-        unsafe { opaque_copy(data.as_ptr(), to, data.len()) };
-        Ok(())
-    }
-
-    /// Copy from `offset` what fills `into`. The peer may change it at the same time: check the copy, not the
-    /// original.
-    pub fn copy_out(&self, offset: u64, into: &mut [u8]) -> Result<(), Outside> {
-        let from = self.at(offset, into.len())?;
-        // SAFETY: as in `copy_in`.
-        unsafe { opaque_copy(from, into.as_mut_ptr(), into.len()) };
-        Ok(())
-    }
-
-    /// The 32-bit word at `offset`, a multiple of 4.
-    pub fn word(&self, offset: u64) -> Result<&AtomicU32, Outside> {
-        let at = self.at(offset, size_of::<AtomicU32>())?;
-        if !offset.is_multiple_of(4) {
-            return Err(Outside);
-        }
-        // SAFETY: in the mapping, aligned (the mapping is, to a page), and any bits are a valid atomic. Whoever
-        // else writes here, in this process or another, is a concurrent access and not a data race.
-        Ok(unsafe { AtomicU32::from_ptr(at.cast()) })
-    }
-
-    /// The 64-bit word at `offset`, a multiple of 8.
-    pub fn long(&self, offset: u64) -> Result<&AtomicU64, Outside> {
-        let at = self.at(offset, size_of::<AtomicU64>())?;
-        if !offset.is_multiple_of(8) {
-            return Err(Outside);
-        }
-        // SAFETY: as in `word`.
-        Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
-    }
-
-    /// The sleep flag at `offset`, a multiple of 4.
-    pub fn flag(&self, offset: u64) -> Result<&crate::SleepFlag, Outside> {
-        let word = core::ptr::from_ref(self.word(offset)?);
-        // SAFETY: a `SleepFlag` is laid out like its word.
-        Ok(unsafe { &*word.cast() })
-    }
-
-    fn at(&self, offset: u64, len: usize) -> Result<*mut u8, Outside> {
-        let start = usize::try_from(offset).map_err(|_| Outside)?;
-        if start > self.len || len > self.len - start {
-            return Err(Outside);
-        }
-        // SAFETY: `start <= len` of the mapping.
-        Ok(unsafe { self.ptr.add(start).as_ptr() })
+    /// The words from octet `at` on, `len` octets of them. Panics if they are not all inside; both count whole words.
+    #[inline]
+    pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
+        // SAFETY: the mapping (or the leaked box) has `words` aligned words and lives as long as `self`; atomics may be
+        // changed by others at any time.
+        let all = unsafe { core::slice::from_raw_parts(self.base.as_ptr(), self.words) };
+        &all[at / WORD..(at + len) / WORD]
     }
 }
 
-impl Drop for SharedMap {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and every reference into it borrowed `self`.
-        let rc = unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.len) };
+        if self.private {
+            let own = core::ptr::slice_from_raw_parts_mut(self.base.as_ptr().cast::<u64>(), self.words);
+            // SAFETY: `private` leaked a box of this pointer and length, and no reference outlives `self`.
+            drop(unsafe { Box::from_raw(own) });
+            return;
+        }
+        // SAFETY: base and length came from mmap, and no reference outlives `self`.
+        let rc = unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * WORD) };
         debug_assert_eq!(rc, 0);
     }
 }
 
-/// Copies as a device would: the compiler neither sees nor assumes anything about who else writes there.
-///
-/// # Safety
-/// `from..from + len` can be read and `to..to + len` written, and they do not overlap.
-#[inline]
-unsafe fn opaque_copy(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise; the direction flag is clear by the calling convention.
-    unsafe {
-        core::arch::asm!(
-            "rep movsb",
-            inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
-            options(nostack, preserves_flags)
-        );
+/// Copies `bytes` into `ring` from word `at` on, around its end. What is left of the last word becomes zero. Panics if
+/// `at` is outside, or `bytes` longer than the ring.
+pub fn copy_in(ring: &[AtomicU64], at: usize, bytes: &[u8]) {
+    let (whole, tail) = bytes.as_chunks::<WORD>();
+    let (first, rest) = whole.split_at(whole.len().min(ring.len() - at));
+    for (cell, word) in ring[at..].iter().zip(first).chain(ring.iter().zip(rest)) {
+        cell.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise; volatile accesses are done as written, octet by octet.
-    unsafe {
-        for i in 0..len {
-            to.add(i).write_volatile(from.add(i).read_volatile());
-        }
+    if !tail.is_empty() {
+        let mut word = [0; WORD];
+        word[..tail.len()].copy_from_slice(tail);
+        ring[(at + whole.len()) % ring.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
     }
 }
 
-#[cfg(test)]
+/// Copies from word `at` of `ring` on, around its end, what fills `bytes`. The peer may change it at the same time: check
+/// the copy, not the original. Panics as [`copy_in`] does.
+pub fn copy_out(ring: &[AtomicU64], at: usize, bytes: &mut [u8]) {
+    let (whole, tail) = bytes.as_chunks_mut::<WORD>();
+    let count = whole.len();
+    let (first, rest) = whole.split_at_mut(count.min(ring.len() - at));
+    for (cell, word) in ring[at..].iter().zip(first).chain(ring.iter().zip(rest)) {
+        *word = cell.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if !tail.is_empty() {
+        let word = ring[(at + count) % ring.len()].load(Ordering::Relaxed).to_ne_bytes();
+        tail.copy_from_slice(&word[..tail.len()]);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
-    //! Goal: nothing outside is touched, both mappings see one memory, and unsealed memory is refused.
+    //! Goal: octets come out as they went in, around the end too; nothing outside is touched; two mappings see one
+    //! memory; and memory that could shrink is refused.
     use super::*;
     use base::Rng;
-    use std::sync::atomic::Ordering;
 
     #[test]
-    fn two_maps_one_memory() {
-        let mine = SharedMap::create("millstream-test", 10_000).unwrap();
-        let theirs = SharedMap::open(mine.fd().try_clone_to_owned().unwrap()).unwrap();
-        assert_eq!(theirs.len(), 10_000);
-        let mut oracle = vec![0; 10_000];
+    fn a_plain_ring_of_octets_does_the_same() {
+        let memory = SharedMemory::private(8 * WORD);
         let mut rng = Rng::new(7);
-        for _ in 0..2000 {
-            let mut data = vec![0; rng.below(200) as usize];
+        let mut oracle = [0; 6 * WORD];
+        for _ in 0..if cfg!(miri) { 100 } else { 5000 } {
+            let mut data = vec![0; rng.below(oracle.len() as u64 + 1) as usize];
             rng.fill(&mut data);
-            let offset = rng.below(10_100);
-            let fits = offset as usize + data.len() <= oracle.len();
-            assert_eq!(mine.copy_in(offset, &data), if fits { Ok(()) } else { Err(Outside) });
-            let mut back = vec![0; data.len()];
-            assert_eq!(theirs.copy_out(offset, &mut back).is_ok(), fits);
-            if fits {
-                oracle[offset as usize..][..data.len()].copy_from_slice(&data);
-                assert_eq!(back, data);
+            let at = rng.below(6) as usize;
+            let ring = memory.words(WORD, oracle.len());
+            copy_in(ring, at, &data);
+            data.resize(data.len().next_multiple_of(WORD), 0);
+            for (i, &octet) in data.iter().enumerate() {
+                oracle[(at * WORD + i) % (6 * WORD)] = octet;
             }
+            let (from, len) = (rng.below(6) as usize, rng.below(oracle.len() as u64 + 1) as usize);
+            let mut got = vec![0; len];
+            copy_out(ring, from, &mut got);
+            assert!(got.iter().eq(oracle.iter().cycle().skip(from * WORD).take(len)));
         }
-        let mut all = vec![0; 10_000];
-        theirs.copy_out(0, &mut all).unwrap();
-        assert_eq!(all, oracle);
+        for outside in [0, 7 * WORD] {
+            assert_eq!(memory.words(outside, WORD)[0].load(Ordering::Relaxed), 0);
+        }
     }
 
     #[test]
-    fn words_are_checked() {
-        let map = SharedMap::create("millstream-test", 100).unwrap();
-        map.word(96).unwrap().store(0x0403_0201, Ordering::Relaxed);
-        let mut octets = [0; 4];
-        map.copy_out(96, &mut octets).unwrap();
-        assert_eq!(u32::from_ne_bytes(octets), 0x0403_0201);
-        for offset in [2, 97, 98, 100, 104, u64::MAX, u64::MAX - 3] {
-            assert_eq!(map.word(offset).err(), Some(Outside), "{offset}");
-        }
-        for offset in [4, 96, 1 << 63, u64::MAX - 7] {
-            assert_eq!(map.long(offset).err(), Some(Outside), "{offset}");
-        }
-        assert!(map.long(88).is_ok() && !map.flag(0).unwrap().must_ring());
+    #[should_panic]
+    fn nothing_lies_outside() {
+        SharedMemory::private(4 * WORD).words(3 * WORD, 2 * WORD);
     }
 
+    #[cfg(not(miri))]
     #[test]
-    fn unsealed_memory_is_refused() {
-        let name = c"millstream-test";
-        // SAFETY: a C string that lives through the call.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-        assert!(fd >= 0);
-        // SAFETY: ours, just made.
-        let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    fn two_mappings_are_one_memory() {
+        let (mine, fd) = SharedMemory::create(c"millstream-test", 8192).unwrap();
+        let theirs = SharedMemory::adopt(fd.as_fd(), 8192).unwrap();
+        drop(fd);
+        mine.words(8000, WORD)[0].store(0x0102, Ordering::Relaxed);
+        assert_eq!(theirs.words(8000, WORD)[0].load(Ordering::Relaxed), 0x0102);
+        drop(mine);
+        assert_eq!(theirs.words(8000, WORD)[0].load(Ordering::Relaxed), 0x0102);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn memory_that_could_shrink_is_refused() {
+        let refused = |fd: BorrowedFd<'_>| SharedMemory::adopt(fd, 4096).unwrap_err().kind();
+        // SAFETY: a C string that lives through the call; the descriptor is ours.
+        let unsealed = unsafe {
+            OwnedFd::from_raw_fd(libc::memfd_create(c"millstream-test".as_ptr(), libc::MFD_ALLOW_SEALING))
+        };
+        let file = std::fs::File::from(unsealed);
         file.set_len(4096).unwrap();
-        assert!(SharedMap::open(file.into()).is_err());
-        assert!(SharedMap::open(std::fs::File::open("/dev/null").unwrap().into()).is_err());
-        assert!(SharedMap::create("millstream-test", 0).is_err());
+        assert_eq!(refused(file.as_fd()), io::ErrorKind::InvalidData);
+        let (_, other) = SharedMemory::create(c"millstream-test", 8192).unwrap();
+        assert_eq!(refused(other.as_fd()), io::ErrorKind::InvalidData);
+        assert!(SharedMemory::adopt(std::fs::File::open("/dev/null").unwrap().as_fd(), 4096).is_err());
+        for len in [0, 4097] {
+            let refused = SharedMemory::create(c"millstream-test", len).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        }
     }
 }

@@ -12,7 +12,7 @@
 //! believed that cannot be: a count that runs ahead of the ring, a record longer than what was written or
 //! than any frame.
 
-use super::region::{Region, WORD, copy_in, copy_out};
+use ring::shared::{SharedMemory, WORD, copy_in, copy_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -42,7 +42,7 @@ pub(super) struct Broken;
 
 /// What both ends have: the memory, and their own count.
 struct End {
-    region: Arc<Region>,
+    region: Arc<SharedMemory>,
     /// Where the lane begins.
     at: usize,
     count: u64,
@@ -87,7 +87,7 @@ pub(super) struct Producer {
 
 impl Producer {
     /// The only producer of the lane at octet `at`, which nobody has written to yet.
-    pub(super) fn new(region: Arc<Region>, at: usize) -> Producer {
+    pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Producer {
         Producer { end: End { region, at, count: 0 }, read: 0 }
     }
 
@@ -151,7 +151,7 @@ pub(super) struct Record {
 
 impl Consumer {
     /// The only consumer of the lane at octet `at`, which nobody has read from yet.
-    pub(super) fn new(region: Arc<Region>, at: usize) -> Consumer {
+    pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Consumer {
         Consumer { end: End { region, at, count: 0 }, written: 0 }
     }
 
@@ -216,7 +216,7 @@ fn size(len: usize) -> u64 {
 /// A consumer and a producer whose other side is whoever made `data`: nothing may panic, no record may be
 /// longer than a frame, and a producer never believes in more room than there is.
 pub(crate) fn fuzz(data: &[u8]) {
-    let region = Arc::new(Region::private(2 * LEN));
+    let region = Arc::new(SharedMemory::private(2 * LEN));
     let (mut consumer, mut producer) = (Consumer::new(region.clone(), 0), Producer::new(region.clone(), LEN));
     let mut buffer = vec![0; FRAME_MAX];
     // Sixteen octets a step: where to write, and what.
@@ -258,7 +258,7 @@ mod tests {
     use std::collections::VecDeque;
 
     fn both() -> (Producer, Consumer) {
-        let region = Arc::new(Region::private(LEN));
+        let region = Arc::new(SharedMemory::private(LEN));
         (Producer::new(region.clone(), 0), Consumer::new(region, 0))
     }
 

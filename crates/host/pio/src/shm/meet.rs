@@ -6,8 +6,8 @@
 //! nobody's way.
 
 use super::lane;
-use super::region::Region;
 use crate::sys::{self, check, check_len};
+use ring::shared::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +41,7 @@ enum Role {
 pub(super) struct Partner {
     /// Bell and sign of life.
     pub(super) connection: OwnedFd,
-    pub(super) region: Arc<Region>,
+    pub(super) region: Arc<SharedMemory>,
     /// Where the lane begins that we write to, and the one we read from.
     pub(super) lanes: (usize, usize),
 }
@@ -82,7 +82,7 @@ impl Meeting {
             }
             Err(error) => return Err(error),
         };
-        let region = Region::adopt(memory.as_fd(), MEMORY)?;
+        let region = SharedMemory::adopt(memory.as_fd(), MEMORY)?;
         Ok(Some(Partner { connection, region: Arc::new(region), lanes: (lane::LEN, 0) }))
     }
 
@@ -161,7 +161,7 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(error),
     };
-    let (region, memory) = Region::create(MEMORY)?;
+    let (region, memory) = SharedMemory::create(c"millstream-shm", MEMORY)?;
     match hand_over(connection.as_raw_fd(), memory.as_raw_fd()) {
         Ok(()) => Ok(Some(Partner { connection, region: Arc::new(region), lanes: (0, lane::LEN) })),
         // It went as it came.

@@ -2,13 +2,12 @@
 //!
 //! Frames are copied into the memory by one and out of it by the other, with their virtio-net headers, so
 //! checksums stay partial and super-segments whole. System calls happen only when somebody sleeps. The
-//! processes need not trust each other ([`lane`], [`region`]): a hostile partner can lose or forge its own
+//! processes need not trust each other ([`lane`], [`ring::shared`]): a hostile partner can lose or forge its own
 //! packets, as on any cable, and no more. Each queue is a cable of its own, at `PATH`, `PATH.1`, and so on; a
 //! partner that went may come back.
 
 mod lane;
 mod meet;
-mod region;
 #[cfg(test)]
 mod tests;
 

@@ -213,15 +213,6 @@ fn strangers_and_liars_are_refused() {
     let mut a = place.open();
     let stranger = std::os::unix::net::UnixStream::connect(&path);
     assert!(stranger.is_err(), "another kind of socket");
-    // Memory that could be cut short under our feet.
-    // SAFETY: a name that ends in NUL; returns a new descriptor.
-    let unsealed = unsafe { sys::owned(libc::memfd_create(c"x".as_ptr(), 0)) }.unwrap();
-    // SAFETY: takes numbers only.
-    unsafe { libc::ftruncate(unsealed.as_raw_fd(), 2 * lane::LEN as i64) };
-    use std::os::fd::AsFd;
-    assert!(region::Region::adopt(unsealed.as_fd(), 2 * lane::LEN).is_err());
-    let (_, small) = region::Region::create(4096).unwrap();
-    assert!(region::Region::adopt(small.as_fd(), 2 * lane::LEN).is_err());
     // A partner that writes nonsense is parted from, and the next one is welcome.
     let mut b = place.open();
     assert!(a.rx(&mut RxBatch::new()).is_ok());
