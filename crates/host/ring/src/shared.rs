@@ -128,8 +128,8 @@ pub fn copy_in(ring: &[AtomicU64], at: usize, bytes: &[u8]) {
     }
 }
 
-/// Copies from word `at` of `ring` on, around its end, what fills `bytes`. The peer may change it at the same time: check
-/// the copy, not the original. Panics as [`copy_in`] does.
+/// Copies from word `at` of `ring` on, around its end, what fills `bytes`. The peer may change it at the same time:
+/// check the copy, not the original. Panics as [`copy_in`] does.
 pub fn copy_out(ring: &[AtomicU64], at: usize, bytes: &mut [u8]) {
     let (whole, tail) = bytes.as_chunks_mut::<WORD>();
     let count = whole.len();
