@@ -191,6 +191,7 @@ impl Connection {
         self.reassembly = None;
         self.rx.release(pool);
         self.tx.release(pool);
+        self.sent.release(pool.departures_mut());
     }
 
     /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is

@@ -9,10 +9,12 @@ use wire::tcp::{Flags, Options, Segment};
 use crate::chain::Chain;
 use crate::config::PackedOptions;
 use crate::output::Due;
+use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
 use crate::rtt::Rtt;
 use crate::scale::{from_field, shift_for};
+use crate::sent::Sent;
 use crate::timers::Timers;
 use crate::window::Tuner;
 use crate::{Cookie, Cx, Error, Events, SocketOptions, State, path};
@@ -73,6 +75,14 @@ impl Bits {
     pub(crate) const SYN_LOST: Bits = Bits(1 << 16);
     /// The pending RST carries `reset_seq` and no ACK (the answer to a bad acknowledgment in a handshake).
     pub(crate) const RESET_AT: Bits = Bits(1 << 17);
+    /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).
+    pub(crate) const REORDERING: Bits = Bits(1 << 18);
+    /// The retransmission timer stands for the tail loss probe's (RFC 8985, section 7).
+    pub(crate) const TAIL_PROBE: Bits = Bits(1 << 19);
+    /// A tail loss probe is out: `probe_end`.
+    pub(crate) const PROBING: Bits = Bits(1 << 20);
+    /// It was a retransmission.
+    pub(crate) const PROBE_RESENT: Bits = Bits(1 << 21);
 
     pub(crate) fn has(self, bit: Bits) -> bool {
         self.0 & bit.0 != 0
@@ -142,6 +152,8 @@ pub struct Connection {
     /// The octet whose acknowledgment ends the timed round trip, and when that began, microseconds.
     pub(crate) rtt_seq: Seq,
     pub(crate) rtt_at: u32,
+    /// When what is in flight left, where there is SACK.
+    pub(crate) sent: Sent,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
     /// Exists while we miss something.
@@ -203,9 +215,12 @@ pub struct Connection {
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: u32,
     pub(crate) reset_seq: Seq,
+    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
+    pub(crate) probe_end: Seq,
+    pub(crate) reordering: Reordering,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 400, "an idle connection must fit 512 octets all told");
+const _: () = assert!(size_of::<Connection>() <= 424, "an idle connection must fit 512 octets all told");
 
 /// Acknowledgments sent at once at the start of a connection, so that the peer's slow start is not slowed.
 pub(crate) const QUICK_ACKS: u8 = 16;
@@ -236,6 +251,7 @@ impl Connection {
             ts_recent: 0,
             rtt_seq: open.isn,
             rtt_at: 0,
+            sent: Sent::new(),
             loss: None,
             reassembly: None,
             rx: Chain::new(),
@@ -274,6 +290,8 @@ impl Connection {
             stalled_ms: 0,
             challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
+            probe_end: open.isn,
+            reordering: Reordering::new(),
         }
     }
 
@@ -458,6 +476,7 @@ impl Connection {
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.closed += 1;
         self.tx.release(cx.pool);
+        self.sent.release(cx.pool.departures_mut());
         self.loss = None;
         self.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {

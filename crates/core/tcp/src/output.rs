@@ -26,6 +26,8 @@ impl Due {
     pub(crate) const PROBE: Due = Due(16);
     /// A keepalive probe.
     pub(crate) const KEEPALIVE: Due = Due(32);
+    /// A tail loss probe.
+    pub(crate) const TAIL_PROBE: Due = Due(64);
 
     pub(crate) fn has(self, one: Due) -> bool {
         self.0 & one.0 != 0
@@ -96,6 +98,12 @@ impl Connection {
         }
         if self.due.has(Due::SYN) {
             return Some(self.plan_syn(cx));
+        }
+        if self.due.has(Due::TAIL_PROBE) {
+            self.due.clear(Due::TAIL_PROBE);
+            if let Some(plan) = self.plan_tail_probe(cx) {
+                return Some(plan);
+            }
         }
         if self.due.has(Due::DATA) {
             if let Some(plan) = self.plan_data(cx, limits) {

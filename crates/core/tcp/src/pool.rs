@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::sent::Departures;
+
 /// Octets of one chunk.
 pub(crate) const CHUNK: usize = 2048;
 /// No chunk: the end of a list.
@@ -23,6 +25,7 @@ pub struct Pool {
     free: u32,
     used: u32,
     limit: u32,
+    departures: Departures,
 }
 
 impl Pool {
@@ -34,6 +37,7 @@ impl Pool {
             free: NONE,
             used: 0,
             limit: limit.min(NONE - PAGE as u32),
+            departures: Departures::new(limit),
         }
     }
 
@@ -52,6 +56,21 @@ impl Pool {
         self.pages.len() * PAGE * CHUNK
             + self.pages.capacity() * size_of::<Box<[[u8; CHUNK]]>>()
             + self.next.capacity() * size_of::<u32>()
+            + self.departures.footprint()
+    }
+
+    /// Transmissions whose time of leaving is kept: those in flight, all together.
+    pub fn in_flight(&self) -> u32 {
+        self.departures.used()
+    }
+
+    pub(crate) fn departures(&self) -> &Departures {
+        &self.departures
+    }
+
+    #[inline]
+    pub(crate) fn departures_mut(&mut self) -> &mut Departures {
+        &mut self.departures
     }
 
     /// Chunks that can still be taken.

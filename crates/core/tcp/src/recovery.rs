@@ -1,11 +1,11 @@
-//! Finding and repairing what the network lost: fast recovery by SACK (RFC 6675), by duplicate
-//! acknowledgments where there is no SACK (RFC 6582), after a timeout (RFC 5681, RFC 6298), and after a path
-//! MTU reduction.
+//! Repairing what the network lost: fast recovery by SACK, whose losses [`crate::rack`] finds and whose sending
+//! [`crate::prr`] meters; by duplicate acknowledgments where there is no SACK (RFC 6582); after a timeout (RFC
+//! 5681, RFC 6298); and after a path MTU reduction.
 //!
 //! ```text
-//!  snd_una             resend              recover            snd_nxt
-//!     │ retransmitted    │   still to look at  │  sent later     │
-//! ────┴──────────────────┴─────────────────────┴─────────────────┴────
+//!  snd_una             resend                lost            recover            snd_nxt
+//!     │ retransmitted    │  still to send again │  under way     │  sent later     │
+//! ────┴──────────────────┴──────────────────────┴────────────────┴─────────────────┴────
 //! ```
 
 use alloc::boxed::Box;
@@ -17,6 +17,8 @@ use wire::tcp::Segment;
 use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
+use crate::prr::Prr;
+use crate::rack::Rack;
 use crate::resent::Resent;
 use crate::scale::{ts_before, ts_value};
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
@@ -43,8 +45,17 @@ pub(crate) struct Loss {
     pub(crate) recover: Seq,
     /// One past the highest octet retransmitted (HighRxt of RFC 6675), or where sending again stands.
     pub(crate) resend: Seq,
-    /// Retransmissions of a recovery by SACK, and which of them were lost.
+    /// What tells losses by time, and the edge below which everything not SACKed is lost.
+    pub(crate) rack: Rack,
+    /// Retransmissions where there is SACK, and which of them were lost.
     pub(crate) resent: Resent,
+    /// What a fast recovery by SACK may send.
+    pub(crate) prr: Prr,
+    /// Octets retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883).
+    again: u32,
+    needless: u32,
+    /// Until this is acknowledged, such reports about a repair that is over may still come.
+    reports_until: Option<Seq>,
     /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section
     /// 4.3).
     reduced: Seq,
@@ -62,8 +73,6 @@ pub(crate) struct Loss {
     /// The oldest hole goes out whatever the window says: a repair begins (RFC 6675, section 5, step 4.3), or
     /// without SACK a partial acknowledgment named the next hole (RFC 6582, section 3.2, step 3).
     pub(crate) urgent: bool,
-    /// The rescue retransmission was used (RFC 6675, section 4, rule 4).
-    pub(crate) rescued: bool,
 }
 
 impl Connection {
@@ -72,14 +81,19 @@ impl Connection {
     }
 
     pub(crate) fn loss(&mut self) -> &mut Loss {
-        let una = self.snd_una;
+        let (una, sent) = (self.snd_una, &self.sent);
         self.loss.get_or_insert_with(|| {
             Box::new(Loss {
                 board: Scoreboard::new(),
                 phase: Phase::Disorder,
                 recover: una - 1,
                 resend: una,
+                rack: Rack::new(una, sent),
                 resent: Resent::default(),
+                prr: Prr::new(0, 0, 0),
+                again: 0,
+                needless: 0,
+                reports_until: None,
                 reduced: una,
                 inflation: 0,
                 first_ts: None,
@@ -87,7 +101,6 @@ impl Connection {
                 signal: Signal::Loss,
                 restarted: false,
                 urgent: false,
-                rescued: false,
             })
         })
     }
@@ -95,37 +108,55 @@ impl Connection {
     /// Octets thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
     pub(crate) fn pipe(&self) -> u32 {
         let Some(loss) = &self.loss else { return self.flight() };
-        let sack = self.bits.has(Bits::SACK);
-        match loss.phase {
-            Phase::Disorder => loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend),
-            Phase::Fast if sack => {
-                let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, self.snd_mss.into(), loss.resend);
-                let lost = loss.resent.lost_runs().filter(|&(_, end)| end.after(self.snd_una));
-                let gone = lost.map(|(start, end)| loss.board.unsacked(start.later(self.snd_una), end));
-                pipe.saturating_sub(gone.sum())
-            }
-            Phase::Fast => self.flight().saturating_sub(loss.inflation),
-            // What was sent before and not sent again counts as gone. An acknowledgment may have run ahead of
-            // what was sent again, because the peer held the rest.
-            Phase::Timeout | Phase::Resegment => {
-                let resent = loss.resend.later(self.snd_una).earlier(loss.recover);
-                let resent = loss.board.unsacked(self.snd_una, resent);
-                resent + self.snd_nxt.offset_from(loss.recover)
-            }
+        if loss.phase == Phase::Fast && !self.bits.has(Bits::SACK) {
+            return self.flight().saturating_sub(loss.inflation);
+        }
+        // After a timeout an acknowledgment may run ahead of what was sent again, because the peer held the rest.
+        let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, loss.rack.lost, loss.resend);
+        let lost = loss.resent.lost_runs().filter(|&(_, end)| end.after(self.snd_una));
+        let gone = lost.map(|(start, end)| loss.board.unsacked(start.later(self.snd_una), end));
+        pipe.saturating_sub(gone.sum())
+    }
+
+    /// Does a fast recovery by SACK meter what is sent?
+    fn is_metered(&self) -> bool {
+        self.bits.has(Bits::SACK) && self.phase() == Phase::Fast
+    }
+
+    /// Octets that the congestion window still lets into the network.
+    pub(crate) fn congestion_room(&self) -> u32 {
+        let cwnd = self.control.window().cwnd;
+        let Some(loss) = &self.loss else {
+            return (cwnd + self.limited_transmit()).saturating_sub(self.flight());
+        };
+        if self.is_metered() {
+            return loss.prr.space();
+        }
+        let extra = if loss.phase == Phase::Disorder { self.limited_transmit() } else { 0 };
+        (cwnd + extra).saturating_sub(self.pipe())
+    }
+
+    /// `octets` left, old or new, while a repair is under way.
+    pub(crate) fn count_repair(&mut self, octets: u32) {
+        if self.is_metered() {
+            self.loss().prr.on_sent(octets);
         }
     }
 
     /// RFC 3042: the first two duplicate acknowledgments each let one new segment out. With SACK the pipe
     /// shrinks by itself.
-    pub(crate) fn limited_transmit(&self) -> u32 {
-        if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss) }
+    fn limited_transmit(&self) -> u32 {
+        if self.dup_acks == 0 || self.bits.has(Bits::SACK) {
+            return 0;
+        }
+        u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss)
     }
 
     fn signal_info(&self, cx: &Cx<'_>) -> SignalInfo {
         SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() }
     }
 
-    /// A duplicate acknowledgment, or SACK blocks with something new.
+    /// A duplicate acknowledgment where there is no SACK (RFC 5681, section 3.2; RFC 6582).
     pub(crate) fn on_duplicate_ack(&mut self, cx: &mut Cx<'_>) {
         cx.counters.duplicate_acks_in += 1;
         self.dup_acks = self.dup_acks.saturating_add(1);
@@ -137,30 +168,60 @@ impl Connection {
                 let flight = self.flight();
                 let loss = self.loss();
                 loss.inflation = (loss.inflation + mss).min(flight);
-                return self.find_lost_retransmissions(cx);
+                return;
             }
             Phase::Timeout | Phase::Resegment => return,
         }
-        let mss = u32::from(self.snd_mss);
-        let una = self.snd_una;
-        let sack = self.bits.has(Bits::SACK);
-        let lost = match &self.loss {
-            Some(loss) if sack => loss.board.is_lost(una, mss),
-            // RFC 6582, section 3.2, step 1: duplicates of what an earlier repair sent twice are no new loss.
-            Some(loss) if una.at_or_before(loss.recover) => return,
-            _ => false,
-        };
-        if lost || u32::from(self.dup_acks) >= DUP_THRESH {
-            self.begin_fast_recovery(cx);
+        // RFC 6582, section 3.2, step 1: duplicates of what an earlier repair sent twice are no new loss.
+        let old = self.loss.as_ref().is_some_and(|loss| self.snd_una.at_or_before(loss.recover));
+        if !old && u32::from(self.dup_acks) >= DUP_THRESH {
+            self.begin_fast_recovery(cx, 0);
         }
     }
 
-    fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>) {
+    /// An acknowledgment where there is a scoreboard: it delivered `delivered` octets, and moved SND.UNA if
+    /// `advanced`.
+    pub(crate) fn repair_by_sack(&mut self, cx: &mut Cx<'_>, delivered: u32, advanced: bool) {
+        let lost = self.find_losses(cx);
+        self.enter_fast_recovery_if_due(cx, delivered);
+        if !self.is_metered() {
+            return;
+        }
+        let (pipe, mss) = (self.pipe(), u32::from(self.snd_mss));
+        self.loss().prr.on_ack(delivered, pipe, advanced && !lost, mss);
+        self.due |= Due::DATA;
+    }
+
+    /// The reordering timer: what could have been overtaken has had its time (RFC 8985, section 6.2, step 5).
+    pub(crate) fn on_reordering_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.arm_rtx(cx);
+        if self.find_losses(cx) {
+            cx.counters.reordering_timeouts += 1;
+            self.enter_fast_recovery_if_due(cx, 0);
+            self.due |= Due::DATA;
+        }
+    }
+
+    fn enter_fast_recovery_if_due(&mut self, cx: &mut Cx<'_>, delivered: u32) {
+        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let due = self.loss.as_ref().is_some_and(|loss| {
+            let edge = loss.rack.lost.later(una).earlier(nxt);
+            loss.phase == Phase::Disorder && loss.board.unsacked(una, edge) > 0
+        });
+        if due {
+            self.begin_fast_recovery(cx, delivered);
+        }
+    }
+
+    /// `delivered`: octets that the acknowledgment which shows the loss newly delivered.
+    fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         cx.counters.fast_retransmits += 1;
         self.control.on_congestion(Signal::Loss, &self.signal_info(cx));
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
-        let inflation = u32::from(self.dup_acks) * u32::from(self.snd_mss);
+        let (una, nxt, mss, flight) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss), self.flight());
+        let inflation = u32::from(self.dup_acks) * mss;
+        let target = self.control.window().cwnd;
         let loss = self.loss();
+        loss.prr = Prr::new((flight + delivered).saturating_sub(loss.board.sacked()), target, mss);
         // The repair before may have sent this hole again already, though it lies behind where that one ended: once is
         // enough, and an acknowledgment of that transmission is no news about this repair.
         let again = loss.resend.after(una);
@@ -172,59 +233,61 @@ impl Connection {
         loss.recover = nxt;
         loss.reduced = nxt;
         loss.inflation = inflation;
-        loss.first_ts = None;
-        loss.judged = again;
         loss.signal = Signal::Loss;
         loss.restarted = false;
         loss.urgent = !again;
-        loss.rescued = false;
+        loss.begin_judging(again);
         self.bits.clear(Bits::TIMING);
         self.arm_rtx(cx);
     }
 
-    /// What the latest SACK blocks tell about retransmissions; see [`Resent`].
-    fn find_lost_retransmissions(&mut self, cx: &Cx<'_>) {
-        let (una, nxt, mss) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss));
+    /// A retransmission that left when SND.NXT was `mark` is lost. If that is news since the last reduction, the
+    /// policy reduces again (RFC 5681, section 4.3).
+    pub(crate) fn on_retransmission_lost(&mut self, cx: &Cx<'_>, mark: Seq) {
+        let nxt = self.snd_nxt;
         let Some(loss) = &mut self.loss else { return };
-        let board = &loss.board;
-        let Some(mark) = loss.resent.find_lost(una, |mark| board.outdates(mark, mss)) else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
         loss.judged = true;
-        let news = mark.at_or_after(loss.reduced);
-        if news {
+        if loss.phase == Phase::Fast && mark.at_or_after(loss.reduced) {
             loss.recover = nxt;
             loss.reduced = nxt;
             let info = self.signal_info(cx);
             self.control.on_congestion(Signal::Loss, &info);
+            let (pipe, target) = (self.pipe(), self.control.window().cwnd);
+            let mss = u32::from(self.snd_mss);
+            self.loss().prr = Prr::new(pipe, target, mss);
         }
         self.arm_rtx(cx);
     }
 
-    /// The timer ran out; the policy knows. The peer may have reneged, so SACK starts from nothing (RFC 2018,
-    /// section 8).
+    /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
+    /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
+    /// answer (RFC 2018, section 8).
     pub(crate) fn begin_timeout_recovery(&mut self) {
-        let nth = self.retries.into();
+        let (una, nth) = (self.snd_una, u32::from(self.retries));
+        let loss = self.loss();
+        if nth > 1 || loss.board.is_sacked(una) {
+            loss.board.clear();
+        }
         self.send_again(Phase::Timeout);
         self.loss().signal = Signal::Timeout { nth };
     }
 
-    /// Everything in flight is cut and sent anew.
+    /// Everything in flight is sent anew, but for what was SACKed.
     pub(crate) fn send_again(&mut self, phase: Phase) {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let loss = self.loss();
-        loss.board.clear();
         loss.phase = phase;
         loss.recover = nxt;
         loss.resend = una;
         loss.resent.clear();
+        loss.rack.lost = nxt;
         loss.inflation = 0;
-        loss.first_ts = None;
-        loss.judged = false;
         loss.urgent = true;
-        loss.rescued = false;
+        loss.begin_judging(false);
         self.dup_acks = 0;
-        self.bits.clear(Bits::TIMING);
+        self.bits.clear(Bits::TIMING | Bits::PROBING);
         self.due |= Due::DATA;
     }
 
@@ -266,6 +329,9 @@ impl Connection {
         } else if una.at_or_after(loss.recover) {
             let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
             self.dup_acks = 0;
+            // The peer's reports of duplicates come within a round trip, if at all.
+            loss.reports_until = Some(self.snd_nxt).filter(|_| sack && loss.again > loss.needless);
+            self.reordering.on_recovery_end();
             if ended != Phase::Resegment {
                 let info = self.signal_info(cx);
                 self.control.on_recovery_end(&info);
@@ -293,11 +359,28 @@ impl Connection {
     /// Gives the memory back once nothing is amiss.
     pub(crate) fn tidy_loss(&mut self) {
         let Some(loss) = &self.loss else { return };
+        let una = self.snd_una;
         let over = loss.phase == Phase::Disorder
             && loss.board.is_empty()
-            && (self.bits.has(Bits::SACK) || self.snd_una.after(loss.recover) || self.flight() == 0);
+            && !self.bits.has(Bits::PROBING)
+            && loss.reports_until.is_none_or(|until| una.after(until))
+            && (self.bits.has(Bits::SACK) || una.after(loss.recover) || self.flight() == 0);
         if over {
             self.loss = None;
+        }
+    }
+
+    /// The peer got `octets` twice. Once that is true of everything this repair sent, it was needless (RFC 3708;
+    /// a duplicate made by the network is rare enough).
+    pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, octets: u32) {
+        cx.counters.dsacks_in += 1;
+        let Some(loss) = &mut self.loss else { return };
+        if loss.again == 0 {
+            return;
+        }
+        loss.needless = loss.needless.saturating_add(octets);
+        if loss.needless >= loss.again {
+            self.undo(cx);
         }
     }
 
@@ -311,9 +394,32 @@ impl Connection {
         loss.phase = Phase::Disorder;
         loss.resend = una;
         loss.resent.clear();
+        loss.rack.lost = una;
         loss.board.advance(una);
+        loss.begin_judging(true);
+        loss.reports_until = None;
         self.dup_acks = 0;
+        if signal == Signal::Loss {
+            self.reordering.on_overtaken();
+        }
         self.control.on_spurious(signal, cx.now);
         self.tidy_loss();
+    }
+}
+
+impl Loss {
+    /// A repair begins, and with it the account by which it may be found needless; not if it goes on where another
+    /// one stopped (`again`).
+    fn begin_judging(&mut self, again: bool) {
+        self.first_ts = None;
+        self.judged = again;
+        self.again = 0;
+        self.needless = 0;
+        self.reports_until = None;
+    }
+
+    /// `octets` were retransmitted.
+    pub(crate) fn count_again(&mut self, octets: u32) {
+        self.again = self.again.saturating_add(octets);
     }
 }

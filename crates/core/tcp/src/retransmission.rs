@@ -1,8 +1,8 @@
 //! Which octets are sent again next.
 
 use base::Seq;
-use cc::Controller;
 
+use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::output::data::Stretch;
 use crate::recovery::{Loss, Phase};
@@ -33,77 +33,47 @@ impl Connection {
         (stretch.len > 0 || (fin && window > 0)).then_some(stretch)
     }
 
-    fn congestion_space(&self) -> u32 {
-        self.control.window().cwnd.saturating_sub(self.pipe())
-    }
-
-    /// What the repair under way sends next: what was lost again, NextSeg's rule 1 (RFC 6675, section 4), the
-    /// first hole of a peer without SACK, or the next stretch after a timeout.
-    pub(crate) fn next_retransmission(&mut self) -> Resend {
+    /// What the repair under way sends next: what was lost again, then the next hole that is lost (NextSeg's rule
+    /// 1 of RFC 6675, section 4), or the first hole of a peer without SACK.
+    pub(crate) fn next_retransmission(&mut self, cx: &Cx<'_>) -> Resend {
         let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };
         let urgent = loss.urgent;
         let next = match loss.phase {
             Phase::Disorder => None,
             Phase::Fast if urgent => Some((una, loss.board.next_hole(una, mss).map_or(mss, |(_, len)| len))),
-            Phase::Fast if sack => loss.lost_again(una, mss).or_else(|| {
-                loss.board.next_hole(loss.resend, mss).filter(|&(seq, _)| loss.board.is_lost(seq, mss))
-            }),
-            Phase::Fast => None,
-            Phase::Timeout | Phase::Resegment => {
-                let from = loss.resend.later(una);
-                let hole = loss.board.next_hole(from, mss);
-                let tail = || (from.later(loss.board.highest_sacked().unwrap_or(from)), mss);
-                Some(hole.unwrap_or_else(tail)).filter(|&(seq, _)| seq.before(loss.recover))
-            }
+            Phase::Fast if !sack => None,
+            _ => loss.lost_again(una, mss).or_else(|| loss.lost_hole(una, mss)),
         };
         let Some((seq, len)) = next else { return Resend::Nothing };
         let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
-        if !urgent && self.congestion_space() < stretch.len {
+        if !urgent && self.congestion_room() < stretch.len {
             return Resend::Wait;
         }
-        self.resent(stretch);
+        self.resent(cx, stretch);
         Resend::Now(stretch)
     }
 
-    /// NextSeg's rules 3 and 4: a hole that is not lost for sure; once per recovery, the last segment of all,
-    /// so that its loss shows.
-    pub(crate) fn next_rescue(&mut self) -> Option<Stretch> {
-        let loss = self.loss.as_ref().filter(|loss| loss.phase == Phase::Fast)?;
-        let mss = u32::from(self.snd_mss);
-        if !self.bits.has(Bits::SACK) || self.congestion_space() < mss {
-            return None;
-        }
-        if let Some((seq, len)) = loss.board.next_hole(loss.resend, mss) {
-            let stretch = self.stretch(seq, len)?;
-            self.resent(stretch);
-            return Some(stretch);
-        }
-        // What was sent since the repair began will tell by itself.
-        let from = loss.board.highest_sacked()?.later(loss.resend).later(self.snd_nxt - mss);
-        if loss.rescued || self.snd_nxt != loss.recover || !from.before(self.snd_nxt) {
-            return None;
-        }
-        let stretch = self.stretch(from, mss)?;
-        self.loss().rescued = true;
-        Some(stretch)
-    }
-
     /// `stretch` leaves.
-    fn resent(&mut self, stretch: Stretch) {
+    pub(crate) fn resent(&mut self, cx: &Cx<'_>, stretch: Stretch) {
         let (una, nxt, sack) = (self.snd_una, self.snd_nxt, self.bits.has(Bits::SACK));
-        let end = stretch.seq + stretch.len + u32::from(stretch.fin);
+        let octets = stretch.len + u32::from(stretch.fin);
+        let end = stretch.seq + octets;
+        self.count_repair(octets);
         let loss = self.loss();
         if stretch.seq == una {
             loss.urgent = false;
         }
-        if sack && loss.phase == Phase::Fast {
+        loss.count_again(octets);
+        if sack {
             if end.at_or_before(loss.resend) {
                 loss.resent.settle(end);
             }
-            loss.resent.push(stretch.seq, end, nxt);
+            loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32, nxt);
         }
-        loss.resend = loss.resend.later(end);
+        if loss.phase != Phase::Disorder {
+            loss.resend = loss.resend.later(end);
+        }
     }
 
     /// The retransmission that began at `seq` never left.
@@ -111,6 +81,7 @@ impl Connection {
         let una = self.snd_una;
         if let Some(loss) = &mut self.loss {
             loss.resend = loss.resend.earlier(seq);
+            loss.resent.cut(seq);
             loss.urgent |= seq.at_or_before(una);
         }
     }
@@ -127,5 +98,14 @@ impl Loss {
             }
         }
         None
+    }
+
+    /// The next hole below the edge of what is lost, at most `mss`.
+    fn lost_hole(&self, una: Seq, mss: u32) -> Option<(Seq, u32)> {
+        let from = self.resend.later(una);
+        // Above the highest octet SACKed all is one hole.
+        let tail = || (from.later(self.board.highest_sacked().unwrap_or(from)), mss);
+        let (seq, len) = self.board.next_hole(from, mss).unwrap_or_else(tail);
+        seq.before(self.rack.lost).then(|| (seq, len.min(self.rack.lost.offset_from(seq))))
     }
 }

@@ -17,6 +17,8 @@ pub(crate) const MAX_RUNS: usize = 4096;
 pub(crate) struct Sacked {
     /// Octets SACKed for the first time.
     pub(crate) newly: u32,
+    /// The lowest of them.
+    pub(crate) lowest: Option<Seq>,
     /// The duplicate the receiver reported (RFC 2883), if the first block did.
     pub(crate) dsack: Option<(Seq, Seq)>,
     /// Blocks that made no sense and were ignored.
@@ -93,21 +95,34 @@ impl Scoreboard {
             } else if right.after(snd_una) {
                 let left = left.later(snd_una);
                 debug_assert!(right.offset_from(snd_una) <= flight);
-                result.newly += self.insert(snd_una, left, right);
+                let newly = self.insert(snd_una, left, right, &mut result.lowest);
+                result.newly += newly;
             }
         }
         result
     }
 
-    fn insert(&mut self, una: Seq, left: Seq, right: Seq) -> u32 {
-        match &mut self.board {
+    fn insert(&mut self, una: Seq, left: Seq, right: Seq, lowest: &mut Option<Seq>) -> u32 {
+        let fresh = self.next_unsacked(left);
+        let newly = match &mut self.board {
             Some(board) => board.insert(left, right),
             empty => {
                 let run = Run { start: left, end: right, below: 0 };
                 *empty = Some(Box::new(Board { una, runs: alloc::vec![run] }));
                 run.len()
             }
+        };
+        if newly > 0 {
+            *lowest = Some(lowest.map_or(fresh, |lowest| lowest.earlier(fresh)));
         }
+        newly
+    }
+
+    /// The first octet at or after `seq` that is not SACKed.
+    fn next_unsacked(&self, seq: Seq) -> Seq {
+        let Some(board) = &self.board else { return seq };
+        let i = board.runs.partition_point(|run| run.end.at_or_before(seq));
+        board.runs.get(i).filter(|run| run.start.at_or_before(seq)).map_or(seq, |run| run.end)
     }
 
     /// SND.UNA is now `una`: what lies below is forgotten.
@@ -137,39 +152,19 @@ impl Scoreboard {
         self.board.as_ref().and_then(|board| board.runs.last()).map(|run| run.end)
     }
 
-    /// IsLost (RFC 6675, section 4): has enough been SACKed above the octet at `seq`?
-    pub(crate) fn is_lost(&self, seq: Seq, mss: u32) -> bool {
-        self.lost_below(mss).is_some_and(|edge| seq.before(edge)) && !self.is_sacked(seq)
-    }
-
-    /// Every octet below this one that is not SACKed is lost.
-    pub(crate) fn lost_below(&self, mss: u32) -> Option<Seq> {
-        let board = self.board.as_ref()?;
-        let end = board.end();
-        let enough = |i: usize, run: &Run| {
-            i + 1 >= DUP_THRESH as usize || end.wrapping_sub(run.below) > (DUP_THRESH - 1).saturating_mul(mss)
-        };
-        let found =
-            board.runs.iter().rev().take(DUP_THRESH as usize).enumerate().find(|(i, run)| enough(*i, run));
-        found.map(|(_, run)| run.start)
-    }
-
-    /// Has so much been SACKed beyond `seq` that whatever left before it must have arrived too, or is lost?
-    /// IsLost's measure for a point in time rather than for an octet.
-    pub(crate) fn outdates(&self, seq: Seq, mss: u32) -> bool {
+    /// Has so much been SACKed that counting alone would call the oldest hole lost (RFC 6675, section 4:
+    /// DupThresh discontiguous runs, or more than DupThresh - 1 segments)?
+    pub(crate) fn reaches_dup_thresh(&self, mss: u32) -> bool {
         self.board.as_ref().is_some_and(|board| {
-            let beyond = board.end().wrapping_sub(board.sacked_below(seq));
-            let last = board.runs.iter().rev().take(DUP_THRESH as usize);
-            beyond > (DUP_THRESH - 1).saturating_mul(mss)
-                || last.filter(|run| run.end.after(seq)).count() >= DUP_THRESH as usize
+            board.runs.len() >= DUP_THRESH as usize || board.total() > (DUP_THRESH - 1).saturating_mul(mss)
         })
     }
 
-    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. `high_rxt` is one past the highest
-    /// octet retransmitted in this recovery (SND.UNA if none was).
-    pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, mss: u32, high_rxt: Seq) -> u32 {
-        let not_lost = self.lost_below(mss).map_or(snd_una, |edge| edge.later(snd_una));
-        self.unsacked(not_lost, snd_nxt) + self.unsacked(snd_una, high_rxt.later(snd_una).earlier(snd_nxt))
+    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. What lies below `lost` and is not
+    /// SACKed is lost; `high_rxt` is one past the highest octet retransmitted (SND.UNA if none was).
+    pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, lost: Seq, high_rxt: Seq) -> u32 {
+        let clamp = |seq: Seq| seq.later(snd_una).earlier(snd_nxt);
+        self.unsacked(clamp(lost), snd_nxt) + self.unsacked(snd_una, clamp(high_rxt))
     }
 
     /// Octets of `from..to` that are not SACKed.
@@ -179,8 +174,7 @@ impl Scoreboard {
     }
 
     /// The first octets at or after `from` that are not SACKed although something above them is (NextSeg of
-    /// RFC 6675, rules 1 and 3): where they start and how many, at most `mss`. Ask [`Scoreboard::is_lost`]
-    /// which rule it is.
+    /// RFC 6675): where they start and how many, at most `mss`.
     pub(crate) fn next_hole(&self, from: Seq, mss: u32) -> Option<(Seq, u32)> {
         let board = self.board.as_ref()?;
         let mut from = from.later(board.una);
@@ -286,7 +280,7 @@ mod tests {
             assert_eq!(newly, u32::from(i < MAX_RUNS as u32));
         }
         assert_eq!(board.sacked(), MAX_RUNS as u32);
-        assert_eq!(board.pipe(una, nxt, 1, una), 20_000 - 3 * (MAX_RUNS as u32 - 3) - 1 - 3);
+        assert_eq!(board.pipe(una, nxt, una, una), 20_000 - MAX_RUNS as u32);
         board.advance(nxt);
         assert!(board.is_empty());
     }

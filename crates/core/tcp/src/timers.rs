@@ -87,11 +87,19 @@ impl Connection {
     /// overslept.
     #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
-        self.timers.rtx =
-            Instant::from_nanos(cx.now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000));
+        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
+        let mut wait = self.rto_us;
+        if let Some(probe) = self.probe_wait(cx.config) {
+            wait = probe;
+            self.bits.set(Bits::TAIL_PROBE);
+        }
+        self.timers.rtx = Instant::from_nanos(cx.now.as_nanos().saturating_add(u64::from(wait) * 1_000));
         if self.options.has_user_timeout() {
             let left = self.options.user_timeout().saturating_sub(self.stalled(cx));
-            self.timers.rtx = self.timers.rtx.min(cx.now + left);
+            if cx.now + left < self.timers.rtx {
+                self.timers.rtx = cx.now + left;
+                self.bits.clear(Bits::TAIL_PROBE);
+            }
         }
     }
 
@@ -124,6 +132,8 @@ impl Connection {
         match self.state {
             State::Closed => {}
             State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
+            _ if self.bits.has(Bits::REORDERING) => self.on_reordering_timeout(cx),
+            _ if self.bits.has(Bits::TAIL_PROBE) && self.may_probe() => self.on_probe_due(cx),
             _ if self.flight() == 0 || self.snd_wnd == 0 => self.on_probe_timeout(cx),
             _ => self.on_retransmission_timeout(cx),
         }

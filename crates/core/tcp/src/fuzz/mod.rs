@@ -7,6 +7,7 @@ mod connection;
 mod cookie;
 mod rtt;
 mod scoreboard;
+mod sent;
 mod timewait;
 
 pub use assembler::assembler;
@@ -15,6 +16,7 @@ pub use connection::connection;
 pub use cookie::cookie;
 pub use rtt::rtt;
 pub use scoreboard::scoreboard;
+pub use sent::sent;
 pub use timewait::time_wait;
 
 pub(crate) use base::Input;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::scoreboard::{DUP_THRESH, Scoreboard};
+use crate::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
 
 /// Most octets in flight.
 const FLIGHT: u32 = 500;
@@ -27,42 +27,47 @@ impl Oracle {
         self.una += n as u32;
     }
 
-    /// Octets newly marked.
-    fn update(&mut self, blocks: &[(Seq, Seq)]) -> (u32, Option<(Seq, Seq)>) {
-        let (mut newly, mut dsack) = (0, None);
+    /// Marks what the blocks say.
+    fn update(&mut self, blocks: &[(Seq, Seq)]) -> Sacked {
+        let mut told = Sacked::default();
         for (i, &(left, right)) in blocks.iter().enumerate() {
             let (l, r) = (left.distance_from(self.una), right.distance_from(self.una));
             if l >= r || r > self.sacked.len() as i32 {
+                told.invalid += 1;
                 continue;
             }
             let inside = blocks
                 .get(1)
                 .is_some_and(|&(a, b)| a.distance_from(self.una) <= l && r <= b.distance_from(self.una));
             if i == 0 && (r <= 0 || inside) {
-                dsack = Some((left, right));
+                told.dsack = Some((left, right));
                 continue;
             }
             for octet in l.max(0)..r.max(0) {
-                newly += u32::from(!core::mem::replace(&mut self.sacked[octet as usize], true));
+                if !core::mem::replace(&mut self.sacked[octet as usize], true) {
+                    let seq = self.una + octet as u32;
+                    told.newly += 1;
+                    told.lowest = Some(told.lowest.map_or(seq, |lowest| lowest.earlier(seq)));
+                }
             }
         }
-        (newly, dsack)
+        told
     }
 
     fn highest(&self) -> Option<usize> {
         self.sacked.iter().rposition(|&s| s)
     }
 
-    fn is_lost(&self, at: usize, mss: u32) -> bool {
-        let above = &self.sacked[at + 1..];
-        let octets = above.iter().filter(|&&s| s).count() as u32;
-        let runs = (0..above.len()).filter(|&i| above[i] && (i == 0 || !above[i - 1])).count() as u32;
-        !self.sacked[at] && (runs >= DUP_THRESH || octets > (DUP_THRESH - 1) * mss)
+    fn reaches_dup_thresh(&self, mss: u32) -> bool {
+        let s = &self.sacked;
+        let octets = s.iter().filter(|&&s| s).count() as u32;
+        let runs = (0..s.len()).filter(|&i| s[i] && (i == 0 || !s[i - 1])).count() as u32;
+        runs >= DUP_THRESH || octets > (DUP_THRESH - 1) * mss
     }
 
-    fn pipe(&self, mss: u32, high_rxt: usize) -> u32 {
+    fn pipe(&self, lost: usize, high_rxt: usize) -> u32 {
         let unsacked = (0..self.sacked.len()).filter(|&i| !self.sacked[i]);
-        unsacked.map(|i| u32::from(!self.is_lost(i, mss)) + u32::from(i < high_rxt)).sum()
+        unsacked.map(|i| u32::from(i >= lost) + u32::from(i < high_rxt)).sum()
     }
 
     fn next_hole(&self, from: usize, mss: u32) -> Option<(usize, u32)> {
@@ -103,9 +108,9 @@ pub fn scoreboard(data: &[u8]) {
                         (left, left + input.below(if op < 12 { 12 } else { 90 }))
                     })
                     .collect();
-                let (newly, dsack) = oracle.update(&blocks);
+                let expected = oracle.update(&blocks);
                 let got = real.update(oracle.una, oracle.nxt(), &blocks);
-                assert_eq!((got.newly, got.dsack), (newly, dsack), "{blocks:?}");
+                assert_eq!(got, expected, "{blocks:?}");
             }
         }
         check(&real, &oracle, mss, &mut input);
@@ -121,9 +126,12 @@ fn check(real: &Scoreboard, oracle: &Oracle, mss: u32, input: &mut Input<'_>) {
     let seq = oracle.una + at as u32;
     if at < flight {
         assert_eq!(real.is_sacked(seq), oracle.sacked[at]);
-        assert_eq!(real.is_lost(seq, mss), oracle.is_lost(at, mss), "IsLost({seq:?})");
     }
-    assert_eq!(real.pipe(oracle.una, oracle.nxt(), mss, seq), oracle.pipe(mss, at), "SetPipe");
+    assert_eq!(real.reaches_dup_thresh(mss), oracle.reaches_dup_thresh(mss));
+    let edge = input.below(flight as u32 + 20);
+    let lost = oracle.una + edge - 10;
+    let expected = oracle.pipe(edge.saturating_sub(10) as usize, at);
+    assert_eq!(real.pipe(oracle.una, oracle.nxt(), lost, seq), expected, "SetPipe");
     let hole = oracle.next_hole(at, mss).map(|(start, len)| (oracle.una + start as u32, len));
     assert_eq!(real.next_hole(seq, mss), hole, "NextSeg from {seq:?}");
 }

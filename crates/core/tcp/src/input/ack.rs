@@ -9,6 +9,7 @@ use crate::input::Check;
 use crate::output::Due;
 use crate::recovery::Phase;
 use crate::scale::ts_value;
+use crate::scoreboard::Sacked;
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
@@ -47,6 +48,7 @@ impl Connection {
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
+        let before = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
@@ -55,16 +57,13 @@ impl Connection {
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked);
-            if sacked > 0 {
-                // RFC 6675, section 2, calls this a duplicate too: it tells of a hole behind what it
-                // acknowledges.
-                self.on_duplicate_ack(cx);
-            }
-            self.inform_policy(cx, seg, acked, sacked, in_flight, rtt);
+            self.inform_policy(cx, seg, acked, sacked.newly, in_flight, rtt);
             self.settle_timer(cx);
-        } else if sacked > 0 {
-            self.on_duplicate_ack(cx);
-            self.inform_policy(cx, seg, 0, sacked, in_flight, None);
+        } else if sacked.newly > 0 {
+            // RFC 6675, section 2, calls this a duplicate: it tells of a hole.
+            cx.counters.duplicate_acks_in += 1;
+            self.dup_acks = self.dup_acks.saturating_add(1);
+            self.inform_policy(cx, seg, 0, sacked.newly, in_flight, None);
         } else if self.flight() == 0 {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1).
@@ -74,26 +73,47 @@ impl Connection {
         } else if self.snd_wnd == 0 {
             self.retries = 0;
         }
+        if self.loss.is_some() && self.bits.has(Bits::SACK) {
+            self.learn_from_sack(cx, &sacked, before, acked);
+        }
         if fin {
             self.on_fin_acknowledged(cx);
         }
     }
 
-    /// The blocks of a SACK option (RFC 2018, section 5); how many octets they newly cover.
-    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> u32 {
+    /// What an acknowledgment with a scoreboard means for the repair: `before` octets were SACKed when it came.
+    fn learn_from_sack(&mut self, cx: &mut Cx<'_>, sacked: &Sacked, before: u32, acked: u32) {
+        if let Some((left, right)) = sacked.dsack {
+            self.on_duplicate_reported(cx, right.offset_from(left));
+        }
+        let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+        let delivered = (acked + now).saturating_sub(before);
+        if delivered > 0 {
+            self.repair_by_sack(cx, delivered, acked > 0);
+        }
+        self.tidy_loss();
+    }
+
+    /// The blocks of a SACK option (RFC 2018, section 5), and what they say about deliveries.
+    fn take_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Sacked {
         let blocks = seg.options.sack.as_slice();
-        if blocks.is_empty() || !self.bits.has(Bits::SACK) {
-            return 0;
+        if !self.bits.has(Bits::SACK) {
+            return Sacked::default();
         }
-        cx.counters.sack_blocks_in += blocks.len() as u64;
-        let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
-        let newly = self.loss().board.update(una, nxt, blocks).newly;
-        if newly == 0 {
-            self.tidy_loss();
-        } else {
-            self.due |= Due::DATA;
+        let mut sacked = Sacked::default();
+        if !blocks.is_empty() {
+            cx.counters.sack_blocks_in += blocks.len() as u64;
+            let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
+            sacked = self.loss().board.update(una, nxt, blocks);
+            if sacked.newly > 0 {
+                self.due |= Due::DATA;
+            }
         }
-        newly
+        if self.bits.has(Bits::PROBING) {
+            self.settle_probe(cx, seg, &sacked);
+        }
+        self.note_delivered(cx, seg, &sacked);
+        sacked
     }
 
     /// Takes `acked` octets off the front of the flight.
@@ -104,6 +124,18 @@ impl Connection {
         let data = acked.min(self.tx.len());
         self.tx.consume(cx.pool, data);
         self.snd_una += acked;
+        match &mut self.loss {
+            None => self.sent.retire(cx.pool.departures_mut(), self.snd_una),
+            Some(loss) => {
+                self.sent.retire_with(cx.pool.departures_mut(), self.snd_una, &mut loss.rack.cursors);
+            }
+        }
+        if self.bits.has(Bits::PROBING)
+            && !self.bits.has(Bits::PROBE_RESENT)
+            && self.snd_una.at_or_after(self.probe_end)
+        {
+            self.bits.clear(Bits::PROBING);
+        }
         self.bytes_acked += u64::from(data);
         self.retries = 0;
         if self.loss.is_none() {

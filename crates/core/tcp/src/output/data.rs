@@ -30,7 +30,7 @@ impl Connection {
             return None;
         }
         if self.loss.is_some() {
-            match self.next_retransmission() {
+            match self.next_retransmission(cx) {
                 Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
                 Resend::Wait => {
                     self.bits.set(Bits::CWND_LIMITED);
@@ -42,14 +42,7 @@ impl Connection {
         let flight = self.flight();
         let unsent = self.tx.len().saturating_sub(flight);
         let fin = self.bits.has(Bits::WRITE_CLOSED) && flight <= self.tx.len();
-        if (unsent > 0 || fin)
-            && let Some(plan) = self.plan_new(cx, limits, unsent, fin)
-        {
-            return Some(plan);
-        }
-        // Rules 3 and 4 of NextSeg (RFC 6675, section 4): no new data may leave.
-        let stretch = self.next_rescue()?;
-        Some(self.plan_old(cx, stretch))
+        if unsent > 0 || fin { self.plan_new(cx, limits, unsent, fin) } else { None }
     }
 
     fn plan_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
@@ -65,30 +58,42 @@ impl Connection {
             }
             return None;
         };
+        if len == unsent && self.loss.is_none() {
+            // That was all; whatever changes this says so.
+            self.due.clear(Due::DATA);
+        }
+        Some(self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
+    }
+
+    /// What leaves for the first time.
+    pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
+        let (flight, Stretch { len, fin, .. }) = (self.flight(), stretch);
         if small_part(len, mss) != 0 {
             self.snd_small = self.snd_nxt + len;
         }
-        let stretch = Stretch { seq: self.snd_nxt, len, fin };
         self.snd_nxt += len + u32::from(fin);
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         if !self.bits.has(Bits::TIMING) {
             self.start_timing(cx);
         }
-        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE {
+        if self.bits.has(Bits::SACK) {
+            let now = cx.now.as_micros() as u32;
+            self.sent.push(cx.pool.departures_mut(), self.snd_nxt, now);
+        }
+        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
         }
-        if len == unsent && self.loss.is_none() {
-            // That was all; whatever changes this says so.
-            self.due.clear(Due::DATA);
-        }
         if len > 0 {
+            if self.loss.is_some() {
+                self.count_repair(len);
+            }
             self.control.on_sent(cx.now, len, flight + len);
             self.note_sending(cx);
             if self.bits.has(Bits::NO_SPACE) {
                 self.offer_space(cx);
             }
         }
-        Some(self.plan_stretch(cx, stretch, mss))
+        self.plan_stretch(cx, stretch, mss)
     }
 
     /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window,
@@ -127,16 +132,6 @@ impl Connection {
         (len > small).then_some((len - small, false))
     }
 
-    /// Octets that the congestion window still lets into the network.
-    fn congestion_room(&self) -> u32 {
-        let cwnd = self.control.window().cwnd;
-        if self.loss.is_none() && self.dup_acks == 0 {
-            return cwnd.saturating_sub(self.flight());
-        }
-        let extra = if self.phase() == Phase::Disorder { self.limited_transmit() } else { 0 };
-        (cwnd + extra).saturating_sub(self.pipe())
-    }
-
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
@@ -167,7 +162,7 @@ impl Connection {
     }
 
     /// A retransmission.
-    fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
+    pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
         self.bits.clear(Bits::TIMING);
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
@@ -228,8 +223,11 @@ impl Connection {
         self.due |= Due::DATA;
         if tx.retransmit {
             self.retransmission_failed(tx.header.seq);
+            self.probe_failed(tx.header.seq);
         } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
             self.snd_nxt = tx.header.seq;
+            self.sent.cut(cx.pool.departures_mut(), self.snd_nxt);
+            self.probe_failed(tx.header.seq);
             self.bits.clear(Bits::TIMING);
             if self.snd_small.after(self.snd_nxt) {
                 self.snd_small = self.snd_nxt;

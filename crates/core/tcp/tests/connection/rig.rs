@@ -4,7 +4,7 @@ use base::{Duration, Instant, Seq};
 use tcp::{Config, Disposition, Events, SocketOptions, State};
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 
-use crate::host::{Host, Octets, flow, parse};
+use crate::host::{Host, Octets, flow, ms, parse};
 
 /// The peer's initial sequence number; ours is `OURS`. Both wrap soon.
 pub(crate) const PEER: Seq = Seq::new(u32::MAX - 2_000);
@@ -83,7 +83,8 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Setup {
-            config: Config::default(),
+            // Probes have tests of their own; elsewhere they would only come in between.
+            config: Config { tail_loss_probe: false, ..Config::default() },
             options: SocketOptions::default(),
             peer: Options { mss: Some(1460), ..Options::default() },
             window: 65_535,
@@ -133,6 +134,7 @@ impl Setup {
     /// Active open, completed.
     pub(crate) fn connected(&self) -> Rig {
         let mut rig = self.syn_sent();
+        rig.pass(ms(20));
         rig.peer_syn(self, Flags::SYN | Flags::ACK);
         assert_eq!(rig.host.state(), State::Established);
         assert!(rig.host.events.any(Events::CONNECTED));

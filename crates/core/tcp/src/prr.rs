@@ -1,0 +1,113 @@
+//! Proportional rate reduction (RFC 6937, and the slow-start part as its successor RFC 9937 has it): how much a
+//! recovery may send for what each acknowledgment says was delivered, so that the window arrives at the policy's
+//! target smoothly, neither in a burst nor after half a round trip of silence.
+
+/// One recovery's account, in octets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prr {
+    /// Delivered since the recovery began (prr_delivered).
+    delivered: u64,
+    /// Sent since then (prr_out).
+    out: u64,
+    /// In flight when it began (RecoverFS).
+    flight: u64,
+    /// What the policy aims at (ssthresh).
+    target: u32,
+    /// What may leave before the next acknowledgment (SndCnt, less what was sent of it).
+    space: u32,
+}
+
+impl Prr {
+    /// A recovery begins with `flight` octets outstanding and aims at `target`. One segment may leave at once.
+    pub(crate) fn new(flight: u32, target: u32, mss: u32) -> Prr {
+        Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss }
+    }
+
+    /// An acknowledgment said that `delivered` octets arrived; `pipe` are left in the network. `progress`:
+    /// SND.UNA advanced and nothing more was found lost, so catching up cannot do harm (SafeACK).
+    pub(crate) fn on_ack(&mut self, delivered: u32, pipe: u32, progress: bool, mss: u32) {
+        if delivered == 0 {
+            return;
+        }
+        self.delivered += u64::from(delivered);
+        let space = if pipe > self.target {
+            (self.delivered * u64::from(self.target)).div_ceil(self.flight).saturating_sub(self.out)
+        } else {
+            let due = self.delivered.saturating_sub(self.out).max(u64::from(delivered));
+            let due = due + if progress { u64::from(mss) } else { 0 };
+            due.min(u64::from(self.target - pipe))
+        };
+        // The first retransmission leaves in any case.
+        let least = if self.out == 0 { u64::from(mss) } else { 0 };
+        self.space = u32::try_from(space.max(least)).unwrap_or(u32::MAX);
+    }
+
+    /// `octets` left, old or new.
+    pub(crate) fn on_sent(&mut self, octets: u32) {
+        self.out += u64::from(octets);
+        self.space = self.space.saturating_sub(octets);
+    }
+
+    /// Octets that may leave now.
+    pub(crate) fn space(&self) -> u32 {
+        self.space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: sending follows delivery in the proportion asked for, and never stalls.
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// Each acknowledgment delivers a segment; what may leave leaves. How many left after each.
+    fn run(flight: u32, target: u32, lost: u32) -> Vec<u32> {
+        let mut prr = Prr::new(flight * MSS, target * MSS, MSS);
+        let mut pipe = (flight - lost) * MSS;
+        let mut sent = vec![1];
+        prr.on_sent(MSS);
+        pipe += MSS;
+        for _ in 0..flight - lost {
+            pipe -= MSS;
+            prr.on_ack(MSS, pipe, false, MSS);
+            let n = prr.space() / MSS;
+            prr.on_sent(n * MSS);
+            pipe += n * MSS;
+            sent.push(n);
+        }
+        sent
+    }
+
+    extern crate std;
+    use std::{vec, vec::Vec};
+
+    #[test]
+    fn seven_tenths_of_the_deliveries_go_out() {
+        let sent = run(100, 70, 1);
+        let total: u32 = sent.iter().sum();
+        assert!((69..=71).contains(&total), "{total}");
+        assert!(sent.iter().all(|&n| n <= 1), "no burst: {sent:?}");
+        let longest = sent.split(|&n| n > 0).map(<[u32]>::len).max();
+        assert!(longest <= Some(2), "no silence, but for what the first retransmission took ahead");
+    }
+
+    #[test]
+    fn after_heavy_loss_it_sends_what_arrives() {
+        let sent = run(20, 14, 15);
+        assert_eq!(sent, [1, 1, 1, 1, 1, 1], "packet conservation: the target is far above the pipe");
+    }
+
+    #[test]
+    fn progress_lets_it_catch_up() {
+        let mut prr = Prr::new(20 * MSS, 14 * MSS, MSS);
+        prr.on_sent(MSS);
+        prr.on_ack(2 * MSS, 3 * MSS, true, MSS);
+        assert_eq!(prr.space(), 3 * MSS, "slow start: one segment more than was delivered");
+        prr.on_sent(2 * MSS);
+        prr.on_ack(MSS, 14 * MSS, true, MSS);
+        assert_eq!(prr.space(), 0, "never beyond the target");
+        prr.on_ack(0, 0, true, MSS);
+        assert_eq!(prr.space(), 0, "nothing delivered, nothing sent");
+    }
+}

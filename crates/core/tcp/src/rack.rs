@@ -1,0 +1,236 @@
+//! RACK (RFC 8985): a segment is lost when something that left later was delivered and the segment itself has
+//! had a little longer than that took. Time, not counting, decides; so reordering costs no needless repair, and a
+//! lost retransmission or the tail of a flight is found like any other loss.
+//!
+//! Whatever left earlier lies lower, as long as nothing is retransmitted. So of the first transmissions one edge
+//! tells all: every octet below it that is not SACKed is lost. Retransmissions are in [`crate::resent::Resent`].
+
+use base::{Duration, Instant, Seq};
+use wire::tcp::Segment;
+
+use crate::Cx;
+use crate::connection::{Bits, Connection};
+use crate::recovery::{Loss, Phase};
+use crate::scale::ts_value;
+use crate::scoreboard::Sacked;
+use crate::sent::{Cursor, Departures, Sent};
+
+/// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).
+const PERSIST: u8 = 16;
+
+/// A time that a transmission left, with the end of what left: RFC 8985's order among transmissions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Left {
+    /// Microseconds, modulo 2^32.
+    pub(crate) at: u32,
+    pub(crate) end: Seq,
+    /// Was it a retransmission?
+    pub(crate) again: bool,
+}
+
+impl Left {
+    /// RACK_sent_after (RFC 8985, section 6.2). Within one turn time stands still; first transmissions then leave
+    /// in the order of their numbers, and so do retransmissions, but nothing tells one kind from the other.
+    fn after(self, other: Left) -> bool {
+        match self.at.wrapping_sub(other.at) as i32 {
+            0 => self.again == other.again && self.end.after(other.end),
+            later => later > 0,
+        }
+    }
+}
+
+/// What a repair knows about the latest delivery. It lives as long as the repair.
+#[derive(Debug)]
+pub(crate) struct Rack {
+    /// What left last of all that was delivered (RACK.segment), once something was.
+    latest: Option<Left>,
+    /// What that took, microseconds (RACK.rtt).
+    rtt: u32,
+    /// One past the highest octet delivered (RACK.fack).
+    fack: Seq,
+    /// What lies below and is not SACKed is lost.
+    pub(crate) lost: Seq,
+    /// Where in the log `lost` and `fack` stand.
+    pub(crate) cursors: [Cursor; 2],
+}
+
+impl Rack {
+    pub(crate) fn new(una: Seq, sent: &Sent) -> Rack {
+        Rack { latest: None, rtt: 0, fack: una, lost: una, cursors: [sent.cursor(); 2] }
+    }
+
+    /// What left as `left` has been delivered at `now`.
+    fn deliver(&mut self, left: Left, now: u32) {
+        if self.latest.is_none_or(|latest| left.after(latest)) {
+            self.latest = Some(left);
+            self.rtt = now.wrapping_sub(left.at);
+        }
+    }
+
+    /// Moves the edge over what is lost at `now`, given the reordering window `wnd`; for how long, if at all,
+    /// the next stretch still may be under way.
+    fn advance(
+        &mut self,
+        sent: &Sent,
+        log: &Departures,
+        now: u32,
+        wnd: u32,
+        missing: impl Fn(Seq, Seq) -> u32,
+    ) -> Option<u32> {
+        let latest = self.latest?;
+        while let Some(departure) = self.cursors[0].seek(sent, log, self.lost) {
+            let left = Left { at: departure.at, end: self.lost, again: false };
+            if !latest.after(left) {
+                return None;
+            }
+            let end =
+                if departure.at == latest.at { departure.end.earlier(latest.end) } else { departure.end };
+            if missing(self.lost, end) > 0
+                && let Some(left) = self.remaining(departure.at, now, wnd)
+            {
+                return Some(left);
+            }
+            self.lost = end;
+        }
+        None
+    }
+
+    /// How much longer what left at `at` may be under way.
+    fn remaining(&self, at: u32, now: u32, wnd: u32) -> Option<u32> {
+        let left = self.rtt.saturating_add(wnd).saturating_sub(now.wrapping_sub(at));
+        (left > 0).then_some(left)
+    }
+}
+
+/// What a connection has learned about reordering on its path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reordering {
+    seen: bool,
+    /// The window in quarters of the smallest round-trip time (RACK.reo_wnd_mult).
+    mult: u8,
+    persist: u8,
+    /// SND.NXT when a duplicate was last reported: more of them below it are no news (RACK.dsack_round).
+    round: Option<Seq>,
+}
+
+impl Reordering {
+    pub(crate) const fn new() -> Reordering {
+        Reordering { seen: false, mult: 1, persist: 0, round: None }
+    }
+
+    /// The peer got something twice: the window was too narrow (RFC 8985, section 6.2, step 4).
+    fn on_duplicate(&mut self, una: Seq, nxt: Seq) {
+        if self.round.is_none_or(|round| una.at_or_after(round)) {
+            self.round = Some(nxt);
+            self.mult = self.mult.saturating_add(1);
+            self.persist = PERSIST;
+        }
+    }
+
+    /// Something arrived although what left later had been there before.
+    pub(crate) fn on_overtaken(&mut self) {
+        self.seen = true;
+    }
+
+    /// A recovery is over.
+    pub(crate) fn on_recovery_end(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+}
+
+impl Connection {
+    /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
+    /// section 6.2, steps 1 to 4).
+    pub(crate) fn note_delivered(&mut self, cx: &Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
+        let Some(loss) = &mut self.loss else { return };
+        let (old, una, nxt) = (self.snd_una, seg.ack.later(self.snd_una), self.snd_nxt);
+        if sacked.dsack.is_some() {
+            self.reordering.on_duplicate(una, nxt);
+        }
+        let now = cx.now.as_micros() as u32;
+        let log = cx.pool.departures();
+        let high = loss.board.highest_sacked().unwrap_or(una).later(una);
+        // Below what was delivered, never retransmitted, and here now: it was overtaken.
+        let hole = if una.after(old) { Some(old) } else { sacked.lowest };
+        let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
+        self.reordering.seen |= hole.filter(overtaken).or(sacked.lowest.filter(overtaken)).is_some();
+        if high.after(loss.rack.fack) {
+            let last = high - 1;
+            let departure = loss.rack.cursors[1].seek(&self.sent, log, last);
+            if let Some(departure) = departure.filter(|_| !loss.was_resent(last)) {
+                loss.rack.deliver(Left { at: departure.at, end: high, again: false }, now);
+            }
+            loss.rack.fack = high;
+        }
+        let echo = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
+        let age = echo.map(|ts| ts_value(cx.now, self.ts_offset).wrapping_sub(ts.ecr));
+        let least = self.rtt.min_rtt().as_micros() as u32;
+        let board = &loss.board;
+        let arrived =
+            |start: Seq, end: Seq| end.at_or_before(una) || board.unsacked(start.later(una), end) == 0;
+        if let Some(left) = loss.resent.take_delivered(arrived) {
+            let took = now.wrapping_sub(left.at);
+            // It may be the first transmission that arrived: the echo is older than the second, or the second
+            // cannot have arrived yet.
+            let older = age.is_some_and(|age| age > took / 1_000 + 1);
+            if !older && took >= least {
+                loss.rack.deliver(left, now);
+            }
+        }
+    }
+
+    /// RACK_detect_loss (RFC 8985, section 6.2, step 5): has anything been found lost? What may be lost a little
+    /// later is looked at again then.
+    pub(crate) fn find_losses(&mut self, cx: &Cx<'_>) -> bool {
+        let wnd = self.reordering_window();
+        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let Some(loss) = &mut self.loss else { return false };
+        let now = cx.now.as_micros() as u32;
+        let rack = &mut loss.rack;
+        let before = rack.lost.later(una);
+        rack.lost = before;
+        let board = &loss.board;
+        let first =
+            rack.advance(&self.sent, cx.pool.departures(), now, wnd, |from, to| board.unsacked(from, to));
+        let fresh = board.unsacked(before, rack.lost.earlier(nxt).later(before));
+        let Some(latest) = rack.latest else { return false };
+        let (again, second) = loss.resent.find_lost(una, |left| {
+            latest.after(left).then(|| rack.remaining(left.at, now, wnd).unwrap_or(0))
+        });
+        if let Some(wait) = [first, second].into_iter().flatten().min() {
+            self.arm_reordering(cx.now + Duration::from_micros(wait.into()));
+        }
+        let Some(mark) = again else { return fresh > 0 };
+        self.on_retransmission_lost(cx, mark);
+        true
+    }
+
+    /// RACK_update_reo_wnd: how long to wait for what was perhaps only overtaken, microseconds.
+    fn reordering_window(&self) -> u32 {
+        let Some(loss) = &self.loss else { return 0 };
+        let sure = loss.phase != Phase::Disorder || loss.board.reaches_dup_thresh(self.snd_mss.into());
+        if !self.reordering.seen && sure {
+            return 0;
+        }
+        let quarter = self.rtt.min_rtt().as_micros() as u32 / 4;
+        quarter.saturating_mul(self.reordering.mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
+    }
+
+    /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two.
+    fn arm_reordering(&mut self, at: Instant) {
+        if at < self.timers.rtx {
+            self.timers.rtx = at;
+            self.bits.set(Bits::REORDERING);
+        }
+    }
+}
+
+impl Loss {
+    /// Was the octet at `seq`, not SACKed so far, retransmitted?
+    fn was_resent(&self, seq: Seq) -> bool {
+        seq.before(self.resend) || self.resent.covers(seq)
+    }
+}

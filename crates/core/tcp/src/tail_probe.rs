@@ -1,0 +1,115 @@
+//! The tail loss probe (RFC 8985, section 7): when the end of a flight stays unacknowledged, one segment is sent
+//! well before the retransmission timeout. What it brings back shows losses to RACK that nothing else would.
+
+use base::Seq;
+use cc::{Controller, Signal, SignalInfo};
+use wire::tcp::Segment;
+
+use crate::connection::{Bits, Connection};
+use crate::output::data::Stretch;
+use crate::output::{Due, Plan};
+use crate::recovery::Phase;
+use crate::scoreboard::Sacked;
+use crate::{Config, Cx};
+
+/// What timers may be late by, microseconds: added to two round trips, so that the probe does not race the
+/// acknowledgment.
+const SLACK_US: u32 = 2_000;
+
+impl Connection {
+    /// May the timer now being armed be a probe's? Only in the open state, once per flight, and not for a single
+    /// segment: its acknowledgment may be delayed for longer than the timeout.
+    pub(crate) fn may_probe(&self) -> bool {
+        self.flight() > u32::from(self.snd_mss)
+            && self.bits.has(Bits::SACK)
+            && !self.bits.has(Bits::PROBING)
+            && self.loss.as_ref().is_none_or(|loss| loss.phase == Phase::Disorder && loss.board.is_empty())
+    }
+
+    /// PTO of RFC 8985, section 7.2, microseconds; `None` where the timeout comes first.
+    #[inline]
+    pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
+        if !config.tail_loss_probe || !self.may_probe() {
+            return None;
+        }
+        let wait = self.rtt.srtt_micros()?.saturating_mul(2).saturating_add(SLACK_US);
+        (wait < self.rto_us).then_some(wait)
+    }
+
+    /// The probe timeout: new data leaves if there is any and the peer's window takes it, otherwise the last
+    /// segment leaves again (section 7.3).
+    pub(crate) fn on_probe_due(&mut self, cx: &mut Cx<'_>) {
+        self.bits.set(Bits::PROBING);
+        self.due |= Due::TAIL_PROBE;
+        self.arm_rtx(cx);
+    }
+
+    pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
+        if !self.state.may_send() || self.flight() == 0 || !self.bits.has(Bits::PROBING) {
+            self.bits.clear(Bits::PROBING);
+            return None;
+        }
+        cx.counters.tail_probes += 1;
+        let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
+        let unsent = self.tx.len().saturating_sub(flight);
+        let len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
+        self.bits.put(Bits::PROBE_RESENT, len == 0);
+        let plan = if len > 0 {
+            self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin: false }, mss)
+        } else {
+            let stretch = self.last_segment()?;
+            self.resent(cx, stretch);
+            self.plan_old(cx, stretch)
+        };
+        self.probe_end = self.snd_nxt;
+        Some(plan)
+    }
+
+    /// The last segment in flight, as it was cut.
+    fn last_segment(&self) -> Option<Stretch> {
+        let (flight, mss) = (self.flight(), u32::from(self.snd_mss));
+        let fin = flight > self.tx.len();
+        let data = flight - u32::from(fin);
+        let len = if data == 0 { 0 } else { (data - 1) % mss + 1 };
+        let seq = self.snd_nxt - len - u32::from(fin);
+        let room = self.snd_wnd.saturating_sub(seq.offset_from(self.snd_una));
+        (room >= len && (len > 0 || fin)).then_some(Stretch { seq, len, fin })
+    }
+
+    /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
+    /// have arrived, and did only the probe bring it there?
+    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
+        if seg.ack.before(self.probe_end) {
+            return;
+        }
+        if !self.bits.has(Bits::PROBE_RESENT) {
+            return self.bits.clear(Bits::PROBING);
+        }
+        let reported = sacked.dsack.is_some_and(|(_, end)| end == self.probe_end);
+        let duplicate = seg.ack == self.snd_una && seg.seq_len() == 0 && seg.options.sack.is_empty();
+        if reported || duplicate {
+            self.bits.clear(Bits::PROBING);
+        } else if seg.ack.after(self.probe_end) {
+            self.bits.clear(Bits::PROBING);
+            self.on_probe_repaired(cx);
+        }
+    }
+
+    /// The probe replaced what was lost: a loss all the same, to which the policy answers.
+    fn on_probe_repaired(&mut self, cx: &mut Cx<'_>) {
+        cx.counters.tail_probe_recoveries += 1;
+        if self.phase() != Phase::Disorder {
+            return;
+        }
+        let info = SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() };
+        self.control.on_congestion(Signal::Loss, &info);
+        self.control.on_recovery_end(&info);
+    }
+
+    /// The segment that the probe was never left.
+    pub(crate) fn probe_failed(&mut self, seq: Seq) {
+        if self.bits.has(Bits::PROBING) && seq.at_or_before(self.probe_end) {
+            self.bits.clear(Bits::PROBING);
+        }
+    }
+}
