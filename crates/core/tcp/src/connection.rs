@@ -47,8 +47,6 @@ impl Bits {
     pub(crate) const SCALING: Bits = Bits(1 << 2);
     /// We connected; otherwise the peer did.
     pub(crate) const ACTIVE: Bits = Bits(1 << 3);
-    /// A segment is being timed: `rtt_seq`, `rtt_at`.
-    pub(crate) const TIMING: Bits = Bits(1 << 4);
     /// The application is done writing: a FIN follows the data.
     pub(crate) const WRITE_CLOSED: Bits = Bits(1 << 5);
     /// The application is done reading.
@@ -149,11 +147,12 @@ pub struct Connection {
     pub(crate) rcv_adv: Seq,
     pub(crate) last_ack_sent: Seq,
     pub(crate) ts_recent: u32,
-    /// The octet whose acknowledgment ends the timed round trip, and when that began, microseconds.
+    /// An acknowledgment beyond this one gives the next sample of the round-trip time.
     pub(crate) rtt_seq: Seq,
-    pub(crate) rtt_at: u32,
-    /// When what is in flight left, where there is SACK.
+    /// When what is in flight left.
     pub(crate) sent: Sent,
+    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
+    pub(crate) probe_end: Seq,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
     /// Exists while we miss something.
@@ -215,8 +214,6 @@ pub struct Connection {
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: u32,
     pub(crate) reset_seq: Seq,
-    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
-    pub(crate) probe_end: Seq,
     pub(crate) reordering: Reordering,
 }
 
@@ -250,8 +247,7 @@ impl Connection {
             last_ack_sent: Seq::new(0),
             ts_recent: 0,
             rtt_seq: open.isn,
-            rtt_at: 0,
-            sent: Sent::new(),
+            sent: Sent::new(open.isn),
             loss: None,
             reassembly: None,
             rx: Chain::new(),
@@ -380,6 +376,8 @@ impl Connection {
         conn.snd_una = ack.ack;
         conn.snd_nxt = ack.ack;
         conn.snd_small = ack.ack;
+        conn.rtt_seq = ack.ack;
+        conn.sent = Sent::new(ack.ack);
         conn.last_ack_sent = conn.rcv_nxt;
         conn.set_send_window(from_field(ack.window, conn.snd_scale), ack.seq);
         conn.establish(cx);

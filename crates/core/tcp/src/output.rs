@@ -147,10 +147,10 @@ impl Connection {
         if retransmit {
             cx.counters.syn_retransmits += 1;
             self.retransmits += 1;
-            self.bits.clear(Bits::TIMING);
+            self.stop_timing();
         } else {
             self.snd_nxt = self.snd_una + 1;
-            self.start_timing(cx);
+            self.note_departure(cx);
         }
         if self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);

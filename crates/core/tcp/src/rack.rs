@@ -78,15 +78,14 @@ impl Rack {
         missing: impl Fn(Seq, Seq) -> u32,
     ) -> Option<u32> {
         let latest = self.latest?;
-        while let Some(departure) = self.cursors[0].seek(sent, log, self.lost) {
-            let left = Left { at: departure.at, end: self.lost, again: false };
+        while let Some((end, at)) = self.cursors[0].seek(sent, log, self.lost) {
+            let left = Left { at, end: self.lost, again: false };
             if !latest.after(left) {
                 return None;
             }
-            let end =
-                if departure.at == latest.at { departure.end.earlier(latest.end) } else { departure.end };
+            let end = if at == latest.at { end.earlier(latest.end) } else { end };
             if missing(self.lost, end) > 0
-                && let Some(left) = self.remaining(departure.at, now, wnd)
+                && let Some(left) = self.remaining(at, now, wnd)
             {
                 return Some(left);
             }
@@ -109,19 +108,21 @@ pub(crate) struct Reordering {
     /// The window in quarters of the smallest round-trip time (RACK.reo_wnd_mult).
     mult: u8,
     persist: u8,
-    /// SND.NXT when a duplicate was last reported: more of them below it are no news (RACK.dsack_round).
-    round: Option<Seq>,
+    /// SND.NXT when a duplicate was last reported, if it is `fresh`: more of them below it are no news
+    /// (RACK.dsack_round).
+    round: Seq,
+    fresh: bool,
 }
 
 impl Reordering {
     pub(crate) const fn new() -> Reordering {
-        Reordering { seen: false, mult: 1, persist: 0, round: None }
+        Reordering { seen: false, mult: 1, persist: 0, round: Seq::new(0), fresh: false }
     }
 
     /// The peer got something twice: the window was too narrow (RFC 8985, section 6.2, step 4).
     fn on_duplicate(&mut self, una: Seq, nxt: Seq) {
-        if self.round.is_none_or(|round| una.at_or_after(round)) {
-            self.round = Some(nxt);
+        if !self.fresh || una.at_or_after(self.round) {
+            (self.round, self.fresh) = (nxt, true);
             self.mult = self.mult.saturating_add(1);
             self.persist = PERSIST;
         }
@@ -134,6 +135,8 @@ impl Reordering {
 
     /// A recovery is over.
     pub(crate) fn on_recovery_end(&mut self) {
+        // Long ago it would be ahead of SND.UNA again.
+        self.fresh = false;
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.mult = 1;
@@ -160,8 +163,8 @@ impl Connection {
         if high.after(loss.rack.fack) {
             let last = high - 1;
             let departure = loss.rack.cursors[1].seek(&self.sent, log, last);
-            if let Some(departure) = departure.filter(|_| !loss.was_resent(last)) {
-                loss.rack.deliver(Left { at: departure.at, end: high, again: false }, now);
+            if let Some((_, at)) = departure.filter(|_| !loss.was_resent(last)) {
+                loss.rack.deliver(Left { at, end: high, again: false }, now);
             }
             loss.rack.fack = high;
         }

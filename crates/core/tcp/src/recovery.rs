@@ -124,8 +124,17 @@ impl Connection {
     }
 
     /// Octets that the congestion window still lets into the network.
+    #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
         let cwnd = self.control.window().cwnd;
+        if self.loss.is_none() && self.dup_acks == 0 {
+            return cwnd.saturating_sub(self.flight());
+        }
+        self.room_in_trouble(cwnd)
+    }
+
+    #[cold]
+    fn room_in_trouble(&self, cwnd: u32) -> u32 {
         let Some(loss) = &self.loss else {
             return (cwnd + self.limited_transmit()).saturating_sub(self.flight());
         };
@@ -137,6 +146,7 @@ impl Connection {
     }
 
     /// `octets` left, old or new, while a repair is under way.
+    #[cold]
     pub(crate) fn count_repair(&mut self, octets: u32) {
         if self.is_metered() {
             self.loss().prr.on_sent(octets);
@@ -237,7 +247,7 @@ impl Connection {
         loss.restarted = false;
         loss.urgent = !again;
         loss.begin_judging(again);
-        self.bits.clear(Bits::TIMING);
+        self.stop_timing();
         self.arm_rtx(cx);
     }
 
@@ -287,7 +297,8 @@ impl Connection {
         loss.urgent = true;
         loss.begin_judging(false);
         self.dup_acks = 0;
-        self.bits.clear(Bits::TIMING | Bits::PROBING);
+        self.bits.clear(Bits::PROBING);
+        self.stop_timing();
         self.due |= Due::DATA;
     }
 

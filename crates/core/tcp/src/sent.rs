@@ -1,4 +1,4 @@
-//! When what is in flight left: what RACK (RFC 8985) measures by.
+//! When what is in flight left: what the round-trip time is measured by, and what RACK (RFC 8985) judges by.
 
 use alloc::vec::Vec;
 
@@ -7,11 +7,11 @@ use base::Seq;
 use crate::pool::NONE;
 
 /// What left at one time: everything from the end of the departure before it up to `end`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Departure {
-    pub(crate) end: Seq,
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    end: Seq,
     /// Microseconds, modulo 2^32.
-    pub(crate) at: u32,
+    at: u32,
     next: u32,
 }
 
@@ -72,77 +72,97 @@ impl Departures {
 }
 
 /// One connection's departures, oldest first. Transmissions of the same time share one, so a turn that sends
-/// a window makes a single entry. Retransmissions are not here: see [`crate::resent::Resent`].
+/// a window makes a single entry. The latest is kept here, so that requests and answers never touch the core's
+/// log. Retransmissions are not here: see [`crate::resent::Resent`].
 ///
 /// ```text
 ///  SND.UNA                                   SND.NXT
 ///    |  left at t0  |  t1  |     t2     |  t3  |
-///         head                            tail
+///         head               tail         last
 /// ```
 #[derive(Debug)]
 pub(crate) struct Sent {
     head: u32,
     tail: u32,
+    /// Nothing is in flight once SND.UNA has come to its end.
+    end: Seq,
+    at: u32,
 }
 
-/// A place in [`Sent`] that only moves forward.
+/// A place in [`Sent`] that only moves forward: in the log, or at the latest departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor(u32);
 
 impl Sent {
-    /// Nothing in flight.
-    pub(crate) const fn new() -> Sent {
-        Sent { head: NONE, tail: NONE }
+    /// Nothing in flight, SND.UNA is `una`.
+    pub(crate) const fn new(una: Seq) -> Sent {
+        Sent { head: NONE, tail: NONE, end: una, at: 0 }
     }
 
-    /// Everything up to `end` left at `at`. Where there is no memory, what left last counts as having left
-    /// now, which only makes its loss show later.
-    #[inline]
-    pub(crate) fn push(&mut self, log: &mut Departures, end: Seq, at: u32) {
-        if self.tail != NONE && log.slots[self.tail as usize].at == at {
-            log.slots[self.tail as usize].end = end;
-            return;
+    /// Everything from what left before, or from SND.UNA, up to `end` leaves at `at`. Where there is no memory, what
+    /// left last counts as having left now, which only makes its loss show later.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, log: &mut Departures, una: Seq, end: Seq, at: u32) {
+        if una.before(self.end) && self.at != at {
+            self.spill(log);
         }
-        let Some(index) = log.take(Departure { end, at, next: NONE }) else {
-            if let Some(last) = log.slots.get_mut(self.tail as usize) {
-                (last.end, last.at) = (end, at);
-            }
-            return;
-        };
-        if self.tail == NONE {
-            self.head = index;
-        } else {
-            log.slots[self.tail as usize].next = index;
+        (self.end, self.at) = (end, at);
+    }
+
+    fn spill(&mut self, log: &mut Departures) {
+        let last = Departure { end: self.end, at: self.at, next: NONE };
+        let Some(index) = log.take(last) else { return };
+        match log.slots.get_mut(self.tail as usize) {
+            Some(tail) => tail.next = index,
+            None => self.head = index,
         }
         self.tail = index;
     }
 
     /// What had left last did not leave after all: SND.NXT is `nxt` again.
-    pub(crate) fn cut(&mut self, log: &mut Departures, nxt: Seq) {
-        if let Some(last) = log.slots.get_mut(self.tail as usize) {
-            last.end = last.end.earlier(nxt);
-        }
+    pub(crate) fn cut(&mut self, nxt: Seq) {
+        self.end = self.end.earlier(nxt);
     }
 
-    /// SND.UNA is now `una`.
-    #[inline]
-    pub(crate) fn retire(&mut self, log: &mut Departures, una: Seq) {
-        while self.head != NONE && log.slots[self.head as usize].end.at_or_before(una) {
+    /// SND.UNA has moved to `una`: when the octet before it left, if that is known.
+    #[inline(always)]
+    pub(crate) fn retire(&mut self, log: &mut Departures, una: Seq) -> Option<u32> {
+        if self.head != NONE {
+            return self.retire_older(log, una);
+        }
+        una.at_or_before(self.end).then_some(self.at)
+    }
+
+    fn retire_older(&mut self, log: &mut Departures, una: Seq) -> Option<u32> {
+        let mut left = None;
+        while let Some(&Departure { end, at, .. }) = log.slots.get(self.head as usize) {
+            if end.after(una) {
+                return left.filter(|&(end, _)| una == end).map(|(_, at)| at).or(Some(at));
+            }
+            // An empty one says nothing.
+            if left.is_none_or(|(last, _)| end.after(last)) {
+                left = Some((end, at));
+            }
             self.head = log.put(self.head);
         }
-        if self.head == NONE {
-            self.tail = NONE;
-        }
+        self.tail = NONE;
+        let last = una.at_or_before(self.end).then_some(self.at);
+        left.filter(|&(end, _)| end == una).map(|(_, at)| at).or(last)
     }
 
     /// The same while cursors stand in the log: none is left behind.
-    pub(crate) fn retire_with(&mut self, log: &mut Departures, una: Seq, cursors: &mut [Cursor]) {
+    pub(crate) fn retire_with(
+        &mut self,
+        log: &mut Departures,
+        una: Seq,
+        cursors: &mut [Cursor],
+    ) -> Option<u32> {
         for cursor in cursors {
-            while cursor.departure(log).is_some_and(|departure| departure.end.at_or_before(una)) {
-                cursor.step(log);
+            while let Some(departure) = log.slots.get(cursor.0 as usize).filter(|d| d.end.at_or_before(una)) {
+                cursor.0 = departure.next;
             }
         }
-        self.retire(log, una);
+        self.retire(log, una)
     }
 
     /// Gives everything back.
@@ -160,34 +180,20 @@ impl Sent {
 }
 
 impl Cursor {
-    /// What it points to; `None` past the end.
-    pub(crate) fn departure(self, log: &Departures) -> Option<Departure> {
-        log.slots.get(self.0 as usize).copied()
-    }
-
-    /// To the next one. Past the end it stays, and does not see what is pushed later.
-    fn step(&mut self, log: &Departures) {
-        if let Some(departure) = self.departure(log) {
-            self.0 = departure.next;
-        }
-    }
-
-    /// Goes to the departure of the octet at `seq`, which lies nowhere before. A cursor that had come to the
-    /// end starts over: it was made when the log was shorter.
-    pub(crate) fn seek(&mut self, sent: &Sent, log: &Departures, seq: Seq) -> Option<Departure> {
-        if self.0 == NONE {
+    /// Goes to the departure of the octet at `seq`, which lies nowhere before it: when it left, and where what left
+    /// then ends. `None` beyond what was sent.
+    pub(crate) fn seek(&mut self, sent: &Sent, log: &Departures, seq: Seq) -> Option<(Seq, u32)> {
+        if self.0 == NONE && log.slots.get(sent.tail as usize).is_some_and(|tail| seq.before(tail.end)) {
+            // It stood at what was the latest then.
             *self = sent.cursor();
         }
-        while let Some(departure) = self.departure(log) {
+        while let Some(departure) = log.slots.get(self.0 as usize) {
             if departure.end.after(seq) {
-                return Some(departure);
-            }
-            if departure.next == NONE {
-                return None;
+                return Some((departure.end, departure.at));
             }
             self.0 = departure.next;
         }
-        None
+        seq.before(sent.end).then_some((sent.end, sent.at))
     }
 }
 
@@ -206,20 +212,21 @@ mod tests {
     #[test]
     fn without_memory_the_last_departure_stands_for_the_next() {
         let mut log = Departures::new(2);
-        let mut sent = Sent::new();
-        for i in 1..=4 {
-            sent.push(&mut log, Seq::new(10 * i), i);
+        let una = Seq::new(0);
+        let mut sent = Sent::new(una);
+        for i in 1..=5 {
+            sent.push(&mut log, una, Seq::new(10 * i), i);
         }
         let mut cursor = sent.cursor();
-        assert_eq!(cursor.seek(&sent, &log, Seq::new(5)).map(|d| d.at), Some(1));
-        assert_eq!(cursor.seek(&sent, &log, Seq::new(15)).map(|d| d.at), Some(4));
-        let mut other = Sent::new();
-        other.push(&mut log, Seq::new(7), 1);
-        assert_eq!(other.cursor().departure(&log), None, "no memory at all: it is not known");
-        sent.retire(&mut log, Seq::new(40));
+        assert_eq!(cursor.seek(&sent, &log, Seq::new(5)), Some((Seq::new(10), 1)));
+        assert_eq!(cursor.seek(&sent, &log, Seq::new(15)), Some((Seq::new(20), 2)));
+        assert_eq!(cursor.seek(&sent, &log, Seq::new(25)), Some((Seq::new(50), 5)));
+        assert_eq!(cursor.seek(&sent, &log, Seq::new(50)), None);
+        assert_eq!((log.used(), sent.retire(&mut log, Seq::new(40))), (2, Some(5)));
         assert_eq!(log.used(), 0);
-        other.push(&mut log, Seq::new(8), 2);
-        other.release(&mut log);
+        sent.push(&mut log, Seq::new(40), Seq::new(60), 6);
+        sent.push(&mut log, Seq::new(40), Seq::new(70), 7);
+        sent.release(&mut log);
         assert_eq!(log.used(), 0);
     }
 }

@@ -19,6 +19,7 @@ const SLACK_US: u32 = 2_000;
 impl Connection {
     /// May the timer now being armed be a probe's? Only in the open state, once per flight, and not for a single
     /// segment: its acknowledgment may be delayed for longer than the timeout.
+    #[inline]
     pub(crate) fn may_probe(&self) -> bool {
         self.flight() > u32::from(self.snd_mss)
             && self.bits.has(Bits::SACK)
@@ -44,6 +45,7 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
+    #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.flight() == 0 || !self.bits.has(Bits::PROBING) {
             self.bits.clear(Bits::PROBING);

@@ -150,7 +150,7 @@ impl Connection {
         }
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
-        self.bits.clear(Bits::TIMING);
+        self.stop_timing();
         self.due |= Due::SYN;
         self.arm_rtx(cx);
     }

@@ -24,7 +24,7 @@ struct Pair {
 
 impl Pair {
     fn new(una: Seq) -> Pair {
-        let sent = Sent::new();
+        let sent = Sent::new(una);
         Pair { cursor: sent.cursor(), sent, una, oracle: Vec::new(), asked: una, last: None }
     }
 
@@ -53,7 +53,7 @@ pub fn sent(data: &[u8]) {
             0..=2 => {
                 let len = 1 + input.below(40);
                 pair.oracle.extend((0..len).map(|_| now));
-                pair.sent.push(&mut log, pair.nxt(), now);
+                pair.sent.push(&mut log, pair.una, pair.nxt(), now);
                 pair.last = Some(now);
             }
             3 => now = now.wrapping_add(input.below(20)),
@@ -64,22 +64,26 @@ pub fn sent(data: &[u8]) {
                     let len = input.below(same + 1);
                     let keep = pair.oracle.len() - len as usize;
                     pair.oracle.truncate(keep);
-                    pair.sent.cut(&mut log, pair.nxt());
+                    pair.sent.cut(pair.nxt());
                     pair.asked = pair.asked.earlier(pair.nxt());
                     pair.cursor = pair.sent.cursor();
                 }
             }
             5 => {
                 let len = input.below(pair.oracle.len() as u32 + 1);
-                pair.oracle.drain(..len as usize);
+                let last = pair.oracle.drain(..len as usize).last();
                 pair.una += len;
-                pair.sent.retire_with(&mut log, pair.una, core::slice::from_mut(&mut pair.cursor));
+                let left = pair.sent.retire_with(&mut log, pair.una, core::slice::from_mut(&mut pair.cursor));
+                if last.is_some() {
+                    assert_eq!(left, last, "when the octet before {:?} left", pair.una);
+                }
             }
             6 if input.below(16) == 0 => {
                 pair.una = pair.nxt();
                 pair.last = None;
                 pair.oracle.clear();
                 pair.sent.release(&mut log);
+                pair.sent = Sent::new(pair.una);
                 pair.cursor = pair.sent.cursor();
             }
             _ => {
@@ -89,12 +93,12 @@ pub fn sent(data: &[u8]) {
                     let seq = from + input.below(ahead);
                     let at = pair.oracle[seq.offset_from(pair.una) as usize];
                     let found = pair.cursor.seek(&pair.sent, &log, seq);
-                    assert_eq!(found.map(|d| d.at), Some(at), "when {seq:?} left");
+                    assert_eq!(found.map(|(_, at)| at), Some(at), "when {seq:?} left");
                     pair.asked = seq;
                 }
             }
         }
-        let least: usize = pairs.iter().map(Pair::times).sum();
+        let least: usize = pairs.iter().map(|pair| pair.times().saturating_sub(1)).sum();
         assert!(log.used() as usize >= least, "{} departures, {least} times", log.used());
     }
     for mut pair in pairs {

@@ -120,16 +120,15 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
         cx.counters.acks_in += 1;
-        let rtt = self.measure_rtt(cx, seg);
         let data = acked.min(self.tx.len());
         self.tx.consume(cx.pool, data);
         self.snd_una += acked;
-        match &mut self.loss {
-            None => self.sent.retire(cx.pool.departures_mut(), self.snd_una),
-            Some(loss) => {
-                self.sent.retire_with(cx.pool.departures_mut(), self.snd_una, &mut loss.rack.cursors);
-            }
-        }
+        let log = cx.pool.departures_mut();
+        let left = match &mut self.loss {
+            None => self.sent.retire(log, self.snd_una),
+            Some(loss) => self.sent.retire_with(log, self.snd_una, &mut loss.rack.cursors),
+        };
+        let rtt = self.measure_rtt(cx, seg, left);
         if self.bits.has(Bits::PROBING)
             && !self.bits.has(Bits::PROBE_RESENT)
             && self.snd_una.at_or_after(self.probe_end)
@@ -150,14 +149,21 @@ impl Connection {
         rtt
     }
 
-    /// One sample by our own clock where the timed segment is acknowledged (Karn's rule is in when TIMING is
-    /// cleared); by the timestamp echo otherwise, which tells retransmissions apart (RFC 7323, section 4.1). What
-    /// the policy gets.
+    /// One sample a round trip by our own clock: what `left` the latest of all that is acknowledged here, unless it
+    /// left twice ([`Connection::stop_timing`]). During a repair by the timestamp echo, which tells retransmissions
+    /// apart (RFC 7323, section 4.1). What the policy gets.
     #[inline(always)]
-    pub(crate) fn measure_rtt(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
-        if self.bits.has(Bits::TIMING) && seg.ack.at_or_after(self.rtt_seq) {
-            self.bits.clear(Bits::TIMING);
-            let micros = (cx.now.as_micros() as u32).wrapping_sub(self.rtt_at);
+    pub(crate) fn measure_rtt(
+        &mut self,
+        cx: &Cx<'_>,
+        seg: &Segment<'_>,
+        left: Option<u32>,
+    ) -> Option<Duration> {
+        if seg.ack.after(self.rtt_seq)
+            && let Some(left) = left
+        {
+            self.rtt_seq = self.snd_nxt;
+            let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
             self.rtt.sample(micros);
             self.backoff = 0;
             self.refresh_rto(cx.config);

@@ -52,8 +52,9 @@ impl Connection {
 
     /// `seg` acknowledges our SYN.
     pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        self.measure_rtt(cx, seg);
         self.snd_una = self.snd_nxt;
+        let left = self.sent.retire(cx.pool.departures_mut(), self.snd_una);
+        self.measure_rtt(cx, seg, left);
         self.due.clear(Due::SYN);
         self.backoff = 0;
         self.timers.rtx = Instant::FAR_FUTURE;

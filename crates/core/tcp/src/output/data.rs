@@ -66,6 +66,7 @@ impl Connection {
     }
 
     /// What leaves for the first time.
+    #[inline(always)]
     pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let (flight, Stretch { len, fin, .. }) = (self.flight(), stretch);
         if small_part(len, mss) != 0 {
@@ -73,13 +74,7 @@ impl Connection {
         }
         self.snd_nxt += len + u32::from(fin);
         self.bits.clear(Bits::FORCE | Bits::PROBED);
-        if !self.bits.has(Bits::TIMING) {
-            self.start_timing(cx);
-        }
-        if self.bits.has(Bits::SACK) {
-            let now = cx.now.as_micros() as u32;
-            self.sent.push(cx.pool.departures_mut(), self.snd_nxt, now);
-        }
+        self.note_departure(cx);
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
         }
@@ -98,6 +93,7 @@ impl Connection {
 
     /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window,
     /// and silly window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
+    #[inline(always)]
     fn allowance(
         &mut self,
         mss: u32,
@@ -154,16 +150,22 @@ impl Connection {
         }
     }
 
-    /// Times the round trip of what ends at SND.NXT, in microseconds; one at a time (RFC 6298, section 3).
-    pub(crate) fn start_timing(&mut self, cx: &Cx<'_>) {
-        self.bits.set(Bits::TIMING);
+    /// What ends at SND.NXT leaves now.
+    #[inline(always)]
+    pub(crate) fn note_departure(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now.as_micros() as u32;
+        self.sent.push(cx.pool.departures_mut(), self.snd_una, self.snd_nxt, now);
+    }
+
+    /// Nothing now in flight tells the round-trip time any more: it was sent twice (Karn's rule, RFC 6298, section
+    /// 3).
+    pub(crate) fn stop_timing(&mut self) {
         self.rtt_seq = self.snd_nxt;
-        self.rtt_at = cx.now.as_micros() as u32;
     }
 
     /// A retransmission.
     pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
-        self.bits.clear(Bits::TIMING);
+        self.stop_timing();
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
         self.last_send_ms = cx.now.as_millis() as u32;
@@ -226,9 +228,9 @@ impl Connection {
             self.probe_failed(tx.header.seq);
         } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
             self.snd_nxt = tx.header.seq;
-            self.sent.cut(cx.pool.departures_mut(), self.snd_nxt);
+            self.sent.cut(self.snd_nxt);
             self.probe_failed(tx.header.seq);
-            self.bits.clear(Bits::TIMING);
+            self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
             if self.snd_small.after(self.snd_nxt) {
                 self.snd_small = self.snd_nxt;
             }
