@@ -132,6 +132,8 @@ impl Connection {
         match self.state {
             State::Closed => {}
             State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
+            // The user timeout shares their place too.
+            _ if self.retries > 0 && self.is_overdue(cx) => self.on_retransmission_timeout(cx),
             _ if self.bits.has(Bits::REORDERING) => self.on_reordering_timeout(cx),
             _ if self.bits.has(Bits::TAIL_PROBE) && self.may_probe() => self.on_probe_due(cx),
             _ if self.flight() == 0 || self.snd_wnd == 0 => self.on_probe_timeout(cx),

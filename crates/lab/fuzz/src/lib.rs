@@ -57,6 +57,7 @@ targets! {
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
+    "tcp_sent", "the log of departures against one time per octet", tcp::fuzz::sent, seeds::none, SHORT;
     "tcp_time_wait", "TIME-WAIT answers", tcp::fuzz::time_wait, seeds::none, FRAME;
 }
 

@@ -10,6 +10,7 @@ mod icmp;
 mod memory;
 mod net;
 mod police;
+mod rack;
 mod recovery;
 mod rfc5961;
 mod rig;

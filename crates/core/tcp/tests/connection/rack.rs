@@ -1,0 +1,283 @@
+//! Goal: time tells losses from reordering (RFC 8985), the tail of a flight is probed before the timeout, and
+//! what was repaired in vain is taken back (RFC 2883, RFC 3708).
+
+use base::{Duration, Seq};
+use tcp::{Config, State};
+use wire::tcp::Flags;
+
+use crate::host::ms;
+use crate::rig::{Rig, Sent, Setup};
+
+/// One round trip, 20 ms, has been measured everywhere here; a quarter of it is the reordering window.
+const RTT: Duration = ms(20);
+const QUARTER: Duration = ms(5);
+
+fn probing(setup: Setup) -> Setup {
+    Setup { config: Config { tail_loss_probe: true, ..setup.config }, ..setup }
+}
+
+/// `n` full segments are out; nothing more waits.
+fn flight(setup: &Setup, n: usize) -> (Rig, Vec<Sent>) {
+    let mut rig = setup.connected();
+    let mss = rig.host.conn().info(rig.now).snd_mss;
+    rig.write(&vec![1; n * usize::from(mss)]).unwrap();
+    let sent = rig.sent();
+    assert_eq!(sent.len(), n);
+    (rig, sent)
+}
+
+fn window(rig: &Rig) -> u32 {
+    rig.host.conn().info(rig.now).window.cwnd
+}
+
+fn seqs(sent: &[Sent]) -> Vec<Seq> {
+    sent.iter().map(|s| s.seq).collect()
+}
+
+#[test]
+fn a_segment_overtaken_by_less_than_a_quarter_round_trip_is_not_lost() {
+    let (mut rig, sent) = flight(&Setup::sack(), 4);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[2].seq)]);
+    rig.pass(QUARTER - ms(1));
+    rig.ack(sent[2].seq, &[]);
+    rig.pass(RTT);
+    rig.none();
+    rig.ack(sent[3].end(), &[]);
+    assert_eq!((rig.host.counters.retransmits, rig.host.counters.fast_retransmits), (0, 0));
+}
+
+#[test]
+fn one_block_shows_a_loss_after_a_quarter_round_trip() {
+    let (mut rig, sent) = flight(&Setup::sack(), 4);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[2].seq)]);
+    rig.none();
+    assert_eq!(rig.until_sent(ms(100)), QUARTER);
+    assert_eq!(rig.one().seq, sent[0].seq, "what left after the delivered segment is not judged");
+    assert_eq!(rig.host.counters.reordering_timeouts, 1);
+    assert!(rig.host.conn().info(rig.now).recovery);
+}
+
+#[test]
+fn three_segments_show_it_at_once() {
+    let (mut rig, sent) = flight(&Setup::sack(), 6);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[4].seq)]);
+    assert_eq!(rig.one().seq, sent[0].seq);
+}
+
+#[test]
+fn once_reordering_was_seen_three_segments_do_not_suffice() {
+    let (mut rig, sent) = flight(&Setup::sack(), 4);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[2].seq)]);
+    rig.ack(sent[3].end(), &[]);
+    let mss = sent[0].len();
+    rig.write(&vec![2; 6 * mss]).unwrap();
+    let next = rig.sent();
+    rig.pass(RTT);
+    rig.ack(next[0].seq, &[(next[1].seq, next[5].end())]);
+    rig.none();
+    assert_eq!(rig.until_sent(ms(100)), QUARTER);
+    assert_eq!(rig.one().seq, next[0].seq);
+}
+
+#[test]
+fn reports_of_duplicates_widen_the_window_until_sixteen_recoveries_later() {
+    let (mut rig, sent) = flight(&Setup::sack(), 4);
+    rig.pass(RTT);
+    // Reordering is seen, and a report of a duplicate comes along: half a round trip from now on.
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[2].seq)]);
+    rig.ack(sent[3].end(), &[(sent[0].seq, sent[0].end())]);
+    for recovery in 0..18 {
+        rig.write(&vec![2; 4 * sent[0].len()]).unwrap();
+        let mut next = rig.sent();
+        while next.len() < 4 {
+            rig.pass(RTT);
+            rig.ack(next.last().unwrap().end(), &[]);
+            next = [next, rig.sent()].concat();
+        }
+        let next = &next[next.len() - 2..];
+        rig.pass(RTT);
+        rig.ack(next[0].seq, &[(next[1].seq, next[1].end())]);
+        let waited = rig.until_sent(ms(100));
+        assert_eq!(waited, if recovery < 16 { 2 * QUARTER } else { QUARTER }, "recovery {recovery}");
+        rig.sent();
+        rig.pass(RTT);
+        rig.ack(next[1].end(), &[]);
+        rig.sent();
+        rig.pass(RTT);
+    }
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_left_later() {
+    let (mut rig, sent) = flight(&Setup::sack(), 8);
+    rig.pass(RTT);
+    // More data waits, so that recovery sends some behind the retransmission.
+    rig.write(&[3; 40_000]).unwrap();
+    let before = rig.sent();
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[7].end())]);
+    let repair = rig.sent();
+    assert_eq!(repair[0].seq, sent[0].seq);
+    rig.pass(ms(1));
+    rig.ack(sent[0].seq, &[(sent[1].seq, before.last().map_or(sent[7].end(), Sent::end))]);
+    let later = rig.sent();
+    assert!(later.iter().any(|s| s.seq.after(sent[7].seq)), "{later:?}");
+    rig.pass(RTT);
+    let last = later.last().unwrap().end();
+    rig.ack(sent[0].seq, &[(sent[1].seq, last)]);
+    assert_eq!(rig.sent()[0].seq, sent[0].seq, "sent a third time, without a timeout");
+    assert_eq!(rig.host.counters.timeouts, 0);
+}
+
+#[test]
+fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {
+    let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
+    rig.pass(RTT);
+    rig.ack(sent[2].seq, &[]);
+    rig.none();
+    // Two round trips and the timers' slack after the last acknowledgment (section 7.2).
+    assert_eq!(rig.until_sent(ms(190)), 2 * RTT + ms(2));
+    let probe = rig.one();
+    assert_eq!((probe.seq, probe.len()), (sent[4].seq, sent[4].len()), "the last segment");
+    rig.pass(RTT);
+    rig.ack(sent[2].seq, &[(sent[4].seq, sent[4].end())]);
+    // The probe shows that what left before it is lost; one segment arrived, so one leaves.
+    assert_eq!(seqs(&rig.sent()), seqs(&sent[2..3]));
+    rig.pass(RTT);
+    rig.ack(sent[3].seq, &[(sent[4].seq, sent[4].end())]);
+    assert_eq!(seqs(&rig.sent()), seqs(&sent[3..4]));
+    rig.pass(RTT);
+    rig.ack(sent[4].end(), &[]);
+    let counters = &rig.host.counters;
+    assert_eq!((counters.tail_probes, counters.timeouts, rig.host.conn().unacked()), (1, 0, 0));
+}
+
+#[test]
+fn one_probe_a_flight_then_the_timeout() {
+    let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
+    rig.until_sent(ms(500));
+    assert_eq!(rig.one().seq, sent[4].seq);
+    rig.until_sent(ms(500));
+    assert_eq!(rig.one().seq, sent[0].seq);
+    assert_eq!((rig.host.counters.tail_probes, rig.host.counters.timeouts), (1, 1));
+    rig.assert_state(State::Established);
+}
+
+#[test]
+fn a_probe_is_new_data_where_there_is_some() {
+    let setup = probing(Setup::sack());
+    let mut rig = setup.connected();
+    rig.write(&[1; 20 * 1460]).unwrap();
+    let sent = rig.sent();
+    assert_eq!(sent.len(), 10, "the window is full");
+    rig.until_sent(ms(190));
+    assert_eq!(rig.one().seq, sent[9].end(), "one segment beyond the window");
+    rig.pass(RTT);
+    rig.ack(sent[9].end(), &[]);
+    assert!(rig.sent().iter().all(|s| s.seq.after(sent[9].end())));
+    assert_eq!(rig.host.counters.tail_probe_recoveries, 0);
+}
+
+#[test]
+fn a_fin_is_probed_with_the_data_before_it() {
+    let setup = probing(Setup::sack());
+    let mut rig = setup.connected();
+    rig.write(&[1; 2 * 1460 + 300]).unwrap();
+    rig.shutdown();
+    let sent = rig.sent();
+    rig.until_sent(ms(190));
+    let probe = rig.one();
+    assert_eq!((probe.seq, probe.len()), (sent[2].seq, 300));
+    assert!(probe.flags.has(Flags::FIN) && probe.end() == sent[3].end());
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
+    // What the peer answers to the probe: nothing special, a report of a duplicate, or a plain duplicate.
+    for answer in 0..3 {
+        let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
+        let before = window(&rig);
+        rig.until_sent(ms(190));
+        let probe = rig.one();
+        rig.pass(RTT);
+        let end = sent[4].end();
+        rig.ack(end, &[]);
+        match answer {
+            0 => {}
+            1 => drop(rig.ack(end, &[(probe.seq, probe.end())])),
+            _ => drop(rig.ack(end, &[])),
+        }
+        rig.write(&[1; 1460]).unwrap();
+        rig.pass(RTT);
+        let next = rig.one().end();
+        rig.ack(next, &[]);
+        let repaired = u64::from(answer == 0);
+        assert_eq!(rig.host.counters.tail_probe_recoveries, repaired, "answer {answer}");
+        assert_eq!(window(&rig) < before, answer == 0, "answer {answer}: {} of {before}", window(&rig));
+    }
+}
+
+#[test]
+fn a_recovery_reported_needless_gives_the_window_back() {
+    for late in [false, true] {
+        let (mut rig, sent) = flight(&Setup::sack(), 8);
+        let before = window(&rig);
+        rig.pass(RTT);
+        rig.ack(sent[0].seq, &[(sent[1].seq, sent[5].seq)]);
+        assert_eq!(rig.one().seq, sent[0].seq);
+        assert!(window(&rig) < before);
+        if late {
+            // The original was only late; first everything is acknowledged, then the duplicate arrives.
+            rig.ack(sent[7].end(), &[]);
+            assert!(!rig.host.conn().info(rig.now).recovery && window(&rig) < before);
+            rig.pass(RTT);
+            rig.ack(sent[7].end(), &[(sent[0].seq, sent[0].end())]);
+        } else {
+            rig.ack(sent[5].seq, &[]);
+            rig.pass(RTT);
+            rig.ack(sent[5].seq, &[(sent[0].seq, sent[0].end())]);
+        }
+        let counters = &rig.host.counters;
+        assert_eq!((counters.spurious_recoveries, counters.dsacks_in), (1, 1), "late {late}");
+        assert!(window(&rig) >= before, "late {late}: {} of {before}", window(&rig));
+    }
+}
+
+#[test]
+fn half_a_repair_reported_needless_was_not() {
+    let (mut rig, sent) = flight(&Setup::sack(), 8);
+    let before = window(&rig);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[2].seq, sent[6].seq)]);
+    let again = rig.sent();
+    assert_eq!(again[0].seq, sent[0].seq);
+    rig.ack(sent[0].seq, &[(sent[2].seq, sent[7].end())]);
+    let again = [again, rig.sent()].concat();
+    assert_eq!(seqs(&again), seqs(&sent[..2]));
+    rig.pass(RTT);
+    rig.ack(sent[7].end(), &[(sent[0].seq, sent[0].end())]);
+    assert_eq!(rig.host.counters.spurious_recoveries, 0);
+    assert!(window(&rig) < before);
+}
+
+#[test]
+fn recovery_sends_in_proportion_to_what_arrives() {
+    let (mut rig, sent) = flight(&Setup::sack(), 10);
+    rig.write(&[1; 60_000]).unwrap();
+    rig.pass(RTT);
+    rig.sent();
+    let mut out = Vec::new();
+    for i in 1..10 {
+        rig.ack(sent[0].seq, &[(sent[1].seq, sent[i].end())]);
+        out.push(rig.sent().len());
+    }
+    // No burst, and when all that left before has been told of, as much is in flight as the policy wants.
+    assert!(out.iter().all(|&n| n <= 1), "{out:?}");
+    let info = rig.host.conn().info(rig.now);
+    assert_eq!(info.in_flight, info.window.cwnd);
+    let quiet = out[2..].split(|&n| n > 0).map(<[usize]>::len).max();
+    assert_eq!(quiet, Some(2), "half as much leaves as arrives, after the retransmission: {out:?}");
+}
