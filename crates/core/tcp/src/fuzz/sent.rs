@@ -71,7 +71,7 @@ pub fn sent(data: &[u8]) {
             }
             5 => {
                 let len = input.below(pair.oracle.len() as u32 + 1);
-                let last = pair.oracle.drain(..len as usize).last();
+                let last = pair.oracle.drain(..len as usize).next_back();
                 pair.una += len;
                 let left = pair.sent.retire_with(&mut log, pair.una, core::slice::from_mut(&mut pair.cursor));
                 if last.is_some() {
