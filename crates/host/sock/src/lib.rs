@@ -36,3 +36,8 @@ pub use poller::Poller;
 pub use settings::{Mode, Octets, Row, SettingError, Settings, tcp_settings};
 pub use sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
 pub use transport::Transport;
+
+/// The guide's programs are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/GUIDE.md")]
+struct Guide;
