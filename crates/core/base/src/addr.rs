@@ -6,67 +6,82 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// An IP address in one shape: IPv4 lives in the mapped range `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2),
 /// so one table, one comparison and one hash serve both families. A mapped IPv6 address never comes from the
 /// wire as such (the stack refuses it), so the two cannot be confused.
+///
+/// Two halves in network significance order, so that comparing, copying and hashing take two words; packed, so that a
+/// key of two of them and their ports takes 36 octets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Addr([u32; 4]);
+#[repr(C, packed(4))]
+pub struct Addr {
+    high: u64,
+    low: u64,
+}
 
 const MAPPED: u32 = 0x0000_ffff;
 
 impl Addr {
     /// `0.0.0.0`.
-    pub const UNSPECIFIED_V4: Addr = Addr([0, 0, MAPPED, 0]);
+    pub const UNSPECIFIED_V4: Addr = Addr::mapped(0);
     /// `::`.
-    pub const UNSPECIFIED_V6: Addr = Addr([0, 0, 0, 0]);
+    pub const UNSPECIFIED_V6: Addr = Addr { high: 0, low: 0 };
 
     /// From four octets.
     pub const fn v4(octets: [u8; 4]) -> Self {
-        Addr([0, 0, MAPPED, u32::from_be_bytes(octets)])
+        Addr::mapped(u32::from_be_bytes(octets))
+    }
+
+    const fn mapped(v4: u32) -> Self {
+        Addr { high: 0, low: (MAPPED as u64) << 32 | v4 as u64 }
     }
 
     /// From sixteen octets in network order.
     pub const fn v6(o: [u8; 16]) -> Self {
-        Addr([
-            u32::from_be_bytes([o[0], o[1], o[2], o[3]]),
-            u32::from_be_bytes([o[4], o[5], o[6], o[7]]),
-            u32::from_be_bytes([o[8], o[9], o[10], o[11]]),
-            u32::from_be_bytes([o[12], o[13], o[14], o[15]]),
-        ])
+        Addr {
+            high: u64::from_be_bytes([o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7]]),
+            low: u64::from_be_bytes([o[8], o[9], o[10], o[11], o[12], o[13], o[14], o[15]]),
+        }
     }
 
     /// Is this an IPv4 address?
     pub const fn is_v4(self) -> bool {
-        self.0[0] == 0 && self.0[1] == 0 && self.0[2] == MAPPED
+        self.high == 0 && self.low >> 32 == MAPPED as u64
     }
 
     /// `0.0.0.0` or `::`.
     pub const fn is_unspecified(self) -> bool {
-        self.0[0] == 0 && self.0[1] == 0 && (self.0[2] == 0 || self.0[2] == MAPPED) && self.0[3] == 0
+        self.high == 0 && (self.low == 0 || self.low == (MAPPED as u64) << 32)
     }
 
     /// A multicast or IPv4 limited-broadcast address: never a TCP endpoint (RFC 9293, MUST-57).
     pub const fn is_multicast_or_broadcast(self) -> bool {
-        if self.is_v4() { self.0[3] >> 28 == 0xe || self.0[3] == u32::MAX } else { self.0[0] >> 24 == 0xff }
+        let v4 = self.low as u32;
+        if self.is_v4() { v4 >> 28 == 0xe || v4 == u32::MAX } else { self.high >> 56 == 0xff }
     }
 
     /// IPv6 link-local unicast, `fe80::/10`.
     pub const fn is_link_local_v6(self) -> bool {
-        self.0[0] >> 22 == 0x3fa
+        self.high >> 54 == 0x3fa
     }
 
     /// The four words in network significance order; the last is the IPv4 address if this is one.
     pub const fn words(self) -> [u32; 4] {
-        self.0
+        [(self.high >> 32) as u32, self.high as u32, (self.low >> 32) as u32, self.low as u32]
+    }
+
+    /// The two halves in network significance order.
+    pub const fn halves(self) -> [u64; 2] {
+        [self.high, self.low]
     }
 
     /// The IPv4 octets, if this is IPv4.
     pub const fn v4_octets(self) -> Option<[u8; 4]> {
-        if self.is_v4() { Some(self.0[3].to_be_bytes()) } else { None }
+        if self.is_v4() { Some((self.low as u32).to_be_bytes()) } else { None }
     }
 
     /// Sixteen octets in network order (IPv4 in its mapped form).
     pub fn octets(self) -> [u8; 16] {
         let mut out = [0; 16];
-        for (chunk, word) in out.chunks_exact_mut(4).zip(self.0) {
-            chunk.copy_from_slice(&word.to_be_bytes());
+        for (chunk, half) in out.chunks_exact_mut(8).zip(self.halves()) {
+            chunk.copy_from_slice(&half.to_be_bytes());
         }
         out
     }
@@ -80,7 +95,7 @@ impl Addr {
         if self.is_v4() {
             left += 96;
         }
-        self.0.iter().zip(net.0).all(|(a, b)| {
+        self.words().iter().zip(net.words()).all(|(a, b)| {
             let bits = left.min(32);
             left -= bits;
             bits == 0 || (a ^ b) >> (32 - bits) == 0

@@ -72,7 +72,13 @@ impl SipKey {
     /// [`Self::strong`] of a flow, with a short path for IPv4.
     #[inline]
     pub fn strong_flow(self, key: &FlowKey) -> u64 {
-        if key.is_v4() { self.strong(&short_words(key)) } else { self.strong(&flow_words(key)) }
+        if key.is_v4() { self.strong_pair(short_words(key)) } else { self.strong(&flow_words(key)) }
+    }
+
+    /// Of known length, and in one place.
+    #[inline(never)]
+    fn strong_pair(self, words: [u64; 2]) -> u64 {
+        self.sip::<2, 4>(&words)
     }
 
     /// SipHash-1-3: for tables.
@@ -94,20 +100,14 @@ impl SipKey {
 
 /// An IPv4 flow: both addresses, and the ports. Of another length than [`flow_words`], so the two cannot be confused.
 fn short_words(key: &FlowKey) -> [u64; 2] {
-    let [l, r, p] = flow_tail(key);
-    [(l & 0xffff_ffff) << 32 | r & 0xffff_ffff, p]
-}
-
-fn flow_tail(key: &FlowKey) -> [u64; 3] {
-    let low = |w: [u32; 4]| u64::from(w[2]) << 32 | u64::from(w[3]);
-    [low(key.local().addr.words()), low(key.remote().addr.words()), u64::from(key.ports())]
+    let ([_, local], [_, remote]) = (key.local().addr.halves(), key.remote().addr.halves());
+    [local << 32 | remote & 0xffff_ffff, u64::from(key.ports())]
 }
 
 /// The flow's five words, both families alike: what ISNs and cookies are keyed by.
 pub(crate) fn flow_words(key: &FlowKey) -> [u64; 5] {
-    let high = |w: [u32; 4]| u64::from(w[0]) << 32 | u64::from(w[1]);
-    let [l, r, p] = flow_tail(key);
-    [high(key.local().addr.words()), l, high(key.remote().addr.words()), r, p]
+    let (local, remote) = (key.local().addr.halves(), key.remote().addr.halves());
+    [local[0], local[1], remote[0], remote[1], u64::from(key.ports())]
 }
 
 impl FlowKey {

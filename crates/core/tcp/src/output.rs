@@ -4,7 +4,7 @@ pub(crate) mod data;
 mod segment;
 
 use base::{Instant, Seq};
-use wire::tcp::Flags;
+use wire::tcp::{Flags, Options};
 
 use crate::connection::{Bits, Connection};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
@@ -85,11 +85,24 @@ impl Connection {
         let plan = self.plan(cx, limits)?;
         cx.counters.segments_out += 1;
         self.segs_out = self.segs_out.wrapping_add(1);
-        let tx = self.build(cx, &plan);
+        // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
+        // returned: it is too large to be moved for every one.
+        if plan.flags.has(Flags::SYN) || self.reassembly.is_some() || cx.probe.is_some() {
+            return Some(self.build_fully(cx, &plan));
+        }
+        let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };
+        Some(self.build(cx, &plan, options))
+    }
+
+    /// With whatever options, and whoever watches.
+    #[inline(never)]
+    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+        let options = self.header_options(cx, plan);
+        let tx = self.build(cx, plan, options);
         if cx.probe.is_some() {
             self.show(cx, true, &tx.header, tx.len);
         }
-        Some(tx)
+        tx
     }
 
     fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {

@@ -7,11 +7,9 @@ pub(crate) const MAX_SHIFT: u8 = 14;
 
 /// The smallest shift that lets the 16-bit field express a window of `largest` octets.
 pub(crate) const fn shift_for(largest: u32) -> u8 {
-    let mut shift = 0;
-    while shift < MAX_SHIFT && largest >> shift > u16::MAX as u32 {
-        shift += 1;
-    }
-    shift
+    let bits = u32::BITS - largest.leading_zeros();
+    let shift = bits.saturating_sub(u16::BITS) as u8;
+    if shift < MAX_SHIFT { shift } else { MAX_SHIFT }
 }
 
 /// The window field for `window` octets: rounded down, so that the peer never sends more than we meant.

@@ -28,7 +28,6 @@ impl Sum {
     #[inline(always)]
     pub(crate) const fn of_wide(sum: u64) -> Sum {
         let sum = (sum >> 32) + (sum & 0xffff_ffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
         Sum(((sum >> 16) + (sum & 0xffff)) as u32)
     }
 
@@ -45,7 +44,8 @@ impl Sum {
     /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Sum) -> Sum {
-        Sum(self.fold() as u32 + other.fold() as u32)
+        // One fold each leaves room for carries; the last one comes when the field is asked for.
+        Sum((self.0 >> 16) + (self.0 & 0xffff) + (other.0 >> 16) + (other.0 & 0xffff))
     }
 
     /// The sum of what is summed here and `other`, whose octets follow `offset` octets of this.
@@ -164,9 +164,10 @@ pub fn copy_and_sum(src: &[u8], dst: &mut [u8]) -> Sum {
 /// The pseudo header of an upper-layer packet of `len` octets (RFC 9293, section 3.1; RFC 8200, section 8.1).
 #[inline]
 pub fn pseudo(src: Addr, dst: Addr, protocol: u8, len: u32) -> Sum {
+    let v4 = src.is_v4();
     let (src, dst) = (src.words(), dst.words());
     // The two mapped prefixes of IPv4 must not count.
-    let sum = if src[0] | src[1] == 0 && src[2] == 0xffff {
+    let sum = if v4 {
         [src[3], dst[3]].iter().fold(0u64, |sum, word| sum + u64::from(*word))
     } else {
         src.iter().chain(&dst).fold(0u64, |sum, word| sum + u64::from(*word))

@@ -121,6 +121,7 @@ impl Packet {
     }
 
     /// The sum of the pseudo header of the upper layer.
+    #[inline]
     pub fn pseudo(&self) -> Sum {
         pseudo(self.src, self.dst, self.protocol, self.len())
     }
@@ -201,6 +202,7 @@ pub enum Checksum {
 
 impl Below {
     /// Octets of the link-layer and IP headers.
+    #[inline]
     pub fn len(&self) -> usize {
         let link = if self.link.is_some() { ethernet::HEADER_LEN } else { 0 };
         link + if self.src.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
@@ -241,6 +243,7 @@ impl Below {
     ///
     /// # Panics
     /// If `into` is shorter than that.
+    #[inline]
     pub fn emit_tcp(
         &self,
         header: &Header,
@@ -254,6 +257,7 @@ impl Below {
         self.emit_tcp_generally(header, payload_len, checksum, into)
     }
 
+    #[inline(never)]
     fn emit_tcp_generally(
         &self,
         header: &Header,

@@ -4,7 +4,7 @@ use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
 use tcp::{CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
 
-use crate::conns::{Conns, List, Marks};
+use crate::conns::{Conns, List, Marks, Meta};
 use crate::demux::{Flow, FlowTable};
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
@@ -15,8 +15,9 @@ use crate::ports::Ports;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::turn::Scratch;
-use crate::tx::{Envelope, Port};
+use crate::tx::Port;
 use crate::wheel::Wheel;
+use wire::packet::Below;
 
 /// How to build a core.
 #[derive(Clone, Debug)]
@@ -177,7 +178,7 @@ impl Core {
     }
 
     /// Is `flow` the one of `key`?
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_flow(&self, flow: Flow, key: &FlowKey) -> bool {
         match flow {
             Flow::Connection(index) => self
@@ -323,54 +324,74 @@ impl Core {
 
     /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
     pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
-        if !self.conns.get(index).is_some_and(|(_, tcp)| tcp.wants_to_transmit()) {
+        let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
+        if !tcp.wants_to_transmit() {
             return Sent::All;
         }
-        let envelope = match self.envelope(now, index) {
-            Ok(envelope) => envelope,
-            Err(Blocked::Waits) => return Sent::Parked,
-            Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
+        let mac = if meta.way == self.ip.generation() { self.known_mac(now, meta.hop) } else { None };
+        let below = match mac {
+            Some(mac) => self.port.below(tcp.key(), mac, meta.hash),
+            None => match self.find_below(now, index) {
+                Ok(below) => below,
+                Err(Blocked::Waits) => return Sent::Parked,
+                Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
+            },
         };
-        let Some((_, tcp)) = self.conns.get_mut(index) else { return Sent::All };
-        // Never an earlier list than the segment before, so that a connection's segments stay in order.
-        let mut class = TransmitClass::Control;
-        let mut octets = 0;
-        for _ in 0..QUOTA_SEGMENTS {
-            if !self.port.stock() {
-                self.stats.no_frame += 1;
-                self.starved = true;
-                return Sent::NoFrame;
-            }
-            let limits = self.port.limits();
-            let Some(tx) = tcp.poll_transmit(&mut self.shared.cx(now), &limits) else { return Sent::All };
-            class = class.max(tx.class);
-            self.port.segment(tcp, &self.shared.pool, &tx, envelope, class);
-            octets += tx.len;
-            if !tcp.wants_to_transmit() {
-                return Sent::All;
-            }
-            if octets >= QUOTA_OCTETS {
+        let mut sending = Sending { now, index, below, class: TransmitClass::Control, octets: 0 };
+        // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
+        match self.transmit_one(&mut sending) {
+            Sent::Some => self.transmit_more(&mut sending),
+            sent => sent,
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_more(&mut self, sending: &mut Sending) -> Sent {
+        for _ in 1..QUOTA_SEGMENTS {
+            if sending.octets >= QUOTA_OCTETS {
                 break;
+            }
+            match self.transmit_one(sending) {
+                Sent::Some => {}
+                sent => return sent,
             }
         }
         Sent::Some
     }
 
-    /// How segments of a connection are addressed.
-    #[inline]
-    fn envelope(&mut self, now: Instant, index: u32) -> Result<Envelope, Blocked> {
-        let Some((meta, _)) = self.conns.get_mut(index) else { return Err(Blocked::Waits) };
-        if meta.way != self.ip.generation() {
+    /// Builds a segment, if there is one.
+    #[inline(always)]
+    fn transmit_one(&mut self, sending: &mut Sending) -> Sent {
+        let Some((_, tcp)) = self.conns.get_mut(sending.index) else { return Sent::All };
+        if !self.port.stock() {
+            self.stats.no_frame += 1;
+            self.starved = true;
+            return Sent::NoFrame;
+        }
+        let limits = self.port.limits();
+        let next = tcp.poll_transmit(&mut self.shared.cx(sending.now), &limits);
+        let Some(tx) = &next else { return Sent::All };
+        // Never an earlier list than the segment before, so that a connection's segments stay in order.
+        sending.class = sending.class.max(tx.class);
+        sending.octets += tx.len;
+        self.port.segment(tcp, &self.shared.pool, tx, &mut sending.below, sending.class);
+        if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
+    }
+
+    /// How segments of a connection are addressed, if its route or its neighbour must be looked into.
+    #[cold]
+    fn find_below(&mut self, now: Instant, index: u32) -> Result<Below, Blocked> {
+        if self.conns.slot(index).meta.way != self.ip.generation() {
             self.reroute(now, index)?;
         }
-        let meta = &self.conns.slot(index).meta;
-        let (hop, hash) = (meta.hop, meta.hash);
-        let mac = self.mac(now, hop).inspect_err(|&blocked| {
-            if blocked == Blocked::Waits {
-                self.hops.waiting(hop).push(&mut self.conns, index);
-            }
-        })?;
-        Ok(Envelope { mac, hash, tos: 0, ttl: 0 })
+        let Meta { hop, hash, .. } = self.conns.slot(index).meta;
+        let mac = self.mac(now, hop);
+        if mac == Err(Blocked::Waits) {
+            self.hops.waiting(hop).push(&mut self.conns, index);
+        }
+        let mac = mac?;
+        let Some((_, tcp)) = self.conns.get(index) else { return Err(Blocked::Waits) };
+        Ok(self.port.below(tcp.key(), &mac, hash))
     }
 
     #[cold]
@@ -424,6 +445,15 @@ impl Core {
 /// Segments and octets one connection may send before others have their turn.
 const QUOTA_SEGMENTS: usize = 16;
 const QUOTA_OCTETS: u32 = 1 << 17;
+
+/// A connection's turn to send.
+struct Sending {
+    now: Instant,
+    index: u32,
+    below: Below,
+    class: TransmitClass,
+    octets: u32,
+}
 
 /// What became of a connection's wish to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -53,8 +53,9 @@ struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 const VACANT: Bucket = Bucket { tags: [EMPTY; WAYS], passed: 0, flows: [0; WAYS] };
 
+/// Its counts lie in the list of pages, apart from the buckets: a flow that comes or goes touches one bucket only.
 struct Page {
-    buckets: [Bucket; BUCKETS],
+    buckets: Box<[Bucket; BUCKETS]>,
     used: u32,
     /// Leading bits of the hash that all entries of this page have in common.
     depth: u32,
@@ -69,12 +70,12 @@ impl Secret {
     #[inline(always)]
     fn hash(&self, key: &FlowKey) -> u64 {
         let [k0, k1, k2, k3] = self.0;
-        let (local, remote) = (key.local().addr.words(), key.remote().addr.words());
-        let pair = |l: u32, r: u32| u64::from(l) << 32 | u64::from(r);
-        let mut hash = fold(pair(local[3], remote[3]) ^ k0, u64::from(key.ports()) ^ k1);
+        let (local, remote) = (key.local().addr.halves(), key.remote().addr.halves());
+        let last = local[1] << 32 | remote[1] & 0xffff_ffff;
+        let mut hash = fold(last ^ k0, u64::from(key.ports()) ^ k1);
         if !key.is_v4() {
-            hash = fold(pair(local[0], remote[0]) ^ hash, pair(local[1], remote[1]) ^ k1);
-            hash = fold(pair(local[2], remote[2]) ^ hash, k0);
+            hash = fold(local[0] ^ hash, remote[0] ^ k1);
+            hash = fold(local[1] ^ hash, remote[1] ^ k0);
         }
         fold(hash ^ k2, k3)
     }
@@ -92,7 +93,7 @@ pub(crate) struct FlowTable {
     secret: Secret,
     directory: Vec<u32>,
     depth: u32,
-    pages: Vec<Box<Page>>,
+    pages: Vec<Page>,
     len: u32,
     version: u32,
 }
@@ -118,8 +119,8 @@ impl Bucket {
 }
 
 impl Page {
-    fn new(depth: u32) -> Box<Page> {
-        Box::new(Page { buckets: [VACANT; BUCKETS], used: 0, depth })
+    fn new(depth: u32) -> Page {
+        Page { buckets: Box::new([VACANT; BUCKETS]), used: 0, depth }
     }
 
     /// Stores an entry; the page has room.
@@ -187,7 +188,8 @@ impl FlowTable {
 
     /// Octets of buckets and directory.
     pub(crate) fn footprint(&self) -> usize {
-        self.pages.len() * size_of::<Page>() + self.directory.capacity() * size_of::<u32>()
+        let page = size_of::<Page>() + size_of::<[Bucket; BUCKETS]>();
+        self.pages.len() * page + self.directory.capacity() * size_of::<u32>()
     }
 
     /// Changes whenever an entry appears, moves or goes: what was looked up before may be stale.
@@ -285,7 +287,7 @@ impl FlowTable {
         let span = 1usize << (self.depth - depth - 1);
         let first = ((hash >> 1) >> (63 - depth)) as usize * 2 * span;
         self.directory[first + span..first + 2 * span].fill(new);
-        for bucket in &from.buckets {
+        for bucket in &*from.buckets {
             for way in (0..WAYS).filter(|&way| bucket.tags[way] != EMPTY) {
                 let hash = rehash(Flow::unpack(bucket.flows[way]));
                 let page = self.page_of(hash);

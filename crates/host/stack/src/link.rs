@@ -12,8 +12,13 @@ use crate::neighbours::{Question, Ready};
 use crate::tx::Envelope;
 
 impl Core {
-    /// The link-layer address of the neighbour at `hop`.
+    /// The link-layer address of the neighbour at `hop`, if there is nothing to ask.
     #[inline]
+    pub(crate) fn known_mac(&self, now: Instant, hop: u32) -> Option<&[u8; 6]> {
+        if self.port.caps.medium == Medium::Ip { Some(&[0; 6]) } else { self.hops.known(now, hop) }
+    }
+
+    /// The link-layer address of the neighbour at `hop`; asks for it where it must.
     pub(crate) fn mac(&mut self, now: Instant, hop: u32) -> Result<[u8; 6], Blocked> {
         if self.port.caps.medium == Medium::Ip {
             return Ok([0; 6]);
@@ -30,7 +35,6 @@ impl Core {
     }
 
     /// Sends the questions that are due.
-    #[cold]
     fn ask(&mut self) {
         while let Some(question) = self.questions.pop() {
             if self.port.caps.shares_kernel_addresses {

@@ -128,18 +128,18 @@ impl Neighbours {
         Found::Full
     }
 
-    /// May a packet go to the neighbour at `index`? Appends the question this makes necessary.
+    /// The address of the neighbour at `index`, if it is known and needs no verification.
     #[inline]
-    pub(crate) fn ready(&mut self, now: Instant, index: u32, questions: &mut Vec<Question>) -> Ready {
+    pub(crate) fn known(&self, now: Instant, index: u32) -> Option<&[u8; 6]> {
         let entry = &self.entries[index as usize];
-        match entry.state {
-            State::Known if now < entry.at => Ready::Go(entry.mac),
-            _ => self.consider(now, index, questions),
-        }
+        (entry.state == State::Known && now < entry.at).then_some(&entry.mac)
     }
 
-    #[cold]
-    fn consider(&mut self, now: Instant, index: u32, questions: &mut Vec<Question>) -> Ready {
+    /// May a packet go to the neighbour at `index`? Appends the question this makes necessary.
+    pub(crate) fn ready(&mut self, now: Instant, index: u32, questions: &mut Vec<Question>) -> Ready {
+        if let Some(&mac) = self.known(now, index) {
+            return Ready::Go(mac);
+        }
         let entry = &mut self.entries[index as usize];
         match entry.state {
             State::Verifying => return Ready::Go(entry.mac),

@@ -8,7 +8,7 @@ use base::{Endpoint, FlowKey, Instant};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
-use wire::tcp::{CHECKSUM_OFFSET, Flags, Segment};
+use wire::tcp::{CHECKSUM_OFFSET, Flags, Raw, Segment};
 use wire::{ethernet, ipv4, protocol};
 
 use crate::core::Core;
@@ -105,23 +105,28 @@ impl Core {
     #[inline]
     fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize, arrivals: &mut Vec<Arrival>) {
         let frame = pieces[0].frame.data();
-        let mut whole = frame.len();
-        if pieces.len() > 1 {
-            whole = pieces.iter().map(|piece| piece.frame.len()).sum();
-        }
+        let whole = match pieces {
+            [_] => frame.len(),
+            _ => pieces.iter().map(|piece| piece.frame.len()).sum(),
+        };
         self.stats.bytes_in += whole as u64;
         let ethernet = self.port.caps.medium == Medium::Ethernet;
         let ip = if ethernet { ethernet::HEADER_LEN } else { 0 };
-        let ours = !ethernet || frame.starts_with(&self.port.caps.mac) && frame.get(12..14) == Some(&IPV4);
+        let ours = !ethernet || self.is_plainly_ours(frame);
         let plain = if ours { plain_tcp_v4(frame, ip, whole) } else { None };
-        let packet = match plain {
-            Some(packet) => packet,
-            None => match self.survey_generally(now, frame, whole) {
-                Some(packet) => packet,
-                None => return,
-            },
-        };
-        let upper = packet.upper(frame);
+        let lot = (at, pieces);
+        match plain {
+            Some(packet) => self.arrive(packet, lot, arrivals),
+            None => self.survey_generally(now, lot, whole, arrivals),
+        }
+    }
+
+    /// A TCP packet, in the pieces of the batch from a place on.
+    #[inline(always)]
+    fn arrive(&mut self, packet: Packet, (at, pieces): (usize, &[RxPacket]), arrivals: &mut Vec<Arrival>) {
+        let RxPacket { frame, meta } = &pieces[0];
+        let upper = packet.upper(frame.data());
+        let alone = pieces.len() == 1;
         let Some(&[a, b, c, d]) = upper.first_chunk() else {
             return self.drops.count(PacketDrop::TcpHeader);
         };
@@ -131,35 +136,53 @@ impl Core {
         let hash = self.table.hash(&key);
         self.table.prefetch(hash);
         // Meanwhile the bucket is on its way.
-        let vouched = pieces[0].meta.checksum != RxChecksum::Unverified && pieces.len() == 1;
-        if !vouched && !self.is_sound(&packet, upper, pieces) {
-            return self.drops.count(PacketDrop::Checksum);
+        if !alone || meta.checksum == RxChecksum::Unverified {
+            let sum = packet.pseudo().plus(Sum::of(upper));
+            let sound = alone && sum.is_valid() || self.is_sound(packet, sum, upper, pieces);
+            if !sound {
+                return self.drops.count(PacketDrop::Checksum);
+            }
         }
         let (at, frames) = (at as u16, pieces.len() as u16);
         let Packet { start, end, tos, .. } = packet;
         arrivals.push(Arrival { key, hash, flow: None, start, end, at, frames, tos });
     }
 
-    /// Whatever is not plain; gives it back if it is TCP after all.
+    /// Whatever is not plain.
     #[inline(never)]
-    fn survey_generally(&mut self, now: Instant, frame: &[u8], whole: usize) -> Option<Packet> {
+    fn survey_generally(
+        &mut self,
+        now: Instant,
+        lot: (usize, &[RxPacket]),
+        whole: usize,
+        arrivals: &mut Vec<Arrival>,
+    ) {
+        let frame = lot.1[0].frame.data();
         let parsed = match self.port.caps.medium {
             Medium::Ip => parse_ip(frame, whole).map(Content::Ip),
             Medium::Ethernet => parse_frame(frame, whole).map(|frame| frame.content),
         };
         if self.port.caps.medium == Medium::Ethernet && !self.is_for_us(frame) {
-            self.drops.count(PacketDrop::NotForUs);
-            return None;
+            return self.drops.count(PacketDrop::NotForUs);
         }
         match parsed {
-            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => return Some(packet),
+            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => {
+                self.arrive(packet, lot, arrivals);
+            }
             Ok(Content::Ip(packet)) if matches!(packet.protocol, protocol::ICMP | protocol::ICMPV6) => {
                 self.on_icmp(now, &packet, frame, sender_of(frame, self.port.caps.medium));
             }
             Ok(Content::Arp(packet)) => self.on_arp(now, &packet),
             Ok(Content::Ip(_)) | Err(_) => self.drops.count(PacketDrop::Parse),
         }
-        None
+    }
+
+    /// IPv4, to our own link-layer address?
+    #[inline(always)]
+    fn is_plainly_ours(&self, frame: &[u8]) -> bool {
+        frame.first_chunk::<{ ethernet::HEADER_LEN }>().is_some_and(|header| {
+            header.first_chunk() == Some(&self.port.caps.mac) && header.last_chunk() == Some(&IPV4)
+        })
     }
 
     /// Is the frame's link-layer destination ours, or a group's?
@@ -189,10 +212,11 @@ impl Core {
         let frame = frame.data();
         let upper =
             frame.get(arrival.start as usize..frame.len().min(arrival.end as usize)).unwrap_or_default();
-        let mut segment = Segment::blank();
-        if segment.read(upper).is_err() {
+        let Ok(raw) = Raw::of(upper) else {
             return self.drops.count(PacketDrop::TcpHeader);
-        }
+        };
+        let mut segment = raw.segment();
+        raw.read_options(&mut segment);
         segment.congestion_experienced = arrival.tos & ipv4::ECN_CE == ipv4::ECN_CE;
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
@@ -208,12 +232,10 @@ impl Core {
         }
     }
 
-    /// Is the checksum over all pieces right, or as good as right?
-    #[inline]
-    fn is_sound(&self, packet: &Packet, upper: &[u8], pieces: &[RxPacket]) -> bool {
+    /// Is the checksum over all pieces, `sum` over the first of them, right or as good as right?
+    #[inline(never)]
+    fn is_sound(&self, packet: Packet, mut sum: Sum, upper: &[u8], pieces: &[RxPacket]) -> bool {
         let len = packet.len();
-        let pseudo = packet.pseudo();
-        let mut sum = pseudo.plus(Sum::of(upper));
         let mut octets = upper.len();
         for piece in &pieces[1..] {
             sum = sum.plus_at(octets, Sum::of(piece.frame.data()));
@@ -225,11 +247,12 @@ impl Core {
         }
         let field =
             upper.get(CHECKSUM_OFFSET..).and_then(<[u8]>::first_chunk).copied().map(u16::from_be_bytes);
-        whole && self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, pseudo))
+        whole && self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, packet.pseudo()))
     }
 
     /// A packet in several frames becomes several segments, each continuing the one before; the last has the
     /// FIN.
+    #[inline(never)]
     fn deliver_pieces(
         &mut self,
         now: Instant,
@@ -269,8 +292,12 @@ fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
     }
 }
 
-/// How many frames at the front of `batch` make one packet.
+/// How many frames at the front of `batch` make one packet: mostly one.
+#[inline]
 fn pieces(batch: &[RxPacket]) -> usize {
+    if !batch[0].meta.more {
+        return 1;
+    }
     let more = batch.iter().take(PIECES_MAX - 1).take_while(|packet| packet.meta.more).count();
     (more + 1).min(batch.len())
 }

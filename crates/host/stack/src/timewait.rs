@@ -11,6 +11,7 @@ const NIL: u32 = u32::MAX;
 /// moment.
 const LOT: Duration = Duration::from_millis(50);
 
+#[repr(C)]
 struct Entry {
     wait: TimeWait,
     hash: u64,
@@ -111,7 +112,9 @@ impl TimeWaits {
         if let Some(entry) =
             self.pages.get(index as usize >> PAGE_BITS).and_then(|p| p.get(index as usize % PAGE))
         {
-            ring::prefetch_read(entry);
+            // It may lie in two lines.
+            ring::prefetch_read(&entry.wait);
+            ring::prefetch_read(&entry.next);
         }
     }
 

@@ -116,19 +116,21 @@ impl Core {
 
     /// Moves this turn's notices to `into`.
     pub fn notices(&mut self, into: &mut Vec<Notice>) {
-        for id in self.noticed_listeners.drain(..) {
+        for &id in &self.noticed_listeners {
             if let Some(listener) = self.listeners.get_mut(id) {
                 listener.noticed = false;
                 into.push(Notice { owner: listener.wish.owner, events: Events::READABLE });
             }
         }
-        for index in self.noticed.drain(..) {
+        self.noticed_listeners.clear();
+        for &index in &self.noticed {
             let meta = &mut self.conns.slot_mut(index).meta;
             if meta.marks.has(Marks::NOTICED) {
                 meta.marks.clear(Marks::NOTICED);
                 into.push(Notice { owner: meta.owner, events: std::mem::take(&mut meta.events) });
             }
         }
+        self.noticed.clear();
     }
 
     /// Takes what changed about a connection; its owner, if it has one, gets a notice.
@@ -165,7 +167,15 @@ impl Core {
     /// Lets connections send, first come first; what they send is sorted into lists for each kick, control
     /// before ACKs before data. Unless `all`, those whose owners have something to look at wait for the next
     /// turn.
+    #[inline]
     fn transmit_all(&mut self, now: Instant, all: bool, turn: &mut Turn) {
+        if !self.dirty.is_empty() || self.port.pending() > 0 {
+            self.transmit_dirty(now, all, turn);
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_dirty(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
             self.kick(turn);
         }

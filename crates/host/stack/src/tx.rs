@@ -127,31 +127,42 @@ impl Port {
         self.spare.take_if(|frame| len <= room(frame)).or_else(|| self.long.take())
     }
 
-    fn below(&self, src: Addr, dst: Addr, envelope: &Envelope) -> Below {
+    /// Everything below TCP of a flow's segments, but for TOS and TTL.
+    #[inline(always)]
+    pub(crate) fn below(&self, key: &FlowKey, mac: &[u8; 6], hash: u64) -> Below {
+        self.below_of(key.local().addr, key.remote().addr, mac, hash)
+    }
+
+    /// `mac` is the link-layer destination and means nothing where the port takes bare IP packets.
+    #[inline(always)]
+    fn below_of(&self, src: Addr, dst: Addr, mac: &[u8; 6], hash: u64) -> Below {
         let link = match self.caps.medium {
-            Medium::Ethernet => Some(Link { dst: envelope.mac, src: self.caps.mac }),
+            Medium::Ethernet => Some(Link { dst: *mac, src: self.caps.mac }),
             Medium::Ip => None,
         };
         // RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow
         // label is the same for all packets of a flow and tells nothing of the host.
-        let label = if src.is_v4() { 0 } else { self.labels.fast(&[envelope.hash]) as u32 };
-        Below { link, src, dst, tos: envelope.tos, ttl: envelope.ttl, label }
+        let label = if src.is_v4() { 0 } else { self.label(hash) };
+        Below { link, src, dst, tos: 0, ttl: 0, label }
+    }
+
+    #[inline(never)]
+    fn label(&self, hash: u64) -> u32 {
+        self.labels.fast(&[hash]) as u32
     }
 
     /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list
     /// of `class`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn segment(
         &mut self,
         tcp: &Connection,
         pool: &Pool,
         tx: &Transmit,
-        envelope: Envelope,
+        below: &mut Below,
         class: TransmitClass,
     ) {
-        let key = tcp.key();
-        let envelope = Envelope { tos: tx.tos, ttl: tx.ttl, ..envelope };
-        let below = self.below(key.local().addr, key.remote().addr, &envelope);
+        (below.tos, below.ttl) = (tx.tos, tx.ttl);
         let headers = below.len() + tx.header.len();
         let len = tx.len as usize;
         let Some(mut frame) = self.frame(headers + len) else { return };
@@ -160,7 +171,7 @@ impl Port {
         if len > 0 {
             tcp.copy_payload(pool, tx, &mut data[headers..]);
         }
-        let meta = self.finish(&below, &tx.header, len, usize::from(tx.mss), data);
+        let meta = self.finish(below, &tx.header, len, usize::from(tx.mss), data);
         self.octets += (headers + len) as u64;
         self.waiting += headers + len;
         self.built += 1;
@@ -168,30 +179,23 @@ impl Port {
     }
 
     /// Writes the headers in front of the payload.
-    #[inline]
+    #[inline(always)]
     fn finish(&self, below: &Below, header: &Header, len: usize, mss: usize, data: &mut [u8]) -> TxMeta {
-        if !self.caps.tx_checksum {
-            below.emit_tcp(header, len, Checksum::Full, data);
-            return TxMeta::default();
-        }
-        below.emit_tcp(header, len, Checksum::Offloaded, data);
-        let start = below.len();
-        let offset = wire::tcp::CHECKSUM_OFFSET as u16;
-        let segmentation = (len > mss).then(|| SegmentationOffload {
-            size: mss as u16,
-            header_len: (start + header.len()) as u16,
-            v6: !below.src.is_v4(),
-        });
-        TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation }
+        let offloaded = self.caps.tx_checksum;
+        let checksum = if offloaded { Checksum::Offloaded } else { Checksum::Full };
+        below.emit_tcp(header, len, checksum, data);
+        if offloaded { request(below, header, len, mss) } else { TxMeta::default() }
     }
 
     /// Sends a TCP segment without payload that belongs to no connection. False if there was no frame.
+    #[cold]
     pub(crate) fn header_only(&mut self, key: &FlowKey, header: &Header, envelope: &Envelope) -> bool {
         if !self.stock() {
             return false;
         }
         let Some(mut frame) = self.spare.take() else { return false };
-        let below = self.below(key.local().addr, key.remote().addr, envelope);
+        let Envelope { mac, hash, tos, ttl } = *envelope;
+        let below = Below { tos, ttl, ..self.below(key, &mac, hash) };
         frame.set_range(self.caps.headroom, below.len() + header.len());
         let meta = self.finish(&below, header, 0, 0, frame.data_mut());
         self.push_control(TxPacket { frame, meta });
@@ -207,7 +211,8 @@ impl Port {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
-        let below = self.below(src, dst, envelope);
+        let Envelope { mac, hash, tos, ttl } = *envelope;
+        let below = Below { tos, ttl, ..self.below_of(src, dst, &mac, hash) };
         self.raw(below.len() + len, |data| {
             let at = below.emit(protocol, len, data);
             fill(&mut data[at..]);
@@ -275,6 +280,18 @@ impl Port {
             self.io.retire(frame);
         }
     }
+}
+
+/// What the port is asked to do to a segment.
+fn request(below: &Below, header: &Header, len: usize, mss: usize) -> TxMeta {
+    let start = below.len();
+    let offset = wire::tcp::CHECKSUM_OFFSET as u16;
+    let segmentation = (len > mss).then(|| SegmentationOffload {
+        size: mss as u16,
+        header_len: (start + header.len()) as u16,
+        v6: !below.src.is_v4(),
+    });
+    TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation }
 }
 
 /// A super-segment must fit the port, the length field of IPv4 and the frame. Where the port cuts none there

@@ -17,12 +17,11 @@ const BLOCKS: usize = 4;
 
 impl Connection {
     /// The segment of a plan. Whatever carries an ACK settles the acknowledgments owed.
-    #[inline]
-    pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+    #[inline(always)]
+    pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
         let flags = plan.flags;
         let acknowledges = flags.has(Flags::ACK);
         let window = self.window_field(cx, flags);
-        let options = self.header_options(cx, plan);
         if acknowledges {
             self.acknowledged(plan);
         }
@@ -107,13 +106,18 @@ impl Connection {
         to_field(self.receive_window(), self.rcv_scale)
     }
 
-    fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
-        let flags = plan.flags;
-        let mut options = Options::default();
-        if self.bits.has(Bits::TIMESTAMPS) {
-            let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };
-            options.timestamps = Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr });
+    #[inline(always)]
+    pub(crate) fn stamps(&self, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
+        if !self.bits.has(Bits::TIMESTAMPS) {
+            return None;
         }
+        let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };
+        Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr })
+    }
+
+    pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
+        let flags = plan.flags;
+        let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };
         if flags.has(Flags::SYN) {
             options.mss = Some(self.advertised_mss());
             options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv_scale);

@@ -4,7 +4,7 @@
 
 use super::{Below, Checksum, Packet};
 use crate::checksum::Sum;
-use crate::tcp::{Flags, Header};
+use crate::tcp::{Flags, Header, Options};
 use crate::{ethernet, protocol};
 use base::Addr;
 
@@ -66,12 +66,28 @@ pub(super) fn emit(
         ack,
         (5 + options_len as u32 / 4) << 28 | u32::from(header.flags.0) << 16 | u32::from(header.window),
     ];
-    header.options.emit(header.flags, rest);
-    let known = tcp.iter().fold(pseudo, |sum, &word| sum + u64::from(word));
+    let mut known = tcp.iter().fold(pseudo, |sum, &word| sum + u64::from(word));
+    // What is not summed from its value yet.
+    let mut rest = rest;
+    if let Some(stamps) = header.options.stamps_alone(header.flags) {
+        let (place, payload) = rest.split_at_mut(options_len);
+        let words = Options::stamps_words(stamps);
+        for (place, word) in place.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+            known += u64::from(word);
+        }
+        rest = payload;
+    } else {
+        header.options.emit(header.flags, rest);
+    }
     let check = match checksum {
         Checksum::Offloaded => Sum::of_wide(pseudo).fold(),
+        Checksum::Full if rest.is_empty() => Sum::of_wide(known).checksum(),
         Checksum::Full => Sum::of_wide(known).plus(Sum::of(rest)).checksum(),
-        Checksum::Summed(sum) => Sum::of_wide(known).plus(Sum::of(&rest[..options_len])).plus(sum).checksum(),
+        Checksum::Summed(sum) => {
+            let options = Sum::of(&rest[..rest.len() - payload_len]);
+            Sum::of_wide(known).plus(options).plus(sum).checksum()
+        }
     };
     let ip = [
         0x4500_0000 | u32::from(below.tos) << 16 | (upper + 20) as u32,

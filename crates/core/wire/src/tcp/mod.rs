@@ -10,4 +10,4 @@ mod tests;
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};
 pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
-pub use segment::{Segment, parse};
+pub use segment::{Raw, Segment, parse};

@@ -80,6 +80,15 @@ const TIMESTAMPS: u8 = 8;
 pub const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
+    /// No option.
+    pub const NONE: Options = Options {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: SackBlocks::none(),
+    };
+
     /// Reads the octets between the fixed header and the data into this, which holds none yet.
     ///
     /// An illegal length (below 2, or past the header) ends the walk and what was read before it counts: the
@@ -143,8 +152,25 @@ impl Options {
         self.sack.as_slice().len().min((room - 4) / 8)
     }
 
+    /// The timestamps, if they are all that a segment with `flags` carries, as they mostly are.
+    #[inline(always)]
+    pub(crate) fn stamps_alone(&self, flags: Flags) -> Option<Timestamps> {
+        if flags.has(Flags::SYN) || !self.sack.is_empty() { None } else { self.timestamps }
+    }
+
+    /// The timestamps option with its padding, as three words (RFC 7323, appendix A).
+    #[inline(always)]
+    pub(crate) const fn stamps_words(stamps: Timestamps) -> [u32; 3] {
+        [u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]), stamps.val, stamps.ecr]
+    }
+
     /// Octets these options take on a segment with `flags`; a multiple of 4.
+    #[inline]
     pub(crate) fn len(&self, flags: Flags) -> usize {
+        if self.stamps_alone(flags).is_some() { 12 } else { self.len_of_all(flags) }
+    }
+
+    fn len_of_all(&self, flags: Flags) -> usize {
         let timestamps = self.timestamps.is_some();
         if flags.has(Flags::SYN) {
             // SACK-permitted fills the two octets of padding before the timestamps, if there are any.

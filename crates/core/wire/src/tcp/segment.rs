@@ -28,55 +28,68 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Segment<'a> {
-    /// A segment of zeros, for [`Segment::read`] to fill.
-    #[inline(always)]
-    pub fn blank() -> Self {
-        Segment {
-            seq: Seq::new(0),
-            ack: Seq::new(0),
-            flags: Flags(0),
-            window: 0,
-            urgent: 0,
-            options: Options::default(),
-            merged: 1,
-            congestion_experienced: false,
-            payload: &[],
-        }
-    }
-
-    /// [`parse`] in place, because a segment is too large to be moved about for every packet: fills what is still
-    /// [`Segment::blank`] and gives the source and the destination port.
-    ///
-    /// # Errors
-    /// Those of [`parse`]; then nothing was filled in.
-    #[inline(always)]
-    pub fn read(&mut self, bytes: &'a [u8]) -> Result<(u16, u16), ParseError> {
-        let fixed: &[u8; 20] = bytes.first_chunk().ok_or(ParseError::TcpTruncated)?;
-        let offset = usize::from(fixed[12] >> 4) * 4;
-        if offset < 20 || offset > bytes.len() {
-            return Err(ParseError::TcpDataOffset);
-        }
-        let (header, payload) = bytes.split_at(offset);
-        let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-        let word = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        self.seq = Seq::new(word(4));
-        self.ack = Seq::new(word(8));
-        self.flags = Flags(fixed[13]);
-        self.window = half(14);
-        self.urgent = half(18);
-        self.payload = payload;
-        if offset > 20 {
-            self.options.parse(&header[20..], self.flags);
-        }
-        Ok((half(0), half(2)))
-    }
-
+impl Segment<'_> {
     /// SEG.LEN: octets of sequence space, SYN and FIN included.
     pub fn seq_len(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.flags.has(Flags::SYN))
             + u32::from(self.flags.has(Flags::FIN))
+    }
+}
+
+/// The octets of a segment, told apart. What reads very many of them builds the [`Segment`] where it is to live: it is
+/// too large to be handed from function to function for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
+    fixed: &'a [u8; 20],
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Raw<'a> {
+    /// Header, options and data of a segment.
+    ///
+    /// # Errors
+    /// [`ParseError::TcpTruncated`] and [`ParseError::TcpDataOffset`].
+    #[inline(always)]
+    pub fn of(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let (fixed, rest) = bytes.split_first_chunk::<20>().ok_or(ParseError::TcpTruncated)?;
+        let offset = usize::from(fixed[12] >> 4) * 4;
+        let options = offset.checked_sub(20).ok_or(ParseError::TcpDataOffset)?;
+        let (options, payload) = rest.split_at_checked(options).ok_or(ParseError::TcpDataOffset)?;
+        Ok(Raw { fixed, options, payload })
+    }
+
+    fn half(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.fixed[at], self.fixed[at + 1]])
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from(self.half(at)) << 16 | u32::from(self.half(at + 2))
+    }
+
+    /// Everything but the options.
+    #[inline(always)]
+    pub fn segment(&self) -> Segment<'a> {
+        Segment {
+            seq: Seq::new(self.word(4)),
+            ack: Seq::new(self.word(8)),
+            flags: Flags(self.fixed[13]),
+            window: self.half(14),
+            urgent: self.half(18),
+            options: Options::NONE,
+            merged: 1,
+            congestion_experienced: false,
+            payload: self.payload,
+        }
+    }
+
+    /// Puts the options into `segment`, made of this.
+    #[inline(always)]
+    pub fn read_options(&self, segment: &mut Segment<'_>) {
+        if !self.options.is_empty() {
+            segment.options.parse(self.options, segment.flags);
+        }
     }
 }
 
@@ -86,7 +99,8 @@ impl<'a> Segment<'a> {
 /// [`ParseError::TcpTruncated`] and [`ParseError::TcpDataOffset`]; bad options are no error ([`Options`]).
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<(u16, u16, Segment<'_>), ParseError> {
-    let mut segment = Segment::blank();
-    let (source, destination) = segment.read(bytes)?;
-    Ok((source, destination, segment))
+    let raw = Raw::of(bytes)?;
+    let mut segment = raw.segment();
+    raw.read_options(&mut segment);
+    Ok((raw.half(0), raw.half(2), segment))
 }
