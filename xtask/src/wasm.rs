@@ -21,6 +21,7 @@ const ROOTS: &[(&str, &[&str])] =
 const TCP: &[&str] = &[
     "tcp::fuzz::assembler",
     "tcp::fuzz::chain",
+    "tcp::fuzz::send_buffer",
     "tcp::fuzz::connection",
     "tcp::fuzz::cookie",
     "tcp::fuzz::rtt",

@@ -1,5 +1,8 @@
 //! The application's calls: write, read, shutdown, close, options.
 
+use alloc::sync::Arc;
+use core::ops::Range;
+
 use base::Duration;
 use cc::{Control, Controller, PathInfo};
 
@@ -7,6 +10,7 @@ use crate::config::PackedOptions;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
+use crate::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 /// One chunk in so many is kept for data that comes in.
@@ -14,35 +18,79 @@ const RESERVE: u32 = 4;
 
 impl Connection {
     /// Append to the send buffer; how many octets it took.
+    #[inline]
     pub fn write(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, WriteError> {
-        match self.state {
-            State::SynSent | State::SynReceived => return Err(WriteError::NotConnected),
-            State::Closed => return Err(self.take_error().map_or(WriteError::Shutdown, WriteError::Failed)),
-            _ if self.bits.has(Bits::WRITE_CLOSED) => return Err(WriteError::Shutdown),
-            _ if data.is_empty() => return Ok(0),
-            _ => {}
+        if data.is_empty() {
+            return self.may_write().map(|()| 0);
         }
-        if data.len() > self.sndbuf.saturating_sub(self.tx.len()) as usize {
-            self.grow_send_buffer(cx);
-        }
-        let room = self.sndbuf.saturating_sub(self.tx.len()) as usize;
-        if room == 0 || self.unsent() >= self.options.notsent_lowat {
-            self.bits.set(Bits::NO_SPACE);
-            return Err(WriteError::Full);
-        }
-        let room = room.min(self.memory_for_writing(cx.pool));
+        let room = self.room_to_write(cx, data.len())?.min(self.memory_for_writing(cx.pool));
         let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
-        if taken < data.len() || self.unsent() >= self.options.notsent_lowat {
-            self.bits.set(Bits::NO_SPACE);
-        }
+        self.note_write(taken, data.len());
         if taken == 0 {
             if self.tx.is_empty() {
                 self.arm_memory_retry(cx.now);
             }
             return Err(WriteError::NoMemory);
         }
-        self.due |= Due::DATA;
         Ok(taken)
+    }
+
+    /// Append `bytes[range]` to the send buffer without copying it: the connection holds a reference until the last
+    /// octet it took is acknowledged. A few octets are copied nevertheless. How many it took.
+    ///
+    /// # Panics
+    /// If the range does not lie in `bytes`.
+    pub fn lend(
+        &mut self,
+        cx: &mut Cx<'_>,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+    ) -> Result<usize, WriteError> {
+        if range.len() < LENT_MIN {
+            return self.write(cx, &bytes[range]);
+        }
+        let room = self.room_to_write(cx, range.len())?;
+        // The rest of the room is worth a reference only if it is no trifle.
+        let part = range.start..range.start + range.len().min(room);
+        let taken =
+            if part.len() < LENT_MIN { self.write(cx, &bytes[part])? } else { self.tx.lend(bytes, part) };
+        self.note_write(taken, range.len());
+        Ok(taken)
+    }
+
+    fn may_write(&mut self) -> Result<(), WriteError> {
+        match self.state {
+            State::SynSent | State::SynReceived => Err(WriteError::NotConnected),
+            State::Closed => Err(self.take_error().map_or(WriteError::Shutdown, WriteError::Failed)),
+            _ if self.bits.has(Bits::WRITE_CLOSED) => Err(WriteError::Shutdown),
+            _ => Ok(()),
+        }
+    }
+
+    /// Octets that may be written now, when `wanted` are to be: at least one.
+    #[inline]
+    fn room_to_write(&mut self, cx: &mut Cx<'_>, wanted: usize) -> Result<usize, WriteError> {
+        self.may_write()?;
+        if wanted > self.tx.room() {
+            self.grow_send_buffer(cx);
+        }
+        let room = self.tx.room();
+        if room == 0 || self.unsent() >= self.options.notsent_lowat {
+            self.bits.set(Bits::NO_SPACE);
+            return Err(WriteError::Full);
+        }
+        Ok(room)
+    }
+
+    /// `taken` of `wanted` octets went into the send buffer.
+    #[inline]
+    fn note_write(&mut self, taken: usize, wanted: usize) {
+        if taken < wanted || self.unsent() >= self.options.notsent_lowat {
+            self.bits.set(Bits::NO_SPACE);
+        }
+        if taken > 0 {
+            self.due |= Due::DATA;
+        }
     }
 
     /// Take from the receive buffer; may make a window update due.
@@ -159,7 +207,7 @@ impl Connection {
         }
         self.make_room_for_lowat(cx);
         if self.options.sndbuf != 0 {
-            self.sndbuf = self.options.sndbuf;
+            self.tx.limit = self.options.sndbuf;
         }
         if self.options.quickack && self.rcv_nxt != self.last_ack_sent {
             self.due |= Due::ACK;
@@ -200,7 +248,7 @@ impl Connection {
         if self.options.sndbuf == 0 {
             let (least, most) = cx.config.sndbuf;
             let twice = self.control.window().cwnd.saturating_mul(2);
-            self.sndbuf = self.sndbuf.max(twice.clamp(least, most));
+            self.tx.limit = self.tx.limit.max(twice.clamp(least, most));
         }
     }
 
@@ -223,6 +271,6 @@ impl Connection {
 
     pub(crate) fn has_space(&self) -> bool {
         let used = self.tx.len();
-        self.sndbuf.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.notsent_lowat
+        self.tx.limit.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.notsent_lowat
     }
 }

@@ -97,10 +97,14 @@ impl Chain {
         }
         let skip = usize::from(self.head_skip) + n as usize;
         let gone = (skip / CHUNK) as u32;
-        for _ in 0..gone {
-            let next = pool.next(self.head);
-            pool.put(self.head);
-            self.head = next;
+        if gone > 0 {
+            // All at once, so that neighbours in memory are neighbours when they are taken again.
+            let (first, mut last) = (self.head, self.head);
+            for _ in 1..gone {
+                last = pool.next(last);
+            }
+            self.head = pool.next(last);
+            pool.put_list(first, last, gone);
         }
         if self.cursor_index < gone {
             (self.cursor, self.cursor_index) = (self.head, 0);
@@ -240,7 +244,7 @@ impl Chain {
     }
 }
 
-/// The pieces of a range of a [`Chain`], in order.
+/// The pieces of a range of a [`Chain`], in order; chunks that follow each other in memory too make one piece.
 #[derive(Clone)]
 pub(crate) struct Slices<'p> {
     pool: &'p Pool,
@@ -256,10 +260,9 @@ impl<'p> Iterator for Slices<'p> {
         if self.left == 0 {
             return None;
         }
-        let n = self.left.min(CHUNK - self.at);
-        let slice = &self.pool.bytes(self.chunk)[self.at..self.at + n];
-        self.left -= n;
-        (self.chunk, self.at) = (self.pool.next(self.chunk), 0);
+        let (slice, next) = self.pool.run(self.chunk, self.at, self.left);
+        self.left -= slice.len();
+        (self.chunk, self.at) = (next, 0);
         Some(slice)
     }
 }

@@ -14,6 +14,7 @@ use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
 use crate::rtt::Rtt;
 use crate::scale::{from_field, shift_for};
+use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::timers::Timers;
 use crate::window::Tuner;
@@ -159,7 +160,7 @@ pub struct Connection {
     pub(crate) reassembly: Option<Box<Reassembly>>,
 
     pub(crate) rx: Chain,
-    pub(crate) tx: Chain,
+    pub(crate) tx: SendBuffer,
     /// Octets of data in a full segment.
     pub(crate) snd_mss: u16,
     /// Estimate of the peer's full segments.
@@ -172,8 +173,6 @@ pub struct Connection {
     pub(crate) backoff: u8,
     /// Receive buffer now allowed, octets.
     pub(crate) rcvbuf: u32,
-    /// Send buffer now allowed, octets.
-    pub(crate) sndbuf: u32,
     /// End of the last segment sent that was not full (Minshall's form of Nagle's algorithm).
     pub(crate) snd_small: Seq,
 
@@ -217,7 +216,7 @@ pub struct Connection {
     pub(crate) reordering: Reordering,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 424, "an idle connection must fit 512 octets all told");
+const _: () = assert!(size_of::<Connection>() <= 432, "an idle connection must fit 512 octets all told");
 
 /// Acknowledgments sent at once at the start of a connection, so that the peer's slow start is not slowed.
 pub(crate) const QUICK_ACKS: u8 = 16;
@@ -251,7 +250,7 @@ impl Connection {
             loss: None,
             reassembly: None,
             rx: Chain::new(),
-            tx: Chain::new(),
+            tx: SendBuffer::new(if options.sndbuf == 0 { cx.config.sndbuf.0 } else { options.sndbuf }),
             snd_mss: path::MIN_MSS,
             rcv_mss: path::MIN_MSS,
             snd_scale: 0,
@@ -259,7 +258,6 @@ impl Connection {
             dup_acks: 0,
             backoff: 0,
             rcvbuf: if options.rcvbuf == 0 { cx.config.rcvbuf.0 } else { options.rcvbuf },
-            sndbuf: if options.sndbuf == 0 { cx.config.sndbuf.0 } else { options.sndbuf },
             snd_small: open.isn,
             timers: Timers::default(),
             rtt: Rtt::new(),

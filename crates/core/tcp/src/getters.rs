@@ -35,7 +35,7 @@ impl Connection {
     /// Octets writable now (0 when not writable).
     pub fn writable(&self) -> u32 {
         let open = matches!(self.state, State::Established | State::CloseWait);
-        if open && self.has_space() { self.sndbuf - self.tx.len() } else { 0 }
+        if open && self.has_space() { self.tx.limit - self.tx.len() } else { 0 }
     }
 
     /// The peer's FIN has been received in order.
@@ -114,7 +114,7 @@ impl Connection {
             bytes_received: self.bytes_received,
             segs_out: self.segs_out.into(),
             segs_in: self.segs_in.into(),
-            sndbuf: (self.sndbuf, self.tx.len()),
+            sndbuf: (self.tx.limit, self.tx.len()),
             rcvbuf: (self.rcvbuf, self.rx.len()),
             reassembly: self.reassembly.as_ref().map_or(0, |reassembly| reassembly.held.runs()),
             path_mtu: self.path_mtu,

@@ -44,6 +44,7 @@ mod retransmission;
 mod rtt;
 mod scale;
 mod scoreboard;
+mod send_buffer;
 mod sent;
 mod state;
 mod tail_probe;

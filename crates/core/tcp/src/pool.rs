@@ -101,11 +101,6 @@ impl Pool {
         self.free = first;
     }
 
-    /// Gives one chunk back.
-    pub(crate) fn put(&mut self, chunk: u32) {
-        self.put_list(chunk, chunk, 1);
-    }
-
     /// Gives a whole list of `count` chunks back at once.
     pub(crate) fn put_list(&mut self, head: u32, tail: u32, count: u32) {
         debug_assert!(count <= self.used, "a chunk came back twice");
@@ -127,6 +122,18 @@ impl Pool {
     /// A chunk's octets.
     pub(crate) fn bytes(&self, chunk: u32) -> &[u8] {
         &self.pages[chunk as usize >> PAGE_BITS][chunk as usize & (PAGE - 1)]
+    }
+
+    /// Octets from `at` of `chunk` on, at most `len`, as far as the chunks linked after it also follow it in memory;
+    /// and the chunk after these.
+    pub(crate) fn run(&self, chunk: u32, at: usize, len: usize) -> (&[u8], u32) {
+        let page = self.pages[chunk as usize >> PAGE_BITS].as_flattened();
+        let start = (chunk as usize & (PAGE - 1)) * CHUNK;
+        let (mut last, mut end) = (chunk, start + CHUNK);
+        while end - (start + at) < len && end < page.len() && self.next(last) == last + 1 {
+            (last, end) = (last + 1, end + CHUNK);
+        }
+        (&page[start + at..end.min(start + at + len)], self.next(last))
     }
 
     /// A chunk's octets, to write.
@@ -152,8 +159,8 @@ mod tests {
             pool.bytes_mut(chunk).fill(chunk as u8);
         }
         assert!(all.iter().all(|&chunk| pool.bytes(chunk).iter().all(|&b| b == chunk as u8)));
-        pool.put(all[7]);
-        pool.put(all[3]);
+        pool.put_list(all[7], all[7], 1);
+        pool.put_list(all[3], all[3], 1);
         assert_eq!((pool.take(), pool.take(), pool.take()), (Some(all[3]), Some(all[7]), None));
     }
 }

@@ -308,7 +308,7 @@ fn the_send_buffer_follows_the_window() {
     }
     let cwnd = pair.a.conn.info(pair.now).window.cwnd;
     assert!(cwnd > 128 << 10);
-    assert!(pair.a.conn.sndbuf >= 2 * (cwnd / 2), "{} for {cwnd}", pair.a.conn.sndbuf);
+    assert!(pair.a.conn.tx.limit >= 2 * (cwnd / 2), "{} for {cwnd}", pair.a.conn.tx.limit);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::port::*;
 use base::{Addr, Duration};
 use ring::Frame;
+use std::io::IoSlice;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -26,6 +27,17 @@ pub trait Layer: Send {
     /// [`PacketIo::tx`] as seen from above.
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         self.below_mut().tx(batch)
+    }
+
+    /// [`PacketIo::gathers`] as seen from above. A layer that works on batches needs packets whole.
+    fn gather_from(&self) -> Option<usize> {
+        None
+    }
+
+    /// [`PacketIo::tx_gather`] as seen from above.
+    fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        let _ = (headers, meta, payload);
+        false
     }
 
     /// [`PacketIo::wait`] as seen from above.
@@ -62,6 +74,14 @@ impl<L: Layer> PacketIo for L {
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         self.send(batch)
+    }
+
+    fn gathers(&self) -> Option<usize> {
+        self.gather_from()
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        self.send_gathered(headers, meta, payload)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {

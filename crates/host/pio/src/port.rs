@@ -2,10 +2,13 @@
 
 use base::{Addr, Duration};
 use ring::Frame;
+use std::io::IoSlice;
 use std::os::fd::RawFd;
 
 /// Most packets one call to [`PacketIo::rx`] delivers or one batch to [`PacketIo::tx`] holds.
 pub const BATCH_MAX: usize = 64;
+/// Most pieces of a payload that [`PacketIo::tx_gather`] takes.
+pub const PIECES_MAX: usize = 48;
 
 /// What carries packets below IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,6 +204,20 @@ pub trait PacketIo: Send {
 
     /// Send from the front of `batch`, with one kick at the end; how many were taken.
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError>;
+
+    /// Octets of payload from which [`PacketIo::tx_gather`] is worth calling; `None` where a packet must lie in a
+    /// frame of the port to be sent.
+    fn gathers(&self) -> Option<usize> {
+        None
+    }
+
+    /// Send one packet now, before all that was not handed over yet: its headers are in `headers`, its payload lies in
+    /// at most [`PIECES_MAX`] pieces elsewhere, and is not needed any more when this returns. `meta` means the whole.
+    /// False, and nothing was sent: build it in a frame and queue it.
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        let _ = (headers, meta, payload);
+        false
+    }
 
     /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError>;

@@ -17,12 +17,18 @@ pub(crate) fn received(header: &[u8], frame_len: usize) -> Option<RxMeta> {
     Some(RxMeta { checksum, gso_size: header.segmentation.map_or(0, |cut| cut.size), more: false })
 }
 
-/// The header that asks for `meta` to be done to `frame`; `None` if that makes no sense or the port (which
-/// takes super-segments of `longest` octets with their link header, and checksums if that is not 0) does not
-/// offer it.
-pub(crate) fn request(meta: &TxMeta, frame: &[u8], plain: usize, longest: usize) -> Option<Header> {
+/// The header that asks for `meta` to be done to a frame of `len` octets that begins with `frame` (all of its headers
+/// are there); `None` if that makes no sense or the port (which takes super-segments of `longest` octets with their
+/// link header, and checksums if that is not 0) does not offer it.
+pub(crate) fn request(
+    meta: &TxMeta,
+    frame: &[u8],
+    len: usize,
+    plain: usize,
+    longest: usize,
+) -> Option<Header> {
     let Some(sum) = meta.checksum else {
-        let allowed = meta.segmentation.is_none() && frame.len() <= plain;
+        let allowed = meta.segmentation.is_none() && len <= plain;
         return allowed.then(Header::default);
     };
     let (start, offset) = (sum.start, sum.offset);
@@ -32,10 +38,10 @@ pub(crate) fn request(meta: &TxMeta, frame: &[u8], plain: usize, longest: usize)
     }
     let checksum = Checksum::Needed { start, offset };
     let Some(cut) = meta.segmentation else {
-        return (frame.len() <= plain).then_some(Header { checksum, segmentation: None });
+        return (len <= plain).then_some(Header { checksum, segmentation: None });
     };
     let header_len = usize::from(cut.header_len);
-    if cut.size == 0 || header_len < field_end || header_len >= frame.len() || frame.len() > longest {
+    if cut.size == 0 || header_len < field_end || header_len >= len || len > longest {
         return None;
     }
     // RFC 3168, section 6.1.2: CWR belongs to the first segment alone, and whoever cuts must know.

@@ -5,7 +5,8 @@ use crate::engine::Engine;
 use crate::sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
 use crate::transport::Transport;
 use base::{Duration, Endpoint};
-use std::ops::DerefMut;
+use std::ops::{DerefMut, Range};
+use std::sync::Arc;
 use tcp::{Shutdown, State};
 
 /// One way to run a core.
@@ -50,6 +51,34 @@ fn call<M: Mode, R>(
         (engine.nonblocking(fd)? || dont_wait, timeout(&engine))
     };
     if nonblocking { mode.attempt(attempt) } else { mode.wait_for(Some(fd), timeout, attempt) }
+}
+
+/// Sends with `some`, which is told how many of `len` octets went and sends more of them: all, if the socket blocks.
+fn send_all<M: Mode>(
+    mode: &M,
+    fd: Fd,
+    len: usize,
+    flags: SendFlags,
+    mut some: impl FnMut(&mut Engine<M::Below>, usize) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut sent = 0;
+    let blocking = !flags.dont_wait && !mode.lock().nonblocking(fd)?;
+    let result = call(
+        mode,
+        fd,
+        flags.dont_wait,
+        |e| e.waits(fd).send,
+        |engine| {
+            loop {
+                sent += some(engine, sent)?;
+                if sent == len || !blocking {
+                    return Ok(sent);
+                }
+            }
+        },
+    );
+    // Octets that were taken are reported; the error comes with the next call.
+    if sent > 0 { Ok(sent) } else { result }
 }
 
 /// SO_LINGER with a time: wait until everything is acknowledged, the time is over, or the peer is gone.
@@ -136,24 +165,13 @@ impl<M: Mode> Sockets for M {
     }
 
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        let mut sent = 0;
-        let blocking = !flags.dont_wait && !self.lock().nonblocking(fd)?;
-        let result = call(
-            self,
-            fd,
-            flags.dont_wait,
-            |e| e.waits(fd).send,
-            |engine| {
-                loop {
-                    sent += engine.write(fd, &data[sent..])?;
-                    if sent == data.len() || !blocking {
-                        return Ok(sent);
-                    }
-                }
-            },
-        );
-        // Octets that were taken are reported; the error comes with the next call.
-        if sent > 0 { Ok(sent) } else { result }
+        send_all(self, fd, data.len(), flags, |engine, sent| engine.write(fd, &data[sent..]))
+    }
+
+    fn lend(&self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>, flags: SendFlags) -> Result<usize, Errno> {
+        send_all(self, fd, range.len(), flags, |engine, sent| {
+            engine.lend(fd, bytes, range.start + sent..range.end)
+        })
     }
 
     fn shutdown(&self, fd: Fd, how: Shutdown) -> Result<(), Errno> {

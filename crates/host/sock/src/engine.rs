@@ -17,6 +17,8 @@ use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
 use stack::{ConnId, Connect, Core, Listen, Notice};
+use std::ops::Range;
+use std::sync::Arc;
 use tcp::{Events, Shutdown, State};
 
 /// epoll sets nest at most this deep (Linux says 5).
@@ -314,6 +316,16 @@ impl<T: Transport> Engine<T> {
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::EPIPE),
             Kind::Epoll(_) => Err(Errno::EINVAL),
             Kind::PipeRead(_) => Err(Errno::EBADF),
+        }
+    }
+
+    /// See [`crate::Sockets::lend`]: what fits now.
+    pub fn lend(&mut self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>) -> Result<usize, Errno> {
+        let Kind::Stream(stream) = &self.object(fd)?.kind else { return self.write(fd, &bytes[range]) };
+        let conn = stream.conn;
+        match self.core.lend(self.now, conn, bytes, range) {
+            Err(Errno::ENOTCONN) if self.stream(fd)?.connecting => Err(Errno::EAGAIN),
+            result => result,
         }
     }
 

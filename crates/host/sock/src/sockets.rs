@@ -2,6 +2,8 @@
 
 use crate::Errno;
 use base::{Duration, Endpoint};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A descriptor of one [`Sockets`]; not a kernel descriptor.
 pub type Fd = i32;
@@ -135,6 +137,12 @@ pub trait Sockets: Send + Sync {
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno>;
     /// Send; a blocking socket takes everything before it returns.
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
+    /// Send `bytes[range]` without a copy where the mode can: a reference is kept until the peer has acknowledged it
+    /// all, so that its end (`Arc::strong_count`) is the completion. Paired mode copies.
+    ///
+    /// # Panics
+    /// If the range does not lie in `bytes`.
+    fn lend(&self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>, flags: SendFlags) -> Result<usize, Errno>;
     /// Close one half or both.
     fn shutdown(&self, fd: Fd, how: tcp::Shutdown) -> Result<(), Errno>;
     /// Let the descriptor go; the last one of a socket closes it.

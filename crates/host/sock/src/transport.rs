@@ -3,6 +3,8 @@
 use crate::Errno;
 use base::{Endpoint, Instant};
 use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
+use std::ops::Range;
+use std::sync::Arc;
 use tcp::{Info, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
@@ -33,6 +35,16 @@ pub trait Transport: Send {
     /// Takes octets to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno>;
+    /// The same for octets that need not be copied; see [`Core::lend`].
+    fn lend(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+    ) -> Result<usize, Errno> {
+        self.write(now, id, &bytes[range])
+    }
     /// Gives octets received; 0 at the end, EAGAIN when there are none, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno>;
@@ -82,6 +94,15 @@ pub trait Transport: Send {
     fn control_name(&mut self, id: ConnId) -> &'static str;
 }
 
+fn why_unwritten(error: WriteError) -> Errno {
+    match error {
+        WriteError::Full | WriteError::NoMemory => Errno::EAGAIN,
+        WriteError::Shutdown => Errno::EPIPE,
+        WriteError::NotConnected => Errno::ENOTCONN,
+        WriteError::Failed(e) => e.into(),
+    }
+}
+
 /// Forwards a call to the method of the same name.
 macro_rules! forward {
     ($($name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+) => {
@@ -128,12 +149,17 @@ impl Transport for Core {
     }
 
     fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
-        Core::write(self, now, id, data).map_err(|e| match e {
-            WriteError::Full | WriteError::NoMemory => Errno::EAGAIN,
-            WriteError::Shutdown => Errno::EPIPE,
-            WriteError::NotConnected => Errno::ENOTCONN,
-            WriteError::Failed(e) => e.into(),
-        })
+        Core::write(self, now, id, data).map_err(why_unwritten)
+    }
+
+    fn lend(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+    ) -> Result<usize, Errno> {
+        Core::lend(self, now, id, bytes, range).map_err(why_unwritten)
     }
 
     fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {

@@ -374,6 +374,11 @@ impl Core {
         // Never an earlier list than the segment before, so that a connection's segments stay in order.
         sending.class = sending.class.max(tx.class);
         sending.octets += tx.len;
+        if self.port.goes_direct(tx.len) && self.port.pending() > 0 {
+            // What was built before goes first.
+            let kicked = self.port.kick(&mut self.stats);
+            self.error = self.error.take().or(kicked.err());
+        }
         self.port.segment(tcp, &self.shared.pool, tx, &mut sending.below, sending.class);
         if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
     }

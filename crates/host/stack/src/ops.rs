@@ -3,6 +3,8 @@
 use base::{Endpoint, FlowKey, Instant};
 use pio::PacketIo;
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
 use tcp::{Connection, ReadError, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
 use crate::conns::{ConnId, Marks, Meta};
@@ -274,9 +276,40 @@ impl Core {
         let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
         let result = tcp.write(&mut self.shared.cx(now), data);
         if result.is_ok() {
+            let unsent = tcp.unsent();
+            self.touch(id.0);
+            self.send_while_warm(now, id.0, unsent);
+        }
+        result
+    }
+
+    /// See [`Connection::lend`].
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub fn lend(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+    ) -> Result<usize, WriteError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
+        let result = tcp.lend(&mut self.shared.cx(now), bytes, range);
+        if result.is_ok() {
             self.touch(id.0);
         }
         result
+    }
+
+    /// A super-segment's worth of data leaves as soon as it is written, where the port takes it from where it lies:
+    /// it is still in the cache then. The connection stays listed, and the next turn does the rest.
+    #[inline]
+    fn send_while_warm(&mut self, now: Instant, index: u32, unsent: u32) {
+        let full = self.port.limits().max_payload;
+        if self.port.goes_direct(full) && unsent >= full && !self.port.blocked {
+            self.transmit(now, index);
+        }
     }
 
     /// See [`Connection::read`].

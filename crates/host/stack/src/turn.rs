@@ -177,9 +177,9 @@ impl Core {
     #[inline(never)]
     fn transmit_dirty(&mut self, now: Instant, all: bool, turn: &mut Turn) {
         if self.port.blocked {
-            self.kick(turn);
+            self.kick();
         }
-        let mut built = 0;
+        let before = self.port.progress();
         while !self.port.blocked {
             let Some(index) = self.dirty.pop(&mut self.conns) else { break };
             let marks = &mut self.conns.slot_mut(index).meta.marks;
@@ -188,7 +188,6 @@ impl Core {
                 continue;
             }
             marks.clear(Marks::HELD);
-            let before = self.port.pending();
             match self.transmit(now, index) {
                 Sent::All | Sent::Parked => self.settle(now, index),
                 Sent::Some => self.dirty.push(&mut self.conns, index),
@@ -197,24 +196,25 @@ impl Core {
                     break;
                 }
             }
-            built += self.port.pending() - before;
             if self.port.is_full() {
-                self.kick(turn);
+                self.kick();
             }
-            if built >= FLUSH_MAX {
+            if self.port.progress() - before >= FLUSH_MAX {
                 turn.more = true;
                 break;
             }
         }
         if self.port.pending() > 0 && !self.port.blocked {
-            self.kick(turn);
+            self.kick();
         }
+        let sent = self.port.take_sent();
+        self.stats.packets_out += u64::from(sent);
+        turn.sent += sent;
     }
 
-    fn kick(&mut self, turn: &mut Turn) {
-        match self.port.kick(&mut self.stats) {
-            Ok(sent) => turn.sent += sent,
-            Err(error) => self.fail(error),
+    fn kick(&mut self) {
+        if let Err(error) = self.port.kick(&mut self.stats) {
+            self.fail(error);
         }
     }
 

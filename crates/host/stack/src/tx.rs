@@ -2,8 +2,12 @@
 //! kick.
 
 use base::{Addr, FlowKey, SipKey};
-use pio::{Caps, ChecksumOffload, IoError, Medium, PacketIo, SegmentationOffload, TxBatch, TxMeta, TxPacket};
+use pio::{
+    Caps, ChecksumOffload, IoError, Medium, PIECES_MAX, PacketIo, SegmentationOffload, TxBatch, TxMeta,
+    TxPacket,
+};
 use ring::Frame;
+use std::io::IoSlice;
 use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::Header;
@@ -37,6 +41,10 @@ pub(crate) struct Port {
     /// Packets in the three lists, and their octets.
     built: usize,
     waiting: usize,
+    /// Packets the port took since the last [`Port::take_sent`].
+    sent: u32,
+    /// Payload from which a packet goes past the lists.
+    direct_from: usize,
     /// Octets built since the core began.
     pub(crate) octets: u64,
     limits: TxLimits,
@@ -69,6 +77,8 @@ impl Port {
             io.retire(frame);
         }
         let batch = || TxBatch::with_capacity(2 * KICK_AT);
+        // Headers are written without a look at the payload only where the port sums it.
+        let direct_from = io.gathers().filter(|_| caps.tx_checksum).unwrap_or(usize::MAX);
         Port {
             io,
             caps,
@@ -81,6 +91,8 @@ impl Port {
             blocked: false,
             built: 0,
             waiting: 0,
+            sent: 0,
+            direct_from,
             octets: 0,
             limits,
             labels,
@@ -97,6 +109,25 @@ impl Port {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.built >= KICK_AT || self.waiting >= KICK_OCTETS
+    }
+
+    /// Does the port take `len` octets of payload from where they lie? Then what was built before must be kicked
+    /// first.
+    #[inline]
+    pub(crate) fn goes_direct(&self, len: u32) -> bool {
+        len as usize >= self.direct_from
+    }
+
+    /// Packets the port took since the last call.
+    #[inline]
+    pub(crate) fn take_sent(&mut self) -> u32 {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Packets built since the last [`Port::take_sent`], and those that waited then.
+    #[inline]
+    pub(crate) fn progress(&self) -> usize {
+        self.built + self.sent as usize
     }
 
     /// Sees to it that there is a frame to build a packet in.
@@ -152,7 +183,8 @@ impl Port {
     }
 
     /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list
-    /// of `class`.
+    /// of `class`; or sends it at once, where the port takes the payload from where it lies and nothing waits that
+    /// came before.
     #[inline(always)]
     pub(crate) fn segment(
         &mut self,
@@ -165,6 +197,9 @@ impl Port {
         (below.tos, below.ttl) = (tx.tos, tx.ttl);
         let headers = below.len() + tx.header.len();
         let len = tx.len as usize;
+        if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx, below) {
+            return;
+        }
         let Some(mut frame) = self.frame(headers + len) else { return };
         frame.set_range(self.caps.headroom, headers + len);
         let data = frame.data_mut();
@@ -176,6 +211,32 @@ impl Port {
         self.waiting += headers + len;
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
+    }
+
+    /// Headers from a frame in stock, payload from the send buffer: the one copy is the port's. False, and nothing
+    /// happened, if it cannot take it now or the payload lies in too many pieces.
+    #[inline(never)]
+    fn send_direct(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, below: &Below) -> bool {
+        let headers = below.len() + tx.header.len();
+        let len = tx.len as usize;
+        let Some(mut frame) = self.frame(headers + len) else { return false };
+        frame.set_range(self.caps.headroom, headers + len);
+        let meta = self.finish(below, &tx.header, len, usize::from(tx.mss), frame.data_mut());
+        frame.set_range(self.caps.headroom, headers);
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let (mut count, mut held) = (0, 0);
+        for (place, piece) in pieces.iter_mut().zip(tcp.payload(pool, tx)) {
+            *place = IoSlice::new(piece);
+            (count, held) = (count + 1, held + piece.len());
+        }
+        let sent = held == len && self.io.tx_gather(&mut frame, &meta, &pieces[..count]);
+        // It was the spare one unless there still is one.
+        *(if self.spare.is_none() { &mut self.spare } else { &mut self.long }) = Some(frame);
+        if sent {
+            self.octets += (headers + len) as u64;
+            self.sent += 1;
+        }
+        sent
     }
 
     /// Writes the headers in front of the payload.
@@ -246,8 +307,8 @@ impl Port {
         }
     }
 
-    /// Hands everything built to the port: control before ACKs before data. How many it took.
-    pub(crate) fn kick(&mut self, stats: &mut Stats) -> Result<u32, IoError> {
+    /// Hands everything built to the port: control before ACKs before data.
+    pub(crate) fn kick(&mut self, stats: &mut Stats) -> Result<(), IoError> {
         for list in [&mut self.acks, &mut self.data] {
             if list.is_empty() {
                 continue;
@@ -264,9 +325,8 @@ impl Port {
         self.blocked = !self.control.is_empty();
         self.built = self.control.len();
         stats.tx_blocked += u64::from(self.blocked);
-        let taken = taken?;
-        stats.packets_out += taken as u64;
-        Ok(taken as u32)
+        self.sent += taken? as u32;
+        Ok(())
     }
 
     /// Gives all frames back; what was not sent yet is lost.

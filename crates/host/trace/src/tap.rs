@@ -2,7 +2,9 @@
 
 use crate::capture::Recorder;
 use base::Instant;
-use pio::{IoError, Layer, PacketIo, RxBatch, TxBatch};
+use pio::{IoError, Layer, PacketIo, RxBatch, TxBatch, TxMeta};
+use ring::Frame;
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -105,6 +107,19 @@ impl Layer for Tapped {
             self.switch.record(false, packets.map(|parts| parts.iter().map(|part| part.frame.data())));
         }
         Ok(n)
+    }
+
+    fn gather_from(&self) -> Option<usize> {
+        self.port.gathers()
+    }
+
+    fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        let sent = self.port.tx_gather(headers, meta, payload);
+        if sent && self.switch.running().is_some() {
+            let pieces = payload.iter().map(|piece| &**piece);
+            self.switch.record(true, std::iter::once(std::iter::once(headers.data()).chain(pieces)));
+        }
+        sent
     }
 
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {

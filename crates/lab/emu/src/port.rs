@@ -5,9 +5,11 @@ use crate::medium::{Boxes, Meta, Packet, Shared, packet_of};
 use crate::nic;
 use base::Duration;
 use pio::{
-    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxPacket, TxBatch, TxMeta, TxPacket, Wake, Waker,
+    BATCH_MAX, Caps, IoError, Medium, PIECES_MAX, PacketIo, RxBatch, RxPacket, TxBatch, TxMeta, TxPacket,
+    Wake, Waker,
 };
 use ring::{Frame, FramePool, Pages};
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +31,8 @@ pub struct PortConfig {
     /// Super-segments and unfinished checksums reach the peer as they are, as over a tap or veth, instead of
     /// being cut and completed here. The peer's frames must be as large.
     pub passes_whole: bool,
+    /// Take payloads of at least so many octets from where they lie.
+    pub gathers: Option<usize>,
 }
 
 impl Default for PortConfig {
@@ -42,6 +46,7 @@ impl Default for PortConfig {
             tx_checksum: false,
             tso_max: 0,
             passes_whole: false,
+            gathers: None,
         }
     }
 }
@@ -65,6 +70,7 @@ pub struct SimPort {
     pool: FramePool,
     tx_ring: usize,
     passes_whole: bool,
+    gathers: Option<usize>,
     waker: Arc<Flag>,
     counts: Counts,
 }
@@ -102,6 +108,7 @@ impl SimPort {
             pool: FramePool::with_pages(config.frames, slot, Pages::Normal)?,
             tx_ring: config.tx_ring,
             passes_whole: config.passes_whole,
+            gathers: config.gathers,
             waker: Arc::new(Flag(AtomicBool::new(false))),
             counts: Counts::default(),
         })
@@ -188,6 +195,26 @@ impl PacketIo for SimPort {
         }
         self.counts.tx_full += u64::from(!batch.is_empty());
         Ok(taken)
+    }
+
+    fn gathers(&self) -> Option<usize> {
+        self.gathers
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        assert!(payload.len() <= PIECES_MAX, "{} pieces", payload.len());
+        let Some(mut frame) = self.pool.take() else { return false };
+        let len = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
+        frame.set_range(0, len);
+        let mut at = 0;
+        for piece in std::iter::once(headers.data()).chain(payload.iter().map(|piece| &**piece)) {
+            frame.data_mut()[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        let mut batch = TxBatch::from([TxPacket { frame, meta: *meta }]);
+        let sent = self.tx(&mut batch).is_ok_and(|taken| taken == 1);
+        batch.into_iter().for_each(|packet| self.pool.retire(packet.frame));
+        sent
     }
 
     fn wait(&mut self, _timeout: Option<Duration>) -> Result<Wake, IoError> {

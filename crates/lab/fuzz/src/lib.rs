@@ -53,6 +53,7 @@ targets! {
     "stack_time_waits", "the TIME-WAIT table against a plain list", stack::fuzz::time_waits, seeds::none, SHORT;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;
+    "tcp_send_buffer", "copied and lent octets against a plain oracle", tcp::fuzz::send_buffer, seeds::none, SHORT;
     "tcp_connection", "a connection: any segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;

@@ -4,6 +4,7 @@ use base::{Duration, Instant};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) enum Content {
         /// Octets when the path names no number.
         bytes: u64,
         /// One block of the endless pattern.
-        pattern: Vec<u8>,
+        pattern: Arc<[u8]>,
     },
 }
 
@@ -151,27 +152,35 @@ impl Content {
         }
     }
 
-    /// Copies the next octets of `body` to `into`; how many.
-    pub(crate) fn fill(&self, body: &Body, into: &mut [u8]) -> io::Result<usize> {
-        let want = usize::try_from(body.len()).unwrap_or(usize::MAX).min(into.len());
+    /// The next octets of `body` where they lie, if they lie in memory: at least one, unless it is empty.
+    pub(crate) fn in_place<'a>(&'a self, body: &'a Body) -> Option<(&'a Arc<[u8]>, Range<usize>)> {
+        let want = usize::try_from(body.len()).unwrap_or(usize::MAX);
         match (self, body) {
             (Content::Generated { pattern, .. }, Body::Generated { at, .. }) => {
                 let start = (at % PERIOD as u64) as usize;
-                let n = want.min(pattern.len() - start);
-                into[..n].copy_from_slice(&pattern[start..start + n]);
-                Ok(n)
+                Some((pattern, start..start + want.min(pattern.len() - start)))
             }
-            (_, Body::Kept { bytes, at, .. }) => {
-                into[..want].copy_from_slice(&bytes[*at as usize..*at as usize + want]);
-                Ok(want)
-            }
-            (_, Body::File { file, at, .. }) => match file.read_at(&mut into[..want], *at)? {
+            (_, Body::Kept { bytes, at, .. }) => Some((bytes, *at as usize..*at as usize + want)),
+            _ => None,
+        }
+    }
+
+    /// Copies the next octets of `body` to `into`; how many.
+    pub(crate) fn fill(&self, body: &Body, into: &mut [u8]) -> io::Result<usize> {
+        let want = usize::try_from(body.len()).unwrap_or(usize::MAX).min(into.len());
+        if let Some((bytes, range)) = self.in_place(body) {
+            let n = want.min(range.len());
+            into[..n].copy_from_slice(&bytes[range.start..range.start + n]);
+            return Ok(n);
+        }
+        match body {
+            Body::File { file, at, .. } => match file.read_at(&mut into[..want], *at)? {
                 0 if want > 0 => {
                     Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file shrank while it was served"))
                 }
                 n => Ok(n),
             },
-            (Content::Directory(_), Body::Generated { .. }) => Ok(0),
+            Body::Generated { .. } | Body::Kept { .. } => Ok(0),
         }
     }
 }

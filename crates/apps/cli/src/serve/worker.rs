@@ -280,14 +280,16 @@ impl Worker<'_> {
                     let sent = self.stack.send(fd, &u.head, SendFlags::default());
                     sent.inspect(|&n| drop(u.head.drain(..n)))
                 }
-                Some(body) if body.len() > 0 => match self.content.fill(body, &mut self.chunk) {
-                    // What does not go now is made again next time: cheaper than keeping it.
-                    Ok(n) => self
-                        .stack
-                        .send(fd, &self.chunk[..n], SendFlags::default())
-                        .inspect(|&n| body.advance(n)),
-                    Err(_) => Err(Errno::EIO),
-                },
+                Some(body) if body.len() > 0 => self
+                    .content
+                    .in_place(body)
+                    .map(|(bytes, range)| self.stack.lend(fd, bytes, range, SendFlags::default()))
+                    .unwrap_or_else(|| match self.content.fill(body, &mut self.chunk) {
+                        // What does not go now is read again next time: cheaper than keeping it.
+                        Ok(n) => self.stack.send(fd, &self.chunk[..n], SendFlags::default()),
+                        Err(_) => Err(Errno::EIO),
+                    })
+                    .inspect(|&n| body.advance(n)),
                 _ => break,
             };
             match sent {

@@ -7,6 +7,7 @@ mod connection;
 mod cookie;
 mod rtt;
 mod scoreboard;
+mod send_buffer;
 mod sent;
 mod timewait;
 
@@ -16,6 +17,7 @@ pub use connection::connection;
 pub use cookie::cookie;
 pub use rtt::rtt;
 pub use scoreboard::scoreboard;
+pub use send_buffer::send_buffer;
 pub use sent::sent;
 pub use timewait::time_wait;
 

@@ -243,6 +243,11 @@ impl Connection {
         cx.counters.octets_out -= u64::from(tx.len);
     }
 
+    /// The payload of a transmission where it lies: pieces in order, `tx.len` octets together.
+    pub fn payload<'p>(&'p self, pool: &'p Pool, tx: &Transmit) -> impl Iterator<Item = &'p [u8]> {
+        self.tx.pieces(pool, tx.offset, tx.len)
+    }
+
     /// Copy the payload of a transmission to `into` (exactly `tx.len` octets).
     pub fn copy_payload(&self, pool: &Pool, tx: &Transmit, into: &mut [u8]) {
         let copied = self.tx.copy_out(pool, tx.offset, &mut into[..tx.len as usize]);

@@ -317,7 +317,8 @@ impl Packet {
     fn stage(&mut self, packet: &mut TxPacket) -> bool {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
         let frame = &mut packet.frame;
-        let header = vnet::request(&packet.meta, frame.data(), self.caps.mtu + LINK_HEADER, longest);
+        let header =
+            vnet::request(&packet.meta, frame.data(), frame.len(), self.caps.mtu + LINK_HEADER, longest);
         let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(HEADER)) else {
             return false;
         };

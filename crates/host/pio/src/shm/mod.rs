@@ -216,7 +216,13 @@ impl Shm {
         let mut taken = 0;
         while let Some(packet) = batch.front() {
             let bytes = packet.frame.data();
-            let header = vnet::request(&packet.meta, bytes, self.caps.mtu + LINK_HEADER, SUPER + LINK_HEADER);
+            let header = vnet::request(
+                &packet.meta,
+                bytes,
+                bytes.len(),
+                self.caps.mtu + LINK_HEADER,
+                SUPER + LINK_HEADER,
+            );
             match header {
                 None => self.counts.tx_invalid += 1,
                 Some(header) => {

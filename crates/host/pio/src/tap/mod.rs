@@ -20,7 +20,7 @@ use crate::vnet;
 use crate::watch::Watch;
 use base::{Addr, Duration};
 use ring::{Frame, FramePool};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -32,6 +32,11 @@ const LINK_HEADER: usize = 22;
 /// Slots hold a super-segment and leave room to spread their starts; memory is used where touched only.
 const SLOT: usize = 128 << 10;
 const SLOTS: u32 = 512;
+/// From so many octets of payload on a second copy costs more than to tell the kernel of the pieces.
+const GATHER: usize = 4 << 10;
+/// A batch of so many octets is handed on before more is read: what is read is then still in the cache when it is
+/// looked at.
+const BATCH_OCTETS: usize = 128 << 10;
 
 const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
@@ -234,21 +239,43 @@ impl Tap {
         Ok(meta)
     }
 
-    /// Write the header in front of the packet and both to the kernel. `Ok(false)` if the caps do not allow
-    /// it.
-    fn write(&mut self, packet: &mut TxPacket) -> io::Result<bool> {
+    /// Writes the virtio-net header in front of what is in `frame`, of a packet of `len` octets; both together.
+    /// `None` if the caps do not allow it.
+    fn prepare<'f>(&self, frame: &'f mut Frame, meta: &TxMeta, len: usize) -> Option<&'f [u8]> {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };
-        let plain = self.caps.mtu + LINK_HEADER;
-        let frame = &mut packet.frame;
-        let header = vnet::request(&packet.meta, frame.data(), plain, longest);
-        let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(vnet::LEN)) else {
-            return Ok(false);
-        };
-        let len = vnet::LEN + frame.len();
-        let bytes = &mut frame.slot_mut()[start..start + len];
+        let header = vnet::request(meta, frame.data(), len, self.caps.mtu + LINK_HEADER, longest)?;
+        let start = frame.headroom().checked_sub(vnet::LEN)?;
+        let end = frame.headroom() + frame.len();
+        let bytes = &mut frame.slot_mut()[start..end];
         vnet::emit(&header, &mut bytes[..vnet::LEN]);
+        Some(bytes)
+    }
+
+    /// Write the packet to the kernel. `Ok(false)` if the caps do not allow it.
+    fn write(&mut self, packet: &mut TxPacket) -> io::Result<bool> {
+        let len = packet.frame.len();
+        let Some(bytes) = self.prepare(&mut packet.frame, &packet.meta, len) else { return Ok(false) };
         // SAFETY: `bytes` is readable for its length.
-        check_len(unsafe { libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), len) })?;
+        check_len(unsafe { libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })?;
+        Ok(true)
+    }
+
+    /// The same for a packet in pieces.
+    fn write_pieces(
+        &mut self,
+        headers: &mut Frame,
+        meta: &TxMeta,
+        payload: &[IoSlice<'_>],
+    ) -> io::Result<bool> {
+        let len = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
+        let Some(bytes) = self.prepare(headers, meta, len) else { return Ok(false) };
+        let mut pieces = [IoSlice::new(&[]); 1 + PIECES_MAX];
+        let Some(places) = pieces[1..].get_mut(..payload.len()) else { return Ok(false) };
+        places.copy_from_slice(payload);
+        pieces[0] = IoSlice::new(bytes);
+        let count = 1 + payload.len() as libc::c_int;
+        // SAFETY: an IoSlice is an iovec, and each of the first `count` is readable for its length.
+        check_len(unsafe { libc::writev(self.fd.as_raw_fd(), pieces.as_ptr().cast(), count) })?;
         Ok(true)
     }
 }
@@ -270,10 +297,12 @@ impl PacketIo for Tap {
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let before = batch.len();
-        while batch.len() < BATCH_MAX {
+        let mut octets = 0;
+        while batch.len() < BATCH_MAX && octets < BATCH_OCTETS {
             let Some(mut frame) = self.pool.take() else { break };
             let result = self.read(&mut frame);
             if let Ok(Some(meta)) = result {
+                octets += frame.len();
                 batch.push(RxPacket { frame, meta });
                 continue;
             }
@@ -292,6 +321,17 @@ impl PacketIo for Tap {
         let got = batch.len() - before;
         self.counts.rx += got as u64;
         if got == 0 && self.down { Err(IoError::Down) } else { Ok(got) }
+    }
+
+    fn gathers(&self) -> Option<usize> {
+        Some(GATHER)
+    }
+
+    fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        // What goes wrong here goes wrong again when the packet is queued, and is dealt with there.
+        let sent = self.write_pieces(headers, meta, payload).unwrap_or(false);
+        self.counts.tx += u64::from(sent);
+        sent
     }
 
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {

@@ -144,6 +144,19 @@ fn wrong_wishes_are_refused_not_sent() {
     }
     assert_eq!((tap.counts.tx, tap.counts.tx_invalid), (0, wishes.len() as u64));
     assert_eq!(tap.pool.available(), SLOTS);
+    // The same in pieces: refused, so that the caller queues it.
+    let rest = [0; 70_000];
+    let mut headers = tap.take().unwrap();
+    for (len, meta) in wishes {
+        headers.set_range(headers.headroom(), 54);
+        let payload = [IoSlice::new(&rest[..3]), IoSlice::new(&rest[..len - 57])];
+        assert!(!tap.tx_gather(&mut headers, &meta, &payload), "{len} {meta:?}");
+    }
+    let many = [IoSlice::new(&rest[..1]); PIECES_MAX + 1];
+    assert!(!tap.tx_gather(&mut headers, &TxMeta::default(), &many));
+    assert_eq!(tap.counts.tx, 0);
+    assert!(tap.tx_gather(&mut headers, &TxMeta::default(), &many[1..]));
+    assert_eq!((tap.counts.tx, headers.len()), (1, 54));
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Supers {
                 break;
             }
             let frame = &mut packet.frame;
-            let header = vnet::request(&packet.meta, frame.data(), mtu + LINK, LARGEST + LINK);
+            let header = vnet::request(&packet.meta, frame.data(), frame.len(), mtu + LINK, LARGEST + LINK);
             let (Some(header), Some(start)) = (header, frame.headroom().checked_sub(HEADER)) else { break };
             let end = start + HEADER + frame.len();
             let bytes = &mut frame.slot_mut()[start..end];

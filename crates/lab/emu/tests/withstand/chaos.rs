@@ -111,7 +111,9 @@ fn draw(seed: u64, dice: &mut Dice) -> Pair {
     setup.port.mtu = mtu as usize;
     if dice.chance(0.3) {
         let tso_max = if dice.chance(0.7) { 65_535 } else { 0 };
-        setup.port = PortConfig { tx_checksum: true, tso_max, passes_whole: dice.chance(0.5), ..setup.port };
+        let gathers = dice.chance(0.5).then(|| dice.magnitude(1, 1 << 14) as usize);
+        setup.port =
+            PortConfig { tx_checksum: true, tso_max, passes_whole: dice.chance(0.5), gathers, ..setup.port };
     }
     if dice.chance(0.2) {
         setup.port.frames = dice.between(16, 64) as u32;
@@ -129,6 +131,8 @@ fn world(seed: u64) {
     let (client, server) = Plan::both(dice.magnitude(1, 300_000), dice.magnitude(1, 300_000));
     let last = dice.between(0, 2);
     let lazy = dice.ill(0.02);
+    let lends = if dice.chance(0.5) { 0.5 } else { 0.0 };
+    let (client, server) = (Plan { lends, ..client }, Plan { lends, ..server });
     pair.serve(Plan { options: dice.options(), lazy, close_last: last == 1, ..server });
     for _ in 0..connections {
         pair.connect(Plan { options: dice.options(), lazy: dice.ill(0.02), close_last: last == 2, ..client });

@@ -4,6 +4,7 @@
 use base::{Duration, Endpoint, Instant, Rng};
 use emu::App;
 use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice, OpError};
+use std::sync::Arc;
 use tcp::{Events, ReadError, Shutdown, SocketOptions, WriteError};
 
 /// What to do with a connection.
@@ -19,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) expect_salt: u64,
     /// Chance, whenever there may be something to read, to look away for a while instead.
     pub(crate) lazy: f64,
+    /// Share of writes that lend instead of having copied.
+    pub(crate) lends: f64,
     /// Close only after the peer has (else as soon as everything is sent and read).
     pub(crate) close_last: bool,
     /// The socket's options.
@@ -34,6 +37,7 @@ impl Plan {
             salt: 1,
             expect_salt: 2,
             lazy: 0.0,
+            lends: 0.0,
             close_last: false,
             options: SocketOptions::default(),
         };
@@ -296,7 +300,13 @@ impl Peer {
             let most = (flow.plan.send - flow.sent).min(PIECE as u64);
             let piece = &mut self.ours[..1 + self.rng.below(most) as usize];
             fill(flow.plan.salt, flow.sent, piece);
-            match core.write(now, flow.id, piece) {
+            let lends = flow.plan.lends > 0.0 && self.rng.chance(flow.plan.lends);
+            let taken = if lends {
+                core.lend(now, flow.id, &Arc::from(&*piece), 0..piece.len())
+            } else {
+                core.write(now, flow.id, piece)
+            };
+            match taken {
                 Ok(len) => {
                     assert!(len > 0 && len <= piece.len(), "write took {len} of {}", piece.len());
                     flow.sent += len as u64;

@@ -31,11 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 fn both_ways(seed: u64, family: Family, port: PortConfig, lazy: f64, bytes: u64) {
     let mut setup = Setup::new(seed, family, awful());
+    let gathers = port.gathers.is_some();
     setup.port = port;
     let mut pair = setup.build();
     let (client, server) = Plan::both(bytes, bytes);
-    pair.serve(Plan { lazy, ..server });
-    pair.connect(Plan { lazy, ..client });
+    let lends = if gathers { 0.5 } else { 0.0 };
+    pair.serve(Plan { lazy, lends, ..server });
+    pair.connect(Plan { lazy, lends, ..client });
     pair.finish(PATIENCE);
     for host in [pair.client(), pair.server()] {
         assert_eq!((host.app.tally.complete, host.app.tally.received), (1, bytes), "{}", pair.describe());
@@ -92,6 +94,21 @@ fn with_super_segments_that_arrive_whole() {
     let port =
         || PortConfig { tx_checksum: true, tso_max: 65_535, passes_whole: true, ..PortConfig::default() };
     seeded(11..15, |seed| both_ways(seed, Family::of(seed), port(), 0.01, soak() / 16));
+}
+
+/// As on a tap: payloads leave from the send buffer, or from where the application has them.
+#[test]
+fn from_where_the_octets_lie() {
+    let port = |gathers, passes_whole| PortConfig {
+        tx_checksum: true,
+        tso_max: 65_535,
+        passes_whole,
+        gathers: Some(gathers),
+        ..PortConfig::default()
+    };
+    for (gathers, whole) in [(1, false), (1, true), (4_096, true)] {
+        seeded(15..18, |seed| both_ways(seed, Family::of(seed), port(gathers, whole), 0.01, soak() / 16));
+    }
 }
 
 #[test]
