@@ -66,6 +66,9 @@ pub struct SignalInfo {
     pub flight_size: u32,
     /// Sender maximum segment size.
     pub mss: u32,
+    /// Sending was metered by what arrived (RFC 9937): at a recovery's end the window may be the threshold at once,
+    /// for nothing waits to leave in a burst.
+    pub metered: bool,
 }
 
 /// The only way out of a policy.

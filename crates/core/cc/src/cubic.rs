@@ -266,7 +266,9 @@ impl Controller for Cubic {
     fn on_recovery_end(&mut self, info: &SignalInfo) {
         if self.in_recovery {
             self.in_recovery = false;
-            self.reno.leave_recovery(info.flight_size);
+            if !info.metered {
+                self.reno.leave_recovery(info.flight_size);
+            }
         }
         self.reno.repaired();
     }

@@ -44,7 +44,7 @@ impl World {
     }
 
     fn info(&self, flight_size: u32) -> SignalInfo {
-        SignalInfo { now: self.now, flight_size, mss: self.mss }
+        SignalInfo { now: self.now, flight_size, mss: self.mss, metered: flight_size & 1 == 0 }
     }
 }
 

@@ -79,7 +79,12 @@ impl<C: Controller> Lab<C> {
     }
 
     fn info(&self, flight: u32) -> SignalInfo {
-        SignalInfo { now: Instant::from_millis(self.now), flight_size: flight * MSS, mss: MSS }
+        SignalInfo {
+            now: Instant::from_millis(self.now),
+            flight_size: flight * MSS,
+            mss: MSS,
+            metered: false,
+        }
     }
 }
 

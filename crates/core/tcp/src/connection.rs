@@ -74,6 +74,12 @@ impl Bits {
     pub(crate) const SYN_LOST: Bits = Bits(1 << 16);
     /// The pending RST carries `reset_seq` and no ACK (the answer to a bad acknowledgment in a handshake).
     pub(crate) const RESET_AT: Bits = Bits(1 << 17);
+    /// ECN was asked for (SYN-SENT) or agreed on (RFC 3168).
+    pub(crate) const ECN: Bits = Bits(1 << 4);
+    /// A mark arrived, and the peer has not said that it reduced: acknowledgments echo it.
+    pub(crate) const ECHO: Bits = Bits(1 << 22);
+    /// The window was reduced because of an echo: the next new data says so.
+    pub(crate) const REDUCED: Bits = Bits(1 << 23);
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).
     pub(crate) const REORDERING: Bits = Bits(1 << 18);
     /// The retransmission timer stands for the tail loss probe's (RFC 8985, section 7).
@@ -314,6 +320,7 @@ impl Connection {
         cx.counters.active_opens += 1;
         let conn = Connection::begin(place, cx, open, control, State::SynSent);
         conn.bits.set(Bits::ACTIVE);
+        conn.bits.put(Bits::ECN, cx.config.asks_ecn());
         conn
     }
 
@@ -388,6 +395,7 @@ impl Connection {
         self.last_ack_sent = self.rcv_nxt;
         self.rcv_adv = self.rcv_nxt + self.syn_window();
         self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.negotiate_ecn(cx.config, syn);
         let ours = self.bits;
         self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
         match syn.options.window_scale.filter(|_| ours.has(Bits::SCALING)) {

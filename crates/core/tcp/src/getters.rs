@@ -103,6 +103,7 @@ impl Connection {
             scale: (self.snd_scale, self.rcv_scale),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             sack: self.bits.has(Bits::SACK),
+            ecn: self.bits.has(Bits::ECN),
             nodelay: self.options.nodelay,
             recovery: self.phase() == Phase::Fast,
             loss: self.phase() == Phase::Timeout,

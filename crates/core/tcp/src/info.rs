@@ -40,6 +40,8 @@ pub struct Info {
     pub timestamps: bool,
     /// SACK negotiated.
     pub sack: bool,
+    /// ECN negotiated (RFC 3168).
+    pub ecn: bool,
     /// TCP_NODELAY.
     pub nodelay: bool,
     /// In fast recovery.

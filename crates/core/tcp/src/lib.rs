@@ -8,7 +8,7 @@
 //! what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it, `tail_probe` asks
 //! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again, `resent`
 //! knows what that was. `timers` has three dates, `window` the receive window and its tuning, `reassembly` what
-//! came too early, `icmp` and `path` the size of segments. Whatever is rare lives in a box that exists only while it
+//! came too early, `icmp` and `path` the size of segments, `ecn` marks. Whatever is rare lives in a box that exists only while it
 //! is needed.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ mod connection;
 mod cookie;
 mod counters;
 mod cx;
+mod ecn;
 mod event;
 #[doc(hidden)]
 pub mod fuzz;

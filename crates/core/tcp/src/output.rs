@@ -169,6 +169,7 @@ impl Connection {
             self.arm_rtx(cx);
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        let flags = flags | self.ecn_setup();
         Plan { retransmit, ..Plan::bare(self.snd_una, flags, TransmitClass::Control) }
     }
 

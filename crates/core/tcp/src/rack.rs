@@ -10,7 +10,7 @@ use wire::tcp::Segment;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
-use crate::recovery::{Loss, Phase};
+use crate::recovery::Loss;
 use crate::scale::ts_value;
 use crate::scoreboard::Sacked;
 use crate::sent::{Cursor, Departures, Sent};
@@ -214,7 +214,7 @@ impl Connection {
     /// RACK_update_reo_wnd: how long to wait for what was perhaps only overtaken, microseconds.
     fn reordering_window(&self) -> u32 {
         let Some(loss) = &self.loss else { return 0 };
-        let sure = loss.phase != Phase::Disorder || loss.board.reaches_dup_thresh(self.snd_mss.into());
+        let sure = loss.phase.repairs() || loss.board.reaches_dup_thresh(self.snd_mss.into());
         if !self.reordering.seen && sure {
             return 0;
         }

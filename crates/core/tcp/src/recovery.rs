@@ -30,10 +30,19 @@ pub(crate) enum Phase {
     Disorder,
     /// Fast recovery: the policy has reduced, holes are being filled.
     Fast,
+    /// The policy has reduced without a loss (RFC 3168): sending is metered until what was in flight is gone.
+    Reduced,
     /// After a timeout: everything not SACKed is sent again, in slow start.
     Timeout,
     /// After a path MTU reduction: likewise, but nothing was lost to congestion (RFC 1191, section 6.4).
     Resegment,
+}
+
+impl Phase {
+    /// Is something sent again?
+    pub(crate) fn repairs(self) -> bool {
+        matches!(self, Phase::Fast | Phase::Timeout | Phase::Resegment)
+    }
 }
 
 /// What a repair remembers. It exists from the first sign of loss until all is acknowledged.
@@ -118,9 +127,13 @@ impl Connection {
         pipe.saturating_sub(gone.sum())
     }
 
-    /// Does a fast recovery by SACK meter what is sent?
+    /// Is what is sent metered by what arrives?
     fn is_metered(&self) -> bool {
-        self.bits.has(Bits::SACK) && self.phase() == Phase::Fast
+        match self.phase() {
+            Phase::Fast => self.bits.has(Bits::SACK),
+            Phase::Reduced => true,
+            _ => false,
+        }
     }
 
     /// Octets that the congestion window still lets into the network.
@@ -162,8 +175,14 @@ impl Connection {
         u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss)
     }
 
-    fn signal_info(&self, cx: &Cx<'_>) -> SignalInfo {
-        SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() }
+    /// What the policy is told with a signal.
+    pub(crate) fn signal_info(&self, cx: &Cx<'_>) -> SignalInfo {
+        SignalInfo {
+            now: cx.now,
+            flight_size: self.flight(),
+            mss: self.snd_mss.into(),
+            metered: self.is_metered(),
+        }
     }
 
     /// A duplicate acknowledgment where there is no SACK (RFC 5681, section 3.2; RFC 6582).
@@ -172,7 +191,7 @@ impl Connection {
         self.dup_acks = self.dup_acks.saturating_add(1);
         self.due |= Due::DATA;
         match self.phase() {
-            Phase::Disorder => {}
+            Phase::Disorder | Phase::Reduced => {}
             Phase::Fast => {
                 let mss = u32::from(self.snd_mss);
                 let flight = self.flight();
@@ -183,17 +202,21 @@ impl Connection {
             Phase::Timeout | Phase::Resegment => return,
         }
         // RFC 6582, section 3.2, step 1: duplicates of what an earlier repair sent twice are no new loss.
-        let old = self.loss.as_ref().is_some_and(|loss| self.snd_una.at_or_before(loss.recover));
+        let repaired = |loss: &Loss| loss.phase == Phase::Disorder && self.snd_una.at_or_before(loss.recover);
+        let old = self.loss.as_deref().is_some_and(repaired);
         if !old && u32::from(self.dup_acks) >= DUP_THRESH {
             self.begin_fast_recovery(cx, 0);
         }
     }
 
-    /// An acknowledgment where there is a scoreboard: it delivered `delivered` octets, and moved SND.UNA if
-    /// `advanced`.
-    pub(crate) fn repair_by_sack(&mut self, cx: &mut Cx<'_>, delivered: u32, advanced: bool) {
-        let lost = self.find_losses(cx);
-        self.enter_fast_recovery_if_due(cx, delivered);
+    /// An acknowledgment during a repair, or when one may begin: it delivered `delivered` octets, and moved SND.UNA
+    /// if `advanced`.
+    pub(crate) fn go_on_repairing(&mut self, cx: &mut Cx<'_>, delivered: u32, advanced: bool) {
+        let mut lost = false;
+        if self.bits.has(Bits::SACK) {
+            lost = self.find_losses(cx);
+            self.enter_fast_recovery_if_due(cx, delivered);
+        }
         if !self.is_metered() {
             return;
         }
@@ -216,7 +239,7 @@ impl Connection {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let due = self.loss.as_ref().is_some_and(|loss| {
             let edge = loss.rack.lost.later(una).earlier(nxt);
-            loss.phase == Phase::Disorder && loss.board.unsacked(una, edge) > 0
+            matches!(loss.phase, Phase::Disorder | Phase::Reduced) && loss.board.unsacked(una, edge) > 0
         });
         if due {
             self.begin_fast_recovery(cx, delivered);
@@ -226,12 +249,18 @@ impl Connection {
     /// `delivered`: octets that the acknowledgment which shows the loss newly delivered.
     fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         cx.counters.fast_retransmits += 1;
-        self.control.on_congestion(Signal::Loss, &self.signal_info(cx));
+        // What an echo told of was this congestion.
+        let told = self.phase() == Phase::Reduced;
+        if !told {
+            self.control.on_congestion(Signal::Loss, &self.signal_info(cx));
+        }
         let (una, nxt, mss, flight) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss), self.flight());
         let inflation = u32::from(self.dup_acks) * mss;
         let target = self.control.window().cwnd;
         let loss = self.loss();
-        loss.prr = Prr::new((flight + delivered).saturating_sub(loss.board.sacked()), target, mss);
+        if !told {
+            loss.prr = Prr::new((flight + delivered).saturating_sub(loss.board.sacked()), target, mss);
+        }
         // The repair before may have sent this hole again already, though it lies behind where that one ended: once is
         // enough, and an acknowledgment of that transmission is no news about this repair.
         let again = loss.resend.after(una);
@@ -338,13 +367,13 @@ impl Connection {
         if loss.phase == Phase::Disorder {
             self.dup_acks = 0;
         } else if una.at_or_after(loss.recover) {
-            let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
             self.dup_acks = 0;
             // The peer's reports of duplicates come within a round trip, if at all.
             loss.reports_until = Some(self.snd_nxt).filter(|_| sack && loss.again > loss.needless);
             self.reordering.on_recovery_end();
+            let info = self.signal_info(cx);
+            let ended = core::mem::replace(&mut self.loss().phase, Phase::Disorder);
             if ended != Phase::Resegment {
-                let info = self.signal_info(cx);
                 self.control.on_recovery_end(&info);
             }
         } else if loss.phase == Phase::Fast && !sack {

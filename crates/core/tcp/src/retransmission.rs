@@ -40,7 +40,7 @@ impl Connection {
         let Some(loss) = &mut self.loss else { return Resend::Nothing };
         let urgent = loss.urgent;
         let next = match loss.phase {
-            Phase::Disorder => None,
+            Phase::Disorder | Phase::Reduced => None,
             Phase::Fast if urgent => Some((una, loss.board.next_hole(una, mss).map_or(mss, |(_, len)| len))),
             Phase::Fast if !sack => None,
             _ => loss.lost_again(una, mss).or_else(|| loss.lost_hole(una, mss)),
@@ -71,7 +71,7 @@ impl Connection {
             }
             loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32, nxt);
         }
-        if loss.phase != Phase::Disorder {
+        if loss.phase.repairs() {
             loss.resend = loss.resend.later(end);
         }
     }

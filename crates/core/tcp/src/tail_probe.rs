@@ -2,7 +2,7 @@
 //! well before the retransmission timeout. What it brings back shows losses to RACK that nothing else would.
 
 use base::Seq;
-use cc::{Controller, Signal, SignalInfo};
+use cc::{Controller, Signal};
 use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
@@ -103,7 +103,7 @@ impl Connection {
         if self.phase() != Phase::Disorder {
             return;
         }
-        let info = SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() };
+        let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Loss, &info);
         self.control.on_recovery_end(&info);
     }

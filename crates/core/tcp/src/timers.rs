@@ -1,7 +1,7 @@
 //! Three dates a connection waits for, and what happens when they come.
 
 use base::{Duration, Instant};
-use cc::{Controller, Signal, SignalInfo};
+use cc::{Controller, Signal};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -152,6 +152,10 @@ impl Connection {
         }
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
+        if self.state == State::SynSent {
+            // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
+            self.bits.clear(Bits::ECN);
+        }
         self.stop_timing();
         self.due |= Due::SYN;
         self.arm_rtx(cx);
@@ -164,7 +168,7 @@ impl Connection {
         }
         cx.counters.timeouts += 1;
         self.count_retry(cx);
-        let info = SignalInfo { now: cx.now, flight_size: self.flight(), mss: self.snd_mss.into() };
+        let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
         self.begin_timeout_recovery();
         self.arm_rtx(cx);

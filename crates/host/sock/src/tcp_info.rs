@@ -20,9 +20,10 @@ pub fn state_number(state: State) -> u8 {
     }
 }
 
-/// TCPI_OPT_*: timestamps, SACK, window scale.
+/// TCPI_OPT_*: timestamps, SACK, window scale, ECN.
 fn option_bits(info: &Info) -> u8 {
-    u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(info.scale != (0, 0)) << 2
+    let scaled = info.scale != (0, 0);
+    u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(scaled) << 2 | u8::from(info.ecn) << 3
 }
 
 /// The snapshot as Linux lays it out (include/uapi/linux/tcp.h names in the comments below).

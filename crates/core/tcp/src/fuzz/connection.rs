@@ -160,6 +160,7 @@ impl World {
             _ => Flags::ACK,
         };
         let len = if shape & 32 == 0 { input.below(PAYLOAD_MAX) } else { 0 };
+        let flags = if len & 14 == 14 { flags | Flags::ECE } else { flags };
         let options = self.options(shape, flight, input);
         self.deliver(seq, ack, flags, input.u16(), options, len);
     }
@@ -201,7 +202,7 @@ impl World {
         let nxt = self.isn + 1;
         match self.conn.state() {
             State::SynSent => {
-                let flags = if input.u8() & 3 == 0 { Flags::SYN } else { Flags::SYN | Flags::ACK };
+                let flags = [Flags::SYN, Flags::SYN | Flags::ACK][usize::from(input.u8() & 3 > 0)] | Flags::ECE;
                 self.deliver(self.irs, nxt, flags, input.u16(), offer(input), 0);
             }
             State::SynReceived => {
@@ -223,7 +224,8 @@ impl World {
         let first = seq + u32::from(flags.has(Flags::SYN));
         let place = first.offset_from(self.irs + 1);
         let payload: Vec<u8> = (0..len).map(|i| octet(place.wrapping_add(i))).collect();
-        let segment = segment(seq, ack, flags, window, options, &payload);
+        let mut segment = segment(seq, ack, flags, window, options, &payload);
+        segment.congestion_experienced = window & 7 == 7;
         let nxt = self.conn.info(self.lent.now).rcv_nxt;
         let fresh = self.conn.state() == State::SynSent;
         let disposition = self.conn.on_segment(&mut self.lent.cx(), &segment);
@@ -365,6 +367,7 @@ fn lend(bits: u8, input: &mut Input<'_>) -> Lent {
         timestamps: bits & 1 == 0,
         window_scaling: bits & 2 == 0,
         sack: bits & 4 == 0,
+        ecn: u8::from(bits & 16 == 0) + u8::from(bits & 32 == 0),
         rcvbuf: (4096 << (bits & 3), 1 << 20),
         sndbuf: (4096, 1 << 18),
         ..Config::default()

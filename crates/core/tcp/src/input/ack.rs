@@ -53,6 +53,9 @@ impl Connection {
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
         let window_changed = newer && self.update_send_window(cx.config, seg.window, seg.seq);
+        if seg.flags.has(Flags::ECE) && self.bits.has(Bits::ECN) {
+            self.on_echo(cx);
+        }
         let sacked = self.take_sack(cx, seg);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
@@ -73,23 +76,23 @@ impl Connection {
         } else if self.snd_wnd == 0 {
             self.retries = 0;
         }
-        if self.loss.is_some() && self.bits.has(Bits::SACK) {
-            self.learn_from_sack(cx, &sacked, before, acked);
+        if self.loss.is_some() {
+            self.learn_from_board(cx, &sacked, before, acked);
         }
         if fin {
             self.on_fin_acknowledged(cx);
         }
     }
 
-    /// What an acknowledgment with a scoreboard means for the repair: `before` octets were SACKed when it came.
-    fn learn_from_sack(&mut self, cx: &mut Cx<'_>, sacked: &Sacked, before: u32, acked: u32) {
+    /// What an acknowledgment means for the repair under way: `before` octets were SACKed when it came.
+    fn learn_from_board(&mut self, cx: &mut Cx<'_>, sacked: &Sacked, before: u32, acked: u32) {
         if let Some((left, right)) = sacked.dsack {
             self.on_duplicate_reported(cx, right.offset_from(left));
         }
         let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
         let delivered = (acked + now).saturating_sub(before);
         if delivered > 0 {
-            self.repair_by_sack(cx, delivered, acked > 0);
+            self.go_on_repairing(cx, delivered, acked > 0);
         }
         self.tidy_loss();
     }
@@ -213,7 +216,7 @@ impl Connection {
             min_rtt: self.rtt.min_rtt(),
             rate: None,
             window_limited: used || self.bits.has(Bits::CWND_LIMITED),
-            in_recovery: self.phase() == Phase::Fast,
+            in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
         };
         self.control.on_ack(&sample);
     }

@@ -7,8 +7,9 @@ use crate::connection::{Bits, Connection};
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
-/// Flags that decide; of these only ACK may be set. PSH, URG and ECN's bits change nothing here.
-const DECISIVE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0);
+/// Flags that decide; of these only ACK may be set. PSH and URG change nothing here.
+const DECISIVE: Flags =
+    Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
     /// Handles the segment if it is of the usual kind; otherwise nothing is changed.
@@ -23,7 +24,8 @@ impl Connection {
             && acked | len != 0
             && self.loss.is_none()
             && self.reassembly.is_none()
-            && seg.options.sack.is_empty();
+            && seg.options.sack.is_empty()
+            && !seg.congestion_experienced;
         if !usual || !self.timestamp_is_usual(seg) {
             return false;
         }

@@ -47,6 +47,7 @@ impl Connection {
         self.check_reset(cx, seg)?; // second; the third, security, is history (RFC 9293, appendix A.1)
         self.check_syn(cx, seg)?; // fourth
         self.last_rcv_ms = cx.now.as_millis() as u32;
+        self.take_ecn(cx, seg);
         self.check_ack(cx, seg)?; // fifth
         self.note_timestamp(seg);
         let text = if seg.flags.has(Flags::SYN) { &behind_syn(seg) } else { seg };

@@ -112,7 +112,8 @@ impl Connection {
         if wanted == 0 || limited {
             return None;
         }
-        let most = limits.max_payload.max(mss);
+        // What says that the window was reduced must not be said of many segments at once (RFC 3168, section 6.1.2).
+        let most = if self.bits.has(Bits::REDUCED) { mss } else { limits.max_payload.max(mss) };
         let len = wanted.min(congestion).min(most);
         let small = small_part(len, mss);
         if small == 0 {

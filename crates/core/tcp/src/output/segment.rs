@@ -19,8 +19,9 @@ impl Connection {
     /// The segment of a plan. Whatever carries an ACK settles the acknowledgments owed.
     #[inline(always)]
     pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
-        let flags = plan.flags;
-        let acknowledges = flags.has(Flags::ACK);
+        let acknowledges = plan.flags.has(Flags::ACK);
+        let (flags, codepoint) =
+            if self.bits.has(Bits::ECN) { self.mark(plan, plan.flags) } else { (plan.flags, 0) };
         let window = self.window_field(cx, flags);
         if acknowledges {
             self.acknowledged(plan);
@@ -39,7 +40,7 @@ impl Connection {
             len: plan.len,
             mss: if plan.mss == 0 { self.snd_mss } else { plan.mss },
             class: plan.class,
-            tos: self.options.tos & DSCP,
+            tos: self.options.tos & DSCP | codepoint,
             ttl: self.options.ttl(),
             retransmit: plan.retransmit,
         }

@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) limits: TxLimits,
     /// What is to leave: control before ACK before data is the stack's business, not the test's.
     pub(crate) out: Vec<Octets>,
+    /// The ECN codepoint of each transmission of the connection.
+    pub(crate) codepoints: Vec<u8>,
 }
 
 impl Host {
@@ -82,6 +84,7 @@ impl Host {
             rng: Rng::new(isn.raw().into()),
             limits: TxLimits { max_payload: 65_000 },
             out: Vec::new(),
+            codepoints: Vec::new(),
         }
     }
 
@@ -143,6 +146,7 @@ impl Host {
                 conn.transmit_failed(&mut self.cx(now), &tx);
                 continue;
             }
+            self.codepoints.push(tx.tos & 3);
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);
             self.segment_and_queue(&tx.header, &payload, usize::from(tx.mss));

@@ -4,6 +4,7 @@
 mod app;
 mod closing;
 mod data;
+mod ecn;
 mod handshake;
 mod host;
 mod icmp;

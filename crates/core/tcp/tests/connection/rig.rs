@@ -124,10 +124,22 @@ impl Setup {
 
     /// Our SYN is out and checked.
     pub(crate) fn syn_sent(&self) -> Rig {
+        self.syn_sent_with(Flags::SYN)
+    }
+
+    /// The same with these flags in our SYN.
+    pub(crate) fn syn_sent_with(&self, flags: Flags) -> Rig {
         let mut rig = self.rig();
         rig.host.connect(rig.now);
         let syn = rig.one();
-        assert_eq!((syn.flags, syn.seq, syn.len()), (Flags::SYN, OURS, 0));
+        assert_eq!((syn.flags, syn.seq, syn.len()), (flags, OURS, 0));
+        rig
+    }
+
+    /// Nothing happened yet.
+    pub(crate) fn listening(&self) -> Rig {
+        let mut rig = self.rig();
+        rig.host.listens = true;
         rig
     }
 
@@ -144,8 +156,7 @@ impl Setup {
 
     /// Passive open, our SYN-ACK is out and checked.
     pub(crate) fn syn_received(&self) -> Rig {
-        let mut rig = self.rig();
-        rig.host.listens = true;
+        let mut rig = self.listening();
         rig.peer_syn(self, Flags::SYN);
         let syn_ack = rig.one();
         assert_eq!((syn_ack.flags, syn_ack.seq, syn_ack.ack), (Flags::SYN | Flags::ACK, OURS, PEER + 1));
@@ -163,7 +174,8 @@ impl Setup {
 }
 
 impl Rig {
-    fn peer_syn(&mut self, setup: &Setup, flags: Flags) {
+    /// The peer's SYN or SYN-ACK.
+    pub(crate) fn peer_syn(&mut self, setup: &Setup, flags: Flags) {
         self.clock = None;
         let mut options = setup.peer;
         if let (Some(ts), Flags(f)) = (&mut options.timestamps, flags) {
@@ -238,6 +250,11 @@ impl Rig {
             self.echo = ts.val;
         }
         sent
+    }
+
+    /// The ECN codepoints of what was sent since the last look.
+    pub(crate) fn codepoints(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.host.codepoints)
     }
 
     /// The only segment sent since the last look.

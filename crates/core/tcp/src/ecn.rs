@@ -1,0 +1,110 @@
+//! Explicit congestion notification (RFC 3168): routers mark instead of dropping, the receiver echoes, the sender
+//! reduces once a window and says so.
+
+use cc::{Controller, Signal};
+use wire::tcp::{Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::output::{Due, Plan};
+use crate::prr::Prr;
+use crate::recovery::Phase;
+use crate::{Config, Cx, State, TransmitClass};
+
+/// ECT(0) in the IP header's last two bits (RFC 3168, section 5): this packet may be marked.
+const ECT_0: u8 = 0b10;
+/// What an ECN-setup SYN carries; an ECN-setup SYN-ACK carries only ECE of them (section 6.1.1).
+const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
+
+impl Config {
+    /// Do our SYNs ask for ECN?
+    pub(crate) fn asks_ecn(&self) -> bool {
+        self.ecn == 1
+    }
+
+    /// Do we agree when a peer asks?
+    pub(crate) fn accepts_ecn(&self) -> bool {
+        self.ecn > 0
+    }
+}
+
+impl Connection {
+    /// The flags of our SYN or SYN-ACK.
+    pub(crate) fn ecn_setup(&self) -> Flags {
+        match self.state {
+            _ if !self.bits.has(Bits::ECN) => Flags::default(),
+            State::SynSent => SETUP,
+            _ => Flags::ECE,
+        }
+    }
+
+    /// The peer's SYN or SYN-ACK: is ECN agreed on?
+    pub(crate) fn negotiate_ecn(&mut self, config: &Config, syn: &Segment<'_>) {
+        let wanted = if syn.flags.has(Flags::ACK) {
+            self.bits.has(Bits::ECN) && syn.flags.0 & SETUP.0 == Flags::ECE.0
+        } else {
+            config.accepts_ecn() && syn.flags.0 & SETUP.0 == SETUP.0
+        };
+        self.bits.put(Bits::ECN, wanted);
+    }
+
+    /// A segment in the window: marks and echoes. Marks are echoed on every acknowledgment until the sender says that
+    /// it has reduced (section 6.1.3).
+    pub(crate) fn take_ecn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        if !self.bits.has(Bits::ECN) {
+            return;
+        }
+        if seg.flags.has(Flags::CWR) {
+            self.bits.clear(Bits::ECHO);
+            // Its window may be a single segment now: it should not wait for a delayed acknowledgment.
+            if !seg.payload.is_empty() {
+                self.due |= Due::ACK;
+            }
+        }
+        if seg.congestion_experienced {
+            cx.counters.marks_in += 1;
+            self.bits.set(Bits::ECHO);
+            self.due |= Due::ACK;
+        }
+    }
+
+    /// An acknowledgment that echoes a mark, before SND.UNA moves: reduce, once for each window of data (section
+    /// 6.1.2), and not during a repair, which has reduced already.
+    pub(crate) fn on_echo(&mut self, cx: &mut Cx<'_>) {
+        cx.counters.echoes_in += 1;
+        let flight = self.flight();
+        if self.phase() != Phase::Disorder || flight == 0 {
+            return;
+        }
+        cx.counters.ecn_reductions += 1;
+        let info = self.signal_info(cx);
+        self.control.on_congestion(Signal::Ecn, &info);
+        self.bits.set(Bits::REDUCED);
+        let (nxt, target) = (self.snd_nxt, self.control.window().cwnd);
+        let loss = self.loss();
+        loss.phase = Phase::Reduced;
+        loss.recover = nxt;
+        loss.prr = Prr::new(flight - loss.board.sacked(), target, 0);
+    }
+
+    /// Flags and codepoint of a segment on a connection that has agreed on ECN. Only new data may be marked, and only
+    /// new data tells of the reduction (sections 6.1.2, 6.1.4 to 6.1.6).
+    #[cold]
+    pub(crate) fn mark(&mut self, plan: &Plan, flags: Flags) -> (Flags, u8) {
+        let mut flags = flags;
+        if flags.0 & (Flags::SYN.0 | Flags::RST.0) != 0 {
+            return (flags, 0);
+        }
+        if self.bits.has(Bits::ECHO) {
+            flags = flags | Flags::ECE;
+        }
+        let fresh = plan.len > 0 && !plan.retransmit && plan.class == TransmitClass::Data;
+        if !fresh {
+            return (flags, 0);
+        }
+        if self.bits.has(Bits::REDUCED) {
+            self.bits.clear(Bits::REDUCED);
+            flags = flags | Flags::CWR;
+        }
+        (flags, ECT_0)
+    }
+}
