@@ -202,7 +202,8 @@ impl World {
         let nxt = self.isn + 1;
         match self.conn.state() {
             State::SynSent => {
-                let flags = [Flags::SYN, Flags::SYN | Flags::ACK][usize::from(input.u8() & 3 > 0)] | Flags::ECE;
+                let flags =
+                    [Flags::SYN, Flags::SYN | Flags::ACK][usize::from(input.u8() & 3 > 0)] | Flags::ECE;
                 self.deliver(self.irs, nxt, flags, input.u16(), offer(input), 0);
             }
             State::SynReceived => {
