@@ -6,10 +6,10 @@
 //! `connection` holds the variables and their drawing. `input` is the list of checks of RFC 9293, section 3.10.7,
 //! in its order, with a short path in front; `output` decides on the next segment and builds it; `application` is
 //! what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it, `tail_probe` asks
-//! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again, `resent`
-//! knows what that was. `timers` has three dates, `window` the receive window and its tuning, `reassembly` what
-//! came too early, `icmp` and `path` the size of segments, `ecn` marks. Whatever is rare lives in a box that exists only while it
-//! is needed.
+//! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
+//! `resent` knows what that was. `timers` has three dates, `window` the receive window and its tuning, `reassembly`
+//! what came too early, `icmp` and `path` the size of segments, `ecn` marks. Whatever is rare lives in a box that
+//! exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
