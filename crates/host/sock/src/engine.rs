@@ -12,6 +12,7 @@ use crate::descriptors::Descriptors;
 use crate::object::{Kind, Listener, Object, Settings, Stream, Waits};
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
+use crate::spin::Spin;
 use crate::transport::Transport;
 use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
@@ -29,13 +30,13 @@ const NEST_MAX: u32 = 5;
 pub struct Limits {
     /// Most open descriptors.
     pub descriptors: u32,
-    /// How long to spin for packets before sleeping in the kernel.
+    /// How long to look for packets at most before sleeping in the kernel.
     pub spin: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { descriptors: 2_097_152, spin: Duration::from_micros(20) }
+        Limits { descriptors: 2_097_152, spin: Duration::from_micros(50) }
     }
 }
 
@@ -44,9 +45,8 @@ pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
     clock: Box<dyn Clock>,
     now: Instant,
-    spin: Duration,
-    /// Time spent looking for packets that were not there.
-    pub(crate) spun: Duration,
+    /// How long to look before sleeping.
+    pub(crate) spin: Spin,
     descriptors: Descriptors,
     watches: Watches,
     pipes: Slab<Pipe>,
@@ -62,8 +62,7 @@ impl<T: Transport> Engine<T> {
             core,
             clock,
             now,
-            spin: limits.spin,
-            spun: Duration::ZERO,
+            spin: Spin::new(limits.spin),
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),

@@ -19,6 +19,7 @@ mod pipe;
 mod poller;
 mod settings;
 mod sockets;
+mod spin;
 mod table;
 pub mod tcp_info;
 mod transport;
