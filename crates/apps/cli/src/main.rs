@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod drill;
 mod iperf;
 mod load;
 mod serve;
@@ -28,6 +29,8 @@ enum Command {
     Load(load::Args),
     /// Let an iperf3 client measure this stack.
     Iperf(iperf::Args),
+    /// Run scripts of the packetdrill language against this stack, in virtual time.
+    Drill(drill::Args),
     /// List the connections of running stacks.
     Ss(show::Args),
     /// Show counters, tables and memory of running stacks.
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),
         Command::Iperf(args) => iperf::run(args),
+        Command::Drill(args) => drill::run(&args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Capture(args) => show::capture(&args),

@@ -206,9 +206,24 @@ settings! {
         reassembly_runs: u16 = 1024, 1 => 8192,
             "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
              no room for as many full segments.";
+        push_bursts: bool = false, false => true,
+            "Does PSH end every burst that leaves as one super-segment, not only what empties the send buffer? \
+             Receivers that merge segments then hand on sooner.";
+        bsd_syn: bool = false, false => true,
+            "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
         challenge_ack_limit: u32 = 10, 1 => 1000,
             "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a \
              budget that all share tells an off-path attacker which connections exist (CVE-2016-5696).";
+    }
+}
+
+impl Config {
+    /// The order of options in a SYN.
+    pub(crate) fn syn_layout(&self) -> wire::tcp::SynLayout {
+        match self.bsd_syn {
+            true => wire::tcp::SynLayout::Bsd,
+            false => wire::tcp::SynLayout::Linux,
+        }
     }
 }
 

@@ -96,6 +96,7 @@ impl CookieJar {
                     val: remember(ts_value(now, self.offsets.of(key)), memory),
                     ecr: ts.val,
                 }),
+                layout: config.syn_layout(),
                 ..Options::default()
             },
         }

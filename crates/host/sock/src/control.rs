@@ -183,7 +183,7 @@ fn connection(conn: &tcp::Connection, now: Instant) -> Value {
 /// Counters, table sizes and memory of an engine.
 pub fn stats(engine: &mut Engine) -> Value {
     let (descriptors, watches) = engine.open();
-    let (footprint, spun) = (engine.footprint(), engine.spin.spun());
+    let (footprint, spun) = (engine.footprint(), engine.spun);
     let core = engine.core();
     let pairs = |list: Vec<(&'static str, u64)>| -> Value {
         list.into_iter().map(|(name, value)| (name.to_string(), Value::from(value))).collect()

@@ -12,7 +12,6 @@ use crate::descriptors::Descriptors;
 use crate::object::{Kind, Listener, Object, Settings, Stream, Waits};
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
-use crate::spin::Spin;
 use crate::transport::Transport;
 use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
@@ -30,13 +29,13 @@ const NEST_MAX: u32 = 5;
 pub struct Limits {
     /// Most open descriptors.
     pub descriptors: u32,
-    /// How long to look for packets at most before sleeping in the kernel.
+    /// How long to spin for packets before sleeping in the kernel.
     pub spin: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { descriptors: 2_097_152, spin: Duration::from_micros(50) }
+        Limits { descriptors: 2_097_152, spin: Duration::from_micros(20) }
     }
 }
 
@@ -45,8 +44,9 @@ pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
     clock: Box<dyn Clock>,
     now: Instant,
-    /// How long to look before sleeping.
-    pub(crate) spin: Spin,
+    spin: Duration,
+    /// Time spent looking for packets that were not there.
+    pub(crate) spun: Duration,
     descriptors: Descriptors,
     watches: Watches,
     pipes: Slab<Pipe>,
@@ -62,7 +62,8 @@ impl<T: Transport> Engine<T> {
             core,
             clock,
             now,
-            spin: Spin::new(limits.spin),
+            spin: limits.spin,
+            spun: Duration::ZERO,
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),

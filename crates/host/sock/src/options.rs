@@ -374,13 +374,16 @@ impl<T: Transport> Engine<T> {
             },
             Id::RcvBuf => match info {
                 Some(info) => info.rcvbuf.0 as i32,
-                None => self.options(fd)?.rcvbuf as i32,
+                None => chosen(self.options(fd)?.rcvbuf, self.core.default_buffers().0),
             },
             Id::SndBuf => match info {
                 Some(info) => info.sndbuf.0 as i32,
-                None => self.options(fd)?.sndbuf as i32,
+                None => chosen(self.options(fd)?.sndbuf, self.core.default_buffers().1),
             },
-            Id::MaxSeg => info.map_or(536, |info| info.snd_mss.into()),
+            Id::MaxSeg => match info {
+                Some(info) => info.snd_mss.into(),
+                None => chosen(self.options(fd)?.max_seg.into(), 536),
+            },
             Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
             Id::SndLowat => 1,
             Id::SockType => c::SOCK_STREAM,
@@ -401,6 +404,11 @@ impl<T: Transport> Engine<T> {
             _ => return Err(Errno::ENOPROTOOPT),
         })
     }
+}
+
+/// What the user chose, or what holds without a choice.
+fn chosen(own: u32, usual: u32) -> i32 {
+    i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
 }
 
 fn flag(settings: &crate::object::Settings, id: Id) -> i32 {

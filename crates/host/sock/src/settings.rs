@@ -192,7 +192,7 @@ settings! {
     buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
         "Local ports for connections that name none.";
-    spin_us: u64 = 50, "microseconds", "How long an idle core looks for packets at most before it sleeps.";
+    spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }

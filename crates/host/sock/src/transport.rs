@@ -67,6 +67,8 @@ pub trait Transport: Send {
     fn find_control(&mut self, name: &str) -> Option<&'static str>;
     /// The congestion control of connections that name none.
     fn default_control(&self) -> &'static str;
+    /// Octets of the receive and send buffers that a connection begins with.
+    fn default_buffers(&self) -> (u32, u32);
 
     /// Where the connection stands.
     fn state(&self, id: ConnId) -> State;
@@ -185,6 +187,11 @@ impl Transport for Core {
 
     fn find_control(&mut self, name: &str) -> Option<&'static str> {
         Core::find_control(self, name)
+    }
+
+    fn default_buffers(&self) -> (u32, u32) {
+        let config = self.config();
+        (config.rcvbuf.0, config.sndbuf.0)
     }
 
     fn default_control(&self) -> &'static str {

@@ -50,6 +50,16 @@ impl Core {
         all as f64 / f64::from(self.conns.len().max(1))
     }
 
+    /// TCP's settings.
+    pub fn config(&self) -> &tcp::Config {
+        &self.shared.config
+    }
+
+    /// Replaces TCP's settings: what begins or is decided from now on follows them.
+    pub fn set_config(&mut self, config: tcp::Config) {
+        self.shared.config = config;
+    }
+
     /// Attach or detach a probe that sees every segment of every connection.
     pub fn set_probe(&mut self, probe: Option<Box<dyn Probe + Send>>) {
         self.shared.probe = probe;

@@ -4,3 +4,5 @@
 pub mod code;
 pub mod fuzz;
 pub mod lang;
+pub mod run;
+pub mod suite;

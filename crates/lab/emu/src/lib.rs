@@ -45,6 +45,7 @@ mod switch;
 
 pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
+pub use nic::transmit;
 pub use pipe::{DropReason, Pipe, PipeConfig, PipeCounters, Queue};
 pub use port::{PortConfig, SimPort};
 pub use positions::{Positions, PositionsError};

@@ -1,15 +1,15 @@
 //! What a network card does for its host on transmit: completes checksums and cuts super-segments.
 
-use pio::{ChecksumOffload, TxMeta};
+use pio::{ChecksumOffload, Medium, TxMeta};
 use wire::checksum::{Sum, pseudo};
-use wire::packet::{Content, Packet, parse_frame};
+use wire::packet::{Content, Packet, parse_frame, parse_ip};
 use wire::tcp::Flags;
 use wire::{ethernet, protocol, tcp};
 
 /// Does what `meta` asks of `frame` and hands each packet for the wire to `emit`. False if it asks nonsense.
-pub(crate) fn transmit(frame: &mut [u8], meta: &TxMeta, emit: impl FnMut(&[u8])) -> bool {
+pub fn transmit(medium: Medium, frame: &mut [u8], meta: &TxMeta, emit: impl FnMut(&[u8])) -> bool {
     match (meta.segmentation, meta.checksum) {
-        (Some(cut), Some(_)) => segment(frame, usize::from(cut.size), emit),
+        (Some(cut), Some(_)) => segment(medium, frame, usize::from(cut.size), emit),
         (Some(_), None) => false,
         (None, checksum) => whole(frame, checksum, emit),
     }
@@ -32,10 +32,12 @@ fn whole(frame: &mut [u8], checksum: Option<ChecksumOffload>, mut emit: impl FnM
 /// Cuts a TCP packet into segments of `size` octets of payload: the headers are repeated with the sequence
 /// number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR on the first
 /// alone.
-fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8])) -> bool {
-    let Ok(wire::packet::Frame { content: Content::Ip(ip), .. }) = parse_frame(frame, frame.len()) else {
-        return false;
+fn segment(medium: Medium, frame: &[u8], size: usize, mut emit: impl FnMut(&[u8])) -> bool {
+    let content = match medium {
+        Medium::Ethernet => parse_frame(frame, frame.len()).map(|frame| frame.content),
+        Medium::Ip => parse_ip(frame, frame.len()).map(Content::Ip),
     };
+    let Ok(Content::Ip(ip)) = content else { return false };
     let Ok((_, _, parsed)) = ip.tcp(frame) else { return false };
     if size == 0 || ip.protocol != protocol::TCP {
         return false;

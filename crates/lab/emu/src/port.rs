@@ -137,7 +137,7 @@ impl SimPort {
             emit(data, Meta { partial: true, gso_size: segmentation.map_or(0, |cut| cut.size) });
             true
         } else {
-            nic::transmit(data, &packet.meta, |bytes| emit(bytes, Meta::default()))
+            nic::transmit(Medium::Ethernet, data, &packet.meta, |bytes| emit(bytes, Meta::default()))
         };
         self.counts.tx_invalid += u64::from(!(sound && understood));
     }

@@ -401,7 +401,7 @@ fn offer(input: &mut Input<'_>) -> Options {
         window_scale: (bits & 2 == 0).then_some(bits >> 4),
         sack_permitted: bits & 4 == 0,
         timestamps: (bits & 8 == 0).then(|| Timestamps { val: input.u32() >> 8, ecr: 0 }),
-        sack: SackBlocks::none(),
+        ..Options::default()
     }
 }
 

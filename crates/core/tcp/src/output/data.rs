@@ -190,7 +190,8 @@ impl Connection {
             flags = flags | Flags::FIN;
         }
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
-        if len > 0 && offset + len == self.tx.len() {
+        let burst = cx.config.push_bursts && len > mss;
+        if len > 0 && (offset + len == self.tx.len() || burst) {
             flags = flags | Flags::PSH;
         }
         let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };

@@ -134,6 +134,7 @@ mod tests {
             mss: rng.chance(0.5).then_some(rng.next_u32() as u16),
             window_scale: rng.chance(0.5).then_some(rng.below(15) as u8),
             sack_permitted: rng.chance(0.5),
+            ..Options::default()
         };
         let header = Header {
             src_port: rng.next_u32() as u16,

@@ -9,5 +9,5 @@ mod tests;
 
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};
-pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
+pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, SynLayout, Timestamps};
 pub use segment::{Raw, Segment, parse};

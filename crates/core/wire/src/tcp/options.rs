@@ -50,6 +50,16 @@ impl SackBlocks {
     }
 }
 
+/// In which order the options of a SYN stand; a peer must take any (RFC 9293, section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum SynLayout {
+    /// MSS, SACK-permitted, timestamps, NOP, window scale.
+    #[default]
+    Linux,
+    /// MSS, NOP, window scale, SACK-permitted, timestamps, and zeros at the end.
+    Bsd,
+}
+
 /// The options this stack understands; unknown kinds are skipped by their length (RFC 9293, MUST-6).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Options {
@@ -63,6 +73,8 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// SACK blocks.
     pub sack: SackBlocks,
+    /// How a SYN is laid out; says nothing of what was received.
+    pub layout: SynLayout,
 }
 
 /// Most octets options may take (data offset is four bits of 32-bit words).
@@ -87,6 +99,7 @@ impl Options {
         sack_permitted: false,
         timestamps: None,
         sack: SackBlocks::none(),
+        layout: SynLayout::Linux,
     };
 
     /// Reads the octets between the fixed header and the data into this, which holds none yet.
@@ -184,8 +197,11 @@ impl Options {
         12 * usize::from(timestamps) + sack
     }
 
-    /// Lays the options out at the front of `into`, in the order Linux uses.
+    /// Lays the options out at the front of `into`.
     pub(crate) fn emit(&self, flags: Flags, into: &mut [u8]) {
+        if self.layout == SynLayout::Bsd && flags.has(Flags::SYN) {
+            return self.emit_bsd_syn(into);
+        }
         let mut at = 0;
         let mut word = |field: [u8; 4]| {
             put(into, at, field);
@@ -215,6 +231,39 @@ impl Options {
         for (left, right) in blocks {
             word(left.raw().to_be_bytes());
             word(right.raw().to_be_bytes());
+        }
+    }
+}
+
+impl Options {
+    /// As long as the other layout, whichever options there are.
+    #[cold]
+    fn emit_bsd_syn(&self, into: &mut [u8]) {
+        let mut at = 0;
+        let mut option = |octets: &[u8]| {
+            into[at..at + octets.len()].copy_from_slice(octets);
+            at += octets.len();
+            at
+        };
+        if let Some(mss) = self.mss {
+            let [high, low] = mss.to_be_bytes();
+            option(&[MSS, 4, high, low]);
+        }
+        if let Some(shift) = self.window_scale {
+            option(&[NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
+        }
+        if self.sack_permitted {
+            option(&[SACK_PERMITTED, 2]);
+        }
+        if let Some(Timestamps { val, ecr }) = self.timestamps {
+            if !self.sack_permitted {
+                option(&[NOP, NOP]);
+            }
+            option(&[TIMESTAMPS, 10]);
+            option(&val.to_be_bytes());
+            option(&ecr.to_be_bytes());
+        } else if self.sack_permitted {
+            option(&[END, END]);
         }
     }
 }

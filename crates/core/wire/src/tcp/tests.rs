@@ -46,7 +46,7 @@ fn the_layouts_of_a_syn() {
         window_scale: Some(7),
         sack_permitted: true,
         timestamps: STAMPS,
-        sack: SackBlocks::none(),
+        ..Options::default()
     };
     let mss = [2, 4, 0x05, 0xb4];
     let scale = [1, 3, 3, 7];

@@ -31,7 +31,7 @@ impl Engine {
         self.now = self.clock.now();
         let turn = self.core.turn(self.now);
         self.publish(Core::notices);
-        self.note(turn)
+        turn
     }
 
     /// One round of the stack for an owner other than this engine's descriptors: it takes the notices.
@@ -39,44 +39,38 @@ impl Engine {
         self.now = self.clock.now();
         let turn = self.core.turn(self.now);
         self.core.notices(notices);
-        self.note(turn)
-    }
-
-    /// Tells those who decide on sleep what a turn found.
-    fn note(&mut self, turn: Result<Turn, IoError>) -> Result<Turn, IoError> {
-        if let Ok(turn) = &turn
-            && found_work(turn)
-        {
-            self.spin.on_work(self.now, turn.received);
-        }
         turn
     }
 
-    /// Turns and, when nothing happens, looks again while that pays and then sleeps until packets, a timer or the
-    /// deadline.
+    /// Turns and, when nothing happens, spins and then sleeps until packets, a timer or the deadline.
     pub fn pump(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
+        let mut spin_until = None;
+        // The first turn that finds nothing may have sent something: time is idle from the second on.
+        let mut idle_since = None;
         loop {
             let turn = match self.turn() {
                 Ok(turn) => turn,
                 Err(IoError::Down) => return self.sleep_while_down(deadline),
                 Err(_) => return Err(Errno::ENETDOWN),
             };
-            if found_work(&turn) {
+            if spin_until.is_some() {
+                self.spun += self.now - *idle_since.get_or_insert(self.now);
+                idle_since = Some(self.now);
+            }
+            if turn.more || turn.received > 0 || turn.timers > 0 {
                 return Ok(Pumped::Progress);
             }
             if deadline.is_some_and(|d| d <= self.now) {
-                self.spin.leave();
                 return Ok(Pumped::TimedOut);
             }
-            // Sending took its time: the core is idle from the first turn on that does nothing at all.
-            if turn.sent == 0 && !self.spin.looks_again(self.now) {
-                return self.sleep(deadline);
+            if *spin_until.get_or_insert(self.now + self.spin) > self.now {
+                std::hint::spin_loop();
+                continue;
             }
-            std::hint::spin_loop();
+            return self.sleep(deadline);
         }
     }
 
-    /// Sleeps until packets, a timer or the deadline.
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
         let until = Instant::earliest(self.core.next_timeout(), deadline);
         let timeout = until.map(|at| at.since(self.now));
@@ -112,9 +106,4 @@ impl Engine {
     pub(crate) fn is_stale(&self, bound: Duration) -> bool {
         self.clock.now().since(self.now) >= bound
     }
-}
-
-/// Did the turn find something to do, beside sending what was due?
-fn found_work(turn: &Turn) -> bool {
-    turn.more || turn.received > 0 || turn.timers > 0
 }

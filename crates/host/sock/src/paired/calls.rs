@@ -254,6 +254,10 @@ impl Transport for Remote {
         self.default_control
     }
 
+    fn default_buffers(&self) -> (u32, u32) {
+        self.default_buffers
+    }
+
     fn state(&self, id: ConnId) -> State {
         // Over only when everything that came before can be read.
         self.conn(id)

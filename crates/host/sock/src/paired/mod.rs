@@ -33,6 +33,7 @@ pub use stack_thread::{PairedConfig, StackThread};
 use crate::door::Mode;
 use crate::engine::{Engine, Limits};
 use crate::sockets::Fd;
+use crate::transport::Transport;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
 use base::{Duration, Instant};
@@ -53,10 +54,13 @@ impl Paired {
     pub fn new(threads: &[Arc<StackThread>], limits: Limits) -> io::Result<Paired> {
         let Some(first) = threads.first() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let (ringer, bell) = ring::doorbell()?;
-        let control = first.shared.engine.lock().core.default_control();
+        let (control, buffers) = {
+            let core = &first.shared.engine.lock().core;
+            (core.default_control(), Transport::default_buffers(core))
+        };
         let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
         let rings = RingPool::new(first.config.ring, first.config.rings_kept);
-        let remote = Remote::new(links, bell, first.config.connections, rings, control);
+        let remote = Remote::new(links, bell, first.config.connections, rings, control, buffers);
         let engine = Mutex::new(Engine::new(remote, Box::new(SystemClock::new()), limits));
         Ok(Paired { engine, threads: threads.to_vec(), spin: first.config.spin })
     }

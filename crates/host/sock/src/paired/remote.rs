@@ -63,6 +63,7 @@ pub struct Remote {
     /// What owners have to be told.
     pub(super) notices: Vec<Notice>,
     pub(super) default_control: &'static str,
+    pub(super) default_buffers: (u32, u32),
     /// Woken by every stack thread; whoever waits for all has it out.
     pub(super) bell: Option<Sleeper>,
 }
@@ -74,6 +75,7 @@ impl Remote {
         limit: u32,
         rings: RingPool,
         default_control: &'static str,
+        default_buffers: (u32, u32),
     ) -> Remote {
         Remote {
             links,
@@ -84,6 +86,7 @@ impl Remote {
             next_core: 0,
             notices: Vec::new(),
             default_control,
+            default_buffers,
             bell: Some(bell),
         }
     }

@@ -4,7 +4,6 @@ use super::link::{Alarm, Link, LinkEnd, link};
 use super::message::RingPool;
 use super::worker::Worker;
 use crate::engine::Engine;
-use crate::spin::Spin;
 use crate::{Direct, pin_to};
 use base::{Duration, Instant};
 use ring::{Ringer, SleepFlag};
@@ -23,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub struct PairedConfig {
     /// CPU to pin the thread to.
     pub cpu: Option<usize>,
-    /// How long the thread, and an application that waits, look for work at most before they sleep.
+    /// How long the thread, and an application that waits, look for work before they sleep.
     pub spin: Duration,
     /// Octets of a byte ring; a connection has one each way while it has data.
     pub ring: usize,
@@ -37,7 +36,7 @@ impl Default for PairedConfig {
     fn default() -> Self {
         PairedConfig {
             cpu: None,
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(20),
             ring: 65_536,
             rings_kept: 1_024,
             connections: 1 << 20,
@@ -71,7 +70,6 @@ pub struct StackThread {
 impl StackThread {
     /// Starts a thread that owns `engine` (of which it uses only the core).
     pub fn start(mut engine: Engine, config: PairedConfig) -> io::Result<StackThread> {
-        engine.spin = Spin::new(config.spin);
         let waker = engine.core().io().waker();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
@@ -121,8 +119,11 @@ impl Drop for StackThread {
 
 struct Loop<'a> {
     shared: &'a Shared,
+    spin: Duration,
     worker: Worker,
     notices: Vec<stack::Notice>,
+    /// Nothing has happened since.
+    idle_since: Option<Instant>,
 }
 
 /// What a turn leaves to be done.
@@ -137,7 +138,7 @@ impl<'a> Loop<'a> {
     fn new(shared: &'a Shared, config: PairedConfig) -> Self {
         let rings = RingPool::new(config.ring, config.rings_kept);
         let worker = Worker::new(config.connections, rings);
-        Loop { shared, worker, notices: Vec::with_capacity(1_024) }
+        Loop { shared, spin: config.spin, worker, notices: Vec::with_capacity(1_024), idle_since: None }
     }
 
     fn run(&mut self) {
@@ -175,15 +176,11 @@ impl<'a> Loop<'a> {
         let behind = self.worker.publish(&engine.core);
         // While the interface is down, or for good when it is gone, timers go on and what arrived is still read.
         let turn = turn.unwrap_or_default();
-        if turn.more || turn.received > 0 || turn.timers > 0 {
+        if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
+            self.idle_since = None;
             return After::Again;
         }
-        if obeyed > 0 || noticed > 0 {
-            engine.spin.on_work(now, 0);
-            return After::Again;
-        }
-        // Sending took its time: the core is idle from the first turn on that does nothing at all.
-        if turn.sent > 0 || engine.spin.looks_again(now) {
+        if *self.idle_since.get_or_insert(now) + self.spin > now {
             std::hint::spin_loop();
             return After::Again;
         }

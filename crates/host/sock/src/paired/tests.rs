@@ -78,7 +78,8 @@ impl Host {
         let alarm = Arc::new(Alarm { flag: SleepFlag::new(), waker: Arc::new(Nobody) });
         let (mine, theirs) = link(&alarm, ringer);
         worker.adopt(theirs);
-        let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), "cubic");
+        let remote =
+            Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), "cubic", (1 << 17, 1 << 17));
         let app = Engine::new(remote, Box::new(clock.clone()), Limits::default());
         Host { app, below: Below { worker, core, phase: 0 } }
     }

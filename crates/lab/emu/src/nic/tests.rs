@@ -39,7 +39,7 @@ fn pieces_are_whole_and_add_up() {
             let payload: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
             let (mut frame, meta) = super_segment(ends, &payload);
             let mut pieces: Vec<Vec<u8>> = Vec::new();
-            assert!(transmit(&mut frame, &meta, |bytes| pieces.push(bytes.to_vec())));
+            assert!(transmit(Medium::Ethernet, &mut frame, &meta, |bytes| pieces.push(bytes.to_vec())));
             assert_eq!(pieces.len(), usize::div_ceil(len, 1_448));
             let mut seen: Vec<u8> = Vec::new();
             for (nth, piece) in pieces.iter().enumerate() {
@@ -67,13 +67,14 @@ fn checksums_are_completed_and_nonsense_is_refused() {
     let (mut frame, meta) = super_segment(V4, &[3; 100]);
     let checksum_only = TxMeta { segmentation: None, ..meta };
     let mut out = Vec::new();
-    assert!(transmit(&mut frame, &checksum_only, |bytes| out = bytes.to_vec()));
+    assert!(transmit(Medium::Ethernet, &mut frame, &checksum_only, |bytes| out = bytes.to_vec()));
     let Ok(wire::packet::Frame { content: Content::Ip(ip), .. }) = parse_frame(&out, out.len()) else {
         panic!()
     };
     assert_eq!(ip.checksum(&out), Checked::Good);
-    let refused =
-        |frame: &[u8], meta: TxMeta| !transmit(&mut frame.to_vec(), &meta, |_| panic!("sent nonsense"));
+    let refused = |frame: &[u8], meta: TxMeta| {
+        !transmit(Medium::Ethernet, &mut frame.to_vec(), &meta, |_| panic!("sent nonsense"))
+    };
     assert!(refused(&frame, TxMeta { checksum: None, ..meta }));
     assert!(refused(
         &frame,

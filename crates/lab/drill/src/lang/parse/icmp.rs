@@ -10,7 +10,8 @@ impl Parser<'_> {
         let mut span = self.last;
         let mut icmp = Icmp { kind, code: None, mtu: None, id: None, quoted: None, span };
         if self.peek()?.kind == Tok::Word && !self.is_word("mtu")? && !self.is_word("id")? {
-            icmp.code = Some(self.word("a code of ICMP")?.to_string());
+            let code = self.word("a code of ICMP")?;
+            icmp.code = Some(self.lexer.define(code).unwrap_or(code).to_string());
             span = span.through(self.last);
         }
         icmp.span = span;

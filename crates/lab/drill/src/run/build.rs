@@ -1,0 +1,134 @@
+//! A packet of the script to octets on the wire.
+
+use super::flow::{Flow, octet};
+use crate::lang::{Digest, Ecn, Flags, IpInfo, Segment, TcpOption};
+use base::{Addr, Endpoint};
+use wire::checksum::{Sum, pseudo};
+use wire::packet::Below;
+use wire::protocol;
+
+/// Hop limit of what the script sends, unless it says otherwise.
+const TTL: u8 = 64;
+
+/// Where a packet goes and comes from, live.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+}
+
+fn below(ip: &IpInfo, source: Addr, destination: Addr) -> Below {
+    let ecn = match ip.ecn {
+        Some(Ecn::Bits(bits)) => bits & 3,
+        Some(Ecn::Ect01) => 1,
+        None => 0,
+    };
+    Below {
+        link: None,
+        src: source,
+        dst: destination,
+        tos: ip.dscp.unwrap_or(0) | ecn,
+        ttl: ip.ttl.unwrap_or(TTL),
+        label: ip.label.unwrap_or(0),
+    }
+}
+
+/// An IP packet of this upper layer.
+pub(super) fn packet(ip: &IpInfo, source: Addr, destination: Addr, upper: &[u8], number: u8) -> Vec<u8> {
+    let below = below(ip, source, destination);
+    let mut out = vec![0; below.len() + upper.len()];
+    let at = below.emit(number, upper.len(), &mut out);
+    out[at..].copy_from_slice(upper);
+    out
+}
+
+/// A TCP segment of the peer, in an IP packet. The error says what cannot be mapped or built.
+pub(super) fn segment(ip: &IpInfo, segment: &Segment, flow: &Flow, ends: Ends) -> Result<Vec<u8>, String> {
+    let syn = segment.flags.has(Flags::SYN);
+    let Some(range) = segment.seq else { return Err("a segment to send needs its sequence number".into()) };
+    let offset = if segment.absolute { 0 } else { flow.remote_offset(syn) };
+    let seq = range.start.wrapping_add(offset);
+    let ack = match segment.ack {
+        Some(ack) => ack.wrapping_add(if segment.flags.has(Flags::ACK) { flow.local_offset(syn) } else { 0 }),
+        None => 0,
+    };
+    let mut options = Vec::with_capacity(40);
+    for option in segment.options.as_deref().unwrap_or_default() {
+        emit_option(option, segment, flow, &mut options)?;
+    }
+    options.resize(options.len().next_multiple_of(4), 0);
+    let header_len = 20 + options.len();
+    let mut out = Vec::with_capacity(header_len + segment.len as usize);
+    out.extend(ends.source.port.to_be_bytes());
+    out.extend(ends.destination.port.to_be_bytes());
+    out.extend(seq.to_be_bytes());
+    out.extend(ack.to_be_bytes());
+    let (ae, bits) = wire_flags(segment.flags);
+    out.extend([(header_len as u8 / 4) << 4 | u8::from(ae), bits]);
+    out.extend(segment.window.unwrap_or(0).to_be_bytes());
+    out.extend([0, 0]);
+    out.extend(segment.urgent.unwrap_or(0).to_be_bytes());
+    out.extend(&options);
+    let first = seq.wrapping_sub(flow.remote_isn).wrapping_add(u32::from(syn));
+    out.extend((0..segment.len).map(|i| octet(first.wrapping_add(i))));
+    let sum = pseudo(ends.source.addr, ends.destination.addr, protocol::TCP, out.len() as u32);
+    let checksum = sum.plus(Sum::of(&out)).checksum();
+    wire::tcp::set_checksum(&mut out, checksum);
+    Ok(packet(ip, ends.source.addr, ends.destination.addr, &out, protocol::TCP))
+}
+
+/// AE, and the octet of the other eight.
+fn wire_flags(flags: Flags) -> (bool, u8) {
+    match flags.ace {
+        None => (flags.ae, flags.bits),
+        Some(ace) => {
+            let ece = if ace & 1 != 0 { Flags::ECE } else { 0 };
+            let cwr = if ace & 2 != 0 { Flags::CWR } else { 0 };
+            (ace & 4 != 0, flags.bits & !(Flags::ECE | Flags::CWR) | ece | cwr)
+        }
+    }
+}
+
+fn emit_option(option: &TcpOption, segment: &Segment, flow: &Flow, out: &mut Vec<u8>) -> Result<(), String> {
+    let mut put = |kind: u8, data: &[u8]| {
+        out.extend([kind, data.len() as u8 + 2]);
+        out.extend(data);
+    };
+    match option {
+        TcpOption::Nop => out.push(1),
+        TcpOption::Eol => out.push(0),
+        TcpOption::Mss(mss) => put(2, &mss.to_be_bytes()),
+        TcpOption::WindowScale(shift) => put(3, &[*shift]),
+        TcpOption::SackPermitted => put(4, &[]),
+        TcpOption::Sack(blocks) => {
+            let offset = flow.local_offset(segment.flags.has(Flags::SYN));
+            let live = |seq: u32| seq.wrapping_add(offset).to_be_bytes();
+            let data: Vec<u8> = blocks.iter().flat_map(|b| [live(b.start), live(b.end)]).flatten().collect();
+            put(5, &data);
+        }
+        TcpOption::Timestamps { val, ecr, absolute } => {
+            let ecr = if *absolute || !segment.flags.has(Flags::ACK) { *ecr } else { live_ecr(*ecr, flow)? };
+            let Some(val) = val else { return Err("a timestamp to send needs its value".into()) };
+            put(8, &[val.to_be_bytes(), ecr.to_be_bytes()].concat());
+        }
+        TcpOption::FastOpen(cookie) => put(34, cookie),
+        TcpOption::FastOpenExp(cookie) => put(254, &[&[0xf9, 0x89], &cookie[..]].concat()),
+        TcpOption::Md5(Digest::Octets(octets)) => put(19, octets),
+        TcpOption::Md5(Digest::Valid) => return Err("unsupported: MD5 signatures are not computed".into()),
+        TcpOption::AccEcn { kind, counters } => {
+            let data: Vec<u8> = counters.iter().flat_map(|c| c.to_be_bytes().into_iter().skip(1)).collect();
+            put(*kind, &data);
+        }
+        TcpOption::Other(kind, data) => put(*kind, data),
+    }
+    Ok(())
+}
+
+/// What the peer echoes is what we sent: a value the script has shown, or zero.
+fn live_ecr(script: u32, flow: &Flow) -> Result<u32, String> {
+    match flow.live_stamp(script) {
+        Some(live) => Ok(live),
+        None if script == 0 => Ok(0),
+        None => Err(format!("no segment of ours has shown the timestamp {script} that is echoed here")),
+    }
+}

@@ -1,0 +1,97 @@
+//! Asking the door. This may wait, on the thread of a blocking call.
+
+use super::{Answer, Got, Request};
+use sock::{EpollEvent, Errno, RecvFlags, SendFlags, Sockets};
+
+/// Asks, and waits if the call does.
+pub(in crate::run) fn perform(request: Request, door: &dyn Sockets) -> Answer {
+    match ask(request, door) {
+        Ok((result, got)) => Answer { result: Ok(result), got },
+        Err(errno) => Answer { result: Err(errno.raw()), got: Got::Nothing },
+    }
+}
+
+fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
+    let nothing = |()| (0, Got::Nothing);
+    match request {
+        Request::Socket(family) => door.socket(family).map(|fd| (0, Got::Descriptor(fd, None))),
+        Request::Bind(fd, local) => door.bind(fd, local).map(nothing),
+        Request::Listen(fd, backlog) => door.listen(fd, backlog).map(nothing),
+        Request::Accept(fd, nonblocking) => {
+            let (fd, peer) = door.accept(fd)?;
+            if nonblocking {
+                door.set_nonblocking(fd, true)?;
+            }
+            Ok((0, Got::Descriptor(fd, Some(peer))))
+        }
+        Request::Connect(fd, remote) => door.connect(fd, remote).map(nothing),
+        Request::Recv { fd, len, flags } => {
+            let mut into = vec![0; len];
+            let got = door.recv(fd, &mut into, flags)?;
+            into.truncate(if flags.discard { 0 } else { got });
+            Ok((got as i64, Got::Octets(into)))
+        }
+        Request::Send { fd, data, dont_wait } => {
+            Ok((door.send(fd, &data, SendFlags { dont_wait })? as i64, Got::Nothing))
+        }
+        Request::Shutdown(fd, how) => door.shutdown(fd, how).map(nothing),
+        Request::Close(fd) => door.close(fd).map(nothing),
+        Request::SetOption { fd, level, name, value } => {
+            door.setsockopt(fd, level, name, &value).map(nothing)
+        }
+        Request::GetOption { fd, level, name, len } => {
+            let mut into = vec![0; len];
+            let got = door.getsockopt(fd, level, name, &mut into)?;
+            into.truncate(got);
+            Ok((0, Got::Octets(into)))
+        }
+        Request::SetFlags(fd, flags) => {
+            door.set_nonblocking(fd, flags & i64::from(libc::O_NONBLOCK) != 0).map(nothing)
+        }
+        Request::GetFlags(fd) => {
+            let nonblocking = if door.nonblocking(fd)? { libc::O_NONBLOCK } else { 0 };
+            Ok((i64::from(libc::O_RDWR | nonblocking), Got::Nothing))
+        }
+        Request::Readable(fd) => Ok((0, Got::Number(door.readable(fd)? as i64))),
+        Request::Unsent { fd, not_sent } => {
+            let (unacknowledged, unsent) = door.unsent(fd)?;
+            Ok((0, Got::Number(if not_sent { unsent } else { unacknowledged } as i64)))
+        }
+        Request::Poll(mut rows, timeout) => {
+            let n = door.poll(&mut rows, timeout)?;
+            Ok((n as i64, Got::Rows(rows)))
+        }
+        Request::EpollCreate => door.epoll_create().map(|fd| (0, Got::Descriptor(fd, None))),
+        Request::EpollCtl(epfd, fd, op) => door.epoll_ctl(epfd, fd, op).map(nothing),
+        Request::EpollWait(epfd, max, timeout) => {
+            let mut events = vec![EpollEvent::default(); max];
+            let n = door.epoll_wait(epfd, &mut events, timeout)?;
+            events.truncate(n);
+            Ok((n as i64, Got::Events(events)))
+        }
+        Request::Pipe => door.pipe().map(|(read, write)| (0, Got::Pair(read, write))),
+    }
+}
+
+/// The octets of `struct tcp_info`, empty where there is none to have.
+pub(in crate::run) fn tcp_info(door: &dyn Sockets, fd: sock::Fd) -> Vec<u8> {
+    let request =
+        Request::GetOption { fd, level: libc::IPPROTO_TCP, name: libc::TCP_INFO, len: sock::tcp_info::LEN };
+    match perform(request, door).got {
+        Got::Octets(octets) => octets,
+        _ => Vec::new(),
+    }
+}
+
+/// Flags of a call that receives; `None` if the door has not all of them.
+pub(super) fn recv_flags(bits: i64) -> Option<RecvFlags> {
+    const KNOWN: i32 =
+        libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC | libc::MSG_NOSIGNAL;
+    let has = |flag: i32| bits & i64::from(flag) != 0;
+    (bits & !i64::from(KNOWN) == 0).then(|| RecvFlags {
+        peek: has(libc::MSG_PEEK),
+        dont_wait: has(libc::MSG_DONTWAIT),
+        wait_all: has(libc::MSG_WAITALL),
+        discard: has(libc::MSG_TRUNC),
+    })
+}

@@ -1,0 +1,318 @@
+//! From a call's expressions to a request.
+
+use super::perform::recv_flags;
+use super::{Request, Stop};
+use crate::lang::{Call, Expr, ExprKind};
+use crate::run::flow::octet;
+use crate::run::runner::Runner;
+use base::{Addr, Duration, Endpoint};
+use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready};
+use std::net::IpAddr;
+
+/// A descriptor that nothing has.
+const NO_FD: Fd = Fd::MAX;
+/// Longest buffer of one call.
+const BUFFER_MAX: i64 = 1 << 26;
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// What the door shall be asked.
+pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
+    let a = Arguments { run, call };
+    match call.name.as_str() {
+        "socket" => a.socket(),
+        "bind" => Ok(Request::Bind(a.fd(0)?, a.endpoint(1, run.options.local, run.options.bind_port)?)),
+        "listen" => Ok(Request::Listen(a.fd(0)?, a.int(1)?.clamp(0, 4096) as u32)),
+        "accept" => Ok(Request::Accept(a.fd(0)?, false)),
+        "accept4" => Ok(Request::Accept(a.fd(0)?, a.int(3)? & i64::from(libc::SOCK_NONBLOCK) != 0)),
+        "connect" => {
+            Ok(Request::Connect(a.fd(0)?, a.endpoint(1, run.options.remote, run.options.connect_port)?))
+        }
+        "read" => a.recv(a.len(2)?, 0),
+        "readv" => a.recv(a.vectors(1)?, 0),
+        "recv" | "recvfrom" => a.recv(a.len(2)?, a.int(3)?),
+        "recvmsg" => a.recv(a.message(1)?, a.int(2)?),
+        "write" => a.send(a.len(2)?, 0),
+        "writev" => a.send(a.vectors(1)?, 0),
+        "send" => a.send(a.len(2)?, a.int(3)?),
+        "sendto" => a.sendto(),
+        "sendmsg" => a.send(a.message(1)?, a.int(2)?),
+        "shutdown" => a.shutdown(),
+        "close" => Ok(Request::Close(a.fd(0)?)),
+        "setsockopt" => {
+            let (level, name) = (a.int(1)? as i32, a.int(2)? as i32);
+            Ok(Request::SetOption { fd: a.fd(0)?, level, name, value: a.value()? })
+        }
+        "getsockopt" => {
+            let (level, name) = (a.int(1)? as i32, a.int(2)? as i32);
+            Ok(Request::GetOption { fd: a.fd(0)?, level, name, len: a.value_len()? })
+        }
+        "fcntl" => a.fcntl(),
+        "ioctl" => a.ioctl(),
+        "poll" => a.poll(),
+        "epoll_create" | "epoll_create1" => Ok(Request::EpollCreate),
+        "epoll_ctl" => a.epoll_ctl(),
+        "epoll_wait" => {
+            Ok(Request::EpollWait(a.fd(0)?, a.int(2)?.clamp(0, 1024) as usize, timeout(a.int(3)?)))
+        }
+        "pipe" => Ok(Request::Pipe),
+        name => Stop::unsupported(format!("the call {name}()")),
+    }
+}
+
+struct Arguments<'a> {
+    run: &'a Runner,
+    call: &'a Call,
+}
+
+impl Arguments<'_> {
+    fn get(&self, index: usize) -> Result<&Expr> {
+        let missing = || Stop::Fail(format!("{}() needs more than {index} arguments", self.call.name));
+        self.call.arguments.get(index).ok_or_else(missing)
+    }
+
+    fn int(&self, index: usize) -> Result<i64> {
+        self.run.int(self.get(index)?)
+    }
+
+    /// The live descriptor; a number that stands for none is one that nothing has.
+    fn fd(&self, index: usize) -> Result<Fd> {
+        Ok(self.run.fds.get(&self.int(index)?).copied().unwrap_or(NO_FD))
+    }
+
+    fn len(&self, index: usize) -> Result<usize> {
+        match self.get(1)?.kind {
+            ExprKind::Int(0) => Stop::unsupported("a buffer that is NULL"),
+            _ => bounded(self.int(index)?),
+        }
+    }
+
+    fn socket(&self) -> Result<Request> {
+        let tcp = [i64::from(libc::IPPROTO_TCP), 0];
+        if self.int(1)? & 0xf != i64::from(libc::SOCK_STREAM) || !tcp.contains(&self.int(2)?) {
+            return Stop::unsupported("sockets of other kinds than TCP");
+        }
+        let v4 = match self.get(0)?.kind {
+            ExprKind::Any => self.run.options.version == crate::run::options::IpVersion::V4,
+            _ => self.int(0)? == i64::from(libc::AF_INET),
+        };
+        Ok(Request::Socket(if v4 { Family::V4 } else { Family::V6 }))
+    }
+
+    /// `...` is the usual one.
+    fn endpoint(&self, index: usize, addr: Addr, port: u16) -> Result<Endpoint> {
+        let usual = Endpoint::new(addr, port);
+        let fields = match &self.get(index)?.kind {
+            ExprKind::Any => return Ok(usual),
+            ExprKind::Struct(fields) => fields,
+            _ => return Stop::unsupported("an address that is neither `...` nor {sa_family=..., ...}"),
+        };
+        let mut endpoint = usual;
+        for field in fields {
+            let ExprKind::Field(name, _, value) = &field.kind else { continue };
+            match (name.as_str(), &value.kind) {
+                ("sin_port" | "sin6_port", ExprKind::Apply(_, ports)) => {
+                    endpoint.port = ports.first().map_or(Ok(0), |port| self.run.int(port))? as u16;
+                }
+                ("sin_addr" | "sin6_addr", ExprKind::Apply(_, texts)) => {
+                    let Some(ExprKind::Text(text)) = texts.first().map(|text| &text.kind) else { continue };
+                    let Ok(addr) = text.parse::<IpAddr>() else {
+                        return Stop::fail(format!("\"{text}\" is no address"));
+                    };
+                    endpoint.addr = addr.into();
+                }
+                _ => {}
+            }
+        }
+        Ok(endpoint)
+    }
+
+    fn recv(&self, len: usize, flags: i64) -> Result<Request> {
+        match recv_flags(flags) {
+            Some(flags) => Ok(Request::Recv { fd: self.fd(0)?, len, flags }),
+            None => Stop::unsupported(format!("flags {flags:#x} of {}()", self.call.name)),
+        }
+    }
+
+    fn send(&self, len: usize, flags: i64) -> Result<Request> {
+        const KNOWN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        const NAMED: &[(i32, &str)] = &[
+            (libc::MSG_FASTOPEN, "MSG_FASTOPEN"),
+            (libc::MSG_ZEROCOPY, "MSG_ZEROCOPY"),
+            (libc::MSG_MORE, "MSG_MORE"),
+            (libc::MSG_EOR, "MSG_EOR"),
+            (libc::MSG_OOB, "MSG_OOB"),
+        ];
+        if let Some((_, name)) = NAMED.iter().find(|(bit, _)| flags & i64::from(*bit) != 0) {
+            return Stop::unsupported(*name);
+        }
+        if flags & !i64::from(KNOWN) != 0 {
+            return Stop::unsupported(format!("flags {flags:#x} of {}()", self.call.name));
+        }
+        // The octets that belong at this place of the stream.
+        let script_fd = self.int(0)?;
+        let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
+        let data = (1..=len as u32).map(|i| octet(first.wrapping_add(i))).collect();
+        let dont_wait = flags & i64::from(libc::MSG_DONTWAIT) != 0;
+        Ok(Request::Send { fd: self.fd(0)?, data, dont_wait })
+    }
+
+    /// With an address the socket would connect by itself, which only TCP Fast Open does.
+    fn sendto(&self) -> Result<Request> {
+        let request = self.send(self.len(2)?, self.int(3)?)?;
+        let connected = self.run.flow_of(self.int(0)?).is_some_and(|flow| flow.remote.is_some());
+        if !connected {
+            return Stop::unsupported("sendto() that connects (TCP Fast Open)");
+        }
+        Ok(request)
+    }
+
+    /// Octets of `[{..., 10}, {..., 20}]` together.
+    fn vectors(&self, index: usize) -> Result<usize> {
+        self.iovecs(self.get(index)?)
+    }
+
+    fn iovecs(&self, list: &Expr) -> Result<usize> {
+        let ExprKind::Array(items) = &list.kind else { return Stop::fail("an array of {..., length}") };
+        let mut total = 0;
+        for item in items {
+            let ExprKind::Struct(fields) = &item.kind else { return Stop::fail("{..., length} is expected") };
+            let Some(last) = fields.last() else { return Stop::fail("{..., length} is expected") };
+            total += match &last.kind {
+                ExprKind::Field(_, _, value) => self.run.int(value)?,
+                _ => self.run.int(last)?,
+            };
+        }
+        bounded(total)
+    }
+
+    /// Octets of a message's vectors; control data is not supported.
+    fn message(&self, index: usize) -> Result<usize> {
+        let ExprKind::Struct(fields) = &self.get(index)?.kind else {
+            return Stop::fail("a message is {...}");
+        };
+        let mut len = 0;
+        for field in fields {
+            let ExprKind::Field(name, _, value) = &field.kind else { continue };
+            match name.as_str() {
+                "msg_iov" => len = self.iovecs(value)?,
+                "msg_control" => return Stop::unsupported("control messages (msg_control)"),
+                _ => {}
+            }
+        }
+        Ok(len)
+    }
+
+    fn shutdown(&self) -> Result<Request> {
+        let how = match self.int(1)? as i32 {
+            libc::SHUT_RD => tcp::Shutdown::Read,
+            libc::SHUT_WR => tcp::Shutdown::Write,
+            libc::SHUT_RDWR => tcp::Shutdown::Both,
+            other => return Stop::unsupported(format!("shutdown() with {other}")),
+        };
+        Ok(Request::Shutdown(self.fd(0)?, how))
+    }
+
+    /// The value of a setsockopt, cut to its length.
+    fn value(&self) -> Result<Vec<u8>> {
+        let len = bounded(self.int(4)?)?;
+        let mut octets = self.octets(self.get(3)?)?;
+        octets.resize(len, 0);
+        Ok(octets)
+    }
+
+    fn octets(&self, expr: &Expr) -> Result<Vec<u8>> {
+        Ok(match &expr.kind {
+            ExprKind::Array(items) => {
+                let words: Result<Vec<[u8; 4]>> =
+                    items.iter().map(|item| Ok((self.run.int(item)? as i32).to_ne_bytes())).collect();
+                words?.concat()
+            }
+            ExprKind::Text(text) => text.as_bytes().to_vec(),
+            ExprKind::Struct(fields) => {
+                let mut octets = Vec::new();
+                for field in fields {
+                    let ExprKind::Field(name, _, value) = &field.kind else {
+                        return Stop::unsupported("an option whose value is such a struct");
+                    };
+                    let number = self.run.int(value)?;
+                    match name.as_str() {
+                        "onoff" | "linger" | "l_onoff" | "l_linger" => {
+                            octets.extend((number as i32).to_ne_bytes());
+                        }
+                        "tv_sec" | "tv_usec" => octets.extend(number.to_ne_bytes()),
+                        _ => return Stop::unsupported(format!("an option whose value has a field {name}")),
+                    }
+                }
+                octets
+            }
+            _ => (self.run.int(expr)? as i32).to_ne_bytes().to_vec(),
+        })
+    }
+
+    fn value_len(&self) -> Result<usize> {
+        match &self.get(4)?.kind {
+            ExprKind::Array(items) => items.first().map_or(Ok(0), |len| bounded(self.run.int(len)?)),
+            ExprKind::Any => Ok(256),
+            _ => bounded(self.int(4)?),
+        }
+    }
+
+    fn fcntl(&self) -> Result<Request> {
+        match self.int(1)? as i32 {
+            libc::F_GETFL => Ok(Request::GetFlags(self.fd(0)?)),
+            libc::F_SETFL => Ok(Request::SetFlags(self.fd(0)?, self.int(2)?)),
+            other => Stop::unsupported(format!("fcntl() with {other}")),
+        }
+    }
+
+    fn ioctl(&self) -> Result<Request> {
+        let fd = self.fd(0)?;
+        match self.int(1)? {
+            0x541b => Ok(Request::Readable(fd)),
+            0x5411 => Ok(Request::Unsent { fd, not_sent: false }),
+            0x894b => Ok(Request::Unsent { fd, not_sent: true }),
+            other => Stop::unsupported(format!("ioctl() with {other:#x}")),
+        }
+    }
+
+    fn poll(&self) -> Result<Request> {
+        let ExprKind::Array(items) = &self.get(0)?.kind else { return Stop::fail("poll() wants an array") };
+        let mut rows = Vec::new();
+        for item in items {
+            let script_fd = self.run.field(item, "fd")?.map_or(Ok(-1), |fd| self.run.int(fd))?;
+            let interest = self.run.field(item, "events")?.map_or(Ok(0), |events| self.run.int(events))?;
+            let fd = self.run.fds.get(&script_fd).copied().unwrap_or(NO_FD);
+            rows.push(PollFd { fd, interest: Ready(interest as u32), ready: Ready::NONE });
+        }
+        Ok(Request::Poll(rows, timeout(self.int(2)?)))
+    }
+
+    fn epoll_ctl(&self) -> Result<Request> {
+        let (epfd, fd) = (self.fd(0)?, self.fd(2)?);
+        let event = || -> Result<EpollEvent> {
+            let item = self.get(3)?;
+            let ready = self.run.field(item, "events")?.map_or(Ok(0), |events| self.run.int(events))?;
+            Ok(EpollEvent { ready: Ready(ready as u32), data: self.run.event_data(item)? })
+        };
+        let op = match self.int(1)? as i32 {
+            libc::EPOLL_CTL_ADD => EpollOp::Add(event()?),
+            libc::EPOLL_CTL_MOD => EpollOp::Modify(event()?),
+            libc::EPOLL_CTL_DEL => EpollOp::Delete,
+            other => return Stop::unsupported(format!("epoll_ctl() with {other}")),
+        };
+        Ok(Request::EpollCtl(epfd, fd, op))
+    }
+}
+
+fn bounded(len: i64) -> Result<usize> {
+    match (0..=BUFFER_MAX).contains(&len) {
+        true => Ok(len as usize),
+        false => Stop::unsupported(format!("a buffer of {len} octets")),
+    }
+}
+
+/// Milliseconds; negative is for ever.
+fn timeout(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}

@@ -1,0 +1,153 @@
+//! The port of the host under test: what the script injects comes in, what the stack sends is kept with its time.
+
+use base::{Duration, Instant};
+use pio::{
+    BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxMeta, Wake, Waker,
+};
+use ring::{Frame, FramePool, Pages};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Frames of the port; a turn sends and receives fewer.
+const FRAMES: u32 = 512;
+/// Every packet of a script fits: IPv4's total length has 16 bits, and link headers there are none.
+const SLOT: usize = 1 << 17;
+
+/// Virtual time, shared by the port and the stack.
+#[derive(Clone, Default)]
+pub(super) struct Time(Arc<AtomicU64>);
+
+impl Time {
+    pub(super) fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set(&self, now: Instant) {
+        self.0.store(now.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+impl sock::Clock for Time {
+    fn now(&self) -> Instant {
+        Time::now(self)
+    }
+}
+
+/// Both directions of the wire, packet by packet.
+#[derive(Default)]
+pub(super) struct Wire {
+    /// On their way to the stack.
+    pub(super) inbound: VecDeque<Vec<u8>>,
+    /// What the stack sent, and when.
+    pub(super) outbound: VecDeque<(Instant, Vec<u8>)>,
+}
+
+/// The script's end of the port.
+#[derive(Clone, Default)]
+pub(super) struct Shared(Arc<Mutex<Wire>>);
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Wire> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stack's end: bare IP packets, and the offloads that Linux finds on a tun device.
+pub(super) struct ScriptPort {
+    caps: Caps,
+    pool: FramePool,
+    wire: Shared,
+    time: Time,
+    /// Super-segments reach the script uncut.
+    whole: bool,
+}
+
+/// Nobody ever sleeps here.
+struct Awake;
+
+impl Waker for Awake {
+    fn wake(&self) {}
+}
+
+impl ScriptPort {
+    pub(super) fn new(mtu: usize, whole: bool, wire: Shared, time: Time) -> std::io::Result<Self> {
+        Ok(ScriptPort {
+            caps: Caps {
+                name: "drill".into(),
+                mtu,
+                medium: Medium::Ip,
+                mac: [0; 6],
+                ifindex: None,
+                shares_kernel_addresses: false,
+                queues: 1,
+                queue: 0,
+                tx_checksum: true,
+                tso_max: 65_535,
+                headroom: 0,
+                local_peer: false,
+            },
+            pool: FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?,
+            wire,
+            time,
+            whole,
+        })
+    }
+
+    /// What leaves the port as one packet: super-segments are cut unless the script wants them whole.
+    fn meta(&self, meta: TxMeta) -> TxMeta {
+        TxMeta { segmentation: meta.segmentation.filter(|_| !self.whole), ..meta }
+    }
+}
+
+impl PacketIo for ScriptPort {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        self.pool.take()
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.pool.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let mut wire = self.wire.lock();
+        let before = batch.len();
+        while batch.len() < BATCH_MAX {
+            let Some(packet) = wire.inbound.pop_front() else { break };
+            let Some(mut frame) = self.pool.take() else {
+                wire.inbound.push_front(packet);
+                break;
+            };
+            frame.set_range(0, packet.len());
+            frame.data_mut().copy_from_slice(&packet);
+            batch.push(RxPacket { frame, meta: RxMeta::default() });
+        }
+        Ok(batch.len() - before)
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let now = self.time.now();
+        let mut wire = self.wire.lock();
+        let mut sent = 0;
+        while let Some(mut packet) = batch.pop_front() {
+            let meta = self.meta(packet.meta);
+            let emit = |octets: &[u8]| wire.outbound.push_back((now, octets.to_vec()));
+            emu::transmit(Medium::Ip, packet.frame.data_mut(), &meta, emit);
+            self.pool.retire(packet.frame);
+            sent += 1;
+        }
+        Ok(sent)
+    }
+
+    fn wait(&mut self, _timeout: Option<Duration>) -> Result<Wake, IoError> {
+        Ok(Wake::Timeout)
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        Arc::new(Awake)
+    }
+}

@@ -1,0 +1,232 @@
+//! What the RFCs leave open and systems decide differently: a profile is a column of settings, a sysctl a row.
+
+use stack::CoreConfig;
+
+/// Whose accent the stack speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profile {
+    /// Linux's choices.
+    #[default]
+    Linux,
+    /// FreeBSD's.
+    Freebsd,
+    /// What the RFCs recommend where systems deviate.
+    Rfc,
+}
+
+impl Profile {
+    /// Every profile with its name.
+    pub const ALL: &'static [(&'static str, Profile)] =
+        &[("linux", Profile::Linux), ("freebsd", Profile::Freebsd), ("rfc", Profile::Rfc)];
+
+    /// The profile of this name.
+    pub fn named(name: &str) -> Option<Profile> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, profile)| *profile)
+    }
+}
+
+/// A setting of [`tcp::Config`] and its value for linux, freebsd, rfc.
+const ROWS: &[(&str, [&str; 3])] = &[
+    ("initial_window", ["10", "10", "10"]),
+    ("rto_min", ["200ms", "230ms", "1s"]),
+    ("rto_initial", ["1s", "1s", "1s"]),
+    ("rto_max", ["120s", "64s", "60s"]),
+    ("delayed_ack", ["40ms", "40ms", "200ms"]),
+    ("syn_retries", ["6", "12", "6"]),
+    ("time_wait", ["60s", "60s", "240s"]),
+    ("fin_wait2", ["60s", "60s", "60s"]),
+    ("push_bursts", ["on", "off", "off"]),
+    ("bsd_syn", ["off", "on", "off"]),
+    ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),
+    ("sndbuf", ["131072,4194304", "32768,2097152", "65536,1048576"]),
+];
+
+/// The settings a profile begins with.
+pub fn settings(profile: Profile) -> tcp::Config {
+    let column = match profile {
+        Profile::Linux => 0,
+        Profile::Freebsd => 1,
+        Profile::Rfc => 2,
+    };
+    let mut config = tcp::Config::default();
+    for (name, values) in ROWS {
+        let set = config.set(name, values[column]);
+        debug_assert!(set.is_ok(), "{name} = {}", values[column]);
+    }
+    config
+}
+
+/// What a sysctl does.
+enum Effect {
+    /// Sets rows of [`tcp::Config`]; their notation wants this unit.
+    Set(&'static [&'static str], &'static str),
+    /// A row with sizes: the second and third of three numbers.
+    Sizes(&'static str),
+    /// A first or a last size alone.
+    First(&'static str),
+    /// The default congestion control.
+    Control,
+    /// Understood; it changes nothing that this stack does.
+    Idle,
+    /// Only this value is what the stack does; another is not supported.
+    Only(&'static [&'static str]),
+}
+
+use Effect::{Control, First, Idle, Only, Set, Sizes};
+
+/// Sysctls of both systems. What is not here is not supported and says so.
+const SYSCTLS: &[(&str, Effect)] = &[
+    ("net.ipv4.tcp_rmem", Sizes("rcvbuf")),
+    ("net.ipv4.tcp_wmem", Sizes("sndbuf")),
+    ("net.ipv4.tcp_timestamps", Set(&["timestamps"], "")),
+    ("net.ipv4.tcp_sack", Set(&["sack"], "")),
+    ("net.ipv4.tcp_window_scaling", Set(&["window_scaling"], "")),
+    ("net.ipv4.tcp_syn_retries", Set(&["syn_retries"], "")),
+    ("net.ipv4.tcp_synack_retries", Set(&["synack_retries"], "")),
+    ("net.ipv4.tcp_retries2", Set(&["data_retries"], "")),
+    ("net.ipv4.tcp_orphan_retries", Set(&["orphan_retries"], "")),
+    ("net.ipv4.tcp_fin_timeout", Set(&["fin_wait2"], "s")),
+    ("net.ipv4.tcp_congestion_control", Control),
+    // Mechanisms that a script may name; those that the stack lacks show in what it sends.
+    ("net.ipv4.tcp_frto", Idle),
+    ("net.ipv4.tcp_dsack", Idle),
+    ("net.ipv4.tcp_fack", Idle),
+    ("net.ipv4.tcp_reordering", Idle),
+    ("net.ipv4.tcp_slow_start_after_idle", Idle),
+    ("net.ipv4.tcp_early_retrans", Idle),
+    ("net.ipv4.tcp_recovery", Idle),
+    ("net.ipv4.tcp_tso_win_divisor", Idle),
+    ("net.ipv4.tcp_min_tso_segs", Idle),
+    ("net.ipv4.tcp_pacing_ss_ratio", Idle),
+    ("net.ipv4.tcp_pacing_ca_ratio", Idle),
+    ("net.ipv4.tcp_notsent_lowat", Idle),
+    ("net.ipv4.tcp_fastopen", Idle),
+    ("net.ipv4.tcp_fastopen_key", Idle),
+    ("net.ipv4.tcp_fastopen_cookies", Idle),
+    ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Idle),
+    ("net.ipv4.tcp_syncookies", Idle),
+    ("net.ipv4.tcp_mtu_probing", Only(&["0"])),
+    ("net.ipv4.tcp_base_mss", Idle),
+    ("net.ipv4.tcp_ecn_option", Idle),
+    ("net.ipv4.tcp_ecn", Set(&["ecn"], "")),
+    ("net.ipv4.tcp_no_metrics_save", Idle),
+    ("net.ipv4.tcp_backlog_ack_defer", Idle),
+    ("net.ipv4.tcp_comp_sack_nr", Idle),
+    ("net.ipv4.tcp_comp_sack_delay_ns", Idle),
+    ("net.ipv4.tcp_rfc1337", Idle),
+    ("net.ipv4.tcp_shrink_window", Only(&["0"])),
+    ("net.ipv4.tcp_moderate_rcvbuf", Idle),
+    ("net.core.rmem_max", Idle),
+    ("net.core.wmem_max", Idle),
+    ("net.core.optmem_max", Idle),
+    ("net.inet.tcp.rfc1323", Set(&["timestamps", "window_scaling"], "")),
+    ("net.inet.tcp.sack.enable", Set(&["sack"], "")),
+    ("net.inet.tcp.delacktime", Set(&["delayed_ack"], "ms")),
+    ("net.inet.tcp.rexmit_initial", Set(&["rto_initial"], "ms")),
+    ("net.inet.tcp.rexmit_min", Set(&["rto_min"], "ms")),
+    ("net.inet.tcp.recvspace", First("rcvbuf")),
+    ("net.inet.tcp.sendspace", First("sndbuf")),
+    ("net.inet.tcp.cc.algorithm", Control),
+    ("net.inet.tcp.rexmit_slop", Idle),
+    ("net.inet.tcp.rexmit_drop_options", Only(&["0"])),
+    ("net.inet.tcp.blackhole", Only(&["0"])),
+    ("net.inet.tcp.ecn.enable", Set(&["ecn"], "")),
+    ("net.inet.tcp.ecn.maxretries", Idle),
+    ("net.inet.tcp.hostcache.purgenow", Idle),
+    ("net.inet.tcp.insecure_rst", Only(&["0"])),
+    ("net.inet.tcp.insecure_syn", Only(&["0"])),
+    ("net.inet.tcp.drop_synfin", Only(&["1"])),
+    ("net.inet.tcp.syncookies", Idle),
+    ("net.inet.tcp.syncookies_only", Only(&["0"])),
+    ("net.inet.tcp.icmp_may_rst", Only(&["1"])),
+    ("net.inet.tcp.keepinit", Only(&["75000"])),
+    ("net.inet.tcp.keepidle", Only(&["7200000"])),
+    ("net.inet.tcp.keepintvl", Only(&["75000"])),
+    ("net.inet.tcp.keepcnt", Only(&["8"])),
+    ("net.inet.tcp.udp_tunneling_port", Only(&["0"])),
+    ("net.inet.tcp.udp_tunneling_overhead", Idle),
+    ("net.inet.tcp.fastopen.client_enable", Idle),
+    ("net.inet.tcp.fastopen.server_enable", Idle),
+    ("net.inet.tcp.path_mtu_discovery", Only(&["1"])),
+    ("net.inet.tcp.pmtud_blackhole_detection", Only(&["0"])),
+    ("net.inet.tcp.always_keepalive", Only(&["0"])),
+    ("net.inet.tcp.functions_default", Idle),
+    ("kern.ipc.maxsockbuf", Idle),
+];
+
+/// Lets a sysctl do what it does.
+///
+/// # Errors
+/// A sysctl or a value that this stack has not, in a sentence.
+pub(super) fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
+    let refused = || Err(format!("the sysctl {name}={value}"));
+    let Some((_, effect)) = SYSCTLS.iter().find(|(known, _)| *known == name) else { return refused() };
+    let numbers: Vec<&str> = value.split_whitespace().collect();
+    let set = |config: &mut CoreConfig, row: &str, text: String| match config.tcp.set(row, &text) {
+        Ok(()) => Ok(()),
+        Err(_) => refused(),
+    };
+    match (effect, &numbers[..]) {
+        (Set(rows, unit), [number]) => {
+            rows.iter().try_for_each(|row| set(config, row, format!("{number}{unit}")))
+        }
+        (Sizes(row), [_, first, last]) => set(config, row, format!("{first},{last}")),
+        (First(row), [first]) => {
+            let sizes = config.tcp.show(row).unwrap_or_default();
+            let last = sizes.split(',').nth(1).unwrap_or(first).to_string();
+            set(config, row, format!("{first},{last}"))
+        }
+        (Control, [name]) => {
+            let name = if *name == "reno" { "newreno" } else { name };
+            match cc::Registry::new().find(name) {
+                Some(known) => config.control = known.name,
+                None => return refused(),
+            }
+            Ok(())
+        }
+        (Idle, _) => Ok(()),
+        (Only(values), [value]) if values.contains(value) => Ok(()),
+        _ => refused(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every row is a setting that exists, and sysctls do what they say.
+    use super::*;
+
+    #[test]
+    fn rows_are_settings_with_values_in_bounds() {
+        for (name, values) in ROWS {
+            for value in values {
+                assert_eq!(tcp::Config::default().set(name, value), Ok(()), "{name} = {value}");
+            }
+        }
+        for (_, effect) in SYSCTLS {
+            let rows = match effect {
+                Set(rows, _) => rows,
+                Sizes(row) | First(row) => std::slice::from_ref(row),
+                _ => continue,
+            };
+            for row in rows {
+                assert!(tcp::Config::ROWS.iter().any(|known| known.name == *row), "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn sysctls_set_rows_or_are_refused() {
+        let mut config = CoreConfig { tcp: settings(Profile::Linux), ..CoreConfig::default() };
+        set_sysctl(&mut config, "net.ipv4.tcp_rmem", "4096 540000 15728640").unwrap();
+        assert_eq!(config.tcp.rcvbuf, (540_000, 15_728_640));
+        set_sysctl(&mut config, "net.inet.tcp.recvspace", "65536").unwrap();
+        assert_eq!(config.tcp.rcvbuf, (65_536, 15_728_640));
+        set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0").unwrap();
+        assert!(!config.tcp.timestamps);
+        set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno").unwrap();
+        assert_eq!(config.control, "newreno");
+        for (name, value) in [("net.ipv4.tcp_ecn", "3"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
+            assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
+        }
+    }
+}

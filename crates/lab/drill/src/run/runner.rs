@@ -1,0 +1,477 @@
+//! One script: its events in order, in virtual time, against one stack.
+
+use super::calls::{Answer, Request, Stop, check, perform, prepare};
+use super::flow::{Flow, Stage};
+use super::observe::{Sent, read};
+use super::options::Options;
+use super::profile::set_sysctl;
+use super::shell::{Wish, read as read_shell};
+use super::symbols;
+use super::world::{Pending, World};
+use crate::code;
+use crate::lang::{Action, Call, Event, Expr, ExprKind, Script, When};
+use base::{Duration, Endpoint};
+use sock::Fd;
+use stack::{CoreConfig, OwnAddr};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// A packet that is late by more than this is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a packet that may come at any time is waited for.
+const FOR_EVER: Duration = Duration::from_secs(100_000);
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// The times that an event may happen at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) from: Duration,
+    pub(super) to: Duration,
+    pub(super) any: bool,
+}
+
+/// A blocking call on its way.
+struct Blocking {
+    pending: Pending<Answer>,
+    call: Box<Call>,
+    request: Request,
+    until: Duration,
+    tolerance: Duration,
+}
+
+/// The state of a run.
+pub(super) struct Runner {
+    pub(super) options: Options,
+    pub(super) folder: PathBuf,
+    pub(super) config: CoreConfig,
+    defines: Vec<(String, String)>,
+    world: Option<World>,
+    /// Script's descriptors and the door's.
+    pub(super) fds: HashMap<i64, Fd>,
+    pub(super) flows: Vec<Flow>,
+    /// The connection that packets are about.
+    pub(super) current: Option<usize>,
+    pub(super) next_port: u16,
+    blocking: Option<Blocking>,
+    names: HashMap<String, code::Value>,
+    /// When the script says that the event before was.
+    last_event: Duration,
+    /// What happened, line by line.
+    pub(super) timeline: Vec<String>,
+}
+
+impl Runner {
+    pub(super) fn new(
+        options: Options,
+        config: CoreConfig,
+        folder: PathBuf,
+        defines: Vec<(String, String)>,
+    ) -> Self {
+        Runner {
+            options,
+            folder,
+            config,
+            defines,
+            world: None,
+            fds: HashMap::new(),
+            flows: Vec::new(),
+            current: None,
+            next_port: 40_001,
+            blocking: None,
+            names: HashMap::new(),
+            last_event: Duration::ZERO,
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Runs the script; with the event that stopped it, if any did.
+    pub(super) fn run<'s>(
+        &mut self,
+        script: &'s Script,
+    ) -> std::result::Result<(), (Stop, Option<&'s Event>)> {
+        if let Some(init) = &script.init {
+            self.shell(&init.text).map_err(|stop| (stop, None))?;
+        }
+        for event in &script.events {
+            self.event(event).map_err(|stop| (stop, Some(event)))?;
+        }
+        self.finish_call().map_err(|stop| (stop, script.events.last()))
+    }
+
+    /// Ends a call that still waits, whatever it waits for.
+    pub(super) fn abandon(&mut self) {
+        if let Some(blocking) = self.blocking.take() {
+            blocking.pending.finish();
+        }
+    }
+
+    pub(super) fn note(&mut self, at: Duration, what: impl std::fmt::Display) {
+        self.timeline.push(format!("{:12.6}  {what}", at.as_secs_f64()));
+    }
+
+    // --- the stack -------------------------------------------------------------------------------------------
+
+    /// The stack; it is made when it is first needed, with the settings of the shell lines before.
+    pub(super) fn world(&mut self) -> Result<&World> {
+        if self.world.is_none() {
+            let mut config = self.config.clone();
+            config.addresses = vec![OwnAddr { addr: self.options.local, prefix: self.options.prefix }];
+            config.gateways = vec![self.options.gateway];
+            let world = World::new(config, self.options.mtu, self.options.strict_segments);
+            self.world = Some(world.map_err(|e| Stop::Unsupported(format!("a port without memory: {e}")))?);
+        }
+        self.world.as_ref().ok_or_else(|| Stop::Fail("no stack".into()))
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.world.as_ref().map_or(Duration::ZERO, World::now)
+    }
+
+    // --- events ----------------------------------------------------------------------------------------------
+
+    fn event(&mut self, event: &Event) -> Result<()> {
+        let now = self.now();
+        let window = match event.when {
+            When::At(at) => Window { from: at, to: at, any: false },
+            When::After(after) => Window { from: now + after, to: now + after, any: false },
+            When::Between(from, to) => Window { from, to, any: false },
+            When::AfterBetween(from, to) => Window { from: now + from, to: now + to, any: false },
+            When::Any => Window { from: now, to: now, any: true },
+        };
+        match &event.action {
+            Action::Packet(packet) => self.packet(packet, window)?,
+            Action::Call(call) => match self.call(call, window, event.when) {
+                Err(Stop::Fail(why)) if self.options.forgive_calls => {
+                    let now = self.now();
+                    self.note(now, format!("forgiven: {why}"));
+                }
+                other => other?,
+            },
+            Action::Shell(shell) => {
+                self.wait_until(window)?;
+                self.shell(&shell.text)?;
+            }
+            Action::Code(shell) => {
+                self.wait_until(window)?;
+                self.assert(&shell.text)?;
+            }
+        }
+        self.last_event = window.from;
+        self.finish_call_if_done()
+    }
+
+    /// Moves time to where the event begins; that it is not late already is checked.
+    pub(super) fn wait_until(&mut self, window: Window) -> Result<()> {
+        if window.from > Duration::ZERO || self.world.is_some() {
+            let world = self.world()?;
+            world.advance(window.from.max(world.now()));
+        }
+        self.in_time(window, self.now(), "this")
+    }
+
+    /// How far a time may be off.
+    pub(super) fn tolerance(&self, window: Window) -> Duration {
+        let since = window.from.saturating_sub(self.last_event);
+        self.options.tolerance.max(since * self.options.tolerance_permille / 1_000)
+    }
+
+    /// Fails if `at` is no time for the event.
+    pub(super) fn in_time(&self, window: Window, at: Duration, what: &str) -> Result<()> {
+        let tolerance = self.tolerance(window);
+        if window.any || (at + tolerance >= window.from && at <= window.to + tolerance) {
+            return Ok(());
+        }
+        let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
+        let expected = match window.from == window.to {
+            true => seconds(window.from),
+            false => format!("{} to {}", seconds(window.from), seconds(window.to)),
+        };
+        let seen = seconds(at);
+        Stop::fail(format!(
+            "time: expected {what} at {expected}, was at {seen} (tolerance {})",
+            seconds(tolerance)
+        ))
+    }
+
+    fn shell(&mut self, text: &str) -> Result<()> {
+        for wish in read_shell(text, &self.folder) {
+            match wish {
+                Wish::Sysctl(name, value) => {
+                    set_sysctl(&mut self.config, &name, &value).map_err(Stop::Unsupported)?;
+                    let tcp = self.config.tcp.clone();
+                    if let Some(world) = &self.world {
+                        world.engine().core().set_config(tcp);
+                    }
+                }
+                Wish::Unsupported(what) => return Stop::unsupported(what),
+            }
+        }
+        Ok(())
+    }
+
+    // --- packets ---------------------------------------------------------------------------------------------
+
+    /// The next packet of the stack for which `wanted` holds, waiting for it no longer than its time allows.
+    pub(super) fn next_sent(
+        &mut self,
+        window: Window,
+        mut wanted: impl FnMut(&mut Self, &Sent) -> bool,
+    ) -> Result<Option<Sent>> {
+        let limit = match window.any {
+            true => self.now() + FOR_EVER,
+            false => window.to.max(self.now()) + self.tolerance(window) + PATIENCE,
+        };
+        loop {
+            let world = self.world()?;
+            let next = world.wire.lock().outbound.pop_front();
+            let Some((at, octets)) = next else {
+                if !world.advance_to_packet(limit) {
+                    return Ok(None);
+                }
+                continue;
+            };
+            let sent = read(at, octets).map_err(Stop::Fail)?;
+            if wanted(self, &sent) {
+                return Ok(Some(sent));
+            }
+            self.note(sent.at, format!("{}   (of another connection)", sent.packet));
+        }
+    }
+
+    /// Puts a packet of the script on the wire.
+    pub(super) fn inject(&mut self, packet: Vec<u8>) -> Result<()> {
+        let world = self.world()?;
+        world.wire.lock().inbound.push_back(packet);
+        world.settle();
+        Ok(())
+    }
+
+    // --- calls -----------------------------------------------------------------------------------------------
+
+    fn call(&mut self, call: &Call, window: Window, when: When) -> Result<()> {
+        self.finish_call()?;
+        self.wait_until(window)?;
+        if call.name == "usleep" {
+            let micros = call.arguments.first().map_or(Ok(0), |time| self.int(time))?;
+            let to = self.now() + Duration::from_micros(micros.max(0) as u64);
+            self.world()?.advance(to);
+            return Ok(());
+        }
+        let request = prepare(self, call)?;
+        let begun = self.now();
+        if let Some(until) = call.until {
+            // Both times are meant alike: as dates, or as spans from the event before.
+            let until = match when {
+                When::After(after) => window.from + (until - after),
+                _ => until,
+            };
+            let asked = request.clone();
+            let pending = self.world()?.start(move |door| perform(asked, door));
+            let pending =
+                pending.map_err(|e| Stop::Unsupported(format!("a thread for a blocking call: {e}")))?;
+            self.note(begun, format!("{}() ...", call.name));
+            self.began(&request);
+            let tolerance = self.tolerance(Window { from: until, to: until, any: false });
+            self.blocking =
+                Some(Blocking { pending, call: Box::new(call.clone()), request, until, tolerance });
+            return Ok(());
+        }
+        let world = self.world()?;
+        let answer = perform(request.clone(), &world.sockets());
+        world.settle();
+        let ended = world.now();
+        self.began(&request);
+        self.note(begun, shown(call, &answer));
+        check(self, call, &request, answer)?;
+        self.in_time(window, ended, &format!("the return of {}()", call.name))
+    }
+
+    /// A blocking call that has returned is checked at once, so that what it gave is known.
+    fn finish_call_if_done(&mut self) -> Result<()> {
+        match &self.blocking {
+            Some(blocking) if blocking.pending.is_done() => self.finish_call(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for a blocking call and checks what it gave, and when.
+    fn finish_call(&mut self) -> Result<()> {
+        let Some(blocking) = self.blocking.take() else { return Ok(()) };
+        let limit = blocking.until + blocking.tolerance;
+        while !blocking.pending.is_done() && self.now() < limit {
+            let world = self.world()?;
+            let step = (world.now() + Duration::from_millis(1)).min(limit);
+            world.advance(step);
+        }
+        let done = blocking.pending.is_done();
+        let Blocking { pending, call, request, until, tolerance } = blocking;
+        let Some((answer, at)) = pending.finish() else {
+            return Stop::fail(format!("{}() did not return: it panicked", call.name));
+        };
+        if !done {
+            return Stop::fail(format!(
+                "{}(): expected to return at {:.6}, still waits",
+                call.name,
+                until.as_secs_f64()
+            ));
+        }
+        self.note(at, shown(&call, &answer));
+        check(self, &call, &request, answer)?;
+        if at + tolerance < until || at > until + tolerance {
+            return Stop::fail(format!(
+                "time: expected {}() to return at {:.6}, was at {:.6}",
+                call.name,
+                until.as_secs_f64(),
+                at.as_secs_f64()
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a call means for the connections, as soon as it begins.
+    fn began(&mut self, request: &Request) {
+        let index = |run: &Self, fd: Fd| {
+            let script_fd = run.fds.iter().find(|(_, live)| **live == fd).map(|(number, _)| *number);
+            script_fd.and_then(|number| run.flows.iter().rposition(|flow| flow.fd == Some(number)))
+        };
+        match request {
+            Request::Bind(fd, local) => {
+                if let Some(at) = index(self, *fd) {
+                    self.flows[at].local = Some(*local);
+                }
+            }
+            Request::Listen(fd, _) => {
+                if let Some(at) = index(self, *fd) {
+                    self.flows[at].stage = Stage::Listening;
+                    self.current = Some(at);
+                }
+            }
+            Request::Connect(fd, remote) => {
+                if let Some(at) = index(self, *fd).filter(|&at| self.flows[at].stage == Stage::Fresh) {
+                    let flow = &mut self.flows[at];
+                    (flow.stage, flow.remote, flow.local) = (Stage::Connecting, Some(*remote), None);
+                    self.current = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // --- what calls ask of a run -----------------------------------------------------------------------------
+
+    /// The number an expression stands for.
+    pub(super) fn int(&self, expr: &Expr) -> Result<i64> {
+        match &expr.kind {
+            ExprKind::Int(value) => Ok(*value),
+            ExprKind::Or(left, right) => Ok(self.int(left)? | self.int(right)?),
+            ExprKind::Name(name) => self.named(name),
+            ExprKind::Apply(name, arguments) if name == "htons" || name == "htonl" => {
+                arguments.first().map_or(Ok(0), |argument| self.int(argument))
+            }
+            _ => Stop::fail("a number is expected here"),
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<i64> {
+        if let Some((_, value)) = self.defines.iter().find(|(known, _)| known == name) {
+            return match value.strip_prefix("0x") {
+                Some(digits) => i64::from_str_radix(digits, 16).or_else(|_| self.symbol(value)),
+                None => value.parse().or_else(|_| self.symbol(value)),
+            };
+        }
+        self.symbol(name)
+    }
+
+    fn symbol(&self, name: &str) -> Result<i64> {
+        symbols::find(name).ok_or_else(|| Stop::Unsupported(format!("the name {name}")))
+    }
+
+    /// The value of a field of a struct.
+    pub(super) fn field<'e>(&self, item: &'e Expr, name: &str) -> Result<Option<&'e Expr>> {
+        let ExprKind::Struct(fields) = &item.kind else { return Stop::fail("a struct is expected here") };
+        Ok(fields.iter().find_map(|field| match &field.kind {
+            ExprKind::Field(known, _, value) if known == name => Some(&**value),
+            _ => None,
+        }))
+    }
+
+    /// The user's word of an epoll event.
+    pub(super) fn event_data(&self, item: &Expr) -> Result<u64> {
+        for name in ["fd", "ptr", "u32", "u64"] {
+            if let Some(value) = self.field(item, name)? {
+                return Ok(self.int(value)? as u64);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Gives a new descriptor the script's number for it; what that number is.
+    pub(super) fn name_descriptor(&mut self, number: Option<i64>, fd: Fd) -> i64 {
+        let number = number.unwrap_or(i64::from(fd) + 1_000_000);
+        for flow in self.flows.iter_mut().filter(|flow| flow.fd == Some(number)) {
+            flow.fd = None;
+        }
+        self.fds.insert(number, fd);
+        number
+    }
+
+    pub(super) fn begin_flow(&mut self, flow: Flow) {
+        self.flows.push(flow);
+        self.current = Some(self.flows.len() - 1);
+    }
+
+    pub(super) fn flow_of(&self, script_fd: i64) -> Option<&Flow> {
+        self.flows.iter().rfind(|flow| flow.fd == Some(script_fd))
+    }
+
+    pub(super) fn flow_of_mut(&mut self, script_fd: i64) -> Option<&mut Flow> {
+        self.flows.iter_mut().rfind(|flow| flow.fd == Some(script_fd))
+    }
+
+    /// accept() gave this connection.
+    pub(super) fn accepted(&mut self, script_fd: i64, peer: Endpoint) {
+        if let Some(flow) = self.flows.iter_mut().rfind(|flow| flow.fd.is_none() && flow.remote == Some(peer))
+        {
+            flow.fd = Some(script_fd);
+        }
+    }
+
+    // --- assertions ------------------------------------------------------------------------------------------
+
+    fn assert(&mut self, text: &str) -> Result<()> {
+        let statements = code::parse(text).map_err(Stop::Fail)?;
+        let fd = self.current.and_then(|at| self.flows[at].fd);
+        let fd = fd.and_then(|number| self.fds.get(&number).copied());
+        let world = self.world()?;
+        let info = fd.map_or_else(Vec::new, |fd| super::calls::tcp_info(&world.sockets(), fd));
+        let lookup = |name: &str| {
+            let number = symbols::info_field(&info, name).or_else(|| symbols::find(name).map(i128::from));
+            number.map(code::Value::Int)
+        };
+        let mut own = std::mem::take(&mut self.names);
+        let mut printed = Vec::new();
+        let ran = code::run(&statements, &mut code::Names { own: &mut own, lookup: &lookup }, &mut printed);
+        self.names = own;
+        let now = self.now();
+        for line in printed {
+            self.note(now, format!("print: {line}"));
+        }
+        match ran {
+            Ok(()) => Ok(()),
+            Err(code::Failure::UnknownName(name)) if info.is_empty() && name.starts_with("tcpi_") => {
+                Stop::fail(format!("{name}: the socket has no TCP_INFO"))
+            }
+            Err(code::Failure::UnknownName(name)) => Stop::unsupported(format!("the name {name}")),
+            Err(other) => Stop::fail(other.to_string()),
+        }
+    }
+}
+
+/// A call and what it gave, for the time line.
+fn shown(call: &Call, answer: &Answer) -> String {
+    match answer.result {
+        Ok(value) => format!("{}() = {value}", call.name),
+        Err(errno) => format!("{}() = -1 {}", call.name, symbols::errno_name(errno)),
+    }
+}

@@ -1,0 +1,134 @@
+//! Shell lines: writes of sysctls are understood, in a line or in a script beside the one that runs; some commands mean
+//! nothing here; the rest cannot be run.
+
+use crate::code;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What a line asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    /// A sysctl, its name with points, and its value.
+    Sysctl(String, String),
+    /// Something that a stack in virtual time cannot do.
+    Unsupported(String),
+}
+
+/// Commands that mean nothing to a stack that begins anew with every script.
+const IDLE: &[&str] = &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "ethtool", "cat"];
+
+/// What the commands of a line ask for. Files are looked for in `folder`.
+pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
+    read_within(text, folder, 0)
+}
+
+fn read_within(text: &str, folder: &Path, depth: u32) -> Vec<Wish> {
+    let joined = text.replace("\\\n", " ");
+    let mut wishes = Vec::new();
+    let commands =
+        joined.lines().flat_map(|line| without_comment(line).split(';')).flat_map(|c| c.split("&&"));
+    for line in commands {
+        let words: Vec<String> = split(line);
+        if let Some((command, arguments)) = words.split_first() {
+            command_wishes(command, arguments, folder, depth, &mut wishes);
+        }
+    }
+    wishes
+}
+
+fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32, wishes: &mut Vec<Wish>) {
+    let name = command.rsplit('/').next().unwrap_or(command);
+    match name {
+        "sudo" | "exec" => {
+            if let Some((command, arguments)) = arguments.split_first() {
+                command_wishes(command, arguments, folder, depth, wishes);
+            }
+        }
+        "sysctl" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
+        "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
+        "ip" if arguments.iter().any(|word| word == "tcp_metrics") => {}
+        _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
+        _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
+            Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
+            Err(_) => wishes.push(Wish::Unsupported(format!("the script {name}, which cannot be read"))),
+        },
+        _ => wishes.push(Wish::Unsupported(format!("the command {name}"))),
+    }
+}
+
+fn without_comment(line: &str) -> &str {
+    match line.split_once('#') {
+        Some((before, _)) if before.is_empty() || before.ends_with(char::is_whitespace) => before,
+        _ => line,
+    }
+}
+
+/// `net.ipv4.tcp_sack=1` or `/proc/sys/net/ipv4/tcp_sack=1`.
+fn assignment(word: &str) -> Option<Wish> {
+    let (name, value) = word.split_once('=')?;
+    let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
+    Some(Wish::Sysctl(name, value.trim().to_string()))
+}
+
+/// Words as a shell splits them: quotes hold together, `$((...))` is computed, a redirection ends the command.
+fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        if let Some((value, len)) = arithmetic(rest) {
+            word.get_or_insert_default().push_str(&value);
+            rest = &rest[len..];
+            continue;
+        }
+        rest = &rest[c.len_utf8()..];
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            ('>' | '<' | '|', None) => break,
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// `$((15*1024))` at the front of `text`: its value and its length.
+fn arithmetic(text: &str) -> Option<(String, usize)> {
+    let inside = text.strip_prefix("$((")?;
+    let len = inside.find("))")?;
+    let statements = code::parse(&format!("value = {}", &inside[..len])).ok()?;
+    let mut own = HashMap::new();
+    let mut names = code::Names { own: &mut own, lookup: &|_| None };
+    code::run(&statements, &mut names, &mut Vec::new()).ok()?;
+    Some((own.get("value")?.to_string(), len + 5))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: sysctls are found however they are written, and what cannot be done is told.
+    use super::*;
+
+    #[test]
+    fn sysctls_are_found_and_the_rest_is_told() {
+        let text = "#!/bin/bash\n# a comment\nsysctl -q net.ipv4.tcp_rmem=\"4096 540000 $((15*1024*1024))\"\n\
+                    ../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 \\\n /proc/sys/net/ipv4/tcp_sack=1\n\
+                    sysctl -w net.inet.tcp.sack.enable=1 > /dev/null 2>&1; ip tcp_metrics flush all\n\
+                    ip route change default via 10.0.0.1\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
+        let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
+        let expected = [
+            sysctl("net.ipv4.tcp_rmem", "4096 540000 15728640"),
+            sysctl("net.ipv4.tcp_timestamps", "0"),
+            sysctl("net.ipv4.tcp_sack", "1"),
+            sysctl("net.inet.tcp.sack.enable", "1"),
+            Wish::Unsupported("the command ip".into()),
+            Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
+        ];
+        assert_eq!(read(text, Path::new("/")), expected);
+    }
+}
