@@ -21,7 +21,7 @@ pub enum Control {
     Boxed(Box<dyn Controller>),
 }
 
-const _: () = assert!(size_of::<Control>() <= 64);
+const _: () = assert!(size_of::<Control>() <= 80);
 
 /// One method of whichever policy this is.
 macro_rules! either {

@@ -12,9 +12,10 @@ const KEEP: (u32, u32) = (7, 10);
 /// and the window has long met another limit.
 const CURVE_SPAN: u32 = 1 << 18;
 
-/// RFC 9438. At most 64 octets.
+/// RFC 9438, with RFC 9406. At most 76 octets.
 ///
-/// Tunables: `fast_convergence` (0 or 1, default 1) and `abc_limit`, the L of RFC 3465 (1 to 8, default 2).
+/// Tunables: `fast_convergence` (0 or 1, default 1) and `abc_limit`, the L of RFC 3465 (1 to 8, default 2),
+/// and `hystart`, whether the first slow start watches the round-trip time (RFC 9406; 0 or 1, default 1).
 ///
 /// ```text
 ///            window
@@ -38,7 +39,7 @@ pub struct Cubic {
     clock: Clock,
 }
 
-const _: () = assert!(size_of::<Cubic>() <= 64);
+const _: () = assert!(size_of::<Cubic>() <= 76);
 
 /// One avoidance stage of the window (an epoch), and what it remembers of the last.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@ extern crate alloc;
 mod control;
 mod controller;
 mod cubic;
+mod hystart;
 mod model;
 mod newreno;
 mod registry;

@@ -1,6 +1,7 @@
 //! The steps of RFC 5681 that window-based policies share, counted in octets (RFC 3465).
 
 use crate::controller::{AckSample, PathInfo, TunableError};
+use crate::hystart::{HyStart, Pace};
 
 /// No window grows beyond what a scaled receive window can offer (RFC 7323, section 2.3).
 pub(crate) const WINDOW_MAX: u32 = 1 << 30;
@@ -21,12 +22,22 @@ pub(crate) struct Reno {
     /// Slow start after a timeout, where L is 1: an acknowledgment may cover octets that arrived before the
     /// timeout and say nothing about the network's rate now (RFC 3465, section 2.3).
     repairing: bool,
+    /// Watches the first slow start (RFC 9406).
+    first: HyStart,
 }
 
 impl Reno {
     /// Until a path is known: the default MSS of RFC 9293, section 3.7.1, and ten segments.
     pub(crate) const fn new() -> Self {
-        Reno { cwnd: 5360, ssthresh: u32::MAX, credit: 0, mss: 536, abc_limit: ABC_LIMIT, repairing: false }
+        Reno {
+            cwnd: 5360,
+            ssthresh: u32::MAX,
+            credit: 0,
+            mss: 536,
+            abc_limit: ABC_LIMIT,
+            repairing: false,
+            first: HyStart::new(true),
+        }
     }
 
     /// Begins on `path`, keeping the tunables.
@@ -36,6 +47,7 @@ impl Reno {
         self.ssthresh = path.ssthresh.map_or(u32::MAX, |remembered| remembered.max(2 * self.mss()));
         self.credit = 0;
         self.repairing = false;
+        self.first = HyStart::new(self.first.is_on());
     }
 
     pub(crate) fn mss(&self) -> u32 {
@@ -53,6 +65,14 @@ impl Reno {
         let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
         let room = self.ssthresh - self.cwnd;
         let step = ack.bytes.min(allowed).min(room);
+        if self.ssthresh == u32::MAX {
+            let pace = self.first.on_ack(ack);
+            self.grow(pace.of(step));
+            if pace == Pace::Enough {
+                self.ssthresh = self.cwnd.max(2 * self.mss());
+            }
+            return 0;
+        }
         self.grow(step);
         if step < room {
             return 0;
@@ -156,10 +176,11 @@ impl Reno {
 
     /// `abc_limit`: the L of RFC 3465, 1 to 8.
     pub(crate) fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        if name != "abc_limit" {
-            return Err(TunableError::Unknown);
+        match name {
+            "abc_limit" => self.abc_limit = tunable(value, 1, ABC_LIMIT_MAX)?,
+            "hystart" => self.first = HyStart::new(tunable(value, 0, 1)? == 1),
+            _ => return Err(TunableError::Unknown),
         }
-        self.abc_limit = tunable(value, 1, ABC_LIMIT_MAX)?;
         Ok(())
     }
 }

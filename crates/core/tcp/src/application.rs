@@ -203,7 +203,7 @@ impl Connection {
         self.due |= Due::DATA;
         if self.options.rcvbuf != 0 {
             self.rcvbuf = self.options.rcvbuf;
-            self.tuner = None;
+            self.forget_tuner();
         }
         self.make_room_for_lowat(cx);
         if self.options.sndbuf != 0 {

@@ -158,8 +158,6 @@ pub struct Connection {
     pub(crate) rtt_seq: Seq,
     /// When what is in flight left.
     pub(crate) sent: Sent,
-    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
-    pub(crate) probe_end: Seq,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
     /// Exists while we miss something.
@@ -203,7 +201,8 @@ pub struct Connection {
     pub(crate) options: PackedOptions,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_acked: u64,
-    pub(crate) tuner: Option<Box<Tuner>>,
+    /// Exists once it was needed.
+    rare: Option<Box<Rare>>,
     pub(crate) path_mtu: u16,
     pub(crate) peer_mss: u16,
     pub(crate) error: Option<Error>,
@@ -219,10 +218,18 @@ pub struct Connection {
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: u32,
     pub(crate) reset_seq: Seq,
-    pub(crate) reordering: Reordering,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 432, "an idle connection must fit 512 octets all told");
+const _: () = assert!(size_of::<Connection>() <= 440, "an idle connection must fit 512 octets all told");
+
+/// What only a connection needs that moves much data or has trouble.
+#[derive(Debug)]
+pub(crate) struct Rare {
+    pub(crate) tuner: Option<Tuner>,
+    pub(crate) reordering: Reordering,
+    /// SND.NXT when the tail loss probe had left (TLP.end_seq).
+    pub(crate) probe_end: Seq,
+}
 
 /// Acknowledgments sent at once at the start of a connection, so that the peer's slow start is not slowed.
 pub(crate) const QUICK_ACKS: u8 = 16;
@@ -279,7 +286,7 @@ impl Connection {
             options,
             bytes_received: 0,
             bytes_acked: 0,
-            tuner: None,
+            rare: None,
             path_mtu: open.path_mtu,
             peer_mss: 0,
             error: None,
@@ -290,8 +297,6 @@ impl Connection {
             stalled_ms: 0,
             challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
             reset_seq: open.isn,
-            probe_end: open.isn,
-            reordering: Reordering::new(),
         }
     }
 
@@ -462,6 +467,18 @@ impl Connection {
         if let Some(probe) = cx.probe.as_deref_mut() {
             probe.state(cx.now, &self.key, from, to);
         }
+    }
+
+    /// What is rarely needed, made if it does not exist.
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+        let probe_end = self.snd_una;
+        self.rare
+            .get_or_insert_with(|| Box::new(Rare { tuner: None, reordering: Reordering::new(), probe_end }))
+    }
+
+    /// The same, if it exists.
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
     }
 
     /// Octets (and SYN or FIN) sent and not acknowledged.

@@ -148,18 +148,18 @@ impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
     /// section 6.2, steps 1 to 4).
     pub(crate) fn note_delivered(&mut self, cx: &Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
-        let Some(loss) = &mut self.loss else { return };
         let (old, una, nxt) = (self.snd_una, seg.ack.later(self.snd_una), self.snd_nxt);
-        if sacked.dsack.is_some() {
-            self.reordering.on_duplicate(una, nxt);
+        if self.loss.is_some() && sacked.dsack.is_some() {
+            self.rare_mut().reordering.on_duplicate(una, nxt);
         }
+        let Some(loss) = &mut self.loss else { return };
         let now = cx.now.as_micros() as u32;
         let log = cx.pool.departures();
         let high = loss.board.highest_sacked().unwrap_or(una).later(una);
         // Below what was delivered, never retransmitted, and here now: it was overtaken.
         let hole = if una.after(old) { Some(old) } else { sacked.lowest };
         let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
-        self.reordering.seen |= hole.filter(overtaken).or(sacked.lowest.filter(overtaken)).is_some();
+        let overtook = hole.filter(overtaken).or(sacked.lowest.filter(overtaken)).is_some();
         if high.after(loss.rack.fack) {
             let last = high - 1;
             let departure = loss.rack.cursors[1].seek(&self.sent, log, last);
@@ -182,6 +182,9 @@ impl Connection {
             if !older && took >= least {
                 loss.rack.deliver(left, now);
             }
+        }
+        if overtook {
+            self.rare_mut().reordering.on_overtaken();
         }
     }
 
@@ -215,11 +218,12 @@ impl Connection {
     fn reordering_window(&self) -> u32 {
         let Some(loss) = &self.loss else { return 0 };
         let sure = loss.phase.repairs() || loss.board.reaches_dup_thresh(self.snd_mss.into());
-        if !self.reordering.seen && sure {
+        let reordering = self.rare().map_or(Reordering::new(), |rare| rare.reordering);
+        if !reordering.seen && sure {
             return 0;
         }
         let quarter = self.rtt.min_rtt().as_micros() as u32 / 4;
-        quarter.saturating_mul(self.reordering.mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
+        quarter.saturating_mul(reordering.mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
     }
 
     /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two.

@@ -370,7 +370,9 @@ impl Connection {
             self.dup_acks = 0;
             // The peer's reports of duplicates come within a round trip, if at all.
             loss.reports_until = Some(self.snd_nxt).filter(|_| sack && loss.again > loss.needless);
-            self.reordering.on_recovery_end();
+            if self.rare().is_some() {
+                self.rare_mut().reordering.on_recovery_end();
+            }
             let info = self.signal_info(cx);
             let ended = core::mem::replace(&mut self.loss().phase, Phase::Disorder);
             if ended != Phase::Resegment {
@@ -440,7 +442,7 @@ impl Connection {
         loss.reports_until = None;
         self.dup_acks = 0;
         if signal == Signal::Loss {
-            self.reordering.on_overtaken();
+            self.rare_mut().reordering.on_overtaken();
         }
         self.control.on_spurious(signal, cx.now);
         self.tidy_loss();

@@ -63,7 +63,7 @@ impl Connection {
             self.resent(cx, stretch);
             self.plan_old(cx, stretch)
         };
-        self.probe_end = self.snd_nxt;
+        self.rare_mut().probe_end = self.snd_nxt;
         Some(plan)
     }
 
@@ -78,20 +78,26 @@ impl Connection {
         (room >= len && (len > 0 || fin)).then_some(Stretch { seq, len, fin })
     }
 
+    /// Where the flight ended when the probe had left (TLP.end_seq).
+    pub(crate) fn probe_end(&self) -> Seq {
+        self.rare().map_or(self.snd_una, |rare| rare.probe_end)
+    }
+
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
     /// have arrived, and did only the probe bring it there?
     pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
-        if seg.ack.before(self.probe_end) {
+        let end = self.probe_end();
+        if seg.ack.before(end) {
             return;
         }
         if !self.bits.has(Bits::PROBE_RESENT) {
             return self.bits.clear(Bits::PROBING);
         }
-        let reported = sacked.dsack.is_some_and(|(_, end)| end == self.probe_end);
+        let reported = sacked.dsack.is_some_and(|(_, right)| right == end);
         let duplicate = seg.ack == self.snd_una && seg.seq_len() == 0 && seg.options.sack.is_empty();
         if reported || duplicate {
             self.bits.clear(Bits::PROBING);
-        } else if seg.ack.after(self.probe_end) {
+        } else if seg.ack.after(end) {
             self.bits.clear(Bits::PROBING);
             self.on_probe_repaired(cx);
         }
@@ -110,7 +116,7 @@ impl Connection {
 
     /// The segment that the probe was never left.
     pub(crate) fn probe_failed(&mut self, seq: Seq) {
-        if self.bits.has(Bits::PROBING) && seq.at_or_before(self.probe_end) {
+        if self.bits.has(Bits::PROBING) && seq.at_or_before(self.probe_end()) {
             self.bits.clear(Bits::PROBING);
         }
     }

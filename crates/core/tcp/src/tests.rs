@@ -285,7 +285,7 @@ fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
             pair.pass(ms(5));
         }
         let buffer = pair.b.conn.rcvbuf;
-        assert_eq!(pair.b.conn.tuner.is_some(), fixed == 0);
+        assert_eq!(pair.b.conn.rare().is_some_and(|rare| rare.tuner.is_some()), fixed == 0);
         assert!(
             if fixed == 0 { buffer > 200 << 10 && buffer <= 1 << 20 } else { buffer == fixed },
             "{buffer}"
@@ -372,7 +372,7 @@ fn idle_connections_keep_nothing() {
     pair.settle();
     for end in [&pair.a, &pair.b] {
         let conn = &end.conn;
-        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.tuner.is_none());
+        assert!(conn.loss.is_none() && conn.reassembly.is_none() && conn.rare().is_none());
         assert_eq!((end.pool.used(), conn.poll_timeout()), (0, None));
     }
 }

@@ -1,7 +1,5 @@
 //! The receive window: how much is offered, when it is worth telling, and how the buffer finds its size.
 
-use alloc::boxed::Box;
-
 use base::{Instant, Seq};
 
 use crate::connection::{Bits, Connection};
@@ -114,12 +112,19 @@ impl Connection {
         }
     }
 
+    /// The buffer is fixed.
+    pub(crate) fn forget_tuner(&mut self) {
+        if self.rare().is_some() {
+            self.rare_mut().tuner = None;
+        }
+    }
+
     fn tune(&mut self, cx: &Cx<'_>, taken: u32) {
         let now = cx.now.as_micros() as u32;
-        let tuner = self.tuner.get_or_insert_with(|| Box::new(Tuner { taken: 0, best: 0, since: now }));
-        tuner.taken = tuner.taken.saturating_add(taken);
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
+        let tuner = self.rare_mut().tuner.get_or_insert(Tuner { taken: 0, best: 0, since: now });
+        tuner.taken = tuner.taken.saturating_add(taken);
         if now.wrapping_sub(tuner.since) < rtt {
             return;
         }

@@ -134,7 +134,7 @@ impl Connection {
         let rtt = self.measure_rtt(cx, seg, left);
         if self.bits.has(Bits::PROBING)
             && !self.bits.has(Bits::PROBE_RESENT)
-            && self.snd_una.at_or_after(self.probe_end)
+            && self.snd_una.at_or_after(self.probe_end())
         {
             self.bits.clear(Bits::PROBING);
         }
@@ -154,7 +154,7 @@ impl Connection {
 
     /// One sample a round trip by our own clock: what `left` the latest of all that is acknowledged here, unless it
     /// left twice ([`Connection::stop_timing`]). During a repair by the timestamp echo, which tells retransmissions
-    /// apart (RFC 7323, section 4.1). What the policy gets.
+    /// apart (RFC 7323, section 4.1). What the policy gets: that of every acknowledgment.
     #[inline(always)]
     pub(crate) fn measure_rtt(
         &mut self,
@@ -162,14 +162,14 @@ impl Connection {
         seg: &Segment<'_>,
         left: Option<u32>,
     ) -> Option<Duration> {
-        if seg.ack.after(self.rtt_seq)
-            && let Some(left) = left
-        {
-            self.rtt_seq = self.snd_nxt;
+        if let Some(left) = left.filter(|_| seg.ack.after(self.rtt_seq) || self.loss.is_none()) {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
-            self.rtt.sample(micros);
-            self.backoff = 0;
-            self.refresh_rto(cx.config);
+            if seg.ack.after(self.rtt_seq) {
+                self.rtt_seq = self.snd_nxt;
+                self.rtt.sample(micros);
+                self.backoff = 0;
+                self.refresh_rto(cx.config);
+            }
             return Some(Duration::from_micros(micros.into()));
         }
         if self.bits.has(Bits::TIMESTAMPS) { self.measure_by_echo(cx, seg) } else { None }

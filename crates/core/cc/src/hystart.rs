@@ -1,0 +1,216 @@
+//! HyStart++ (RFC 9406): the first slow start ends when the round-trip time grows, before the queue overflows. A
+//! few rounds of slower growth tell a queue from a passing delay.
+
+use crate::controller::AckSample;
+
+/// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts.
+const TICK_US: u128 = 64;
+/// No sample yet.
+const UNKNOWN: u16 = u16::MAX;
+/// MIN_RTT_THRESH and MAX_RTT_THRESH: 4 and 16 ms.
+const LEAST: u16 = 4_000 / 64;
+const MOST: u16 = 16_000 / 64;
+/// MIN_RTT_DIVISOR.
+const DIVISOR: u16 = 8;
+/// N_RTT_SAMPLE.
+const SAMPLES: u8 = 8;
+/// CSS_GROWTH_DIVISOR: how much slower the window grows while it is not sure that there is a queue.
+const SLOWER: u32 = 4;
+/// CSS_ROUNDS.
+const ROUNDS: u8 = 5;
+/// Slow start runs until a loss.
+const OFF: u8 = u8::MAX;
+
+/// What an acknowledgment says about the first slow start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// Grow as slow start does.
+    Full,
+    /// Conservative slow start: this much of `octets`.
+    Slower,
+    /// A queue it is: avoidance begins.
+    Enough,
+}
+
+impl Pace {
+    /// How much of a step of `octets` is taken.
+    pub(crate) fn of(self, octets: u32) -> u32 {
+        match self {
+            Pace::Full => octets,
+            Pace::Slower | Pace::Enough => octets / SLOWER,
+        }
+    }
+}
+
+/// One connection's first slow start, round by round. 12 octets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HyStart {
+    /// Octets of this round not yet acknowledged.
+    left: u32,
+    /// Smallest round-trip time of this round and of the one before.
+    now_min: u16,
+    last_min: u16,
+    /// What it was when conservative slow start began (cssBaselineMinRtt); [`UNKNOWN`] outside of it.
+    baseline: u16,
+    /// Samples in this round, as far as they matter.
+    samples: u8,
+    /// Rounds of conservative slow start, or [`OFF`].
+    rounds: u8,
+}
+
+const _: () = assert!(size_of::<HyStart>() == 12);
+
+impl HyStart {
+    /// Nothing is known about the path. If it is not `on`, slow start runs until a loss.
+    pub(crate) const fn new(on: bool) -> HyStart {
+        let rounds = if on { 0 } else { OFF };
+        HyStart { left: 0, now_min: UNKNOWN, last_min: UNKNOWN, baseline: UNKNOWN, samples: 0, rounds }
+    }
+
+    /// Does it watch?
+    pub(crate) const fn is_on(&self) -> bool {
+        self.rounds != OFF
+    }
+
+    /// An acknowledgment in the first slow start (RFC 9406, section 4.2).
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) -> Pace {
+        if !self.is_on() {
+            return Pace::Full;
+        }
+        if let Some(rtt) = ack.rtt {
+            let ticks = (rtt.as_micros() / TICK_US).min(u128::from(UNKNOWN - 1)) as u16;
+            self.now_min = self.now_min.min(ticks);
+            self.samples = self.samples.saturating_add(1);
+        }
+        if self.samples >= SAMPLES {
+            self.judge();
+        }
+        let over = ack.bytes >= self.left;
+        self.left = self.left.saturating_sub(ack.bytes);
+        if over {
+            return self.next_round(ack.in_flight.saturating_sub(ack.bytes));
+        }
+        self.pace()
+    }
+
+    fn pace(&self) -> Pace {
+        if self.baseline == UNKNOWN { Pace::Full } else { Pace::Slower }
+    }
+
+    /// Has the round-trip time grown, or was it a passing delay?
+    fn judge(&mut self) {
+        if self.baseline != UNKNOWN {
+            if self.now_min < self.baseline {
+                self.baseline = UNKNOWN;
+            }
+            return;
+        }
+        if self.last_min == UNKNOWN {
+            return;
+        }
+        let threshold = (self.last_min / DIVISOR).clamp(LEAST, MOST);
+        if self.now_min >= self.last_min.saturating_add(threshold) {
+            self.baseline = self.now_min;
+            self.rounds = 0;
+        }
+    }
+
+    /// What is `in_flight` now makes the next round.
+    fn next_round(&mut self, in_flight: u32) -> Pace {
+        if self.baseline != UNKNOWN {
+            self.rounds += 1;
+            if self.rounds >= ROUNDS {
+                return Pace::Enough;
+            }
+        }
+        self.left = in_flight.max(1);
+        self.last_min = self.now_min;
+        self.now_min = UNKNOWN;
+        self.samples = 0;
+        self.pace()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: growth stops where a queue builds up, goes on where a delay passes, and a short path never notices.
+    use super::*;
+    use crate::testing::{Lab, MSS};
+    use crate::{Controller, Cubic, NewReno};
+
+    /// Rounds of the whole window with `rtt(round)` milliseconds, until the threshold is set or `most` are over:
+    /// the windows after each, in segments.
+    fn rounds<C: Controller>(
+        policy: C,
+        most: u64,
+        rtt: impl Fn(u64, f64) -> u64,
+    ) -> (std::vec::Vec<f64>, Lab<C>) {
+        let mut lab = Lab::new(policy, 10, None);
+        let mut windows = std::vec::Vec::new();
+        for round in 0..most {
+            lab.rtt = rtt(round, lab.cwnd());
+            lab.round();
+            windows.push(lab.cwnd());
+            if lab.policy.window().ssthresh != u32::MAX {
+                break;
+            }
+        }
+        (windows, lab)
+    }
+
+    extern crate std;
+
+    #[test]
+    fn a_queue_that_grows_ends_slow_start_before_it_overflows() {
+        // 100 ms and 1 segment a millisecond: beyond 100 segments each one waits a millisecond longer.
+        let queue = |_, cwnd: f64| 100 + (cwnd as u64).saturating_sub(100);
+        let (windows, lab) = rounds(Cubic::new(), 40, queue);
+        // The queue shows at 160 segments; five rounds of a quarter each follow.
+        assert!((400.0..1000.0).contains(&lab.ssthresh()), "{windows:?}");
+        assert_eq!(lab.policy.window().cwnd, lab.policy.window().ssthresh);
+        let (windows, lab) = rounds(NewReno::new(), 40, queue);
+        assert!((400.0..1000.0).contains(&lab.ssthresh()), "{windows:?}");
+    }
+
+    #[test]
+    fn a_delay_that_passes_does_not() {
+        let (windows, lab) = rounds(Cubic::new(), 12, |round, _| if round == 4 { 140 } else { 100 });
+        assert_eq!(lab.policy.window().ssthresh, u32::MAX, "{windows:?}");
+        let growth = |i: usize| windows[i] / windows[i - 1];
+        assert!(growth(3) > 1.9 && growth(8) > 1.9, "{windows:?}");
+        assert!((1.0..1.9).contains(&growth(4)), "slower while unsure: {windows:?}");
+    }
+
+    #[test]
+    fn below_four_milliseconds_nothing_counts() {
+        let (windows, lab) = rounds(Cubic::new(), 10, |round, _| 1 + round % 4);
+        assert_eq!(lab.policy.window().ssthresh, u32::MAX, "{windows:?}");
+    }
+
+    #[test]
+    fn switched_off_it_lets_the_queue_overflow() {
+        let mut policy = NewReno::new();
+        policy.set_tunable("hystart", 0).unwrap();
+        let (windows, lab) = rounds(policy, 8, |_, cwnd| 100 + cwnd as u64);
+        assert_eq!(lab.policy.window().ssthresh, u32::MAX, "{windows:?}");
+        assert!(windows[7] > 2000.0);
+    }
+
+    #[test]
+    fn it_takes_eight_samples() {
+        let mut start = HyStart::new(true);
+        let lab = Lab::new(NewReno::new(), 10, None);
+        let sample = |millis: u64, rtt: bool| {
+            let mut ack = lab.sample(MSS);
+            ack.rtt = rtt.then(|| base::Duration::from_millis(millis));
+            ack
+        };
+        for _ in 0..10 {
+            start.on_ack(&sample(100, true));
+        }
+        for _ in 0..6 {
+            assert_eq!(start.on_ack(&sample(200, true)), Pace::Full);
+        }
+        assert_eq!(start.on_ack(&sample(200, false)), Pace::Full, "no sample");
+    }
+}
