@@ -4,7 +4,7 @@ use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
 use tcp::{CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
 
-use crate::conns::{Conns, List, Marks, Meta};
+use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
@@ -17,7 +17,6 @@ use crate::timewait::TimeWaits;
 use crate::turn::Scratch;
 use crate::tx::Port;
 use crate::wheel::Wheel;
-use wire::packet::Below;
 
 /// How to build a core.
 #[derive(Clone, Debug)]
@@ -328,16 +327,16 @@ impl Core {
         if !tcp.wants_to_transmit() {
             return Sent::All;
         }
-        let mac = if meta.way == self.ip.generation() { self.known_mac(now, meta.hop) } else { None };
-        let below = match mac {
-            Some(mac) => self.port.below(tcp.key(), mac, meta.hash),
-            None => match self.find_below(now, index) {
-                Ok(below) => below,
+        if meta.way != self.ip.generation() || !self.is_reachable(now, meta.hop) {
+            match self.find_way(now, index) {
+                Ok(()) => {}
                 Err(Blocked::Waits) => return Sent::Parked,
                 Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
-            },
-        };
-        let mut sending = Sending { now, index, below, class: TransmitClass::Control, octets: 0 };
+            }
+        }
+        let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
+        self.port.address(tcp.key(), self.hops.mac(meta.hop), meta.hash);
+        let mut sending = Sending { now, index, class: TransmitClass::Control, octets: 0 };
         // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
         match self.transmit_one(&mut sending) {
             Sent::Some => self.transmit_more(&mut sending),
@@ -379,24 +378,22 @@ impl Core {
             let kicked = self.port.kick(&mut self.stats);
             self.error = self.error.take().or(kicked.err());
         }
-        self.port.segment(tcp, &self.shared.pool, tx, &mut sending.below, sending.class);
+        self.port.segment(tcp, &self.shared.pool, tx, sending.class);
         if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
     }
 
-    /// How segments of a connection are addressed, if its route or its neighbour must be looked into.
+    /// Looks into a connection's route and its neighbour: may its segments go there?
     #[cold]
-    fn find_below(&mut self, now: Instant, index: u32) -> Result<Below, Blocked> {
+    fn find_way(&mut self, now: Instant, index: u32) -> Result<(), Blocked> {
         if self.conns.slot(index).meta.way != self.ip.generation() {
             self.reroute(now, index)?;
         }
-        let Meta { hop, hash, .. } = self.conns.slot(index).meta;
-        let mac = self.mac(now, hop);
-        if mac == Err(Blocked::Waits) {
+        let hop = self.conns.slot(index).meta.hop;
+        let reached = self.reach(now, hop);
+        if reached == Err(Blocked::Waits) {
             self.hops.waiting(hop).push(&mut self.conns, index);
         }
-        let mac = mac?;
-        let Some((_, tcp)) = self.conns.get(index) else { return Err(Blocked::Waits) };
-        Ok(self.port.below(tcp.key(), &mac, hash))
+        reached
     }
 
     #[cold]
@@ -455,7 +452,6 @@ const QUOTA_OCTETS: u32 = 1 << 17;
 struct Sending {
     now: Instant,
     index: u32,
-    below: Below,
     class: TransmitClass,
     octets: u32,
 }

@@ -12,23 +12,23 @@ use crate::neighbours::{Question, Ready};
 use crate::tx::Envelope;
 
 impl Core {
-    /// The link-layer address of the neighbour at `hop`, if there is nothing to ask.
+    /// Is the link-layer address of the neighbour at `hop` known, or none needed?
     #[inline]
-    pub(crate) fn known_mac(&self, now: Instant, hop: u32) -> Option<&[u8; 6]> {
-        if self.port.caps.medium == Medium::Ip { Some(&[0; 6]) } else { self.hops.known(now, hop) }
+    pub(crate) fn is_reachable(&self, now: Instant, hop: u32) -> bool {
+        self.port.caps.medium == Medium::Ip || self.hops.is_known(now, hop)
     }
 
-    /// The link-layer address of the neighbour at `hop`; asks for it where it must.
-    pub(crate) fn mac(&mut self, now: Instant, hop: u32) -> Result<[u8; 6], Blocked> {
+    /// The same, where there may be something to ask first.
+    pub(crate) fn reach(&mut self, now: Instant, hop: u32) -> Result<(), Blocked> {
         if self.port.caps.medium == Medium::Ip {
-            return Ok([0; 6]);
+            return Ok(());
         }
         let ready = self.hops.ready(now, hop, &mut self.questions);
         if !self.questions.is_empty() {
             self.ask();
         }
         match ready {
-            Ready::Go(mac) => Ok(mac),
+            Ready::Go => Ok(()),
             Ready::Wait => Err(Blocked::Waits),
             Ready::Fail => Err(Blocked::Unreachable(tcp::IcmpError::HostUnreachable)),
         }

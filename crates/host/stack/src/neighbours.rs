@@ -48,8 +48,8 @@ pub(crate) struct Neighbour {
 /// May a packet go to this neighbour now?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ready {
-    /// Yes, there.
-    Go([u8; 6]),
+    /// Yes, to [`Neighbours::mac`].
+    Go,
     /// Not yet: wait in its list.
     Wait,
     /// It does not answer.
@@ -128,21 +128,27 @@ impl Neighbours {
         Found::Full
     }
 
-    /// The address of the neighbour at `index`, if it is known and needs no verification.
+    /// Is the address of the neighbour at `index` known, and needs no verification?
     #[inline]
-    pub(crate) fn known(&self, now: Instant, index: u32) -> Option<&[u8; 6]> {
+    pub(crate) fn is_known(&self, now: Instant, index: u32) -> bool {
         let entry = &self.entries[index as usize];
-        (entry.state == State::Known && now < entry.at).then_some(&entry.mac)
+        entry.state == State::Known && now < entry.at
+    }
+
+    /// The address of the neighbour at `index`; zeros before there is one.
+    #[inline]
+    pub(crate) fn mac(&self, index: u32) -> &[u8; 6] {
+        &self.entries[index as usize].mac
     }
 
     /// May a packet go to the neighbour at `index`? Appends the question this makes necessary.
     pub(crate) fn ready(&mut self, now: Instant, index: u32, questions: &mut Vec<Question>) -> Ready {
-        if let Some(&mac) = self.known(now, index) {
-            return Ready::Go(mac);
+        if self.is_known(now, index) {
+            return Ready::Go;
         }
         let entry = &mut self.entries[index as usize];
         match entry.state {
-            State::Verifying => return Ready::Go(entry.mac),
+            State::Verifying => return Ready::Go,
             State::Asking => return Ready::Wait,
             State::Failed if now < entry.at => return Ready::Fail,
             State::Known => entry.state = State::Verifying,
@@ -153,7 +159,7 @@ impl Neighbours {
         self.next = self.next.min(entry.at);
         let verifying = entry.state == State::Verifying;
         questions.push(Question { addr: entry.addr, unicast: verifying.then_some(entry.mac) });
-        if verifying { Ready::Go(entry.mac) } else { Ready::Wait }
+        if verifying { Ready::Go } else { Ready::Wait }
     }
 
     /// The list of connections waiting for the neighbour at `index`.
@@ -273,7 +279,7 @@ mod tests {
         now += HOLD_DOWN;
         assert_eq!(all.ready(now, n, &mut questions), Ready::Wait);
         all.learn(now, addr(1), MAC, false);
-        assert_eq!(all.ready(now, n, &mut questions), Ready::Go(MAC));
+        assert_eq!((all.ready(now, n, &mut questions), *all.mac(n)), (Ready::Go, MAC));
     }
 
     #[test]
@@ -285,7 +291,7 @@ mod tests {
         all.learn(now, addr(1), MAC, true);
         let n = at(all.find(addr(1)));
         now += REACHABLE;
-        assert_eq!(all.ready(now, n, &mut questions), Ready::Go(MAC));
+        assert_eq!((all.ready(now, n, &mut questions), *all.mac(n)), (Ready::Go, MAC));
         assert_eq!(questions, [Question { addr: addr(1), unicast: Some(MAC) }]);
         for _ in 0..3 {
             now += RETRY;
@@ -300,7 +306,8 @@ mod tests {
         let (mut all, mut questions) = (Neighbours::new(true), Vec::new());
         all.learn(Instant::ZERO, addr(1), MAC, true);
         let n = at(all.find(addr(1)));
-        assert_eq!(all.ready(Instant::from_secs(1 << 30), n, &mut questions), Ready::Go(MAC));
+        assert_eq!(all.ready(Instant::from_secs(1 << 30), n, &mut questions), Ready::Go);
+        assert_eq!(*all.mac(n), MAC);
         all.forget(addr(1));
         assert_eq!(all.ready(Instant::ZERO, n, &mut questions), Ready::Wait);
         assert_eq!(questions.len(), 1);

@@ -49,6 +49,8 @@ pub(crate) struct Port {
     pub(crate) octets: u64,
     limits: TxLimits,
     labels: SipKey,
+    /// Everything below TCP of the segments being built: changed in place for each connection.
+    below: Below,
 }
 
 /// How a packet of ours is addressed below TCP.
@@ -77,6 +79,9 @@ impl Port {
             io.retire(frame);
         }
         let batch = || TxBatch::with_capacity(2 * KICK_AT);
+        let link = (caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: caps.mac });
+        let (src, dst) = (Addr::UNSPECIFIED_V4, Addr::UNSPECIFIED_V4);
+        let below = Below { link, src, dst, tos: 0, ttl: 0, label: 0 };
         // Headers are written without a look at the payload only where the port sums it.
         let direct_from = io.gathers().filter(|_| caps.tx_checksum).unwrap_or(usize::MAX);
         Port {
@@ -96,6 +101,7 @@ impl Port {
             octets: 0,
             limits,
             labels,
+            below,
         }
     }
 
@@ -158,46 +164,44 @@ impl Port {
         self.spare.take_if(|frame| len <= room(frame)).or_else(|| self.long.take())
     }
 
-    /// Everything below TCP of a flow's segments, but for TOS and TTL.
+    /// Says to whom the next segments go.
     #[inline(always)]
-    pub(crate) fn below(&self, key: &FlowKey, mac: &[u8; 6], hash: u64) -> Below {
-        self.below_of(key.local().addr, key.remote().addr, mac, hash)
+    pub(crate) fn address(&mut self, key: &FlowKey, mac: &[u8; 6], hash: u64) {
+        let (src, dst) = (key.local().addr, key.remote().addr);
+        let label = self.label(src, hash);
+        let below = &mut self.below;
+        if let Some(link) = &mut below.link {
+            link.dst = *mac;
+            link.src = self.caps.mac;
+        }
+        (below.src, below.dst, below.label) = (src, dst, label);
     }
 
     /// `mac` is the link-layer destination and means nothing where the port takes bare IP packets.
-    #[inline(always)]
     fn below_of(&self, src: Addr, dst: Addr, mac: &[u8; 6], hash: u64) -> Below {
         let link = match self.caps.medium {
             Medium::Ethernet => Some(Link { dst: *mac, src: self.caps.mac }),
             Medium::Ip => None,
         };
-        // RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow
-        // label is the same for all packets of a flow and tells nothing of the host.
-        let label = if src.is_v4() { 0 } else { self.label(hash) };
-        Below { link, src, dst, tos: 0, ttl: 0, label }
+        Below { link, src, dst, tos: 0, ttl: 0, label: self.label(src, hash) }
     }
 
-    #[inline(never)]
-    fn label(&self, hash: u64) -> u32 {
-        self.labels.fast(&[hash]) as u32
-    }
-
-    /// Builds a connection's segment in the frame that [`Port::stock`] laid ready and appends it to the list
-    /// of `class`; or sends it at once, where the port takes the payload from where it lies and nothing waits that
-    /// came before.
+    /// RFC 6864: the identification of a packet that may not be fragmented means nothing. RFC 6437: a flow label is
+    /// the same for all packets of a flow and tells nothing of the host.
     #[inline(always)]
-    pub(crate) fn segment(
-        &mut self,
-        tcp: &Connection,
-        pool: &Pool,
-        tx: &Transmit,
-        below: &mut Below,
-        class: TransmitClass,
-    ) {
-        (below.tos, below.ttl) = (tx.tos, tx.ttl);
-        let headers = below.len() + tx.header.len();
+    fn label(&self, src: Addr, hash: u64) -> u32 {
+        if src.is_v4() { 0 } else { self.labels.fast_word(hash) as u32 }
+    }
+
+    /// Builds a connection's segment, for where [`Port::address`] said, in the frame that [`Port::stock`] laid ready
+    /// and appends it to the list of `class`; or sends it at once, where the port takes the payload from where it
+    /// lies and nothing waits that came before.
+    #[inline(always)]
+    pub(crate) fn segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, class: TransmitClass) {
+        (self.below.tos, self.below.ttl) = (tx.tos, tx.ttl);
+        let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
-        if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx, below) {
+        if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx) {
             return;
         }
         let Some(mut frame) = self.frame(headers + len) else { return };
@@ -206,7 +210,7 @@ impl Port {
         if len > 0 {
             tcp.copy_payload(pool, tx, &mut data[headers..]);
         }
-        let meta = self.finish(below, &tx.header, len, usize::from(tx.mss), data);
+        let meta = self.finish(&self.below, &tx.header, len, usize::from(tx.mss), data);
         self.octets += (headers + len) as u64;
         self.waiting += headers + len;
         self.built += 1;
@@ -216,12 +220,12 @@ impl Port {
     /// Headers from a frame in stock, payload from the send buffer: the one copy is the port's. False, and nothing
     /// happened, if it cannot take it now or the payload lies in too many pieces.
     #[inline(never)]
-    fn send_direct(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, below: &Below) -> bool {
-        let headers = below.len() + tx.header.len();
+    fn send_direct(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) -> bool {
+        let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
         let Some(mut frame) = self.frame(headers + len) else { return false };
         frame.set_range(self.caps.headroom, headers + len);
-        let meta = self.finish(below, &tx.header, len, usize::from(tx.mss), frame.data_mut());
+        let meta = self.finish(&self.below, &tx.header, len, usize::from(tx.mss), frame.data_mut());
         frame.set_range(self.caps.headroom, headers);
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut held) = (0, 0);
@@ -256,7 +260,7 @@ impl Port {
         }
         let Some(mut frame) = self.spare.take() else { return false };
         let Envelope { mac, hash, tos, ttl } = *envelope;
-        let below = Below { tos, ttl, ..self.below(key, &mac, hash) };
+        let below = Below { tos, ttl, ..self.below_of(key.local().addr, key.remote().addr, &mac, hash) };
         frame.set_range(self.caps.headroom, below.len() + header.len());
         let meta = self.finish(&below, header, 0, 0, frame.data_mut());
         self.push_control(TxPacket { frame, meta });
