@@ -109,7 +109,9 @@ impl Connection {
 
     #[inline(always)]
     pub(crate) fn stamps(&self, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
-        if !self.bits.has(Bits::TIMESTAMPS) {
+        // A bare reset answers a segment that agreed to nothing (RFC 7323, section 3.2).
+        let bare = flags.has(Flags::RST) && !flags.has(Flags::ACK);
+        if !self.bits.has(Bits::TIMESTAMPS) || bare {
             return None;
         }
         let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };

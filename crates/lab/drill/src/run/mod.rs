@@ -14,6 +14,8 @@ mod runner;
 mod shell;
 mod show;
 mod symbols;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use options::IpVersion;

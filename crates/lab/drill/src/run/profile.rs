@@ -35,6 +35,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("syn_retries", ["6", "12", "6"]),
     ("time_wait", ["60s", "60s", "240s"]),
     ("fin_wait2", ["60s", "60s", "60s"]),
+    ("tail_loss_probe", ["on", "off", "on"]),
     ("push_bursts", ["on", "off", "off"]),
     ("bsd_syn", ["off", "on", "off"]),
     ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),
@@ -66,13 +67,15 @@ enum Effect {
     First(&'static str),
     /// The default congestion control.
     Control,
+    /// Tail loss probes: on from 3 upwards.
+    TailProbe,
     /// Understood; it changes nothing that this stack does.
     Idle,
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
 }
 
-use Effect::{Control, First, Idle, Only, Set, Sizes};
+use Effect::{Control, First, Idle, Only, Set, Sizes, TailProbe};
 
 /// Sysctls of both systems. What is not here is not supported and says so.
 const SYSCTLS: &[(&str, Effect)] = &[
@@ -93,7 +96,7 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_fack", Idle),
     ("net.ipv4.tcp_reordering", Idle),
     ("net.ipv4.tcp_slow_start_after_idle", Idle),
-    ("net.ipv4.tcp_early_retrans", Idle),
+    ("net.ipv4.tcp_early_retrans", TailProbe),
     ("net.ipv4.tcp_recovery", Idle),
     ("net.ipv4.tcp_tso_win_divisor", Idle),
     ("net.ipv4.tcp_min_tso_segs", Idle),
@@ -183,6 +186,10 @@ pub(super) fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Re
                 None => return refused(),
             }
             Ok(())
+        }
+        (TailProbe, [level]) => {
+            let on = level.parse::<u8>().map_or(Err(()), |level| Ok(level >= 3));
+            on.map_or_else(|()| refused(), |on| set(config, "tail_loss_probe", on.to_string()))
         }
         (Idle, _) => Ok(()),
         (Only(values), [value]) if values.contains(value) => Ok(()),
