@@ -151,9 +151,9 @@ impl TimeWaits {
         self.len -= 1;
     }
 
-    /// The entry's wait began anew: it goes to the end.
+    /// The entry's peer was answered: if that began its wait anew, it goes to the end.
     pub(crate) fn restarted(&mut self, index: u32) {
-        if index != self.newest {
+        if index != self.newest && self.get(index).until >= self.get(self.newest).until {
             self.unlink(index);
             self.append(index);
         }

@@ -45,12 +45,13 @@ pub fn time_waits(data: &[u8]) {
         peak: (0, 0),
     };
     while !input.is_empty() {
-        match input.u8() % 8 {
+        match input.u8() % 9 {
             0 | 1 => model.enter(input.u8().into()),
             2 => (0..input.u8()).for_each(|step| model.enter(step.into())),
             3 => model.leave(input.u16().into()),
             4 | 5 => model.restart(input.u16().into()),
-            6 => model.pass(u64::from(input.u8())),
+            6 => model.answer(input.u16().into()),
+            7 => model.pass(u64::from(input.u8())),
             _ => model.pass(u64::from(input.u16()) % 2000),
         }
         model.compare();
@@ -102,6 +103,20 @@ impl Model {
         self.table.get_mut(known.index).until = known.until;
         self.table.restarted(known.index);
         self.list.push(known);
+    }
+
+    /// The peer was answered, which does not extend the wait.
+    fn answer(&mut self, which: usize) {
+        if self.list.is_empty() {
+            return;
+        }
+        let at = which % self.list.len();
+        self.table.restarted(self.list[at].index);
+        // Of those that end together, it is now the last.
+        if self.list.last().is_some_and(|last| last.until <= self.list[at].until) {
+            let known = self.list.remove(at);
+            self.list.push(known);
+        }
     }
 
     /// Time passes, and a turn looks at the table if it asked for that.
