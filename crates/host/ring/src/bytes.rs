@@ -1,11 +1,10 @@
 //! A ring of octets from one thread to another.
 
-use crate::ends::{Ends, Reader, Writer};
-use crate::sync::{Arc, UnsafeCell};
+use crate::ends::{Places, Reader, Writer, capacity_for, ends};
+use crate::sync::UnsafeCell;
 use core::fmt;
 
-struct Shared {
-    ends: Ends,
+struct Octets {
     octets: Box<[core::cell::UnsafeCell<u8>]>,
     /// Loom sees no octets, so each has a shadow that both sides touch where they touch the octet.
     #[cfg(loom)]
@@ -13,12 +12,21 @@ struct Shared {
 }
 
 // SAFETY: an octet belongs to one side at a time (see `ends`).
-unsafe impl Sync for Shared {}
+unsafe impl Sync for Octets {}
 
 #[cfg(not(loom))]
 const _: fn(()) -> UnsafeCell<()> = UnsafeCell::new;
 
-impl Shared {
+impl Places for Octets {
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.octets.len()
+    }
+
+    fn abandon(&mut self, _: impl Iterator<Item = usize>) {}
+}
+
+impl Octets {
     fn base(&self) -> *mut u8 {
         // Every octet is in a cell, so writing through a pointer from a shared borrow is in order.
         core::cell::UnsafeCell::raw_get(self.octets.as_ptr())
@@ -52,49 +60,43 @@ pub fn bytes(capacity: usize) -> (ByteProducer, ByteConsumer) {
 
 /// [`bytes`] whose positions start at `at`, for models that wrap at every offset.
 fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
-    assert!(capacity > 0, "a ring holds something");
-    let capacity = capacity.checked_next_power_of_two().expect("capacity fits the machine word");
-    let (ends, writer, reader) = Ends::new(at);
+    let capacity = capacity_for(capacity);
     let octets = vec![0u8; capacity].into_boxed_slice();
-    let shared = Arc::new(Shared {
-        ends,
+    let octets = Octets {
         // SAFETY: a cell of an octet is laid out like the octet, and the box is owned alone.
         octets: unsafe { Box::from_raw(Box::into_raw(octets) as *mut [core::cell::UnsafeCell<u8>]) },
         #[cfg(loom)]
         shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
-    });
-    (ByteProducer { writer, shared: shared.clone() }, ByteConsumer { reader, shared })
+    };
+    let (writer, reader) = ends(octets, at);
+    (ByteProducer(writer), ByteConsumer(reader))
 }
 
 /// The end that octets go in.
-pub struct ByteProducer {
-    writer: Writer,
-    shared: Arc<Shared>,
-}
+pub struct ByteProducer(Writer<Octets>);
 
 impl ByteProducer {
     /// Most octets the ring holds.
     pub fn capacity(&self) -> usize {
-        self.shared.octets.len()
+        self.0.capacity()
     }
 
     /// Free octets, looked up afresh.
     #[inline]
     pub fn room(&mut self) -> usize {
-        let capacity = self.capacity();
-        self.writer.room(&self.shared.ends, capacity, capacity)
+        self.0.room(self.0.capacity())
     }
 
     /// Free octets at this moment; for who may only look.
     #[inline]
     pub fn vacant(&self) -> usize {
-        self.writer.vacant(&self.shared.ends, self.capacity())
+        self.0.vacant()
     }
 
     /// Append as much of `data` as fits; how much.
     #[inline]
     pub fn write(&mut self, data: &[u8]) -> usize {
-        let count = self.writer.room(&self.shared.ends, self.shared.octets.len(), data.len()).min(data.len());
+        let count = self.0.room(data.len()).min(data.len());
         let (first, second) = self.free(count);
         let (left, right) = data[..count].split_at(first.len());
         first.copy_from_slice(left);
@@ -106,7 +108,7 @@ impl ByteProducer {
     /// The free octets in order, at most `max`, to fill in place; then [`ByteProducer::commit`].
     #[inline]
     pub fn spare(&mut self, max: usize) -> (&mut [u8], &mut [u8]) {
-        let count = self.writer.room(&self.shared.ends, self.shared.octets.len(), max).min(max);
+        let count = self.0.room(max).min(max);
         self.free(count)
     }
 
@@ -114,23 +116,23 @@ impl ByteProducer {
     #[inline]
     pub fn commit(&mut self, count: usize) {
         if count > 0 {
-            assert!(count <= self.writer.room(&self.shared.ends, self.shared.octets.len(), count));
-            self.shared.touch(self.writer.tail(), count, true);
-            self.writer.publish(&self.shared.ends, count);
+            assert!(count <= self.0.room(count));
+            self.0.places().touch(self.0.tail(), count, true);
+            self.0.publish(count);
         }
     }
 
     /// Is the other end gone? What is written then nobody reads.
     pub fn is_abandoned(&self) -> bool {
-        self.shared.ends.reader_gone()
+        self.0.is_alone()
     }
 
     /// The next `count` octets, which must be free.
     #[inline]
     fn free(&mut self, count: usize) -> (&mut [u8], &mut [u8]) {
-        let (at, first, second) = self.shared.split(self.writer.tail(), count);
-        self.shared.touch(self.writer.tail(), count, true);
-        let base = self.shared.base();
+        let (at, first, second) = self.0.places().split(self.0.tail(), count);
+        self.0.places().touch(self.0.tail(), count, true);
+        let base = self.0.places().base();
         // SAFETY: the callers saw `count` free octets, which are the writer's alone until published, which needs
         // `&mut self` as these borrows do; `split` keeps both pieces inside the memory and apart.
         unsafe {
@@ -142,40 +144,31 @@ impl ByteProducer {
     }
 }
 
-impl Drop for ByteProducer {
-    fn drop(&mut self) {
-        self.shared.ends.writer_leaves();
-    }
-}
-
 /// The end that octets come out of, in order.
-pub struct ByteConsumer {
-    reader: Reader,
-    shared: Arc<Shared>,
-}
+pub struct ByteConsumer(Reader<Octets>);
 
 impl ByteConsumer {
     /// Most octets the ring holds.
     pub fn capacity(&self) -> usize {
-        self.shared.octets.len()
+        self.0.capacity()
     }
 
     /// Octets waiting, looked up afresh.
     #[inline]
     pub fn len(&mut self) -> usize {
-        self.reader.filled(&self.shared.ends, usize::MAX)
+        self.0.filled(usize::MAX)
     }
 
     /// Does nothing wait?
     #[inline]
     pub fn is_empty(&mut self) -> bool {
-        self.reader.filled(&self.shared.ends, 1) == 0
+        self.0.filled(1) == 0
     }
 
     /// Octets waiting at this moment; for who may only look.
     #[inline]
     pub fn waiting(&self) -> usize {
-        self.reader.waiting(&self.shared.ends)
+        self.0.waiting()
     }
 
     /// Take octets out; how many.
@@ -192,10 +185,10 @@ impl ByteConsumer {
     /// The waiting octets in order, at most `max`, left where they are.
     #[inline]
     pub fn peek(&mut self, max: usize) -> (&[u8], &[u8]) {
-        let count = self.reader.filled(&self.shared.ends, max).min(max);
-        let (at, first, second) = self.shared.split(self.reader.head(), count);
-        self.shared.touch(self.reader.head(), count, false);
-        let base = self.shared.base();
+        let count = self.0.filled(max).min(max);
+        let (at, first, second) = self.0.places().split(self.0.head(), count);
+        self.0.places().touch(self.0.head(), count, false);
+        let base = self.0.places().base();
         // SAFETY: `count` octets are filled and the reader's until released, which needs `&mut self` and so ends
         // these borrows; `split` keeps both pieces inside the memory.
         unsafe {
@@ -207,21 +200,15 @@ impl ByteConsumer {
     #[inline]
     pub fn consume(&mut self, count: usize) {
         if count > 0 {
-            assert!(count <= self.reader.filled(&self.shared.ends, count));
-            self.shared.touch(self.reader.head(), count, false);
-            self.reader.release(&self.shared.ends, count);
+            assert!(count <= self.0.filled(count));
+            self.0.places().touch(self.0.head(), count, false);
+            self.0.release(count);
         }
     }
 
     /// Is the other end gone and everything it wrote taken?
     pub fn is_finished(&mut self) -> bool {
-        self.shared.ends.writer_gone() && self.is_empty()
-    }
-}
-
-impl Drop for ByteConsumer {
-    fn drop(&mut self) {
-        self.shared.ends.reader_leaves();
+        self.0.is_finished()
     }
 }
 
@@ -233,7 +220,7 @@ impl fmt::Debug for ByteProducer {
 
 impl fmt::Debug for ByteConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByteConsumer(of {}, {} known)", self.capacity(), self.reader.known())
+        write!(f, "ByteConsumer(of {}, {} known)", self.capacity(), self.0.known())
     }
 }
 

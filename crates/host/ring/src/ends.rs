@@ -8,61 +8,74 @@
 //! capacity, a power of two. Each side keeps its own position and the last one it saw of the other, so that it
 //! touches the other's cache line only when what it remembers is not enough.
 
-use crate::sync::Line;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, Line};
+
+/// The places of a queue.
+pub(crate) trait Places {
+    /// How many there are, a power of two.
+    fn capacity(&self) -> usize;
+
+    /// Both sides are gone, and the places at `positions` are still filled.
+    fn abandon(&mut self, positions: impl Iterator<Item = usize>);
+}
 
 /// What both sides share.
 #[derive(Debug)]
-pub(crate) struct Ends {
+struct Shared<P: Places> {
     tail: Line<AtomicUsize>,
     head: Line<AtomicUsize>,
     writer_gone: AtomicBool,
     reader_gone: AtomicBool,
+    places: P,
 }
 
-impl Ends {
-    /// An empty queue whose positions start at `at`.
-    pub(crate) fn new(at: usize) -> (Ends, Writer, Reader) {
-        let ends = Ends {
-            tail: Line(AtomicUsize::new(at)),
-            head: Line(AtomicUsize::new(at)),
-            writer_gone: AtomicBool::new(false),
-            reader_gone: AtomicBool::new(false),
-        };
-        (ends, Writer { tail: at, head_seen: at }, Reader { head: at, tail_seen: at })
+impl<P: Places> Drop for Shared<P> {
+    fn drop(&mut self) {
+        let (head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
+        self.places.abandon((0..tail.wrapping_sub(head)).map(|ahead| head.wrapping_add(ahead)));
     }
+}
 
-    /// Head and tail, for whoever knows that both sides are gone.
-    pub(crate) fn last(&self) -> (usize, usize) {
-        (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed))
-    }
+/// The two ends of an empty queue whose positions start at `at`.
+pub(crate) fn ends<P: Places>(places: P, at: usize) -> (Writer<P>, Reader<P>) {
+    let shared = Arc::new(Shared {
+        tail: Line(AtomicUsize::new(at)),
+        head: Line(AtomicUsize::new(at)),
+        writer_gone: AtomicBool::new(false),
+        reader_gone: AtomicBool::new(false),
+        places,
+    });
+    (Writer { tail: at, head_seen: at, shared: shared.clone() }, Reader { head: at, tail_seen: at, shared })
+}
 
-    pub(crate) fn writer_leaves(&self) {
-        self.writer_gone.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn reader_leaves(&self) {
-        self.reader_gone.store(true, Ordering::Release);
-    }
-
-    /// After `true`, everything that was ever published can be seen.
-    pub(crate) fn writer_gone(&self) -> bool {
-        self.writer_gone.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn reader_gone(&self) -> bool {
-        self.reader_gone.load(Ordering::Acquire)
-    }
+/// The capacity that a caller's wish for `least` places gets. Panics if that is 0 or does not fit.
+pub(crate) fn capacity_for(least: usize) -> usize {
+    assert!(least > 0, "a queue holds something");
+    least.checked_next_power_of_two().expect("capacity fits the machine word")
 }
 
 /// The producer's side: it alone fills places from `tail` up to `head + capacity`.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct Writer<P: Places> {
     tail: usize,
     head_seen: usize,
+    shared: Arc<Shared<P>>,
 }
 
-impl Writer {
+impl<P: Places> Writer<P> {
+    /// The places; those from the tail on, as many as [`Writer::room`] said, are the writer's.
+    #[inline]
+    pub(crate) fn places(&self) -> &P {
+        &self.shared.places
+    }
+
+    /// Places altogether.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.shared.places.capacity()
+    }
+
     /// Position of the next place to fill.
     #[inline]
     pub(crate) fn tail(&self) -> usize {
@@ -71,38 +84,62 @@ impl Writer {
 
     /// Free places; exact only if fewer than `want` are.
     #[inline]
-    pub(crate) fn room(&mut self, ends: &Ends, capacity: usize, want: usize) -> usize {
-        let room = capacity - self.tail.wrapping_sub(self.head_seen);
+    pub(crate) fn room(&mut self, want: usize) -> usize {
+        let room = self.capacity() - self.tail.wrapping_sub(self.head_seen);
         if room >= want {
             return room;
         }
         // Pairs with `Reader::release`: the reader is done with what it gave free.
-        self.head_seen = ends.head.0.load(Ordering::Acquire);
-        capacity - self.tail.wrapping_sub(self.head_seen)
+        self.head_seen = self.shared.head.0.load(Ordering::Acquire);
+        self.capacity() - self.tail.wrapping_sub(self.head_seen)
     }
 
     /// Free places, looked up without remembering.
     #[inline]
-    pub(crate) fn vacant(&self, ends: &Ends, capacity: usize) -> usize {
-        capacity - self.tail.wrapping_sub(ends.head.0.load(Ordering::Acquire))
+    pub(crate) fn vacant(&self) -> usize {
+        self.capacity() - self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire))
     }
 
     /// Hand over the next `count` places, filled.
     #[inline]
-    pub(crate) fn publish(&mut self, ends: &Ends, count: usize) {
+    pub(crate) fn publish(&mut self, count: usize) {
         self.tail = self.tail.wrapping_add(count);
-        ends.tail.0.store(self.tail, Ordering::Release);
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+    }
+
+    /// Is the reader gone?
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.reader_gone.load(Ordering::Acquire)
+    }
+}
+
+impl<P: Places> Drop for Writer<P> {
+    fn drop(&mut self) {
+        self.shared.writer_gone.store(true, Ordering::Release);
     }
 }
 
 /// The consumer's side: it alone empties places from `head` up to `tail`.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct Reader<P: Places> {
     head: usize,
     tail_seen: usize,
+    shared: Arc<Shared<P>>,
 }
 
-impl Reader {
+impl<P: Places> Reader<P> {
+    /// The places; those from the head on, as many as [`Reader::filled`] said, are the reader's.
+    #[inline]
+    pub(crate) fn places(&self) -> &P {
+        &self.shared.places
+    }
+
+    /// Places altogether.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.shared.places.capacity()
+    }
+
     /// Position of the next place to empty.
     #[inline]
     pub(crate) fn head(&self) -> usize {
@@ -111,20 +148,20 @@ impl Reader {
 
     /// Filled places; exact only if fewer than `want` are.
     #[inline]
-    pub(crate) fn filled(&mut self, ends: &Ends, want: usize) -> usize {
+    pub(crate) fn filled(&mut self, want: usize) -> usize {
         let filled = self.tail_seen.wrapping_sub(self.head);
         if filled >= want {
             return filled;
         }
         // Pairs with `Writer::publish`: what was filled can be seen.
-        self.tail_seen = ends.tail.0.load(Ordering::Acquire);
+        self.tail_seen = self.shared.tail.0.load(Ordering::Acquire);
         self.tail_seen.wrapping_sub(self.head)
     }
 
     /// Filled places, looked up without remembering.
     #[inline]
-    pub(crate) fn waiting(&self, ends: &Ends) -> usize {
-        ends.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
     /// Filled places that this side knows of, without looking at the other.
@@ -135,8 +172,25 @@ impl Reader {
 
     /// Give the first `count` places free.
     #[inline]
-    pub(crate) fn release(&mut self, ends: &Ends, count: usize) {
+    pub(crate) fn release(&mut self, count: usize) {
         self.head = self.head.wrapping_add(count);
-        ends.head.0.store(self.head, Ordering::Release);
+        self.shared.head.0.store(self.head, Ordering::Release);
+    }
+
+    /// Is the writer gone? After `true`, everything that was ever published can be seen.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.writer_gone.load(Ordering::Acquire)
+    }
+
+    /// Is the writer gone and everything it published taken?
+    pub(crate) fn is_finished(&mut self) -> bool {
+        // In this order: what was published before the writer went is seen after its going.
+        self.is_alone() && self.filled(1) == 0
+    }
+}
+
+impl<P: Places> Drop for Reader<P> {
+    fn drop(&mut self) {
+        self.shared.reader_gone.store(true, Ordering::Release);
     }
 }

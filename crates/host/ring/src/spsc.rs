@@ -1,34 +1,34 @@
 //! A bounded queue from one thread to another.
 
-use crate::ends::{Ends, Reader, Writer};
-use crate::sync::{Arc, UnsafeCell};
+use crate::ends::{Places, Reader, Writer, capacity_for, ends};
+use crate::sync::UnsafeCell;
 use core::fmt;
 use core::mem::MaybeUninit;
 
-struct Shared<T> {
-    ends: Ends,
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-}
+struct Slots<T>(Box<[UnsafeCell<MaybeUninit<T>>]>);
 
 // SAFETY: a slot belongs to one side at a time (see `ends`), so sharing the queue only sends items across.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for Slots<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for Slots<T> {}
 
-impl<T> Shared<T> {
+impl<T> Slots<T> {
     #[inline]
     fn slot(&self, position: usize) -> &UnsafeCell<MaybeUninit<T>> {
-        &self.slots[position & (self.slots.len() - 1)]
+        &self.0[position & (self.0.len() - 1)]
     }
 }
 
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        let (mut head, tail) = self.ends.last();
-        while head != tail {
-            // SAFETY: both sides are gone, and `head..tail` is filled.
-            self.slot(head).with_mut(|item| unsafe { (*item).assume_init_drop() });
-            head = head.wrapping_add(1);
+impl<T> Places for Slots<T> {
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.0.len()
+    }
+
+    fn abandon(&mut self, positions: impl Iterator<Item = usize>) {
+        for position in positions {
+            // SAFETY: both sides are gone, and the place is filled.
+            self.slot(position).with_mut(|item| unsafe { (*item).assume_init_drop() });
         }
     }
 }
@@ -40,41 +40,34 @@ pub fn queue<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 
 /// [`queue`] whose positions start at `at`, for models that walk over the end of the machine word.
 fn queue_at<T: Send>(capacity: usize, at: usize) -> (Producer<T>, Consumer<T>) {
-    assert!(capacity > 0, "a queue holds something");
-    let capacity = capacity.checked_next_power_of_two().expect("capacity fits the machine word");
-    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let (ends, writer, reader) = Ends::new(at);
-    let shared = Arc::new(Shared { ends, slots });
-    (Producer { writer, shared: shared.clone() }, Consumer { reader, shared })
+    let slots = (0..capacity_for(capacity)).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
+    let (writer, reader) = ends(Slots(slots.collect()), at);
+    (Producer(writer), Consumer(reader))
 }
 
 /// The end that items go in.
-pub struct Producer<T> {
-    writer: Writer,
-    shared: Arc<Shared<T>>,
-}
+pub struct Producer<T>(Writer<Slots<T>>);
 
 impl<T> Producer<T> {
     /// Most items the queue holds.
     pub fn capacity(&self) -> usize {
-        self.shared.slots.len()
+        self.0.capacity()
     }
 
     /// Free places, looked up afresh.
     #[inline]
     pub fn room(&mut self) -> usize {
-        let capacity = self.capacity();
-        self.writer.room(&self.shared.ends, capacity, capacity)
+        self.0.room(self.0.capacity())
     }
 
     /// Append one item; a full queue gives it back.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        if self.writer.room(&self.shared.ends, self.shared.slots.len(), 1) == 0 {
+        if self.0.room(1) == 0 {
             return Err(item);
         }
         self.fill(0, item);
-        self.writer.publish(&self.shared.ends, 1);
+        self.0.publish(1);
         Ok(())
     }
 
@@ -84,7 +77,7 @@ impl<T> Producer<T> {
     pub fn push_batch(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
         let (least, most) = items.size_hint();
         let want = most.unwrap_or(least).max(1);
-        let room = self.writer.room(&self.shared.ends, self.shared.slots.len(), want);
+        let room = self.0.room(want);
         let mut count = 0;
         while count < room {
             let Some(item) = items.next() else { break };
@@ -92,20 +85,20 @@ impl<T> Producer<T> {
             count += 1;
         }
         if count > 0 {
-            self.writer.publish(&self.shared.ends, count);
+            self.0.publish(count);
         }
         count
     }
 
     /// Is the other end gone? What is pushed then is dropped with the queue.
     pub fn is_abandoned(&self) -> bool {
-        self.shared.ends.reader_gone()
+        self.0.is_alone()
     }
 
     /// Fills the place `ahead` places after the tail, which must be free.
     #[inline]
     fn fill(&self, ahead: usize, item: T) {
-        let slot = self.shared.slot(self.writer.tail().wrapping_add(ahead));
+        let slot = self.0.places().slot(self.0.tail().wrapping_add(ahead));
         // SAFETY: the callers saw more than `ahead` free places, which are the writer's alone until published.
         slot.with_mut(|place| unsafe {
             (*place).write(item);
@@ -113,40 +106,31 @@ impl<T> Producer<T> {
     }
 }
 
-impl<T> Drop for Producer<T> {
-    fn drop(&mut self) {
-        self.shared.ends.writer_leaves();
-    }
-}
-
 /// The end that items come out of, in order.
-pub struct Consumer<T> {
-    reader: Reader,
-    shared: Arc<Shared<T>>,
-}
+pub struct Consumer<T>(Reader<Slots<T>>);
 
 impl<T> Consumer<T> {
     /// Most items the queue holds.
     pub fn capacity(&self) -> usize {
-        self.shared.slots.len()
+        self.0.capacity()
     }
 
     /// Items waiting, looked up afresh.
     #[inline]
     pub fn len(&mut self) -> usize {
-        self.reader.filled(&self.shared.ends, usize::MAX)
+        self.0.filled(usize::MAX)
     }
 
     /// Does nothing wait?
     #[inline]
     pub fn is_empty(&mut self) -> bool {
-        self.reader.filled(&self.shared.ends, 1) == 0
+        self.0.filled(1) == 0
     }
 
     /// Items waiting at this moment; for who may only look.
     #[inline]
     pub fn waiting(&self) -> usize {
-        self.reader.waiting(&self.shared.ends)
+        self.0.waiting()
     }
 
     /// The first item, left where it is.
@@ -156,7 +140,7 @@ impl<T> Consumer<T> {
             return None;
         }
         // SAFETY: the first place is filled and the reader's until `release`, which needs `&mut self`.
-        Some(self.shared.slot(self.reader.head()).with(|item| unsafe { (*item).assume_init_ref() }))
+        Some(self.0.places().slot(self.0.head()).with(|item| unsafe { (*item).assume_init_ref() }))
     }
 
     /// Take the first item.
@@ -166,48 +150,41 @@ impl<T> Consumer<T> {
             return None;
         }
         let item = self.empty(0);
-        self.reader.release(&self.shared.ends, 1);
+        self.0.release(1);
         Some(item)
     }
 
     /// Take up to `max` items, all places given free together, and append them to `into`; how many.
     #[inline]
     pub fn pop_batch(&mut self, into: &mut Vec<T>, max: usize) -> usize {
-        let count = self.reader.filled(&self.shared.ends, max).min(max);
+        let count = self.0.filled(max).min(max);
         // Before anything is taken out: growing may panic, and then nothing may be gone.
         into.reserve(count);
         for ahead in 0..count {
             into.push(self.empty(ahead));
         }
         if count > 0 {
-            self.reader.release(&self.shared.ends, count);
+            self.0.release(count);
         }
         count
     }
 
     /// Is the other end gone? What it pushed may still wait.
     pub fn is_orphaned(&self) -> bool {
-        self.shared.ends.writer_gone()
+        self.0.is_alone()
     }
 
     /// Is the other end gone and everything it pushed taken?
     pub fn is_finished(&mut self) -> bool {
-        // In this order: what was pushed before the other end went is seen after its going.
-        self.shared.ends.writer_gone() && self.is_empty()
+        self.0.is_finished()
     }
 
     /// Moves out the item `ahead` places after the head, which must be filled.
     #[inline]
     fn empty(&self, ahead: usize) -> T {
-        let slot = self.shared.slot(self.reader.head().wrapping_add(ahead));
+        let slot = self.0.places().slot(self.0.head().wrapping_add(ahead));
         // SAFETY: the callers saw more than `ahead` filled places and release each once, after this.
         slot.with(|item| unsafe { (*item).assume_init_read() })
-    }
-}
-
-impl<T> Drop for Consumer<T> {
-    fn drop(&mut self) {
-        self.shared.ends.reader_leaves();
     }
 }
 
@@ -219,7 +196,7 @@ impl<T> fmt::Debug for Producer<T> {
 
 impl<T> fmt::Debug for Consumer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Consumer(of {}, {} known)", self.capacity(), self.reader.known())
+        write!(f, "Consumer(of {}, {} known)", self.capacity(), self.0.known())
     }
 }
 
@@ -227,6 +204,7 @@ impl<T> fmt::Debug for Consumer<T> {
 mod tests {
     //! Goal: a queue is a bounded `VecDeque`, drops each item once, and wraps where the machine word does.
     use super::*;
+    use crate::sync::Arc;
     use crate::sync::atomic::{AtomicU64, Ordering};
     use base::Rng;
     use std::collections::VecDeque;
@@ -335,6 +313,7 @@ mod tests {
 mod loom_tests {
     //! Goal: under every interleaving items arrive once, in order, and none is lost when an end goes.
     use super::*;
+    use crate::sync::Arc;
 
     #[test]
     fn loom_order_and_end() {
