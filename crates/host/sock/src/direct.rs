@@ -1,7 +1,7 @@
 //! Direct mode: the application's own threads turn the core from inside their calls. No second thread, no queue.
 //!
-//! The engine sits behind one lock, which one thread takes uncontended. A thread that finds another asleep in the
-//! kernel with the lock held rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a
+//! The engine sits behind one lock, which one thread takes uncontended. Of the threads that wait, one turns the core
+//! for all and wakes whom an event concerns. A call that finds it asleep in the kernel with the lock held rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a
 //! while.
 
 use crate::Errno;
@@ -9,6 +9,7 @@ use crate::backstop::{self, Nudge};
 use crate::door::Mode;
 use crate::engine::{Engine, Pumped};
 use crate::sockets::Fd;
+use crate::waiting::Wake;
 use base::{Duration, Instant};
 use pio::Waker;
 use std::ops::DerefMut;
@@ -86,34 +87,78 @@ impl Direct {
         }
     }
 
-    /// Attempts, turns and sleeps in turn.
+    /// Attempts, turns and sleeps in turn; or sleeps while another thread turns the core for all.
     fn wait_loop<R>(
         &self,
+        on: Option<Fd>,
         timeout: Option<Duration>,
         attempt: &mut impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut deadline: Option<Instant> = None;
+        let mut leads = false;
         loop {
             let mut engine = self.lock();
             match attempt(&mut engine) {
                 Err(Errno::EAGAIN) => {}
-                result => return result,
+                result => return engine.stop_leading(leads, result),
             }
             if deadline.is_none() {
                 deadline = timeout.map(|t| engine.now() + t);
             }
+            leads = leads || engine.waiting.take_lead();
+            if !leads {
+                self.follow(engine, on, deadline)?;
+                continue;
+            }
             // A ring is lost on a sleeper whom packets woke at the same time: whoever keeps the lock to sleep
             // again must see for itself that nobody wants it.
             if !self.is_wanted() {
-                match engine.pump(deadline)? {
-                    Pumped::Progress => continue,
-                    Pumped::TimedOut => return attempt(&mut engine),
-                    Pumped::Interrupted => {}
+                match engine.pump(deadline) {
+                    Ok(Pumped::Progress) => continue,
+                    Ok(Pumped::TimedOut) => {
+                        let result = attempt(&mut engine);
+                        return engine.stop_leading(leads, result);
+                    }
+                    Ok(Pumped::Interrupted) => {}
+                    Err(error) => return engine.stop_leading(leads, Err(error)),
                 }
             }
             drop(engine);
             self.yield_to_contenders();
         }
+    }
+
+    /// Sleeps until something happens to `on`, or until the deadline: another thread turns the core meanwhile. Were
+    /// each to turn it, those that wait would ring each other out for ever.
+    fn follow(
+        &self,
+        mut engine: MutexGuard<'_, Engine>,
+        on: Option<Fd>,
+        deadline: Option<Instant>,
+    ) -> Result<(), Errno> {
+        let left = deadline.map(|at| at.since(engine.time()));
+        if left == Some(Duration::ZERO) {
+            return Err(Errno::EAGAIN);
+        }
+        let object = on.map(|fd| engine.index(fd)).transpose()?;
+        let ticket = engine.waiting.add(object, Wake::Park(std::thread::current()));
+        drop(engine);
+        match left {
+            Some(left) => std::thread::park_timeout(left),
+            None => std::thread::park(),
+        }
+        self.lock().waiting.remove(ticket);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// A thread returns with `result`. If it turned the core for all, somebody who still waits takes over.
+    fn stop_leading<R>(&mut self, leads: bool, result: Result<R, Errno>) -> Result<R, Errno> {
+        if leads {
+            self.waiting.give_up_lead();
+        }
+        result
     }
 }
 
@@ -126,11 +171,11 @@ impl Mode for Direct {
 
     fn wait_for<R>(
         &self,
-        _on: Option<Fd>,
+        on: Option<Fd>,
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let result = self.wait_loop(timeout, &mut attempt);
+        let result = self.wait_loop(on, timeout, &mut attempt);
         self.backstop.application_is_back();
         result
     }

@@ -19,11 +19,13 @@ struct Row {
     woken: bool,
 }
 
-/// Who sleeps, and for what. Empty, and so free, in direct mode.
+/// Who sleeps, and for what. Empty, and so free, while at most one thread waits.
 #[derive(Default)]
 pub(crate) struct Waiting {
     rows: Vec<Row>,
     tickets: u64,
+    /// One thread turns the core for all that wait (direct mode).
+    led: bool,
 }
 
 impl Waiting {
@@ -53,7 +55,18 @@ impl Waiting {
         }
     }
 
-    /// Wakes one of those who park, so that it takes over the doorbell.
+    /// The calling thread turns the core from now on, unless another one does.
+    pub(crate) fn take_lead(&mut self) -> bool {
+        !std::mem::replace(&mut self.led, true)
+    }
+
+    /// The thread that turned the core stops waiting.
+    pub(crate) fn give_up_lead(&mut self) {
+        self.led = false;
+        self.wake_successor();
+    }
+
+    /// Wakes one of those who park, so that it takes over the doorbell or the core.
     pub(crate) fn wake_successor(&mut self) {
         if let Some(row) = self.rows.iter_mut().find(|row| matches!(row.wake, Wake::Park(_))) {
             row.wake();
