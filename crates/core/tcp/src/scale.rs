@@ -23,6 +23,9 @@ pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
     (field as u32) << shift
 }
 
+/// A timestamp echo older than this is a mistake of the peer.
+pub(crate) const ECHO_LIMIT_MS: u32 = 1 << 24;
+
 /// Our timestamp clock: milliseconds plus the connection's offset.
 pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
     (now.as_millis() as u32).wrapping_add(offset)

@@ -1,11 +1,12 @@
 //! The receive window: how much is offered, when it is worth telling, and how the buffer finds its size.
 
 use base::{Instant, Seq};
+use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::CHUNK;
-use crate::scale::{MAX_SHIFT, from_field};
+use crate::scale::{ECHO_LIMIT_MS, MAX_SHIFT, from_field, ts_value};
 use crate::{Config, Cx};
 
 /// A buffer starts to tune itself once this much was received: short connections never measure.
@@ -23,6 +24,31 @@ pub(crate) struct Tuner {
     best: u32,
     /// When this round trip began, microseconds.
     since: u32,
+    /// How old the peer's youngest echo of our timestamps was in this round, milliseconds.
+    youngest: u32,
+    /// The same in the round before: the path may have become longer since we last measured it ourselves, and who
+    /// only receives never does.
+    echo: u32,
+}
+
+impl Tuner {
+    fn new(now: u32) -> Tuner {
+        Tuner { taken: 0, best: 0, since: now, youngest: u32::MAX, echo: 0 }
+    }
+
+    /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count milliseconds, of which the
+    /// first may just have begun.
+    fn round(&self, srtt: u32) -> u32 {
+        srtt.max(self.echo.saturating_sub(1).saturating_mul(1_000))
+    }
+
+    fn begin_round(&mut self, now: u32) {
+        (self.taken, self.since) = (0, now);
+        match core::mem::replace(&mut self.youngest, u32::MAX) {
+            u32::MAX => {}
+            youngest => self.echo = youngest,
+        }
+    }
 }
 
 impl Connection {
@@ -112,6 +138,25 @@ impl Connection {
         }
     }
 
+    /// Data arrived: what it tells about the path, if the buffer tunes itself.
+    #[inline(always)]
+    pub(crate) fn learn_round_trip(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) {
+        if let Some(ts) = seg.options.timestamps
+            && self.rare().is_some()
+            && self.bits.has(Bits::TIMESTAMPS)
+        {
+            self.note_echo(cx, ts.ecr);
+        }
+    }
+
+    /// Data arrived that echoes our timestamp `ecr`.
+    fn note_echo(&mut self, cx: &Cx<'_>, ecr: u32) {
+        let age = ts_value(cx.now, self.ts_offset).wrapping_sub(ecr);
+        if let Some(tuner) = self.rare_mut().tuner.as_mut().filter(|_| age <= ECHO_LIMIT_MS) {
+            tuner.youngest = tuner.youngest.min(age);
+        }
+    }
+
     /// The buffer is fixed.
     pub(crate) fn forget_tuner(&mut self) {
         if self.rare().is_some() {
@@ -123,13 +168,13 @@ impl Connection {
         let now = cx.now.as_micros() as u32;
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
-        let tuner = self.rare_mut().tuner.get_or_insert(Tuner { taken: 0, best: 0, since: now });
+        let tuner = self.rare_mut().tuner.get_or_insert(Tuner::new(now));
         tuner.taken = tuner.taken.saturating_add(taken);
-        if now.wrapping_sub(tuner.since) < rtt {
+        if now.wrapping_sub(tuner.since) < tuner.round(rtt) {
             return;
         }
-        let round = core::mem::take(&mut tuner.taken);
-        tuner.since = now;
+        let round = tuner.taken;
+        tuner.begin_round(now);
         if round <= tuner.best {
             return;
         }

@@ -8,14 +8,12 @@ use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
 use crate::recovery::Phase;
-use crate::scale::ts_value;
+use crate::scale::{ECHO_LIMIT_MS, ts_value};
 use crate::scoreboard::Sacked;
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
 const COARSE_RTT_MS: u32 = 10;
-/// A timestamp echo older than this is a mistake of the peer.
-const ECHO_LIMIT_MS: u32 = 1 << 24;
 
 impl Connection {
     pub(crate) fn check_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {

@@ -24,6 +24,7 @@ impl Connection {
             return Ok(());
         }
         self.learn_segment_size(data.len() as u32, seg.merged);
+        self.learn_round_trip(cx, seg);
         let old = self.rcv_nxt.distance_from(seg.seq).max(0) as usize;
         if old >= data.len() {
             cx.counters.duplicates_in += 1;
