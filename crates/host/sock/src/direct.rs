@@ -1,8 +1,8 @@
 //! Direct mode: the application's own threads turn the core from inside their calls. No second thread, no queue.
 //!
-//! The engine sits behind one lock, which one thread takes uncontended. Of the threads that wait, one turns the core
-//! for all and wakes whom an event concerns. A call that finds it asleep in the kernel with the lock held rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a
-//! while.
+//! The engine sits behind one lock, which one thread takes uncontended. Of the threads that wait, one turns the
+//! core for all and wakes whom an event concerns. A call that finds it asleep in the kernel with the lock held
+//! rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a while.
 
 use crate::Errno;
 use crate::backstop::{self, Nudge};
