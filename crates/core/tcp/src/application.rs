@@ -75,7 +75,7 @@ impl Connection {
             self.grow_send_buffer(cx);
         }
         let room = self.tx.room();
-        if room == 0 || self.unsent() >= self.options.notsent_lowat {
+        if room == 0 || self.unsent() >= self.options.lowat() {
             self.bits.set(Bits::NO_SPACE);
             return Err(WriteError::Full);
         }
@@ -85,7 +85,7 @@ impl Connection {
     /// `taken` of `wanted` octets went into the send buffer.
     #[inline]
     fn note_write(&mut self, taken: usize, wanted: usize) {
-        if taken < wanted || self.unsent() >= self.options.notsent_lowat {
+        if taken < wanted || self.unsent() >= self.options.lowat() {
             self.bits.set(Bits::NO_SPACE);
         }
         if taken > 0 {
@@ -271,6 +271,6 @@ impl Connection {
 
     pub(crate) fn has_space(&self) -> bool {
         let used = self.tx.len();
-        self.tx.limit.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.notsent_lowat
+        self.tx.limit.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.lowat()
     }
 }

@@ -97,6 +97,18 @@ impl Assembler {
         Inserted::New
     }
 
+    /// The first stretch of `start..end` that is held already.
+    pub(crate) fn overlap(&self, start: u32, end: u32) -> Option<(u32, u32)> {
+        if start < self.front.min(end) {
+            return Some((start, end.min(self.front)));
+        }
+        let rest = self.rest.as_ref()?;
+        let next = rest.runs.partition_point(|run| rest.offset(run.end) <= start);
+        let run = rest.runs.get(next)?;
+        let (left, right) = (rest.offset(run.start).max(start), rest.offset(run.end).min(end));
+        (left < right).then_some((left, right))
+    }
+
     /// Octets that continue from RCV.NXT without a hole: RCV.NXT is now that much further.
     pub(crate) fn advance(&mut self) -> u32 {
         let n = core::mem::take(&mut self.front);

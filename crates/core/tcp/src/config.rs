@@ -207,8 +207,22 @@ settings! {
             "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
              no room for as many full segments.";
         push_bursts: bool = false, false => true,
-            "Does PSH end every burst that leaves as one super-segment, not only what empties the send buffer? \
-             Receivers that merge segments then hand on sooner.";
+            "Super-segments as Linux makes them: PSH at the end of each, so that receivers that merge segments hand \
+             on sooner, no larger than half the congestion window, so that two are under way, nor than what leaves in a \
+             millisecond at the pace of the round trip.";
+        min_burst: u8 = 2, 1 => 64,
+            "Least segments of a super-segment where `push_bursts` bounds them (Linux's tcp_min_tso_segs).";
+        count_every_segment: bool = false, false => true,
+            "Does slow start grow by every segment that an acknowledgment covers, as Linux grows, instead of by two at \
+             most (L of RFC 3465)?";
+        round_rcvbuf: bool = false, false => true,
+            "Is the receive buffer rounded up to whole segments of the connection, as FreeBSD rounds it?";
+        quick_acks: u8 = 16, 0 => 255,
+            "Acknowledgments that are not delayed when a connection begins or has been idle, while the peer is in slow \
+             start.";
+        tell_all_room: bool = false, false => true,
+            "Does every segment offer all the room there is, as FreeBSD's do, even where that moves the window's edge \
+             by less than RFC 9293, section 3.8.6.2.2, finds worth telling?";
         bsd_syn: bool = false, false => true,
             "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
         challenge_ack_limit: u32 = 10, 1 => 1000,
@@ -254,7 +268,7 @@ pub struct SocketOptions {
     pub rcvbuf: u32,
     /// SO_SNDBUF fixed by the user; 0 means autotuned.
     pub sndbuf: u32,
-    /// TCP_NOTSENT_LOWAT; u32::MAX means none.
+    /// TCP_NOTSENT_LOWAT; 0 means none.
     pub notsent_lowat: u32,
     /// TCP_WINDOW_CLAMP; 0 means none.
     pub window_clamp: u32,
@@ -283,7 +297,7 @@ impl Default for SocketOptions {
             max_seg: 0,
             rcvbuf: 0,
             sndbuf: 0,
-            notsent_lowat: u32::MAX,
+            notsent_lowat: 0,
             window_clamp: 0,
             rcv_lowat: 1,
             syn_count: 0,
@@ -303,7 +317,7 @@ pub(crate) struct PackedOptions {
     linger_ms: u32,
     pub(crate) rcvbuf: u32,
     pub(crate) sndbuf: u32,
-    pub(crate) notsent_lowat: u32,
+    notsent_lowat: u32,
     pub(crate) window_clamp: u32,
     pub(crate) rcv_lowat: u32,
     pub(crate) max_seg: u16,
@@ -354,6 +368,12 @@ impl From<&SocketOptions> for PackedOptions {
 }
 
 impl PackedOptions {
+    /// Octets not sent below which the connection counts as writable.
+    #[inline]
+    pub(crate) fn lowat(&self) -> u32 {
+        if self.notsent_lowat == 0 { u32::MAX } else { self.notsent_lowat }
+    }
+
     pub(crate) fn unpack(&self) -> SocketOptions {
         SocketOptions {
             nodelay: self.nodelay,

@@ -231,9 +231,6 @@ pub(crate) struct Rare {
     pub(crate) probe_end: Seq,
 }
 
-/// Acknowledgments sent at once at the start of a connection, so that the peer's slow start is not slowed.
-pub(crate) const QUICK_ACKS: u8 = 16;
-
 impl Connection {
     /// Before its options have had their say. Inlined, so that it is written where it is to live.
     #[inline(always)]
@@ -248,7 +245,7 @@ impl Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
-            quick: QUICK_ACKS,
+            quick: cx.config.quick_acks,
             bits,
             snd_una: open.isn,
             snd_nxt: open.isn,
@@ -417,6 +414,9 @@ impl Connection {
         self.peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
         self.refresh_mss();
         self.rcv_mss = self.snd_mss.min(path::RCV_MSS_GUESS);
+        if cx.config.round_rcvbuf && self.options.rcvbuf == 0 {
+            self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(self.peer_mss).into());
+        }
         self.set_send_window(from_field(syn.window, 0), syn.seq);
     }
 

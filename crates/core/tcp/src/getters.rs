@@ -84,8 +84,10 @@ impl Connection {
     }
 
     /// Everything TCP_INFO shows, and more.
-    pub fn info(&self, _now: Instant) -> Info {
+    pub fn info(&self, now: Instant) -> Info {
         let unacked = u64::from(self.tx.len());
+        let (sacked, lost, sent_again) = self.trouble();
+        let ago = |ms: u32| Duration::from_millis((now.as_millis() as u32).wrapping_sub(ms).into());
         Info {
             state: self.state,
             window: self.control.window(),
@@ -105,9 +107,17 @@ impl Connection {
             sack: self.bits.has(Bits::SACK),
             ecn: self.bits.has(Bits::ECN),
             nodelay: self.options.nodelay,
+            disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.dup_acks > 0),
+            reduced: self.phase() == Phase::Reduced,
             recovery: self.phase() == Phase::Fast,
             loss: self.phase() == Phase::Timeout,
             in_flight: self.pipe(),
+            flight: self.flight(),
+            sacked,
+            lost,
+            sent_again,
+            last_sent: ago(self.last_send_ms),
+            last_received: ago(self.last_rcv_ms),
             retransmits: self.retransmits,
             backoff: self.backoff,
             bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),

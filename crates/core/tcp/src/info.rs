@@ -44,12 +44,28 @@ pub struct Info {
     pub ecn: bool,
     /// TCP_NODELAY.
     pub nodelay: bool,
+    /// Something was SACKed, or duplicates came, and no repair is under way.
+    pub disorder: bool,
+    /// The window was reduced without a loss, and sending is metered.
+    pub reduced: bool,
     /// In fast recovery.
     pub recovery: bool,
     /// Loss recovery after an RTO.
     pub loss: bool,
     /// Octets in flight (pipe).
     pub in_flight: u32,
+    /// Octets sent and not acknowledged, SACKed ones included.
+    pub flight: u32,
+    /// Octets of these that the peer has SACKed, that count as lost, and that were sent again.
+    pub sacked: u32,
+    /// See `sacked`.
+    pub lost: u32,
+    /// See `sacked`.
+    pub sent_again: u32,
+    /// How long ago something was sent with data, and something came.
+    pub last_sent: Duration,
+    /// See `last_sent`.
+    pub last_received: Duration,
     /// Segments retransmitted ever.
     pub retransmits: u32,
     /// Consecutive RTOs.

@@ -127,6 +127,18 @@ impl Connection {
         pipe.saturating_sub(gone.sum())
     }
 
+    /// Octets in flight that are SACKed, that count as lost, and that were sent again.
+    #[cold]
+    pub(crate) fn trouble(&self) -> (u32, u32, u32) {
+        let Some(loss) = &self.loss else { return (0, 0, 0) };
+        let below = |edge: Seq| match edge.after(self.snd_una) {
+            true => loss.board.unsacked(self.snd_una, edge),
+            false => 0,
+        };
+        let again = if loss.phase.repairs() { below(loss.resend) } else { 0 };
+        (loss.board.sacked(), below(loss.rack.lost), again)
+    }
+
     /// Is what is sent metered by what arrives?
     fn is_metered(&self) -> bool {
         match self.phase() {

@@ -88,7 +88,7 @@ options! {
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
     UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
-    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(0, MAX), true, "Writable while less than this is unsent.";
+    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(i32::MIN, MAX), true, "Writable while less than this is unsent.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
@@ -184,7 +184,7 @@ fn get_plain(o: &SocketOptions, id: Id) -> Option<i32> {
         Id::WindowClamp => o.window_clamp as i32,
         Id::QuickAck => o.quickack.into(),
         Id::UserTimeout => o.user_timeout.as_millis() as i32,
-        Id::NotSentLowat => o.notsent_lowat.min(i32::MAX as u32) as i32,
+        Id::NotSentLowat => o.notsent_lowat as i32,
         Id::Tos | Id::TClass => o.tos.into(),
         Id::Ttl | Id::Hops => {
             if o.ttl == 0 {
@@ -339,7 +339,13 @@ impl<T: Transport> Engine<T> {
                 Ok(put(into, &value))
             }
             Shape::Info => {
-                let conn = self.stream(fd)?.conn;
+                let conn = match &self.object(fd)?.kind {
+                    Kind::Stream(stream) => stream.conn,
+                    other => {
+                        let listens = matches!(other, Kind::Listener(_));
+                        return Ok(put(into, &tcp_info::encode_state(listens)));
+                    }
+                };
                 let info = self.core.info(self.now(), conn).ok_or(Errno::ENOTCONN)?;
                 Ok(put(into, &tcp_info::encode(&info)))
             }

@@ -26,30 +26,44 @@ fn option_bits(info: &Info) -> u8 {
     u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(scaled) << 2 | u8::from(info.ecn) << 3
 }
 
+/// tcpi_ca_state: TCP_CA_Open, Disorder, CWR, Recovery, Loss.
+fn congestion_state(info: &Info) -> u8 {
+    let states = [(info.loss, 4), (info.recovery, 3), (info.reduced, 2), (info.disorder, 1)];
+    states.iter().find(|(holds, _)| *holds).map_or(0, |(_, number)| *number)
+}
+
+/// `struct tcp_info` of a socket without a connection: only its state is known.
+pub fn encode_state(listens: bool) -> [u8; LEN] {
+    const CLOSE: u8 = 7;
+    const LISTEN: u8 = 10;
+    let mut out = [0; LEN];
+    out[0] = if listens { LISTEN } else { CLOSE };
+    out
+}
+
 /// The snapshot as Linux lays it out (include/uapi/linux/tcp.h names in the comments below).
 pub fn encode(info: &Info) -> [u8; LEN] {
     let mut out = [0; LEN];
     out[0] = state_number(info.state);
-    // tcpi_ca_state: Open, Recovery or Loss.
-    out[1] = if info.loss {
-        4
-    } else if info.recovery {
-        3
-    } else {
-        0
-    };
+    out[1] = congestion_state(info);
     out[2] = info.backoff; // tcpi_retransmits
     out[4] = info.backoff;
     out[5] = option_bits(info);
     out[6] = info.scale.0 & 0xf | info.scale.1 << 4;
     let micros = |d: base::Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
-    let segments = |octets: u32| octets / u32::from(info.snd_mss.max(1));
-    let words: [(usize, u32); 17] = [
+    let millis = |d: base::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+    let segments = |octets: u32| octets.div_ceil(u32::from(info.snd_mss.max(1)));
+    let words: [(usize, u32); 22] = [
         (8, micros(info.rto)),
         (12, 40_000), // tcpi_ato
         (16, info.snd_mss.into()),
         (20, info.rcv_mss.into()),
-        (24, segments(info.in_flight)), // tcpi_unacked
+        (24, segments(info.flight)), // tcpi_unacked
+        (28, segments(info.sacked)),
+        (32, segments(info.lost)),
+        (36, segments(info.sent_again)), // tcpi_retrans
+        (44, millis(info.last_sent)),
+        (52, millis(info.last_received)), // tcpi_last_data_recv
         (60, info.path_mtu.into()),
         (64, info.rcvbuf.0), // tcpi_rcv_ssthresh
         (68, micros(info.srtt)),

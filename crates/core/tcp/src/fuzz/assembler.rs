@@ -41,6 +41,12 @@ impl Oracle {
         runs
     }
 
+    fn overlap(&self, start: usize, end: usize) -> Option<(u32, u32)> {
+        let left = start + self.held[start..end].iter().position(|&h| h)?;
+        let right = self.held[left..end].iter().position(|&h| !h).map_or(end, |i| left + i);
+        Some((left as u32, right as u32))
+    }
+
     fn insert(&mut self, start: usize, end: usize, max: usize) -> Inserted {
         if self.held[start..end].iter().all(|&h| h) {
             if start > self.front() {
@@ -102,6 +108,7 @@ pub fn assembler(data: &[u8]) {
                 let start = if op == 4 { oracle.front() } else { input.below(WINDOW as u32 - 1) as usize };
                 let end = (start + 1 + input.below(if op < 10 { 8 } else { 60 }) as usize).min(WINDOW);
                 if start < end {
+                    assert_eq!(real.overlap(start as u32, end as u32), oracle.overlap(start, end));
                     let got = real.insert(start as u32, end as u32, max);
                     assert_eq!(got, oracle.insert(start, end, max), "{start}..{end}");
                 }

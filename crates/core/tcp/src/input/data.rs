@@ -3,7 +3,7 @@
 use base::Seq;
 use wire::tcp::{Flags, Segment};
 
-use crate::connection::{Bits, Connection, QUICK_ACKS};
+use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
 use crate::reassembly::Kept;
@@ -76,7 +76,7 @@ impl Connection {
     /// section 4.2).
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
         self.due |= Due::ACK;
-        self.quick = QUICK_ACKS;
+        self.quick = cx.config.quick_acks;
         self.bits.clear(Bits::INTERACTIVE);
         let offset = start.offset_from(self.rcv_nxt);
         if offset > 0 {
@@ -90,6 +90,8 @@ impl Connection {
                 self.take_in_order(cx, data, Flags::ACK)
             };
         }
+        let end = offset + data.len() as u32;
+        let twice = self.reassembly.as_ref().and_then(|reassembly| reassembly.held.overlap(offset, end));
         let mut kept = self.keep(cx, offset, data);
         if kept == Kept::NoMemory && offset == 0 {
             // What can be delivered is worth more than what cannot yet.
@@ -97,10 +99,14 @@ impl Connection {
             self.forget_out_of_order(cx);
             return self.take_in_order(cx, data, Flags::ACK);
         }
+        // A segment that is new in part reports the first part that is not (RFC 2883, section 4.2).
+        let told = self.reassembly.as_ref().is_some_and(|reassembly| reassembly.duplicate.is_some());
+        if let (Some((left, right)), Kept::New | Kept::Duplicate, false) = (twice, kept, told) {
+            self.report_duplicate(self.rcv_nxt + left, self.rcv_nxt + right);
+        }
         if kept == Kept::New && offset == 0 {
             self.deliver(cx);
         } else if kept == Kept::Duplicate && offset > 0 {
-            self.report_duplicate(start, start + data.len() as u32);
             kept = Kept::New;
         }
         match kept {

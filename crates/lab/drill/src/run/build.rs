@@ -49,8 +49,9 @@ pub(super) fn segment(ip: &IpInfo, segment: &Segment, flow: &Flow, ends: Ends) -
     let offset = if segment.absolute { 0 } else { flow.remote_offset(syn) };
     let seq = range.start.wrapping_add(offset);
     let ack = match segment.ack {
-        Some(ack) => ack.wrapping_add(if segment.flags.has(Flags::ACK) { flow.local_offset(syn) } else { 0 }),
-        None => 0,
+        // The flag without a number acknowledges number 0 of the script.
+        ack if segment.flags.has(Flags::ACK) => ack.unwrap_or(0).wrapping_add(flow.local_offset(syn)),
+        ack => ack.unwrap_or(0),
     };
     let mut options = Vec::with_capacity(40);
     for option in segment.options.as_deref().unwrap_or_default() {

@@ -15,7 +15,7 @@ pub(super) enum Wish {
 }
 
 /// Commands that mean nothing to a stack that begins anew with every script.
-const IDLE: &[&str] = &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "ethtool", "cat"];
+const IDLE: &[&str] = &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "cat", "sockstat"];
 
 /// What the commands of a line ask for. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
