@@ -209,6 +209,10 @@ impl Connection {
         if self.options.sndbuf != 0 {
             self.tx.limit = self.options.sndbuf;
         }
+        if self.options.nodelay && !old.nodelay && self.unsent() > 0 {
+            // What waits leaves, even under a cork (tcp(7)).
+            self.bits.set(Bits::FORCE);
+        }
         if self.options.quickack && self.rcv_nxt != self.last_ack_sent {
             self.due |= Due::ACK;
         }

@@ -208,8 +208,8 @@ settings! {
              no room for as many full segments.";
         push_bursts: bool = false, false => true,
             "Super-segments as Linux makes them: PSH at the end of each, so that receivers that merge segments hand \
-             on sooner, no larger than half the congestion window, so that two are under way, nor than what leaves in a \
-             millisecond at the pace of the round trip.";
+             on sooner, no larger than half the congestion window, so that two are under way, nor than what \
+             leaves in a millisecond at the pace of the round trip.";
         min_burst: u8 = 2, 1 => 64,
             "Least segments of a super-segment where `push_bursts` bounds them (Linux's tcp_min_tso_segs).";
         count_every_segment: bool = false, false => true,
@@ -220,6 +220,9 @@ settings! {
         quick_acks: u8 = 16, 0 => 255,
             "Acknowledgments that are not delayed when a connection begins or has been idle, while the peer is in slow \
              start.";
+        ack_second_segment: bool = false, false => true,
+            "Is every second segment acknowledged at once however small it is, as FreeBSD does, and not only every \
+             second full one?";
         tell_all_room: bool = false, false => true,
             "Does every segment offer all the room there is, as FreeBSD's do, even where that moves the window's edge \
              by less than RFC 9293, section 3.8.6.2.2, finds worth telling?";

@@ -224,6 +224,8 @@ impl Connection {
             self.due |= Due::ACK;
         } else if self.timers.delack == Instant::FAR_FUTURE {
             self.timers.delack = cx.now + cx.config.delayed_ack;
+        } else if cx.config.ack_second_segment {
+            self.due |= Due::ACK;
         }
     }
 

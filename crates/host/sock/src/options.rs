@@ -88,7 +88,8 @@ options! {
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
     UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
-    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(i32::MIN, MAX), true, "Writable while less than this is unsent.";
+    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(i32::MIN, MAX), true,
+        "Writable while less than this is unsent.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";

@@ -155,6 +155,8 @@ impl Connection {
                 if at.at_or_before(self.rcv_adv) {
                     self.reassembly().fin = Some(at);
                 }
+                // The peer learns of the hole before it, as it does from data (RFC 5681, section 4.2).
+                self.due |= Due::ACK;
                 return;
             }
             if at == self.rcv_nxt {

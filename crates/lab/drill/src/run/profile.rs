@@ -39,6 +39,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("push_bursts", ["on", "off", "off"]),
     ("count_every_segment", ["on", "off", "off"]),
     ("round_rcvbuf", ["off", "on", "off"]),
+    ("ack_second_segment", ["off", "on", "off"]),
     ("tell_all_room", ["off", "on", "off"]),
     ("quick_acks", ["16", "0", "0"]),
     ("bsd_syn", ["off", "on", "off"]),
