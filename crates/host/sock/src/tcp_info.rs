@@ -52,6 +52,8 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     out[6] = info.scale.0 & 0xf | info.scale.1 << 4;
     let micros = |d: base::Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
     let millis = |d: base::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+    let whole = |octets: u32| octets / u32::from(info.snd_mss.max(1));
+    // A segment that is not full is one all the same.
     let segments = |octets: u32| octets.div_ceil(u32::from(info.snd_mss.max(1)));
     let words: [(usize, u32); 22] = [
         (8, micros(info.rto)),
@@ -68,8 +70,8 @@ pub fn encode(info: &Info) -> [u8; LEN] {
         (64, info.rcvbuf.0), // tcpi_rcv_ssthresh
         (68, micros(info.srtt)),
         (72, micros(info.rttvar)),
-        (76, if info.window.ssthresh == u32::MAX { i32::MAX as u32 } else { segments(info.window.ssthresh) }),
-        (80, segments(info.window.cwnd)),
+        (76, if info.window.ssthresh == u32::MAX { i32::MAX as u32 } else { whole(info.window.ssthresh) }),
+        (80, whole(info.window.cwnd)),
         (84, info.snd_mss.into()), // tcpi_advmss
         (88, 3),                   // tcpi_reordering
         (96, info.rcv_wnd),        // tcpi_rcv_space

@@ -1,8 +1,10 @@
 //! What a fuzz target calls: any octets as a script.
 
 use crate::lang::{Action, Event, Script};
+use crate::run::{Config, Outcome, run};
 use crate::{code, lang};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// Reads any octets as a script: a tree or a complaint that can be shown; every assertion in it is run.
 ///
@@ -29,6 +31,70 @@ fn check(script: &Script, text: &str) {
         // Failing is fine; not ending, or bringing the program down, is not.
         let _ = code::run(&statements, &mut names, &mut Vec::new());
     }
+}
+
+/// Any octets as what a peer and an application do: segments at and around every edge, calls, time. Everything the
+/// stack does must be sound: it never panics, every octet read is what the peer sent, and every octet sent is what
+/// the application wrote.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn peer(data: &[u8]) {
+    let text = play(data);
+    let report = run(Path::new("fuzz.pkt"), &text, &Config::default());
+    let broken = report.timeline.iter().find(|line| line.contains("octet"));
+    assert!(report.outcome == Outcome::Passed && broken.is_none(), "{:?} {broken:?}\n{text}", report.outcome);
+}
+
+/// A script in which nothing is expected.
+fn play(data: &[u8]) -> String {
+    const OPEN: &str = "--non_fatal=syscall,packet
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 8) = 0
++0 < S 0:0(0) win 65535 <mss 1000,sackOK,nop,nop,nop,wscale 7>
++0 > S. 0:0(0) ack 1 <...>
++.01 < . 1:1(0) ack 1 win 512
++0 accept(3, ..., ...) = 4
++0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
+";
+    const FLAGS: [&str; 8] = [".", "P.", "F.", "FP.", ".", "PE.", "R", "S"];
+    let mut text = OPEN.to_string();
+    // Where the peer and the stack are, as far as anybody needs to know: edges are near these.
+    let (mut sent, mut acked) = (1_u32, 1_u32);
+    for op in data.chunks_exact(4).take(200) {
+        let (kind, a, b, c) = (op[0], u32::from(op[1]), u32::from(op[2]), u32::from(op[3]));
+        let line = match kind % 16 {
+            0..=6 => {
+                let start = sent.wrapping_add(a * 40).wrapping_sub(if kind & 16 == 0 { 0 } else { 2_000 });
+                let len = if kind & 32 == 0 { b * 8 } else { 0 };
+                let ack = acked.wrapping_add(c * 50).wrapping_sub(if kind & 64 == 0 { 0 } else { 3_000 });
+                if a == 0 && kind & 16 == 0 {
+                    sent = start.wrapping_add(len);
+                }
+                acked = if kind & 64 == 0 && c < 40 { ack } else { acked };
+                let flags = FLAGS[usize::from(kind >> 5) % if b < 250 { 6 } else { 8 }];
+                let window = if c == 255 { 0 } else { 300 + c };
+                let end = start.wrapping_add(len);
+                format!("+0 < {flags} {start}:{end}({len}) ack {ack} win {window}")
+            }
+            7 => format!(
+                "+0 < . {sent}:{sent}(0) ack {acked} win 400 <nop,nop,sack {}:{}>",
+                acked + a * 50,
+                acked + a * 50 + b * 20
+            ),
+            8 | 9 => format!("+0 write(4, ..., {}) = ...", a * 64 + b),
+            10 | 11 => format!("+0 read(4, ..., {}) = ...", a * 64 + b),
+            12 => format!("+{}.{b:03} `true`", a % 4),
+            13 => format!("+0 setsockopt(4, SOL_TCP, TCP_NODELAY, [{}], 4) = 0", a % 2),
+            14 if a < 16 => "+0 shutdown(4, SHUT_WR) = 0".into(),
+            15 if a < 4 => "+0 close(4) = 0".into(),
+            _ => format!("+0.0{:02} `true`", a % 100),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
 }
 
 /// Scripts that make sense, for mutations to start from.
@@ -60,6 +126,19 @@ pub fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     //! Goal: the seed is a script, and no prefix of it brings the parser down.
     use super::*;
+
+    #[test]
+    fn a_peer_that_does_anything_is_survived() {
+        let mut word = 0x9e37_79b9_u32;
+        for _ in 0..60 {
+            let mut data = [0; 600];
+            for octet in &mut data {
+                word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *octet = (word >> 24) as u8;
+            }
+            peer(&data);
+        }
+    }
 
     #[test]
     fn the_seed_is_a_script_and_its_prefixes_are_survived() {

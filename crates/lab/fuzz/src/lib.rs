@@ -42,6 +42,7 @@ targets! {
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
+    "drill_peer", "a peer and an application that do anything", drill::fuzz::peer, seeds::none, 800;
     "drill_script", "scripts of the packetdrill language", drill::fuzz::script, drill::fuzz::seeds, FRAME;
     "pio_capture", "capture files as they are played", pio::fuzz::capture, seeds::captures, FRAME;
     "pio_link", "what a user writes for a link", pio::fuzz::link, seeds::links, SHORT;

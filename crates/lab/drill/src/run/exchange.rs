@@ -63,7 +63,11 @@ impl Runner {
         };
         let now = self.now();
         self.note(now, packet);
-        self.inject(octets)
+        let payload = match &packet.body {
+            Body::Tcp(tcp) => tcp.len,
+            _ => 0,
+        };
+        self.inject(octets, payload)
     }
 
     /// The connection that a segment of the peer belongs to; one that comes to a listener, or to nobody, begins one.

@@ -38,6 +38,8 @@ pub(super) struct Options {
     pub(super) bind_port: u16,
     pub(super) connect_port: u16,
     pub(super) mtu: usize,
+    /// Payload of the segments that an injected one stands for.
+    pub(super) mss: Option<u16>,
     pub(super) tolerance: Duration,
     /// In thousandths of the time since the event before.
     pub(super) tolerance_permille: u32,
@@ -67,6 +69,7 @@ impl Options {
             bind_port: 8_080,
             connect_port: 8_080,
             mtu: 1_500,
+            mss: None,
             tolerance: Duration::from_micros(4_000),
             tolerance_permille: 125,
             tick: None,
@@ -111,6 +114,7 @@ impl Options {
             "bind_port" => self.bind_port = number()? as u16,
             "connect_port" => self.connect_port = number()? as u16,
             "mtu" => self.mtu = number()?.clamp(68, 65_535) as usize,
+            "mss" => self.mss = Some(number()? as u16).filter(|&mss| mss > 0),
             "tolerance_usecs" => self.tolerance = Duration::from_micros(number()?),
             "tolerance_percent" => {
                 self.tolerance_permille =
@@ -129,10 +133,10 @@ impl Options {
             "psp_udp_port" => return Err("unsupported: PSP".into()),
             "tcp_md5_secret" => return Err("unsupported: MD5 signatures".into()),
             // Said already, of no meaning here, or read by `run`.
-            "ip_version" | "netmask_ip" | "speed" | "mss" | "init_scripts" | "wire_client"
-            | "wire_server" | "wire_server_ip" | "wire_server_port" | "wire_client_dev"
-            | "wire_server_dev" | "so_filename" | "so_flags" | "dry_run" | "is_anyip" | "send_omit_free"
-            | "debug" | "define" | "verbose" | "code_command" | "code_format" | "code_sockopt" => {}
+            "ip_version" | "netmask_ip" | "speed" | "init_scripts" | "wire_client" | "wire_server"
+            | "wire_server_ip" | "wire_server_port" | "wire_client_dev" | "wire_server_dev"
+            | "so_filename" | "so_flags" | "dry_run" | "is_anyip" | "send_omit_free" | "debug" | "define"
+            | "verbose" | "code_command" | "code_format" | "code_sockopt" => {}
             _ => return Err(format!("unsupported: the option --{}", line.name)),
         }
         Ok(())

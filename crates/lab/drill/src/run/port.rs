@@ -37,8 +37,8 @@ impl sock::Clock for Time {
 /// Both directions of the wire, packet by packet.
 #[derive(Default)]
 pub(super) struct Wire {
-    /// On their way to the stack.
-    pub(super) inbound: VecDeque<Vec<u8>>,
+    /// On their way to the stack; with the payload of each segment of the wire where several came as one, or 0.
+    pub(super) inbound: VecDeque<(Vec<u8>, u16)>,
     /// What the stack sent, and when.
     pub(super) outbound: VecDeque<(Instant, Vec<u8>)>,
 }
@@ -117,14 +117,14 @@ impl PacketIo for ScriptPort {
         let mut wire = self.wire.lock();
         let before = batch.len();
         while batch.len() < BATCH_MAX {
-            let Some(packet) = wire.inbound.pop_front() else { break };
+            let Some((packet, gso_size)) = wire.inbound.pop_front() else { break };
             let Some(mut frame) = self.pool.take() else {
-                wire.inbound.push_front(packet);
+                wire.inbound.push_front((packet, gso_size));
                 break;
             };
             frame.set_range(0, packet.len());
             frame.data_mut().copy_from_slice(&packet);
-            batch.push(RxPacket { frame, meta: RxMeta::default() });
+            batch.push(RxPacket { frame, meta: RxMeta { gso_size, ..RxMeta::default() } });
         }
         Ok(batch.len() - before)
     }

@@ -96,7 +96,27 @@ impl Runner {
         for event in &script.events {
             self.event(event).map_err(|stop| (stop, Some(event)))?;
         }
-        self.finish_call().map_err(|stop| (stop, script.events.last()))
+        let last = script.events.last();
+        self.finish_call().and_then(|()| self.look_at_the_rest()).map_err(|stop| (stop, last))
+    }
+
+    /// What the script did not look at must be sound all the same: every octet of data is the application's.
+    fn look_at_the_rest(&mut self) -> Result<()> {
+        let known = self.current.filter(|&at| self.flows[at].stage == Stage::Going);
+        let (Some(at), Some(world)) = (known, &self.world) else { return Ok(()) };
+        let rest = std::mem::take(&mut world.wire.lock().outbound);
+        let flow = &self.flows[at];
+        for (left, octets) in rest {
+            let sent = read(left, octets).map_err(Stop::Fail)?;
+            let ours = flow.local == Some(sent.source) && flow.remote == Some(sent.destination);
+            if let Some(seq) = sent.wrong_octet(flow).filter(|_| ours) {
+                return Stop::fail(format!(
+                    "octet {seq} is not what the application wrote there\n    seen: {}",
+                    sent.packet
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Ends a call that still waits, whatever it waits for.
@@ -240,9 +260,11 @@ impl Runner {
     }
 
     /// Puts a packet of the script on the wire.
-    pub(super) fn inject(&mut self, packet: Vec<u8>) -> Result<()> {
+    pub(super) fn inject(&mut self, packet: Vec<u8>, payload: u32) -> Result<()> {
+        // As a driver that merges segments hands them over.
+        let merged = self.options.mss.filter(|&mss| payload > u32::from(mss)).unwrap_or(0);
         let world = self.world()?;
-        world.wire.lock().inbound.push_back(packet);
+        world.wire.lock().inbound.push_back((packet, merged));
         world.settle();
         Ok(())
     }
