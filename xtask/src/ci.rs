@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, deny, run, tidy, wasm};
+use crate::{Outcome, deny, rfc, run, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -13,6 +13,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "sizes, left-overs, unsafe, imports", run: tidy::tidy },
+    Step { name: "rfc", what: "RFC clauses have code and tests", run: rfc::check },
     Step { name: "deny", what: "licences, sources, advisories", run: deny::deny },
     Step { name: "clippy", what: "no warning, tests included", run: clippy },
     Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },

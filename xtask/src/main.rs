@@ -4,6 +4,7 @@
 mod ci;
 mod deny;
 mod metadata;
+mod rfc;
 mod run;
 mod tidy;
 mod wasm;
@@ -21,6 +22,7 @@ cargo xtask COMMAND
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
   docs [--open]        the documentation, without warnings
+  rfc [--check]        write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
   fuzz [TARGET] [--runs N] [--seed S] [--release]
                        drive a fuzz target with seeded mutations, on stable; without TARGET, list them
   bench [NAME] [--json] [ARGUMENT...]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         "wasm" => wasm::prove(),
         "deny" => deny::deny(),
         "docs" => docs(rest),
+        "rfc" => rfc::rfc(rest),
         "fuzz" => fuzz(rest),
         "bench" => bench(rest),
         "help" | "-h" | "--help" => {

@@ -143,6 +143,7 @@ impl Registry {
     }
 
     /// A fresh policy for one connection, counted until it is retired.
+    /// RFC 9293, MAY-18.
     pub fn create(&mut self, name: &str) -> Result<Control, Unknown> {
         let index = self.index(name).ok_or(Unknown)?;
         let entry = &mut self.entries[index];
@@ -209,6 +210,7 @@ mod tests {
         Arc::new(move || Box::new(Fixed(name)))
     }
 
+    /// RFC 9293, MAY-18.
     #[test]
     fn a_registered_policy_is_made_counted_and_removed() {
         let mut registry = Registry::new();

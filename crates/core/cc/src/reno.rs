@@ -60,6 +60,7 @@ impl Reno {
 
     /// Slow start (RFC 3465, section 2.2). Returns the acknowledged octets left over for avoidance once the
     /// window has reached the threshold.
+    /// RFC 9293, MUST-19.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
         let limit = if self.repairing { 1 } else { u32::from(self.abc_limit) };
         let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
@@ -83,6 +84,7 @@ impl Reno {
 
     /// Counts acknowledged octets in avoidance; true once for each full window of them (RFC 3465,
     /// section 2.1). One acknowledgment is worth one window at most.
+    /// RFC 9293, MUST-19.
     pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
         self.credit = self.credit.saturating_add(bytes);
         if self.credit < self.cwnd {

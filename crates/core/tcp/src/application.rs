@@ -94,6 +94,7 @@ impl Connection {
     }
 
     /// Take from the receive buffer; may make a window update due.
+    /// RFC 9293, MUST-12.
     pub fn read(&mut self, cx: &mut Cx<'_>, into: &mut [u8]) -> Result<usize, ReadError> {
         let n = (self.readable() as usize).min(into.len());
         if n > 0 {
@@ -160,6 +161,7 @@ impl Connection {
 
     /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an
     /// orderly end as an orphan.
+    /// RFC 9293, MAY-1 and SHLD-3.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
         if self.state == State::Closed {

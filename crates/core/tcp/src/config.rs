@@ -173,7 +173,7 @@ settings! {
             "Ceiling of the retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
         rto_initial: Duration = Duration::from_secs(1), Duration::from_millis(10) => Duration::from_secs(60),
             "Retransmission timeout before the first RTT sample (RFC 6298, rule 2.1).";
-        delayed_ack: Duration = Duration::from_millis(40), Duration::ZERO => Duration::from_millis(500),
+        delayed_ack: Duration = Duration::from_millis(40), Duration::ZERO => Duration::from_millis(499),
             "Longest an acknowledgment is delayed (RFC 9293, MUST-40: less than 0.5 s).";
         timestamps: bool = true, false => true,
             "Offer and accept timestamps (RFC 7323).";
@@ -185,12 +185,13 @@ settings! {
             "Explicit congestion notification (RFC 3168): 0 never, 1 ask for it, 2 agree when asked.";
         tail_loss_probe: bool = true, false => true,
             "Probe the end of a flight before the retransmission timeout (RFC 8985, section 7).";
-        syn_retries: u8 = 6, 0 => 127,
-            "SYN retransmissions before ETIMEDOUT.";
+        syn_retries: u8 = 7, 0 => 127,
+            "SYN retransmissions before ETIMEDOUT: with 7 a connect takes four minutes to fail, and the least is \
+             three (RFC 9293, MUST-23).";
         synack_retries: u8 = 5, 0 => 127,
             "SYN-ACK retransmissions before a half-open connection is forgotten.";
         data_retries: u8 = 15, 1 => 127,
-            "Data retransmissions before ETIMEDOUT, if no user timeout is set (RFC 9293, section 3.8.3: R2).";
+            "Data retransmissions before ETIMEDOUT, if no user timeout is set: R2 (RFC 9293, SHLD-11).";
         orphan_retries: u8 = 8, 0 => 127,
             "Retransmissions of an orphan, a connection that the application has closed.";
         time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
@@ -291,8 +292,8 @@ impl Default for SocketOptions {
             nodelay: false,
             cork: false,
             quickack: false,
-            keepalive: false,
-            keep_idle: Duration::from_secs(7200),
+            keepalive: false,                     // RFC 9293, MUST-25
+            keep_idle: Duration::from_secs(7200), // RFC 9293, MUST-28
             keep_interval: Duration::from_secs(75),
             keep_count: 9,
             user_timeout: Duration::ZERO,

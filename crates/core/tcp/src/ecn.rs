@@ -38,6 +38,7 @@ impl Connection {
     }
 
     /// The peer's SYN or SYN-ACK: is ECN agreed on?
+    /// RFC 9293, SHLD-8.
     pub(crate) fn negotiate_ecn(&mut self, config: &Config, syn: &Segment<'_>) {
         let wanted = if syn.flags.has(Flags::ACK) {
             self.bits.has(Bits::ECN) && syn.flags.0 & SETUP.0 == Flags::ECE.0

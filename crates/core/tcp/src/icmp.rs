@@ -33,6 +33,7 @@ const MIN_MTU_V6: u16 = 1280;
 
 impl Connection {
     /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
+    /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
         if self.state == State::Closed || !seq.in_window(self.snd_una, self.flight()) {
             cx.counters.icmp_ignored += 1;

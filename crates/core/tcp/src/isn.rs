@@ -26,6 +26,7 @@ impl IsnSource {
     }
 
     /// The ISN for `key` at `now`.
+    /// RFC 9293, MUST-8, MUST-9 and SHLD-1.
     pub fn isn(&self, now: Instant, key: &FlowKey) -> Seq {
         Seq::new(self.isns.strong_flow(key) as u32) + (now.as_micros() / 4) as u32
     }
@@ -63,6 +64,7 @@ mod tests {
         FlowKey::new(end(1, 80), end(last, port))
     }
 
+    /// RFC 9293, MUST-8, MUST-9 and SHLD-1.
     #[test]
     fn a_clock_plus_a_keyed_hash() {
         let source = IsnSource::new(SipKey::new(1, 2));

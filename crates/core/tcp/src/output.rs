@@ -133,7 +133,7 @@ impl Connection {
         if self.due.has(Due::KEEPALIVE) {
             self.due.clear(Due::KEEPALIVE);
             cx.counters.keepalive_probes += 1;
-            // One octet below SND.UNA and no data: old, so the peer must answer (RFC 9293, section 3.8.4).
+            // One octet below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
             return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
         }
         if self.due.has(Due::ACK) {

@@ -29,6 +29,7 @@ fn headers(key: &FlowKey) -> u16 {
 
 impl Connection {
     /// The MSS option of our SYN: what our end of the path can receive (RFC 9293, section 3.7.1).
+    /// RFC 9293, MUST-67.
     pub(crate) fn advertised_mss(&self) -> u16 {
         let mss = self.path_mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
@@ -36,6 +37,7 @@ impl Connection {
 
     /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries. SACK blocks are
     /// taken off segment by segment.
+    /// RFC 9293, MUST-16.
     pub(crate) fn refresh_mss(&mut self) {
         let options = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
         self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;

@@ -21,6 +21,7 @@ pub(crate) enum Resend {
 impl Connection {
     /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of
     /// what was sent and at the peer's window.
+    /// RFC 9293, MUST-34 and SHLD-16.
     fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
         let offset = seq.offset_from(self.snd_una);
         let data = self.tx.len().saturating_sub(offset);

@@ -19,6 +19,7 @@ pub(crate) const fn to_field(window: u32, shift: u8) -> u16 {
 }
 
 /// Octets a window field stands for. The field of a segment with SYN is never scaled: pass a shift of 0.
+/// RFC 9293, MUST-1 and REC-1.
 pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
     (field as u32) << shift
 }

@@ -240,6 +240,7 @@ fn a_lost_syn_leaves_a_careful_timer_and_window() {
     }
 }
 
+/// RFC 9293, MUST-60.
 #[test]
 fn the_cork_holds_for_200_ms_at_most() {
     let options = SocketOptions { cork: true, ..SocketOptions::default() };

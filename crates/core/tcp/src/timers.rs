@@ -141,6 +141,7 @@ impl Connection {
         }
     }
 
+    /// RFC 9293, MUST-22 and MUST-23.
     fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
         let limit = match (self.state, self.options.syn_count) {
             (State::SynReceived, 0) => cx.config.synack_retries,
@@ -162,6 +163,7 @@ impl Connection {
     }
 
     /// RFC 6298, rules 5.4 to 5.6, and RFC 5681, section 3.1.
+    /// RFC 9293, MUST-19.
     fn on_retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         if self.give_up(cx) {
             return;
@@ -177,6 +179,7 @@ impl Connection {
 
     /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be
     /// sent at once (section 3.8.6.2.1, condition 4).
+    /// RFC 9293, MUST-35, MUST-36, MUST-60, SHLD-29 and SHLD-30.
     fn on_probe_timeout(&mut self, cx: &mut Cx<'_>) {
         if self.flight() == 0 && !self.has_unsent() {
             return;
@@ -218,6 +221,7 @@ impl Connection {
     }
 
     /// R2 of RFC 9293, section 3.8.3: too many timeouts in a row. True if that was the end.
+    /// RFC 9293, MUST-20, MUST-21 and SHLD-11.
     fn give_up(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.is_overdue(cx) {
             cx.counters.user_timeouts += 1;
@@ -265,6 +269,7 @@ impl Connection {
     }
 
     /// RFC 9293, section 3.8.4.
+    /// RFC 9293, MAY-5, MUST-24, MUST-26, MUST-27 and MUST-29.
     fn keepalive(&mut self, cx: &mut Cx<'_>) {
         let silent = Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms).into());
         if self.last_rcv_ms.wrapping_sub(self.stalled_ms) as i32 >= 0 {

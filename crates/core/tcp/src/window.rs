@@ -84,6 +84,7 @@ impl Connection {
     }
 
     /// What could be advertised now: room in the buffer, but no more than there are chunks for.
+    /// RFC 9293, MAY-8.
     fn room(&self, cx: &Cx<'_>) -> u32 {
         if self.bits.has(Bits::READ_CLOSED) {
             return self.buffer_limit();
@@ -100,11 +101,13 @@ impl Connection {
 
     /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the
     /// buffer.
+    /// RFC 9293, MUST-39.
     fn worth_telling(&self) -> u32 {
         (self.buffer_limit() / 2).min(self.rcv_mss.into())
     }
 
     /// Moves the right edge, where that is worth it; it never moves left.
+    /// RFC 9293, SHLD-14 and MUST-39.
     pub(crate) fn advance_window(&mut self, cx: &Cx<'_>) {
         let gain = self.gain(cx);
         if gain >= self.worth_telling() || cx.config.tell_all_room {
@@ -216,6 +219,7 @@ impl Connection {
 
     /// The acknowledgment for data in order: at once for every second full segment, at the start, and while
     /// the application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
+    /// RFC 9293, SHLD-18, SHLD-19 and MUST-58.
     #[inline]
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);

@@ -38,6 +38,7 @@ pub struct Header {
 ///
 /// # Errors
 /// Length, version, checksum, source address, or a fragment, each by its name.
+/// RFC 9293, MUST-50 and MUST-63.
 #[inline]
 pub fn parse(bytes: &[u8], whole: usize) -> Result<(Header, usize), ParseError> {
     let h: &[u8; HEADER_LEN] = bytes.first_chunk().ok_or(ParseError::IpTruncated)?;

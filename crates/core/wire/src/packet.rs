@@ -243,6 +243,7 @@ impl Below {
     ///
     /// # Panics
     /// If `into` is shorter than that.
+    /// RFC 9293, MUST-2.
     #[inline]
     pub fn emit_tcp(
         &self,

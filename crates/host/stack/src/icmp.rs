@@ -22,6 +22,7 @@ const TTL: u8 = 64;
 
 impl Core {
     /// An ICMP packet for us arrived from `mac`.
+    /// RFC 9293, MUST-54 and MUST-55.
     pub(crate) fn on_icmp(&mut self, now: Instant, packet: &Packet, frame: &[u8], mac: [u8; 6]) {
         let upper = packet.upper(frame);
         let parsed = if packet.protocol == protocol::ICMP {

@@ -89,10 +89,13 @@ impl Core {
     }
 
     /// A segment of no flow: a SYN or the answer to a cookie for a listener, or something to be reset.
+    /// RFC 9293, MUST-57 and MUST-63.
     fn on_stranger(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
         let (local, remote) = (sender.key.local(), sender.key.remote());
-        let absurd =
-            remote.addr.is_unspecified() || local.addr.is_multicast_or_broadcast() || local == remote;
+        let absurd = remote.addr.is_unspecified()
+            || self.ip.is_of_many(remote.addr)
+            || self.ip.is_of_many(local.addr)
+            || local == remote;
         if absurd || !self.port.caps.shares_kernel_addresses && !self.ip.is_own(local.addr) {
             return self.drops.count(PacketDrop::NotForUs);
         }
@@ -109,6 +112,7 @@ impl Core {
         self.on_syn(now, id, sender, segment, above);
     }
 
+    /// RFC 9293, MUST-41 and MUST-42.
     fn on_syn(
         &mut self,
         now: Instant,

@@ -69,6 +69,25 @@ impl Ip {
         self.addresses.binary_search_by_key(&addr, |own| own.addr).is_ok()
     }
 
+    /// Is this nobody's address but that of many, or of none: a group, the limited broadcast, or the first or last
+    /// address of a subnet of ours (RFC 9293, MUST-46, MUST-57 and MUST-63)?
+    pub(crate) fn is_of_many(&self, addr: Addr) -> bool {
+        let Some(octets) = addr.v4_octets() else { return addr.is_multicast_or_broadcast() };
+        let bits = u32::from_be_bytes(octets);
+        // The two addresses of a /31 are hosts (RFC 3021).
+        let in_subnet = |own: &OwnAddr| {
+            own.prefix < 31
+                && own.addr.is_v4()
+                && own.addr != addr
+                && addr.in_prefix(own.addr, own.prefix)
+                && {
+                    let host = u32::MAX.checked_shr(own.prefix.into()).unwrap_or(0);
+                    bits & host == host || bits & host == 0
+                }
+        };
+        addr.is_multicast_or_broadcast() || self.addresses.iter().any(in_subnet)
+    }
+
     /// Our addresses.
     pub(crate) fn addresses(&self) -> &[OwnAddr] {
         &self.addresses
@@ -135,6 +154,7 @@ impl Ip {
     /// addresses of equal standing needs it: the same address (rule 1), fitting scope (rule 2), then the
     /// longest common prefix, first with the next hop (IPv4 has always chosen the address of the next hop's
     /// subnet).
+    /// RFC 9293, MUST-44.
     fn source(&self, dst: Addr, next_hop: Addr) -> Option<Addr> {
         let scope = dst.is_link_local_v6();
         self.addresses
@@ -187,6 +207,7 @@ mod tests {
         Route { dst: a(dst), prefix, gateway: gateway.map(a), src: None, metric, mtu: None }
     }
 
+    /// RFC 9293, MUST-44.
     #[test]
     fn own_addresses_and_a_gateway() {
         let own =

@@ -16,6 +16,7 @@ const NEIGHBOURS_MAX: usize = 4096;
 const TRIES: u8 = 3;
 const RETRY: Duration = Duration::from_secs(1);
 /// How long an answer is believed without being confirmed.
+/// RFC 9293, MUST-20.
 const REACHABLE: Duration = Duration::from_secs(30);
 /// How long nobody is asked again after a failure.
 const HOLD_DOWN: Duration = Duration::from_secs(3);

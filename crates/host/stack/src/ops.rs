@@ -179,10 +179,11 @@ impl Core {
     ///
     /// # Errors
     /// Addresses, ports, routes and memory; see [`OpError`].
+    /// RFC 9293, MUST-43, MUST-44, MUST-45 and MUST-46.
     pub fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
         self.now = now;
         let Connect { local, remote, .. } = *connect;
-        if remote.addr.is_unspecified() || remote.addr.is_multicast_or_broadcast() {
+        if remote.addr.is_unspecified() {
             return Err(OpError::NetUnreachable);
         }
         if remote.port == 0 {
@@ -195,6 +196,9 @@ impl Core {
             return Err(OpError::NoBuffers);
         }
         self.learn_network();
+        if self.ip.is_of_many(remote.addr) {
+            return Err(OpError::NetUnreachable);
+        }
         let path = self.path(now, remote.addr).map_err(|why| match why {
             NoPath::Route => OpError::NetUnreachable,
             NoPath::Neighbours => OpError::NoBuffers,

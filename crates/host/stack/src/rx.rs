@@ -59,6 +59,7 @@ impl Rx {
 
 impl Core {
     /// Receives and processes a bounded number of packets.
+    /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         for nth in 1..=BATCHES {
             if let Err(error) = self.port.io.rx(&mut rx.batch) {
@@ -122,6 +123,7 @@ impl Core {
     }
 
     /// A TCP packet, in the pieces of the batch from a place on.
+    /// RFC 9293, MUST-3.
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, (at, pieces): (usize, &[RxPacket]), arrivals: &mut Vec<Arrival>) {
         let RxPacket { frame, meta } = &pieces[0];

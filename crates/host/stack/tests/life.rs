@@ -59,6 +59,7 @@ fn a_request_and_its_answer() {
     }
 }
 
+/// RFC 9293, MUST-59.
 #[test]
 fn an_answer_within_the_turn_carries_the_acknowledgment() {
     let mut world = World::new(&PairConfig::default());
@@ -246,6 +247,7 @@ fn ten_thousand_short_connections() {
     assert!(wired <= 72_000, "{wired} packets for ten thousand connections");
 }
 
+/// RFC 9293, MUST-46.
 #[test]
 fn refusals_are_clean() {
     let mut world = World::with(&PairConfig::default(), |client, _| client.max_connections = 2);

@@ -39,6 +39,7 @@ fn dividing_an_ack_gains_nothing() {
     assert_eq!(divided.cwnd(), 11.0);
 }
 
+/// RFC 9293, MUST-19.
 #[test]
 fn avoidance_adds_one_segment_a_window_and_keeps_the_remainder() {
     let mut lab = lab(10, Some(10));

@@ -16,6 +16,7 @@ use crate::{Cx, DropReason, Events, State};
 const COARSE_RTT_MS: u32 = 10;
 
 impl Connection {
+    /// RFC 9293, MAY-12.
     pub(crate) fn check_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::ACK) {
             return Err(DropReason::NoAck);
@@ -43,6 +44,7 @@ impl Connection {
     }
 
     /// An acknowledgment of SND.UNA + `acked`, in the range of what is in flight.
+    /// RFC 9293, MUST-37 and SHLD-17.
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
@@ -65,14 +67,12 @@ impl Connection {
             cx.counters.duplicate_acks_in += 1;
             self.dup_acks = self.dup_acks.saturating_add(1);
             self.inform_policy(cx, seg, 0, sacked.newly, in_flight, None);
-        } else if self.flight() == 0 {
+        } else if self.flight() == 0 || self.snd_wnd == 0 {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
-            // 9293, section 3.8.6.1).
+            // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
             self.retries = 0;
         } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) {
             self.on_duplicate_ack(cx);
-        } else if self.snd_wnd == 0 {
-            self.retries = 0;
         }
         if self.loss.is_some() {
             self.learn_from_board(cx, &sacked, before, acked);
@@ -255,6 +255,7 @@ impl Connection {
 
     /// The connection is over; what is left of it is [`crate::TimeWait`]. A pending acknowledgment still
     /// leaves.
+    /// RFC 9293, MUST-13.
     pub(crate) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
         cx.counters.time_waits += 1;
         self.bits.set(Bits::TIME_WAIT);

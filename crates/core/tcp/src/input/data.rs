@@ -11,6 +11,7 @@ use crate::{Cx, DropReason, Events, State};
 
 impl Connection {
     /// Seventh check: the data that lies in the window.
+    /// RFC 9293, SHLD-3.
     pub(crate) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let data = seg.payload;
         if data.is_empty() || !self.state.may_receive() {
@@ -74,6 +75,7 @@ impl Connection {
 
     /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681,
     /// section 4.2).
+    /// RFC 9293, SHLD-31 and MAY-13.
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
         self.due |= Due::ACK;
         self.quick = cx.config.quick_acks;

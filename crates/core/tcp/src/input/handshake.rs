@@ -10,6 +10,7 @@ use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
     /// RFC 9293, section 3.10.7.3.
+    /// RFC 9293, MUST-10.
     pub(crate) fn on_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let flags = seg.flags;
         if flags.has(Flags::ACK) && (seg.ack != self.snd_nxt || self.flight() == 0) {

@@ -119,6 +119,7 @@ impl Connection {
 
     /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window,
     /// and silly window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
+    /// RFC 9293, MUST-17, MUST-38, SHLD-7, SHLD-15, SHLD-27, SHLD-28 and MAY-16.
     #[inline(always)]
     fn allowance(
         &mut self,
@@ -187,6 +188,7 @@ impl Connection {
 
     /// Nothing now in flight tells the round-trip time any more: it was sent twice (Karn's rule, RFC 6298, section
     /// 3).
+    /// RFC 9293, MUST-18.
     pub(crate) fn stop_timing(&mut self) {
         self.rtt_seq = self.snd_nxt;
     }
@@ -209,6 +211,7 @@ impl Connection {
         Plan { retransmit: true, tells: false, ..plan }
     }
 
+    /// RFC 9293, MUST-61.
     fn plan_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let Stretch { seq, len, fin } = stretch;
         let offset = seq.offset_from(self.snd_una);

@@ -17,6 +17,7 @@ const BLOCKS: usize = 4;
 
 impl Connection {
     /// The segment of a plan. Whatever carries an ACK settles the acknowledgments owed.
+    /// RFC 9293, MUST-48, MUST-49, SHLD-21 and SHLD-22.
     #[inline(always)]
     pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
         let acknowledges = plan.flags.has(Flags::ACK);
@@ -47,6 +48,7 @@ impl Connection {
     }
 
     /// The peer is about to learn RCV.NXT.
+    /// RFC 9293, MUST-58.
     fn acknowledged(&mut self, plan: &Plan) {
         self.last_ack_sent = self.rcv_nxt;
         self.timers.delack = Instant::FAR_FUTURE;
@@ -118,6 +120,7 @@ impl Connection {
         Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr })
     }
 
+    /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3.
     pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
         let flags = plan.flags;
         let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };

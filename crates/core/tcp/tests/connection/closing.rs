@@ -1,4 +1,4 @@
-//! Goal: every way to end (RFC 9293 sections 3.6 and 3.10.4-5, RFC 1122 4.2.2.13, RFC 2525 2.16-2.17).
+//! Goal: every way to end (RFC 9293 sections 3.6, 3.10.4 and 3.10.5, RFC 1122 4.2.2.13, RFC 2525 2.16-2.17).
 
 use base::{Duration, Seq};
 use tcp::{Config, Disposition, Error, Events, ReadError, SocketOptions, State, WriteError};
@@ -17,6 +17,7 @@ fn fin_out(rig: &mut Rig) -> Seq {
     fin.seq
 }
 
+/// RFC 9293, MUST-13.
 #[test]
 fn active_close() {
     let mut rig = Setup::default().connected();
@@ -79,6 +80,7 @@ fn simultaneous_close() {
     assert_eq!(rig.one().ack, rig.next);
 }
 
+/// RFC 9293, MUST-12.
 #[test]
 fn passive_close_and_half_close() {
     let mut rig = Setup::default().accepted();
@@ -172,6 +174,7 @@ fn a_fin_retransmitted_with_the_data_before_it() {
     rig.assert_state(State::FinWait2);
 }
 
+/// RFC 9293, MAY-1 and SHLD-3.
 #[test]
 fn closing_with_unread_data_resets() {
     let mut rig = Setup::default().accepted();
@@ -184,6 +187,7 @@ fn closing_with_unread_data_resets() {
     rig.assert_state(State::Closed);
 }
 
+/// RFC 9293, SHLD-3.
 #[test]
 fn data_for_an_orphan_is_reset() {
     let mut rig = Setup::default().accepted();

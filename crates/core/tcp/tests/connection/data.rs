@@ -11,6 +11,7 @@ fn nodelay() -> SocketOptions {
     SocketOptions { nodelay: true, ..SocketOptions::default() }
 }
 
+/// RFC 9293, SHLD-7, MAY-16, SHLD-27 and SHLD-28.
 #[test]
 fn nagle_holds_small_data_while_something_is_unacknowledged() {
     let mut rig = Setup::default().connected();
@@ -25,6 +26,7 @@ fn nagle_holds_small_data_while_something_is_unacknowledged() {
     assert_eq!(rig.one().len(), 1460, "full segments go, the rest waits");
 }
 
+/// RFC 9293, MUST-17.
 #[test]
 fn nodelay_sends_at_once_and_flushes() {
     let mut rig = Setup { options: nodelay(), ..Setup::default() }.connected();
@@ -66,6 +68,7 @@ fn a_fin_takes_the_last_partial_segment_along() {
     assert!(last.flags.has(Flags::FIN));
 }
 
+/// RFC 9293, MUST-61.
 #[test]
 fn push_marks_the_end_of_what_was_written() {
     let mut rig = Setup::default().connected();
@@ -78,6 +81,7 @@ fn push_marks_the_end_of_what_was_written() {
     assert!(rig.one().flags.has(Flags::PSH));
 }
 
+/// RFC 9293, SHLD-18 and MUST-40.
 #[test]
 fn acknowledgments_are_delayed_but_not_for_long() {
     let mut rig = Setup::default().accepted();
@@ -94,6 +98,7 @@ fn acknowledgments_are_delayed_but_not_for_long() {
     assert_eq!(rig.one().ack, rig.next);
 }
 
+/// RFC 9293, SHLD-19.
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
     let mut rig = Setup::default().accepted();
@@ -119,6 +124,7 @@ fn quickack_acknowledges_at_once() {
     }
 }
 
+/// RFC 9293, MUST-58.
 #[test]
 fn an_acknowledgment_rides_on_data() {
     let mut rig = Setup::default().accepted();
@@ -136,6 +142,7 @@ fn an_acknowledgment_rides_on_data() {
     rig.none();
 }
 
+/// RFC 9293, SHLD-31 and MAY-13.
 #[test]
 fn out_of_order_data_is_reported_at_once() {
     let mut rig = Setup::sack().accepted();

@@ -38,6 +38,7 @@ fn send_marked(rig: &mut Rig, payload: &[u8]) {
     rig.next += payload.len() as u32;
 }
 
+/// RFC 9293, SHLD-8.
 #[test]
 fn who_asks_and_who_agrees() {
     for ecn in 0..=2 {

@@ -1,4 +1,4 @@
-//! Goal: RFC 9293 sections 3.5 and 3.10.7.2-4 up to ESTABLISHED: who may open, refuse, retry, and what SYNs
+//! Goal: RFC 9293 sections 3.5 and 3.10.7 up to ESTABLISHED: who may open, refuse, retry, and what SYNs
 //! agree on.
 
 use base::{Duration, Seq};
@@ -11,6 +11,7 @@ use crate::rig::{OURS, PEER, Setup};
 const RST_ACK: Flags = Flags(Flags::RST.0 | Flags::ACK.0);
 const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
+/// RFC 9293, MUST-14, MUST-67, SHLD-5 and MAY-3.
 #[test]
 fn our_syn_offers_everything() {
     for v4 in [true, false] {
@@ -45,6 +46,7 @@ fn we_offer_back_only_what_the_peer_offered() {
     assert!(Setup::modern().accepted().host.conn().info(base::Instant::from_secs(100)).timestamps);
 }
 
+/// RFC 9293, MUST-1 and REC-1.
 #[test]
 fn the_scale_applies_after_the_syn_only() {
     for shift in [0, 1, 7, 14] {
@@ -57,15 +59,18 @@ fn the_scale_applies_after_the_syn_only() {
     }
 }
 
+/// RFC 9293, MUST-22 and MUST-23.
 #[test]
 fn syn_is_retried_with_backoff_and_then_given_up() {
     let mut rig = Setup::default().syn_sent();
-    for n in 0..6 {
+    let began = rig.now;
+    for n in 0..7 {
         assert_eq!(rig.until_sent(Duration::from_secs(200)), Duration::from_secs(1 << n));
         let syn = rig.one();
         assert_eq!((syn.flags, syn.seq), (Flags::SYN, OURS));
     }
-    rig.pass(Duration::from_secs(64));
+    rig.pass(Duration::from_secs(120));
+    assert!(rig.now.since(began) >= Duration::from_secs(180), "R2 of a SYN is three minutes at least");
     rig.none();
     rig.assert_state(State::Closed);
     assert_eq!(rig.host.conn.as_mut().unwrap().take_error(), Some(Error::TimedOut));
@@ -102,6 +107,7 @@ fn an_old_duplicate_answer_to_our_syn_is_reset() {
     rig.assert_state(State::SynSent);
 }
 
+/// RFC 9293, MUST-10.
 #[test]
 fn both_ends_may_open_at_once() {
     for setup in [Setup::default(), Setup::modern()] {
@@ -162,6 +168,7 @@ fn an_ack_of_what_we_never_sent_is_reset_in_syn_received() {
     }
 }
 
+/// RFC 9293, MUST-11.
 #[test]
 fn a_reset_ends_syn_received() {
     let mut rig = Setup::default().syn_received();
@@ -205,6 +212,7 @@ fn a_segment_without_ack_is_dropped_in_syn_received() {
     assert_eq!(rig.host.conn().readable(), 0);
 }
 
+/// RFC 9293, MUST-14, MUST-15 and MUST-16.
 #[test]
 fn mss_bounds_what_we_send() {
     for (mss, sent) in [(None, 536), (Some(100), 100), (Some(1460), 1460), (Some(9000), 1460)] {
@@ -223,6 +231,7 @@ fn mss_bounds_what_we_send() {
     assert!(rig.sent().iter().all(|s| s.len() >= 32));
 }
 
+/// RFC 9293, MUST-16.
 #[test]
 fn options_take_their_room_from_the_mss() {
     let mut rig = Setup::modern().connected();
@@ -262,4 +271,26 @@ fn closing_before_the_handshake_ends() {
     // RFC 9293, section 3.10.4: queue a FIN, or end at once with a RST; nothing may linger as if open.
     let sent = rig.sent();
     assert!(sent.iter().all(|s| s.flags.any(Flags::FIN | Flags::RST)), "{sent:?}");
+}
+
+/// RFC 9293, MUST-15.
+#[test]
+fn without_an_mss_option_the_default_of_the_family_counts() {
+    for (v4, mss) in [(true, 536), (false, 1220)] {
+        let mut rig = Setup { peer: Options::default(), v4, ..Setup::default() }.connected();
+        rig.write(&[1; 5000]).unwrap();
+        assert_eq!(rig.sent().iter().map(|s| s.len()).max(), Some(mss));
+    }
+}
+
+/// RFC 9293, MUST-11: an active open that is reset was refused, whatever became of it meanwhile.
+#[test]
+fn a_reset_in_a_simultaneous_open_is_a_refusal() {
+    let mut rig = Setup::default().syn_sent();
+    rig.inject(rig.segment(Flags::SYN, &[]));
+    rig.next += 1;
+    rig.assert_state(State::SynReceived);
+    rig.inject(rig.segment(Flags::RST, &[]));
+    rig.assert_state(State::Closed);
+    assert_eq!(rig.host.conn().error(), Some(Error::Refused));
 }

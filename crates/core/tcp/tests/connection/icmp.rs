@@ -67,6 +67,7 @@ fn absurd_sizes_have_a_floor() {
     }
 }
 
+/// RFC 9293, MUST-56.
 #[test]
 fn unreachable_is_soft_once_established() {
     for kind in [IcmpError::HostUnreachable, IcmpError::NetUnreachable, IcmpError::PortUnreachable] {
@@ -81,6 +82,7 @@ fn unreachable_is_soft_once_established() {
     }
 }
 
+/// RFC 9293, MUST-47, MUST-54 and SHLD-25.
 #[test]
 fn the_soft_error_explains_the_timeout() {
     let mut rig = Setup::default().connected();

@@ -189,6 +189,7 @@ fn the_window_does_not_grow_while_it_is_not_used() {
     assert!(cwnd <= 12 * 1460, "{cwnd}");
 }
 
+/// RFC 9293, MUST-19.
 #[test]
 fn slow_start_doubles() {
     let mut rig = Setup { window: 65_535, ..Setup::default() }.connected();

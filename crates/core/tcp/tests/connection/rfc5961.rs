@@ -13,6 +13,7 @@ fn challenged(rig: &mut Rig) {
     rig.assert_state(State::Established);
 }
 
+/// RFC 9293, MUST-12.
 #[test]
 fn only_the_exact_reset_counts() {
     for setup in [Setup::default(), Setup::modern()] {
@@ -68,6 +69,7 @@ fn challenges_are_rationed() {
     assert!((1..=10).contains(&second), "{second} challenges");
 }
 
+/// RFC 9293, MAY-12.
 #[test]
 fn data_needs_a_plausible_acknowledgment() {
     let mut rig = Setup::default().connected();
@@ -141,4 +143,12 @@ fn the_ration_of_challenges_survives_a_long_silence() {
         rig.inject(Segment { seq: rig.next + 5, ..rig.segment(Flags::RST, &[]) });
         challenged(&mut rig);
     }
+}
+
+/// RFC 9293, SHLD-2.
+#[test]
+fn a_reset_may_carry_data() {
+    let mut rig = Setup::default().connected();
+    assert_eq!(rig.inject(rig.segment(Flags::RST, b"why")), Some(Disposition::Closed));
+    assert_eq!(rig.read(9), Err(ReadError::Failed(Error::Reset)), "what it says is not data");
 }

@@ -8,6 +8,7 @@ use wire::tcp::{Flags, Segment, Timestamps};
 use crate::host::ms;
 use crate::rig::{OURS, Setup};
 
+/// RFC 9293, MUST-19 and MUST-20.
 #[test]
 fn retransmission_doubles_and_gives_up() {
     let config = Config { data_retries: 5, ..Config::default() };
@@ -49,6 +50,7 @@ fn the_timeout_follows_the_round_trip() {
     assert!(rto >= ms(300) && rto < ms(600), "{rto:?}");
 }
 
+/// RFC 9293, MUST-18.
 #[test]
 fn karn_ambiguous_samples_are_not_taken() {
     let mut rig = Setup::default().connected();
@@ -162,6 +164,7 @@ fn keepalive() -> SocketOptions {
     }
 }
 
+/// RFC 9293, MAY-5, MUST-27, MUST-29 and SHLD-12.
 #[test]
 fn keepalive_finds_a_vanished_peer() {
     let mut rig = Setup { options: keepalive(), ..Setup::default() }.accepted();
@@ -178,6 +181,7 @@ fn keepalive_finds_a_vanished_peer() {
     assert_eq!(rig.host.conn().error(), Some(Error::TimedOut));
 }
 
+/// RFC 9293, MUST-26.
 #[test]
 fn keepalive_is_content_with_an_answer() {
     let mut rig = Setup { options: keepalive(), ..Setup::modern() }.accepted();
@@ -197,6 +201,7 @@ fn keepalive_is_content_with_an_answer() {
     assert!(rig.sent().iter().all(|s| s.ack == rig.next && s.seq == OURS + 1), "no probe yet");
 }
 
+/// RFC 9293, MUST-24 and MUST-25.
 #[test]
 fn keepalive_can_be_switched_on_later() {
     let mut rig = Setup::default().accepted();
@@ -217,6 +222,7 @@ fn a_keepalive_probe_is_answered() {
     }
 }
 
+/// RFC 9293, MUST-21.
 #[test]
 fn the_user_timeout_bounds_unacknowledged_data() {
     let options = SocketOptions { user_timeout: Duration::from_secs(5), ..SocketOptions::default() };
@@ -269,4 +275,41 @@ fn a_repeated_syn_brings_its_own_timestamp() {
         1_900,
         "or the peer measures its own timeout as round trip"
     );
+}
+
+/// RFC 9293, SHLD-11.
+#[test]
+fn by_default_a_silent_peer_has_more_than_100_seconds() {
+    let mut rig = Setup::default().connected();
+    rig.write(b"hello?").unwrap();
+    rig.pass(Duration::from_secs(100));
+    rig.assert_state(State::Established);
+    rig.pass(Duration::from_secs(2_000));
+    rig.assert_state(State::Closed);
+}
+
+/// RFC 9293, MUST-24, MUST-25, MUST-27 and MUST-28.
+#[test]
+fn keepalives_come_after_two_hours_unless_told_otherwise() {
+    for (on, idle, probed) in [(false, None, None), (true, None, Some(7200)), (true, Some(45), Some(45))] {
+        let mut options = SocketOptions { keepalive: on, ..SocketOptions::default() };
+        options.keep_idle = idle.map_or(options.keep_idle, Duration::from_secs);
+        assert!(!SocketOptions::default().keepalive);
+        let mut rig = Setup { options, ..Setup::default() }.accepted();
+        let waited = rig.until_sent(Duration::from_secs(20_000));
+        assert_eq!((!rig.sent().is_empty()).then_some(waited), probed.map(Duration::from_secs));
+    }
+}
+
+/// RFC 9293, MUST-26.
+#[test]
+fn what_is_in_flight_needs_no_keepalive() {
+    let mut rig = Setup { options: keepalive(), ..Setup::default() }.accepted();
+    rig.pass(Duration::from_secs(29));
+    rig.write(b"x").unwrap();
+    rig.sent();
+    for _ in 0..50 {
+        rig.pass(Duration::from_secs(1));
+        assert!(rig.sent().iter().all(|s| s.seq == OURS + 1 && s.len() == 1), "retransmissions, no probe");
+    }
 }

@@ -53,6 +53,7 @@ fn closed_window() -> Rig {
     rig
 }
 
+/// RFC 9293, MUST-36, MUST-37 and SHLD-30.
 #[test]
 fn a_closed_window_is_probed_for_ever_with_backoff() {
     let mut rig = closed_window();
@@ -116,6 +117,7 @@ fn an_fin_waits_behind_a_closed_window() {
     rig.assert_state(State::FinWait2);
 }
 
+/// RFC 9293, MUST-34, SHLD-15 and SHLD-16.
 #[test]
 fn a_shrinking_window_does_not_confuse_the_sender() {
     let mut rig = Setup { window: 20_000, ..Setup::default() }.connected();
@@ -173,6 +175,7 @@ fn fill(rig: &mut Rig, shift: u8) -> u64 {
     }
 }
 
+/// RFC 9293, SHLD-14, MUST-39 and MAY-8.
 #[test]
 fn our_window_closes_and_reopens_without_getting_silly() {
     for (setup, shift) in [(Setup::default(), 0), (Setup::modern(), 9)] {
@@ -203,6 +206,7 @@ fn our_window_closes_and_reopens_without_getting_silly() {
     }
 }
 
+/// RFC 9293, MUST-66.
 #[test]
 fn an_ack_counts_at_our_zero_window() {
     let config = Config { rcvbuf: (8192, 8192), ..Config::default() };
@@ -236,6 +240,7 @@ fn a_fixed_buffer_bounds_the_window() {
     assert!((5_000..=40_000).contains(&total), "{total}");
 }
 
+/// RFC 9293, MUST-38.
 #[test]
 fn the_sender_is_never_silly() {
     let mut rig = Setup { window: 10_000, ..Setup::default() }.connected();
@@ -287,4 +292,44 @@ fn a_low_water_mark_above_the_buffer_does_not_lock() {
     assert!(!rig.events().any(tcp::Events::READABLE), "below the mark");
     fill(&mut rig, 0);
     assert!(rig.events().any(tcp::Events::READABLE), "no more can come");
+}
+
+/// RFC 9293, SHLD-29.
+#[test]
+fn the_first_probe_waits_for_the_retransmission_timeout() {
+    let mut rig = closed_window();
+    let rto = rig.host.conn().info(rig.now).rto;
+    assert_eq!(rig.until_sent(Duration::from_secs(10)), rto);
+    assert!(rig.one().len() <= 1);
+}
+
+/// RFC 9293, MUST-35, MUST-37 and SHLD-17.
+#[test]
+fn a_window_that_shrank_to_zero_is_probed_for_ever() {
+    for setup in [Setup::default(), Setup::sack(), Setup::modern()] {
+        let mut rig = setup.connected();
+        rig.write(&[1; 8_000]).unwrap();
+        let sent = rig.sent();
+        rig.window = 0;
+        rig.ack(sent[0].end(), &[]);
+        for n in 0..40 {
+            rig.until_sent(Duration::from_secs(500));
+            let probe = rig.one();
+            assert!(probe.len() <= 1, "probe {n}: {probe:?}");
+            let ack = rig.ack;
+            rig.ack(ack, &[]);
+            rig.none();
+            rig.assert_state(State::Established);
+        }
+        rig.window = 65_535;
+        for _ in 0..20 {
+            let ack = rig.ack;
+            rig.ack(ack, &[]);
+            rig.until_sent(Duration::from_secs(500));
+            for s in rig.sent() {
+                rig.ack = if s.seq == rig.ack { s.end() } else { rig.ack };
+            }
+        }
+        assert_eq!(rig.ack, OURS + 8_001, "everything arrives");
+    }
 }

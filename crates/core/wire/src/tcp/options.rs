@@ -120,6 +120,7 @@ impl Options {
         self.parse_all(bytes, flags);
     }
 
+    /// RFC 9293, MUST-5.
     fn parse_all(&mut self, bytes: &[u8], flags: Flags) {
         let mut rest = bytes;
         while let Some((option, after)) = next_option(rest) {
@@ -129,6 +130,7 @@ impl Options {
     }
 
     /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.
+    /// RFC 9293, MUST-4, MUST-14 and MUST-68.
     fn read(&mut self, option: &[u8], flags: Flags) {
         let syn = flags.has(Flags::SYN);
         match (option[0], option.len()) {
@@ -198,6 +200,7 @@ impl Options {
     }
 
     /// Lays the options out at the front of `into`.
+    /// RFC 9293, MUST-4 and MUST-68.
     pub(crate) fn emit(&self, flags: Flags, into: &mut [u8]) {
         if self.layout == SynLayout::Bsd && flags.has(Flags::SYN) {
             return self.emit_bsd_syn(into);
@@ -238,6 +241,7 @@ impl Options {
 impl Options {
     /// As long as the other layout, whichever options there are.
     #[cold]
+    /// RFC 9293, MUST-69.
     fn emit_bsd_syn(&self, into: &mut [u8]) {
         let mut at = 0;
         let mut option = |octets: &[u8]| {
@@ -269,6 +273,7 @@ impl Options {
 }
 
 /// The first option that is not padding and what follows it; `None` at the end or at an illegal length.
+/// RFC 9293, MUST-6, MUST-7 and MUST-64.
 fn next_option(mut bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     while let [NOP, rest @ ..] = bytes {
         bytes = rest;

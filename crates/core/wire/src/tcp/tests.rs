@@ -39,6 +39,7 @@ fn blocks(n: u32) -> SackBlocks {
     sack
 }
 
+/// RFC 9293, MUST-4, MUST-14, MUST-65 and MUST-68.
 #[test]
 fn the_layouts_of_a_syn() {
     let all = Options {
@@ -58,6 +59,28 @@ fn the_layouts_of_a_syn() {
     assert_eq!(emitted(Flags::SYN, no_stamps), [&mss[..], &[1, 1, 4, 2], &scale].concat());
     // Off a SYN only the timestamps remain.
     assert_eq!(emitted(Flags::ACK, all), [&[1, 1], &stamps[..]].concat());
+}
+
+/// RFC 9293, MUST-69.
+#[test]
+fn padding_is_zero() {
+    let layout = SynLayout::Bsd;
+    let syn = Options {
+        mss: Some(1460),
+        window_scale: Some(6),
+        sack_permitted: true,
+        layout,
+        ..Options::default()
+    };
+    let mss = [2, 4, 0x05, 0xb4];
+    assert_eq!(emitted(Flags::SYN, syn), [&mss[..], &[1, 3, 3, 6], &[4, 2, 0, 0]].concat());
+    let stamps = [8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
+    let all = Options { timestamps: STAMPS, ..syn };
+    assert_eq!(
+        emitted(Flags::SYN, all),
+        [&mss[..], &[1, 3, 3, 6], &[4, 2], &stamps].concat(),
+        "nothing to fill"
+    );
 }
 
 #[test]
@@ -84,6 +107,7 @@ fn only_a_syn_carries_the_offers() {
     assert_eq!(read(Flags::ACK, &sack).sack.as_slice(), [(Seq::new(1), Seq::new(9))]);
 }
 
+/// RFC 9293, MUST-4, MUST-5, MUST-6, MUST-7 and MUST-64.
 #[test]
 fn what_is_unknown_is_skipped_and_what_is_illegal_ends_the_walk() {
     let stamps = [8, 10, 1, 2, 3, 4, 5, 6, 7, 8];

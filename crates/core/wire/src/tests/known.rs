@@ -19,6 +19,7 @@ fn lines() {
 }
 
 /// Reads each captured TCP packet and writes it anew from the values alone.
+/// RFC 9293, MUST-2.
 #[test]
 fn tcp_packets_are_remade_octet_for_octet() {
     let mut remade = 0;
@@ -106,6 +107,7 @@ fn repaired(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
+/// RFC 9293, MUST-50 and MUST-63.
 #[test]
 fn ipv4_rules() {
     let good = v4_packet();

@@ -32,7 +32,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("rto_initial", ["1s", "1s", "1s"]),
     ("rto_max", ["120s", "64s", "60s"]),
     ("delayed_ack", ["40ms", "40ms", "200ms"]),
-    ("syn_retries", ["6", "12", "6"]),
+    ("syn_retries", ["6", "12", "7"]),
     ("time_wait", ["60s", "60s", "240s"]),
     ("fin_wait2", ["60s", "60s", "60s"]),
     ("tail_loss_probe", ["on", "off", "on"]),

@@ -1,0 +1,89 @@
+//! `cargo xtask rfc`: which clause of which RFC is obeyed where, and what proves it.
+//!
+//! `docs/rfc/*.toml` list the clauses, comments cite them (`rfc/cite.rs` has the notation), and `docs/RFC.md` is what
+//! the two say together.
+
+mod cite;
+mod clauses;
+mod page;
+mod source;
+mod trace;
+
+use std::fs;
+use std::path::Path;
+
+use crate::rfc::clauses::Document;
+use crate::rfc::trace::Trace;
+use crate::{Outcome, run};
+
+const CLAUSES: &str = "docs/rfc";
+const PAGE: &str = "docs/RFC.md";
+
+/// Writes the page, or with `--check` complains if it is not what it would be.
+pub(crate) fn rfc(arguments: &[String]) -> Outcome {
+    let check = match arguments {
+        [] => false,
+        [one] if one == "--check" => true,
+        _ => return Err("there is only --check".into()),
+    };
+    let documents = documents()?;
+    let trace = scan()?;
+    let joined = trace.join(&documents);
+    let page = page::page(&documents, &joined);
+    let path = run::root().join(PAGE);
+    let mut complaints = joined.complaints(&documents);
+    if check && fs::read_to_string(&path).unwrap_or_default() != page {
+        complaints.push(format!("{PAGE} is not up to date: `cargo xtask rfc` writes it"));
+    }
+    if !check {
+        fs::write(&path, page).map_err(|error| format!("{PAGE}: {error}"))?;
+    }
+    print!("{}", page::figures(&documents, &joined));
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    complaints.sort();
+    Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()))
+}
+
+/// [`rfc`] as a step of `ci`.
+pub(crate) fn check() -> Outcome {
+    rfc(&["--check".into()])
+}
+
+fn documents() -> Result<Vec<Document>, String> {
+    let folder = run::root().join(CLAUSES);
+    let entries = fs::read_dir(&folder).map_err(|error| format!("{CLAUSES}: {error}"))?;
+    let mut documents = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{CLAUSES}: {error}"))?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            documents.push(clauses::read(&name, &text)?);
+        }
+    }
+    // The protocol itself first.
+    documents.sort_by_key(|document| (!document.strict, document.rfc));
+    Ok(documents)
+}
+
+/// All Rust of the workspace's crates, and all drill scripts.
+fn scan() -> Result<Trace, String> {
+    let arguments = ["ls-files", "-z", "-c", "-o", "--exclude-standard", "crates"];
+    let listing = run::tool("git").args(arguments).output()?;
+    let mut trace = Trace::default();
+    for path in listing.split('\0').filter(|path| !path.is_empty()) {
+        let kind = Path::new(path).extension().and_then(|kind| kind.to_str());
+        if !matches!(kind, Some("rs" | "pkt")) {
+            continue;
+        }
+        // Listed but gone: deleted and not yet committed.
+        let Ok(text) = fs::read_to_string(run::root().join(path)) else { continue };
+        match kind {
+            Some("rs") => trace.take_rust(path, &text),
+            _ => trace.take_script(path, &text),
+        }
+    }
+    Ok(trace)
+}

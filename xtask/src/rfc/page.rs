@@ -1,0 +1,133 @@
+//! `docs/RFC.md`.
+
+use std::collections::BTreeSet;
+
+use crate::rfc::clauses::{Clause, Document};
+use crate::rfc::trace::{Joined, Spot, Standing};
+
+const HEAD: &str = "\
+# RFC clauses, and where they are obeyed
+
+`cargo xtask rfc` writes this page from the lists of clauses in [docs/rfc](rfc), whose sentences are ours, and from the
+citations in comments of code, tests and drill scripts; `cargo xtask ci` fails if it is out of date, if a comment cites
+a clause that does not exist, or if a MUST of RFC 9293 lacks code, a test and a reason.
+
+| Mark | Meaning |
+|:---:|---|
+| ✅ | obeyed, and a test says so |
+| 🟡 | code or a test cites it, not both |
+| 🔴 | a MUST without a test |
+| ⚪ | not obeyed, or not applicable: the reason stands there |
+| ▫️ | a SHOULD or MAY that nothing cites |
+
+";
+
+/// The whole page.
+pub(super) fn page(documents: &[Document], joined: &Joined) -> String {
+    let mut page = HEAD.to_owned() + "## Summary\n\n" + &figures(documents, joined);
+    for document in documents {
+        let rfc = document.rfc;
+        page += &format!("\n## RFC {rfc}: {}\n\n", document.title);
+        page += &format!("<https://www.rfc-editor.org/rfc/rfc{rfc}>\n\n");
+        page += "| | Clause | Level | What | Code | Tests |\n|:---:|---|---|---|---|---|\n";
+        for clause in &document.clauses {
+            page += &row(rfc, clause, joined);
+        }
+    }
+    page
+}
+
+/// A table: each RFC's clauses, counted by standing.
+pub(super) fn figures(documents: &[Document], joined: &Joined) -> String {
+    let standings = [Standing::Proven, Standing::Half, Standing::Red, Standing::Excepted, Standing::Open];
+    let mut table = String::from("| RFC | MUST | ✅ | 🟡 | 🔴 | ⚪ | SHOULD, MAY | ✅ | 🟡 | ⚪ | ▫️ |\n");
+    table += &format!("|---{}|\n", "|---:".repeat(10));
+    let mut totals = vec![0; 10];
+    for document in documents {
+        let count = |must: bool, standing: Option<Standing>| {
+            let of_kind = document.clauses.iter().filter(|clause| clause.is_must() == must);
+            of_kind
+                .filter(|clause| standing.is_none_or(|s| s == joined.standing(document.rfc, clause)))
+                .count()
+        };
+        let [proven, half, red, excepted, open] = standings.map(Some);
+        let musts = [None, proven, half, red, excepted].map(|standing| count(true, standing));
+        let others = [None, proven, half, excepted, open].map(|standing| count(false, standing));
+        let cells = [musts, others].concat();
+        totals.iter_mut().zip(&cells).for_each(|(total, cell)| *total += cell);
+        table += &line(&document.rfc.to_string(), &cells);
+    }
+    table + &line("all", &totals)
+}
+
+fn line(name: &str, cells: &[usize]) -> String {
+    let cells: Vec<_> = cells.iter().map(usize::to_string).collect();
+    format!("| {name} | {} |\n", cells.join(" | "))
+}
+
+fn row(rfc: u32, clause: &Clause, joined: &Joined) -> String {
+    let mark = match joined.standing(rfc, clause) {
+        Standing::Proven => "✅",
+        Standing::Half => "🟡",
+        Standing::Red => "🔴",
+        Standing::Excepted => "⚪",
+        Standing::Open => "▫️",
+    };
+    let proof = joined.proof(rfc, clause);
+    let mut what = clause.text.clone();
+    if !clause.id.starts_with(&clause.section) {
+        what = format!("{what} ({})", clause.section);
+    }
+    if let Some(exception) = &clause.exception {
+        what += &format!(" **Exception:** {exception}");
+    }
+    if let Some(note) = &clause.note {
+        what += &format!(" *{note}*");
+    }
+    let (code, tests) = (links(&proof.code), links(&proof.tests));
+    format!("| {mark} | {} | {} | {what} | {code} | {tests} |\n", clause.id, clause.level)
+}
+
+fn links(spots: &BTreeSet<Spot>) -> String {
+    let links: Vec<_> = spots.iter().map(link).collect();
+    links.join("<br>")
+}
+
+/// `tcp/input/reset.rs: check_reset`, which leads to the file.
+fn link(spot: &Spot) -> String {
+    let parts: Vec<_> = spot.path.split('/').skip(2).filter(|part| *part != "src").collect();
+    let item = spot.item.as_ref().map(|item| format!(": {item}")).unwrap_or_default();
+    format!("[{}{item}](../{})", parts.join("/"), spot.path)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: one clause of each standing, as it is shown and as it is counted.
+    use super::*;
+    use crate::rfc::clauses;
+    use crate::rfc::trace::Trace;
+
+    #[test]
+    fn rows_and_figures() {
+        let list = "rfc = 7\ntitle = \"T\"\n[[clause]]\nid = \"2-1\"\nlevel = \"MUST\"\ntext = \"A.\"\n\
+                    [[clause]]\nid = \"MAY-1\"\nsection = \"3.1\"\ntext = \"B.\"\nexception = \"C.\"\n\
+                    [[clause]]\nid = \"MUST-1\"\nsection = \"3.2\"\ntext = \"D.\"\nnote = \"E.\"\n";
+        let documents = [clauses::read("rfc7.toml", list).unwrap()];
+        let mut trace = Trace::default();
+        trace.take_rust("crates/core/tcp/src/a.rs", "// RFC 7, 2-1\nfn f() {}");
+        trace.take_script("crates/lab/drill/suites/x.pkt", "// RFC 7, 2-1");
+        let joined = trace.join(&documents);
+        let page = page(&documents, &joined);
+        let rows = [
+            "| ✅ | 2-1 | MUST | A. | [tcp/a.rs: f](../crates/core/tcp/src/a.rs) | \
+             [drill/suites/x.pkt](../crates/lab/drill/suites/x.pkt) |\n",
+            "| ⚪ | MAY-1 | MAY | B. (3.1) **Exception:** C. |  |  |\n",
+            "| 🔴 | MUST-1 | MUST | D. (3.2) *E.* |  |  |\n",
+        ];
+        for row in rows {
+            assert!(page.contains(row), "{row}{page}");
+        }
+        assert!(page.contains("| 7 | 2 | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 1 | 0 |\n"), "{page}");
+        assert!(page.contains("| all | 2 | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 1 | 0 |\n"));
+    }
+}
