@@ -183,6 +183,8 @@ settings! {
             "Offer and accept selective acknowledgments (RFC 2018).";
         ecn: u8 = 2, 0 => 2,
             "Explicit congestion notification (RFC 3168): 0 never, 1 ask for it, 2 agree when asked.";
+        frto: bool = true, false => true,
+            "Find out whether a timeout was needless before more is sent again (RFC 5682).";
         tail_loss_probe: bool = true, false => true,
             "Probe the end of a flight before the retransmission timeout (RFC 8985, section 7).";
         syn_retries: u8 = 7, 0 => 127,

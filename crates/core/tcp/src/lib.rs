@@ -25,6 +25,7 @@ mod counters;
 mod cx;
 mod ecn;
 mod event;
+mod frto;
 #[doc(hidden)]
 pub mod fuzz;
 mod getters;

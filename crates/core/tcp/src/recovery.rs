@@ -16,6 +16,7 @@ use wire::tcp::Segment;
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
+use crate::frto::Frto;
 use crate::output::Due;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -60,6 +61,8 @@ pub(crate) struct Loss {
     pub(crate) resent: Resent,
     /// What a fast recovery by SACK may send.
     pub(crate) prr: Prr,
+    /// Whether a timeout was needless is being tested.
+    pub(crate) frto: Frto,
     /// Octets retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883).
     again: u32,
     needless: u32,
@@ -100,6 +103,7 @@ impl Connection {
                 rack: Rack::new(una, sent),
                 resent: Resent::default(),
                 prr: Prr::new(0, 0, 0),
+                frto: Frto::Off,
                 again: 0,
                 needless: 0,
                 reports_until: None,
@@ -315,14 +319,18 @@ impl Connection {
     /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
     /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
     /// answer (RFC 2018, section 8).
-    pub(crate) fn begin_timeout_recovery(&mut self) {
+    pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
         let (una, nth) = (self.snd_una, u32::from(self.retries));
         let loss = self.loss();
         if nth > 1 || loss.board.is_sacked(una) {
             loss.board.clear();
         }
+        // In the middle of a repair, or once more in a row, there is no telling.
+        let test = cx.config.frto && nth == 1 && !loss.phase.repairs();
         self.send_again(Phase::Timeout);
-        self.loss().signal = Signal::Timeout { nth };
+        let loss = self.loss();
+        loss.signal = Signal::Timeout { nth };
+        loss.frto = if test { Frto::One } else { Frto::Off };
     }
 
     /// Everything in flight is sent anew, but for what was SACKed.
@@ -367,9 +375,16 @@ impl Connection {
         }
     }
 
-    /// SND.UNA has moved by `acked` octets; a repair may be over, go on, or have been a mistake.
-    pub(crate) fn recovery_progress(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
-        if self.is_spurious(seg) {
+    /// SND.UNA has moved by `acked` octets; a repair may be over, go on, or have been a mistake (`needless` says so
+    /// already).
+    pub(crate) fn recovery_progress(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment<'_>,
+        acked: u32,
+        needless: bool,
+    ) {
+        if self.is_spurious(seg) || needless {
             return self.undo(cx);
         }
         let (una, mss) = (self.snd_una, u32::from(self.snd_mss));
@@ -440,13 +455,14 @@ impl Connection {
 
     /// The repair was needless: the policy takes its window back, and what was not sent again yet need not
     /// be.
-    fn undo(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn undo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.spurious_recoveries += 1;
         let una = self.snd_una;
         let loss = self.loss();
         let signal = loss.signal;
         loss.phase = Phase::Disorder;
         loss.resend = una;
+        loss.frto = Frto::Off;
         loss.resent.clear();
         loss.rack.lost = una;
         loss.board.advance(una);

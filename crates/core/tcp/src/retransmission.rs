@@ -44,6 +44,7 @@ impl Connection {
             Phase::Disorder | Phase::Reduced => None,
             Phase::Fast if urgent => Some((una, loss.board.next_hole(una, mss).map_or(mss, |(_, len)| len))),
             Phase::Fast if !sack => None,
+            Phase::Timeout if loss.frto.holds_back() => None,
             _ => loss.lost_again(una, mss).or_else(|| loss.lost_hole(una, mss)),
         };
         let Some((seq, len)) = next else { return Resend::Nothing };

@@ -172,7 +172,7 @@ impl Connection {
         self.count_retry(cx);
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
-        self.begin_timeout_recovery();
+        self.begin_timeout_recovery(cx);
         self.arm_rtx(cx);
         self.due |= Due::DATA;
     }

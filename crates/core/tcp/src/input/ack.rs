@@ -57,11 +57,14 @@ impl Connection {
             self.on_echo(cx);
         }
         let sacked = self.take_sack(cx, seg);
+        let needless = self.loss.is_some() && self.test_timeout(seg.ack, &sacked);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
-            self.recovery_progress(cx, seg, acked);
+            self.recovery_progress(cx, seg, acked, needless);
             self.inform_policy(cx, seg, acked, sacked.newly, in_flight, rtt);
             self.settle_timer(cx);
+        } else if needless {
+            self.undo(cx);
         } else if sacked.newly > 0 {
             // RFC 6675, section 2, calls this a duplicate: it tells of a hole.
             cx.counters.duplicate_acks_in += 1;

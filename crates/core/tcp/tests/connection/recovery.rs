@@ -2,7 +2,7 @@
 //! 6675, 3042), and with one where they do not.
 
 use base::{Duration, Seq};
-use tcp::State;
+use tcp::{Config, State};
 
 use crate::host::ms;
 use crate::rig::{OURS, Rig, Sent, Setup};
@@ -229,7 +229,8 @@ fn an_ack_that_advances_may_tell_of_the_next_loss() {
 
 #[test]
 fn an_ack_beyond_what_a_timeout_sent_again_leaves_room_to_send() {
-    let (mut rig, sent) = flight(&Setup::sack());
+    let setup = Setup::sack();
+    let (mut rig, sent) = flight(&Setup { config: Config { frto: false, ..setup.config }, ..setup });
     rig.until_sent(Duration::from_secs(5));
     assert_eq!(rig.one().seq, sent[0].seq);
     // The peer held segments 1 to 3 all along; 4 is missing too.

@@ -269,8 +269,8 @@ fn a_path_that_vanishes_is_given_up() {
 
 #[test]
 fn a_round_trip_that_grows_suddenly_is_no_loss() {
-    // Timestamps or reports of duplicates tell that nothing was lost; without either nobody knows.
-    for (timestamps, sack, undone) in [(true, false, true), (false, true, true), (false, false, false)] {
+    // Timestamps, reports of duplicates or F-RTO tell that nothing was lost; without any of them nobody knows.
+    for told_by in ["timestamps", "sack", "frto", "nothing"] {
         let mut net = Net::new(1, true, [2_000_000, 0]).link(Link {
             rate: 500_000,
             queue: 1_000_000,
@@ -278,13 +278,15 @@ fn a_round_trip_that_grows_suddenly_is_no_loss() {
         });
         // Small enough for the queue never to fill.
         net.hosts[0].options.sndbuf = 20_000;
-        net.hosts[0].config.timestamps = timestamps;
-        net.hosts[0].config.sack = sack;
+        let config = &mut net.hosts[0].config;
+        (config.timestamps, config.sack) = (told_by == "timestamps", told_by == "sack");
+        config.frto = told_by == "frto";
         run_then(&mut net, ms(1500), |link| link.delay = ms(400));
         net.resume(minutes(10));
         let counters = &net.hosts[0].counters;
         assert!(counters.timeouts <= 4, "{counters:?}");
-        assert_eq!(counters.spurious_recoveries > 0, undone, "RFC 3522, RFC 3708: {counters:?}");
+        let undone = counters.spurious_recoveries > 0;
+        assert_eq!(undone, told_by != "nothing", "RFC 3522, 3708, 5682: {told_by} {counters:?}");
     }
 }
 

@@ -1,0 +1,64 @@
+//! F-RTO (RFC 5682): was a timeout needless? One segment is sent again. If the acknowledgment of it covers not all
+//! that was in flight, new data follows instead of more repairs; if what is acknowledged next was never sent again,
+//! nothing was lost but time. Where there are timestamps they tell sooner (RFC 3522).
+
+use base::Seq;
+
+use crate::connection::Connection;
+use crate::output::Due;
+use crate::recovery::{Loss, Phase};
+use crate::scoreboard::Sacked;
+
+/// How far the test has come.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Frto {
+    /// Not testing.
+    #[default]
+    Off,
+    /// The first segment was sent again, and nothing else (section 2.1, step 1).
+    One,
+    /// Its acknowledgment arrived: up to two new segments leave (step 2b).
+    New,
+}
+
+impl Frto {
+    /// Is sending again held back?
+    pub(crate) fn holds_back(self) -> bool {
+        self == Frto::New
+    }
+}
+
+impl Connection {
+    /// An acknowledgment of `una` after a timeout, before the repair takes notice: true if it shows that the timeout
+    /// was needless.
+    pub(crate) fn test_timeout(&mut self, una: Seq, sacked: &Sacked) -> bool {
+        let advanced = una.after(self.snd_una);
+        let room = self.has_unsent() && self.snd_wnd > self.flight();
+        let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Timeout) else { return false };
+        let (now, needless) = match loss.frto {
+            Frto::Off => return false,
+            // All of it: the first segment was what was missing, or nothing was; which, does not matter any more.
+            Frto::One if advanced && una.before(loss.recover) && room => (Frto::New, false),
+            Frto::One => (Frto::Off, false),
+            Frto::New => (Frto::Off, loss.is_answered(una, advanced, sacked)),
+        };
+        if loss.frto == Frto::New && !needless {
+            // Step 3a: the new data fills the window, and still the repair goes on.
+            loss.urgent = true;
+        }
+        loss.frto = now;
+        self.due |= Due::DATA;
+        needless
+    }
+}
+
+impl Loss {
+    /// Does the acknowledgment cover something that left once only, and nothing beyond the timeout's flight while
+    /// there are holes in it (section 3.1, step 3)?
+    fn is_answered(&self, una: Seq, advanced: bool, sacked: &Sacked) -> bool {
+        let original = advanced && una.after(self.resend);
+        let selectively =
+            sacked.lowest.is_some_and(|seq| seq.at_or_after(self.resend) && seq.before(self.recover));
+        original || selectively
+    }
+}
