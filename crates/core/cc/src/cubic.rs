@@ -14,7 +14,7 @@ const CURVE_SPAN: u32 = 1 << 18;
 
 /// RFC 9438, with RFC 9406. At most 76 octets.
 ///
-/// Tunables: `fast_convergence` (0 or 1, default 1) and `abc_limit`, the L of RFC 3465 (1 to 8, default 2),
+/// Tunables: `fast_convergence` (0 or 1, default 1) and `abc_limit`, the L of RFC 3465 (1 to 255, default 2),
 /// and `hystart`, whether the first slow start watches the round-trip time (RFC 9406; 0 or 1, default 1).
 ///
 /// ```text

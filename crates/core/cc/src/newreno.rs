@@ -11,7 +11,7 @@ const KEEP: (u32, u32) = (1, 2);
 
 /// RFC 5681 and RFC 6582, with RFC 9406. 40 octets.
 ///
-/// Tunables: `abc_limit`, the L of RFC 3465 (1 to 8, default 2),
+/// Tunables: `abc_limit`, the L of RFC 3465 (1 to 255, default 2),
 /// and `hystart`, whether the first slow start watches the round-trip time (RFC 9406; 0 or 1, default 1).
 #[derive(Clone, Debug)]
 pub struct NewReno {

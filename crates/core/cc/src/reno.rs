@@ -8,7 +8,7 @@ pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 
 /// The L of RFC 3465: how many segments of growth one acknowledged segment may be worth in slow start.
 const ABC_LIMIT: u8 = 2;
-const ABC_LIMIT_MAX: u8 = 8;
+const ABC_LIMIT_MAX: u8 = u8::MAX;
 
 /// Congestion window and threshold, and how they move.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,7 @@ impl Reno {
         self.ssthresh = self.ssthresh.max(2 * self.mss());
     }
 
-    /// `abc_limit`: the L of RFC 3465, 1 to 8.
+    /// `abc_limit`: the L of RFC 3465, 1 to 255.
     pub(crate) fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         match name {
             "abc_limit" => self.abc_limit = tunable(value, 1, ABC_LIMIT_MAX)?,

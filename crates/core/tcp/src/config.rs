@@ -7,6 +7,8 @@ use alloc::string::{String, ToString};
 use base::Duration;
 
 const MIB: u32 = 1 << 20;
+/// What RFC 3465 allows, and what policies do unless they are told otherwise.
+pub(crate) const ABC_LIMIT: u8 = 2;
 
 /// A row of the table, as shown to people.
 #[derive(Clone, Copy, Debug)]
@@ -215,9 +217,9 @@ settings! {
              leaves in a millisecond at the pace of the round trip.";
         min_burst: u8 = 2, 1 => 64,
             "Least segments of a super-segment where `push_bursts` bounds them (Linux's tcp_min_tso_segs).";
-        count_every_segment: bool = false, false => true,
-            "Does slow start grow by every segment that an acknowledgment covers, as Linux grows, instead of by two at \
-             most (L of RFC 3465)?";
+        abc_limit: u8 = ABC_LIMIT, 1 => 255,
+            "L of RFC 3465: segments by which slow start may grow for one acknowledgment. With 255 it grows by every \
+             segment that was acknowledged, as Linux grows.";
         round_rcvbuf: bool = false, false => true,
             "Is the receive buffer rounded up to whole segments of the connection, as FreeBSD rounds it?";
         quick_acks: u8 = 16, 0 => 255,

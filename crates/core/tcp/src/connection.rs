@@ -7,7 +7,7 @@ use cc::{Control, Controller, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
 use crate::chain::Chain;
-use crate::config::PackedOptions;
+use crate::config::{ABC_LIMIT, PackedOptions};
 use crate::output::Due;
 use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
@@ -80,6 +80,8 @@ impl Bits {
     pub(crate) const ECHO: Bits = Bits(1 << 22);
     /// The window was reduced because of an echo: the next new data says so.
     pub(crate) const REDUCED: Bits = Bits(1 << 23);
+    /// Super-segments are bounded, and end with PSH.
+    pub(crate) const BURSTS: Bits = Bits(1 << 24);
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).
     pub(crate) const REORDERING: Bits = Bits(1 << 18);
     /// The retransmission timer stands for the tail loss probe's (RFC 8985, section 7).
@@ -241,6 +243,7 @@ impl Connection {
         bits.put(Bits::TIMESTAMPS, cx.config.timestamps);
         bits.put(Bits::SACK, cx.config.sack);
         bits.put(Bits::SCALING, cx.config.window_scaling);
+        bits.put(Bits::BURSTS, cx.config.push_bursts);
         Connection {
             state,
             due: Due::SYN,
@@ -426,6 +429,10 @@ impl Connection {
         self.timers.rtx = Instant::FAR_FUTURE;
         let path = PathInfo { initial_window: self.initial_window(cx), ..self.path_info(cx) };
         self.control.on_established(&path);
+        if cx.config.abc_limit != ABC_LIMIT {
+            // A policy that does not count by RFC 3465 has no such limit to move.
+            let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
+        }
         self.retries = 0;
         self.snd_small = self.snd_una;
         self.events |= Events::CONNECTED | Events::WRITABLE;

@@ -156,8 +156,8 @@ fn an_application_that_does_not_fill_the_window_does_not_widen_it() {
 #[test]
 fn tunables_have_names_and_bounds() {
     let mut policy = NewReno::new();
-    assert_eq!(policy.set_tunable("abc_limit", 9), Err(TunableError::OutOfRange { min: 1, max: 8 }));
-    assert_eq!(policy.set_tunable("abc_limit", -1), Err(TunableError::OutOfRange { min: 1, max: 8 }));
+    assert_eq!(policy.set_tunable("abc_limit", 256), Err(TunableError::OutOfRange { min: 1, max: 255 }));
+    assert_eq!(policy.set_tunable("abc_limit", -1), Err(TunableError::OutOfRange { min: 1, max: 255 }));
     assert_eq!(policy.set_tunable("fast_convergence", 1), Err(TunableError::Unknown));
 }
 

@@ -210,7 +210,7 @@ impl Connection {
             now: cx.now,
             bytes: acked,
             sacked,
-            segments: self.covered(cx, seg, acked),
+            segments: seg.merged.max(1),
             in_flight,
             rtt,
             srtt: self.rtt.srtt(),
@@ -220,15 +220,6 @@ impl Connection {
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
         };
         self.control.on_ack(&sample);
-    }
-
-    /// How many segments of growth an acknowledgment stands for.
-    #[inline(always)]
-    fn covered(&self, cx: &Cx<'_>, seg: &Segment<'_>, acked: u32) -> u16 {
-        if !cx.config.count_every_segment {
-            return seg.merged.max(1);
-        }
-        u16::try_from(acked / u32::from(self.snd_mss)).unwrap_or(u16::MAX).max(1)
     }
 
     /// RFC 6298, rules 5.2 and 5.3.

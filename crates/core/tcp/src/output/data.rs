@@ -91,13 +91,15 @@ impl Connection {
         self.plan_stretch(cx, stretch, mss)
     }
 
-    /// Octets that may leave as one super-segment.
-    #[inline(always)]
-    fn burst_limit(&self, cx: &Cx<'_>, mss: u32, limits: &TxLimits) -> u32 {
-        let most = limits.max_payload.max(mss);
-        if !cx.config.push_bursts {
-            return most;
-        }
+    /// Octets that may leave as one super-segment where there is a bound: what says that the window was reduced must
+    /// not be said of many segments at once (RFC 3168, section 6.1.2).
+    #[cold]
+    fn bounded_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
+        if self.bits.has(Bits::REDUCED) { mss } else { self.measured_burst(cx, mss, most) }
+    }
+
+    /// No more than half the window, nor than what the pace of the round trip lets go at once.
+    fn measured_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
         let window = self.control.window();
         let whole = |octets: u32| (octets - octets % mss).max(mss);
         let paced = self.paced_burst(&window).unwrap_or(most).max(u32::from(cx.config.min_burst) * mss);
@@ -106,7 +108,6 @@ impl Connection {
 
     /// What leaves in a millisecond (2^-10 s) at twice the window in a round trip, a fifth more than it in avoidance;
     /// where the path is short, more (Linux's tcp_tso_autosize).
-    #[cold]
     fn paced_burst(&self, window: &Window) -> Option<u32> {
         const LARGEST: u64 = 65_536;
         let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
@@ -140,8 +141,10 @@ impl Connection {
         if wanted == 0 || limited {
             return None;
         }
-        // What says that the window was reduced must not be said of many segments at once (RFC 3168, section 6.1.2).
-        let most = if self.bits.has(Bits::REDUCED) { mss } else { self.burst_limit(cx, mss, limits) };
+        let mut most = limits.max_payload.max(mss);
+        if self.bits.has(Bits::REDUCED | Bits::BURSTS) {
+            most = self.bounded_burst(cx, mss, most);
+        }
         let len = wanted.min(congestion).min(most);
         let small = small_part(len, mss);
         if small == 0 {
@@ -220,7 +223,7 @@ impl Connection {
             flags = flags | Flags::FIN;
         }
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
-        let burst = cx.config.push_bursts && len > mss;
+        let burst = len > mss && self.bits.has(Bits::BURSTS);
         if len > 0 && (offset + len == self.tx.len() || burst) {
             flags = flags | Flags::PSH;
         }

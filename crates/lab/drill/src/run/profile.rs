@@ -37,7 +37,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("fin_wait2", ["60s", "60s", "60s"]),
     ("tail_loss_probe", ["on", "off", "on"]),
     ("push_bursts", ["on", "off", "off"]),
-    ("count_every_segment", ["on", "off", "off"]),
+    ("abc_limit", ["255", "2", "2"]),
     ("round_rcvbuf", ["off", "on", "off"]),
     ("ack_second_segment", ["off", "on", "off"]),
     ("tell_all_room", ["off", "on", "off"]),
