@@ -99,6 +99,7 @@ impl Cubic {
     }
 
     /// Growth in avoidance for `bytes` acknowledged octets.
+    /// RFC 9438, 4.3-1 and 4.4-1.
     fn avoid(&mut self, bytes: u32, ack: &AckSample) {
         let elapsed = self.elapsed(millis(ack.now));
         if self.reno.acked_a_window(bytes) {
@@ -119,6 +120,7 @@ impl Cubic {
     }
 
     /// alpha_cubic segments a window until Reno's window would have regained what was lost, then one.
+    /// RFC 9438, 4.3-1.
     fn friendly_share(&self) -> u32 {
         let mss = self.reno.mss();
         if self.curve.w_est >= self.cwnd_prior { mss } else { mss * 9 / 17 }
@@ -138,6 +140,7 @@ impl Cubic {
         now.wrapping_sub(self.curve.time)
     }
 
+    /// RFC 9438, 4.2-2.
     fn pause(&mut self, now: u32) {
         if self.clock == Clock::Running {
             self.curve.time = now.wrapping_sub(self.curve.time);
@@ -157,6 +160,7 @@ impl Cubic {
     }
 
     /// Loss or ECN (RFC 9438, sections 4.6 and 4.7).
+    /// RFC 9438, 4.6-1 and 4.7-1.
     fn reduce(&mut self, flight: u32) {
         let cwnd = self.reno.cwnd;
         let releasing = self.fast_convergence && cwnd < self.curve.w_max;
@@ -166,6 +170,7 @@ impl Cubic {
         self.clock = Clock::Stopped;
     }
 
+    /// RFC 9438, 4.8-1.
     fn time_out(&mut self, flight: u32, first: bool) {
         if first {
             self.cwnd_prior = self.reno.cwnd;
@@ -189,6 +194,7 @@ impl Curve {
     }
 
     /// W_cubic in octets, `elapsed` milliseconds into the stage: W_max + C (t - K)^3 segments, C = 0.4.
+    /// RFC 9438, 4.2-1.
     fn at(&self, elapsed: u32, mss: u32) -> u32 {
         let distance = u64::from(elapsed.abs_diff(self.k).min(CURVE_SPAN));
         let octets = distance.pow(3) / 1_000_000 * u64::from(mss) / 2500;
@@ -229,6 +235,7 @@ impl Controller for Cubic {
         self.begin(path);
     }
 
+    /// RFC 9438, 4.10-1.
     fn on_ack(&mut self, ack: &AckSample) {
         if !ack.window_limited {
             self.pause(millis(ack.now));
@@ -275,6 +282,7 @@ impl Controller for Cubic {
     }
 
     /// RFC 9438, section 4.9. The stage goes on from where it stood; the time spent on the mistake is not its.
+    /// RFC 9438, 4.9-1.
     fn on_spurious(&mut self, _signal: Signal, _now: Instant) {
         if !self.undo_valid {
             return;

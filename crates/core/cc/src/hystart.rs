@@ -34,6 +34,7 @@ pub(crate) enum Pace {
 
 impl Pace {
     /// How much of a step of `octets` is taken.
+    /// RFC 9406, 4.2-3.
     pub(crate) fn of(self, octets: u32) -> u32 {
         match self {
             Pace::Full => octets,
@@ -98,6 +99,7 @@ impl HyStart {
     }
 
     /// Has the round-trip time grown, or was it a passing delay?
+    /// RFC 9406, 4.2-2 and 4.2-4.
     fn judge(&mut self) {
         if self.baseline != UNKNOWN {
             if self.now_min < self.baseline {
@@ -116,6 +118,7 @@ impl HyStart {
     }
 
     /// What is `in_flight` now makes the next round.
+    /// RFC 9406, 4.2-1 and 4.2-5.
     fn next_round(&mut self, in_flight: u32) -> Pace {
         if self.baseline != UNKNOWN {
             self.rounds += 1;
@@ -160,6 +163,7 @@ mod tests {
 
     extern crate std;
 
+    /// RFC 9406, 4.2-1, 4.2-2, 4.2-3 and 4.2-5; RFC 9438, 4.10-1.
     #[test]
     fn a_queue_that_grows_ends_slow_start_before_it_overflows() {
         // 100 ms and 1 segment a millisecond: beyond 100 segments each one waits a millisecond longer.
@@ -172,6 +176,7 @@ mod tests {
         assert!((400.0..1000.0).contains(&lab.ssthresh()), "{windows:?}");
     }
 
+    /// RFC 9406, 4.2-4.
     #[test]
     fn a_delay_that_passes_does_not() {
         let (windows, lab) = rounds(Cubic::new(), 12, |round, _| if round == 4 { 140 } else { 100 });
@@ -181,6 +186,7 @@ mod tests {
         assert!((1.0..1.9).contains(&growth(4)), "slower while unsure: {windows:?}");
     }
 
+    /// RFC 9406, 4.2-2.
     #[test]
     fn below_four_milliseconds_nothing_counts() {
         let (windows, lab) = rounds(Cubic::new(), 10, |round, _| 1 + round % 4);
@@ -196,6 +202,7 @@ mod tests {
         assert!(windows[7] > 2000.0);
     }
 
+    /// RFC 9406, 4.2-2.
     #[test]
     fn it_takes_eight_samples() {
         let mut start = HyStart::new(true);

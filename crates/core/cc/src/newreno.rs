@@ -87,6 +87,7 @@ impl Controller for NewReno {
         }
     }
 
+    /// RFC 9937, 6-6.
     fn on_recovery_end(&mut self, info: &SignalInfo) {
         if self.in_recovery {
             self.in_recovery = false;

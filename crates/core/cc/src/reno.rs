@@ -41,6 +41,7 @@ impl Reno {
     }
 
     /// Begins on `path`, keeping the tunables.
+    /// RFC 5681, 3.1-4.
     pub(crate) fn begin(&mut self, path: &PathInfo) {
         self.mss = segment(path.mss);
         self.cwnd = path.initial_window.clamp(self.mss(), WINDOW_MAX);
@@ -60,7 +61,7 @@ impl Reno {
 
     /// Slow start (RFC 3465, section 2.2). Returns the acknowledged octets left over for avoidance once the
     /// window has reached the threshold.
-    /// RFC 9293, MUST-19.
+    /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
         let limit = if self.repairing { 1 } else { u32::from(self.abc_limit) };
         let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
@@ -84,7 +85,7 @@ impl Reno {
 
     /// Counts acknowledged octets in avoidance; true once for each full window of them (RFC 3465,
     /// section 2.1). One acknowledgment is worth one window at most.
-    /// RFC 9293, MUST-19.
+    /// RFC 9293, MUST-19; RFC 5681, 3.1-7 and 3.1-8; RFC 3465, 2.1-1.
     pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
         self.credit = self.credit.saturating_add(bytes);
         if self.credit < self.cwnd {
@@ -107,6 +108,7 @@ impl Reno {
     /// The threshold after congestion with `flight` octets outstanding: `keep` = (part, whole) of them, and two
     /// segments at least (RFC 5681, equation 4). What limited transmit sent beyond the window does not count
     /// (section 3.2, step 2).
+    /// RFC 5681, 3.2-5.
     pub(crate) fn reduced(&self, flight: u32, keep: (u32, u32)) -> u32 {
         self.part_of(flight.min(self.cwnd), keep)
     }
@@ -125,6 +127,7 @@ impl Reno {
 
     /// The retransmission timer fired (RFC 5681, section 3.1). The threshold moves once an episode: not for
     /// backed-off timeouts, and not below what this recovery has already taken.
+    /// RFC 5681, 3.1-9, 3.1-10 and 3.1-11.
     pub(crate) fn collapse(&mut self, flight: u32, keep: (u32, u32), first: bool, in_recovery: bool) {
         if first {
             self.ssthresh = if in_recovery {
@@ -140,6 +143,7 @@ impl Reno {
 
     /// Fast recovery is over: no more than what is in flight and one segment may leave in a burst (RFC 6582,
     /// section 3.2, step 3, first choice).
+    /// RFC 5681, 3.2-8; RFC 6582, 3.2-2.
     pub(crate) fn leave_recovery(&mut self, flight: u32) {
         self.cwnd = self.cwnd.min(flight.max(self.mss()).saturating_add(self.mss()));
         self.credit = 0;

@@ -134,6 +134,7 @@ impl Assembler {
 
     /// The SACK option: `dsack` first (RFC 2883), then the runs changed last first (RFC 2018, section 4); at
     /// most `max` blocks.
+    /// RFC 2018, 4-3 and 4-5; RFC 2883, 4-1 and 4-3.
     pub(crate) fn sack_blocks(&self, rcv_nxt: Seq, dsack: Option<(Seq, Seq)>, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::none();
         if let Some((left, right)) = dsack {
@@ -240,6 +241,7 @@ mod tests {
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;
 
+    /// RFC 2018, 4-4.
     #[test]
     fn agrees_with_a_bitmap() {
         seeded("assembler", 400, 1_500, fuzz::assembler);

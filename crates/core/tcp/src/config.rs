@@ -436,6 +436,7 @@ mod tests {
     //! packing.
     use super::*;
 
+    /// RFC 5961, 7-2.
     #[test]
     fn rows_agree_with_themselves() {
         let mut config = Config::default();

@@ -395,6 +395,7 @@ impl Connection {
     }
 
     /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).
+    /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
     pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
         self.rcv_nxt = syn.seq + 1;
         self.last_ack_sent = self.rcv_nxt;
@@ -424,6 +425,7 @@ impl Connection {
     }
 
     /// Both SYNs are acknowledged.
+    /// RFC 5681, 3.1-3.
     pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.established += 1;
         self.timers.rtx = Instant::FAR_FUTURE;
@@ -451,6 +453,7 @@ impl Connection {
     /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if
     /// the SYN was lost more than once; a single loss is more often a timeout too short (RFC 6928, section
     /// 2).
+    /// RFC 6928, 2-1 and 2-2.
     pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
         let mss = u32::from(self.snd_mss);
         if self.retries > 1 {

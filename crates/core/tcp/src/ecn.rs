@@ -29,6 +29,7 @@ impl Config {
 
 impl Connection {
     /// The flags of our SYN or SYN-ACK.
+    /// RFC 3168, 6.1.1-1.
     pub(crate) fn ecn_setup(&self) -> Flags {
         match self.state {
             _ if !self.bits.has(Bits::ECN) => Flags::default(),
@@ -38,7 +39,7 @@ impl Connection {
     }
 
     /// The peer's SYN or SYN-ACK: is ECN agreed on?
-    /// RFC 9293, SHLD-8.
+    /// RFC 9293, SHLD-8; RFC 3168, 6.1.1-4.
     pub(crate) fn negotiate_ecn(&mut self, config: &Config, syn: &Segment<'_>) {
         let wanted = if syn.flags.has(Flags::ACK) {
             self.bits.has(Bits::ECN) && syn.flags.0 & SETUP.0 == Flags::ECE.0
@@ -50,6 +51,7 @@ impl Connection {
 
     /// A segment in the window: marks and echoes. Marks are echoed on every acknowledgment until the sender says that
     /// it has reduced (section 6.1.3).
+    /// RFC 3168, 6.1.3-1.
     pub(crate) fn take_ecn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         if !self.bits.has(Bits::ECN) {
             return;
@@ -70,6 +72,7 @@ impl Connection {
 
     /// An acknowledgment that echoes a mark, before SND.UNA moves: reduce, once for each window of data (section
     /// 6.1.2), and not during a repair, which has reduced already.
+    /// RFC 3168, 6.1.2-1 and 6.1.2-2.
     pub(crate) fn on_echo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.echoes_in += 1;
         let flight = self.flight();
@@ -89,6 +92,7 @@ impl Connection {
 
     /// Flags and codepoint of a segment on a connection that has agreed on ECN. Only new data may be marked, and only
     /// new data tells of the reduction (sections 6.1.2, 6.1.4 to 6.1.6).
+    /// RFC 3168, 5-1, 6.1.1-2, 6.1.1-3, 6.1.2-3, 6.1.4-1, 6.1.5-1 and 6.1.6-1.
     #[cold]
     pub(crate) fn mark(&mut self, plan: &Plan, flags: Flags) -> (Flags, u8) {
         let mut flags = flags;

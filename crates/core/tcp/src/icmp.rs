@@ -33,7 +33,7 @@ const MIN_MTU_V6: u16 = 1280;
 
 impl Connection {
     /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
-    /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25.
+    /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25; RFC 5927, 4.1-1 and 5.2-1; RFC 8201, 4-5.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
         if self.state == State::Closed || !seq.in_window(self.snd_una, self.flight()) {
             cx.counters.icmp_ignored += 1;
@@ -58,6 +58,7 @@ impl Connection {
 
     /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of
     /// congestion (RFC 1191, section 6.4; RFC 8201).
+    /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3.
     fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16) {
         let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {

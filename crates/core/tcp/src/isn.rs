@@ -26,13 +26,14 @@ impl IsnSource {
     }
 
     /// The ISN for `key` at `now`.
-    /// RFC 9293, MUST-8, MUST-9 and SHLD-1.
+    /// RFC 9293, MUST-8, MUST-9 and SHLD-1; RFC 6528, 3-1 and 3-2.
     pub fn isn(&self, now: Instant, key: &FlowKey) -> Seq {
         Seq::new(self.isns.strong_flow(key) as u32) + (now.as_micros() / 4) as u32
     }
 
     /// The timestamp offset for a pair of hosts (RFC 7323, section 5.4): the same for all their connections,
     /// so that timestamps grow from one incarnation of a flow to the next, as RFC 6191 wants.
+    /// RFC 7323, 7-1.
     pub fn ts_offset(&self, key: &FlowKey) -> u32 {
         self.offsets.of(key)
     }
@@ -64,7 +65,7 @@ mod tests {
         FlowKey::new(end(1, 80), end(last, port))
     }
 
-    /// RFC 9293, MUST-8, MUST-9 and SHLD-1.
+    /// RFC 9293, MUST-8, MUST-9 and SHLD-1; RFC 6528, 3-1 and 3-2.
     #[test]
     fn a_clock_plus_a_keyed_hash() {
         let source = IsnSource::new(SipKey::new(1, 2));
@@ -78,6 +79,7 @@ mod tests {
         assert_ne!(IsnSource::new(SipKey::new(1, 3)).isn(now, &flow(2, 4000)), isn);
     }
 
+    /// RFC 7323, 7-1.
     #[test]
     fn hosts_share_an_offset() {
         let source = IsnSource::new(SipKey::new(1, 2));

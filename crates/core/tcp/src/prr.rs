@@ -19,12 +19,14 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// A recovery begins with `flight` octets outstanding and aims at `target`. One segment may leave at once.
+    /// RFC 9937, 6-1.
     pub(crate) fn new(flight: u32, target: u32, mss: u32) -> Prr {
         Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss }
     }
 
     /// An acknowledgment said that `delivered` octets arrived; `pipe` are left in the network. `progress`:
     /// SND.UNA advanced and nothing more was found lost, so catching up cannot do harm (SafeACK).
+    /// RFC 9937, 6-2, 6-3 and 6-4.
     pub(crate) fn on_ack(&mut self, delivered: u32, pipe: u32, progress: bool, mss: u32) {
         if delivered == 0 {
             return;
@@ -43,6 +45,7 @@ impl Prr {
     }
 
     /// `octets` left, old or new.
+    /// RFC 9937, 6-5.
     pub(crate) fn on_sent(&mut self, octets: u32) {
         self.out += u64::from(octets);
         self.space = self.space.saturating_sub(octets);
@@ -82,6 +85,7 @@ mod tests {
     extern crate std;
     use std::{vec, vec::Vec};
 
+    /// RFC 9937, 6-1 and 6-2.
     #[test]
     fn seven_tenths_of_the_deliveries_go_out() {
         let sent = run(100, 70, 1);
@@ -92,12 +96,14 @@ mod tests {
         assert!(longest <= Some(2), "no silence, but for what the first retransmission took ahead");
     }
 
+    /// RFC 9937, 6-3.
     #[test]
     fn after_heavy_loss_it_sends_what_arrives() {
         let sent = run(20, 14, 15);
         assert_eq!(sent, [1, 1, 1, 1, 1, 1], "packet conservation: the target is far above the pipe");
     }
 
+    /// RFC 9937, 6-3.
     #[test]
     fn progress_lets_it_catch_up() {
         let mut prr = Prr::new(20 * MSS, 14 * MSS, MSS);

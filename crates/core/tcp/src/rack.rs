@@ -60,6 +60,7 @@ impl Rack {
     }
 
     /// What left as `left` has been delivered at `now`.
+    /// RFC 8985, 6.2-1.
     fn deliver(&mut self, left: Left, now: u32) {
         if self.latest.is_none_or(|latest| left.after(latest)) {
             self.latest = Some(left);
@@ -69,6 +70,7 @@ impl Rack {
 
     /// Moves the edge over what is lost at `now`, given the reordering window `wnd`; for how long, if at all,
     /// the next stretch still may be under way.
+    /// RFC 8985, 6.2-6.
     fn advance(
         &mut self,
         sent: &Sent,
@@ -120,6 +122,7 @@ impl Reordering {
     }
 
     /// The peer got something twice: the window was too narrow (RFC 8985, section 6.2, step 4).
+    /// RFC 8985, 6.2-5.
     fn on_duplicate(&mut self, una: Seq, nxt: Seq) {
         if !self.fresh || una.at_or_after(self.round) {
             (self.round, self.fresh) = (nxt, true);
@@ -129,11 +132,13 @@ impl Reordering {
     }
 
     /// Something arrived although what left later had been there before.
+    /// RFC 8985, 6.2-3.
     pub(crate) fn on_overtaken(&mut self) {
         self.seen = true;
     }
 
     /// A recovery is over.
+    /// RFC 8985, 6.2-5.
     pub(crate) fn on_recovery_end(&mut self) {
         // Long ago it would be ahead of SND.UNA again.
         self.fresh = false;
@@ -147,6 +152,7 @@ impl Reordering {
 impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
     /// section 6.2, steps 1 to 4).
+    /// RFC 8985, 6.2-1 and 6.2-2.
     pub(crate) fn note_delivered(&mut self, cx: &Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
         let (old, una, nxt) = (self.snd_una, seg.ack.later(self.snd_una), self.snd_nxt);
         if self.loss.is_some() && sacked.dsack.is_some() {
@@ -190,6 +196,7 @@ impl Connection {
 
     /// RACK_detect_loss (RFC 8985, section 6.2, step 5): has anything been found lost? What may be lost a little
     /// later is looked at again then.
+    /// RFC 8985, 6.2-6.
     pub(crate) fn find_losses(&mut self, cx: &Cx<'_>) -> bool {
         let wnd = self.reordering_window();
         let (una, nxt) = (self.snd_una, self.snd_nxt);
@@ -215,6 +222,7 @@ impl Connection {
     }
 
     /// RACK_update_reo_wnd: how long to wait for what was perhaps only overtaken, microseconds.
+    /// RFC 8985, 6.2-4.
     fn reordering_window(&self) -> u32 {
         let Some(loss) = &self.loss else { return 0 };
         let sure = loss.phase.repairs() || loss.board.reaches_dup_thresh(self.snd_mss.into());

@@ -119,6 +119,7 @@ impl Connection {
     }
 
     /// Octets thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
+    /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self) -> u32 {
         let Some(loss) = &self.loss else { return self.flight() };
         if loss.phase == Phase::Fast && !self.bits.has(Bits::SACK) {
@@ -153,6 +154,7 @@ impl Connection {
     }
 
     /// Octets that the congestion window still lets into the network.
+    /// RFC 5681, 3.1-1.
     #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
         let cwnd = self.control.window().cwnd;
@@ -162,6 +164,7 @@ impl Connection {
         self.room_in_trouble(cwnd)
     }
 
+    /// RFC 3042, 2-2; RFC 6675, 5-3.
     #[cold]
     fn room_in_trouble(&self, cwnd: u32) -> u32 {
         let Some(loss) = &self.loss else {
@@ -175,6 +178,7 @@ impl Connection {
     }
 
     /// `octets` left, old or new, while a repair is under way.
+    /// RFC 9937, 6-5.
     #[cold]
     pub(crate) fn count_repair(&mut self, octets: u32) {
         if self.is_metered() {
@@ -184,6 +188,7 @@ impl Connection {
 
     /// RFC 3042: the first two duplicate acknowledgments each let one new segment out. With SACK the pipe
     /// shrinks by itself.
+    /// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-3 and 2-4.
     fn limited_transmit(&self) -> u32 {
         if self.dup_acks == 0 || self.bits.has(Bits::SACK) {
             return 0;
@@ -202,6 +207,7 @@ impl Connection {
     }
 
     /// A duplicate acknowledgment where there is no SACK (RFC 5681, section 3.2; RFC 6582).
+    /// RFC 5681, 3.2-3 and 3.2-7; RFC 6582, 3.2-1.
     pub(crate) fn on_duplicate_ack(&mut self, cx: &mut Cx<'_>) {
         cx.counters.duplicate_acks_in += 1;
         self.dup_acks = self.dup_acks.saturating_add(1);
@@ -227,6 +233,7 @@ impl Connection {
 
     /// An acknowledgment during a repair, or when one may begin: it delivered `delivered` octets, and moved SND.UNA
     /// if `advanced`.
+    /// RFC 8985, 4-1.
     pub(crate) fn go_on_repairing(&mut self, cx: &mut Cx<'_>, delivered: u32, advanced: bool) {
         let mut lost = false;
         if self.bits.has(Bits::SACK) {
@@ -242,6 +249,7 @@ impl Connection {
     }
 
     /// The reordering timer: what could have been overtaken has had its time (RFC 8985, section 6.2, step 5).
+    /// RFC 8985, 6.2-6.
     pub(crate) fn on_reordering_timeout(&mut self, cx: &mut Cx<'_>) {
         self.arm_rtx(cx);
         if self.find_losses(cx) {
@@ -251,6 +259,7 @@ impl Connection {
         }
     }
 
+    /// RFC 6675, 5-1.
     fn enter_fast_recovery_if_due(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let due = self.loss.as_ref().is_some_and(|loss| {
@@ -263,6 +272,7 @@ impl Connection {
     }
 
     /// `delivered`: octets that the acknowledgment which shows the loss newly delivered.
+    /// RFC 5681, 3.2-6; RFC 9937, 6-1.
     fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         cx.counters.fast_retransmits += 1;
         // What an echo told of was this congestion.
@@ -298,6 +308,7 @@ impl Connection {
 
     /// A retransmission that left when SND.NXT was `mark` is lost. If that is news since the last reduction, the
     /// policy reduces again (RFC 5681, section 4.3).
+    /// RFC 5681, 4.3-1; RFC 8985, 6.3-1.
     pub(crate) fn on_retransmission_lost(&mut self, cx: &Cx<'_>, mark: Seq) {
         let nxt = self.snd_nxt;
         let Some(loss) = &mut self.loss else { return };
@@ -319,6 +330,7 @@ impl Connection {
     /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
     /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
     /// answer (RFC 2018, section 8).
+    /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
         let (una, nth) = (self.snd_una, u32::from(self.retries));
         let loss = self.loss();
@@ -334,6 +346,7 @@ impl Connection {
     }
 
     /// Everything in flight is sent anew, but for what was SACKed.
+    /// RFC 6582, 4-1.
     pub(crate) fn send_again(&mut self, phase: Phase) {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let loss = self.loss();
@@ -352,6 +365,7 @@ impl Connection {
     }
 
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
+    /// RFC 3522, 3.2-1.
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
         let ts = ts_value(cx.now, self.ts_offset);
         if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.judged) {
@@ -361,6 +375,7 @@ impl Connection {
 
     /// Does the acknowledgment answer the original transmission rather than the retransmission (RFC 3522)?
     /// Only the first one that moves SND.UNA can tell.
+    /// RFC 3522, 3.2-2.
     fn is_spurious(&mut self, seg: &Segment<'_>) -> bool {
         let timestamps = self.bits.has(Bits::TIMESTAMPS);
         let Some(loss) = &mut self.loss else { return false };
@@ -377,6 +392,7 @@ impl Connection {
 
     /// SND.UNA has moved by `acked` octets; a repair may be over, go on, or have been a mistake (`needless` says so
     /// already).
+    /// RFC 6582, 3.2-2 and 3.2-3.
     pub(crate) fn recovery_progress(
         &mut self,
         cx: &mut Cx<'_>,
@@ -417,6 +433,7 @@ impl Connection {
 
     /// Should this acknowledgment restart the retransmission timer? During a recovery without SACK only the
     /// first partial one does: many holes are repaired faster by a timeout (RFC 6582, section 3.2).
+    /// RFC 6582, 3.2-4.
     pub(crate) fn restarts_timer(&mut self) -> bool {
         let sack = self.bits.has(Bits::SACK);
         let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Fast && !sack) else {
@@ -441,6 +458,7 @@ impl Connection {
 
     /// The peer got `octets` twice. Once that is true of everything this repair sent, it was needless (RFC 3708;
     /// a duplicate made by the network is rare enough).
+    /// RFC 3708, 3-1.
     pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, octets: u32) {
         cx.counters.dsacks_in += 1;
         let Some(loss) = &mut self.loss else { return };

@@ -32,6 +32,7 @@ pub(crate) struct Resent {
 
 impl Resent {
     /// `start..end` leaves at `at` while SND.NXT is `mark`.
+    /// RFC 8985, 5.1-1.
     pub(crate) fn push(&mut self, start: Seq, end: Seq, at: u32, mark: Seq) {
         let adjoins = |last: &&mut Run| last.end == start && last.at == at && last.mark == mark;
         if let Some(last) = self.log.back_mut().filter(adjoins) {
@@ -160,6 +161,7 @@ mod tests {
         assert_eq!(resent.find_lost(seq(0), |_| Some(0)), (None, None));
     }
 
+    /// RFC 8985, 5.1-1.
     #[test]
     fn what_arrived_is_forgotten_and_the_latest_told() {
         let mut resent = Resent::default();

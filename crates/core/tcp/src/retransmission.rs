@@ -21,7 +21,7 @@ pub(crate) enum Resend {
 impl Connection {
     /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of
     /// what was sent and at the peer's window.
-    /// RFC 9293, MUST-34 and SHLD-16.
+    /// RFC 9293, MUST-34 and SHLD-16; RFC 7323, 2.4-1.
     fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
         let offset = seq.offset_from(self.snd_una);
         let data = self.tx.len().saturating_sub(offset);
@@ -36,6 +36,7 @@ impl Connection {
 
     /// What the repair under way sends next: what was lost again, then the next hole that is lost (NextSeg's rule
     /// 1 of RFC 6675, section 4), or the first hole of a peer without SACK.
+    /// RFC 6675, 5-2 and 5-4.
     pub(crate) fn next_retransmission(&mut self, cx: &Cx<'_>) -> Resend {
         let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };

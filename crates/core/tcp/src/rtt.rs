@@ -38,10 +38,12 @@ impl Rtt {
 
     /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink
     /// in proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
+    /// RFC 7323, 4.2-1.
     pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32) {
         self.take(rtt.as_micros().min(u128::from(LONGEST)) as u32, samples);
     }
 
+    /// RFC 6298, 2-2 and 2-3.
     #[inline(always)]
     fn take(&mut self, micros: u32, samples: u32) {
         // A sample of zero would read as "none yet".
@@ -90,6 +92,7 @@ impl Rtt {
     }
 
     /// The same in nanoseconds.
+    /// RFC 6298, 2-1, 2-2 and 4-1.
     #[inline]
     pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {
         let rto = if self.is_measured() {
@@ -102,6 +105,7 @@ impl Rtt {
 }
 
 /// `rto` doubled `n` times (RFC 6298, rule 5.5), at most the configured ceiling.
+/// RFC 6298, 2-5.
 pub(crate) fn backed_off(rto: Duration, n: u8, config: &Config) -> Duration {
     rto.saturating_mul(1 << n.min(30)).min(config.rto_max)
 }
@@ -132,11 +136,13 @@ mod tests {
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;
 
+    /// RFC 6298, 2-3.
     #[test]
     fn agrees_with_floating_point() {
         seeded("rtt", 300, 800, fuzz::rtt);
     }
 
+    /// RFC 6298, 2-2, 2-3 and 4-1.
     #[test]
     fn the_first_sample_and_the_next() {
         let config = Config { rto_min: Duration::from_millis(1), ..Config::default() };
@@ -152,6 +158,7 @@ mod tests {
         assert_eq!(rtt.rto(&config).as_millis(), 101, "never tighter than the clock's granularity");
     }
 
+    /// RFC 7323, 4.2-1.
     #[test]
     fn many_samples_a_round_trip_weigh_like_one() {
         let (mut one, mut many) = (Rtt::new(), Rtt::new());

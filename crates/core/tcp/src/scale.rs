@@ -6,6 +6,7 @@ use base::Instant;
 pub(crate) const MAX_SHIFT: u8 = 14;
 
 /// The smallest shift that lets the 16-bit field express a window of `largest` octets.
+/// RFC 7323, 2.3-1.
 pub(crate) const fn shift_for(largest: u32) -> u8 {
     let bits = u32::BITS - largest.leading_zeros();
     let shift = bits.saturating_sub(u16::BITS) as u8;
@@ -13,13 +14,14 @@ pub(crate) const fn shift_for(largest: u32) -> u8 {
 }
 
 /// The window field for `window` octets: rounded down, so that the peer never sends more than we meant.
+/// RFC 7323, 2.3-2.
 pub(crate) const fn to_field(window: u32, shift: u8) -> u16 {
     let scaled = window >> shift;
     if scaled > u16::MAX as u32 { u16::MAX } else { scaled as u16 }
 }
 
 /// Octets a window field stands for. The field of a segment with SYN is never scaled: pass a shift of 0.
-/// RFC 9293, MUST-1 and REC-1.
+/// RFC 9293, MUST-1 and REC-1; RFC 7323, 2.3-2.
 pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
     (field as u32) << shift
 }
@@ -28,11 +30,13 @@ pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
 pub(crate) const ECHO_LIMIT_MS: u32 = 1 << 24;
 
 /// Our timestamp clock: milliseconds plus the connection's offset.
+/// RFC 7323, 5.4-1.
 pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
     (now.as_millis() as u32).wrapping_add(offset)
 }
 
 /// Is timestamp `a` older than `b` on the circle (RFC 7323, section 5.2)?
+/// RFC 7323, 5.3-3.
 pub(crate) const fn ts_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
@@ -42,6 +46,7 @@ mod tests {
     //! Goal: the field never promises more than the window, and loses less than one step of the scale.
     use super::*;
 
+    /// RFC 7323, 2.3-1.
     #[test]
     fn edges_of_the_field() {
         for (largest, shift) in
@@ -59,6 +64,7 @@ mod tests {
         }
     }
 
+    /// RFC 7323, 5.3-3.
     #[test]
     fn timestamps_wrap() {
         assert!(ts_before(u32::MAX, 0) && !ts_before(0, u32::MAX) && !ts_before(5, 5));

@@ -83,6 +83,7 @@ impl Scoreboard {
     /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that
     /// do not lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the
     /// second, reports a duplicate (RFC 2883, section 4).
+    /// RFC 2018, 5-1; RFC 2883, 5-1; RFC 6675, 3-1.
     pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut result = Sacked::default();
         self.advance(snd_una);
@@ -162,6 +163,7 @@ impl Scoreboard {
 
     /// SetPipe (RFC 6675, section 4): octets thought to be in the network. What lies below `lost` and is not
     /// SACKed is lost; `high_rxt` is one past the highest octet retransmitted (SND.UNA if none was).
+    /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, lost: Seq, high_rxt: Seq) -> u32 {
         let clamp = |seq: Seq| seq.later(snd_una).earlier(snd_nxt);
         self.unsacked(clamp(lost), snd_nxt) + self.unsacked(snd_una, clamp(high_rxt))
@@ -264,6 +266,7 @@ mod tests {
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;
 
+    /// RFC 2018, 5-1; RFC 2883, 5-1; RFC 6675, 3-1 and 4-1.
     #[test]
     fn agrees_with_the_definitions() {
         seeded("scoreboard", 400, 1_500, fuzz::scoreboard);

@@ -101,6 +101,7 @@ impl Sent {
 
     /// Everything from what left before, or from SND.UNA, up to `end` leaves at `at`. Where there is no memory, what
     /// left last counts as having left now, which only makes its loss show later.
+    /// RFC 8985, 5.1-1.
     #[inline(always)]
     pub(crate) fn push(&mut self, log: &mut Departures, una: Seq, end: Seq, at: u32) {
         if una.before(self.end) && self.at != at {
@@ -204,6 +205,7 @@ mod tests {
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;
 
+    /// RFC 8985, 5.1-1.
     #[test]
     fn agrees_with_a_list_of_octets() {
         seeded("sent", 300, 1_200, fuzz::sent);

@@ -19,6 +19,7 @@ const SLACK_US: u32 = 2_000;
 impl Connection {
     /// May the timer now being armed be a probe's? Only in the open state, once per flight, and not for a single
     /// segment: its acknowledgment may be delayed for longer than the timeout.
+    /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
     #[inline]
     pub(crate) fn may_probe(&self) -> bool {
         self.flight() > u32::from(self.snd_mss)
@@ -28,6 +29,7 @@ impl Connection {
     }
 
     /// PTO of RFC 8985, section 7.2, microseconds; `None` where the timeout comes first.
+    /// RFC 8985, 7.2-1.
     #[inline]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
         if !config.tail_loss_probe || !self.may_probe() {
@@ -39,12 +41,14 @@ impl Connection {
 
     /// The probe timeout: new data leaves if there is any and the peer's window takes it, otherwise the last
     /// segment leaves again (section 7.3).
+    /// RFC 8985, 7.3-4.
     pub(crate) fn on_probe_due(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::PROBING);
         self.due |= Due::TAIL_PROBE;
         self.arm_rtx(cx);
     }
 
+    /// RFC 8985, 7.3-3.
     #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.flight() == 0 || !self.bits.has(Bits::PROBING) {
@@ -85,6 +89,7 @@ impl Connection {
 
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
     /// have arrived, and did only the probe bring it there?
+    /// RFC 8985, 7.4-1.
     pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
         let end = self.probe_end();
         if seg.ack.before(end) {

@@ -189,6 +189,7 @@ fn a_lost_retransmission_is_sent_again_before_the_timer() {
     assert_eq!(pair.a.counters.timeouts, 0);
 }
 
+/// RFC 3522, 3.2-1 and 3.2-2.
 #[test]
 fn a_needless_timeout_is_undone() {
     let mut pair = Pair::new();
@@ -214,6 +215,7 @@ fn a_needless_timeout_is_undone() {
     assert!(pair.a.conn.loss.is_none() && pair.a.drain(pair.now).is_empty());
 }
 
+/// RFC 6298, 5-7; RFC 6928, 2-1 and 2-2.
 #[test]
 fn a_lost_syn_leaves_a_careful_timer_and_window() {
     let config = Config { timestamps: false, tail_loss_probe: false, ..Config::default() };

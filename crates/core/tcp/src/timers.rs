@@ -68,6 +68,7 @@ impl Connection {
     }
 
     /// What troubles do to the timeout.
+    /// RFC 6298, 5-7.
     #[cold]
     fn stretch_rto(&mut self, config: &Config) {
         let mut rto = self.rto();
@@ -85,6 +86,7 @@ impl Connection {
 
     /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never
     /// overslept.
+    /// RFC 6298, 5-8.
     #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
@@ -118,6 +120,7 @@ impl Connection {
         self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
     }
 
+    /// RFC 5681, 4.2-2.
     fn on_delayed_ack(&mut self, cx: &mut Cx<'_>) {
         self.timers.delack = Instant::FAR_FUTURE;
         if self.rcv_nxt != self.last_ack_sent {
@@ -141,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293, MUST-22 and MUST-23.
+    /// RFC 9293, MUST-22 and MUST-23; RFC 3168, 6.1.1.1-1.
     fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
         let limit = match (self.state, self.options.syn_count) {
             (State::SynReceived, 0) => cx.config.synack_retries,
@@ -215,6 +218,7 @@ impl Connection {
     }
 
     /// Has the user timeout passed since the last progress?
+    /// RFC 5482, 4.1-1.
     fn is_overdue(&self, cx: &Cx<'_>) -> bool {
         let waited = if self.retries == 0 { self.first_wait() } else { self.stalled(cx) };
         self.options.has_user_timeout() && waited >= self.options.user_timeout()

@@ -110,7 +110,7 @@ impl TimeWait {
     /// A SYN may start the next incarnation if timestamps or sequence numbers prove it newer than anything of
     /// this one (RFC 6191, section 2). Otherwise the peer gets the challenge ACK of RFC 5961, section 4,
     /// where RFC 6191 would stay silent: it tells a peer that lost its state what to reset.
-    /// RFC 9293, MAY-2 and SHLD-4.
+    /// RFC 9293, MAY-2 and SHLD-4; RFC 6191, 2-1, 2-2 and 2-3.
     fn on_syn(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
         let higher = seg.seq.at_or_after(self.rcv_nxt);
         let newer = match seg.options.timestamps.filter(|_| config.timestamps) {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(entry.until, later + Config::default().time_wait);
     }
 
-    /// RFC 9293, MAY-2 and SHLD-4.
+    /// RFC 9293, MAY-2 and SHLD-4; RFC 6191, 2-1, 2-2 and 2-3.
     #[test]
     fn rfc_6191_decides_on_a_syn() {
         let config = Config::default();

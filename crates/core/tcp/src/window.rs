@@ -53,6 +53,7 @@ impl Tuner {
 
 impl Connection {
     /// The window of a SYN: never scaled (RFC 7323, section 2.2).
+    /// RFC 7323, 2.2-3.
     pub(crate) fn syn_window(&self) -> u32 {
         self.buffer_limit().min(u16::MAX.into())
     }
@@ -211,6 +212,7 @@ impl Connection {
         true
     }
 
+    /// RFC 5961, 5.2-2.
     pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
         self.snd_wnd = window;
         self.snd_wl1 = seq;
@@ -219,7 +221,7 @@ impl Connection {
 
     /// The acknowledgment for data in order: at once for every second full segment, at the start, and while
     /// the application streams; otherwise delayed (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
-    /// RFC 9293, SHLD-18, SHLD-19 and MUST-58.
+    /// RFC 9293, SHLD-18, SHLD-19 and MUST-58; RFC 5681, 4.2-1.
     #[inline]
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);

@@ -22,7 +22,7 @@ const TTL: u8 = 64;
 
 impl Core {
     /// An ICMP packet for us arrived from `mac`.
-    /// RFC 9293, MUST-54 and MUST-55.
+    /// RFC 9293, MUST-54 and MUST-55; RFC 5927, 6-1.
     pub(crate) fn on_icmp(&mut self, now: Instant, packet: &Packet, frame: &[u8], mac: [u8; 6]) {
         let upper = packet.upper(frame);
         let parsed = if packet.protocol == protocol::ICMP {
@@ -71,6 +71,7 @@ impl Core {
     }
 
     /// What the connection believed (it checks that the packet was in flight) new connections believe too.
+    /// RFC 8201, 4-2.
     fn too_big(&mut self, now: Instant, mtu: u32, quote: &[u8]) -> bool {
         let Some((index, _)) = self.quoted(quote) else { return false };
         let Some((_, tcp)) = self.conns.get(index) else { return false };

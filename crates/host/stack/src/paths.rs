@@ -89,6 +89,7 @@ impl Paths {
     }
 
     /// A router on the way to `dst` takes packets of `mtu` octets at most.
+    /// RFC 1191, 6.3-1; RFC 8201, 4-4.
     pub(crate) fn too_big(&mut self, now: Instant, dst: Addr, mtu: u16, ip: &mut Ip) {
         if self.mtus.len() >= PMTU_MAX && !self.mtus.contains_key(&dst) {
             self.mtus.retain(|_, (_, until)| now < *until);
@@ -115,4 +116,29 @@ fn slot(dst: Addr) -> usize {
     let [a, b, c, d] = dst.words();
     let mixed = (a ^ b.rotate_left(7) ^ c.rotate_left(13) ^ d).wrapping_mul(0x9e37_79b9);
     (mixed >> 24) as usize % CACHE
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what ICMP says of a path lasts as long as the RFCs want, and no longer.
+    use super::*;
+    use crate::ip::OwnAddr;
+    use base::SipKey;
+
+    /// RFC 1191, 6.3-1; RFC 8201, 4-4.
+    #[test]
+    fn a_smaller_mtu_is_believed_for_ten_minutes() {
+        let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
+        let (dst, other) = (Addr::v4([10, 0, 0, 2]), Addr::v4([10, 0, 0, 3]));
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
+        let start = Instant::from_secs(100);
+        paths.too_big(start, dst, 1300, &mut ip);
+        let mut mtu = |after: u64, dst| {
+            let now = start + Duration::from_secs(after);
+            paths.look_up(now, dst, &mut ip, &mut hops, &isn).unwrap().mtu
+        };
+        assert_eq!((mtu(0, dst), mtu(0, other)), (1300, 1500));
+        assert_eq!((mtu(599, dst), mtu(601, dst)), (1300, 1500));
+    }
 }

@@ -209,6 +209,7 @@ fn the_application_chooses_diffserv_and_hops_at_any_time() {
 }
 
 /// RFC 9293, MUST-58 and MUST-59: all that arrived together gets one acknowledgment, of all of it.
+/// RFC 5681, 4.2-3.
 #[test]
 fn a_batch_is_acknowledged_once() {
     let (mut wired, id, numbers) = connected();
@@ -223,6 +224,7 @@ fn a_batch_is_acknowledged_once() {
 }
 
 /// RFC 9293, MUST-54, MUST-55 and MUST-56: errors find the connection they quote, and none of these ends it.
+/// RFC 5927, 6-1.
 #[test]
 fn icmp_is_heard_and_nothing_ends() {
     let (mut wired, id, mut numbers) = connected();

@@ -26,6 +26,7 @@ fn cube_roots_are_exact() {
     }
 }
 
+/// RFC 9438, 4.2-1.
 #[test]
 fn the_curve_matches_the_table() {
     //          W_max  K       W(0)   W(1)    W(2)    W(K)    W(2K)
@@ -48,6 +49,7 @@ fn the_curve_matches_the_table() {
     }
 }
 
+/// RFC 9438, 4.2-1.
 #[test]
 fn the_window_itself_follows_the_curve() {
     for (w_max, points) in [(100, [(1000, 86.681), (2000, 95.640)]), (1000, [(1000, 788.56), (2000, 857.71)])]
@@ -64,6 +66,7 @@ fn the_window_itself_follows_the_curve() {
     }
 }
 
+/// RFC 9438, 4.7-1.
 #[test]
 fn fast_convergence_releases_bandwidth() {
     let mut lower = lab(100);
@@ -127,6 +130,7 @@ impl Oracle {
     }
 }
 
+/// RFC 9438, 4.4-1 and 4.6-1.
 #[test]
 fn stages_follow_the_oracle_over_random_paths() {
     for seed in 0..60 {
@@ -157,6 +161,7 @@ fn stages_follow_the_oracle_over_random_paths() {
     }
 }
 
+/// RFC 9438, 4.3-1.
 #[test]
 fn reno_wins_where_the_round_trip_is_short() {
     // Closed form for a plateau of 100: always at 20 ms until 13.6 s, never at 100 ms.
@@ -174,6 +179,7 @@ fn reno_wins_where_the_round_trip_is_short() {
     }
 }
 
+/// RFC 9438, 4.2-2.
 #[test]
 fn time_with_too_little_to_send_does_not_count() {
     let mut lab = lab(100);
@@ -194,6 +200,7 @@ fn time_with_too_little_to_send_does_not_count() {
     assert!(close(cwnd, twin_cwnd), "{cwnd} after a minute's pause, {twin_cwnd} without");
 }
 
+/// RFC 9438, 4.8-1.
 #[test]
 fn the_curve_is_flat_after_a_timeout() {
     let mut lab = lab(100);
@@ -207,6 +214,7 @@ fn the_curve_is_flat_after_a_timeout() {
     assert!(close(f64::from(lab.policy.curve.w_max) / f64::from(MSS), 70.0));
 }
 
+/// RFC 9438, 4.9-1.
 #[test]
 fn a_mistake_gives_everything_back() {
     for signal in [Signal::Loss, Signal::Timeout { nth: 1 }] {
@@ -234,6 +242,7 @@ fn a_mistake_gives_everything_back() {
     }
 }
 
+/// RFC 9438, 4.8-1.
 #[test]
 fn a_second_timeout_keeps_the_threshold() {
     let mut lab = lab(100);

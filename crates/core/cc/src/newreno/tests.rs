@@ -8,6 +8,7 @@ fn lab(initial: u32, ssthresh: Option<u32>) -> Lab<NewReno> {
     Lab::new(NewReno::new(), initial, ssthresh)
 }
 
+/// RFC 5681, 3.1-5; RFC 3465, 2.2-1.
 #[test]
 fn slow_start_counts_octets_up_to_two_segments_an_ack() {
     let mut lab_two = lab(10, None);
@@ -29,6 +30,7 @@ fn slow_start_counts_octets_up_to_two_segments_an_ack() {
     assert_eq!(merged.cwnd(), 20.0, "five merged acknowledgments are worth five");
 }
 
+/// RFC 5681, 3.1-6.
 #[test]
 fn dividing_an_ack_gains_nothing() {
     let mut divided = lab(10, None);
@@ -39,7 +41,7 @@ fn dividing_an_ack_gains_nothing() {
     assert_eq!(divided.cwnd(), 11.0);
 }
 
-/// RFC 9293, MUST-19.
+/// RFC 9293, MUST-19; RFC 5681, 3.1-7 and 3.1-8; RFC 3465, 2.1-1.
 #[test]
 fn avoidance_adds_one_segment_a_window_and_keeps_the_remainder() {
     let mut lab = lab(10, Some(10));
@@ -76,6 +78,7 @@ fn a_loss_halves_once_and_recovery_holds() {
     assert_eq!(lab.ssthresh(), 2.0, "two segments at least");
 }
 
+/// RFC 5681, 3.2-8; RFC 6582, 3.2-2.
 #[test]
 fn recovery_ends_without_a_burst() {
     let mut lab = lab(20, None);
@@ -84,6 +87,7 @@ fn recovery_ends_without_a_burst() {
     assert_eq!((lab.cwnd(), lab.ssthresh()), (2.0, 10.0));
 }
 
+/// RFC 5681, 3.2-5.
 #[test]
 fn limited_transmit_does_not_count_as_flight() {
     let mut lab = lab(10, None);
@@ -91,6 +95,7 @@ fn limited_transmit_does_not_count_as_flight() {
     assert_eq!(lab.ssthresh(), 5.0);
 }
 
+/// RFC 5681, 3.1-9, 3.1-10 and 3.1-11; RFC 3465, 2.3-1.
 #[test]
 fn a_timeout_starts_over_and_backing_off_keeps_the_threshold() {
     let mut lab = lab(20, None);
@@ -127,6 +132,7 @@ fn mistakes_are_undone_once_and_ecn_is_no_mistake() {
     assert_eq!(lab.policy.window(), reduced);
 }
 
+/// RFC 5681, 4.1-1.
 #[test]
 fn idling_restarts_from_the_initial_window_and_remembers() {
     let mut lab = lab(40, Some(10));
@@ -136,6 +142,7 @@ fn idling_restarts_from_the_initial_window_and_remembers() {
     assert_eq!((lab.cwnd(), lab.ssthresh()), (10.0, 30.0));
 }
 
+/// RFC 1191, 6.4-1.
 #[test]
 fn a_new_mss_keeps_the_octets() {
     let mut lab = lab(10, Some(10));

@@ -16,7 +16,7 @@ use crate::{Cx, DropReason, Events, State};
 const COARSE_RTT_MS: u32 = 10;
 
 impl Connection {
-    /// RFC 9293, MAY-12.
+    /// RFC 9293, MAY-12; RFC 5961, 5.2-1.
     pub(crate) fn check_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::ACK) {
             return Err(DropReason::NoAck);
@@ -121,6 +121,7 @@ impl Connection {
     }
 
     /// Takes `acked` octets off the front of the flight.
+    /// RFC 2018, 5-3.
     #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {
         cx.counters.acks_in += 1;
@@ -156,6 +157,7 @@ impl Connection {
     /// One sample a round trip by our own clock: what `left` the latest of all that is acknowledged here, unless it
     /// left twice ([`Connection::stop_timing`]). During a repair by the timestamp echo, which tells retransmissions
     /// apart (RFC 7323, section 4.1). What the policy gets: that of every acknowledgment.
+    /// RFC 6298, 3-1 and 3-2.
     #[inline(always)]
     pub(crate) fn measure_rtt(
         &mut self,
@@ -176,6 +178,7 @@ impl Connection {
         if self.bits.has(Bits::TIMESTAMPS) { self.measure_by_echo(cx, seg) } else { None }
     }
 
+    /// RFC 7323, 4.1-1.
     fn measure_by_echo(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
         let millis = ts_value(cx.now, self.ts_offset).wrapping_sub(echo);

@@ -75,7 +75,7 @@ impl Connection {
 
     /// Data beyond RCV.NXT, or at it while more is held further on. Either is answered at once (RFC 5681,
     /// section 4.2).
-    /// RFC 9293, SHLD-31 and MAY-13.
+    /// RFC 9293, SHLD-31 and MAY-13; RFC 5681, 3.2-1 and 3.2-2.
     fn take_out_of_order(&mut self, cx: &mut Cx<'_>, start: Seq, data: &[u8]) -> Check {
         self.due |= Due::ACK;
         self.quick = cx.config.quick_acks;

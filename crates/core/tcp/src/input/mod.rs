@@ -41,6 +41,7 @@ impl Connection {
     }
 
     /// Every state but SYN-SENT (RFC 9293, section 3.10.7.4).
+    /// RFC 7323, 5.3-2; RFC 3168, 6.1.5-2; RFC 6093, 4-1.
     fn check(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         self.check_timestamp(cx, seg)?; // RFC 7323, section 5.3
         self.check_sequence(cx, seg)?; // first
@@ -58,6 +59,7 @@ impl Connection {
     }
 
     /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.
+    /// RFC 5961, 7-1 and 7-2.
     fn challenge(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         if now.wrapping_sub(self.challenge_ms) < 1_000 / cx.config.challenge_ack_limit.max(1) {

@@ -13,6 +13,7 @@ const TS_RECENT_LIFE_MS: u32 = 24 * 24 * 3_600_000;
 
 impl Connection {
     /// RFC 7323, section 5.3, step R1; RSTs are exempt.
+    /// RFC 7323, 3.2-3, 3.2-4, 3.2-6, 5.3-1, 5.3-4 and 5.5-1.
     pub(crate) fn check_timestamp(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !self.bits.has(Bits::TIMESTAMPS) || seg.flags.has(Flags::RST) {
             return Ok(());
@@ -37,6 +38,7 @@ impl Connection {
     /// RFC 7323, section 5.3, step R3, with section 4.3's rule: the segment must not lie beyond what was last
     /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets
     /// here, or anybody's guess could make PAWS drop all the peer sends.
+    /// RFC 7323, 4.3-1.
     pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {
         if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS))
             && seg.seq.at_or_before(self.last_ack_sent)
@@ -51,6 +53,7 @@ impl Connection {
     /// blindly: what ends between the last acknowledgment sent and RCV.NXT, which reordering brings, and what
     /// starts at RCV.NXT while the window is shut (section 3.10.7.4: "special allowance should be made to
     /// accept valid ACKs").
+    /// RFC 5961, 3.2-1; RFC 7323, 2.4-2.
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
         let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
@@ -83,6 +86,7 @@ impl Connection {
     /// SYN-RECEIVED the peer's own SYN may come again, and in a simultaneous open as SYN-ACK (RFC 9293,
     /// figure 8); another SYN is challenged there too, where RFC 9293 would fall back to LISTEN at an
     /// attacker's word.
+    /// RFC 5961, 4.2-1 and 4.2-2.
     pub(crate) fn check_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::SYN) {
             return Ok(());

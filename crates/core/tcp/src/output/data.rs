@@ -25,6 +25,7 @@ pub(crate) struct Stretch {
 
 impl Connection {
     /// The next segment with data or FIN, old or new.
+    /// RFC 6675, 5-4.
     pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
         if !self.state.may_send() {
             return None;
@@ -66,6 +67,7 @@ impl Connection {
     }
 
     /// What leaves for the first time.
+    /// RFC 6298, 5-1.
     #[inline(always)]
     pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let (flight, Stretch { len, fin, .. }) = (self.flight(), stretch);
@@ -161,6 +163,7 @@ impl Connection {
     }
 
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
+    /// RFC 5681, 4.1-1.
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         let idle = u64::from(now.wrapping_sub(self.last_send_ms));
@@ -191,12 +194,13 @@ impl Connection {
 
     /// Nothing now in flight tells the round-trip time any more: it was sent twice (Karn's rule, RFC 6298, section
     /// 3).
-    /// RFC 9293, MUST-18.
+    /// RFC 9293, MUST-18; RFC 6298, 3-1.
     pub(crate) fn stop_timing(&mut self) {
         self.rtt_seq = self.snd_nxt;
     }
 
     /// A retransmission.
+    /// RFC 6675, 6-1.
     pub(crate) fn plan_old(&mut self, cx: &mut Cx<'_>, stretch: Stretch) -> Plan {
         self.stop_timing();
         self.retransmits = self.retransmits.wrapping_add(1);

@@ -48,7 +48,7 @@ impl Connection {
     }
 
     /// The peer is about to learn RCV.NXT.
-    /// RFC 9293, MUST-58.
+    /// RFC 9293, MUST-58; RFC 5681, 4.2-3.
     fn acknowledged(&mut self, plan: &Plan) {
         self.last_ack_sent = self.rcv_nxt;
         self.timers.delack = Instant::FAR_FUTURE;
@@ -71,6 +71,7 @@ impl Connection {
         }
     }
 
+    /// RFC 2018, 4-4.
     fn blocks_max(&self) -> usize {
         if self.bits.has(Bits::TIMESTAMPS) { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS }
     }
@@ -86,6 +87,7 @@ impl Connection {
     }
 
     /// The SACK blocks for the next segment. A duplicate is reported once (RFC 2883, section 4).
+    /// RFC 2018, 4-1; RFC 2883, 4-2.
     fn sack_blocks(&mut self, cx: &mut Cx<'_>) -> SackBlocks {
         let max = self.blocks_max();
         let Some(reassembly) = self.reassembly.as_mut().filter(|_| self.bits.has(Bits::SACK)) else {
@@ -109,6 +111,7 @@ impl Connection {
         to_field(self.receive_window(), self.rcv_scale)
     }
 
+    /// RFC 7323, 3.2-2 and 3.2-5.
     #[inline(always)]
     pub(crate) fn stamps(&self, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
         // A bare reset answers a segment that agreed to nothing (RFC 7323, section 3.2).
@@ -120,7 +123,7 @@ impl Connection {
         Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr })
     }
 
-    /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3.
+    /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2.
     pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
         let flags = plan.flags;
         let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };

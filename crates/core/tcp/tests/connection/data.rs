@@ -81,7 +81,7 @@ fn push_marks_the_end_of_what_was_written() {
     assert!(rig.one().flags.has(Flags::PSH));
 }
 
-/// RFC 9293, SHLD-18 and MUST-40.
+/// RFC 9293, SHLD-18 and MUST-40; RFC 5681, 4.2-2.
 #[test]
 fn acknowledgments_are_delayed_but_not_for_long() {
     let mut rig = Setup::default().accepted();
@@ -98,7 +98,7 @@ fn acknowledgments_are_delayed_but_not_for_long() {
     assert_eq!(rig.one().ack, rig.next);
 }
 
-/// RFC 9293, SHLD-19.
+/// RFC 9293, SHLD-19; RFC 5681, 4.2-1.
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
     let mut rig = Setup::default().accepted();
@@ -142,7 +142,7 @@ fn an_acknowledgment_rides_on_data() {
     rig.none();
 }
 
-/// RFC 9293, SHLD-31 and MAY-13.
+/// RFC 9293, SHLD-31 and MAY-13; RFC 5681, 3.2-1 and 3.2-2; RFC 2018, 4-2, 4-3 and 4-5.
 #[test]
 fn out_of_order_data_is_reported_at_once() {
     let mut rig = Setup::sack().accepted();
@@ -166,6 +166,7 @@ fn out_of_order_data_is_reported_at_once() {
     assert_eq!(rig.host.conn().readable(), 1600);
 }
 
+/// RFC 2883, 4-1, 4-2 and 4-3.
 #[test]
 fn a_duplicate_is_reported_by_dsack() {
     let mut rig = Setup::sack().accepted();
@@ -183,6 +184,7 @@ fn a_duplicate_is_reported_by_dsack() {
     assert_eq!(blocks.as_slice()[1], (base + 500, base + 600), "RFC 2883: the run around the duplicate");
 }
 
+/// RFC 5681, 3.2-1; RFC 2018, 4-1.
 #[test]
 fn without_sack_there_are_plain_duplicate_acks() {
     let mut rig = Setup::default().accepted();

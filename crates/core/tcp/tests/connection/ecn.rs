@@ -38,7 +38,7 @@ fn send_marked(rig: &mut Rig, payload: &[u8]) {
     rig.next += payload.len() as u32;
 }
 
-/// RFC 9293, SHLD-8.
+/// RFC 9293, SHLD-8; RFC 3168, 6.1.1-1 and 6.1.1-4.
 #[test]
 fn who_asks_and_who_agrees() {
     for ecn in 0..=2 {
@@ -60,6 +60,7 @@ fn who_asks_and_who_agrees() {
     }
 }
 
+/// RFC 3168, 6.1.1.1-1.
 #[test]
 fn a_lost_syn_no_longer_asks() {
     let setup = setup(1);
@@ -70,6 +71,7 @@ fn a_lost_syn_no_longer_asks() {
     assert!(!rig.host.conn().info(rig.now).ecn);
 }
 
+/// RFC 3168, 5-1, 6.1.1-3, 6.1.4-1 and 6.1.5-1.
 #[test]
 fn only_new_data_may_be_marked() {
     let mut rig = agreed();
@@ -84,6 +86,7 @@ fn only_new_data_may_be_marked() {
     assert_eq!((rig.one().seq, rig.codepoints()), (sent[0].seq, vec![0]), "a retransmission");
 }
 
+/// RFC 3168, 6.1.3-1.
 #[test]
 fn a_mark_is_echoed_until_the_sender_has_reduced() {
     let mut rig = agreed();
@@ -103,6 +106,7 @@ fn a_mark_is_echoed_until_the_sender_has_reduced() {
     assert_eq!(rig.one().flags, Flags::ACK | Flags::ECE);
 }
 
+/// RFC 3168, 6.1.2-1, 6.1.2-2 and 6.1.2-3.
 #[test]
 fn an_echo_halves_the_window_once_for_each_window_of_data() {
     let mut rig = agreed();
@@ -130,6 +134,7 @@ fn an_echo_halves_the_window_once_for_each_window_of_data() {
     assert_eq!(rig.host.counters.retransmits, 0);
 }
 
+/// RFC 3168, 6.1.2-2.
 #[test]
 fn a_loss_in_a_window_that_was_reduced_does_not_reduce_it_again() {
     let mut rig = agreed();
@@ -146,6 +151,7 @@ fn a_loss_in_a_window_that_was_reduced_does_not_reduce_it_again() {
     assert_eq!(rig.sent()[0].seq, sent[1].seq);
 }
 
+/// RFC 3168, 6.1.1-2.
 #[test]
 fn without_agreement_nothing_is_marked_echoed_or_reduced() {
     let mut rig = setup(2).connected();
@@ -160,4 +166,29 @@ fn without_agreement_nothing_is_marked_echoed_or_reduced() {
     assert!(window(&rig) >= before);
     send_marked(&mut rig, &[1; 1460]);
     assert!(rig.sent().iter().all(|s| !s.flags.has(Flags::ECE)));
+}
+
+/// RFC 3168, 6.1.6-1.
+#[test]
+fn window_probes_are_not_marked() {
+    let mut rig = agreed();
+    rig.write(&[1; 1460]).unwrap();
+    let end = rig.one().end();
+    rig.window = 0;
+    rig.ack(end, &[]);
+    rig.write(&[1; 1460]).unwrap();
+    rig.codepoints();
+    rig.until_sent(ms(5_000));
+    assert!(rig.one().len() <= 1);
+    assert_eq!(rig.codepoints(), [0]);
+}
+
+/// RFC 3168, 6.1.5-2.
+#[test]
+fn a_mark_outside_the_window_is_not_echoed() {
+    let mut rig = agreed();
+    let far = Segment { congestion_experienced: true, ..rig.segment(Flags::ACK, b"guess") };
+    rig.inject(Segment { seq: rig.next + (1 << 24), ..far });
+    let answer = rig.one();
+    assert_eq!((answer.flags, answer.ack), (Flags::ACK, rig.next));
 }

@@ -11,7 +11,7 @@ use crate::rig::{OURS, PEER, Setup};
 const RST_ACK: Flags = Flags(Flags::RST.0 | Flags::ACK.0);
 const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
-/// RFC 9293, MUST-14, MUST-67, SHLD-5 and MAY-3.
+/// RFC 9293, MUST-14, MUST-67, SHLD-5 and MAY-3; RFC 6298, 2-1; RFC 7323, 2.2-3.
 #[test]
 fn our_syn_offers_everything() {
     for v4 in [true, false] {
@@ -25,6 +25,7 @@ fn our_syn_offers_everything() {
     }
 }
 
+/// RFC 7323, 2.2-2 and 3.2-6.
 #[test]
 fn what_is_switched_off_is_not_offered_nor_taken() {
     let config = Config { timestamps: false, window_scaling: false, sack: false, ..Config::default() };
@@ -36,6 +37,7 @@ fn what_is_switched_off_is_not_offered_nor_taken() {
     assert_eq!(rig.one().options, Options::default());
 }
 
+/// RFC 7323, 2.2-1 and 3.2-1.
 #[test]
 fn we_offer_back_only_what_the_peer_offered() {
     let mut rig = Setup::default().syn_received();
@@ -46,7 +48,7 @@ fn we_offer_back_only_what_the_peer_offered() {
     assert!(Setup::modern().accepted().host.conn().info(base::Instant::from_secs(100)).timestamps);
 }
 
-/// RFC 9293, MUST-1 and REC-1.
+/// RFC 9293, MUST-1 and REC-1; RFC 7323, 2.2-3 and 2.3-2.
 #[test]
 fn the_scale_applies_after_the_syn_only() {
     for shift in [0, 1, 7, 14] {
@@ -293,4 +295,12 @@ fn a_reset_in_a_simultaneous_open_is_a_refusal() {
     rig.inject(rig.segment(Flags::RST, &[]));
     rig.assert_state(State::Closed);
     assert_eq!(rig.host.conn().error(), Some(Error::Refused));
+}
+
+/// RFC 7323, 3.2-5.
+#[test]
+fn a_syn_echoes_nothing() {
+    let mut rig = Setup::modern().syn_sent();
+    rig.until_sent(Duration::from_secs(3));
+    assert_eq!(rig.one().options.timestamps.map(|ts| ts.ecr), Some(0));
 }

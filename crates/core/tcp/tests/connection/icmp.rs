@@ -10,6 +10,7 @@ fn icmp(rig: &mut Rig, kind: IcmpError, seq: Seq) {
     rig.host.with(now, |conn, cx| conn.on_icmp(cx, kind, seq));
 }
 
+/// RFC 1191, 3-1 and 6.4-1; RFC 8201, 4-1.
 #[test]
 fn too_big_makes_segments_smaller_and_sends_them_again() {
     for (v4, headers) in [(true, 40), (false, 60)] {
@@ -32,6 +33,7 @@ fn too_big_makes_segments_smaller_and_sends_them_again() {
     }
 }
 
+/// RFC 5927, 4.1-1; RFC 1191, 3-2; RFC 8201, 4-3 and 4-5.
 #[test]
 fn too_big_is_believed_only_about_what_is_in_flight_and_only_downwards() {
     let mut rig = Setup::default().connected();
@@ -48,6 +50,7 @@ fn too_big_is_believed_only_about_what_is_in_flight_and_only_downwards() {
     rig.none();
 }
 
+/// RFC 1191, 3-3 and 5-1; RFC 8201, 4-2.
 #[test]
 fn absurd_sizes_have_a_floor() {
     for v4 in [true, false] {
@@ -67,7 +70,7 @@ fn absurd_sizes_have_a_floor() {
     }
 }
 
-/// RFC 9293, MUST-56.
+/// RFC 9293, MUST-56; RFC 5927, 5.2-1.
 #[test]
 fn unreachable_is_soft_once_established() {
     for kind in [IcmpError::HostUnreachable, IcmpError::NetUnreachable, IcmpError::PortUnreachable] {

@@ -34,6 +34,7 @@ fn seqs(sent: &[Sent]) -> Vec<Seq> {
     sent.iter().map(|s| s.seq).collect()
 }
 
+/// RFC 8985, 6.2-4.
 #[test]
 fn a_segment_overtaken_by_less_than_a_quarter_round_trip_is_not_lost() {
     let (mut rig, sent) = flight(&Setup::sack(), 4);
@@ -47,6 +48,7 @@ fn a_segment_overtaken_by_less_than_a_quarter_round_trip_is_not_lost() {
     assert_eq!((rig.host.counters.retransmits, rig.host.counters.fast_retransmits), (0, 0));
 }
 
+/// RFC 8985, 6.2-1 and 6.2-6.
 #[test]
 fn one_block_shows_a_loss_after_a_quarter_round_trip() {
     let (mut rig, sent) = flight(&Setup::sack(), 4);
@@ -59,6 +61,7 @@ fn one_block_shows_a_loss_after_a_quarter_round_trip() {
     assert!(rig.host.conn().info(rig.now).recovery);
 }
 
+/// RFC 6675, 5-1; RFC 8985, 6.2-4.
 #[test]
 fn three_segments_show_it_at_once() {
     let (mut rig, sent) = flight(&Setup::sack(), 6);
@@ -67,6 +70,7 @@ fn three_segments_show_it_at_once() {
     assert_eq!(rig.one().seq, sent[0].seq);
 }
 
+/// RFC 8985, 6.2-3.
 #[test]
 fn once_reordering_was_seen_three_segments_do_not_suffice() {
     let (mut rig, sent) = flight(&Setup::sack(), 4);
@@ -83,6 +87,7 @@ fn once_reordering_was_seen_three_segments_do_not_suffice() {
     assert_eq!(rig.one().seq, next[0].seq);
 }
 
+/// RFC 8985, 6.2-5.
 #[test]
 fn reports_of_duplicates_widen_the_window_until_sixteen_recoveries_later() {
     let (mut rig, sent) = flight(&Setup::sack(), 4);
@@ -111,6 +116,7 @@ fn reports_of_duplicates_widen_the_window_until_sixteen_recoveries_later() {
     }
 }
 
+/// RFC 5681, 4.3-1; RFC 8985, 6.3-1.
 #[test]
 fn a_lost_retransmission_is_found_by_what_left_later() {
     let (mut rig, sent) = flight(&Setup::sack(), 8);
@@ -132,6 +138,7 @@ fn a_lost_retransmission_is_found_by_what_left_later() {
     assert_eq!(rig.host.counters.timeouts, 0);
 }
 
+/// RFC 8985, 7.2-1.
 #[test]
 fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {
     let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
@@ -155,6 +162,7 @@ fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {
     assert_eq!((counters.tail_probes, counters.timeouts, rig.host.conn().unacked()), (1, 0, 0));
 }
 
+/// RFC 8985, 7.3-1, 7.3-2 and 7.3-4.
 #[test]
 fn one_probe_a_flight_then_the_timeout() {
     let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
@@ -163,9 +171,14 @@ fn one_probe_a_flight_then_the_timeout() {
     rig.until_sent(ms(500));
     assert_eq!(rig.one().seq, sent[0].seq);
     assert_eq!((rig.host.counters.tail_probes, rig.host.counters.timeouts), (1, 1));
+    // Nor is there one while the timeout's repair lasts.
+    rig.until_sent(ms(5_000));
+    assert_eq!(rig.one().seq, sent[0].seq);
+    assert_eq!((rig.host.counters.tail_probes, rig.host.counters.timeouts), (1, 2));
     rig.assert_state(State::Established);
 }
 
+/// RFC 8985, 7.3-3.
 #[test]
 fn a_probe_is_new_data_where_there_is_some() {
     let setup = probing(Setup::sack());
@@ -181,6 +194,7 @@ fn a_probe_is_new_data_where_there_is_some() {
     assert_eq!(rig.host.counters.tail_probe_recoveries, 0);
 }
 
+/// RFC 8985, 7.3-3.
 #[test]
 fn a_fin_is_probed_with_the_data_before_it() {
     let setup = probing(Setup::sack());
@@ -194,6 +208,7 @@ fn a_fin_is_probed_with_the_data_before_it() {
     assert!(probe.flags.has(Flags::FIN) && probe.end() == sent[3].end());
 }
 
+/// RFC 8985, 7.4-1.
 #[test]
 fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
     // What the peer answers to the probe: nothing special, a report of a duplicate, or a plain duplicate.
@@ -220,6 +235,7 @@ fn a_probe_that_repaired_a_loss_costs_window_and_one_that_did_not_does_not() {
     }
 }
 
+/// RFC 2883, 5-1; RFC 3708, 3-1.
 #[test]
 fn a_recovery_reported_needless_gives_the_window_back() {
     for late in [false, true] {
@@ -246,6 +262,7 @@ fn a_recovery_reported_needless_gives_the_window_back() {
     }
 }
 
+/// RFC 3708, 3-1.
 #[test]
 fn half_a_repair_reported_needless_was_not() {
     let (mut rig, sent) = flight(&Setup::sack(), 8);
@@ -263,6 +280,7 @@ fn half_a_repair_reported_needless_was_not() {
     assert!(window(&rig) < before);
 }
 
+/// RFC 9937, 6-2 and 6-5.
 #[test]
 fn recovery_sends_in_proportion_to_what_arrives() {
     let (mut rig, sent) = flight(&Setup::sack(), 10);

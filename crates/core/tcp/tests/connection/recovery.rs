@@ -22,6 +22,7 @@ fn flight(setup: &Setup) -> (Rig, Vec<Sent>) {
     (rig, sent)
 }
 
+/// RFC 5681, 3.2-3 and 3.2-6; RFC 8985, 4-1; RFC 9937, 6-4.
 #[test]
 fn three_duplicates_make_a_loss() {
     let (mut rig, sent) = flight(&Setup::default());
@@ -62,6 +63,7 @@ fn duplicates_with_data_or_another_window_are_no_duplicates() {
     assert!(!rig.host.conn().info(rig.now).recovery);
 }
 
+/// RFC 5681, 3.2-7; RFC 6582, 3.2-1 and 3.2-3.
 #[test]
 fn newreno_repairs_one_hole_a_round_trip() {
     let (mut rig, sent) = flight(&Setup::default());
@@ -84,6 +86,7 @@ fn newreno_repairs_one_hole_a_round_trip() {
     assert_eq!(rig.host.conn().info(rig.now).backoff, 0);
 }
 
+/// RFC 2018, 5-1; RFC 6675, 5-2 and 5-4.
 #[test]
 fn sack_repairs_all_holes_at_once() {
     for setup in [Setup::sack(), Setup::modern()] {
@@ -105,6 +108,7 @@ fn sack_repairs_all_holes_at_once() {
     }
 }
 
+/// RFC 6675, 5-3.
 #[test]
 fn sack_sends_no_more_than_the_window_in_recovery() {
     let (mut rig, sent) = flight(&Setup::sack());
@@ -117,6 +121,7 @@ fn sack_sends_no_more_than_the_window_in_recovery() {
     }
 }
 
+/// RFC 2018, 5-2, 5-3 and 8-1; RFC 6582, 4-1; RFC 6675, 5.1-1.
 #[test]
 fn a_timeout_starts_over_and_what_was_sacked_may_be_forgotten() {
     let (mut rig, sent) = flight(&Setup::sack());
@@ -189,7 +194,7 @@ fn the_window_does_not_grow_while_it_is_not_used() {
     assert!(cwnd <= 12 * 1460, "{cwnd}");
 }
 
-/// RFC 9293, MUST-19.
+/// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-3 and 3.1-4; RFC 6928, 2-1.
 #[test]
 fn slow_start_doubles() {
     let mut rig = Setup { window: 65_535, ..Setup::default() }.connected();
@@ -265,6 +270,7 @@ fn a_repair_goes_on_at_each_acknowledgment_though_nothing_new_is_left() {
     }
 }
 
+/// RFC 3522, 3.2-2.
 #[test]
 fn only_the_first_acknowledgment_tells_whether_a_repair_was_needless() {
     let mut rig = Setup::modern().connected();
@@ -300,4 +306,46 @@ fn a_repair_that_was_needless_is_undone() {
     assert!(rig.sent().iter().all(|s| s.seq.after(sent[9].seq)), "nothing is sent again");
     assert_eq!(rig.host.counters.spurious_recoveries, 1);
     assert!(rig.host.conn().info(rig.now).window.cwnd >= cwnd, "RFC 3522, RFC 4015");
+}
+
+/// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-2, 2-3 and 2-4.
+#[test]
+fn the_first_two_duplicates_let_new_segments_out() {
+    let (mut rig, sent) = flight(&Setup::default());
+    let (una, window) = (rig.ack, rig.host.conn().info(rig.now).window.cwnd);
+    let mut end = sent.last().unwrap().end();
+    for _ in 1..=2 {
+        rig.ack(una, &[]);
+        let new = rig.one();
+        assert_eq!((new.seq, new.len()), (end, sent[0].len()));
+        end = new.end();
+        let info = rig.host.conn().info(rig.now);
+        assert_eq!(info.window.cwnd, window);
+        assert!(end.offset_from(una) <= window + 2 * sent[0].len() as u32);
+    }
+    // With SACK only what reports something new does.
+    let (mut rig, _) = flight(&Setup::sack());
+    let una = rig.ack;
+    for _ in 0..5 {
+        rig.ack(una, &[]);
+        rig.none();
+    }
+}
+
+/// RFC 6582, 3.2-4.
+#[test]
+fn only_the_first_partial_acknowledgment_restarts_the_timer() {
+    let (mut rig, sent) = flight(&Setup::default());
+    let una = rig.ack;
+    for _ in 0..3 {
+        rig.ack(una, &[]);
+    }
+    let mut dates = vec![rig.host.timeout()];
+    for hole in [2, 4, 6] {
+        rig.pass(ms(10));
+        rig.ack(sent[hole].seq, &[]);
+        dates.push(rig.host.timeout());
+    }
+    assert!(dates[0] < dates[1], "{dates:?}");
+    assert!(dates[1] == dates[2] && dates[2] == dates[3], "{dates:?}");
 }

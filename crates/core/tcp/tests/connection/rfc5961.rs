@@ -13,7 +13,7 @@ fn challenged(rig: &mut Rig) {
     rig.assert_state(State::Established);
 }
 
-/// RFC 9293, MUST-12.
+/// RFC 9293, MUST-12; RFC 5961, 3.2-1, 3.2-2, 3.2-3 and 3.2-4.
 #[test]
 fn only_the_exact_reset_counts() {
     for setup in [Setup::default(), Setup::modern()] {
@@ -36,6 +36,7 @@ fn only_the_exact_reset_counts() {
     }
 }
 
+/// RFC 7323, 5.3-4.
 #[test]
 fn a_reset_is_taken_at_a_zero_window_and_without_timestamp() {
     let mut rig = Setup::modern().connected();
@@ -43,6 +44,7 @@ fn a_reset_is_taken_at_a_zero_window_and_without_timestamp() {
     assert_eq!(rig.inject(segment), Some(Disposition::Closed));
 }
 
+/// RFC 5961, 4.2-1 and 4.2-2.
 #[test]
 fn a_syn_is_only_challenged() {
     let mut rig = Setup::default().connected();
@@ -53,6 +55,7 @@ fn a_syn_is_only_challenged() {
     }
 }
 
+/// RFC 5961, 7-1.
 #[test]
 fn challenges_are_rationed() {
     let mut rig = Setup::default().connected();
@@ -69,7 +72,7 @@ fn challenges_are_rationed() {
     assert!((1..=10).contains(&second), "{second} challenges");
 }
 
-/// RFC 9293, MAY-12.
+/// RFC 9293, MAY-12; RFC 5961, 5.2-1 and 5.2-2.
 #[test]
 fn data_needs_a_plausible_acknowledgment() {
     let mut rig = Setup::default().connected();
@@ -114,6 +117,7 @@ fn without_ack_nothing_is_taken() {
     assert_eq!(rig.host.conn().readable(), 0);
 }
 
+/// RFC 6093, 4-1.
 #[test]
 fn urgent_data_is_ordinary() {
     let mut rig = Setup::default().connected();
@@ -135,6 +139,7 @@ fn a_guessed_timestamp_does_not_stop_the_peer() {
     assert_eq!(rig.read(10).unwrap(), b"good");
 }
 
+/// RFC 5961, 7-1.
 #[test]
 fn the_ration_of_challenges_survives_a_long_silence() {
     let mut rig = Setup::default().connected();

@@ -8,7 +8,7 @@ use wire::tcp::{Flags, Segment, Timestamps};
 use crate::host::ms;
 use crate::rig::{OURS, Setup};
 
-/// RFC 9293, MUST-19 and MUST-20.
+/// RFC 9293, MUST-19 and MUST-20; RFC 6298, 5-1, 5-4, 5-5 and 5-6.
 #[test]
 fn retransmission_doubles_and_gives_up() {
     let config = Config { data_retries: 5, ..Config::default() };
@@ -31,6 +31,7 @@ fn retransmission_doubles_and_gives_up() {
     assert!(rig.host.timeout().is_none());
 }
 
+/// RFC 6298, 3-2 and 5-8.
 #[test]
 fn the_timeout_follows_the_round_trip() {
     let mut rig = Setup::default().connected();
@@ -50,7 +51,7 @@ fn the_timeout_follows_the_round_trip() {
     assert!(rto >= ms(300) && rto < ms(600), "{rto:?}");
 }
 
-/// RFC 9293, MUST-18.
+/// RFC 9293, MUST-18; RFC 6298, 3-1; RFC 7323, 4.1-1.
 #[test]
 fn karn_ambiguous_samples_are_not_taken() {
     let mut rig = Setup::default().connected();
@@ -83,6 +84,7 @@ fn the_backoff_lasts_until_new_data_is_acknowledged() {
     assert!(rig.until_sent(Duration::from_secs(100)) <= Duration::from_secs(1));
 }
 
+/// RFC 7323, 3.2-2 and 4.3-1.
 #[test]
 fn timestamps_echo_the_segment_that_advanced_the_window() {
     let mut rig = Setup::modern().accepted();
@@ -112,6 +114,7 @@ fn timestamps_echo_the_segment_that_advanced_the_window() {
     assert_eq!(rig.one().options.timestamps.unwrap().ecr, 2_021);
 }
 
+/// RFC 7323, 5.3-1, 5.3-2 and 5.3-4.
 #[test]
 fn paws_drops_what_is_older() {
     let mut rig = Setup::modern().accepted();
@@ -129,6 +132,7 @@ fn paws_drops_what_is_older() {
     rig.assert_state(State::Closed);
 }
 
+/// RFC 7323, 5.3-3 and 5.5-1.
 #[test]
 fn paws_holds_when_the_clock_wraps_and_forgets_after_24_days() {
     let mut setup = Setup::modern();
@@ -146,6 +150,7 @@ fn paws_holds_when_the_clock_wraps_and_forgets_after_24_days() {
     assert_eq!(rig.host.conn().readable(), 17, "TS.Recent is invalid after 24 days (RFC 7323, 5.5)");
 }
 
+/// RFC 7323, 3.2-3 and 3.2-4.
 #[test]
 fn a_segment_without_its_timestamp_is_dropped() {
     let mut rig = Setup::modern().accepted();
@@ -222,7 +227,7 @@ fn a_keepalive_probe_is_answered() {
     }
 }
 
-/// RFC 9293, MUST-21.
+/// RFC 9293, MUST-21; RFC 5482, 4.1-1.
 #[test]
 fn the_user_timeout_bounds_unacknowledged_data() {
     let options = SocketOptions { user_timeout: Duration::from_secs(5), ..SocketOptions::default() };
@@ -236,6 +241,7 @@ fn the_user_timeout_bounds_unacknowledged_data() {
     assert_eq!(rig.host.conn().error(), Some(Error::TimedOut));
 }
 
+/// RFC 6298, 5-3.
 #[test]
 fn the_user_timeout_starts_afresh_with_progress() {
     let options = SocketOptions { user_timeout: Duration::from_secs(5), ..SocketOptions::default() };
@@ -249,6 +255,7 @@ fn the_user_timeout_starts_afresh_with_progress() {
     rig.assert_state(State::Established);
 }
 
+/// RFC 6298, 5-2.
 #[test]
 fn idle_connections_have_no_timer() {
     let mut rig = Setup::modern().accepted();

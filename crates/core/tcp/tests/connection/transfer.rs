@@ -208,6 +208,7 @@ fn the_application_is_killed_at_any_moment() {
     }
 }
 
+/// RFC 7323, 5.4-1.
 #[test]
 fn the_timestamp_clock_wraps() {
     for seed in seeds(10) {

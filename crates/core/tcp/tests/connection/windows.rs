@@ -53,7 +53,7 @@ fn closed_window() -> Rig {
     rig
 }
 
-/// RFC 9293, MUST-36, MUST-37 and SHLD-30.
+/// RFC 9293, MUST-36, MUST-37 and SHLD-30; RFC 6298, 2-5.
 #[test]
 fn a_closed_window_is_probed_for_ever_with_backoff() {
     let mut rig = closed_window();
@@ -117,7 +117,7 @@ fn an_fin_waits_behind_a_closed_window() {
     rig.assert_state(State::FinWait2);
 }
 
-/// RFC 9293, MUST-34, SHLD-15 and SHLD-16.
+/// RFC 9293, MUST-34, SHLD-15 and SHLD-16; RFC 7323, 2.4-1.
 #[test]
 fn a_shrinking_window_does_not_confuse_the_sender() {
     let mut rig = Setup { window: 20_000, ..Setup::default() }.connected();
@@ -175,7 +175,7 @@ fn fill(rig: &mut Rig, shift: u8) -> u64 {
     }
 }
 
-/// RFC 9293, SHLD-14, MUST-39 and MAY-8.
+/// RFC 9293, SHLD-14, MUST-39 and MAY-8; RFC 7323, 2.4-2.
 #[test]
 fn our_window_closes_and_reopens_without_getting_silly() {
     for (setup, shift) in [(Setup::default(), 0), (Setup::modern(), 9)] {

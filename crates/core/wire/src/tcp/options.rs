@@ -130,7 +130,7 @@ impl Options {
     }
 
     /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.
-    /// RFC 9293, MUST-4, MUST-14 and MUST-68.
+    /// RFC 9293, MUST-4, MUST-14 and MUST-68; RFC 7323, 2.2-4 and 2.3-1.
     fn read(&mut self, option: &[u8], flags: Flags) {
         let syn = flags.has(Flags::SYN);
         match (option[0], option.len()) {

@@ -39,7 +39,7 @@ fn blocks(n: u32) -> SackBlocks {
     sack
 }
 
-/// RFC 9293, MUST-4, MUST-14, MUST-65 and MUST-68.
+/// RFC 9293, MUST-4, MUST-14, MUST-65 and MUST-68; RFC 2018, 2-1.
 #[test]
 fn the_layouts_of_a_syn() {
     let all = Options {
@@ -83,6 +83,7 @@ fn padding_is_zero() {
     );
 }
 
+/// RFC 2018, 4-4.
 #[test]
 fn sack_blocks_are_clipped_to_what_fits() {
     for (timestamps, offered, fit) in [(STAMPS, 4, 3), (STAMPS, 2, 2), (None, 4, 4), (None, 0, 0)] {
@@ -96,6 +97,7 @@ fn sack_blocks_are_clipped_to_what_fits() {
     assert!(!blocks(4).clone().push(Seq::new(0), Seq::new(0)));
 }
 
+/// RFC 7323, 2.2-4 and 2.3-1.
 #[test]
 fn only_a_syn_carries_the_offers() {
     let offers = [2, 4, 1, 0, 4, 2, 1, 3, 3, 200];

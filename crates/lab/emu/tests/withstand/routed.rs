@@ -140,6 +140,7 @@ fn path() -> PipeConfig {
     }
 }
 
+/// RFC 1191, 3-1.
 #[test]
 fn the_path_mtu_is_found() {
     seeded(1..7, |seed| {
@@ -159,6 +160,7 @@ fn the_path_mtu_is_found() {
 }
 
 /// A packet too big for any link, told of by somebody who cannot know our sequence numbers.
+/// RFC 5927, 4.1-1.
 #[test]
 fn who_guesses_changes_no_mtu() {
     seeded(1..3, |seed| {
