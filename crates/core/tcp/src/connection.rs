@@ -208,8 +208,6 @@ pub struct Connection {
     pub(crate) path_mtu: u16,
     pub(crate) peer_mss: u16,
     pub(crate) error: Option<Error>,
-    /// What ICMP said meanwhile: the error if retransmissions run out.
-    pub(crate) soft_error: Option<Error>,
     /// Timeouts in a row without any progress, or probes without an answer.
     pub(crate) retries: u8,
     pub(crate) keep_probes: u8,
@@ -231,6 +229,8 @@ pub(crate) struct Rare {
     pub(crate) reordering: Reordering,
     /// SND.NXT when the tail loss probe had left (TLP.end_seq).
     pub(crate) probe_end: Seq,
+    /// What ICMP said, and SND.UNA then: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
+    pub(crate) soft_error: Option<(Error, Seq)>,
 }
 
 impl Connection {
@@ -290,7 +290,6 @@ impl Connection {
             path_mtu: open.path_mtu,
             peer_mss: 0,
             error: None,
-            soft_error: None,
             retries: 0,
             keep_probes: 0,
             retransmits: 0,
@@ -482,8 +481,9 @@ impl Connection {
     /// What is rarely needed, made if it does not exist.
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         let probe_end = self.snd_una;
-        self.rare
-            .get_or_insert_with(|| Box::new(Rare { tuner: None, reordering: Reordering::new(), probe_end }))
+        self.rare.get_or_insert_with(|| {
+            Box::new(Rare { tuner: None, reordering: Reordering::new(), probe_end, soft_error: None })
+        })
     }
 
     /// The same, if it exists.

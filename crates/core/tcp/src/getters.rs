@@ -119,6 +119,8 @@ impl Connection {
             last_sent: ago(self.last_send_ms),
             last_received: ago(self.last_rcv_ms),
             retransmits: self.retransmits,
+            unsent: self.unsent(),
+            timeouts: self.retries,
             backoff: self.backoff,
             bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),
             bytes_acked: self.bytes_acked,

@@ -52,7 +52,8 @@ impl Connection {
         // RFC 9293, section 3.9.2.2: no ICMP error may abort a connection; but it explains a later timeout.
         cx.counters.icmp_soft += 1;
         if error != Error::Refused {
-            self.soft_error = Some(error);
+            let una = self.snd_una;
+            self.rare_mut().soft_error = Some((error, una));
         }
     }
 

@@ -68,6 +68,10 @@ pub struct Info {
     pub last_received: Duration,
     /// Segments retransmitted ever.
     pub retransmits: u32,
+    /// Octets written and not sent.
+    pub unsent: u32,
+    /// Timeouts in a row without progress.
+    pub timeouts: u8,
     /// Consecutive RTOs.
     pub backoff: u8,
     /// Octets sent for the first time.

@@ -15,14 +15,15 @@ use crate::{Config, Cx};
 /// What timers may be late by, microseconds: added to two round trips, so that the probe does not race the
 /// acknowledgment.
 const SLACK_US: u32 = 2_000;
+/// What is added for a lone segment, whose acknowledgment the peer may delay (TLP.max_ack_delay).
+const LONE_US: u32 = 200_000;
 
 impl Connection {
-    /// May the timer now being armed be a probe's? Only in the open state, once per flight, and not for a single
-    /// segment: its acknowledgment may be delayed for longer than the timeout.
+    /// May the timer now being armed be a probe's? Only in the open state, and once per flight.
     /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
     #[inline]
     pub(crate) fn may_probe(&self) -> bool {
-        self.flight() > u32::from(self.snd_mss)
+        self.flight() > 0
             && self.bits.has(Bits::SACK)
             && !self.bits.has(Bits::PROBING)
             && self.loss.as_ref().is_none_or(|loss| loss.phase == Phase::Disorder && loss.board.is_empty())
@@ -32,10 +33,11 @@ impl Connection {
     /// RFC 8985, 7.2-1.
     #[inline]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
-        if !config.tail_loss_probe || !self.may_probe() {
+        let slack = if self.flight() > u32::from(self.snd_mss) { SLACK_US } else { LONE_US };
+        if slack >= self.rto_us || !config.tail_loss_probe || !self.may_probe() {
             return None;
         }
-        let wait = self.rtt.srtt_micros()?.saturating_mul(2).saturating_add(SLACK_US);
+        let wait = self.rtt.srtt_micros()?.saturating_mul(2).saturating_add(slack);
         (wait < self.rto_us).then_some(wait)
     }
 

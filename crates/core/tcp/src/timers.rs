@@ -152,7 +152,7 @@ impl Connection {
             (_, count) => count,
         };
         if self.retries >= limit || self.is_overdue(cx) {
-            return self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+            return self.fail(cx, self.silence());
         }
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
@@ -238,8 +238,14 @@ impl Connection {
         } else if self.retries < cx.config.data_retries || self.options.has_user_timeout() {
             return false;
         }
-        self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+        self.fail(cx, self.silence());
         true
+    }
+
+    /// The error of a peer that is silent: what ICMP said since it was last heard, or just that.
+    fn silence(&self) -> Error {
+        let said = self.rare().and_then(|rare| rare.soft_error);
+        said.filter(|(_, una)| *una == self.snd_una).map_or(Error::TimedOut, |(error, _)| error)
     }
 
     /// Keepalive counts from the last segment received, so receiving need not touch the timer.
@@ -293,7 +299,7 @@ impl Connection {
         let failed = self.keep_probes >= self.options.keep_count || (overdue && self.keep_probes > 0);
         if failed {
             cx.counters.keepalive_failures += 1;
-            self.fail(cx, self.soft_error.unwrap_or(Error::TimedOut));
+            self.fail(cx, self.silence());
             self.due = Due::RST;
             return;
         }

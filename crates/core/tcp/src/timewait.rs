@@ -123,6 +123,11 @@ impl TimeWait {
         if alone && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 
+    /// What a SYN earns that might begin a new connection if anybody listened (RFC 5961, section 4).
+    pub fn challenge(&mut self, now: Instant) -> TimeWaitAnswer {
+        self.ack_spaced(now)
+    }
+
     /// An ACK, if the last one is long enough ago.
     fn ack_spaced(&mut self, now: Instant) -> TimeWaitAnswer {
         let tick = (now.as_millis() / 125 % 255) as u8 + 1;

@@ -260,10 +260,9 @@ impl<T: Transport> Engine<T> {
         match &self.object(fd)?.kind {
             Kind::Stream(stream) => {
                 let (conn, shut, connecting) = (stream.conn, stream.read_shut, stream.connecting);
-                if shut {
-                    return Ok(0);
-                }
                 match self.core.read(self.now, conn, into) {
+                    // What came before the receiving side was shut can still be read.
+                    Err(Errno::EAGAIN | Errno::ENOTCONN) if shut => Ok(0),
                     Err(Errno::ENOTCONN) if connecting => Err(Errno::EAGAIN),
                     result => result,
                 }
@@ -332,6 +331,9 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::shutdown`].
     pub fn shutdown(&mut self, fd: Fd, how: Shutdown) -> Result<(), Errno> {
         let index = self.index(fd)?;
+        if matches!(self.object(fd)?.kind, Kind::Listener(_)) {
+            return if how == Shutdown::Write { Ok(()) } else { self.unlisten(fd) };
+        }
         let stream = self.descriptors.stream_mut(fd)?;
         let conn = stream.conn;
         if how != Shutdown::Write {
@@ -343,6 +345,20 @@ impl<T: Transport> Engine<T> {
         self.core.shutdown(self.now, conn, how);
         let edge = self.readiness(index);
         self.mark(index, edge);
+        Ok(())
+    }
+
+    /// A listener whose receiving side is shut listens no more and keeps its address; who waits in accept gets EINVAL.
+    fn unlisten(&mut self, fd: Fd) -> Result<(), Errno> {
+        let index = self.index(fd)?;
+        let Kind::Listener(listener) = &self.object(fd)?.kind else { return Err(Errno::EINVAL) };
+        let (id, local, mut settings) = (listener.id, listener.local, listener.settings.clone());
+        self.core.close_listener(self.now, id);
+        let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
+        settings.bound = Some(self.core.bind(local, any.0, any.1, any.2)?);
+        self.object_mut(fd)?.kind = Kind::Fresh(Box::new(settings));
+        let edge = self.readiness(index);
+        self.mark(index, edge | Ready::IN);
         Ok(())
     }
 

@@ -104,11 +104,11 @@ pub fn find(level: i32, name: i32) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.level == level && row.name == name)
 }
 
-fn int(value: &[u8]) -> Result<i32, Errno> {
-    // Linux reads one octet where IP options were given one; four otherwise.
+/// An `int` at a level of options; those of IP may be a single octet, as on Linux.
+fn int(level: i32, value: &[u8]) -> Result<i32, Errno> {
     match value {
         [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
-        [one] => Ok(i32::from(*one)),
+        [one] if level == c::IPPROTO_IP => Ok(i32::from(*one)),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -210,9 +210,9 @@ impl<T: Transport> Engine<T> {
                 self.change_waits(fd, |w| if row.id == Id::RcvTimeo { w.recv = time } else { w.send = time })
             }
             Shape::Name => self.set_congestion(fd, value),
-            Shape::Bool => self.set_int(fd, row.id, i32::from(int(value)? != 0)),
+            Shape::Bool => self.set_int(fd, row.id, i32::from(int(level, value)? != 0)),
             Shape::Int(min, max) => {
-                let v = int(value)?;
+                let v = int(level, value)?;
                 if !(min..=max).contains(&v) {
                     return Err(Errno::EINVAL);
                 }
@@ -250,8 +250,8 @@ impl<T: Transport> Engine<T> {
     }
 
     fn set_linger(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
-        let on = int(value)? != 0;
-        let seconds = int(value.get(4..).unwrap_or_default())?;
+        let on = int(c::SOL_SOCKET, value)? != 0;
+        let seconds = int(c::SOL_SOCKET, value.get(4..).unwrap_or_default())?;
         let mut options = self.options(fd)?;
         options.linger = on.then(|| secs(seconds.max(0)));
         self.store_options(fd, options)

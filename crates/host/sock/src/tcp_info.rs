@@ -46,7 +46,7 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     let mut out = [0; LEN];
     out[0] = state_number(info.state);
     out[1] = congestion_state(info);
-    out[2] = info.backoff; // tcpi_retransmits
+    out[2] = info.timeouts; // tcpi_retransmits
     out[4] = info.backoff;
     out[5] = option_bits(info);
     out[6] = info.scale.0 & 0xf | info.scale.1 << 4;
@@ -55,7 +55,7 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     let whole = |octets: u32| octets / u32::from(info.snd_mss.max(1));
     // A segment that is not full is one all the same.
     let segments = |octets: u32| octets.div_ceil(u32::from(info.snd_mss.max(1)));
-    let words: [(usize, u32); 22] = [
+    let words: [(usize, u32); 23] = [
         (8, micros(info.rto)),
         (12, 40_000), // tcpi_ato
         (16, info.snd_mss.into()),
@@ -76,6 +76,7 @@ pub fn encode(info: &Info) -> [u8; LEN] {
         (88, 3),                   // tcpi_reordering
         (96, info.rcv_wnd),        // tcpi_rcv_space
         (100, info.retransmits),   // tcpi_total_retrans
+        (144, info.unsent),        // tcpi_notsent_bytes
         (148, micros(info.min_rtt)),
         (228, info.snd_wnd),
     ];

@@ -70,7 +70,13 @@ impl Core {
             return self.on_stranger(now, sender, segment, None);
         }
         let wait = self.waits.get_mut(entry);
-        match wait.on_segment(now, &self.shared.config, segment) {
+        let mut answer = wait.on_segment(now, &self.shared.config, segment);
+        if matches!(answer, TimeWaitAnswer::Reuse { .. })
+            && self.listeners.find(sender.key.local(), sender.hash).is_none()
+        {
+            answer = wait.challenge(now);
+        }
+        match answer {
             TimeWaitAnswer::Ignore => {}
             TimeWaitAnswer::Ack(header) => {
                 let key = wait.key;
@@ -79,11 +85,9 @@ impl Core {
             }
             TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
             TimeWaitAnswer::Reuse { isn_above } => {
-                if self.listeners.find(sender.key.local(), sender.hash).is_some() {
-                    self.stats.time_wait_reused += 1;
-                    self.end_time_wait(now, entry);
-                    self.on_stranger(now, sender, segment, Some(isn_above));
-                }
+                self.stats.time_wait_reused += 1;
+                self.end_time_wait(now, entry);
+                self.on_stranger(now, sender, segment, Some(isn_above));
             }
         }
     }
