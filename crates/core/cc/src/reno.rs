@@ -10,6 +10,15 @@ pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 const ABC_LIMIT: u8 = 2;
 const ABC_LIMIT_MAX: u8 = u8::MAX;
 
+/// Slow start after a timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Repair {
+    None,
+    Runs,
+    /// The acknowledgment that ends it is still to be counted: it, more than any, covers octets of before the timeout.
+    Ends,
+}
+
 /// Congestion window and threshold, and how they move.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reno {
@@ -21,7 +30,7 @@ pub(crate) struct Reno {
     abc_limit: u8,
     /// Slow start after a timeout, where L is 1: an acknowledgment may cover octets that arrived before the
     /// timeout and say nothing about the network's rate now (RFC 3465, section 2.3).
-    repairing: bool,
+    repair: Repair,
     /// Watches the first slow start (RFC 9406).
     first: HyStart,
 }
@@ -35,7 +44,7 @@ impl Reno {
             credit: 0,
             mss: 536,
             abc_limit: ABC_LIMIT,
-            repairing: false,
+            repair: Repair::None,
             first: HyStart::new(true),
         }
     }
@@ -47,7 +56,7 @@ impl Reno {
         self.cwnd = path.initial_window.clamp(self.mss(), WINDOW_MAX);
         self.ssthresh = path.ssthresh.map_or(u32::MAX, |remembered| remembered.max(2 * self.mss()));
         self.credit = 0;
-        self.repairing = false;
+        self.repair = Repair::None;
         self.first = HyStart::new(self.first.is_on());
     }
 
@@ -63,7 +72,10 @@ impl Reno {
     /// window has reached the threshold.
     /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
-        let limit = if self.repairing { 1 } else { u32::from(self.abc_limit) };
+        let limit = if self.repair == Repair::None { u32::from(self.abc_limit) } else { 1 };
+        if self.repair == Repair::Ends {
+            self.repair = Repair::None;
+        }
         let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
         let room = self.ssthresh - self.cwnd;
         let step = ack.bytes.min(allowed).min(room);
@@ -79,7 +91,7 @@ impl Reno {
         if step < room {
             return 0;
         }
-        self.repairing = false;
+        self.repair = Repair::None;
         ack.bytes - step
     }
 
@@ -138,7 +150,7 @@ impl Reno {
         }
         self.cwnd = self.mss();
         self.credit = 0;
-        self.repairing = true;
+        self.repair = Repair::Runs;
     }
 
     /// Fast recovery is over: no more than what is in flight and one segment may leave in a burst (RFC 6582,
@@ -151,7 +163,9 @@ impl Reno {
 
     /// The connection recovered everything that was outstanding at the timeout.
     pub(crate) fn repaired(&mut self) {
-        self.repairing = false;
+        if self.repair == Repair::Runs {
+            self.repair = Repair::Ends;
+        }
     }
 
     /// A reduction was a mistake.
@@ -159,7 +173,7 @@ impl Reno {
         self.cwnd = self.cwnd.max(cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
         self.credit = 0;
-        self.repairing = false;
+        self.repair = Repair::None;
     }
 
     /// Sending resumes after idling (RFC 5681, section 4.1); the threshold remembers most of the old window
