@@ -452,7 +452,7 @@ impl Connection {
     /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if
     /// the SYN was lost more than once; a single loss is more often a timeout too short (RFC 6928, section
     /// 2).
-    /// RFC 6928, 2-1 and 2-2.
+    /// RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
     pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
         let mss = u32::from(self.snd_mss);
         if self.retries > 1 {

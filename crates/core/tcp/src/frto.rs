@@ -31,6 +31,7 @@ impl Frto {
 impl Connection {
     /// An acknowledgment of `una` after a timeout, before the repair takes notice: true if it shows that the timeout
     /// was needless.
+    /// RFC 5682, 2.1-2, 2.1-3 and 2.1-5.
     pub(crate) fn test_timeout(&mut self, una: Seq, sacked: &Sacked) -> bool {
         let advanced = una.after(self.snd_una);
         let room = self.has_unsent() && self.snd_wnd > self.flight();
@@ -55,6 +56,7 @@ impl Connection {
 impl Loss {
     /// Does the acknowledgment cover something that left once only, and nothing beyond the timeout's flight while
     /// there are holes in it (section 3.1, step 3)?
+    /// RFC 5682, 2.1-4 and 3.1-1.
     fn is_answered(&self, una: Seq, advanced: bool, sacked: &Sacked) -> bool {
         let original = advanced && una.after(self.resend);
         let selectively =

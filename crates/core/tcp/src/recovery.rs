@@ -330,7 +330,7 @@ impl Connection {
     /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
     /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
     /// answer (RFC 2018, section 8).
-    /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1.
+    /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
         let (una, nth) = (self.snd_una, u32::from(self.retries));
         let loss = self.loss();

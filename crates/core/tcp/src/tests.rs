@@ -215,7 +215,7 @@ fn a_needless_timeout_is_undone() {
     assert!(pair.a.conn.loss.is_none() && pair.a.drain(pair.now).is_empty());
 }
 
-/// RFC 6298, 5-7; RFC 6928, 2-1 and 2-2.
+/// RFC 6298, 5-7; RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
 #[test]
 fn a_lost_syn_leaves_a_careful_timer_and_window() {
     let config = Config { timestamps: false, tail_loss_probe: false, ..Config::default() };

@@ -218,6 +218,7 @@ impl Below {
     ///
     /// # Panics
     /// If `into` is shorter than [`Below::len`], or the payload does not fit the length field.
+    /// RFC 1191, 3-4.
     pub fn emit(&self, protocol: u8, payload_len: usize, into: &mut [u8]) -> usize {
         let Below { src, dst, tos, ttl, label, .. } = *self;
         let v4 = src.is_v4();

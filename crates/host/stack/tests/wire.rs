@@ -293,3 +293,12 @@ fn a_port_listens_whatever_its_connections_do() {
     assert_eq!(wired.core.connection(id).readable(), 4);
     assert_eq!(wired.stat("connections"), 3);
 }
+
+/// RFC 1191, 3-4.
+#[test]
+fn no_packet_may_be_fragmented() {
+    let (mut wired, id, _) = connected();
+    wired.core.write(wired.now, id, &[1; 5_000]).unwrap();
+    let sent = wired.turn();
+    assert!(sent.len() >= 4 && sent.iter().all(|s| s.packet[6] & 0x40 != 0), "{sent:?}");
+}

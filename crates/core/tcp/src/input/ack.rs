@@ -196,6 +196,7 @@ impl Connection {
         (millis >= COARSE_RTT_MS).then_some(rtt)
     }
 
+    /// RFC 3168, 6.1.2-5.
     #[inline(always)]
     pub(crate) fn inform_policy(
         &mut self,

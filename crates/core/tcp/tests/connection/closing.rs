@@ -48,7 +48,6 @@ fn active_close() {
     assert!(rig.host.wait.is_none());
 }
 
-/// RFC 7323, 3.2-2.
 #[test]
 fn a_retransmitted_fin_is_answered_from_time_wait() {
     let mut rig = Setup::modern().connected();

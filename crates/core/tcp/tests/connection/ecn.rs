@@ -106,7 +106,7 @@ fn a_mark_is_echoed_until_the_sender_has_reduced() {
     assert_eq!(rig.one().flags, Flags::ACK | Flags::ECE);
 }
 
-/// RFC 3168, 6.1.2-1, 6.1.2-2 and 6.1.2-3.
+/// RFC 3168, 6.1.2-1, 6.1.2-2, 6.1.2-3 and 6.1.2-5.
 #[test]
 fn an_echo_halves_the_window_once_for_each_window_of_data() {
     let mut rig = agreed();

@@ -23,6 +23,7 @@ fn window(rig: &Rig) -> u32 {
     rig.host.conn().info(rig.now).window.cwnd
 }
 
+/// RFC 5682, 2.1-1, 2.1-2 and 2.1-4.
 #[test]
 fn a_needless_timeout_is_found_out_by_the_second_acknowledgment() {
     for setup in [Setup::default(), Setup::sack()] {
@@ -40,6 +41,7 @@ fn a_needless_timeout_is_found_out_by_the_second_acknowledgment() {
     }
 }
 
+/// RFC 5682, 3.1-1.
 #[test]
 fn a_block_for_what_was_not_sent_again_says_so_too() {
     let (mut rig, sent, before) = timed_out(&Setup::sack());
@@ -50,6 +52,7 @@ fn a_block_for_what_was_not_sent_again_says_so_too() {
     assert!(window(&rig) >= before);
 }
 
+/// RFC 5682, 2.1-3.
 #[test]
 fn a_timeout_that_was_not_needless_goes_on() {
     for setup in [Setup::default(), Setup::sack()] {
@@ -67,6 +70,7 @@ fn a_timeout_that_was_not_needless_goes_on() {
     }
 }
 
+/// RFC 5682, 2.1-5.
 #[test]
 fn without_new_data_it_is_repaired_as_ever() {
     let mut rig = Setup::sack().connected();
@@ -78,6 +82,7 @@ fn without_new_data_it_is_repaired_as_ever() {
     assert_eq!(rig.sent()[0].seq, sent[1].seq);
 }
 
+/// RFC 5682, 2.1-2.
 #[test]
 fn an_acknowledgment_of_everything_ends_it() {
     let (mut rig, sent, _) = timed_out(&Setup::sack());

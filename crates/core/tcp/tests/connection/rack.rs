@@ -127,6 +127,7 @@ fn a_lost_retransmission_is_found_by_what_left_later() {
     rig.ack(sent[0].seq, &[(sent[1].seq, sent[7].end())]);
     let repair = rig.sent();
     assert_eq!(repair[0].seq, sent[0].seq);
+    let once = window(&rig);
     rig.pass(ms(1));
     rig.ack(sent[0].seq, &[(sent[1].seq, before.last().map_or(sent[7].end(), Sent::end))]);
     let later = rig.sent();
@@ -135,6 +136,7 @@ fn a_lost_retransmission_is_found_by_what_left_later() {
     let last = later.last().unwrap().end();
     rig.ack(sent[0].seq, &[(sent[1].seq, last)]);
     assert_eq!(rig.sent()[0].seq, sent[0].seq, "sent a third time, without a timeout");
+    assert!(window(&rig) < once, "it was lost twice, and twice the window falls");
     assert_eq!(rig.host.counters.timeouts, 0);
 }
 
@@ -298,4 +300,17 @@ fn recovery_sends_in_proportion_to_what_arrives() {
     assert_eq!(info.in_flight, info.window.cwnd);
     let quiet = out[2..].split(|&n| n > 0).map(<[usize]>::len).max();
     assert_eq!(quiet, Some(2), "half as much leaves as arrives, after the retransmission: {out:?}");
+}
+
+/// RFC 8985, 4-1.
+#[test]
+fn without_sack_nothing_is_probed_or_judged_by_time() {
+    let (mut rig, sent) = flight(&probing(Setup::default()), 5);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[]);
+    let rto = rig.host.conn().info(rig.now).rto;
+    assert_eq!(rig.until_sent(ms(5_000)), rto - RTT);
+    assert_eq!(rig.one().seq, sent[0].seq);
+    let counters = &rig.host.counters;
+    assert_eq!((counters.timeouts, counters.tail_probes, counters.reordering_timeouts), (1, 0, 0));
 }

@@ -51,7 +51,7 @@ fn the_timeout_follows_the_round_trip() {
     assert!(rto >= ms(300) && rto < ms(600), "{rto:?}");
 }
 
-/// RFC 9293, MUST-18; RFC 6298, 3-1; RFC 7323, 4.1-1.
+/// RFC 9293, MUST-18; RFC 6298, 3-1.
 #[test]
 fn karn_ambiguous_samples_are_not_taken() {
     let mut rig = Setup::default().connected();
@@ -84,7 +84,7 @@ fn the_backoff_lasts_until_new_data_is_acknowledged() {
     assert!(rig.until_sent(Duration::from_secs(100)) <= Duration::from_secs(1));
 }
 
-/// RFC 7323, 3.2-2 and 4.3-1.
+/// RFC 7323, 4.3-1.
 #[test]
 fn timestamps_echo_the_segment_that_advanced_the_window() {
     let mut rig = Setup::modern().accepted();
@@ -319,4 +319,41 @@ fn what_is_in_flight_needs_no_keepalive() {
         rig.pass(Duration::from_secs(1));
         assert!(rig.sent().iter().all(|s| s.seq == OURS + 1 && s.len() == 1), "retransmissions, no probe");
     }
+}
+
+/// RFC 7323, 4.1-1.
+#[test]
+fn an_echo_gives_a_sample_only_with_news() {
+    let mut rig = Setup::modern().connected();
+    rig.write(&[1; 100]).unwrap();
+    rig.one();
+    let before = rig.host.conn().info(rig.now).srtt;
+    for _ in 0..20 {
+        rig.pass(ms(7));
+        rig.send(&[]);
+        rig.send(b"x");
+    }
+    assert_eq!(rig.host.conn().info(rig.now).srtt, before, "nothing new was acknowledged");
+}
+
+/// RFC 7323, 3.2-2.
+#[test]
+fn every_segment_carries_the_timestamps_agreed_on() {
+    let mut rig = Setup { options: keepalive(), ..Setup::modern() }.accepted();
+    let mut all = Vec::new();
+    rig.pass(Duration::from_secs(30));
+    all.extend(rig.sent());
+    rig.send(&[]);
+    rig.send_at(5_000, b"early");
+    rig.write(&[1; 5_000]).unwrap();
+    all.extend(rig.sent());
+    rig.pass(Duration::from_secs(3));
+    rig.shutdown();
+    rig.send_fin();
+    all.extend(rig.sent());
+    assert!(
+        all.len() >= 8,
+        "a keepalive, an acknowledgment with SACK, data, retransmissions, a FIN: {all:?}"
+    );
+    assert!(all.iter().all(|s| s.options.timestamps.is_some()), "{all:?}");
 }
