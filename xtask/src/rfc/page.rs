@@ -33,8 +33,24 @@ pub(super) fn page(documents: &[Document], joined: &Joined) -> String {
         for clause in &document.clauses {
             page += &row(rfc, clause, joined);
         }
+        page += &whole_sections(rfc, joined);
     }
     page
+}
+
+/// How often sections are cited that stand for no single clause.
+fn whole_sections(rfc: u32, joined: &Joined) -> String {
+    let counts = joined.sections(rfc).map(|(section, proof)| {
+        let number = |n: usize, one: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {one}s")),
+        };
+        let counts = [number(proof.code.len(), "item"), number(proof.tests.len(), "test")];
+        format!("{section} ({})", counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    });
+    let counts: Vec<_> = counts.filter(|count| !count.ends_with("()")).collect();
+    if counts.is_empty() { String::new() } else { format!("\nCited as a whole: {}.\n", counts.join(", ")) }
 }
 
 /// A table: each RFC's clauses, counted by standing.
@@ -116,6 +132,9 @@ mod tests {
         let mut trace = Trace::default();
         trace.take_rust("crates/core/tcp/src/a.rs", "// RFC 7, 2-1\nfn f() {}");
         trace.take_script("crates/lab/drill/suites/x.pkt", "// RFC 7, 2-1");
+        trace.take_rust("crates/core/tcp/src/a.rs", "// RFC 7, section 9\nfn f() {}");
+        trace.take_script("crates/lab/drill/suites/y.pkt", "// RFC 7, section 9");
+        trace.take_script("crates/lab/drill/suites/z.pkt", "// RFC 7, section 9");
         let joined = trace.join(&documents);
         let page = page(&documents, &joined);
         let rows = [
@@ -127,6 +146,7 @@ mod tests {
         for row in rows {
             assert!(page.contains(row), "{row}{page}");
         }
+        assert!(page.contains("\nCited as a whole: 9 (1 item, 2 tests).\n"), "{page}");
         assert!(page.contains("| 7 | 2 | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 1 | 0 |\n"), "{page}");
         assert!(page.contains("| all | 2 | 1 | 0 | 1 | 0 | 1 | 0 | 0 | 1 | 0 |\n"));
     }

@@ -45,6 +45,8 @@ pub(super) enum Standing {
 #[derive(Default, Debug)]
 pub(super) struct Joined {
     proofs: BTreeMap<(u32, String), Proof>,
+    /// What cites a section of several clauses, or of none.
+    sections: BTreeMap<(u32, String), Proof>,
     complaints: Vec<String>,
 }
 
@@ -77,11 +79,18 @@ impl Trace {
                 Target::Clause(id) => document.clauses.iter().find(|clause| clause.id == *id),
                 Target::Section(section) => match document.in_section(section).as_slice() {
                     [only] => Some(*only),
-                    _ => continue,
+                    _ => {
+                        let key = (document.rfc, section.clone());
+                        joined.sections.entry(key).or_default().add(spot, *place);
+                        continue;
+                    }
                 },
             };
             match clause {
-                Some(clause) => joined.add(document.rfc, clause, spot, *place),
+                Some(clause) => {
+                    let key = (document.rfc, clause.id.clone());
+                    joined.proofs.entry(key).or_default().add(spot, *place);
+                }
                 None => joined.complaints.push(format!("{}: unknown: {citation:?}", spot.path)),
             }
         }
@@ -101,14 +110,21 @@ impl Document {
     }
 }
 
-impl Joined {
-    fn add(&mut self, rfc: u32, clause: &Clause, spot: &Spot, place: Place) {
-        let proof = self.proofs.entry((rfc, clause.id.clone())).or_default();
+impl Proof {
+    fn add(&mut self, spot: &Spot, place: Place) {
         match place {
-            Place::Code => proof.code.insert(spot.clone()),
-            Place::Test => proof.tests.insert(spot.clone()),
+            Place::Code => self.code.insert(spot.clone()),
+            Place::Test => self.tests.insert(spot.clone()),
             Place::Help => false,
         };
+    }
+}
+
+impl Joined {
+    /// The sections of `rfc` that are cited as a whole.
+    pub(super) fn sections(&self, rfc: u32) -> impl Iterator<Item = (&str, &Proof)> {
+        let of_rfc = self.sections.iter().filter(move |((of, _), _)| *of == rfc);
+        of_rfc.map(|((_, section), proof)| (section.as_str(), proof))
     }
 
     /// What cites `clause`.
@@ -203,6 +219,21 @@ mod tests {
         assert_eq!(standings(&[section, script]), (vec![Proven, Open, Excepted], 0), "3 has two clauses");
         let wish = ("src/b.rs", "// RFC 7, 3-1\nfn g() {}");
         assert_eq!(standings(&[code, script, wish]), (vec![Proven, Half, Excepted], 0));
+    }
+
+    #[test]
+    fn sections_of_several_clauses_prove_none() {
+        let documents = [clauses::read("rfc7.toml", LIST).unwrap()];
+        let mut trace = Trace::default();
+        trace.take_rust("src/a.rs", "// RFC 7, sections 3 and 4\nfn g() {}");
+        trace.take_script("s/a.pkt", "// RFC 7, section 3: so.");
+        let joined = trace.join(&documents);
+        let counted: Vec<_> = joined
+            .sections(7)
+            .map(|(section, proof)| (section, proof.code.len(), proof.tests.len()))
+            .collect();
+        assert_eq!(counted, [("3", 1, 1), ("4", 1, 0)]);
+        assert_eq!(joined.proof(7, &documents[0].clauses[1]), Proof::default());
     }
 
     #[test]
