@@ -193,6 +193,17 @@ mod tests {
         assert_eq!(lab.policy.window().ssthresh, u32::MAX, "{windows:?}");
     }
 
+    /// RFC 9406, 4.3-1.
+    #[test]
+    fn a_later_slow_start_runs_to_its_threshold() {
+        let mut lab = Lab::new(Cubic::new(), 10, Some(640 * MSS));
+        for doubled in [20.0, 40.0, 80.0, 160.0, 320.0, 640.0] {
+            lab.round();
+            assert_eq!(lab.cwnd(), doubled);
+            lab.rtt *= 2;
+        }
+    }
+
     #[test]
     fn switched_off_it_lets_the_queue_overflow() {
         let mut policy = NewReno::new();

@@ -314,3 +314,18 @@ fn without_sack_nothing_is_probed_or_judged_by_time() {
     let counters = &rig.host.counters;
     assert_eq!((counters.timeouts, counters.tail_probes, counters.reordering_timeouts), (1, 0, 0));
 }
+
+/// RFC 9937, 6-6.
+#[test]
+fn a_recovery_ends_with_the_window_at_its_target() {
+    let (mut rig, sent) = flight(&Setup::sack(), 10);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[4].end())]);
+    let target = rig.host.conn().info(rig.now).window.ssthresh;
+    assert_eq!(target, 5 * 1460);
+    rig.sent();
+    rig.pass(RTT);
+    rig.ack(sent[9].end(), &[]);
+    assert!(!rig.host.conn().info(rig.now).recovery);
+    assert!((target..=target + 1460).contains(&window(&rig)), "{} {target}", window(&rig));
+}
