@@ -82,6 +82,8 @@ impl Bits {
     pub(crate) const REDUCED: Bits = Bits(1 << 23);
     /// Super-segments are bounded, and end with PSH.
     pub(crate) const BURSTS: Bits = Bits(1 << 24);
+    /// Our FIN left without data.
+    pub(crate) const LONE_FIN: Bits = Bits(1 << 25);
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).
     pub(crate) const REORDERING: Bits = Bits(1 << 18);
     /// The retransmission timer stands for the tail loss probe's (RFC 8985, section 7).
@@ -156,6 +158,9 @@ pub struct Connection {
     pub(crate) rcv_adv: Seq,
     pub(crate) last_ack_sent: Seq,
     pub(crate) ts_recent: u32,
+    /// The most that was in flight at once in the round trip that ends with `round_end`.
+    pub(crate) round_flight: u32,
+    pub(crate) round_end: Seq,
     /// An acknowledgment beyond this one gives the next sample of the round-trip time.
     pub(crate) rtt_seq: Seq,
     /// When what is in flight left.
@@ -215,9 +220,6 @@ pub struct Connection {
     /// When the data now being retransmitted last made progress, or when the last keepalive probe left;
     /// milliseconds.
     pub(crate) stalled_ms: u32,
-    /// When the last challenge ACK left, milliseconds.
-    pub(crate) challenge_ms: u32,
-    pub(crate) reset_seq: Seq,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 440, "an idle connection must fit 512 octets all told");
@@ -231,6 +233,10 @@ pub(crate) struct Rare {
     pub(crate) probe_end: Seq,
     /// What ICMP said, and SND.UNA then: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
     pub(crate) soft_error: Option<(Error, Seq)>,
+    /// When the last challenge ACK left, milliseconds.
+    pub(crate) challenge_ms: Option<u32>,
+    /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
+    pub(crate) reset_seq: Seq,
 }
 
 impl Connection {
@@ -258,6 +264,8 @@ impl Connection {
             rcv_adv: Seq::new(0),
             last_ack_sent: Seq::new(0),
             ts_recent: 0,
+            round_flight: 0,
+            round_end: open.isn,
             rtt_seq: open.isn,
             sent: Sent::new(open.isn),
             loss: None,
@@ -294,8 +302,6 @@ impl Connection {
             keep_probes: 0,
             retransmits: 0,
             stalled_ms: 0,
-            challenge_ms: (cx.now.as_millis() as u32).wrapping_sub(1_000),
-            reset_seq: open.isn,
         }
     }
 
@@ -480,9 +486,16 @@ impl Connection {
 
     /// What is rarely needed, made if it does not exist.
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
-        let probe_end = self.snd_una;
+        let una = self.snd_una;
         self.rare.get_or_insert_with(|| {
-            Box::new(Rare { tuner: None, reordering: Reordering::new(), probe_end, soft_error: None })
+            Box::new(Rare {
+                tuner: None,
+                reordering: Reordering::new(),
+                probe_end: una,
+                challenge_ms: None,
+                reset_seq: una,
+                soft_error: None,
+            })
         })
     }
 

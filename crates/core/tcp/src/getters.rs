@@ -105,6 +105,7 @@ impl Connection {
             scale: (self.snd_scale, self.rcv_scale),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
             sack: self.bits.has(Bits::SACK),
+            reordering: self.rare().map_or(3, |rare| rare.reordering.degree),
             ecn: self.bits.has(Bits::ECN),
             nodelay: self.options.nodelay,
             disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.dup_acks > 0),

@@ -40,6 +40,8 @@ pub struct Info {
     pub timestamps: bool,
     /// SACK negotiated.
     pub sack: bool,
+    /// By how many segments something was overtaken on this path at most; 3 is assumed.
+    pub reordering: u16,
     /// ECN negotiated (RFC 3168).
     pub ecn: bool,
     /// TCP_NODELAY.

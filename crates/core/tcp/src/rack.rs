@@ -107,6 +107,8 @@ impl Rack {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reordering {
     seen: bool,
+    /// By how many segments at most something was overtaken (Linux's measure, in its TCP_INFO).
+    pub(crate) degree: u16,
     /// The window in quarters of the smallest round-trip time (RACK.reo_wnd_mult).
     mult: u8,
     persist: u8,
@@ -118,7 +120,7 @@ pub(crate) struct Reordering {
 
 impl Reordering {
     pub(crate) const fn new() -> Reordering {
-        Reordering { seen: false, mult: 1, persist: 0, round: Seq::new(0), fresh: false }
+        Reordering { seen: false, degree: 3, mult: 1, persist: 0, round: Seq::new(0), fresh: false }
     }
 
     /// The peer got something twice: the window was too narrow (RFC 8985, section 6.2, step 4).
@@ -131,10 +133,11 @@ impl Reordering {
         }
     }
 
-    /// Something arrived although what left later had been there before.
+    /// Something arrived although what left later, `segments` of it, had been there before.
     /// RFC 8985, 6.2-3.
-    pub(crate) fn on_overtaken(&mut self) {
+    pub(crate) fn on_overtaken(&mut self, segments: u32) {
         self.seen = true;
+        self.degree = self.degree.max(segments.min(300) as u16);
     }
 
     /// A recovery is over.
@@ -165,7 +168,8 @@ impl Connection {
         // Below what was delivered, never retransmitted, and here now: it was overtaken.
         let hole = if una.after(old) { Some(old) } else { sacked.lowest };
         let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
-        let overtook = hole.filter(overtaken).or(sacked.lowest.filter(overtaken)).is_some();
+        let overtaken = hole.filter(overtaken).or(sacked.lowest.filter(overtaken));
+        let degree = overtaken.map(|seq| loss.rack.fack.offset_from(seq).div_ceil(self.snd_mss.into()));
         if high.after(loss.rack.fack) {
             let last = high - 1;
             let departure = loss.rack.cursors[1].seek(&self.sent, log, last);
@@ -189,8 +193,8 @@ impl Connection {
                 loss.rack.deliver(left, now);
             }
         }
-        if overtook {
-            self.rare_mut().reordering.on_overtaken();
+        if let Some(segments) = degree {
+            self.rare_mut().reordering.on_overtaken(segments);
         }
     }
 

@@ -488,7 +488,7 @@ impl Connection {
         loss.reports_until = None;
         self.dup_acks = 0;
         if signal == Signal::Loss {
-            self.rare_mut().reordering.on_overtaken();
+            self.rare_mut().reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);
         self.tidy_loss();

@@ -96,7 +96,8 @@ impl Rtt {
     #[inline]
     pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {
         let rto = if self.is_measured() {
-            fine_nanos(self.srtt) + GRANULARITY_NANOS.max(4 * fine_nanos(self.rttvar))
+            let least = if config.rto_above_srtt { nanos(config.rto_min) } else { GRANULARITY_NANOS };
+            fine_nanos(self.srtt) + least.max(4 * fine_nanos(self.rttvar))
         } else {
             nanos(config.rto_initial)
         };

@@ -15,11 +15,11 @@ use crate::{Config, Cx};
 /// What timers may be late by, microseconds: added to two round trips, so that the probe does not race the
 /// acknowledgment.
 const SLACK_US: u32 = 2_000;
-/// What is added for a lone segment, whose acknowledgment the peer may delay (TLP.max_ack_delay).
-const LONE_US: u32 = 200_000;
+/// How long a peer may delay an acknowledgment (WCDelAckT of RFC 8985, section 7.2), microseconds.
+const DELAYED_ACK_US: u32 = 200_000;
 
 impl Connection {
-    /// May the timer now being armed be a probe's? Only in the open state, and once per flight.
+    /// May the timer now being armed be a probe's? Only in the open state and once per flight.
     /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
     #[inline]
     pub(crate) fn may_probe(&self) -> bool {
@@ -29,16 +29,18 @@ impl Connection {
             && self.loss.as_ref().is_none_or(|loss| loss.phase == Phase::Disorder && loss.board.is_empty())
     }
 
-    /// PTO of RFC 8985, section 7.2, microseconds; `None` where the timeout comes first.
+    /// PTO of RFC 8985, section 7.2, microseconds: never later than the timeout, in whose place it then comes. The
+    /// acknowledgment of a single segment may be delayed.
     /// RFC 8985, 7.2-1.
     #[inline]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
-        let slack = if self.flight() > u32::from(self.snd_mss) { SLACK_US } else { LONE_US };
-        if slack >= self.rto_us || !config.tail_loss_probe || !self.may_probe() {
+        if !config.tail_loss_probe || !self.may_probe() {
             return None;
         }
-        let wait = self.rtt.srtt_micros()?.saturating_mul(2).saturating_add(slack);
-        (wait < self.rto_us).then_some(wait)
+        let srtt = self.rtt.srtt_micros()?;
+        let single = self.flight() <= u32::from(self.snd_mss);
+        let slack = if single { DELAYED_ACK_US } else { SLACK_US };
+        Some(srtt.saturating_mul(2).saturating_add(slack).min(self.rto_us))
     }
 
     /// The probe timeout: new data leaves if there is any and the peer's window takes it, otherwise the last
@@ -78,7 +80,8 @@ impl Connection {
         let (flight, mss) = (self.flight(), u32::from(self.snd_mss));
         let fin = flight > self.tx.len();
         let data = flight - u32::from(fin);
-        let len = if data == 0 { 0 } else { (data - 1) % mss + 1 };
+        let alone = data == 0 || self.bits.has(Bits::LONE_FIN);
+        let len = if alone { 0 } else { (data - 1) % mss + 1 };
         let seq = self.snd_nxt - len - u32::from(fin);
         let room = self.snd_wnd.saturating_sub(seq.offset_from(self.snd_una));
         (room >= len && (len > 0 || fin)).then_some(Stretch { seq, len, fin })

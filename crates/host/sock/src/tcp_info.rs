@@ -72,11 +72,11 @@ pub fn encode(info: &Info) -> [u8; LEN] {
         (72, micros(info.rttvar)),
         (76, if info.window.ssthresh == u32::MAX { i32::MAX as u32 } else { whole(info.window.ssthresh) }),
         (80, whole(info.window.cwnd)),
-        (84, info.snd_mss.into()), // tcpi_advmss
-        (88, 3),                   // tcpi_reordering
-        (96, info.rcv_wnd),        // tcpi_rcv_space
-        (100, info.retransmits),   // tcpi_total_retrans
-        (144, info.unsent),        // tcpi_notsent_bytes
+        (84, info.snd_mss.into()),    // tcpi_advmss
+        (88, info.reordering.into()), // tcpi_reordering
+        (96, info.rcv_wnd),           // tcpi_rcv_space
+        (100, info.retransmits),      // tcpi_total_retrans
+        (144, info.unsent),           // tcpi_notsent_bytes
         (148, micros(info.min_rtt)),
         (228, info.snd_wnd),
     ];

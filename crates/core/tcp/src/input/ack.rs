@@ -61,7 +61,10 @@ impl Connection {
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked, needless);
-            self.inform_policy(cx, seg, acked, sacked.newly, in_flight, rtt);
+            // What was SACKED before let nothing grow then, and does not now: it left the network long ago.
+            let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+            let fresh = (acked + now).saturating_sub(before);
+            self.inform_policy(cx, seg, fresh, sacked.newly, in_flight, rtt);
             self.settle_timer(cx);
         } else if needless {
             self.undo(cx);
@@ -208,8 +211,10 @@ impl Connection {
         rtt: Option<Duration>,
     ) {
         let window = self.control.window();
-        // In slow start the window may double, so half of it in use is enough (RFC 7661, section 4.2).
-        let used = window.cwnd < window.ssthresh && in_flight > window.cwnd / 2;
+        // In slow start the window may double, so half of it in use in this round trip is enough (RFC 7661, section
+        // 4.2).
+        let most = in_flight.max(self.round_flight);
+        let used = window.cwnd < window.ssthresh && most > window.cwnd / 2;
         let sample = AckSample {
             now: cx.now,
             bytes: acked,

@@ -79,7 +79,7 @@ impl Connection {
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.
     fn answer_with_reset(&mut self, seg: &Segment<'_>) {
-        self.reset_seq = seg.ack;
+        self.rare_mut().reset_seq = seg.ack;
         self.bits.set(Bits::RESET_AT);
         self.due |= Due::RST;
     }

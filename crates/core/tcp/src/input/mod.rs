@@ -62,12 +62,14 @@ impl Connection {
     /// RFC 5961, 7-1 and 7-2.
     fn challenge(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
-        if now.wrapping_sub(self.challenge_ms) < 1_000 / cx.config.challenge_ack_limit.max(1) {
+        let least = 1_000 / cx.config.challenge_ack_limit.max(1);
+        let last = self.rare().and_then(|rare| rare.challenge_ms);
+        if last.is_some_and(|last| now.wrapping_sub(last) < least) {
             cx.counters.challenge_acks_withheld += 1;
             return;
         }
         cx.counters.challenge_acks += 1;
-        self.challenge_ms = now;
+        self.rare_mut().challenge_ms = Some(now);
         self.due |= Due::ACK;
     }
 

@@ -75,6 +75,11 @@ impl Connection {
             self.snd_small = self.snd_nxt + len;
         }
         self.snd_nxt += len + u32::from(fin);
+        self.bits.put(Bits::LONE_FIN, fin && len == 0);
+        let now_in_flight = self.snd_nxt.offset_from(self.snd_una);
+        if now_in_flight > self.round_flight || self.snd_una.at_or_after(self.round_end) {
+            (self.round_flight, self.round_end) = (now_in_flight, self.snd_nxt);
+        }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {

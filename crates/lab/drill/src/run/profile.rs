@@ -29,6 +29,7 @@ impl Profile {
 const ROWS: &[(&str, [&str; 3])] = &[
     ("initial_window", ["10", "10", "10"]),
     ("rto_min", ["200ms", "230ms", "1s"]),
+    ("rto_above_srtt", ["on", "off", "off"]),
     ("rto_initial", ["1s", "1s", "1s"]),
     ("rto_max", ["120s", "64s", "60s"]),
     ("delayed_ack", ["40ms", "40ms", "200ms"]),
