@@ -49,6 +49,8 @@ impl Connection {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
         let before = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+        let told = if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks) };
+        let duplicates = told * u32::from(self.snd_mss);
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
@@ -61,9 +63,10 @@ impl Connection {
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);
             self.recovery_progress(cx, seg, acked, needless);
-            // What was SACKED before let nothing grow then, and does not now: it left the network long ago.
+            // What was SACKED before, or told of by duplicates, let nothing grow then, and does not now: it left the
+            // network long ago.
             let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
-            let fresh = (acked + now).saturating_sub(before);
+            let fresh = (acked + now).saturating_sub(before.max(duplicates.min(acked - 1)));
             self.inform_policy(cx, seg, fresh, sacked.newly, in_flight, rtt);
             self.settle_timer(cx);
         } else if needless {
