@@ -11,8 +11,10 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
 use crate::send_buffer::LENT_MIN;
-use crate::{Cx, Error, Events, ReadError, Shutdown, SocketOptions, State, WriteError};
+use crate::{Cx, Error, Events, Hints, ReadError, Shutdown, SocketOptions, State, WriteError};
 
+/// Segments of the super-segments that a small TCP_NOTSENT_LOWAT still lets through.
+const SUPER_SEGMENT: u32 = 16;
 /// One chunk in so many is kept for data that comes in.
 const RESERVE: u32 = 4;
 
@@ -35,6 +37,31 @@ impl Connection {
         Ok(taken)
     }
 
+    /// The same for what `hints` say something about.
+    pub fn write_hinted(&mut self, cx: &mut Cx<'_>, data: &[u8], hints: &Hints) -> Result<usize, WriteError> {
+        self.before_hinted(hints)?;
+        let taken = self.write(cx, data)?;
+        if hints.completion && taken > 0 {
+            self.on_copied_in();
+        }
+        self.after_hinted(cx, taken, data.len(), hints);
+        Ok(taken)
+    }
+
+    fn before_hinted(&mut self, hints: &Hints) -> Result<(), WriteError> {
+        self.may_write()?;
+        if hints.marks_end() { self.may_mark() } else { Ok(()) }
+    }
+
+    fn after_hinted(&mut self, cx: &mut Cx<'_>, taken: usize, wanted: usize, hints: &Hints) {
+        if taken > 0 && hints.more {
+            self.bits.set(Bits::MORE | Bits::UNPUSHED);
+        }
+        if taken > 0 && (taken == wanted || !hints.waits) {
+            self.end_call(cx, hints);
+        }
+    }
+
     /// Append `bytes[range]` to the send buffer without copying it: the connection holds a reference until the last
     /// octet it took is acknowledged. A few octets are copied nevertheless. How many it took.
     ///
@@ -45,16 +72,24 @@ impl Connection {
         cx: &mut Cx<'_>,
         bytes: &Arc<[u8]>,
         range: Range<usize>,
+        hints: &Hints,
     ) -> Result<usize, WriteError> {
         if range.len() < LENT_MIN {
-            return self.write(cx, &bytes[range]);
+            return self.write_hinted(cx, &bytes[range], hints);
         }
+        self.before_hinted(hints)?;
         let room = self.room_to_write(cx, range.len())?;
         // The rest of the room is worth a reference only if it is no trifle.
         let part = range.start..range.start + range.len().min(room);
-        let taken =
-            if part.len() < LENT_MIN { self.write(cx, &bytes[part])? } else { self.tx.lend(bytes, part) };
+        if part.len() < LENT_MIN {
+            let hints = Hints { waits: true, ..*hints };
+            let taken = self.write_hinted(cx, &bytes[part], &hints)?;
+            self.bits.set(Bits::NO_SPACE);
+            return Ok(taken);
+        }
+        let taken = self.tx.lend(bytes, part);
         self.note_write(taken, range.len());
+        self.after_hinted(cx, taken, range.len(), hints);
         Ok(taken)
     }
 
@@ -74,22 +109,38 @@ impl Connection {
         if wanted > self.tx.room() {
             self.grow_send_buffer(cx);
         }
-        let room = self.tx.room();
-        if room == 0 || self.unsent() >= self.options.lowat() {
+        let lowat = self.options.lowat();
+        let room = if lowat == u32::MAX { self.tx.room() } else { self.room_below(lowat) };
+        if room == 0 {
             self.bits.set(Bits::NO_SPACE);
             return Err(WriteError::Full);
         }
         Ok(room)
     }
 
+    /// TCP_NOTSENT_LOWAT: while less than that is not sent a write is taken, in whole super-segments beyond what may
+    /// leave at once; so a small mark does not make for small segments.
+    #[cold]
+    fn room_below(&self, lowat: u32) -> usize {
+        if self.unsent() >= lowat {
+            return 0;
+        }
+        let mss = u32::from(self.snd_mss);
+        let window = self.snd_wnd.saturating_sub(self.flight()).min(self.congestion_room());
+        let step = SUPER_SEGMENT * mss;
+        let most = (window - window % mss).saturating_add(lowat.div_ceil(step).saturating_mul(step));
+        self.tx.room().min(most.saturating_sub(self.unsent()) as usize)
+    }
+
     /// `taken` of `wanted` octets went into the send buffer.
     #[inline]
     fn note_write(&mut self, taken: usize, wanted: usize) {
-        if taken < wanted || self.unsent() >= self.options.lowat() {
+        if taken < wanted || !self.has_space() {
             self.bits.set(Bits::NO_SPACE);
         }
         if taken > 0 {
             self.due |= Due::DATA;
+            self.bits.clear(Bits::MORE | Bits::UNPUSHED);
         }
     }
 
@@ -203,6 +254,7 @@ impl Connection {
             return;
         }
         self.due |= Due::DATA;
+        self.bits.put(Bits::DATED, self.options.dated);
         if self.options.rcvbuf != 0 {
             self.rcvbuf = self.options.rcvbuf;
             self.forget_tuner();
@@ -277,6 +329,9 @@ impl Connection {
 
     pub(crate) fn has_space(&self) -> bool {
         let used = self.tx.len();
-        self.tx.limit.saturating_sub(used) >= (used / 2).max(1) && self.unsent() < self.options.lowat()
+        let room = self.tx.limit.saturating_sub(used) >= (used / 2).max(1);
+        // Half of the mark, so that a writer does not wake for every segment.
+        let lowat = self.unsent().saturating_mul(2) < self.options.lowat();
+        room && lowat && !self.marks_full()
     }
 }

@@ -291,6 +291,8 @@ pub struct SocketOptions {
     pub tos: u8,
     /// IP_TTL / hop limit; 0 means the default (64).
     pub ttl: u8,
+    /// Remember when data arrived (SO_TIMESTAMP, SOF_TIMESTAMPING_RX_SOFTWARE).
+    pub dated: bool,
 }
 
 impl Default for SocketOptions {
@@ -314,6 +316,7 @@ impl Default for SocketOptions {
             syn_count: 0,
             tos: 0,
             ttl: 0,
+            dated: false,
         }
     }
 }
@@ -340,6 +343,7 @@ pub(crate) struct PackedOptions {
     pub(crate) cork: bool,
     pub(crate) quickack: bool,
     pub(crate) keepalive: bool,
+    pub(crate) dated: bool,
 }
 
 const _: () = assert!(size_of::<PackedOptions>() <= 48);
@@ -374,6 +378,7 @@ impl From<&SocketOptions> for PackedOptions {
             cork: o.cork,
             quickack: o.quickack,
             keepalive: o.keepalive,
+            dated: o.dated,
         }
     }
 }
@@ -405,6 +410,7 @@ impl PackedOptions {
             syn_count: self.syn_count,
             tos: self.tos,
             ttl: self.ttl,
+            dated: self.dated,
         }
     }
 

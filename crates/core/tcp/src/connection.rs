@@ -8,6 +8,7 @@ use wire::tcp::{Flags, Options, Segment};
 
 use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, PackedOptions};
+use crate::marks::Marks;
 use crate::output::Due;
 use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
@@ -76,6 +77,14 @@ impl Bits {
     pub(crate) const RESET_AT: Bits = Bits(1 << 17);
     /// ECN was asked for (SYN-SENT) or agreed on (RFC 3168).
     pub(crate) const ECN: Bits = Bits(1 << 4);
+    /// MSG_MORE: the application is about to write more.
+    pub(crate) const MORE: Bits = Bits(1 << 28);
+    /// The last octets written came with MSG_MORE: the receiver need not hand on yet.
+    pub(crate) const UNPUSHED: Bits = Bits(1 << 29);
+    /// Records or calls that end in the send buffer: see `marks`.
+    pub(crate) const MARKED: Bits = Bits(1 << 26);
+    /// The application wants to know when data arrived.
+    pub(crate) const DATED: Bits = Bits(1 << 27);
     /// A mark arrived, and the peer has not said that it reduced: acknowledgments echo it.
     pub(crate) const ECHO: Bits = Bits(1 << 22);
     /// The window was reduced because of an echo: the next new data says so.
@@ -237,6 +246,8 @@ pub(crate) struct Rare {
     pub(crate) challenge_ms: Option<u32>,
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
     pub(crate) reset_seq: Seq,
+    /// What the application said about places in its stream.
+    pub(crate) marks: Option<Box<Marks>>,
 }
 
 impl Connection {
@@ -250,6 +261,7 @@ impl Connection {
         bits.put(Bits::SACK, cx.config.sack);
         bits.put(Bits::SCALING, cx.config.window_scaling);
         bits.put(Bits::BURSTS, cx.config.push_bursts);
+        bits.put(Bits::DATED, options.dated);
         Connection {
             state,
             due: Due::SYN,
@@ -495,6 +507,7 @@ impl Connection {
                 challenge_ms: None,
                 reset_seq: una,
                 soft_error: None,
+                marks: None,
             })
         })
     }
@@ -520,6 +533,9 @@ impl Connection {
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.closed += 1;
         self.tx.release(cx.pool);
+        if self.bits.has(Bits::MARKED) {
+            self.settle_marks();
+        }
         self.sent.release(cx.pool.departures_mut());
         self.loss = None;
         self.forget_out_of_order(cx);

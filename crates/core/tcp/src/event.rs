@@ -21,6 +21,8 @@ impl Events {
     pub const CLOSED: Events = Events(32);
     /// All data and the FIN were acknowledged (for linger).
     pub const DRAINED: Events = Events(64);
+    /// There is something to report (see [`crate::Connection::poll_report`]).
+    pub const REPORT: Events = Events(128);
 
     /// Any of `other`'s bits?
     pub const fn any(self, other: Events) -> bool {

@@ -7,9 +7,9 @@
 //! in its order, with a short path in front; `output` decides on the next segment and builds it; `application` is
 //! what the owner calls. `sent` knows when what is in flight left, `rack` tells losses by it, `tail_probe` asks
 //! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
-//! `resent` knows what that was. `timers` has three dates, `window` the receive window and its tuning, `reassembly`
-//! what came too early, `icmp` and `path` the size of segments, `ecn` marks. Whatever is rare lives in a box that
-//! exists only while it is needed.
+//! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
+//! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
+//! size of segments, `ecn` marks. Whatever is rare lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod icmp;
 mod info;
 mod input;
 mod isn;
+mod marks;
 mod output;
 mod path;
 mod pool;
@@ -69,6 +70,7 @@ pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
 pub use icmp::IcmpError;
 pub use info::Info;
 pub use isn::IsnSource;
+pub use marks::{Hints, Report, Stamps};
 pub use pool::Pool;
 pub use reset::reset_for;
 pub use state::State;

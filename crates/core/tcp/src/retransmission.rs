@@ -27,7 +27,10 @@ impl Connection {
         let data = self.tx.len().saturating_sub(offset);
         let sent = self.snd_nxt.offset_from(seq);
         let window = self.snd_wnd.saturating_sub(offset);
-        let len = len.min(sent).min(u32::from(self.snd_mss)).min(window);
+        let mut len = len.min(sent).min(u32::from(self.snd_mss)).min(window);
+        if self.bits.has(Bits::MARKED) {
+            len = self.within_record(seq, len);
+        }
         // Our FIN, if it was sent, is the octet behind the data.
         let fin = sent > data && len >= data;
         let stretch = Stretch { seq, len: len.min(data), fin };

@@ -62,7 +62,10 @@ impl Connection {
         cx.counters.tail_probes += 1;
         let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
         let unsent = self.tx.len().saturating_sub(flight);
-        let len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
+        let mut len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
+        if self.bits.has(Bits::MARKED) {
+            len = self.within_record(self.snd_nxt, len);
+        }
         self.bits.put(Bits::PROBE_RESENT, len == 0);
         let plan = if len > 0 {
             self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin: false }, mss)
@@ -79,7 +82,11 @@ impl Connection {
     fn last_segment(&self) -> Option<Stretch> {
         let (flight, mss) = (self.flight(), u32::from(self.snd_mss));
         let fin = flight > self.tx.len();
-        let data = flight - u32::from(fin);
+        let mut data = flight - u32::from(fin);
+        if self.bits.has(Bits::MARKED) {
+            let end = self.snd_una + data;
+            data = end.offset_from(self.record_start(end));
+        }
         let alone = data == 0 || self.bits.has(Bits::LONE_FIN);
         let len = if alone { 0 } else { (data - 1) % mss + 1 };
         let seq = self.snd_nxt - len - u32::from(fin);

@@ -11,7 +11,7 @@ use crate::{Config, Cx, Error, Events, State};
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
 /// rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
-/// Longest TCP_CORK holds back a segment that is not full.
+/// Longest that TCP_CORK or MSG_MORE holds back a segment that is not full (tcp(7)).
 const CORK: Duration = Duration::from_millis(200);
 /// When a write that found the pool exhausted looks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(10);
@@ -116,7 +116,7 @@ impl Connection {
     /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
     /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
-        let shut = self.snd_wnd == 0 || !self.options.cork;
+        let shut = self.snd_wnd == 0 || !self.is_held();
         self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
     }
 
@@ -189,6 +189,7 @@ impl Connection {
         }
         if self.snd_wnd > 0 {
             self.bits.set(Bits::FORCE);
+            self.bits.clear(Bits::MORE | Bits::UNPUSHED);
             self.due |= Due::DATA;
             return;
         }

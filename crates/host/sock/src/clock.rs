@@ -1,6 +1,7 @@
 //! The one place of the direct and paired modes that reads a clock.
 
 use base::Instant;
+use std::sync::OnceLock;
 
 /// Where a door's time comes from.
 pub trait Clock: Send {
@@ -8,16 +9,20 @@ pub trait Clock: Send {
     fn now(&self) -> Instant;
 }
 
-/// The machine's monotonic clock, counted from when it was made (plus a second, so that nothing is at zero).
+/// When the process first asked for the time.
+static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+
+/// The machine's monotonic clock, counted from when the process first asked (plus a second, so that nothing is at
+/// zero): times of different stacks can be compared.
 pub struct SystemClock {
     origin: std::time::Instant,
 }
 
 impl SystemClock {
-    /// A clock that starts now.
+    /// The clock.
     #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
     pub fn new() -> Self {
-        SystemClock { origin: std::time::Instant::now() }
+        SystemClock { origin: *ORIGIN.get_or_init(std::time::Instant::now) }
     }
 }
 

@@ -1,13 +1,15 @@
-//! The calls, whichever way the core below is run: a mode lends the engine and waits, the rest is here once.
+//! The calls, whichever way the core below is run: a mode lends the engine and extras, the rest is here once.
 
 use crate::Errno;
 use crate::engine::Engine;
-use crate::sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
+use crate::sockets::{
+    EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
+};
 use crate::transport::Transport;
-use base::{Duration, Endpoint};
+use base::{Duration, Endpoint, Instant};
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
-use tcp::{Shutdown, State};
+use tcp::{Hints, Shutdown, State};
 
 /// One way to run a core.
 pub trait Mode: Send + Sync {
@@ -18,7 +20,7 @@ pub trait Mode: Send + Sync {
     fn lock(&self) -> impl DerefMut<Target = Engine<Self::Below>>;
 
     /// Repeats `attempt` while it gives EAGAIN, sleeping in between, until `timeout` is over. `on` is the descriptor
-    /// that it waits for, or `None` for several.
+    /// that it extras for, or `None` for several.
     fn wait_for<R>(
         &self,
         on: Option<Fd>,
@@ -59,24 +61,32 @@ fn send_all<M: Mode>(
     fd: Fd,
     len: usize,
     flags: SendFlags,
-    mut some: impl FnMut(&mut Engine<M::Below>, usize) -> Result<usize, Errno>,
+    mut some: impl FnMut(&mut Engine<M::Below>, usize, Option<&Hints>) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     let mut sent = 0;
-    let blocking = !flags.dont_wait && !mode.lock().nonblocking(fd)?;
+    let (blocking, hints) = {
+        let engine = mode.lock();
+        let blocking = !flags.dont_wait && !engine.nonblocking(fd)?;
+        (blocking, engine.hints(fd, flags).map(|hints| Hints { waits: blocking, ..hints }))
+    };
+    let hints = hints.as_ref();
     let result = call(
         mode,
         fd,
         flags.dont_wait,
-        |e| e.waits(fd).send,
+        |e| e.extras(fd).send,
         |engine| {
             loop {
-                sent += some(engine, sent)?;
+                sent += some(engine, sent, hints)?;
                 if sent == len || !blocking {
                     return Ok(sent);
                 }
             }
         },
     );
+    if let Some(hints) = hints.filter(|_| blocking && sent > 0 && sent < len) {
+        mode.lock().end_call(fd, hints)?;
+    }
     // Octets that were taken are reported; the error comes with the next call.
     if sent > 0 { Ok(sent) } else { result }
 }
@@ -123,7 +133,7 @@ impl<M: Mode> Sockets for M {
     }
 
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
-        call(self, fd, false, |e| e.waits(fd).recv, |e| e.accept(fd))
+        call(self, fd, false, |e| e.extras(fd).recv, |e| e.accept(fd))
     }
 
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
@@ -131,7 +141,7 @@ impl<M: Mode> Sockets for M {
         if first != Err(Errno::EINPROGRESS) || self.lock().nonblocking(fd)? {
             return first;
         }
-        let timeout = self.lock().waits(fd).send;
+        let timeout = self.lock().extras(fd).send;
         let done = self.wait_for(Some(fd), timeout, |engine| match engine.connect(fd, remote) {
             Err(Errno::EALREADY) => Err(Errno::EAGAIN),
             result => result,
@@ -145,7 +155,7 @@ impl<M: Mode> Sockets for M {
             self,
             fd,
             flags.dont_wait,
-            |e| e.waits(fd).recv,
+            |e| e.extras(fd).recv,
             |engine| {
                 loop {
                     match recv_once(engine, fd, &mut into[got..], flags) {
@@ -164,13 +174,38 @@ impl<M: Mode> Sockets for M {
         .or_else(|e| if got > 0 { Ok(got) } else { Err(e) })
     }
 
+    fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
+        let len = self.recv(fd, into, flags)?;
+        Ok(self.lock().received(fd, len))
+    }
+
+    fn time(&self) -> Instant {
+        self.lock().time()
+    }
+
+    fn recv_error(&self, fd: Fd) -> Result<ErrorReport, Errno> {
+        self.attempt(|engine| engine.recv_error(fd))
+    }
+
+    fn borrow(&self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
+        self.attempt(|engine| engine.peek(fd, max, &mut *each))
+    }
+
+    fn consume(&self, fd: Fd, len: usize) -> Result<(), Errno> {
+        self.lock().consume(fd, len)
+    }
+
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        send_all(self, fd, data.len(), flags, |engine, sent| engine.write(fd, &data[sent..]))
+        send_all(self, fd, data.len(), flags, |engine, sent, hints| match hints {
+            None => engine.write(fd, &data[sent..]),
+            Some(hints) => engine.send(fd, &data[sent..], hints),
+        })
     }
 
     fn lend(&self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>, flags: SendFlags) -> Result<usize, Errno> {
-        send_all(self, fd, range.len(), flags, |engine, sent| {
-            engine.lend(fd, bytes, range.start + sent..range.end)
+        send_all(self, fd, range.len(), flags, |engine, sent, hints| {
+            let hints = hints.copied().unwrap_or_default();
+            engine.lend(fd, bytes, range.start + sent..range.end, &hints)
         })
     }
 

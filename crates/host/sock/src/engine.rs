@@ -1,15 +1,17 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
-//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door waits.
+//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door extras.
 
 mod epoll;
+mod messages;
 mod pump;
 
+pub(crate) use messages::sof;
 pub use pump::Pumped;
 
 use crate::Errno;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
-use crate::object::{Kind, Listener, Object, Settings, Stream, Waits};
+use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
@@ -19,7 +21,7 @@ use base::{Addr, Duration, Endpoint, Instant, Slab};
 use stack::{ConnId, Connect, Core, Listen, Notice};
 use std::ops::Range;
 use std::sync::Arc;
-use tcp::{Events, Shutdown, State};
+use tcp::{Events, Hints, Shutdown, State};
 
 /// epoll sets nest at most this deep (Linux says 5).
 const NEST_MAX: u32 = 5;
@@ -177,10 +179,10 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
+    /// See [`crate::Sockets::accept`]; EAGAIN when nobody extras.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
-        let (id, waits) = match &self.object(fd)?.kind {
-            Kind::Listener(l) => (l.id, l.settings.waits),
+        let (id, extras) = match &self.object(fd)?.kind {
+            Kind::Listener(l) => (l.id, l.settings.extras),
             Kind::Fresh(_) | Kind::Stream(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),
         };
@@ -188,8 +190,8 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EAGAIN);
         }
         // The descriptor first: a connection that could not get one stays in the queue.
-        let waits = (waits.recv.is_some() || waits.send.is_some()).then(|| Box::new(waits));
-        let stream = Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, waits };
+        let extras = (extras != Extras::default()).then(|| Box::new(extras));
+        let stream = Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, extras };
         let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;
         let Some(conn) = self.core.accept(id, index) else {
             self.descriptors.close(new)?;
@@ -226,10 +228,10 @@ impl<T: Transport> Engine<T> {
             control: settings.control,
             owner,
         };
-        let waits = settings.waits;
-        let waits = (waits.recv.is_some() || waits.send.is_some()).then(|| Box::new(waits));
+        let extras = settings.extras;
+        let extras = (extras != Extras::default()).then(|| Box::new(extras));
         let conn = self.core.connect(self.now, &wish)?;
-        self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, waits });
+        self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, extras });
         Err(Errno::EINPROGRESS)
     }
 
@@ -319,10 +321,16 @@ impl<T: Transport> Engine<T> {
     }
 
     /// See [`crate::Sockets::lend`]: what fits now.
-    pub fn lend(&mut self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>) -> Result<usize, Errno> {
+    pub fn lend(
+        &mut self,
+        fd: Fd,
+        bytes: &Arc<[u8]>,
+        range: Range<usize>,
+        hints: &Hints,
+    ) -> Result<usize, Errno> {
         let Kind::Stream(stream) = &self.object(fd)?.kind else { return self.write(fd, &bytes[range]) };
         let conn = stream.conn;
-        match self.core.lend(self.now, conn, bytes, range) {
+        match self.core.lend(self.now, conn, bytes, range, hints) {
             Err(Errno::ENOTCONN) if self.stream(fd)?.connecting => Err(Errno::EAGAIN),
             result => result,
         }
@@ -367,7 +375,7 @@ impl<T: Transport> Engine<T> {
         self.descriptors.dup(fd)
     }
 
-    /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the door does that first).
+    /// See [`crate::Sockets::close`]; never extras, even with SO_LINGER (the door does that first).
     pub fn close(&mut self, fd: Fd) -> Result<(), Errno> {
         let Some(object) = self.descriptors.close(fd)? else { return Ok(()) };
         let mut head = object.watches;
@@ -504,7 +512,7 @@ impl<T: Transport> Engine<T> {
     fn stream_readiness(&self, stream: &Stream) -> Ready {
         let (core, conn) = (&self.core, stream.conn);
         let mut ready = Ready::NONE;
-        if core.failed(conn) {
+        if core.failed(conn) || core.has_reports(conn) {
             ready |= Ready::ERR;
         }
         let state = core.state(conn);
@@ -530,10 +538,11 @@ impl<T: Transport> Engine<T> {
 
 /// What a notice of the stack means to those who watch.
 fn edges(events: Events) -> Ready {
-    const TABLE: [(Events, Ready); 6] = [
+    const TABLE: [(Events, Ready); 7] = [
         (Events::CONNECTED, Ready::OUT),
         (Events::READABLE, Ready::IN),
         (Events::WRITABLE, Ready::OUT),
+        (Events::REPORT, Ready::ERR),
         (Events::PEER_CLOSED, Ready(Ready::IN.0 | Ready::RDHUP.0)),
         (Events::ERROR, Ready(Ready::IN.0 | Ready::OUT.0 | Ready::ERR.0 | Ready::HUP.0)),
         (Events::CLOSED, Ready(Ready::IN.0 | Ready::OUT.0 | Ready::HUP.0 | Ready::RDHUP.0)),
@@ -552,12 +561,12 @@ fn in_family(settings: &Settings, endpoint: Endpoint) -> Result<Endpoint, Errno>
 
 impl<T: Transport> Engine<T> {
     /// Timeouts of a descriptor, for the doors that block.
-    pub(crate) fn waits(&self, fd: Fd) -> Waits {
+    pub(crate) fn extras(&self, fd: Fd) -> Extras {
         match self.object(fd).map(|o| &o.kind) {
-            Ok(Kind::Fresh(s)) => s.waits,
-            Ok(Kind::Listener(l)) => l.settings.waits,
-            Ok(Kind::Stream(s)) => s.waits.as_deref().copied().unwrap_or_default(),
-            _ => Waits::default(),
+            Ok(Kind::Fresh(s)) => s.extras,
+            Ok(Kind::Listener(l)) => l.settings.extras,
+            Ok(Kind::Stream(s)) => s.extras.as_deref().copied().unwrap_or_default(),
+            _ => Extras::default(),
         }
     }
 

@@ -58,6 +58,7 @@ errnos! {
     EDOM = libc::EDOM, "value out of range";
     EINTR = libc::EINTR, "interrupted";
     EIO = libc::EIO, "input/output error";
+    ENOMSG = libc::ENOMSG, "no message of this kind: a report, not an error";
 }
 
 impl Errno {

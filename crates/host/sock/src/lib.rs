@@ -34,7 +34,10 @@ pub use open::{OpenError, Opened, Tap, open, pin_to};
 pub use paired::Paired;
 pub use poller::Poller;
 pub use settings::{Mode, Octets, Row, SettingError, Settings, tcp_settings};
-pub use sockets::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags, Sockets};
+pub use sockets::{
+    EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
+};
+pub use tcp::Hints;
 pub use transport::Transport;
 
 /// The guide's programs are compiled with the tests.

@@ -43,15 +43,35 @@ pub(crate) struct Stream {
     pub(crate) connecting: bool,
     /// shutdown(SHUT_RD) was called.
     pub(crate) read_shut: bool,
-    /// Timeouts and the like, if any were ever set.
-    pub(crate) waits: Option<Box<Waits>>,
+    /// What few sockets ask for, if any of it was ever set.
+    pub(crate) extras: Option<Box<Extras>>,
 }
 
-/// SO_RCVTIMEO and SO_SNDTIMEO; `None` waits for ever.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Waits {
+/// What few sockets ask for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// SO_RCVTIMEO; `None` waits for ever.
     pub(crate) recv: Option<Duration>,
+    /// SO_SNDTIMEO.
     pub(crate) send: Option<Duration>,
+    /// TCP_INQ: tell how much is left to read.
+    pub(crate) inq: bool,
+    /// SO_ZEROCOPY: MSG_ZEROCOPY means something.
+    pub(crate) zero_copy: bool,
+    pub(crate) dates: Dates,
+}
+
+/// What times a socket wants to be told.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dates {
+    /// SO_TIMESTAMP.
+    pub(crate) micros: bool,
+    /// SO_TIMESTAMPNS.
+    pub(crate) nanos: bool,
+    /// SOF_TIMESTAMPING_* bits of SO_TIMESTAMPING.
+    pub(crate) stamping: u32,
+    /// The octet of the stream that SOF_TIMESTAMPING_OPT_ID counts from, modulo 2^32.
+    pub(crate) first: u32,
 }
 
 /// A listening socket.
@@ -71,7 +91,7 @@ pub(crate) struct Settings {
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
     pub(crate) bound: Option<Endpoint>,
-    pub(crate) waits: Waits,
+    pub(crate) extras: Extras,
 }
 
 impl Settings {
@@ -84,7 +104,7 @@ impl Settings {
             reuse_port: false,
             v6_only: false,
             bound: None,
-            waits: Waits::default(),
+            extras: Extras::default(),
         }
     }
 }

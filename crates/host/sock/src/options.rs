@@ -1,8 +1,8 @@
 //! Socket options: one row per option, by Linux's numbers and layouts. What is not in the table fails with
 //! ENOPROTOOPT; nothing succeeds without an effect.
 
-use crate::engine::Engine;
-use crate::object::{Kind, Waits};
+use crate::engine::{Engine, sof};
+use crate::object::{Extras, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
@@ -17,6 +17,8 @@ pub enum Shape {
     Bool,
     /// `int` within bounds.
     Int(i32, i32),
+    /// `unsigned int`.
+    Word,
     /// `struct linger`.
     Linger,
     /// `struct timeval`.
@@ -64,7 +66,7 @@ options! {
     ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true, "Bind although the address lingers in TIME-WAIT.";
     ReusePort: SOL_SOCKET SO_REUSEPORT Shape::Bool, true, "Several listeners of this program share a port.";
     KeepAlive: SOL_SOCKET SO_KEEPALIVE Shape::Bool, true, "Probe an idle peer (RFC 9293, 3.8.4).";
-    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close waits for the data, or resets when zero.";
+    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close extras for the data, or resets when zero.";
     RcvBuf: SOL_SOCKET SO_RCVBUF Shape::Int(0, MAX), true, "Fix the receive buffer (doubled, as Linux does).";
     SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
     RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";
@@ -76,6 +78,10 @@ options! {
     Domain: SOL_SOCKET SO_DOMAIN Shape::Int(0, MAX), false, "AF_INET or AF_INET6.";
     Protocol: SOL_SOCKET SO_PROTOCOL Shape::Int(0, MAX), false, "IPPROTO_TCP.";
     AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "Does it listen?";
+    ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Bool, true, "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
+    Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Tell when what is received arrived.";
+    StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
+    Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
     MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
@@ -84,12 +90,13 @@ options! {
     KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
     SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
     WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
+    Inq: IPPROTO_TCP TCP_INQ Shape::Bool, true, "Tell how many octets are left to read.";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
     UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
-    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Int(i32::MIN, MAX), true,
-        "Writable while less than this is unsent.";
+    NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Word, true,
+        "Writable while less than half of this is unsent; 0: the default.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
@@ -207,10 +214,11 @@ impl<T: Transport> Engine<T> {
             Shape::Linger => self.set_linger(fd, value),
             Shape::Time => {
                 let time = timeval(value)?;
-                self.change_waits(fd, |w| if row.id == Id::RcvTimeo { w.recv = time } else { w.send = time })
+                self.change_extras(fd, |w| if row.id == Id::RcvTimeo { w.recv = time } else { w.send = time })
             }
             Shape::Name => self.set_congestion(fd, value),
             Shape::Bool => self.set_int(fd, row.id, i32::from(int(level, value)? != 0)),
+            Shape::Word => self.set_int(fd, row.id, int(level, value)?),
             Shape::Int(min, max) => {
                 let v = int(level, value)?;
                 if !(min..=max).contains(&v) {
@@ -232,7 +240,17 @@ impl<T: Transport> Engine<T> {
     fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
         let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
-            return self.store_options(fd, options);
+            self.store_options(fd, options)?;
+            if id == Id::NoDelay && v != 0 {
+                self.push(fd);
+            }
+            return Ok(());
+        }
+        match id {
+            Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
+            Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
+            Id::Stamp | Id::StampNs | Id::Stamping => return self.set_dates(fd, id, v),
+            _ => {}
         }
         let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else {
             // REUSEADDR and REUSEPORT on a bound socket change nothing that is still to come; V6ONLY is too late.
@@ -247,6 +265,44 @@ impl<T: Transport> Engine<T> {
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(())
+    }
+
+    /// What TCP_NODELAY does when it is set, and every time: what is held back leaves (tcp(7)).
+    fn push(&mut self, fd: Fd) {
+        if let Ok(conn) = self.stream(fd).map(|stream| stream.conn) {
+            self.core.push(self.now(), conn);
+        }
+    }
+
+    fn set_dates(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
+        let mut dates = self.extras(fd).dates;
+        match id {
+            // As on Linux the two exclude each other.
+            Id::Stamp => (dates.micros, dates.nanos) = (v != 0, false),
+            Id::StampNs => (dates.micros, dates.nanos) = (false, v != 0),
+            _ => {
+                let flags = v as u32;
+                if flags & !sof::KNOWN != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                if flags & sof::OPT_ID != 0 && dates.stamping & sof::OPT_ID == 0 {
+                    dates.first = self.octets_so_far(fd, flags & sof::OPT_ID_TCP != 0)?;
+                }
+                dates.stamping = flags;
+            }
+        }
+        let mut options = self.options(fd)?;
+        options.dated = dates.arrivals();
+        self.store_options(fd, options)?;
+        self.change_extras(fd, |e| e.dates = dates)
+    }
+
+    /// Octets of the stream acknowledged, or `written`, modulo 2^32; only a connection has any (EINVAL).
+    fn octets_so_far(&mut self, fd: Fd, written: bool) -> Result<u32, Errno> {
+        let conn = self.stream(fd).map_err(|_| Errno::EINVAL)?.conn;
+        let info = self.core.info(self.now(), conn).ok_or(Errno::EINVAL)?;
+        let waiting = if written { self.core.unsent(conn).0 } else { 0 };
+        Ok((info.bytes_acked as u32).wrapping_add(waiting))
     }
 
     fn set_linger(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
@@ -283,11 +339,11 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    fn change_waits(&mut self, fd: Fd, change: impl FnOnce(&mut Waits)) -> Result<(), Errno> {
+    fn change_extras(&mut self, fd: Fd, change: impl FnOnce(&mut Extras)) -> Result<(), Errno> {
         match &mut self.object_mut(fd)?.kind {
-            Kind::Fresh(settings) => change(&mut settings.waits),
-            Kind::Listener(listener) => change(&mut listener.settings.waits),
-            Kind::Stream(stream) => change(stream.waits.get_or_insert_default()),
+            Kind::Fresh(settings) => change(&mut settings.extras),
+            Kind::Listener(listener) => change(&mut listener.settings.extras),
+            Kind::Stream(stream) => change(stream.extras.get_or_insert_default()),
             _ => return Err(Errno::ENOTSOCK),
         }
         Ok(())
@@ -328,8 +384,8 @@ impl<T: Transport> Engine<T> {
                 Ok(put(into, &value))
             }
             Shape::Time => {
-                let waits = self.waits(fd);
-                let time = if row.id == Id::RcvTimeo { waits.recv } else { waits.send };
+                let extras = self.extras(fd);
+                let time = if row.id == Id::RcvTimeo { extras.recv } else { extras.send };
                 Ok(put(into, &timeval_bytes(time)))
             }
             Shape::Name => {
@@ -350,7 +406,9 @@ impl<T: Transport> Engine<T> {
                 let info = self.core.info(self.now(), conn).ok_or(Errno::ENOTCONN)?;
                 Ok(put(into, &tcp_info::encode(&info)))
             }
-            Shape::Bool | Shape::Int(..) => Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes())),
+            Shape::Bool | Shape::Word | Shape::Int(..) => {
+                Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes()))
+            }
         }
     }
 
@@ -393,6 +451,11 @@ impl<T: Transport> Engine<T> {
             },
             Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
             Id::SndLowat => 1,
+            Id::ZeroCopy => self.extras(fd).zero_copy.into(),
+            Id::Inq => self.extras(fd).inq.into(),
+            Id::Stamp => self.extras(fd).dates.micros.into(),
+            Id::StampNs => self.extras(fd).dates.nanos.into(),
+            Id::Stamping => self.extras(fd).dates.stamping as i32,
             Id::SockType => c::SOCK_STREAM,
             Id::Domain => {
                 if family {

@@ -1,7 +1,7 @@
 //! The calls of every door: BSD sockets, epoll, poll and pipes, with Linux's meaning and errors.
 
 use crate::Errno;
-use base::{Duration, Endpoint};
+use base::{Duration, Endpoint, Instant};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -116,6 +116,51 @@ pub struct RecvFlags {
 pub struct SendFlags {
     /// MSG_DONTWAIT: do not block this once.
     pub dont_wait: bool,
+    /// MSG_MORE: more follows soon; a segment that is not full waits for it, 200 ms or a timeout at most.
+    pub more: bool,
+    /// MSG_EOR: here ends a record, and nothing sent later shares a segment with it.
+    pub end_of_record: bool,
+    /// MSG_ZEROCOPY, where SO_ZEROCOPY is set: [`Sockets::recv_error`] tells when nothing refers to the octets any
+    /// more. [`Sockets::send`] copies and says so; [`Sockets::lend`] need not.
+    pub zero_copy: bool,
+}
+
+/// What [`Sockets::recv_message`] received.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Received {
+    /// Octets.
+    pub len: usize,
+    /// With TCP_INQ (TCP_CM_INQ): octets left to read, at least; 1 if only the peer's end is.
+    pub left: Option<u32>,
+    /// With SO_TIMESTAMP, SO_TIMESTAMPNS or SO_TIMESTAMPING: when the last of the octets arrived, on the clock of
+    /// [`Sockets::time`].
+    pub arrived: Option<Instant>,
+}
+
+impl Received {
+    /// Octets, and nothing to tell beside them.
+    pub const fn octets(len: usize) -> Received {
+        Received { len, left: None, arrived: None }
+    }
+}
+
+/// An entry of the error queue, by Linux's numbers (`struct sock_extended_err`; `ee_type` is 0).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErrorReport {
+    /// `ee_errno`: ENOMSG with a timestamp, none with a completion.
+    pub errno: Option<Errno>,
+    /// `ee_origin`: SO_EE_ORIGIN_ZEROCOPY or SO_EE_ORIGIN_TIMESTAMPING.
+    pub origin: u8,
+    /// `ee_code`: SO_EE_CODE_ZEROCOPY_COPIED if octets were copied.
+    pub code: u8,
+    /// `ee_info`: number of the first send that is complete; or SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK.
+    pub info: u32,
+    /// `ee_data`: number of the last send that is complete; or, with SOF_TIMESTAMPING_OPT_ID, the octet.
+    pub data: u32,
+    /// SCM_TIMESTAMPING's first time, on the clock of [`Sockets::time`].
+    pub at: Option<Instant>,
+    /// MSG_TRUNC: Linux would show the packet too, which this queue does not keep.
+    pub truncated: bool,
 }
 
 /// BSD sockets, epoll, poll and pipes over a Millstream stack.
@@ -135,10 +180,24 @@ pub trait Sockets: Send + Sync {
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno>;
     /// Receive; 0 is the peer's end.
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno>;
+    /// The same (recvmsg), with what is told beside the octets.
+    fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno>;
+    /// The time now, on the clock of the stamps that [`Received`] and [`ErrorReport`] carry.
+    fn time(&self) -> Instant;
+    /// The oldest entry of the error queue, taken (recvmsg with MSG_ERRQUEUE): never blocks, EAGAIN when it is empty.
+    /// While it is not, EPOLLERR is up.
+    fn recv_error(&self, fd: Fd) -> Result<ErrorReport, Errno>;
+    /// Look at received octets where they lie (what TCP_ZEROCOPY_RECEIVE is for): `each` is shown at most `max` of
+    /// them, slice by slice in order, until it returns false, and must not call this handle. Never blocks: EAGAIN
+    /// without any; at the end it shows nothing. Drop them with [`Sockets::consume`].
+    fn borrow(&self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno>;
+    /// Drop `len` octets that were looked at.
+    fn consume(&self, fd: Fd, len: usize) -> Result<(), Errno>;
     /// Send; a blocking socket takes everything before it returns.
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
     /// Send `bytes[range]` without a copy where the mode can: a reference is kept until the peer has acknowledged it
-    /// all, so that its end (`Arc::strong_count`) is the completion. Paired mode copies.
+    /// all, so that its end (`Arc::strong_count`) is the completion; `flags.zero_copy` asks for a report too. Paired
+    /// mode copies.
     ///
     /// # Panics
     /// If the range does not lie in `bytes`.

@@ -5,7 +5,7 @@ use base::{Endpoint, Instant};
 use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
 use std::ops::Range;
 use std::sync::Arc;
-use tcp::{Info, ReadError, Shutdown, SocketOptions, State, WriteError};
+use tcp::{Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
 ///
@@ -42,9 +42,20 @@ pub trait Transport: Send {
         id: ConnId,
         bytes: &Arc<[u8]>,
         range: Range<usize>,
+        hints: &Hints,
     ) -> Result<usize, Errno> {
-        self.write(now, id, &bytes[range])
+        self.write_hinted(now, id, &bytes[range], hints)
     }
+    /// Like `write`, for what the call says something about.
+    fn write_hinted(&mut self, now: Instant, id: ConnId, data: &[u8], hints: &Hints) -> Result<usize, Errno>;
+    /// See [`Core::end_call`].
+    fn end_call(&mut self, now: Instant, id: ConnId, hints: &Hints);
+    /// See [`Core::push`].
+    fn push(&mut self, now: Instant, id: ConnId);
+    /// The oldest report, taken.
+    fn take_report(&mut self, id: ConnId) -> Option<Report>;
+    /// When the last octet read arrived, as far as it is known.
+    fn last_read_arrived(&mut self, id: ConnId) -> Option<Instant>;
     /// Gives octets received; 0 at the end, EAGAIN when there are none, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno>;
@@ -74,6 +85,8 @@ pub trait Transport: Send {
     fn state(&self, id: ConnId) -> State;
     /// Is an error pending?
     fn failed(&self, id: ConnId) -> bool;
+    /// Is there a report?
+    fn has_reports(&self, id: ConnId) -> bool;
     /// The peer's FIN arrived.
     fn peer_closed(&self, id: ConnId) -> bool;
     /// Our side was shut.
@@ -139,10 +152,15 @@ impl Transport for Core {
         close(now: Instant, id: ConnId);
         set_options(now: Instant, id: ConnId, options: SocketOptions);
         set_control(now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
+        end_call(now: Instant, id: ConnId, hints: &Hints);
+        push(now: Instant, id: ConnId);
+        take_report(id: ConnId) -> Option<Report>;
+        last_read_arrived(id: ConnId) -> Option<Instant>;
     }
 
     ask! {
         state -> State;
+        has_reports -> bool;
         peer_closed -> bool;
         write_closed -> bool;
         readable -> u32;
@@ -160,8 +178,13 @@ impl Transport for Core {
         id: ConnId,
         bytes: &Arc<[u8]>,
         range: Range<usize>,
+        hints: &Hints,
     ) -> Result<usize, Errno> {
-        Core::lend(self, now, id, bytes, range).map_err(why_unwritten)
+        Core::lend(self, now, id, bytes, range, hints).map_err(why_unwritten)
+    }
+
+    fn write_hinted(&mut self, now: Instant, id: ConnId, data: &[u8], hints: &Hints) -> Result<usize, Errno> {
+        Core::write_hinted(self, now, id, data, hints).map_err(why_unwritten)
     }
 
     fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {

@@ -315,6 +315,8 @@ fn options_take_effect_and_keep_their_values() {
         (tcp, libc::TCP_KEEPINTVL, 5, Some(0)),
         (tcp, libc::TCP_KEEPCNT, 3, Some(128)),
         (tcp, libc::TCP_USER_TIMEOUT, 12_345, Some(-1)),
+        // Unsigned on Linux: all ones is a mark that nothing reaches.
+        (tcp, libc::TCP_NOTSENT_LOWAT, -1, None),
         (tcp, libc::TCP_NOTSENT_LOWAT, 4_096, None),
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1, None),
         (libc::IPPROTO_IP, libc::IP_TTL, 9, Some(256)),

@@ -378,7 +378,10 @@ impl Core {
             let kicked = self.port.kick(&mut self.stats);
             self.error = self.error.take().or(kicked.err());
         }
-        self.port.segment(tcp, &self.shared.pool, tx, sending.class);
+        let in_place = self.port.segment(tcp, &self.shared.pool, tx, sending.class);
+        if !in_place && tcp.counts_copies() {
+            tcp.on_copied(tx);
+        }
         if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
     }
 

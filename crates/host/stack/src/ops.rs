@@ -5,7 +5,7 @@ use pio::PacketIo;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use tcp::{Connection, ReadError, Shutdown, SocketOptions, State, TimeWait, WriteError};
+use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
 use crate::conns::{ConnId, Marks, Meta};
 use crate::core::Core;
@@ -297,13 +297,59 @@ impl Core {
         id: ConnId,
         bytes: &Arc<[u8]>,
         range: Range<usize>,
+        hints: &Hints,
     ) -> Result<usize, WriteError> {
         let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
-        let result = tcp.lend(&mut self.shared.cx(now), bytes, range);
+        let result = tcp.lend(&mut self.shared.cx(now), bytes, range, hints);
         if result.is_ok() {
             self.touch(id.0);
         }
         result
+    }
+
+    /// See [`Connection::write_hinted`].
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub fn write_hinted(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        data: &[u8],
+        hints: &Hints,
+    ) -> Result<usize, WriteError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(WriteError::NotConnected) };
+        let result = tcp.write_hinted(&mut self.shared.cx(now), data, hints);
+        if result.is_ok() {
+            self.touch(id.0);
+        }
+        result
+    }
+
+    /// See [`Connection::mark`].
+    pub fn end_call(&mut self, now: Instant, id: ConnId, hints: &Hints) {
+        if let Some((_, tcp)) = self.conns.get_mut(id.0) {
+            tcp.end_call(&mut self.shared.cx(now), hints);
+        }
+    }
+
+    /// See [`Connection::push`].
+    pub fn push(&mut self, now: Instant, id: ConnId) {
+        self.now = now;
+        if let Some((_, tcp)) = self.conns.get_mut(id.0) {
+            tcp.push();
+            self.touch_open(id.0);
+        }
+    }
+
+    /// See [`Connection::poll_report`].
+    pub fn take_report(&mut self, id: ConnId) -> Option<Report> {
+        self.conns.get_mut(id.0)?.1.poll_report()
+    }
+
+    /// See [`Connection::last_read_arrived`].
+    pub fn last_read_arrived(&mut self, id: ConnId) -> Option<Instant> {
+        self.conns.get_mut(id.0)?.1.last_read_arrived()
     }
 
     /// A super-segment's worth of data leaves as soon as it is written, where the port takes it from where it lies:

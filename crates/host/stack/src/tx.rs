@@ -195,16 +195,22 @@ impl Port {
 
     /// Builds a connection's segment, for where [`Port::address`] said, in the frame that [`Port::stock`] laid ready
     /// and appends it to the list of `class`; or sends it at once, where the port takes the payload from where it
-    /// lies and nothing waits that came before.
+    /// lies and nothing waits that came before: then true.
     #[inline(always)]
-    pub(crate) fn segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, class: TransmitClass) {
+    pub(crate) fn segment(
+        &mut self,
+        tcp: &Connection,
+        pool: &Pool,
+        tx: &Transmit,
+        class: TransmitClass,
+    ) -> bool {
         (self.below.tos, self.below.ttl) = (tx.tos, tx.ttl);
         let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
         if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx) {
-            return;
+            return true;
         }
-        let Some(mut frame) = self.frame(headers + len) else { return };
+        let Some(mut frame) = self.frame(headers + len) else { return false };
         frame.set_range(self.caps.headroom, headers + len);
         let data = frame.data_mut();
         if len > 0 {
@@ -215,6 +221,7 @@ impl Port {
         self.waiting += headers + len;
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
+        false
     }
 
     /// Headers from a frame in stock, payload from the send buffer: the one copy is the port's. False, and nothing

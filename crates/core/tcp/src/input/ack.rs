@@ -147,6 +147,9 @@ impl Connection {
             self.bits.clear(Bits::PROBING);
         }
         self.bytes_acked += u64::from(data);
+        if self.bits.has(Bits::MARKED | Bits::MORE) {
+            self.on_progress(cx);
+        }
         self.retries = 0;
         if self.loss.is_none() {
             self.dup_acks = 0;
@@ -158,6 +161,15 @@ impl Connection {
             self.due |= Due::DATA;
         }
         rtt
+    }
+
+    /// What an acknowledgment means for what the application said about its writes.
+    #[cold]
+    fn on_progress(&mut self, cx: &mut Cx<'_>) {
+        self.bits.clear(Bits::MORE);
+        if self.bits.has(Bits::MARKED) {
+            self.on_marked_acknowledged(cx);
+        }
     }
 
     /// One sample a round trip by our own clock: what `left` the latest of all that is acknowledged here, unless it

@@ -58,6 +58,9 @@ impl Connection {
         self.rcv_nxt += taken as u32;
         self.bytes_received += taken as u64;
         cx.counters.octets_in += taken as u64;
+        if self.bits.has(Bits::DATED) {
+            self.note_arrival(cx.now);
+        }
         if flags.has(Flags::PSH) {
             self.bits.set(Bits::PUSHED);
         }
@@ -130,6 +133,9 @@ impl Connection {
         self.rcv_nxt += n;
         self.bytes_received += u64::from(n);
         cx.counters.octets_in += u64::from(n);
+        if self.bits.has(Bits::DATED) {
+            self.note_arrival(cx.now);
+        }
         if n > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }

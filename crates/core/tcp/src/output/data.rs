@@ -23,6 +23,14 @@ pub(crate) struct Stretch {
     pub(crate) fin: bool,
 }
 
+/// What was never sent: octets, how many of them lie before the end of the first record, and a FIN behind them.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    ready: u32,
+    unsent: u32,
+    fin: bool,
+}
+
 impl Connection {
     /// The next segment with data or FIN, old or new.
     /// RFC 6675, 5-4.
@@ -53,7 +61,9 @@ impl Connection {
         }
         let mss = u32::from(self.snd_mss - self.blocks_len());
         let window = self.snd_wnd.saturating_sub(flight);
-        let Some((len, fin)) = self.allowance(cx, mss, limits, unsent, fin, window) else {
+        let ready =
+            if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, unsent) } else { unsent };
+        let Some((len, fin)) = self.allowance(cx, mss, limits, Waiting { ready, unsent, fin }, window) else {
             if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE {
                 self.arm_override(cx);
             }
@@ -70,7 +80,7 @@ impl Connection {
     /// RFC 6298, 5-1.
     #[inline(always)]
     pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
-        let (flight, Stretch { len, fin, .. }) = (self.flight(), stretch);
+        let (flight, Stretch { seq, len, fin }) = (self.flight(), stretch);
         if small_part(len, mss) != 0 {
             self.snd_small = self.snd_nxt + len;
         }
@@ -82,6 +92,9 @@ impl Connection {
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
+        if self.bits.has(Bits::MARKED) {
+            self.on_marked_departure(cx, seq);
+        }
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
         }
@@ -125,7 +138,7 @@ impl Connection {
         Some((millisecond + extra).min(LARGEST) as u32)
     }
 
-    /// How much of `unsent` may leave now, and whether the FIN goes along: the window, the congestion window,
+    /// How much of what is ready may leave now, and whether the FIN goes along: the window, the congestion window,
     /// and silly window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
     /// RFC 9293, MUST-17, MUST-38, SHLD-7, SHLD-15, SHLD-27, SHLD-28 and MAY-16.
     #[inline(always)]
@@ -134,15 +147,15 @@ impl Connection {
         cx: &Cx<'_>,
         mss: u32,
         limits: &TxLimits,
-        unsent: u32,
-        fin: bool,
+        waiting: Waiting,
         window: u32,
     ) -> Option<(u32, bool)> {
+        let Waiting { ready, unsent, fin } = waiting;
         if unsent == 0 {
             return (fin && window > 0).then_some((0, true));
         }
         let congestion = self.congestion_room();
-        let wanted = unsent.min(window);
+        let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
         self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
         if wanted == 0 || limited {
@@ -158,13 +171,20 @@ impl Connection {
             return Some((len, fin && len == unsent && window > len));
         }
         let last = len == unsent;
-        let flush = last && fin;
+        // What follows will never make this segment any fuller: a FIN, or another record.
+        let flush = (last && fin) || (len == ready && ready < unsent);
         let nagle = self.options.nodelay || self.snd_small.at_or_before(self.snd_una);
         let worth = len == window && len >= self.snd_wnd_max / 2;
-        if flush || self.bits.has(Bits::FORCE) || (!self.options.cork && ((last && nagle) || worth)) {
-            return Some((len, flush && window > len));
+        let held = self.is_held();
+        if flush || self.bits.has(Bits::FORCE) || (!held && ((last && nagle) || worth)) {
+            return Some((len, last && fin && window > len));
         }
         (len > small).then_some((len - small, false))
+    }
+
+    /// Does a segment that is not full wait for more (TCP_CORK, MSG_MORE)?
+    pub(crate) fn is_held(&self) -> bool {
+        self.options.cork || self.bits.has(Bits::MORE)
     }
 
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
@@ -232,8 +252,10 @@ impl Connection {
             flags = flags | Flags::FIN;
         }
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
-        let burst = len > mss && self.bits.has(Bits::BURSTS);
-        if len > 0 && (offset + len == self.tx.len() || burst) {
+        let more = self.bits.has(Bits::UNPUSHED);
+        let burst = len > mss && self.bits.has(Bits::BURSTS) && !more;
+        let all = offset + len == self.tx.len() && !more;
+        if len > 0 && (all || burst || (self.bits.has(Bits::MARKED) && self.ends_record(seq + len))) {
             flags = flags | Flags::PSH;
         }
         let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };
@@ -273,6 +295,9 @@ impl Connection {
         } else if tx.header.seq + len == self.snd_nxt && self.state != State::Closed {
             self.snd_nxt = tx.header.seq;
             self.sent.cut(self.snd_nxt);
+            if self.bits.has(Bits::MARKED) {
+                self.on_marked_return();
+            }
             self.probe_failed(tx.header.seq);
             self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
             if self.snd_small.after(self.snd_nxt) {

@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) limits: TxLimits,
     /// What is to leave: control before ACK before data is the stack's business, not the test's.
     pub(crate) out: Vec<Octets>,
+    /// The port copies payloads, and says so.
+    pub(crate) copies: bool,
     /// The ECN codepoint of each transmission of the connection.
     pub(crate) codepoints: Vec<u8>,
 }
@@ -84,6 +86,7 @@ impl Host {
             rng: Rng::new(isn.raw().into()),
             limits: TxLimits { max_payload: 65_000 },
             out: Vec::new(),
+            copies: false,
             codepoints: Vec::new(),
         }
     }
@@ -149,6 +152,9 @@ impl Host {
             self.codepoints.push(tx.tos & 3);
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);
+            if self.copies && conn.counts_copies() {
+                conn.on_copied(&tx);
+            }
             self.segment_and_queue(&tx.header, &payload, usize::from(tx.mss));
             budget -= 1;
             assert!(budget > 0, "poll_transmit ends");

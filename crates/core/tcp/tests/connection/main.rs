@@ -9,6 +9,7 @@ mod frto;
 mod handshake;
 mod host;
 mod icmp;
+mod marks;
 mod memory;
 mod net;
 mod police;

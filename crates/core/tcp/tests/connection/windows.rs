@@ -21,12 +21,13 @@ const NODELAY: SocketOptions = SocketOptions {
     max_seg: 0,
     rcvbuf: 0,
     sndbuf: 0,
-    notsent_lowat: u32::MAX,
+    notsent_lowat: 0,
     window_clamp: 0,
     rcv_lowat: 1,
     syn_count: 0,
     tos: 0,
     ttl: 0,
+    dated: false,
 };
 
 #[test]

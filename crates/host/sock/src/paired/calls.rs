@@ -1,7 +1,7 @@
 //! What descriptors ask of the far end: most of it is answered from the rings and from what is known already.
 
 use super::link::Patience;
-use super::message::{BY_STACK, Call, Change, Command, Reply, Rings};
+use super::message::{BY_STACK, Call, Change, Command, Mark, Reply, Rings};
 use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
@@ -9,7 +9,7 @@ use base::{Addr, Endpoint, Instant};
 use stack::{ConnId, Connect, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Info, Shutdown, SocketOptions, State};
+use tcp::{Hints, Info, Report, Shutdown, SocketOptions, State};
 
 impl Transport for Remote {
     fn bind(
@@ -122,6 +122,9 @@ impl Transport for Remote {
             receive: None,
             away: false,
             options: Arc::new(connect.options),
+            written: 0,
+            read: 0,
+            told: None,
         };
         let id = self.conns.insert(conn).map_err(|_| OpError::NoBuffers)?;
         if let Some(conn) = self.conns.get_mut(id) {
@@ -139,38 +142,48 @@ impl Transport for Remote {
     }
 
     fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
-        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
-        match conn.state {
-            State::SynSent | State::SynReceived => return Err(Errno::ENOTCONN),
-            State::Closed => return Err(conn.failure.take().map_or(Errno::EPIPE, Errno::from)),
-            _ if conn.write_shut => return Err(Errno::EPIPE),
-            _ if data.is_empty() => return Ok(0),
-            _ => {}
+        self.put(id, data, None)
+    }
+
+    fn write_hinted(
+        &mut self,
+        _now: Instant,
+        id: ConnId,
+        data: &[u8],
+        hints: &Hints,
+    ) -> Result<usize, Errno> {
+        self.put(id, data, Some(hints))
+    }
+
+    fn end_call(&mut self, _now: Instant, id: ConnId, hints: &Hints) {
+        if let Some(written) = self.conn(id).map(|conn| conn.written) {
+            let mark = Mark { start: written, end: written, hints: *hints };
+            self.tell(id, |id| Command::Mark { id, mark });
         }
-        let (link, name) = (conn.link, conn.id);
-        let (taken, command) = match &mut conn.send {
-            Some(ring) => (ring.write(data), Command::Written { id: name }),
-            None => {
-                let mut pair = self.rings.take();
-                let taken = pair.tx.write(data);
-                conn.send = Some(pair.tx);
-                (taken, Command::Ring { id: name, ring: pair.rx })
-            }
-        };
-        if taken > 0 {
-            self.links[link].tell(command);
-        }
-        let full = taken < data.len() || conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
-        if full && !std::mem::replace(&mut conn.wants_room, true) {
-            self.links[link].tell(Command::WantRoom { id: name });
-        }
-        if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) }
+    }
+
+    fn push(&mut self, _now: Instant, id: ConnId) {
+        self.tell(id, |id| Command::Push { id });
+    }
+
+    fn take_report(&mut self, id: ConnId) -> Option<Report> {
+        self.conns.get_mut(id.0)?.told.as_mut()?.take_report()
+    }
+
+    fn last_read_arrived(&mut self, id: ConnId) -> Option<Instant> {
+        let conn = self.conns.get_mut(id.0)?;
+        conn.told.as_mut()?.arrival(conn.read)
+    }
+
+    fn has_reports(&self, id: ConnId) -> bool {
+        self.conn(id).and_then(|conn| conn.told.as_ref()).is_some_and(|told| told.has_reports())
     }
 
     fn read(&mut self, _now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         let taken = conn.receive.as_mut().map_or(0, |ring| ring.read(into));
         if taken > 0 {
+            conn.read = conn.read.wrapping_add(taken as u32);
             self.after_reading(id);
             return Ok(taken);
         }
@@ -198,6 +211,7 @@ impl Transport for Remote {
         if let Some(ring) = &mut conn.receive {
             let len = ring.len().min(len);
             ring.consume(len);
+            conn.read = conn.read.wrapping_add(len as u32);
             self.after_reading(id);
         }
     }
@@ -338,6 +352,70 @@ impl Transport for Remote {
 }
 
 impl Remote {
+    /// Octets to send, and what the call says about them.
+    fn put(&mut self, id: ConnId, data: &[u8], hints: Option<&Hints>) -> Result<usize, Errno> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
+        match conn.state {
+            State::SynSent | State::SynReceived => return Err(Errno::ENOTCONN),
+            State::Closed => return Err(conn.failure.take().map_or(Errno::EPIPE, Errno::from)),
+            _ if conn.write_shut => return Err(Errno::EPIPE),
+            _ if data.is_empty() => return Ok(0),
+            _ => {}
+        }
+        let (link, name) = (conn.link, conn.id);
+        let wanted = data.len();
+        let data = match hints {
+            Some(hints) => &data[..self.say_before(id, wanted, hints)?],
+            None => data,
+        };
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
+        let (taken, command) = match &mut conn.send {
+            Some(ring) => {
+                let taken = ring.write(data);
+                let upto = conn.written.wrapping_add(taken as u32);
+                (taken, Command::Written { id: name, upto })
+            }
+            None => {
+                let mut pair = self.rings.take();
+                let taken = pair.tx.write(data);
+                conn.send = Some(pair.tx);
+                let upto = Some(conn.written.wrapping_add(taken as u32));
+                (taken, Command::Ring { id: name, ring: pair.rx, upto })
+            }
+        };
+        conn.written = conn.written.wrapping_add(taken as u32);
+        if taken > 0 {
+            self.links[link].tell(command);
+        }
+        let full = taken < wanted || conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
+        if full && !std::mem::replace(&mut conn.wants_room, true) {
+            self.links[link].tell(Command::WantRoom { id: name });
+        }
+        if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) }
+    }
+
+    /// Tells what a call says about its octets, as many as the ring has room for now, before they are there to be
+    /// taken; how many that are.
+    fn say_before(&mut self, id: ConnId, len: usize, hints: &Hints) -> Result<usize, Errno> {
+        let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
+        if hints.completion && conn.told.as_ref().is_some_and(|told| told.is_full()) {
+            return Err(Errno::ENOBUFS);
+        }
+        let room = match &conn.send {
+            Some(ring) => ring.vacant(),
+            None => self.rings.octets(),
+        };
+        let taken = len.min(room);
+        let ends = taken == len || !hints.waits;
+        let hints = if ends { *hints } else { Hints { more: hints.more, ..Hints::default() } };
+        let start = conn.written;
+        let mark = Mark { start, end: start.wrapping_add(taken as u32), hints };
+        if taken > 0 && hints != Hints::default() {
+            self.tell(id, |id| Command::Mark { id, mark });
+        }
+        Ok(taken)
+    }
+
     fn change(&mut self, id: ListenerId, change: impl Fn() -> Change) {
         for link in &mut self.links {
             link.tell(Command::Listener { listener: id.0, change: Box::new(change()) });

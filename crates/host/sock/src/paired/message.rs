@@ -10,10 +10,10 @@
 //! Queues keep order, so neither side ever hears of a name's new bearer before it let go of the old one.
 
 use crate::Errno;
-use base::Endpoint;
+use base::{Endpoint, Instant};
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use stack::{Connect, Listen, OpError};
-use tcp::{Events, Info, Shutdown, SocketOptions, State};
+use tcp::{Events, Hints, Info, Report, Shutdown, SocketOptions, State};
 
 /// Marks names that the stack thread gave.
 pub(super) const BY_STACK: u32 = 1 << 31;
@@ -24,12 +24,17 @@ pub(super) enum Command {
     Call(Box<Call>),
     /// Start connecting; [`Event::Started`] follows.
     Connect { id: u32, wish: Box<Connect> },
-    /// Octets to send wait in this ring, now and later.
-    Ring { id: u32, ring: ByteConsumer },
+    /// Octets to send wait in this ring, now and later; up to `upto` if there are more than was told of.
+    Ring { id: u32, ring: ByteConsumer, upto: Option<u32> },
     /// The ring that was given back ([`Event::GiveBack`]) was empty and stays at home.
     Home { id: u32 },
-    /// More octets wait in the ring.
-    Written { id: u32 },
+    /// More octets wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
+    /// [`Mark`] may be on its way.
+    Written { id: u32, upto: u32 },
+    /// Something about octets that follow: comes before they do.
+    Mark { id: u32, mark: Mark },
+    /// What is held back leaves.
+    Push { id: u32 },
     /// The ring is full: say when half of it is free.
     WantRoom { id: u32 },
     /// The receive ring was full and has room again.
@@ -129,6 +134,17 @@ pub(super) enum Event {
         id: u32,
         ring: ByteConsumer,
     },
+    /// Something that the application asked to hear of.
+    Report {
+        id: u32,
+        report: Report,
+    },
+    /// The octet before `end`, counted from the first ever received, arrived at this time.
+    Arrived {
+        id: u32,
+        end: u32,
+        at: Instant,
+    },
     /// Something happened to a connection: what, and where it stands now.
     Notice {
         id: u32,
@@ -143,6 +159,15 @@ pub(super) enum Event {
 }
 
 const _: () = assert!(size_of::<Command>() <= 64 && size_of::<Event>() <= 64);
+
+/// What a call says about its octets, which are counted from the first ever written, modulo 2^32.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) start: u32,
+    /// One past the last.
+    pub(super) end: u32,
+    pub(super) hints: Hints,
+}
 
 /// Where a connection stands.
 #[derive(Clone, Copy)]
@@ -211,6 +236,11 @@ impl RingPool {
             let (tx, rx) = bytes(self.octets);
             RingPair { tx, rx }
         })
+    }
+
+    /// Octets of a ring at home.
+    pub(super) fn octets(&self) -> usize {
+        self.octets
     }
 
     pub(super) fn put(&mut self, mut pair: RingPair) {

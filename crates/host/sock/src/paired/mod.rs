@@ -25,6 +25,7 @@ mod remote;
 mod stack_thread;
 #[cfg(test)]
 mod tests;
+mod told;
 mod worker;
 
 pub use remote::Remote;

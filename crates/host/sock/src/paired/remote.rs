@@ -2,6 +2,7 @@
 
 use super::link::{Link, Patience};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPair, RingPool, Rings, Status};
+use super::told::Told;
 use crate::Errno;
 use base::{Endpoint, Slab};
 use ring::Sleeper;
@@ -36,6 +37,11 @@ pub(super) struct Conn {
     /// The receive ring is on its way home, and may come back with octets in it.
     pub(super) away: bool,
     pub(super) options: Arc<SocketOptions>,
+    /// Octets ever written and read, modulo 2^32.
+    pub(super) written: u32,
+    pub(super) read: u32,
+    /// What the stack thread told beside that, once it did.
+    pub(super) told: Option<Box<Told>>,
 }
 
 pub(super) struct Listener {
@@ -161,6 +167,16 @@ impl Remote {
             },
             Event::Home { id } => self.on_ring_stays(link, id),
             Event::GiveBack { id, ring } => self.on_ring_home(link, id, ring),
+            Event::Report { id, report } => {
+                if let Some(conn) = self.named(link, id) {
+                    conn.told.get_or_insert_default().report(report);
+                }
+            }
+            Event::Arrived { id, end, at } => {
+                if let Some(conn) = self.named(link, id) {
+                    conn.told.get_or_insert_default().arrived(end, at);
+                }
+            }
             Event::Started { id, wish, result } => {
                 self.envelopes.push(wish);
                 self.on_started(link, id, result);
@@ -240,6 +256,9 @@ impl Remote {
             receive: None,
             away: false,
             options: waiting.options.clone(),
+            written: 0,
+            read: 0,
+            told: None,
         };
         let Ok(index) = self.conns.insert(conn) else {
             self.links[link].tell(Command::Credit { listener, count: 1 });
@@ -270,7 +289,7 @@ impl Remote {
     fn on_ring_home(&mut self, link: usize, id: u32, ring: ByteConsumer) {
         let Some(conn) = self.named(link, id) else {
             // It crossed our Close, which took the other end along: the stack thread waits for it.
-            return self.links[link].tell(Command::Ring { id, ring });
+            return self.links[link].tell(Command::Ring { id, ring, upto: None });
         };
         let unused = conn.send.take_if(|tx| tx.vacant() == tx.capacity());
         match unused {
@@ -278,7 +297,7 @@ impl Remote {
                 self.rings.put(RingPair { tx, rx: ring });
                 self.links[link].tell(Command::Home { id });
             }
-            None => self.links[link].tell(Command::Ring { id, ring }),
+            None => self.links[link].tell(Command::Ring { id, ring, upto: None }),
         }
     }
 

@@ -103,6 +103,14 @@ impl Options {
         Ok(options)
     }
 
+    /// Level and type of control messages from the error queue.
+    pub(super) fn error_level(&self) -> (i64, i64) {
+        match self.version {
+            IpVersion::V4 => (libc::SOL_IP.into(), libc::IP_RECVERR.into()),
+            _ => (libc::SOL_IPV6.into(), libc::IPV6_RECVERR.into()),
+        }
+    }
+
     fn set(&mut self, line: &Setting) -> Result<(), String> {
         let text = line.value.as_deref().unwrap_or_default();
         let wrong = || format!("--{}={text} cannot be read", line.name);

@@ -406,6 +406,12 @@ impl Runner {
     }
 
     fn symbol(&self, name: &str) -> Result<i64> {
+        // google's runner defines these two for each family.
+        match name {
+            "CMSG_LEVEL_IP" => return Ok(self.options.error_level().0),
+            "CMSG_TYPE_RECVERR" => return Ok(self.options.error_level().1),
+            _ => {}
+        }
         symbols::find(name).ok_or_else(|| Stop::Unsupported(format!("the name {name}")))
     }
 

@@ -13,7 +13,7 @@ use std::ops::DerefMut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// When a run begins; not at zero, so that nothing lies before time.
-const START: Instant = Instant::from_secs(1_000);
+pub(super) const START: Instant = Instant::from_secs(1_000);
 /// A call that nothing will ever wake is given up after this time.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
 /// Rounds of the stack in one moment of virtual time; a stack that needs more does not come to rest.

@@ -5,7 +5,7 @@ use base::{Duration, Endpoint, Instant, Rng};
 use emu::App;
 use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice, OpError};
 use std::sync::Arc;
-use tcp::{Events, ReadError, Shutdown, SocketOptions, WriteError};
+use tcp::{Events, Hints, ReadError, Shutdown, SocketOptions, WriteError};
 
 /// What to do with a connection.
 #[derive(Clone, Copy, Debug)]
@@ -302,7 +302,7 @@ impl Peer {
             fill(flow.plan.salt, flow.sent, piece);
             let lends = flow.plan.lends > 0.0 && self.rng.chance(flow.plan.lends);
             let taken = if lends {
-                core.lend(now, flow.id, &Arc::from(&*piece), 0..piece.len())
+                core.lend(now, flow.id, &Arc::from(&*piece), 0..piece.len(), &Hints::default())
             } else {
                 core.write(now, flow.id, piece)
             };

@@ -41,6 +41,13 @@ impl Worker {
             }
             match core.read(now, conn, space) {
                 Ok(count) => {
+                    stream.given = stream.given.wrapping_add(count as u32);
+                    if let Some(at) = core.last_read_arrived(conn) {
+                        let event = Event::Arrived { id: stream.id, end: stream.given, at };
+                        if let Some(end) = self.links.get_mut(stream.link) {
+                            end.say(event);
+                        }
+                    }
                     ring.commit(count);
                     stream.edges |= Events::READABLE;
                 }
@@ -60,13 +67,24 @@ impl Worker {
             return;
         }
         let conn = stream.conn;
-        while let Some(ring) = &mut stream.send {
-            let (data, _) = ring.peek(usize::MAX);
-            if data.is_empty() {
-                break;
+        loop {
+            if let Some(hints) = stream.end_here() {
+                core.end_call(now, conn, &hints);
+                continue;
             }
-            match core.write(now, conn, data) {
-                Ok(count) => ring.consume(count),
+            let len = stream.send.as_mut().map_or(0, |ring| ring.peek(usize::MAX).0.len());
+            let (len, hints) = stream.piece(len);
+            let Some(ring) = stream.send.as_mut().filter(|_| len > 0) else { break };
+            let (data, _) = ring.peek(len);
+            let written = match hints {
+                None => core.write(now, conn, data),
+                Some(hints) => core.write_hinted(now, conn, data, &hints),
+            };
+            match written {
+                Ok(count) => {
+                    ring.consume(count);
+                    stream.took(count);
+                }
                 // WRITABLE or CONNECTED will follow.
                 Err(WriteError::Full | WriteError::NoMemory | WriteError::NotConnected) => break,
                 Err(e @ (WriteError::Shutdown | WriteError::Failed(_))) => {
@@ -75,6 +93,8 @@ impl Worker {
                     }
                     let rest = ring.waiting();
                     ring.consume(rest);
+                    stream.taken = stream.taken.wrapping_add(rest as u32);
+                    stream.marks.clear();
                 }
             }
         }

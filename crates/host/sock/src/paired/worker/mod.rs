@@ -104,10 +104,11 @@ impl Worker {
     fn command(&mut self, core: &mut Core, now: Instant, link: u32, command: Command) {
         match command {
             Command::Connect { id, wish } => self.connect(core, now, link, id, wish),
-            Command::Ring { id, ring } => {
+            Command::Ring { id, ring, upto } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
                     (stream.send, stream.away) = (Some(ring), false);
+                    stream.announced = upto.unwrap_or(stream.announced);
                     if stream.over {
                         return self.release(index);
                     }
@@ -121,7 +122,28 @@ impl Worker {
                 }
                 self.pump_out(core, now, index);
             }
-            Command::Written { id } => self.pump_out(core, now, self.record(link, id)),
+            Command::Mark { id, mark } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.marks.push_back(mark);
+                }
+                if mark.start == mark.end {
+                    self.pump_out(core, now, index);
+                }
+            }
+            Command::Push { id } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    core.push(now, stream.conn);
+                }
+            }
+            Command::Written { id, upto } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.announced = upto;
+                }
+                self.pump_out(core, now, index);
+            }
             Command::WantRoom { id } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
@@ -212,6 +234,12 @@ impl Worker {
             Some(Record::Stream(stream)) if !stream.over => {
                 // Readable is what is in the ring, writable is room in the ring: those edges are made here.
                 stream.edges |= Events(notice.events.0 & !(Events::READABLE | Events::WRITABLE).0);
+                while let Some(report) = core.take_report(stream.conn) {
+                    let event = Event::Report { id: stream.id, report };
+                    if let Some(end) = self.links.get_mut(stream.link) {
+                        end.say(event);
+                    }
+                }
                 if notice.events.any(Events::ERROR)
                     && let Some(e) = core.take_error(stream.conn)
                 {

@@ -1,10 +1,11 @@
 //! The stack thread's records: the owners of what is open in the core.
 
-use super::super::message::{Event, Status};
+use super::super::message::{Event, Mark, Status};
 use super::NONE;
 use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Core, ListenerId};
-use tcp::{Events, ReadError, State};
+use std::collections::VecDeque;
+use tcp::{Events, Hints, ReadError, State};
 
 /// An owner of something in the core; its index is the owner's handle there.
 pub(super) enum Record {
@@ -22,6 +23,13 @@ pub(super) struct Stream {
     /// The ring for sending is on its way home, and may come back with octets in it.
     pub(super) away: bool,
     pub(super) receive: Option<ByteProducer>,
+    /// Octets ever taken out of the ring for sending, and put into the other, modulo 2^32.
+    pub(super) taken: u32,
+    /// Octets that were told of.
+    pub(super) announced: u32,
+    pub(super) given: u32,
+    /// What was said about octets not taken yet.
+    pub(super) marks: VecDeque<Mark>,
     /// What the application has to be told.
     pub(super) edges: Events,
     /// It is in its link's list of those with something to tell.
@@ -58,6 +66,10 @@ impl Stream {
             send: None,
             away: false,
             receive: None,
+            taken: 0,
+            announced: 0,
+            given: 0,
+            marks: VecDeque::new(),
             edges: Events(0),
             pending: false,
             error: None,
@@ -69,6 +81,36 @@ impl Stream {
             over: false,
             send_home: None,
         }
+    }
+
+    /// How many of the next `len` octets were told of and belong together, and what was said about them: only the last
+    /// octet of a call ends it.
+    pub(super) fn piece(&self, len: usize) -> (usize, Option<Hints>) {
+        let len = len.min(self.announced.wrapping_sub(self.taken) as usize);
+        let Some(mark) = self.marks.front() else { return (len, None) };
+        let before = mark.start.wrapping_sub(self.taken) as i32;
+        if before > 0 {
+            return (len.min(before as usize), None);
+        }
+        let left = mark.end.wrapping_sub(self.taken) as usize;
+        if len < left {
+            return (len, Some(Hints { more: mark.hints.more, ..Hints::default() }));
+        }
+        (left, Some(Hints { waits: true, ..mark.hints }))
+    }
+
+    /// `count` octets were taken; what was said about them is settled.
+    pub(super) fn took(&mut self, count: usize) {
+        self.taken = self.taken.wrapping_add(count as u32);
+        let taken = self.taken;
+        while self.marks.pop_front_if(|mark| mark.end == taken && mark.start != mark.end).is_some() {}
+    }
+
+    /// A call that ends here without another octet.
+    pub(super) fn end_here(&mut self) -> Option<Hints> {
+        let taken = self.taken;
+        let mark = self.marks.pop_front_if(|mark| mark.start == mark.end && mark.end == taken)?;
+        Some(mark.hints)
     }
 
     /// Why the core gave nothing.

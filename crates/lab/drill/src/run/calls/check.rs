@@ -1,6 +1,6 @@
 //! What a call gave against what the script says it gives; and what the run learns from it.
 
-use super::{Answer, Got, Request, Stop};
+use super::{Answer, Got, Request, Stop, message};
 use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::{Flow, Stage, octet};
 use crate::run::runner::Runner;
@@ -102,7 +102,15 @@ fn learn(
 /// What came with the result.
 fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Result<()> {
     match (request, got) {
-        (Request::Recv { flags, .. }, Got::Octets(octets)) => {
+        (Request::RecvMessage { .. }, Got::Message(_, received)) => message::received(run, call, received)?,
+        (Request::RecvError(_), Got::Error(report)) => return message::error(run, call, report),
+        _ => {}
+    }
+    match (request, got) {
+        (
+            Request::Recv { flags, .. } | Request::RecvMessage { flags, .. },
+            Got::Octets(octets) | Got::Message(octets, _),
+        ) => {
             let script_fd = run.int(&call.arguments[0])?;
             let Some(flow) = run.flow_of_mut(script_fd) else { return Ok(()) };
             let first = flow.read as u32 + 1;
@@ -129,7 +137,7 @@ fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Resul
 }
 
 /// `...` is anything.
-fn same(run: &Runner, what: &str, expected: &Expr, seen: i64) -> Result<()> {
+pub(super) fn same(run: &Runner, what: &str, expected: &Expr, seen: i64) -> Result<()> {
     if expected.kind == ExprKind::Any {
         return Ok(());
     }

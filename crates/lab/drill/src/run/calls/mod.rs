@@ -1,6 +1,7 @@
 //! System calls: what the script writes to what the door is asked, and the answer to what the script may check.
 
 mod check;
+mod message;
 mod perform;
 mod prepare;
 
@@ -9,7 +10,7 @@ pub(super) use perform::{perform, tcp_info};
 pub(super) use prepare::prepare;
 
 use base::{Duration, Endpoint};
-use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, RecvFlags};
+use sock::{EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Received, RecvFlags, SendFlags};
 
 /// Why a run ends before its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,8 +58,16 @@ pub(super) enum Request {
     Send {
         fd: Fd,
         data: Vec<u8>,
-        dont_wait: bool,
+        flags: SendFlags,
     },
+    /// recvmsg: the same as Recv, and what is told beside the octets.
+    RecvMessage {
+        fd: Fd,
+        len: usize,
+        flags: RecvFlags,
+    },
+    /// recvmsg with MSG_ERRQUEUE.
+    RecvError(Fd),
     Shutdown(Fd, tcp::Shutdown),
     Close(Fd),
     SetOption {
@@ -94,6 +103,8 @@ pub(super) enum Got {
     Nothing,
     Descriptor(Fd, Option<Endpoint>),
     Octets(Vec<u8>),
+    Message(Vec<u8>, Received),
+    Error(ErrorReport),
     Number(i64),
     Rows(Vec<PollFd>),
     Events(Vec<EpollEvent>),

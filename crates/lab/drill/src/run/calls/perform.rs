@@ -1,7 +1,8 @@
 //! Asking the door. This may wait, on the thread of a blocking call.
 
 use super::{Answer, Got, Request};
-use sock::{EpollEvent, Errno, RecvFlags, SendFlags, Sockets};
+use sock::{EpollEvent, Errno, RecvFlags, Sockets};
+use std::sync::Arc;
 
 /// Asks, and waits if the call does.
 pub(in crate::run) fn perform(request: Request, door: &dyn Sockets) -> Answer {
@@ -31,9 +32,19 @@ fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
             into.truncate(got);
             Ok((got as i64, Got::Octets(into)))
         }
-        Request::Send { fd, data, dont_wait } => {
-            Ok((door.send(fd, &data, SendFlags { dont_wait })? as i64, Got::Nothing))
+        Request::RecvMessage { fd, len, flags } => {
+            let mut into = vec![0; len];
+            let got = door.recv_message(fd, &mut into, flags)?;
+            into.truncate(if flags.discard { 0 } else { got.len });
+            Ok((got.len as i64, Got::Message(into, got)))
         }
+        Request::RecvError(fd) => door.recv_error(fd).map(|report| (0, Got::Error(report))),
+        Request::Send { fd, data, flags } if flags.zero_copy => {
+            let data: Arc<[u8]> = data.into();
+            let range = 0..data.len();
+            Ok((door.lend(fd, &data, range, flags)? as i64, Got::Nothing))
+        }
+        Request::Send { fd, data, flags } => Ok((door.send(fd, &data, flags)? as i64, Got::Nothing)),
         Request::Shutdown(fd, how) => door.shutdown(fd, how).map(nothing),
         Request::Close(fd) => door.close(fd).map(nothing),
         Request::SetOption { fd, level, name, value } => {

@@ -6,7 +6,7 @@ use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::octet;
 use crate::run::runner::Runner;
 use base::{Addr, Duration, Endpoint};
-use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready};
+use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, SendFlags};
 use std::net::IpAddr;
 
 /// A descriptor that nothing has.
@@ -31,7 +31,7 @@ pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
         "read" => a.recv(a.len(2)?, 0),
         "readv" => a.recv(a.vectors(1)?, 0),
         "recv" | "recvfrom" => a.recv(a.len(2)?, a.int(3)?),
-        "recvmsg" => a.recv(a.message(1)?, a.int(2)?),
+        "recvmsg" => a.recvmsg(),
         "write" => a.send(a.len(2)?, 0),
         "writev" => a.send(a.vectors(1)?, 0),
         "send" => a.send(a.len(2)?, a.int(3)?),
@@ -135,14 +135,9 @@ impl Arguments<'_> {
     }
 
     fn send(&self, len: usize, flags: i64) -> Result<Request> {
-        const KNOWN: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        const NAMED: &[(i32, &str)] = &[
-            (libc::MSG_FASTOPEN, "MSG_FASTOPEN"),
-            (libc::MSG_ZEROCOPY, "MSG_ZEROCOPY"),
-            (libc::MSG_MORE, "MSG_MORE"),
-            (libc::MSG_EOR, "MSG_EOR"),
-            (libc::MSG_OOB, "MSG_OOB"),
-        ];
+        const KNOWN: i32 =
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY;
+        const NAMED: &[(i32, &str)] = &[(libc::MSG_FASTOPEN, "MSG_FASTOPEN"), (libc::MSG_OOB, "MSG_OOB")];
         if let Some((_, name)) = NAMED.iter().find(|(bit, _)| flags & i64::from(*bit) != 0) {
             return Stop::unsupported(*name);
         }
@@ -153,8 +148,28 @@ impl Arguments<'_> {
         let script_fd = self.int(0)?;
         let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
         let data = (1..=len as u32).map(|i| octet(first.wrapping_add(i))).collect();
-        let dont_wait = flags & i64::from(libc::MSG_DONTWAIT) != 0;
-        Ok(Request::Send { fd: self.fd(0)?, data, dont_wait })
+        let has = |bit: i32| flags & i64::from(bit) != 0;
+        let flags = SendFlags {
+            dont_wait: has(libc::MSG_DONTWAIT),
+            more: has(libc::MSG_MORE),
+            end_of_record: has(libc::MSG_EOR),
+            zero_copy: has(libc::MSG_ZEROCOPY),
+        };
+        Ok(Request::Send { fd: self.fd(0)?, data, flags })
+    }
+
+    /// What control messages tell is compared with the result.
+    fn recvmsg(&self) -> Result<Request> {
+        let (fd, flags) = (self.fd(0)?, self.int(2)?);
+        if flags & i64::from(libc::MSG_ERRQUEUE) != 0 {
+            return Ok(Request::RecvError(fd));
+        }
+        let fields = self.get(1)?;
+        let len = self.run.field(fields, "msg_iov")?.map_or(Ok(0), |list| self.iovecs(list))?;
+        match recv_flags(flags) {
+            Some(flags) => Ok(Request::RecvMessage { fd, len, flags }),
+            None => Stop::unsupported(format!("flags {flags:#x} of recvmsg()")),
+        }
     }
 
     /// With an address the socket would connect by itself, which only TCP Fast Open does.
@@ -186,7 +201,7 @@ impl Arguments<'_> {
         bounded(total)
     }
 
-    /// Octets of a message's vectors; control data is not supported.
+    /// Octets of a message's vectors; control data to be sent is not supported.
     fn message(&self, index: usize) -> Result<usize> {
         let ExprKind::Struct(fields) = &self.get(index)?.kind else {
             return Stop::fail("a message is {...}");

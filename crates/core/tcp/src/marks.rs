@@ -1,0 +1,403 @@
+//! What the application says about places in its stream: here a record ends (MSG_EOR), here ends a call whose
+//! departure (SO_TIMESTAMPING) or whose completion (MSG_ZEROCOPY) it wants to hear of. And what it will hear.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use base::{Instant, Seq};
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::{Cx, Events, State, Transmit, WriteError};
+
+/// Most places remembered, and most reports kept for the application, of one connection.
+const MOST: usize = 1024;
+/// Most arrivals remembered; what comes then counts as having come with what came last before.
+const ARRIVALS: usize = 256;
+
+/// Moments of a call's last octet that the application wants to hear of, as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stamps(pub u8);
+
+impl Stamps {
+    /// It was put into a segment (SOF_TIMESTAMPING_TX_SCHED).
+    pub const SCHEDULED: Stamps = Stamps(1);
+    /// The segment was handed to the port (SOF_TIMESTAMPING_TX_SOFTWARE).
+    pub const SENT: Stamps = Stamps(2);
+    /// The peer acknowledged it and everything before it (SOF_TIMESTAMPING_TX_ACK).
+    pub const ACKNOWLEDGED: Stamps = Stamps(4);
+
+    /// Any of `other`'s bits?
+    pub const fn any(self, other: Stamps) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// How the octets of one call are to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hints {
+    /// More follows soon: a segment that is not full waits for it, until the next call without this, the next
+    /// acknowledgment of data, or 200 ms have passed (MSG_MORE).
+    pub more: bool,
+    /// Here ends a record: what is written later never shares a segment with it, not even when it is sent again
+    /// (MSG_EOR).
+    pub end_of_record: bool,
+    /// Report when nothing refers to the call's octets any more (MSG_ZEROCOPY).
+    pub completion: bool,
+    /// Report these moments.
+    pub stamps: Stamps,
+    /// The caller goes on with what is not taken; only the call's last octet ends a record or is reported.
+    pub waits: bool,
+}
+
+impl Hints {
+    /// Has its end a meaning?
+    pub fn marks_end(&self) -> bool {
+        self.end_of_record || self.completion || self.stamps != Stamps::default()
+    }
+}
+
+/// Something the application asked to hear of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The calls with these numbers, counted from 0, are complete: their octets are acknowledged, or the connection is
+    /// over.
+    Complete {
+        /// Number of the first.
+        first: u32,
+        /// Number of the last.
+        last: u32,
+        /// At least one octet was copied on the way.
+        copied: bool,
+    },
+    /// A moment that was asked for.
+    Stamp {
+        /// Which one: a single bit.
+        what: Stamps,
+        /// The call's last octet, counted from the stream's first, modulo 2^32.
+        octet: u32,
+        /// When.
+        at: Instant,
+    },
+}
+
+impl Report {
+    /// Completions that follow each other become one report: did `next` become part of this one?
+    pub fn absorb(&mut self, next: &Report) -> bool {
+        let Report::Complete { last, copied, .. } = self else { return false };
+        match next {
+            Report::Complete { first, last: end, copied: too }
+                if last.wrapping_add(1) == *first && copied == too =>
+            {
+                *last = *end;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The end of a call.
+#[derive(Debug)]
+struct Note {
+    /// One past its last octet.
+    end: Seq,
+    /// Its number, if its completion is to be told, and whether an octet of it was copied.
+    completion: Option<(u32, bool)>,
+    /// One past the last octet of the call before, so that it is known whose octets were copied.
+    start: Seq,
+    stamps: Stamps,
+}
+
+/// What one connection remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    /// One past the last octet of each record, in order.
+    ends: VecDeque<Seq>,
+    /// Ends of calls, in order.
+    notes: VecDeque<Note>,
+    reports: VecDeque<Report>,
+    /// Calls numbered so far.
+    calls: u32,
+    /// Octets of the call that goes on were copied.
+    copying: bool,
+    /// What arrived when: one past its last octet.
+    arrivals: VecDeque<(Seq, Instant)>,
+}
+
+impl Marks {
+    fn is_full(&self) -> bool {
+        self.ends.len() >= MOST || self.notes.len() + self.reports.len() >= MOST
+    }
+
+    /// Is there anything that acknowledgments and departures must look at?
+    fn is_watching(&self) -> bool {
+        !self.ends.is_empty() || !self.notes.is_empty()
+    }
+
+    /// Completions that follow each other become one report, as long as nobody took it.
+    fn complete(&mut self, number: u32, copied: bool) {
+        let next = Report::Complete { first: number, last: number, copied };
+        if !self.reports.back_mut().is_some_and(|back| back.absorb(&next)) {
+            self.reports.push_back(next);
+        }
+    }
+
+    /// The application gets to hear of a moment, unless it has not listened for long.
+    fn stamp(&mut self, what: Stamps, octet: u32, at: Instant) {
+        if self.reports.len() < 2 * MOST {
+            self.reports.push_back(Report::Stamp { what, octet, at });
+        }
+    }
+}
+
+impl Connection {
+    fn marks(&self) -> Option<&Marks> {
+        self.rare()?.marks.as_deref()
+    }
+
+    fn marks_mut(&mut self) -> &mut Marks {
+        self.rare_mut().marks.get_or_insert_with(Box::default)
+    }
+
+    /// No place for another mark: writing goes on when some of what is marked was acknowledged.
+    pub(crate) fn marks_full(&self) -> bool {
+        self.bits.has(Bits::MARKED) && self.marks().is_some_and(Marks::is_full)
+    }
+
+    /// May the end of a call be marked? A report that nobody takes is no reason to wait for an acknowledgment.
+    pub(crate) fn may_mark(&mut self) -> Result<(), WriteError> {
+        match self.marks() {
+            Some(marks) if marks.is_full() && marks.is_watching() => {
+                self.bits.set(Bits::NO_SPACE);
+                Err(WriteError::Full)
+            }
+            Some(marks) if marks.is_full() => Err(WriteError::NoMemory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Octets of a call whose completion is wanted are copied into the send buffer.
+    #[cold]
+    pub(crate) fn on_copied_in(&mut self) {
+        self.marks_mut().copying = true;
+    }
+
+    /// A call ends behind what was written last.
+    pub fn end_call(&mut self, cx: &mut Cx<'_>, hints: &Hints) {
+        if !hints.marks_end() || self.state == State::Closed {
+            return;
+        }
+        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        let end = una + self.tx.len();
+        let marks = self.marks_mut();
+        if hints.end_of_record && marks.ends.back() != Some(&end) {
+            marks.ends.push_back(end);
+        }
+        if hints.completion || hints.stamps != Stamps::default() {
+            let start = marks.notes.back().map_or(una, |note| note.end);
+            let completion = hints.completion.then(|| {
+                let number = marks.calls;
+                marks.calls = number.wrapping_add(1);
+                (number, core::mem::take(&mut marks.copying))
+            });
+            marks.notes.push_back(Note { end, completion, start, stamps: hints.stamps });
+        }
+        self.bits.set(Bits::MARKED);
+        if end == una {
+            // It was acknowledged while the call waited.
+            return self.on_marked_acknowledged(cx);
+        }
+        if end.at_or_before(nxt) {
+            self.on_marked_departure(cx, una);
+        }
+    }
+
+    /// Octets from `seq` on that may share a segment, at most `len`: up to the end of the record.
+    #[cold]
+    pub(crate) fn within_record(&self, seq: Seq, len: u32) -> u32 {
+        let Some(marks) = self.marks() else { return len };
+        let next = marks.ends.partition_point(|end| end.at_or_before(seq));
+        marks.ends.get(next).map_or(len, |end| end.offset_from(seq).min(len))
+    }
+
+    /// Does a record end at `seq`?
+    #[cold]
+    pub(crate) fn ends_record(&self, seq: Seq) -> bool {
+        self.marks().is_some_and(|marks| {
+            let next = marks.ends.partition_point(|end| end.before(seq));
+            marks.ends.get(next) == Some(&seq)
+        })
+    }
+
+    /// Where the record begins that the octet before `seq` is in; SND.UNA if it began before.
+    #[cold]
+    pub(crate) fn record_start(&self, seq: Seq) -> Seq {
+        let Some(marks) = self.marks() else { return self.snd_una };
+        let next = marks.ends.partition_point(|end| end.before(seq));
+        let before = next.checked_sub(1).and_then(|at| marks.ends.get(at));
+        before.map_or(self.snd_una, |&end| end.later(self.snd_una))
+    }
+
+    /// What lies between `from` and SND.NXT leaves for the first time. Both moments are the turn's: the port takes
+    /// the segment before it ends.
+    #[cold]
+    pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
+        let (una, nxt, acked) = (self.snd_una, self.snd_nxt, self.bytes_acked as u32);
+        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        let mut told = false;
+        for at in 0..marks.notes.len() {
+            let note = &mut marks.notes[at];
+            if note.end.at_or_before(from) {
+                continue;
+            }
+            if note.end.after(nxt) {
+                break;
+            }
+            let wanted = note.stamps;
+            note.stamps = Stamps(wanted.0 & Stamps::ACKNOWLEDGED.0);
+            let octet = acked.wrapping_add(note.end.offset_from(una)).wrapping_sub(1);
+            for what in [Stamps::SCHEDULED, Stamps::SENT] {
+                if wanted.any(what) {
+                    marks.stamp(what, octet, cx.now);
+                    told = true;
+                }
+            }
+        }
+        if told {
+            self.events |= Events::REPORT;
+        }
+    }
+
+    /// What begins at SND.NXT did not leave after all: nobody has heard of it yet, since the turn is not over.
+    #[cold]
+    pub(crate) fn on_marked_return(&mut self) {
+        let (una, acked, flight) = (self.snd_una, self.bytes_acked as u32, self.flight());
+        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        while let Some(&Report::Stamp { what, octet, .. }) = marks.reports.back() {
+            let offset = octet.wrapping_sub(acked);
+            let note = marks.notes.iter_mut().find(|note| note.end == una + offset + 1);
+            let Some(note) = note.filter(|_| offset >= flight) else { return };
+            note.stamps = Stamps(note.stamps.0 | what.0);
+            marks.reports.pop_back();
+        }
+    }
+
+    /// SND.UNA has moved.
+    #[cold]
+    pub(crate) fn on_marked_acknowledged(&mut self, cx: &mut Cx<'_>) {
+        let (una, acked) = (self.snd_una, self.bytes_acked as u32);
+        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        while marks.ends.front().is_some_and(|end| end.at_or_before(una)) {
+            marks.ends.pop_front();
+        }
+        let mut told = false;
+        while let Some(note) = marks.notes.pop_front_if(|note| note.end.at_or_before(una)) {
+            let octet = acked.wrapping_sub(una.offset_from(note.end)).wrapping_sub(1);
+            for what in [Stamps::SCHEDULED, Stamps::SENT, Stamps::ACKNOWLEDGED] {
+                if note.stamps.any(what) {
+                    marks.stamp(what, octet, cx.now);
+                    told = true;
+                }
+            }
+            if let Some((number, copied)) = note.completion {
+                marks.complete(number, copied);
+                told = true;
+            }
+        }
+        let watching = marks.is_watching();
+        self.bits.put(Bits::MARKED, watching);
+        if told {
+            self.events |= Events::REPORT;
+        }
+    }
+
+    /// The connection is over: nothing refers to what was written any more.
+    #[cold]
+    pub(crate) fn settle_marks(&mut self) {
+        self.bits.clear(Bits::MARKED);
+        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        marks.ends.clear();
+        let mut told = false;
+        while let Some(note) = marks.notes.pop_front() {
+            if let Some((number, copied)) = note.completion {
+                marks.complete(number, copied);
+                told = true;
+            }
+        }
+        if told {
+            self.events |= Events::REPORT;
+        }
+    }
+
+    /// Does anybody want to know whether payload is copied on its way to the port?
+    #[inline]
+    pub fn counts_copies(&self) -> bool {
+        self.bits.has(Bits::MARKED)
+    }
+
+    /// The payload of `tx` was copied.
+    #[cold]
+    pub fn on_copied(&mut self, tx: &Transmit) {
+        let (start, end) = (tx.header.seq, tx.header.seq + tx.len);
+        let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
+        for note in &mut marks.notes {
+            if let Some((_, copied)) = &mut note.completion {
+                *copied |= note.start.before(end) && note.end.after(start);
+            }
+        }
+    }
+
+    /// Is there something to report?
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        self.marks().is_some_and(|marks| !marks.reports.is_empty())
+    }
+
+    /// The oldest report, taken.
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.marks()?;
+        self.marks_mut().reports.pop_front()
+    }
+
+    /// What is held back leaves, whatever Nagle, MSG_MORE and TCP_CORK say; what is written later does not (TCP_NODELAY
+    /// set again, tcp(7)).
+    pub fn push(&mut self) {
+        self.bits.clear(Bits::MORE);
+        if self.state.may_send() && self.unsent() > 0 {
+            self.bits.set(Bits::FORCE);
+            self.due |= Due::DATA;
+        }
+    }
+
+    // --- arrivals --------------------------------------------------------------------------------------------
+
+    /// Everything up to RCV.NXT is here.
+    #[cold]
+    pub(crate) fn note_arrival(&mut self, now: Instant) {
+        let end = self.rcv_nxt;
+        let arrivals = &mut self.marks_mut().arrivals;
+        let full = arrivals.len() >= ARRIVALS;
+        match arrivals.back_mut() {
+            Some(last) if full || last.1 == now => *last = (end, now),
+            _ => arrivals.push_back((end, now)),
+        }
+    }
+
+    /// When the last of the octets came that were read up to now (SO_TIMESTAMP on a stream); `None` if nothing was, or
+    /// nobody asked for it when it came.
+    pub fn last_read_arrived(&mut self) -> Option<Instant> {
+        let read = self.rcv_nxt - u32::from(self.bits.has(Bits::PEER_FIN)) - self.readable();
+        self.marks()?;
+        let arrivals = &mut self.marks_mut().arrivals;
+        // The one that the last octet read came with stays: more of it may be unread.
+        while arrivals.front().is_some_and(|(end, _)| end.before(read)) {
+            arrivals.pop_front();
+        }
+        let (end, at) = *arrivals.front()?;
+        if end == read {
+            arrivals.pop_front();
+        }
+        Some(at)
+    }
+}

@@ -1,0 +1,273 @@
+//! Goal: what calls say beside the octets is obeyed and answered, through the doors of both modes.
+
+use base::{Addr, Duration};
+use pio::{PairConfig, pair};
+use sock::paired::{PairedConfig, StackThread};
+use sock::{
+    Direct, Engine, Errno, ErrorReport, Family, Fd, Limits, Paired, PollFd, Ready, RecvFlags, SendFlags,
+    Stack, SystemClock, tcp_info,
+};
+use stack::{Core, CoreConfig, OwnAddr};
+use std::sync::Arc;
+
+const ORIGIN_TIMESTAMPING: u8 = 4;
+const ORIGIN_ZEROCOPY: u8 = 5;
+const CODE_COPIED: u8 = 1;
+const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+fn engine(port: impl pio::PacketIo + 'static, addr: [u8; 4]) -> Engine {
+    let addresses = vec![OwnAddr { addr: Addr::v4(addr), prefix: 16 }];
+    let core = Core::new(CoreConfig { seed: 3, addresses, ..CoreConfig::default() }, Box::new(port));
+    Engine::new(core, Box::new(SystemClock::new()), Limits::default())
+}
+
+/// A connected pair of sockets on stacks of their own, non-blocking.
+struct World {
+    client: Stack,
+    server: Stack,
+    c: Fd,
+    s: Fd,
+}
+
+/// One of each mode: direct, paired, and paired with rings that are always in the way.
+fn worlds() -> Vec<World> {
+    let ends = || {
+        let (a, b) = pair(&PairConfig::default()).unwrap();
+        [engine(a, [10, 0, 0, 2]), engine(b, [10, 0, 0, 1])]
+    };
+    let direct = ends().map(|engine| Direct::start(engine).unwrap() as Stack);
+    let paired = |config: PairedConfig| {
+        ends().map(|engine| {
+            let thread = Arc::new(StackThread::start(engine, config).unwrap());
+            Arc::new(Paired::new(&[thread], Limits::default()).unwrap()) as Stack
+        })
+    };
+    let tight = PairedConfig { ring: 512, rings_kept: 0, spin: Duration::ZERO, ..PairedConfig::default() };
+    let all = [direct, paired(PairedConfig::default()), paired(tight)];
+    all.into_iter().map(|[client, server]| World::new(client, server)).collect()
+}
+
+impl World {
+    fn new(client: Stack, server: Stack) -> World {
+        let at = "10.0.0.1:7".parse::<std::net::SocketAddr>().unwrap().into();
+        let listener = server.socket(Family::V4).unwrap();
+        server.bind(listener, at).unwrap();
+        server.listen(listener, 4).unwrap();
+        let c = client.socket(Family::V4).unwrap();
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| server.accept(listener).unwrap().0);
+            client.connect(c, at).unwrap();
+            let s = accepted.join().unwrap();
+            client.set_nonblocking(c, true).unwrap();
+            server.set_nonblocking(s, true).unwrap();
+            World { client: client.clone(), server: server.clone(), c, s }
+        })
+    }
+
+    fn set(&self, level: i32, name: i32, value: i32) {
+        self.client.setsockopt(self.c, level, name, &value.to_ne_bytes()).unwrap();
+    }
+
+    fn send(&self, len: usize, flags: SendFlags) -> usize {
+        self.client.send(self.c, &vec![7; len], flags).unwrap()
+    }
+
+    /// Octets that the server reads within a time.
+    fn arrives(&self, len: usize, within: Duration) -> bool {
+        let begun = self.server.time();
+        let mut got = 0;
+        let mut into = vec![0; len];
+        while got < len {
+            let mut row = [PollFd { fd: self.s, interest: Ready::IN, ready: Ready::NONE }];
+            let left = within.saturating_sub(self.server.time().since(begun));
+            if self.server.poll(&mut row, Some(left)).unwrap() == 0 {
+                return false;
+            }
+            got += match self.server.recv(self.s, &mut into[got..], RecvFlags::default()) {
+                Ok(n) => n,
+                Err(Errno::EAGAIN) => 0,
+                Err(e) => panic!("{e}"),
+            };
+        }
+        true
+    }
+
+    /// The next entry of the client's error queue.
+    fn report(&self) -> ErrorReport {
+        let mut row = [PollFd { fd: self.c, interest: Ready::NONE, ready: Ready::NONE }];
+        assert_eq!(self.client.poll(&mut row, SECOND), Ok(1), "an entry raises ERR");
+        assert!(row[0].ready.any(Ready::ERR));
+        self.client.recv_error(self.c).unwrap()
+    }
+
+    fn segments_out(&self) -> u32 {
+        let mut info = [0; tcp_info::LEN];
+        self.client.getsockopt(self.c, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).unwrap();
+        u32::from_ne_bytes(info[136..140].try_into().unwrap())
+    }
+}
+
+#[test]
+fn more_is_waited_for_but_not_for_ever() {
+    for w in worlds() {
+        let more = SendFlags { more: true, ..SendFlags::default() };
+        w.send(10, more);
+        assert!(!w.arrives(1, Duration::from_millis(100)));
+        assert_eq!(w.client.unsent(w.c), Ok((10, 10)), "SIOCOUTQ and SIOCOUTQNSD");
+        w.send(10, SendFlags::default());
+        assert!(w.arrives(20, Duration::from_millis(150)));
+        w.send(10, more);
+        assert!(w.arrives(10, Duration::from_millis(900)));
+        w.set(libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+        w.send(10, SendFlags::default());
+        assert!(!w.arrives(1, Duration::from_millis(50)));
+        w.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+        assert!(w.arrives(10, Duration::from_millis(100)), "TCP_NODELAY pushes even what is corked");
+    }
+}
+
+#[test]
+fn records_get_segments_of_their_own() {
+    for w in worlds() {
+        w.set(libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+        let before = w.segments_out();
+        let record = SendFlags { end_of_record: true, ..SendFlags::default() };
+        for _ in 0..3 {
+            assert_eq!(w.send(100, record), 100);
+        }
+        w.send(100, SendFlags::default());
+        assert!(w.arrives(300, Duration::from_millis(100)));
+        assert_eq!(w.segments_out() - before, 3);
+    }
+}
+
+#[test]
+fn what_is_left_to_read_is_told() {
+    for w in worlds() {
+        w.server.setsockopt(w.s, libc::IPPROTO_TCP, libc::TCP_INQ, &1i32.to_ne_bytes()).unwrap();
+        w.send(400, SendFlags::default());
+        w.client.shutdown(w.c, tcp::Shutdown::Write).unwrap();
+        let mut row = [PollFd { fd: w.s, interest: Ready::RDHUP, ready: Ready::NONE }];
+        assert_eq!(w.server.poll(&mut row, SECOND), Ok(1));
+        let read = |len| w.server.recv_message(w.s, &mut vec![0; len], RecvFlags::default()).unwrap();
+        assert_eq!(w.server.readable(w.s), Ok(400), "SIOCINQ");
+        let first = read(150);
+        assert_eq!((first.len, first.left, first.arrived), (150, Some(250), None));
+        assert_eq!(read(250).left, Some(1), "the end is worth a read");
+        assert_eq!(read(1).len, 0);
+    }
+}
+
+#[test]
+fn completions_come_through_the_error_queue() {
+    for w in worlds() {
+        let zero_copy = SendFlags { zero_copy: true, ..SendFlags::default() };
+        w.send(100, zero_copy);
+        assert!(w.arrives(100, Duration::from_secs(1)));
+        assert_eq!(
+            w.client.recv_error(w.c),
+            Err(Errno::EAGAIN),
+            "without SO_ZEROCOPY the flag means nothing"
+        );
+        w.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1);
+        w.client.set_nonblocking(w.c, false).unwrap();
+        let bytes: Arc<[u8]> = vec![5; 20_000].into();
+        for number in 0..2 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert!(w.arrives(20_000, Duration::from_secs(5))));
+                assert_eq!(w.client.lend(w.c, &bytes, 0..20_000, zero_copy), Ok(20_000));
+            });
+            let report = w.report();
+            // The port between the stacks is memory: it copies.
+            assert_eq!((report.origin, report.code, report.errno), (ORIGIN_ZEROCOPY, CODE_COPIED, None));
+            assert_eq!((report.info, report.data), (number, number), "one call, one number");
+            assert_eq!(Arc::strong_count(&bytes), 1);
+        }
+        for _ in 0..3 {
+            w.send(10, zero_copy);
+        }
+        assert!(w.arrives(30, Duration::from_secs(1)));
+        std::thread::sleep(Duration::from_millis(200));
+        let report = w.report();
+        assert_eq!((report.info, report.data), (2, 4), "merged");
+        assert_eq!(w.client.recv_error(w.c), Err(Errno::EAGAIN));
+    }
+}
+
+#[test]
+fn moments_are_told() {
+    const ALL: i32 = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 7 | 1 << 8 | 1 << 9;
+    for w in worlds() {
+        w.send(50, SendFlags::default());
+        assert!(w.arrives(50, Duration::from_secs(1)));
+        std::thread::sleep(Duration::from_millis(100));
+        w.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, ALL);
+        let begun = w.client.time();
+        w.send(100, SendFlags::default());
+        assert!(w.arrives(100, Duration::from_secs(1)));
+        let mut last = begun;
+        // SCM_TSTAMP_SCHED, SCM_TSTAMP_SND, SCM_TSTAMP_ACK.
+        for info in [1, 0, 2] {
+            let report = w.report();
+            assert_eq!((report.origin, report.errno), (ORIGIN_TIMESTAMPING, Some(Errno::ENOMSG)));
+            assert_eq!((report.info, report.data, report.truncated), (info, 99, true));
+            let at = report.at.unwrap();
+            assert!(last <= at && at <= w.client.time(), "{last:?} <= {at:?}");
+            last = at;
+        }
+    }
+}
+
+#[test]
+fn what_is_received_has_a_time() {
+    for w in worlds() {
+        let on = 1i32.to_ne_bytes();
+        w.server.setsockopt(w.s, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &on).unwrap();
+        // Stack threads obey a little later.
+        std::thread::sleep(Duration::from_millis(50));
+        let begun = w.server.time();
+        w.send(10, SendFlags::default());
+        let mut row = [PollFd { fd: w.s, interest: Ready::IN, ready: Ready::NONE }];
+        assert_eq!(w.server.poll(&mut row, SECOND), Ok(1));
+        let arrived = w.server.time();
+        std::thread::sleep(Duration::from_millis(20));
+        let got = w.server.recv_message(w.s, &mut [0; 100], RecvFlags::default()).unwrap();
+        let at = got.arrived.unwrap();
+        assert!(got.len == 10 && begun <= at && at <= arrived, "{begun:?} <= {at:?} <= {arrived:?}");
+    }
+}
+
+#[test]
+fn options_that_mean_nothing_here_are_refused() {
+    let (a, _b) = pair(&PairConfig::default()).unwrap();
+    let stack = Direct::without_backstop(engine(a, [10, 0, 0, 2]));
+    let stack: &dyn sock::Sockets = &stack;
+    let fd = stack.socket(Family::V4).unwrap();
+    let set = |name, value: i32| stack.setsockopt(fd, libc::SOL_SOCKET, name, &value.to_ne_bytes());
+    assert_eq!(set(libc::SO_TIMESTAMPING, 1), Err(Errno::EINVAL), "no port stamps in hardware");
+    assert_eq!(set(libc::SO_TIMESTAMPING, 1 << 7), Err(Errno::EINVAL), "octets are counted on connections");
+    assert_eq!(set(libc::SO_TIMESTAMPING, 1 << 9), Ok(()));
+    assert_eq!(set(libc::SO_MARK, 1), Err(Errno::ENOPROTOOPT));
+    assert_eq!(stack.recv_error(fd), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn received_octets_are_looked_at_where_they_lie() {
+    for w in worlds() {
+        w.send(300, SendFlags::default());
+        let mut row = [PollFd { fd: w.s, interest: Ready::IN, ready: Ready::NONE }];
+        assert_eq!(w.server.poll(&mut row, SECOND), Ok(1));
+        let mut seen = 0;
+        w.server
+            .borrow(w.s, 200, &mut |slice| {
+                assert!(slice.iter().all(|&octet| octet == 7));
+                seen += slice.len();
+                true
+            })
+            .unwrap();
+        assert!(seen > 0 && seen <= 200);
+        w.server.consume(w.s, seen).unwrap();
+        assert!(w.arrives(300 - seen, Duration::from_secs(1)));
+        assert_eq!(w.server.borrow(w.s, 1, &mut |_| true), Err(Errno::EAGAIN));
+    }
+}
