@@ -95,11 +95,15 @@ impl Connection {
 
     fn may_write(&mut self) -> Result<(), WriteError> {
         match self.state {
+            State::SynReceived if self.is_early() => self.may_write_open(),
             State::SynSent | State::SynReceived => Err(WriteError::NotConnected),
             State::Closed => Err(self.take_error().map_or(WriteError::Shutdown, WriteError::Failed)),
-            _ if self.bits.has(Bits::WRITE_CLOSED) => Err(WriteError::Shutdown),
-            _ => Ok(()),
+            _ => self.may_write_open(),
         }
+    }
+
+    fn may_write_open(&self) -> Result<(), WriteError> {
+        if self.bits.has(Bits::WRITE_CLOSED) { Err(WriteError::Shutdown) } else { Ok(()) }
     }
 
     /// Octets that may be written now, when `wanted` are to be: at least one.
@@ -160,6 +164,7 @@ impl Connection {
             return Err(ReadError::Finished);
         }
         Err(match self.state {
+            State::SynReceived if self.is_early() => ReadError::Empty,
             State::SynSent | State::SynReceived => ReadError::NotConnected,
             State::Closed => self.take_error().map_or(ReadError::Finished, ReadError::Failed),
             _ => ReadError::Empty,
@@ -199,8 +204,14 @@ impl Connection {
         let next = match self.state {
             // Nothing was said yet, so nothing need be taken back.
             State::SynSent => return self.finish(cx),
-            // The FIN waits for the handshake.
-            State::SynReceived => return self.bits.set(Bits::WRITE_CLOSED),
+            // The FIN waits for the handshake, unless data does not either.
+            State::SynReceived => {
+                self.bits.set(Bits::WRITE_CLOSED);
+                if self.is_early() {
+                    self.due |= Due::DATA;
+                }
+                return;
+            }
             State::Established => State::FinWait1,
             State::CloseWait => State::LastAck,
             _ => return,

@@ -6,6 +6,8 @@ use alloc::string::{String, ToString};
 
 use base::Duration;
 
+use crate::FastOpenKeys;
+
 const MIB: u32 = 1 << 20;
 /// What RFC 3465 allows, and what policies do unless they are told otherwise.
 pub(crate) const ABC_LIMIT: u8 = 2;
@@ -68,6 +70,21 @@ impl Value for bool {
     }
     fn show(self) -> String {
         self.to_string()
+    }
+    fn within(self, _: Self, _: Self) -> bool {
+        true
+    }
+}
+
+impl Value for Option<FastOpenKeys> {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(None),
+            keys => FastOpenKeys::parse(keys).map(Some),
+        }
+    }
+    fn show(self) -> String {
+        self.map_or("none".into(), |keys| keys.show())
     }
     fn within(self, _: Self, _: Self) -> bool {
         true
@@ -190,6 +207,15 @@ settings! {
             "Explicit congestion notification (RFC 3168): 0 never, 1 ask for it, 2 agree when asked.";
         frto: bool = true, false => true,
             "Find out whether a timeout was needless before more is sent again (RFC 5682).";
+        fastopen: u32 = 1, 0 => 0x607,
+            "TCP Fast Open (RFC 7413), a sum: 1 connects may use it, 2 listeners may take data with a SYN, 4 connects \
+             send data without a cookie, 512 listeners take data without a cookie, 1024 every listener takes data.";
+        fastopen_key: Option<FastOpenKeys> = None, None => None,
+            "Keys of the cookies that listeners give, as `none` for keys of the stack's own, or like \
+             01234567-89abcdef-01234567-89abcdef; a second one, still believed, behind a comma.";
+        fastopen_pause: Duration = Duration::from_secs(3600), Duration::ZERO => Duration::from_secs(86_400),
+            "How long connects to a destination do without Fast Open after a SYN with it was not answered; twice as \
+             long each further time.";
         tail_loss_probe: bool = true, false => true,
             "Probe the end of a flight before the retransmission timeout (RFC 8985, section 7).";
         syn_retries: u8 = 7, 0 => 127,

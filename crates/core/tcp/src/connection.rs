@@ -8,6 +8,7 @@ use wire::tcp::{Flags, Options, Segment};
 
 use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, PackedOptions};
+use crate::fast_open::Attempt;
 use crate::marks::Marks;
 use crate::output::Due;
 use crate::rack::Reordering;
@@ -101,6 +102,17 @@ impl Bits {
     pub(crate) const PROBING: Bits = Bits(1 << 20);
     /// It was a retransmission.
     pub(crate) const PROBE_RESENT: Bits = Bits(1 << 21);
+    /// The SYN carried data or asked for a cookie, and how that went is not known yet (RFC 7413).
+    pub(crate) const FAST_OPEN: Bits = Bits(1 << 24);
+    /// The next SYN or SYN-ACK carries a Fast Open option.
+    pub(crate) const COOKIE: Bits = Bits(1 << 25);
+    /// Data went with our SYN.
+    pub(crate) const SYN_DATA: Bits = Bits(1 << 26);
+    /// Data that went with a SYN was acknowledged, by the peer or by us.
+    pub(crate) const SYN_DATA_TAKEN: Bits = Bits(1 << 27);
+    /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and `snd_una` stands behind the
+    /// SYN-ACK.
+    pub(crate) const EARLY: Bits = Bits(1 << 28);
 
     pub(crate) fn has(self, bit: Bits) -> bool {
         self.0 & bit.0 != 0
@@ -144,8 +156,8 @@ impl core::ops::BitOr for Bits {
 ///           │<─────────────── rx: the receive buffer ─────────>│
 ///                   last_ack_sent lies at or before rcv_nxt
 /// ```
-/// Before our SYN is acknowledged `snd_una` is its number and `tx` is empty. Our FIN occupies the octet
-/// behind `tx`; it was sent if the flight is longer than `tx`.
+/// Before our SYN is acknowledged `snd_una` is its number and `tx` holds only what goes with the SYN. Our FIN
+/// occupies the octet behind `tx`; it was sent if the flight is longer than `tx`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
@@ -248,6 +260,8 @@ pub(crate) struct Rare {
     pub(crate) reset_seq: Seq,
     /// What the application said about places in its stream.
     pub(crate) marks: Option<Box<Marks>>,
+    /// While a handshake with Fast Open lasts.
+    pub(crate) attempt: Option<Box<Attempt>>,
 }
 
 impl Connection {
@@ -453,7 +467,9 @@ impl Connection {
             let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
         }
         self.retries = 0;
-        self.snd_small = self.snd_una;
+        if self.flight() == 0 {
+            self.snd_small = self.snd_una;
+        }
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
         self.refresh_rto(cx.config);
@@ -508,6 +524,7 @@ impl Connection {
                 reset_seq: una,
                 soft_error: None,
                 marks: None,
+                attempt: None,
             })
         })
     }
@@ -522,10 +539,15 @@ impl Connection {
         self.snd_nxt.offset_from(self.snd_una)
     }
 
+    /// May data be sent? See [`State::may_send`].
+    pub(crate) fn may_send(&self) -> bool {
+        self.state.may_send() || (self.is_early() && self.state == State::SynReceived)
+    }
+
     /// Is anything waiting to be sent for the first time?
     pub(crate) fn has_unsent(&self) -> bool {
         let flight = self.flight();
-        self.state.may_send()
+        self.may_send()
             && (flight < self.tx.len() || (flight == self.tx.len() && self.bits.has(Bits::WRITE_CLOSED)))
     }
 

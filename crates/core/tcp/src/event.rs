@@ -4,7 +4,7 @@ use crate::DropReason;
 
 /// Readiness that changed since the last look, as bits: edges for EPOLLET; the level is in the getters.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Events(pub u8);
+pub struct Events(pub u16);
 
 impl Events {
     /// The connection is established (connect finished, or ready for accept).
@@ -23,6 +23,8 @@ impl Events {
     pub const DRAINED: Events = Events(64);
     /// There is something to report (see [`crate::Connection::poll_report`]).
     pub const REPORT: Events = Events(128);
+    /// There is an outcome for the cache of Fast Open (see [`crate::Connection::take_fast_open`]).
+    pub const FAST_OPEN: Events = Events(256);
 
     /// Any of `other`'s bits?
     pub const fn any(self, other: Events) -> bool {

@@ -34,8 +34,17 @@ impl Connection {
 
     /// Octets writable now (0 when not writable).
     pub fn writable(&self) -> u32 {
-        let open = matches!(self.state, State::Established | State::CloseWait);
+        let open = matches!(self.state, State::Established | State::CloseWait) || self.may_write_early();
         if open && self.has_space() { self.tx.limit - self.tx.len() } else { 0 }
+    }
+
+    fn may_write_early(&self) -> bool {
+        self.state == State::SynReceived && self.is_early() && !self.bits.has(Bits::WRITE_CLOSED)
+    }
+
+    /// Where it is as far as its owner can tell: what Fast Open lets it use counts as established.
+    pub fn state_for_owner(&self) -> State {
+        if self.state == State::SynReceived && self.is_early() { State::Established } else { self.state }
     }
 
     /// The peer's FIN has been received in order.
@@ -107,6 +116,7 @@ impl Connection {
             sack: self.bits.has(Bits::SACK),
             reordering: self.rare().map_or(3, |rare| rare.reordering.degree),
             ecn: self.bits.has(Bits::ECN),
+            syn_data: self.bits.has(Bits::SYN_DATA_TAKEN),
             nodelay: self.options.nodelay,
             disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.dup_acks > 0),
             reduced: self.phase() == Phase::Reduced,

@@ -3,7 +3,8 @@
 use base::Seq;
 use cc::Controller;
 
-use crate::connection::Connection;
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
 use crate::recovery::Phase;
 use crate::{Cx, Error, State};
 
@@ -35,7 +36,8 @@ impl Connection {
     /// A validated ICMP error quoting sequence number `seq` of ours (RFC 5927: acted on only if in flight).
     /// RFC 9293, MUST-47, MUST-54, MUST-56 and SHLD-25; RFC 5927, 4.1-1 and 5.2-1; RFC 8201, 4-5.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, kind: IcmpError, seq: Seq) {
-        if self.state == State::Closed || !seq.in_window(self.snd_una, self.flight()) {
+        let first = self.syn_seq();
+        if self.state == State::Closed || !seq.in_window(first, self.snd_nxt.offset_from(first)) {
             cx.counters.icmp_ignored += 1;
             return;
         }
@@ -45,7 +47,7 @@ impl Connection {
             IcmpError::NetUnreachable => Error::NetUnreachable,
             IcmpError::PortUnreachable => Error::Refused,
         };
-        if self.state == State::SynSent {
+        if self.state == State::SynSent || (self.is_early() && self.state == State::SynReceived) {
             cx.counters.icmp_hard += 1;
             return self.fail(cx, error);
         }
@@ -74,6 +76,10 @@ impl Connection {
         cx.counters.mtu_reductions += 1;
         self.path_mtu = mtu;
         if !self.state.is_synchronized() {
+            if self.state == State::SynSent && self.bits.has(Bits::SYN_DATA) {
+                // The SYN was too large because of its data: a plain one is sure to pass.
+                self.due |= Due::SYN;
+            }
             return;
         }
         let before = self.snd_mss;

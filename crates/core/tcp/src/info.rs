@@ -44,6 +44,8 @@ pub struct Info {
     pub reordering: u16,
     /// ECN negotiated (RFC 3168).
     pub ecn: bool,
+    /// Data went with the SYN and was acknowledged (RFC 7413).
+    pub syn_data: bool,
     /// TCP_NODELAY.
     pub nodelay: bool,
     /// Something was SACKed, or duplicates came, and no repair is under way.

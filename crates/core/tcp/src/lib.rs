@@ -9,7 +9,7 @@
 //! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
 //! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
 //! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
-//! size of segments, `ecn` marks. Whatever is rare lives in a box that exists only while it is needed.
+//! size of segments, `ecn` marks, `fast_open` data with the SYN. Whatever is rare lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod counters;
 mod cx;
 mod ecn;
 mod event;
+mod fast_open;
 mod frto;
 #[doc(hidden)]
 pub mod fuzz;
@@ -67,6 +68,10 @@ pub use cookie::{Cookie, CookieJar};
 pub use counters::{Counters, DropReason};
 pub use cx::{Cx, Probe};
 pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
+pub use fast_open::{
+    CookieWorth, FastOpenAnswer, FastOpenCache, FastOpenJar, FastOpenKeys, FastOpenOffer, FastOpenOutcome,
+    Lesson,
+};
 pub use icmp::IcmpError;
 pub use info::Info;
 pub use isn::IsnSource;

@@ -155,22 +155,30 @@ impl Connection {
 
     fn plan_syn(&mut self, cx: &mut Cx<'_>) -> Plan {
         self.due.clear(Due::SYN);
-        let retransmit = self.snd_nxt != self.snd_una;
+        let early = self.bits.has(Bits::EARLY);
+        let retransmit = if early { self.segs_out > 0 } else { self.snd_nxt != self.snd_una };
         let passive = self.state != State::SynSent;
+        let mut data = 0;
         if retransmit {
             cx.counters.syn_retransmits += 1;
             self.retransmits += 1;
             self.stop_timing();
-        } else {
-            self.snd_nxt = self.snd_una + 1;
+        } else if !early {
+            data = self.tx.len();
+            cx.counters.octets_out += u64::from(data);
+            self.snd_nxt = self.snd_una + 1 + data;
             self.note_departure(cx);
+        }
+        if self.bits.has(Bits::COOKIE) || early {
+            self.note_syn(cx, retransmit);
         }
         if self.timers.rtx == Instant::FAR_FUTURE {
             self.arm_rtx(cx);
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let flags = flags | self.ecn_setup();
-        Plan { retransmit, ..Plan::bare(self.snd_una, flags, TransmitClass::Control) }
+        let bare = Plan::bare(self.syn_seq(), flags, TransmitClass::Control);
+        Plan { retransmit, len: data, mss: data as u16, ..bare }
     }
 
     /// The segment from poll_transmit could not be sent after all (no frame): undo or make it due again.
@@ -193,6 +201,12 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             self.due |= Due::SYN;
+            if self.state == State::SynSent && !tx.retransmit {
+                // A SYN that is sent again carries neither data nor cookie.
+                cx.counters.octets_out -= u64::from(tx.len);
+                self.snd_nxt = self.snd_una;
+                self.sent.cut(self.snd_nxt);
+            }
             return;
         }
         let len = tx.len + u32::from(flags.has(Flags::FIN));

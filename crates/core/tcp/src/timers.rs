@@ -151,7 +151,11 @@ impl Connection {
             (_, 0) => cx.config.syn_retries,
             (_, count) => count,
         };
-        if self.retries >= limit || self.is_overdue(cx) {
+        let over = self.retries >= limit || self.is_overdue(cx);
+        if self.bits.has(Bits::FAST_OPEN) {
+            self.note_silence(cx, over);
+        }
+        if over {
             return self.fail(cx, self.silence());
         }
         self.count_retry(cx);

@@ -1,7 +1,7 @@
-//! The calls, whichever way the core below is run: a mode lends the engine and extras, the rest is here once.
+//! The calls, whichever way the core below is run: a mode lends the engine and waits, the rest is here once.
 
 use crate::Errno;
-use crate::engine::Engine;
+use crate::engine::{Begun, Engine};
 use crate::sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };
@@ -91,6 +91,59 @@ fn send_all<M: Mode>(
     if sent > 0 { Ok(sent) } else { result }
 }
 
+/// A connect is on its way: waits for its end, or for SO_SNDTIMEO (EINPROGRESS).
+fn wait_connected<M: Mode>(mode: &M, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
+    let timeout = mode.lock().extras(fd).send;
+    let done = mode.wait_for(Some(fd), timeout, |engine| match engine.connect(fd, remote) {
+        Err(Errno::EALREADY) => Err(Errno::EAGAIN),
+        result => result,
+    });
+    if done == Err(Errno::EAGAIN) { Err(Errno::EINPROGRESS) } else { done }
+}
+
+/// A send that connects if need be, with data in the SYN if it takes any.
+fn send_and_connect<M: Mode>(
+    mode: &M,
+    fd: Fd,
+    data: &[u8],
+    remote: Option<Endpoint>,
+    flags: SendFlags,
+) -> Result<usize, Errno> {
+    let blocking = !flags.dont_wait && !mode.lock().nonblocking(fd)?;
+    let begun = mode.lock().begin_send(fd, remote, data);
+    let taken = match begun {
+        Ok(Begun::Connected) => 0,
+        Ok(Begun::Connecting(0)) if !blocking => return Err(Errno::EINPROGRESS),
+        Ok(Begun::Connecting(taken)) if !blocking => return Ok(taken),
+        Ok(Begun::Connecting(taken)) => {
+            mode.refresh()?;
+            let remote = mode.lock().remote(fd)?;
+            match wait_connected(mode, fd, remote) {
+                Err(Errno::EINPROGRESS) if taken > 0 => return Ok(taken),
+                result => result?,
+            }
+            taken
+        }
+        Err(Errno::EALREADY) if blocking => {
+            let remote = mode.lock().remote(fd)?;
+            wait_connected(mode, fd, remote)?;
+            0
+        }
+        Err(e) => return Err(e),
+    };
+    if taken == data.len() {
+        return Ok(taken);
+    }
+    match send_all(mode, fd, data.len() - taken, flags, |engine, sent, hints| match hints {
+        None => engine.write(fd, &data[taken + sent..]),
+        Some(hints) => engine.send(fd, &data[taken + sent..], hints),
+    }) {
+        Ok(sent) => Ok(taken + sent),
+        Err(_) if taken > 0 => Ok(taken),
+        Err(e) => Err(e),
+    }
+}
+
 /// SO_LINGER with a time: wait until everything is acknowledged, the time is over, or the peer is gone.
 fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     let (time, blocking) = {
@@ -141,12 +194,7 @@ impl<M: Mode> Sockets for M {
         if first != Err(Errno::EINPROGRESS) || self.lock().nonblocking(fd)? {
             return first;
         }
-        let timeout = self.lock().extras(fd).send;
-        let done = self.wait_for(Some(fd), timeout, |engine| match engine.connect(fd, remote) {
-            Err(Errno::EALREADY) => Err(Errno::EAGAIN),
-            result => result,
-        });
-        if done == Err(Errno::EAGAIN) { Err(Errno::EINPROGRESS) } else { done }
+        wait_connected(self, fd, remote)
     }
 
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
@@ -196,13 +244,33 @@ impl<M: Mode> Sockets for M {
     }
 
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        send_all(self, fd, data.len(), flags, |engine, sent, hints| match hints {
+        let sent = send_all(self, fd, data.len(), flags, |engine, sent, hints| match hints {
             None => engine.write(fd, &data[sent..]),
             Some(hints) => engine.send(fd, &data[sent..], hints),
-        })
+        });
+        match sent {
+            Err(Errno::EPIPE) if self.lock().is_deferred(fd) => send_and_connect(self, fd, data, None, flags),
+            result => result,
+        }
+    }
+
+    fn send_fast(
+        &self,
+        fd: Fd,
+        data: &[u8],
+        remote: Option<Endpoint>,
+        flags: SendFlags,
+    ) -> Result<usize, Errno> {
+        if !self.lock().has_fast_open() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        send_and_connect(self, fd, data, remote, flags)
     }
 
     fn lend(&self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>, flags: SendFlags) -> Result<usize, Errno> {
+        if self.lock().is_deferred(fd) {
+            return self.send(fd, &bytes[range], flags);
+        }
         send_all(self, fd, range.len(), flags, |engine, sent, hints| {
             let hints = hints.copied().unwrap_or_default();
             engine.lend(fd, bytes, range.start + sent..range.end, &hints)

@@ -1,10 +1,12 @@
 //! One core's stack with descriptors on top: what direct mode calls under its lock and paired mode owns on its
-//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door extras.
+//! thread. Nothing here blocks; a call that would have to gives EAGAIN (or EINPROGRESS) and the door waits.
 
 mod epoll;
+mod fast_open;
 mod messages;
 mod pump;
 
+pub(crate) use fast_open::Begun;
 pub(crate) use messages::sof;
 pub use pump::Pumped;
 
@@ -18,7 +20,7 @@ use crate::transport::Transport;
 use crate::waiting::Waiting;
 use crate::watch::{NO_WATCH, Watches};
 use base::{Addr, Duration, Endpoint, Instant, Slab};
-use stack::{ConnId, Connect, Core, Listen, Notice};
+use stack::{ConnId, Connect, Core, FastOpenListen, Listen, Notice};
 use std::ops::Range;
 use std::sync::Arc;
 use tcp::{Events, Hints, Shutdown, State};
@@ -164,6 +166,9 @@ impl<T: Transport> Engine<T> {
             return Ok(());
         }
         let settings = self.descriptors.fresh_mut(fd)?.clone();
+        if settings.deferred.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let any = if settings.family == Family::V4 { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
         let wish = Listen {
             local: settings.bound.unwrap_or(Endpoint::new(any, 0)),
@@ -175,6 +180,9 @@ impl<T: Transport> Engine<T> {
             owner,
         };
         let (id, local) = self.core.listen(self.now, &wish)?;
+        if settings.fast_open.listen != FastOpenListen::default() {
+            self.core.set_fast_open(id, settings.fast_open.listen);
+        }
         self.object_mut(fd)?.kind = Kind::Listener(Box::new(Listener { id, local, settings }));
         Ok(())
     }
@@ -208,6 +216,21 @@ impl<T: Transport> Engine<T> {
             let connecting = stream.connecting;
             return self.connect_again(fd, conn, connecting);
         }
+        match &self.object(fd)?.kind {
+            Kind::Fresh(settings) if settings.deferred.is_some() => return Err(Errno::EISCONN),
+            Kind::Fresh(settings) if settings.fast_open.connect => {
+                return self.connect_at_first_write(fd, remote);
+            }
+            _ => {}
+        }
+        let wish = self.connect_wish(fd, remote)?;
+        let conn = self.core.connect(self.now, &wish)?;
+        self.begin_stream(fd, conn)?;
+        Err(Errno::EINPROGRESS)
+    }
+
+    /// What a connect of this socket asks for.
+    fn connect_wish(&self, fd: Fd, remote: Endpoint) -> Result<Connect, Errno> {
         let owner = self.index(fd)?;
         let settings = match &self.object(fd)?.kind {
             Kind::Fresh(settings) => settings,
@@ -216,7 +239,7 @@ impl<T: Transport> Engine<T> {
         };
         let remote = in_family(settings, remote)?;
         let any = if remote.addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-        let wish = Connect {
+        Ok(Connect {
             local: match settings.bound {
                 Some(bound) if bound.addr.is_unspecified() => Endpoint::new(any, bound.port),
                 Some(bound) => bound,
@@ -227,12 +250,7 @@ impl<T: Transport> Engine<T> {
             options: settings.options,
             control: settings.control,
             owner,
-        };
-        let extras = settings.extras;
-        let extras = (extras != Extras::default()).then(|| Box::new(extras));
-        let conn = self.core.connect(self.now, &wish)?;
-        self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, extras });
-        Err(Errno::EINPROGRESS)
+        })
     }
 
     fn connect_again(&mut self, fd: Fd, conn: ConnId, connecting: bool) -> Result<(), Errno> {
@@ -279,6 +297,7 @@ impl<T: Transport> Engine<T> {
                 }
                 Ok(n)
             }
+            Kind::Fresh(settings) if settings.deferred.is_some() => Err(Errno::EAGAIN),
             Kind::Fresh(_) | Kind::Listener(_) => Err(Errno::ENOTCONN),
             Kind::Epoll(_) => Err(Errno::EINVAL),
             Kind::PipeWrite(_) => Err(Errno::EBADF),
@@ -413,6 +432,11 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// The peer's address, connected or not.
+    pub(crate) fn remote(&self, fd: Fd) -> Result<Endpoint, Errno> {
+        Ok(self.core.remote(self.stream(fd)?.conn))
+    }
+
     /// The peer's address.
     pub fn peer_addr(&self, fd: Fd) -> Result<Endpoint, Errno> {
         let conn = self.stream(fd)?.conn;
@@ -478,6 +502,7 @@ impl<T: Transport> Engine<T> {
     fn readiness_within(&self, object: u32, depth: u32) -> Ready {
         let Some(object) = self.descriptors.at(object) else { return Ready::INVALID };
         match &object.kind {
+            Kind::Fresh(settings) if settings.deferred.is_some() => Ready::OUT,
             Kind::Fresh(_) => Ready::OUT | Ready::HUP,
             Kind::Listener(l) if self.core.acceptable(l.id) > 0 => Ready::IN,
             Kind::Listener(_) => Ready::NONE,

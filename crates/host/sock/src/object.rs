@@ -3,7 +3,7 @@
 use crate::sockets::Family;
 use crate::watch::NO_WATCH;
 use base::{Duration, Endpoint};
-use stack::{ConnId, ListenerId};
+use stack::{ConnId, FastOpenListen, ListenerId};
 use tcp::SocketOptions;
 
 /// An open file description: what `dup` shares.
@@ -92,6 +92,20 @@ pub(crate) struct Settings {
     pub(crate) v6_only: bool,
     pub(crate) bound: Option<Endpoint>,
     pub(crate) extras: Extras,
+    pub(crate) fast_open: FastOpen,
+    /// The peer that the first write connects to: connect has left it to that.
+    pub(crate) deferred: Option<Endpoint>,
+}
+
+/// What a socket wants of Fast Open.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FastOpen {
+    /// TCP_FASTOPEN_CONNECT.
+    pub(crate) connect: bool,
+    /// TCP_FASTOPEN_NO_COOKIE.
+    pub(crate) no_cookie: bool,
+    /// TCP_FASTOPEN and TCP_FASTOPEN_KEY.
+    pub(crate) listen: FastOpenListen,
 }
 
 impl Settings {
@@ -105,6 +119,8 @@ impl Settings {
             v6_only: false,
             bound: None,
             extras: Extras::default(),
+            fast_open: FastOpen::default(),
+            deferred: None,
         }
     }
 }

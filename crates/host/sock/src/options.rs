@@ -2,13 +2,14 @@
 //! ENOPROTOOPT; nothing succeeds without an effect.
 
 use crate::engine::{Engine, sof};
-use crate::object::{Extras, Kind};
+use crate::object::{Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
 use base::Duration;
 use libc as c;
-use tcp::SocketOptions;
+use stack::FastOpenListen;
+use tcp::{FastOpenKeys, SocketOptions};
 
 /// How a value is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,8 @@ pub enum Shape {
     Name,
     /// `struct tcp_info`, cut to the buffer.
     Info,
+    /// 16 or 32 octets.
+    Keys,
 }
 
 /// A row of the table.
@@ -97,6 +100,14 @@ options! {
     UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
     NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Word, true,
         "Writable while less than half of this is unsent; 0: the default.";
+    FastOpen: IPPROTO_TCP TCP_FASTOPEN Shape::Int(0, MAX), true,
+        "Listener: take data with SYNs, of so many clients that have not answered yet.";
+    FastOpenConnect: IPPROTO_TCP TCP_FASTOPEN_CONNECT Shape::Int(0, 1), true,
+        "Connect waits for the first write, which goes with the SYN.";
+    FastOpenNoCookie: IPPROTO_TCP TCP_FASTOPEN_NO_COOKIE Shape::Int(0, 1), true,
+        "Send data with the SYN although there is no cookie.";
+    FastOpenKey: IPPROTO_TCP TCP_FASTOPEN_KEY Shape::Keys, true,
+        "Keys of a listener's cookies: the first, and one still believed.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
@@ -226,6 +237,10 @@ impl<T: Transport> Engine<T> {
                 }
                 self.set_int(fd, row.id, v)
             }
+            Shape::Keys => {
+                let keys = FastOpenKeys::new(value).ok_or(Errno::EINVAL)?;
+                self.change_fast_open(fd, |wish| wish.keys = Some(keys))
+            }
             Shape::Info => Err(Errno::ENOPROTOOPT),
         }
     }
@@ -252,9 +267,15 @@ impl<T: Transport> Engine<T> {
             Id::Stamp | Id::StampNs | Id::Stamping => return self.set_dates(fd, id, v),
             _ => {}
         }
+        if id == Id::FastOpen {
+            return self.change_fast_open(fd, |wish| wish.queue = Some(v as u32));
+        }
+        if id == Id::FastOpenConnect && !self.has_fast_open() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else {
             // REUSEADDR and REUSEPORT on a bound socket change nothing that is still to come; V6ONLY is too late.
-            return if id == Id::V6Only { Err(Errno::EINVAL) } else { Ok(()) };
+            return if matches!(id, Id::ReuseAddr | Id::ReusePort) { Ok(()) } else { Err(Errno::EINVAL) };
         };
         match id {
             Id::ReuseAddr => settings.reuse_addr = v != 0,
@@ -262,6 +283,9 @@ impl<T: Transport> Engine<T> {
             Id::V6Only if settings.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
             Id::V6Only if settings.bound.is_some() => return Err(Errno::EINVAL),
             Id::V6Only => settings.v6_only = v != 0,
+            _ if settings.deferred.is_some() => return Err(Errno::EINVAL),
+            Id::FastOpenConnect => settings.fast_open.connect = v != 0,
+            Id::FastOpenNoCookie => settings.fast_open.no_cookie = v != 0,
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(())
@@ -303,6 +327,28 @@ impl<T: Transport> Engine<T> {
         let info = self.core.info(self.now(), conn).ok_or(Errno::EINVAL)?;
         let waiting = if written { self.core.unsent(conn).0 } else { 0 };
         Ok((info.bytes_acked as u32).wrapping_add(waiting))
+    }
+
+    /// Changes what a socket that listens, or will, grants to clients with a cookie.
+    fn change_fast_open(&mut self, fd: Fd, change: impl FnOnce(&mut FastOpenListen)) -> Result<(), Errno> {
+        match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => change(&mut settings.fast_open.listen),
+            Kind::Listener(listener) => {
+                change(&mut listener.settings.fast_open.listen);
+                let (id, wish) = (listener.id, listener.settings.fast_open.listen);
+                self.core.set_fast_open(id, wish);
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    fn fast_open(&self, fd: Fd) -> Result<FastOpen, Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Fresh(settings) => Ok(settings.fast_open),
+            Kind::Listener(listener) => Ok(listener.settings.fast_open),
+            _ => Ok(FastOpen::default()),
+        }
     }
 
     fn set_linger(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
@@ -406,6 +452,13 @@ impl<T: Transport> Engine<T> {
                 let info = self.core.info(self.now(), conn).ok_or(Errno::ENOTCONN)?;
                 Ok(put(into, &tcp_info::encode(&info)))
             }
+            Shape::Keys => {
+                let now = self.now();
+                let own = self.fast_open(fd)?.listen.keys;
+                let keys = own.or_else(|| self.core.fast_open_keys(now)).ok_or(Errno::EIO)?;
+                let (octets, len) = keys.octets();
+                Ok(put(into, &octets[..len]))
+            }
             Shape::Bool | Shape::Word | Shape::Int(..) => {
                 Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes()))
             }
@@ -450,6 +503,11 @@ impl<T: Transport> Engine<T> {
                 None => chosen(self.options(fd)?.max_seg.into(), 536),
             },
             Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
+            Id::FastOpen => {
+                self.fast_open(fd)?.listen.queue.map_or(0, |queue| queue.min(i32::MAX as u32) as i32)
+            }
+            Id::FastOpenConnect => self.fast_open(fd)?.connect.into(),
+            Id::FastOpenNoCookie => self.fast_open(fd)?.no_cookie.into(),
             Id::SndLowat => 1,
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),

@@ -195,6 +195,17 @@ pub trait Sockets: Send + Sync {
     fn consume(&self, fd: Fd, len: usize) -> Result<(), Errno>;
     /// Send; a blocking socket takes everything before it returns.
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
+    /// Send with MSG_FASTOPEN: connects to `remote` if need be, with data in the SYN where the peer's cookie is known
+    /// (RFC 7413). A blocking socket waits for the connection and takes everything; of a non-blocking one the SYN
+    /// takes what it can carry, and EINPROGRESS says that it carries nothing. `remote` may be `None` where connect has
+    /// named it already (TCP_FASTOPEN_CONNECT). EOPNOTSUPP where the settings say no.
+    fn send_fast(
+        &self,
+        fd: Fd,
+        data: &[u8],
+        remote: Option<Endpoint>,
+        flags: SendFlags,
+    ) -> Result<usize, Errno>;
     /// Send `bytes[range]` without a copy where the mode can: a reference is kept until the peer has acknowledged it
     /// all, so that its end (`Arc::strong_count`) is the completion; `flags.zero_copy` asks for a report too. Paired
     /// mode copies.

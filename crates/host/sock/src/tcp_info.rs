@@ -20,10 +20,14 @@ pub fn state_number(state: State) -> u8 {
     }
 }
 
-/// TCPI_OPT_*: timestamps, SACK, window scale, ECN.
+/// TCPI_OPT_*: timestamps, SACK, window scale, ECN, data in the SYN.
 fn option_bits(info: &Info) -> u8 {
     let scaled = info.scale != (0, 0);
-    u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(scaled) << 2 | u8::from(info.ecn) << 3
+    u8::from(info.timestamps)
+        | u8::from(info.sack) << 1
+        | u8::from(scaled) << 2
+        | u8::from(info.ecn) << 3
+        | u8::from(info.syn_data) << 5
 }
 
 /// tcpi_ca_state: TCP_CA_Open, Disorder, CWR, Recovery, Loss.

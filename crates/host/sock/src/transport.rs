@@ -2,10 +2,10 @@
 
 use crate::Errno;
 use base::{Endpoint, Instant};
-use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
+use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, OpError};
 use std::ops::Range;
 use std::sync::Arc;
-use tcp::{Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, WriteError};
+use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
 ///
@@ -30,6 +30,23 @@ pub trait Transport: Send {
     /// See [`Core::close_listener`].
     fn close_listener(&mut self, now: Instant, id: ListenerId);
 
+    /// See [`Core::set_fast_open`].
+    fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen);
+    /// The keys of listeners that have none of their own; `None` if nobody is there to tell.
+    fn fast_open_keys(&mut self, now: Instant) -> Option<FastOpenKeys>;
+
+    /// May connects use Fast Open?
+    fn fast_open_client(&self) -> bool;
+    /// See [`Core::may_send_with_syn`].
+    fn may_send_with_syn(&mut self, now: Instant, connect: &Connect, no_cookie: bool) -> bool;
+    /// See [`Core::connect_fast`].
+    fn connect_fast(
+        &mut self,
+        now: Instant,
+        connect: &Connect,
+        no_cookie: bool,
+        data: &[u8],
+    ) -> Result<(ConnId, usize), OpError>;
     /// See [`Core::connect`].
     fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
     /// Takes octets to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
@@ -146,6 +163,9 @@ impl Transport for Core {
         set_listener_control(id: ListenerId, name: &'static str);
         accept(id: ListenerId, owner: u32) -> Option<ConnId>;
         close_listener(now: Instant, id: ListenerId);
+        set_fast_open(id: ListenerId, wish: FastOpenListen);
+        may_send_with_syn(now: Instant, connect: &Connect, no_cookie: bool) -> bool;
+        connect_fast(now: Instant, connect: &Connect, no_cookie: bool, data: &[u8]) -> Result<(ConnId, usize), OpError>;
         connect(now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
         consume(now: Instant, id: ConnId, len: usize);
         shutdown(now: Instant, id: ConnId, how: Shutdown);
@@ -159,13 +179,24 @@ impl Transport for Core {
     }
 
     ask! {
-        state -> State;
         has_reports -> bool;
         peer_closed -> bool;
         write_closed -> bool;
         readable -> u32;
         writable -> u32;
         options -> SocketOptions;
+    }
+
+    fn state(&self, id: ConnId) -> State {
+        self.connection(id).state_for_owner()
+    }
+
+    fn fast_open_keys(&mut self, now: Instant) -> Option<FastOpenKeys> {
+        Some(Core::fast_open_keys(self, now))
+    }
+
+    fn fast_open_client(&self) -> bool {
+        self.config().fastopen_client()
     }
 
     fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {

@@ -31,6 +31,8 @@ impl Marks {
     pub(crate) const BOUND: Marks = Marks(64);
     /// Its owner, or its listener's, was told something this turn and may add to what is to be sent.
     pub(crate) const HELD: Marks = Marks(128);
+    /// Began with data in the SYN and is counted by its listener until the peer answers the SYN-ACK (RFC 7413).
+    pub(crate) const UNPROVEN: Marks = Marks(256);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {
@@ -65,7 +67,7 @@ pub(crate) struct Meta {
     pub(crate) way: u32,
     /// The owner's handle.
     pub(crate) owner: u32,
-    /// The listener it came from, while half-open.
+    /// The listener it came from, while half-open or unproven.
     pub(crate) listener: u32,
     /// The next in its list, or in the chain of vacant slots.
     next: u32,

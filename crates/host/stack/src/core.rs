@@ -2,7 +2,9 @@
 
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
-use tcp::{CookieJar, Counters, Cx, IsnSource, Open, Pool, Probe, State, TransmitClass};
+use tcp::{
+    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, IsnSource, Open, Pool, Probe, State, TransmitClass,
+};
 
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
@@ -100,6 +102,9 @@ pub struct Core {
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
     pub(crate) cookies: CookieJar,
+    /// Fast Open: what connects know, and the keys of listeners that have none.
+    pub(crate) fast_open: FastOpenCache,
+    pub(crate) cookie_keys: FastOpenJar,
     pub(crate) limits: Limits,
     pub(crate) stats: Stats,
     pub(crate) drops: Drops,
@@ -154,6 +159,8 @@ impl Core {
             registry,
             isn: IsnSource::new(isns),
             cookies: CookieJar::new(cookies),
+            fast_open: FastOpenCache::new(),
+            cookie_keys: FastOpenJar::new(cookies),
             limits: Limits { resets: Limit::new(1000, 200), echoes: Limit::new(1000, 50) },
             stats: Stats::default(),
             drops: Drops::new(),
@@ -263,6 +270,8 @@ impl Core {
             if let Some(listener) = self.listeners.get_mut(ListenerId(meta.listener)) {
                 listener.half_open -= 1;
             }
+        } else if meta.marks.has(Marks::UNPROVEN) {
+            self.leave_unproven(index);
         }
     }
 

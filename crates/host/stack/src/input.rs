@@ -1,7 +1,7 @@
 //! What a segment does: to its connection, to what is left of one, to a listener, or to nothing.
 
 use base::{FlowKey, Instant, Seq};
-use tcp::{Connection, Disposition, TimeWaitAnswer};
+use tcp::{Connection, Disposition, FastOpenAnswer, TimeWaitAnswer};
 use wire::tcp::{Flags, Segment};
 
 use crate::conns::{Marks, Meta, NIL};
@@ -138,16 +138,27 @@ impl Core {
         if let Some(above) = above {
             open.isn = Core::isn_above(open.isn, above);
         }
+        let answer = self.answer_syn(now, id, sender, segment);
         let index = self.conns.claim(meta);
         let place = &mut self.conns.slot_mut(index).tcp;
-        Connection::accept(place, &mut self.shared.cx(now), &open, control, segment);
-        if self.enter(index) {
+        let cx = &mut self.shared.cx(now);
+        match answer {
+            FastOpenAnswer::Handshake(cookie) => {
+                Connection::accept(place, cx, &open, control, segment).grant(cookie);
+            }
+            FastOpenAnswer::Open(cookie) => {
+                Connection::accept_fast(place, cx, &open, control, segment, cookie);
+            }
+        }
+        if !self.enter(index) {
+            self.drops.count(PacketDrop::NoRoom);
+        } else if matches!(answer, FastOpenAnswer::Open(_)) {
+            self.queue_unproven(id, index);
+        } else {
             self.conns.slot_mut(index).meta.marks.set(Marks::HALF_OPEN);
             if let Some(listener) = self.listeners.get_mut(id) {
                 listener.half_open += 1;
             }
-        } else {
-            self.drops.count(PacketDrop::NoRoom);
         }
     }
 

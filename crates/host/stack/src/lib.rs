@@ -8,6 +8,7 @@
 mod conns;
 mod core;
 mod demux;
+mod fast_open;
 pub mod fuzz;
 mod icmp;
 mod input;
@@ -29,6 +30,7 @@ mod wheel;
 
 pub use conns::ConnId;
 pub use core::{Core, CoreConfig};
+pub use fast_open::FastOpenListen;
 pub use ip::OwnAddr;
 pub use listeners::{Listen, ListenerId};
 pub use ops::{Connect, OpError, Row};

@@ -4,6 +4,8 @@ use base::{Addr, Endpoint, Instant};
 use std::collections::VecDeque;
 use tcp::SocketOptions;
 
+use crate::fast_open::Unproven;
+
 const BUCKETS: usize = 256;
 const NIL: u16 = u16::MAX;
 
@@ -36,6 +38,8 @@ pub(crate) struct Listener {
     pub(crate) wish: Listen,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
+    /// Connections of clients that showed a cookie and nothing else yet.
+    pub(crate) unproven: Unproven,
     /// Connections nobody accepted yet, first come first.
     pub(crate) queue: VecDeque<u32>,
     /// Until when acknowledgments of SYN cookies are believed.
@@ -90,7 +94,7 @@ impl Listeners {
     }
 
     /// Starts one; `None` when there are too many.
-    pub(crate) fn insert(&mut self, wish: Listen) -> Option<ListenerId> {
+    pub(crate) fn insert(&mut self, wish: Listen, unproven: Unproven) -> Option<ListenerId> {
         let at = match self.slots.iter().position(|slot| slot.listener.is_none()) {
             Some(at) => at,
             None if self.slots.len() < usize::from(NIL) => {
@@ -105,6 +109,7 @@ impl Listeners {
         slot.listener = Some(Listener {
             wish,
             half_open: 0,
+            unproven,
             queue: VecDeque::new(),
             cookies_until: Instant::ZERO,
             noticed: false,
@@ -222,13 +227,13 @@ mod tests {
     #[test]
     fn best_fit() {
         let mut all = Listeners::new();
-        let dual = all.insert(wish("[::]:80", false, 1)).unwrap();
+        let dual = all.insert(wish("[::]:80", false, 1), Unproven::default()).unwrap();
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(1));
-        all.insert(wish("0.0.0.0:80", false, 2)).unwrap();
-        all.insert(wish("10.0.0.1:80", false, 3)).unwrap();
+        all.insert(wish("0.0.0.0:80", false, 2), Unproven::default()).unwrap();
+        all.insert(wish("10.0.0.1:80", false, 3), Unproven::default()).unwrap();
         // Another port in the same bucket.
-        all.insert(wish("0.0.0.0:336", false, 4)).unwrap();
-        all.insert(wish("[::]:443", true, 5)).unwrap();
+        all.insert(wish("0.0.0.0:336", false, 4), Unproven::default()).unwrap();
+        all.insert(wish("[::]:443", true, 5), Unproven::default()).unwrap();
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
         assert_eq!(owner(&all, "10.0.0.2:80"), Some(2));
         assert_eq!(owner(&all, "[2001:db8::1]:80"), Some(1));
@@ -239,7 +244,7 @@ mod tests {
         assert!(all.get(dual).is_none() && all.remove(dual).is_none());
         assert_eq!(owner(&all, "[2001:db8::1]:80"), None);
         assert_eq!(owner(&all, "10.0.0.1:80"), Some(3));
-        let again = all.insert(wish("[::]:80", false, 6)).unwrap();
+        let again = all.insert(wish("[::]:80", false, 6), Unproven::default()).unwrap();
         assert_ne!(again, dual);
         assert_eq!(all.len(), 5);
     }
@@ -248,7 +253,8 @@ mod tests {
     fn shared_ports_take_turns() {
         let mut all = Listeners::new();
         for owner in 0..4 {
-            all.insert(Listen { reuse_port: true, ..wish("0.0.0.0:80", false, owner) }).unwrap();
+            all.insert(Listen { reuse_port: true, ..wish("0.0.0.0:80", false, owner) }, Unproven::default())
+                .unwrap();
         }
         let mut rng = base::Rng::new(1);
         let mut counts = [0; 4];

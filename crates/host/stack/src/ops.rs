@@ -10,6 +10,7 @@ use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, 
 use crate::conns::{ConnId, Marks, Meta};
 use crate::core::Core;
 use crate::demux::Flow;
+use crate::fast_open::Unproven;
 use crate::listeners::{Listen, Listener, ListenerId};
 use crate::paths::NoPath;
 use crate::ports::Binding;
@@ -89,7 +90,9 @@ impl Core {
         }
         self.ports.listen(wish.local, wish.reuse_port, wish.v6_only)?;
         let local = wish.local;
-        match self.listeners.insert(wish) {
+        let all = self.shared.config.fastopen_all_listeners();
+        let unproven = Unproven::new(if all { wish.backlog } else { 0 });
+        match self.listeners.insert(wish, unproven) {
             Some(id) => Ok((id, local)),
             None => {
                 self.ports.unbind(self.port.io.as_mut(), now, local, true);
@@ -181,6 +184,16 @@ impl Core {
     /// Addresses, ports, routes and memory; see [`OpError`].
     /// RFC 9293, MUST-43, MUST-44, MUST-45 and MUST-46.
     pub fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
+        self.connect_with(now, connect, None).map(|(id, _)| id)
+    }
+
+    /// With Fast Open, if `fast` says so ([`Core::connect_fast`]); how many octets go with the SYN.
+    pub(crate) fn connect_with(
+        &mut self,
+        now: Instant,
+        connect: &Connect,
+        fast: Option<(bool, &[u8])>,
+    ) -> Result<(ConnId, usize), OpError> {
         self.now = now;
         let Connect { local, remote, .. } = *connect;
         if remote.addr.is_unspecified() {
@@ -218,8 +231,13 @@ impl Core {
         meta.owner = connect.owner;
         meta.marks.set(Marks::OWNED);
         let index = self.conns.claim(meta);
-        let place = &mut self.conns.slot_mut(index).tcp;
-        Connection::connect(place, &mut self.shared.cx(now), &open, control);
+        let mut taken = 0;
+        if let Some(fast) = fast {
+            taken = self.begin_fast(now, index, &open, control, fast);
+        } else {
+            let place = &mut self.conns.slot_mut(index).tcp;
+            Connection::connect(place, &mut self.shared.cx(now), &open, control);
+        }
         if !self.enter(index) {
             self.give_up(now, local, fresh);
             return Err(OpError::NoBuffers);
@@ -227,7 +245,7 @@ impl Core {
         if bound {
             self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
         }
-        Ok(ConnId(index))
+        Ok((ConnId(index), taken))
     }
 
     fn give_up(&mut self, now: Instant, local: Endpoint, fresh: bool) {
@@ -528,7 +546,7 @@ impl Core {
 fn why_unreadable(tcp: &Connection) -> ReadError {
     match (tcp.error(), tcp.state()) {
         (Some(error), _) => ReadError::Failed(error),
-        (None, State::SynSent | State::SynReceived) => ReadError::NotConnected,
+        (None, State::SynSent | State::SynReceived) if !tcp.is_early() => ReadError::NotConnected,
         (None, _) if tcp.peer_closed() => ReadError::Finished,
         (None, _) => ReadError::Empty,
     }

@@ -39,7 +39,10 @@ impl Core {
             ("bytes_flows", self.table.footprint() as u64),
             ("bytes_time_wait", self.waits.footprint() as u64),
             ("bytes_chunks", self.shared.pool.footprint() as u64),
-            ("bytes_other", (self.ports.footprint() + self.paths.footprint()) as u64),
+            (
+                "bytes_other",
+                (self.ports.footprint() + self.paths.footprint() + self.fast_open.footprint()) as u64,
+            ),
         ]
     }
 

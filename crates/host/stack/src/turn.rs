@@ -144,10 +144,25 @@ impl Core {
 
     /// Something changed about a connection.
     pub(crate) fn tell(&mut self, index: u32, events: Events) {
+        if events.any(Events::FAST_OPEN) {
+            self.learn_fast_open(index);
+        }
         let meta = &mut self.conns.slot_mut(index).meta;
         if meta.marks.has(Marks::HALF_OPEN) && events.any(Events::CONNECTED) {
             self.queue_for_accept(index);
-        } else if meta.marks.has(Marks::OWNED) {
+        } else if meta.marks.has(Marks::UNPROVEN) && events.any(Events::CONNECTED) {
+            self.leave_unproven(index);
+            self.notice(index, events);
+        } else {
+            self.notice(index, events);
+        }
+    }
+
+    /// Its owner, if it has one, gets a notice.
+    #[inline]
+    fn notice(&mut self, index: u32, events: Events) {
+        let meta = &mut self.conns.slot_mut(index).meta;
+        if meta.marks.has(Marks::OWNED) {
             meta.events = Events(meta.events.0 | events.0);
             if !meta.marks.has(Marks::NOTICED) {
                 meta.marks.set(Marks::NOTICED | Marks::HELD);

@@ -3,7 +3,7 @@
 use base::{Addr, Seq};
 use wire::packet::{Below, Checksum, Link};
 use wire::pcap::classic::{Record, write_header, write_record};
-use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
+use wire::tcp::{FastOpen, Flags, Header, Options, SackBlocks, Timestamps};
 use wire::{arp, icmp, nd, protocol, virtio};
 
 /// For targets to which all octets are alike.
@@ -41,6 +41,7 @@ fn headers() -> Vec<Header> {
         timestamps,
         ..Options::default()
     };
+    let fast_open = |octets: &[u8], old| syn.with_fast_open(FastOpen::cookie(octets, old));
     let mut sack = SackBlocks::none();
     for block in 0..3 {
         sack.push(Seq::new(1000 + 3000 * block), Seq::new(2460 + 3000 * block));
@@ -48,6 +49,9 @@ fn headers() -> Vec<Header> {
     vec![
         header(Flags::SYN, syn),
         header(Flags::SYN | Flags::ACK, syn),
+        header(Flags::SYN, syn.with_fast_open(Some(FastOpen::request(false)))),
+        header(Flags::SYN, fast_open(&[1; 8], false)),
+        header(Flags::SYN | Flags::ACK, fast_open(&[2; 16], true)),
         header(Flags::ACK | Flags::PSH, Options { timestamps, ..Options::default() }),
         header(Flags::ACK, Options { timestamps, sack, ..Options::default() }),
         header(Flags::FIN | Flags::ACK, Options::default()),

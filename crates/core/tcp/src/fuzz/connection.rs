@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use cc::{Control, Cubic, NewReno};
-use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+use wire::tcp::{FastOpen, Flags, Options, SackBlocks, Segment, Timestamps};
 
 use super::Input;
 use crate::{
-    Config, Connection, Counters, Cx, Disposition, IcmpError, Open, Pool, ReadError, Shutdown, SocketOptions,
-    State, TxLimits, WriteError,
+    Config, Connection, Counters, Cx, Disposition, Events, FastOpenOffer, IcmpError, Open, Pool, ReadError,
+    Shutdown, SocketOptions, State, TxLimits, WriteError,
 };
 
 /// No call makes a connection send more segments than this without hearing from its peer.
@@ -89,11 +89,28 @@ impl World {
             options: options(input),
         };
         let mut conn = None;
-        if bits & 32 == 0 {
-            let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
-            Connection::accept(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn);
-        } else {
-            Connection::connect(&mut conn, &mut lent.cx(), &open, control(bits & 16));
+        let mut wrote = 0;
+        let fast = input.u8();
+        let option = FastOpen::cookie(&[fast; 8], fast & 64 != 0).filter(|_| fast & 16 != 0);
+        match (bits & 32 == 0, fast & 3 == 3) {
+            (true, false) => {
+                let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
+                Connection::accept(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn).grant(option);
+            }
+            (true, true) => {
+                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(octet).collect();
+                let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &data);
+                Connection::accept_fast(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn, option);
+            }
+            (false, false) => {
+                Connection::connect(&mut conn, &mut lent.cx(), &open, control(bits & 16));
+            }
+            (false, true) => {
+                let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(|i| !octet(i)).collect();
+                let offer = FastOpenOffer { option, mss: input.u16() };
+                let (cx, control) = (&mut lent.cx(), control(bits & 16));
+                wrote = Connection::connect_fast(&mut conn, cx, &open, control, &offer, &data) as u32;
+            }
         }
         let limits = TxLimits { max_payload: if bits & 64 == 0 { 9000 + 576 } else { 65_000 } };
         World {
@@ -102,7 +119,7 @@ impl World {
             limits,
             isn,
             irs,
-            wrote: 0,
+            wrote,
             read: 0,
             edge: None,
             stamp: 0,
@@ -199,7 +216,9 @@ impl World {
 
     /// What completes a handshake, if there is one to complete.
     fn handshake(&mut self, input: &mut Input<'_>) {
-        let nxt = self.isn + 1;
+        let info = self.conn.info(self.lent.now);
+        // Of data that went with the SYN, or after the SYN-ACK, any part may be acknowledged.
+        let nxt = self.isn + 1 + input.below(info.snd_nxt.offset_from(self.isn).max(1));
         match self.conn.state() {
             State::SynSent => {
                 let flags =
@@ -209,7 +228,7 @@ impl World {
             State::SynReceived => {
                 let timestamps = Some(Timestamps { val: self.lent.now.as_millis() as u32, ecr: self.stamp });
                 let options = Options { timestamps, ..Options::default() };
-                self.deliver(self.irs + 1, nxt, Flags::ACK, input.u16(), options, 0);
+                self.deliver(info.rcv_nxt, nxt, Flags::ACK, input.u16(), options, 0);
             }
             _ => self.pass_time(input),
         }
@@ -312,7 +331,9 @@ impl World {
                 self.lent.now
             );
         }
-        self.conn.poll_event();
+        if self.conn.poll_event().any(Events::FAST_OPEN) {
+            assert!(self.conn.take_fast_open().is_some() && self.conn.take_fast_open().is_none());
+        }
         for sent in 0.. {
             assert!(sent < BURST_MAX, "sending does not end in {:?}", self.conn.state());
             let Some(tx) = self.conn.poll_transmit(&mut self.lent.cx(), &self.limits) else { break };
@@ -326,7 +347,9 @@ impl World {
         let header = &tx.header;
         let mut payload = vec![0; tx.len as usize];
         self.conn.copy_payload(&self.lent.pool, tx, &mut payload);
-        let place = header.seq.offset_from(self.isn + 1);
+        // The octets of a SYN stand behind it.
+        let first = header.seq + u32::from(header.flags.has(Flags::SYN));
+        let place = first.offset_from(self.isn + 1);
         for (i, &octet_sent) in payload.iter().enumerate() {
             let place = place.wrapping_add(i as u32);
             assert!(place < self.wrote, "octet {place} was never written");
@@ -403,6 +426,7 @@ fn offer(input: &mut Input<'_>) -> Options {
         timestamps: (bits & 8 == 0).then(|| Timestamps { val: input.u32() >> 8, ecr: 0 }),
         ..Options::default()
     }
+    .with_fast_open(FastOpen::cookie(&[bits; 6], bits & 1 == 0).filter(|_| bits & 32 != 0))
 }
 
 fn options(input: &mut Input<'_>) -> SocketOptions {

@@ -22,7 +22,11 @@ impl Connection {
             return Err(DropReason::NoAck);
         }
         if self.state == State::SynReceived {
-            return self.check_handshake_ack(cx, seg);
+            let early = self.is_early();
+            self.check_handshake_ack(cx, seg)?;
+            if !early {
+                return Ok(());
+            }
         }
         if self.bits.has(Bits::PROBED) && seg.ack == self.snd_nxt + 1 && self.has_unsent() {
             // The zero-window probe's octet was taken.

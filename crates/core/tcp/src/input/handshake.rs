@@ -13,7 +13,7 @@ impl Connection {
     /// RFC 9293, MUST-10.
     pub(crate) fn on_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let flags = seg.flags;
-        if flags.has(Flags::ACK) && (seg.ack != self.snd_nxt || self.flight() == 0) {
+        if flags.has(Flags::ACK) && !self.acknowledges_syn(seg) {
             // First: an acknowledgment of something we never sent, from an old incarnation of the peer
             // perhaps.
             cx.counters.bad_acks += 1;
@@ -41,6 +41,9 @@ impl Connection {
             self.set_state(cx, State::SynReceived);
             return Ok(());
         }
+        if self.bits.has(Bits::FAST_OPEN) {
+            self.conclude(cx, seg);
+        }
         self.syn_acknowledged(cx, seg);
         // The handshake's third segment; data takes its place if the application writes in this turn.
         self.due |= Due::ACK;
@@ -53,9 +56,13 @@ impl Connection {
 
     /// `seg` acknowledges our SYN.
     pub(crate) fn syn_acknowledged(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        self.snd_una = self.snd_nxt;
+        let data = seg.ack.offset_from(self.snd_una) - 1;
+        self.snd_una = seg.ack;
         let left = self.sent.retire(cx.pool.departures_mut(), self.snd_una);
         self.measure_rtt(cx, seg, left);
+        if !self.tx.is_empty() {
+            self.settle_syn_data(cx, data);
+        }
         self.due.clear(Due::SYN);
         self.backoff = 0;
         self.timers.rtx = Instant::FAR_FUTURE;
@@ -64,10 +71,15 @@ impl Connection {
 
     /// Fifth check in SYN-RECEIVED.
     pub(crate) fn check_handshake_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
-        if seg.ack != self.snd_nxt || self.flight() == 0 {
+        if !self.acknowledges_syn(seg) {
             cx.counters.bad_acks += 1;
             self.answer_with_reset(seg);
             return Err(DropReason::BadAck);
+        }
+        if self.bits.has(Bits::EARLY) {
+            // It may acknowledge data too, which the check goes on with.
+            self.prove(cx);
+            return Ok(());
         }
         self.syn_acknowledged(cx, seg);
         // A SYN carries its window unscaled, also when it comes as SYN-ACK in a simultaneous open.
@@ -75,6 +87,13 @@ impl Connection {
             self.update_send_window(cx.config, seg.window, seg.seq);
         }
         Ok(())
+    }
+
+    /// Is our SYN, or SYN-ACK, acknowledged, and nothing that we did not send?
+    fn acknowledges_syn(&self, seg: &Segment<'_>) -> bool {
+        let first = self.syn_seq();
+        let acked = seg.ack.offset_from(first);
+        acked > 0 && acked <= self.snd_nxt.offset_from(first)
     }
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.

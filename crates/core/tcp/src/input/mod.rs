@@ -88,6 +88,6 @@ impl Connection {
 }
 
 /// What came with a SYN, which itself takes one number.
-fn behind_syn<'a>(seg: &Segment<'a>) -> Segment<'a> {
+pub(crate) fn behind_syn<'a>(seg: &Segment<'a>) -> Segment<'a> {
     Segment { seq: seg.seq + 1, flags: Flags(seg.flags.0 & !Flags::SYN.0), ..*seg }
 }

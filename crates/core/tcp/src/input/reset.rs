@@ -24,11 +24,11 @@ impl Connection {
         match self.state {
             // RFC 9293, section 3.10.7.4: a passive open goes back to LISTEN without a word; an active one
             // was refused.
-            State::SynReceived if !self.bits.has(Bits::ACTIVE) => {
+            State::SynReceived if !self.bits.has(Bits::ACTIVE | Bits::EARLY) => {
                 cx.counters.attempt_fails += 1;
                 self.finish(cx);
             }
-            State::SynReceived => self.fail(cx, Error::Refused),
+            State::SynReceived if self.bits.has(Bits::ACTIVE) => self.fail(cx, Error::Refused),
             // All that could still be lost has arrived.
             State::Closing | State::LastAck if self.bits.has(Bits::ORPHAN) => self.finish(cx),
             _ => self.fail(cx, Error::Reset),

@@ -60,6 +60,10 @@ impl Connection {
         if starts && end.at_or_after(self.last_ack_sent) {
             return Ok(());
         }
+        if self.is_first_syn(seg) {
+            // Without the data that it brought before.
+            return Ok(());
+        }
         cx.counters.out_of_window += 1;
         if !seg.flags.has(Flags::RST) {
             self.answer_unacceptable(cx, seg);
@@ -91,7 +95,7 @@ impl Connection {
         if !seg.flags.has(Flags::SYN) {
             return Ok(());
         }
-        if self.state == State::SynReceived && seg.seq + 1 == self.rcv_nxt {
+        if self.is_first_syn(seg) {
             if seg.flags.has(Flags::ACK) {
                 // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived.
                 self.due |= Due::ACK;

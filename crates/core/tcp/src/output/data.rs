@@ -35,7 +35,7 @@ impl Connection {
     /// The next segment with data or FIN, old or new.
     /// RFC 6675, 5-4.
     pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
-        if !self.state.may_send() {
+        if !self.may_send() {
             return None;
         }
         if self.loss.is_some() {

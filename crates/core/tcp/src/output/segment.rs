@@ -131,6 +131,9 @@ impl Connection {
             options.mss = Some(self.advertised_mss());
             options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv_scale);
             options.sack_permitted = self.bits.has(Bits::SACK);
+            if self.bits.has(Bits::COOKIE) {
+                options.set_fast_open(self.syn_option());
+            }
             options.layout = cx.config.syn_layout();
         } else if self.reassembly.is_some() && plan.tells {
             options.sack = self.sack_blocks(cx);

@@ -2,8 +2,8 @@
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, Seq};
 use tcp::{
-    Config, Connection, CookieJar, Counters, Cx, Disposition, Events, Open, Pool, SocketOptions, State,
-    TimeWait, TimeWaitAnswer, TxLimits,
+    Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
+    FastOpenOffer, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
 };
 use wire::tcp::{Flags, Header, Segment};
 
@@ -46,6 +46,8 @@ pub(crate) struct Host {
     pub(crate) listens: bool,
     /// Answers SYNs without keeping anything, as with a full backlog.
     pub(crate) jar: Option<CookieJar>,
+    /// Takes data with a SYN from those who show a cookie made with these.
+    pub(crate) keys: Option<FastOpenKeys>,
     /// Everything `poll_event` ever said, and what it said since the application last looked.
     pub(crate) events: Events,
     pub(crate) fresh: Events,
@@ -79,6 +81,7 @@ impl Host {
             counters: Counters::default(),
             listens: false,
             jar: None,
+            keys: None,
             events: Events::default(),
             fresh: Events::default(),
             refuses: 0.0,
@@ -107,6 +110,36 @@ impl Host {
         let (open, control) = self.open();
         let mut conn = None;
         Connection::connect(&mut conn, &mut self.cx(now), &open, control);
+        self.conn = conn;
+        self.settle(now);
+    }
+
+    /// Active open with Fast Open; how many octets go with the SYN.
+    pub(crate) fn connect_fast(&mut self, now: Instant, offer: &FastOpenOffer, data: &[u8]) -> usize {
+        let (open, control) = self.open();
+        let mut conn = None;
+        let taken = Connection::connect_fast(&mut conn, &mut self.cx(now), &open, control, offer, data);
+        self.conn = conn;
+        self.settle(now);
+        taken
+    }
+
+    /// Passive open, as a listener with room does it.
+    fn accept(&mut self, now: Instant, seg: &Segment<'_>) {
+        let (open, control) = self.open();
+        let mut conn = None;
+        let mut answer = FastOpenAnswer::Handshake(None);
+        if let Some(keys) = self.keys.filter(|_| FastOpenAnswer::concerns(&self.config, seg)) {
+            answer = FastOpenAnswer::to(&self.config, &keys, &self.key, seg, &mut self.counters);
+        }
+        match answer {
+            FastOpenAnswer::Handshake(cookie) => {
+                Connection::accept(&mut conn, &mut self.cx(now), &open, control, seg).grant(cookie);
+            }
+            FastOpenAnswer::Open(cookie) => {
+                Connection::accept_fast(&mut conn, &mut self.cx(now), &open, control, seg, cookie);
+            }
+        }
         self.conn = conn;
         self.settle(now);
     }
@@ -203,11 +236,7 @@ impl Host {
             && seg.flags.has(Flags::SYN)
             && !seg.flags.any(Flags::ACK | Flags::RST)
         {
-            let (open, control) = self.open();
-            let mut conn = None;
-            Connection::accept(&mut conn, &mut self.cx(now), &open, control, seg);
-            self.conn = conn;
-            self.settle(now);
+            self.accept(now, seg);
             return None;
         }
         if let Some(reset) = tcp::reset_for(&self.key, seg) {

@@ -5,6 +5,7 @@ mod app;
 mod closing;
 mod data;
 mod ecn;
+mod fast_open;
 mod frto;
 mod handshake;
 mod host;

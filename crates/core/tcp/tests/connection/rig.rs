@@ -136,6 +136,13 @@ impl Setup {
         rig
     }
 
+    /// Our SYN with Fast Open is out; how many octets went with it.
+    pub(crate) fn connect_fast(&self, offer: &tcp::FastOpenOffer, data: &[u8]) -> (Rig, usize) {
+        let mut rig = self.rig();
+        let taken = rig.host.connect_fast(rig.now, offer, data);
+        (rig, taken)
+    }
+
     /// Nothing happened yet.
     pub(crate) fn listening(&self) -> Rig {
         let mut rig = self.rig();

@@ -1,5 +1,6 @@
-//! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018).
+//! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018, RFC 7413).
 
+mod fast_open;
 mod flags;
 mod header;
 mod options;
@@ -7,6 +8,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use fast_open::FastOpen;
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};
 pub use options::{MAX_LEN as MAX_OPTIONS_LEN, MAX_WINDOW_SCALE, Options, SackBlocks, SynLayout, Timestamps};

@@ -1,6 +1,6 @@
 //! Options: how they are read and how they are laid out.
 
-use super::Flags;
+use super::{FastOpen, Flags, fast_open};
 use crate::bytes::{be16, be32, put};
 use base::Seq;
 
@@ -18,12 +18,23 @@ pub struct Timestamps {
 pub struct SackBlocks {
     blocks: [(Seq, Seq); 4],
     len: u8,
+    /// A SYN has no blocks: its Fast Open option lies in their place, so that nothing grows for it.
+    syn: SynOption,
+}
+
+/// Which Fast Open option lies in the place of blocks, by the octets of its cookie.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum SynOption {
+    #[default]
+    None,
+    Standard(u8),
+    Experimental(u8),
 }
 
 impl SackBlocks {
     /// No block.
     pub const fn none() -> Self {
-        SackBlocks { blocks: [(Seq::new(0), Seq::new(0)); 4], len: 0 }
+        SackBlocks { blocks: [(Seq::new(0), Seq::new(0)); 4], len: 0, syn: SynOption::None }
     }
 
     /// Appends a block; false, and nothing changes, when four are there already.
@@ -102,6 +113,46 @@ impl Options {
         layout: SynLayout::Linux,
     };
 
+    /// Fast Open, only on SYN.
+    pub fn fast_open(&self) -> Option<FastOpen> {
+        let (len, experimental) = match self.sack.syn {
+            SynOption::None => return None,
+            SynOption::Standard(len) => (len, false),
+            SynOption::Experimental(len) => (len, true),
+        };
+        let mut octets = [0; 16];
+        let words = self.sack.blocks.iter().flat_map(|&(left, right)| [left, right]);
+        for (four, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *four = word.raw().to_be_bytes();
+        }
+        FastOpen::read(&octets[..usize::from(len)], experimental)
+    }
+
+    /// Puts a Fast Open option, or none, in the place of SACK blocks, of which a SYN has none.
+    pub fn set_fast_open(&mut self, option: Option<FastOpen>) {
+        self.sack = SackBlocks::none();
+        let Some(option) = option else { return };
+        let len = option.octets().len() as u8;
+        self.sack.syn = match option.experimental {
+            true => SynOption::Experimental(len),
+            false => SynOption::Standard(len),
+        };
+        let mut octets = [0; 16];
+        octets[..option.octets().len()].copy_from_slice(option.octets());
+        for (block, &[l0, l1, l2, l3, r0, r1, r2, r3]) in
+            self.sack.blocks.iter_mut().zip(octets.as_chunks::<8>().0)
+        {
+            let word = |octets| Seq::new(u32::from_be_bytes(octets));
+            *block = (word([l0, l1, l2, l3]), word([r0, r1, r2, r3]));
+        }
+    }
+
+    /// The same options with this one.
+    pub fn with_fast_open(mut self, option: Option<FastOpen>) -> Options {
+        self.set_fast_open(option);
+        self
+    }
+
     /// Reads the octets between the fixed header and the data into this, which holds none yet.
     ///
     /// An illegal length (below 2, or past the header) ends the walk and what was read before it counts: the
@@ -137,6 +188,10 @@ impl Options {
             (MSS, 4) if syn => self.mss = be16(option, 2),
             (WINDOW_SCALE, 3) if syn => self.window_scale = Some(option[2].min(MAX_WINDOW_SCALE)),
             (SACK_PERMITTED, 2) if syn => self.sack_permitted = true,
+            (fast_open::KIND, _) if syn => self.set_fast_open(FastOpen::read(&option[2..], false)),
+            (fast_open::EXPERIMENT, 4..) if syn && option[2..4] == fast_open::MAGIC => {
+                self.set_fast_open(FastOpen::read(&option[4..], true));
+            }
             (SACK, 10 | 18 | 26 | 34) if !syn => {
                 self.sack = SackBlocks::none();
                 for block in option[2..].as_chunks::<8>().0 {
@@ -190,7 +245,9 @@ impl Options {
         if flags.has(Flags::SYN) {
             // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
             let pair = if timestamps { 12 } else { 4 * usize::from(self.sack_permitted) };
-            return 4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
+            let len =
+                4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
+            return len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4));
         }
         let sack = match self.sack_count(flags) {
             0 => 0,
@@ -227,6 +284,9 @@ impl Options {
         if let (true, Some(shift)) = (syn, self.window_scale) {
             word([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
         }
+        if let (true, Some(option)) = (syn, self.fast_open()) {
+            return emit_fast_open(&option, NOP, &mut into[at..]);
+        }
         let blocks = &self.sack.as_slice()[..self.sack_count(flags)];
         if !blocks.is_empty() {
             word([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
@@ -243,11 +303,12 @@ impl Options {
     #[cold]
     /// RFC 9293, MUST-69.
     fn emit_bsd_syn(&self, into: &mut [u8]) {
+        let into = &mut into[..self.len_of_all(Flags::SYN)];
+        into.fill(END);
         let mut at = 0;
         let mut option = |octets: &[u8]| {
             into[at..at + octets.len()].copy_from_slice(octets);
             at += octets.len();
-            at
         };
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
@@ -266,10 +327,22 @@ impl Options {
             option(&[TIMESTAMPS, 10]);
             option(&val.to_be_bytes());
             option(&ecr.to_be_bytes());
-        } else if self.sack_permitted {
-            option(&[END, END]);
+        }
+        if let Some(option) = self.fast_open() {
+            emit_fast_open(&option, END, &mut into[at..]);
         }
     }
+}
+
+/// The option at the front of `into`, and `padding` behind it.
+#[cold]
+fn emit_fast_open(option: &FastOpen, padding: u8, into: &mut [u8]) {
+    let (head, at) = option.head();
+    // What lies behind the header may be the payload already.
+    let into = &mut into[..option.len().next_multiple_of(4)];
+    into.fill(padding);
+    into[..at].copy_from_slice(&head[..at]);
+    into[at..option.len()].copy_from_slice(option.octets());
 }
 
 /// The first option that is not padding and what follows it; `None` at the end or at an illegal length.

@@ -24,6 +24,11 @@ fn emitted(flags: Flags, options: Options) -> Vec<u8> {
         Header { src_port: 1, dst_port: 2, seq: Seq::new(3), ack: Seq::new(4), flags, window: 5, options };
     let mut out = vec![0xee; 60];
     let len = header.emit(&mut out);
+    assert_eq!(len, 20 + header.options.len(flags));
+    let mut whole = [0xee; 60];
+    header.options.emit(flags, &mut whole);
+    assert_eq!(whole[..len - 20], out[20..len], "whatever room there is");
+    assert!(whole[len - 20..].iter().all(|octet| *octet == 0xee), "wrote past the options");
     assert!(out[len..].iter().all(|octet| *octet == 0xee), "wrote past the header");
     assert_eq!(usize::from(out[12] >> 4) * 4, len);
     out[20..len].to_vec()
@@ -84,6 +89,51 @@ fn padding_is_zero() {
 }
 
 /// RFC 2018, 4-4.
+#[test]
+fn fast_open_stands_behind_the_others() {
+    let syn = Options { mss: Some(1460), window_scale: Some(8), sack_permitted: true, ..Options::default() };
+    let cookie = |octets: &[u8], experimental| FastOpen::cookie(octets, experimental);
+    let with = |option| syn.with_fast_open(option);
+    let head = emitted(Flags::SYN, syn);
+    let rows: [(Option<FastOpen>, &[u8]); 5] = [
+        (Some(FastOpen::request(false)), &[34, 2, 1, 1]),
+        (Some(FastOpen::request(true)), &[254, 4, 0xf9, 0x89]),
+        (cookie(&[0xab, 0xcd, 0x12, 0x34], false), &[34, 6, 0xab, 0xcd, 0x12, 0x34, 1, 1]),
+        (cookie(&[1, 2, 3, 4, 5, 6], false), &[34, 8, 1, 2, 3, 4, 5, 6]),
+        (cookie(&[1, 2, 3, 4], true), &[254, 8, 0xf9, 0x89, 1, 2, 3, 4]),
+    ];
+    for (option, octets) in rows {
+        assert!(option.is_some());
+        assert_eq!(emitted(Flags::SYN, with(option)), [&head, octets].concat());
+        for layout in [SynLayout::Linux, SynLayout::Bsd] {
+            let full = Options { timestamps: STAMPS, layout, ..with(option) };
+            let read = read(Flags::SYN, &emitted(Flags::SYN, full));
+            assert_eq!(read, Options { layout: SynLayout::Linux, ..full });
+        }
+        assert_eq!(emitted(Flags::ACK, with(option)), [], "only on a SYN");
+    }
+    // The longest one fills the header, whatever else a SYN says.
+    for experimental in [false, true] {
+        let longest = Options { timestamps: STAMPS, ..with(cookie(&[7; 16], experimental)) };
+        assert_eq!(emitted(Flags::SYN, longest).len(), MAX_OPTIONS_LEN);
+    }
+}
+
+#[test]
+fn a_cookie_has_an_even_number_of_octets_from_4_to_16() {
+    for len in 1..=20 {
+        let octets = [9; 20];
+        let legal = len % 2 == 0 && (4..=16).contains(&len);
+        let plain = [&[34, len as u8 + 2], &octets[..len]].concat();
+        assert_eq!(read(Flags::SYN, &plain).fast_open().is_some(), legal, "{len}");
+        assert_eq!(read(Flags::ACK, &plain).fast_open(), None);
+        let experimental = [&[254, len as u8 + 4, 0xf9, 0x89], &octets[..len]].concat();
+        assert_eq!(read(Flags::SYN, &experimental).fast_open().is_some(), legal, "{len}");
+    }
+    assert_eq!(read(Flags::SYN, &[254, 6, 0xf9, 0x88, 1, 1]), Options::default(), "another experiment");
+    assert_eq!(read(Flags::SYN, &[254, 3, 0xf9]), Options::default());
+}
+
 #[test]
 fn sack_blocks_are_clipped_to_what_fits() {
     for (timestamps, offered, fit) in [(STAMPS, 4, 3), (STAMPS, 2, 2), (None, 4, 4), (None, 0, 0)] {

@@ -6,10 +6,10 @@ use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
 use base::{Addr, Endpoint, Instant};
-use stack::{ConnId, Connect, Listen, ListenerId, OpError};
+use stack::{ConnId, Connect, FastOpenListen, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Hints, Info, Report, Shutdown, SocketOptions, State};
+use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
 
 impl Transport for Remote {
     fn bind(
@@ -102,34 +102,58 @@ impl Transport for Remote {
         self.stop_listening(id.0, self.links.len());
     }
 
-    fn connect(&mut self, _now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
-        // A local end that was bound is known to the first core only.
-        let link = if connect.local.port == 0 { self.next_core % self.links.len() } else { 0 };
-        self.next_core = self.next_core.wrapping_add(1);
-        let conn = Conn {
-            link,
-            id: 0,
-            owner: connect.owner,
-            state: State::SynSent,
-            failure: None,
-            ended: false,
-            more: false,
-            write_shut: false,
-            wants_room: false,
-            local: None,
-            remote: connect.remote,
-            send: None,
-            receive: None,
-            away: false,
-            options: Arc::new(connect.options),
-            written: 0,
-            read: 0,
-            told: None,
-        };
-        let id = self.conns.insert(conn).map_err(|_| OpError::NoBuffers)?;
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.id = id;
+    fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen) {
+        self.change(id, || Change::FastOpen(wish));
+    }
+
+    fn fast_open_keys(&mut self, _now: Instant) -> Option<FastOpenKeys> {
+        match self.call(0, Call::FastOpenKeys) {
+            Ok(Reply::Keys(keys)) => Some(keys),
+            _ => None,
         }
+    }
+
+    fn fast_open_client(&self) -> bool {
+        self.defaults.fast_open
+    }
+
+    fn may_send_with_syn(&mut self, _now: Instant, connect: &Connect, no_cookie: bool) -> bool {
+        let link = self.link_for(connect);
+        let call = Call::MaySend { wish: Box::new(connect.clone()), no_cookie };
+        matches!(self.call(link, call), Ok(Reply::MaySend(true)))
+    }
+
+    fn connect_fast(
+        &mut self,
+        _now: Instant,
+        connect: &Connect,
+        no_cookie: bool,
+        data: &[u8],
+    ) -> Result<(ConnId, usize), OpError> {
+        let (link, id) = self.enter(connect)?;
+        // No SYN carries more than a segment of the largest kind.
+        let data = data[..data.len().min(usize::from(u16::MAX))].to_vec();
+        let call = Call::ConnectFast { id: id.0, wish: Box::new(connect.clone()), no_cookie, data };
+        let begun = match self.call(link, call) {
+            Ok(Reply::Begun(begun)) => begun,
+            _ => Err(OpError::NetUnreachable),
+        };
+        match begun {
+            Ok((local, taken)) => {
+                if let Some(conn) = self.conns.get_mut(id.0) {
+                    conn.local = Some(local);
+                }
+                Ok((id, taken))
+            }
+            Err(e) => {
+                self.conns.remove(id.0);
+                Err(e)
+            }
+        }
+    }
+
+    fn connect(&mut self, _now: Instant, connect: &Connect) -> Result<ConnId, OpError> {
+        let (link, id) = self.enter(connect)?;
         let wish = match self.envelopes.pop() {
             Some(mut envelope) => {
                 (*envelope).clone_from(connect);
@@ -137,8 +161,8 @@ impl Transport for Remote {
             }
             None => Box::new(connect.clone()),
         };
-        self.links[link].tell(Command::Connect { id, wish });
-        Ok(ConnId(id))
+        self.links[link].tell(Command::Connect { id: id.0, wish });
+        Ok(id)
     }
 
     fn write(&mut self, _now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno> {
@@ -265,11 +289,11 @@ impl Transport for Remote {
     }
 
     fn default_control(&self) -> &'static str {
-        self.default_control
+        self.defaults.control
     }
 
     fn default_buffers(&self) -> (u32, u32) {
-        self.default_buffers
+        self.defaults.buffers
     }
 
     fn state(&self, id: ConnId) -> State {
@@ -346,7 +370,7 @@ impl Transport for Remote {
     fn control_name(&mut self, id: ConnId) -> &'static str {
         match self.ask(id, |id| Call::ControlName { id }) {
             Some(Reply::Name(Some(name))) => name,
-            _ => self.default_control,
+            _ => self.defaults.control,
         }
     }
 }
@@ -414,6 +438,43 @@ impl Remote {
             self.tell(id, |id| Command::Mark { id, mark });
         }
         Ok(taken)
+    }
+
+    /// The core that the next connect goes to.
+    fn link_for(&self, connect: &Connect) -> usize {
+        // A local end that was bound is known to the first core only.
+        if connect.local.port == 0 { self.next_core % self.links.len() } else { 0 }
+    }
+
+    /// A record for a connection to be: its core, and its name.
+    fn enter(&mut self, connect: &Connect) -> Result<(usize, ConnId), OpError> {
+        let link = self.link_for(connect);
+        self.next_core = self.next_core.wrapping_add(1);
+        let conn = Conn {
+            link,
+            id: 0,
+            owner: connect.owner,
+            state: State::SynSent,
+            failure: None,
+            ended: false,
+            more: false,
+            write_shut: false,
+            wants_room: false,
+            local: None,
+            remote: connect.remote,
+            send: None,
+            receive: None,
+            away: false,
+            options: Arc::new(connect.options),
+            written: 0,
+            read: 0,
+            told: None,
+        };
+        let id = self.conns.insert(conn).map_err(|_| OpError::NoBuffers)?;
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.id = id;
+        }
+        Ok((link, ConnId(id)))
     }
 
     fn change(&mut self, id: ListenerId, change: impl Fn() -> Change) {

@@ -12,8 +12,8 @@
 use crate::Errno;
 use base::{Endpoint, Instant};
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
-use stack::{Connect, Listen, OpError};
-use tcp::{Events, Hints, Info, Report, Shutdown, SocketOptions, State};
+use stack::{Connect, FastOpenListen, Listen, OpError};
+use tcp::{Events, FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
 
 /// Marks names that the stack thread gave.
 pub(super) const BY_STACK: u32 = 1 << 31;
@@ -60,6 +60,7 @@ pub(super) enum Change {
     Backlog(u32),
     Options(SocketOptions),
     Control(&'static str),
+    FastOpen(FastOpenListen),
 }
 
 /// A [`Command`] that is answered.
@@ -75,6 +76,19 @@ pub(super) enum Call {
         wish: Listen,
         credit: u32,
     },
+    /// Start connecting with data in the SYN, if it takes any.
+    ConnectFast {
+        id: u32,
+        wish: Box<Connect>,
+        no_cookie: bool,
+        data: Vec<u8>,
+    },
+    /// Would it take any?
+    MaySend {
+        wish: Box<Connect>,
+        no_cookie: bool,
+    },
+    FastOpenKeys,
     CloseListener {
         listener: u32,
     },
@@ -99,6 +113,10 @@ pub(super) enum Reply {
     /// Where it is bound or listens.
     Local(Result<Endpoint, OpError>),
     Done(Result<(), OpError>),
+    /// The local end, and octets in the SYN.
+    Begun(Result<(Endpoint, usize), OpError>),
+    MaySend(bool),
+    Keys(FastOpenKeys),
     Name(Option<&'static str>),
     Unsent(u32, u32),
     Info(Option<Box<Info>>),

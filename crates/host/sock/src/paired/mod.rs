@@ -28,6 +28,7 @@ mod tests;
 mod told;
 mod worker;
 
+use remote::Defaults;
 pub use remote::Remote;
 pub use stack_thread::{PairedConfig, StackThread};
 
@@ -55,13 +56,17 @@ impl Paired {
     pub fn new(threads: &[Arc<StackThread>], limits: Limits) -> io::Result<Paired> {
         let Some(first) = threads.first() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let (ringer, bell) = ring::doorbell()?;
-        let (control, buffers) = {
+        let defaults = {
             let core = &first.shared.engine.lock().core;
-            (core.default_control(), Transport::default_buffers(core))
+            Defaults {
+                control: core.default_control(),
+                buffers: Transport::default_buffers(core),
+                fast_open: core.fast_open_client(),
+            }
         };
         let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
         let rings = RingPool::new(first.config.ring, first.config.rings_kept);
-        let remote = Remote::new(links, bell, first.config.connections, rings, control, buffers);
+        let remote = Remote::new(links, bell, first.config.connections, rings, defaults);
         let engine = Mutex::new(Engine::new(remote, Box::new(SystemClock::new()), limits));
         Ok(Paired { engine, threads: threads.to_vec(), spin: first.config.spin })
     }

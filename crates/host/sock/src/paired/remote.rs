@@ -55,6 +55,17 @@ pub(super) struct Listener {
     pub(super) taken: Vec<u32>,
 }
 
+/// What the cores' settings say.
+#[derive(Clone, Copy)]
+pub(super) struct Defaults {
+    /// Congestion control of connections that name none.
+    pub(super) control: &'static str,
+    /// Octets of the receive and send buffers that a connection begins with.
+    pub(super) buffers: (u32, u32),
+    /// Connects may use Fast Open.
+    pub(super) fast_open: bool,
+}
+
 /// The queues to one or more stack threads, as something that descriptors can stand on.
 pub struct Remote {
     pub(super) links: Vec<Link>,
@@ -68,8 +79,7 @@ pub struct Remote {
     pub(super) next_core: usize,
     /// What owners have to be told.
     pub(super) notices: Vec<Notice>,
-    pub(super) default_control: &'static str,
-    pub(super) default_buffers: (u32, u32),
+    pub(super) defaults: Defaults,
     /// Woken by every stack thread; whoever waits for all has it out.
     pub(super) bell: Option<Sleeper>,
 }
@@ -80,8 +90,7 @@ impl Remote {
         bell: Sleeper,
         limit: u32,
         rings: RingPool,
-        default_control: &'static str,
-        default_buffers: (u32, u32),
+        defaults: Defaults,
     ) -> Remote {
         Remote {
             links,
@@ -91,8 +100,7 @@ impl Remote {
             envelopes: Vec::new(),
             next_core: 0,
             notices: Vec::new(),
-            default_control,
-            default_buffers,
+            defaults,
             bell: Some(bell),
         }
     }

@@ -5,7 +5,7 @@
 
 use super::link::{Alarm, link};
 use super::message::RingPool;
-use super::remote::Remote;
+use super::remote::{Defaults, Remote};
 use super::worker::Worker;
 use crate::engine::{Engine, Limits};
 use crate::{Clock, Errno, Family, Fd};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tcp::Shutdown;
 
+const DEFAULTS: Defaults = Defaults { control: "cubic", buffers: (1 << 17, 1 << 17), fast_open: true };
 const SERVER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 1]), 7);
 
 #[derive(Clone)]
@@ -78,8 +79,7 @@ impl Host {
         let alarm = Arc::new(Alarm { flag: SleepFlag::new(), waker: Arc::new(Nobody) });
         let (mine, theirs) = link(&alarm, ringer);
         worker.adopt(theirs);
-        let remote =
-            Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), "cubic", (1 << 17, 1 << 17));
+        let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), DEFAULTS);
         let app = Engine::new(remote, Box::new(clock.clone()), Limits::default());
         Host { app, below: Below { worker, core, phase: 0 } }
     }

@@ -121,6 +121,9 @@ impl Runner {
             _ => None,
         };
         let wanted = |run: &mut Self, sent: &Sent| {
+            let ends = (Some(sent.source), Some(sent.destination));
+            let others = run.flows.iter().enumerate().filter(|(at, _)| *at != index);
+            let of_another = others.into_iter().any(|(_, flow)| (flow.local, flow.remote) == ends);
             let flow = &mut run.flows[index];
             let Some(tcp) = sent.tcp() else {
                 return flow.remote.is_none_or(|r| r.addr == sent.destination.addr);
@@ -135,7 +138,7 @@ impl Runner {
                 flow.local_isn.0 = tcp.seq.map_or(0, |range| range.start);
                 return true;
             }
-            to_peer && flow.local.is_none_or(|local| local == sent.source)
+            to_peer && flow.local.map_or(!of_another, |local| local == sent.source)
         };
         let Some(mut sent) = self.next_sent(window, wanted)? else {
             return Stop::fail(format!("no packet came\nexpected: {packet}\n    seen: nothing"));

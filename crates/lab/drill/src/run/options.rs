@@ -63,7 +63,7 @@ impl Options {
         Options {
             version,
             local: addr("192.168.0.1", "fd3d:a0b:17d6::1"),
-            remote: addr("192.0.2.1", "2001:db8::1"),
+            remote: addr("192.0.2.1", "fd3d:fa7b:d17d::1"),
             gateway: addr("192.168.0.254", "fd3d:a0b:17d6:8888::1"),
             prefix: if v6 { 48 } else { 16 },
             bind_port: 8_080,

@@ -37,6 +37,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("time_wait", ["60s", "60s", "240s"]),
     ("fin_wait2", ["60s", "60s", "60s"]),
     ("tail_loss_probe", ["on", "off", "on"]),
+    ("fastopen_pause", ["0s", "900s", "3600s"]),
     ("push_bursts", ["on", "off", "off"]),
     ("abc_limit", ["255", "2", "2"]),
     ("round_rcvbuf", ["off", "on", "off"]),
@@ -75,13 +76,18 @@ enum Effect {
     Control,
     /// Tail loss probes: on from 3 upwards.
     TailProbe,
+    /// Bits of Fast Open: all of them, in C's notation, or one that is on or off.
+    FastOpen(Option<u32>),
     /// Understood; it changes nothing that this stack does.
     Idle,
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
 }
 
-use Effect::{Control, First, Idle, Only, Set, Sizes, TailProbe};
+use Effect::{Control, FastOpen, First, Idle, Only, Set, Sizes, TailProbe};
+
+/// Bits of Fast Open that mean something.
+const FAST_OPEN_BITS: u32 = 0x607;
 
 /// Sysctls of both systems. What is not here is not supported and says so.
 const SYSCTLS: &[(&str, Effect)] = &[
@@ -109,10 +115,10 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_pacing_ss_ratio", Idle),
     ("net.ipv4.tcp_pacing_ca_ratio", Idle),
     ("net.ipv4.tcp_notsent_lowat", Idle),
-    ("net.ipv4.tcp_fastopen", Idle),
-    ("net.ipv4.tcp_fastopen_key", Idle),
+    ("net.ipv4.tcp_fastopen", FastOpen(None)),
+    ("net.ipv4.tcp_fastopen_key", Set(&["fastopen_key"], "")),
     ("net.ipv4.tcp_fastopen_cookies", Idle),
-    ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Idle),
+    ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Set(&["fastopen_pause"], "s")),
     ("net.ipv4.tcp_syncookies", Idle),
     ("net.ipv4.tcp_mtu_probing", Only(&["0"])),
     ("net.ipv4.tcp_base_mss", Idle),
@@ -154,8 +160,8 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.keepcnt", Only(&["8"])),
     ("net.inet.tcp.udp_tunneling_port", Only(&["0"])),
     ("net.inet.tcp.udp_tunneling_overhead", Idle),
-    ("net.inet.tcp.fastopen.client_enable", Idle),
-    ("net.inet.tcp.fastopen.server_enable", Idle),
+    ("net.inet.tcp.fastopen.client_enable", FastOpen(Some(1))),
+    ("net.inet.tcp.fastopen.server_enable", FastOpen(Some(2))),
     ("net.inet.tcp.path_mtu_discovery", Only(&["1"])),
     ("net.inet.tcp.pmtud_blackhole_detection", Only(&["0"])),
     ("net.inet.tcp.always_keepalive", Only(&["0"])),
@@ -196,6 +202,18 @@ pub(super) fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Re
         (TailProbe, [level]) => {
             let on = level.parse::<u8>().map_or(Err(()), |level| Ok(level >= 3));
             on.map_or_else(|()| refused(), |on| set(config, "tail_loss_probe", on.to_string()))
+        }
+        (FastOpen(bit), [word]) => {
+            let digits = word.strip_prefix("0x");
+            let parsed = digits.map_or_else(|| word.parse(), |digits| u32::from_str_radix(digits, 16));
+            let Ok(number) = parsed else { return refused() };
+            // Bits that Linux no longer knows mean nothing.
+            let bits = match bit {
+                None => number & FAST_OPEN_BITS,
+                Some(bit) if number != 0 => config.tcp.fastopen | bit,
+                Some(bit) => config.tcp.fastopen & !bit,
+            };
+            set(config, "fastopen", bits.to_string())
         }
         (Idle, _) => Ok(()),
         (Only(values), [value]) if values.contains(value) => Ok(()),
@@ -238,6 +256,10 @@ mod tests {
         assert!(!config.tcp.timestamps);
         set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno").unwrap();
         assert_eq!(config.control, "newreno");
+        set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403").unwrap();
+        assert_eq!(config.tcp.fastopen, 0x403);
+        set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0").unwrap();
+        assert_eq!(config.tcp.fastopen, 0x401);
         for (name, value) in [("net.ipv4.tcp_ecn", "3"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
             assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
         }

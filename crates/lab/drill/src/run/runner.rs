@@ -1,6 +1,6 @@
 //! One script: its events in order, in virtual time, against one stack.
 
-use super::calls::{Answer, Request, Stop, check, perform, prepare};
+use super::calls::{Answer, FastOpen, Request, Stop, check, perform, prepare};
 use super::flow::{Flow, Stage};
 use super::observe::{Sent, read};
 use super::options::Options;
@@ -224,6 +224,11 @@ impl Runner {
                         world.engine().core().set_config(tcp);
                     }
                 }
+                Wish::Forget => {
+                    if let Some(world) = &self.world {
+                        world.engine().core().forget_fast_open();
+                    }
+                }
                 Wish::Unsupported(what) => return Stop::unsupported(what),
             }
         }
@@ -369,7 +374,8 @@ impl Runner {
                     self.current = Some(at);
                 }
             }
-            Request::Connect(fd, remote) => {
+            Request::Connect(fd, remote)
+            | Request::Send { fd, fast_open: Some(FastOpen::To(remote)), .. } => {
                 if let Some(at) = index(self, *fd).filter(|&at| self.flows[at].stage == Stage::Fresh) {
                     let flow = &mut self.flows[at];
                     (flow.stage, flow.remote, flow.local) = (Stage::Connecting, Some(*remote), None);
@@ -440,6 +446,8 @@ impl Runner {
         for flow in self.flows.iter_mut().filter(|flow| flow.fd == Some(number)) {
             flow.fd = None;
         }
+        // A descriptor of the door that is used again stands for the new socket only.
+        self.fds.retain(|_, live| *live != fd);
         self.fds.insert(number, fd);
         number
     }

@@ -10,6 +10,8 @@ use std::path::Path;
 pub(super) enum Wish {
     /// A sysctl, its name with points, and its value.
     Sysctl(String, String),
+    /// Forget what was learned of destinations.
+    Forget,
     /// Something that a stack in virtual time cannot do.
     Unsupported(String),
 }
@@ -46,7 +48,7 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         }
         "sysctl" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
-        "ip" if arguments.iter().any(|word| word == "tcp_metrics") => {}
+        "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
         _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
         _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
             Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
@@ -126,6 +128,7 @@ mod tests {
             sysctl("net.ipv4.tcp_timestamps", "0"),
             sysctl("net.ipv4.tcp_sack", "1"),
             sysctl("net.inet.tcp.sack.enable", "1"),
+            Wish::Forget,
             Wish::Unsupported("the command ip".into()),
             Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
         ];

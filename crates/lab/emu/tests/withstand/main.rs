@@ -5,6 +5,7 @@
 mod chaos;
 mod churn;
 mod exhaustion;
+mod fast_open;
 mod flood;
 mod harness;
 mod opening;

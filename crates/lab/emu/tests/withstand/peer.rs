@@ -213,6 +213,29 @@ impl Peer {
         Ok(id)
     }
 
+    /// Connects with the first octets in the SYN, if it takes any; how many it took.
+    pub(crate) fn connect_fast(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        remote: Endpoint,
+        plan: Plan,
+    ) -> usize {
+        let any = if remote.addr.is_v4() { base::Addr::UNSPECIFIED_V4 } else { base::Addr::UNSPECIFIED_V6 };
+        let (local, options) = (Endpoint::new(any, 0), plan.options);
+        let owner = self.vacant.last().copied().unwrap_or(self.flows.len() as u32);
+        let connect = Connect { local, remote, reuse_addr: true, options, control: None, owner };
+        let mut first = vec![0; plan.send.min(PIECE as u64) as usize];
+        fill(plan.salt, 0, &mut first);
+        let (id, taken) = core.connect_fast(now, &connect, false, &first).expect("a port to spare");
+        self.tally.opened += 1;
+        self.tally.sent += taken as u64;
+        let kept = self.keep(id, plan);
+        assert_eq!(kept, owner);
+        self.flows[owner as usize].as_mut().expect("it is kept").sent = taken as u64;
+        taken
+    }
+
     /// Stores a connection; its owner's number.
     fn keep(&mut self, id: ConnId, plan: Plan) -> u32 {
         let flow = Flow { id, plan, sent: 0, received: 0, finished: false, shut: false, wake: None };

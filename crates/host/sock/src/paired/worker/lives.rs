@@ -4,7 +4,7 @@ use super::super::message::{BY_STACK, Event, RingPair, Rings};
 use super::record::{Listener, Record, Stream};
 use super::{NONE, Worker, set};
 use base::{Endpoint, Instant};
-use stack::{Connect, Core, Listen, ListenerId, OpError};
+use stack::{ConnId, Connect, Core, Listen, ListenerId, OpError};
 use tcp::Shutdown;
 
 impl Worker {
@@ -16,26 +16,35 @@ impl Worker {
         id: u32,
         mut wish: Box<Connect>,
     ) {
-        let result = match self.enrol(link, id) {
-            Some(index) => {
-                wish.owner = index;
-                match core.connect(now, &wish) {
-                    Ok(conn) => {
-                        if let Some(stream) = self.stream(index) {
-                            stream.conn = conn;
-                        }
-                        set(&mut self.named[link as usize], id, index);
-                        Ok(core.connection(conn).key().local())
-                    }
-                    Err(e) => {
-                        self.strike(index);
-                        Err(e)
-                    }
+        let result =
+            self.begin(link, id, &mut wish, core, |core, wish| core.connect(now, wish).map(|conn| (conn, 0)));
+        self.say(link, Event::Started { id, wish, result: result.map(|(local, _)| local) });
+    }
+
+    /// Enters a connection that `connect` makes, with so many octets in its SYN.
+    pub(super) fn begin(
+        &mut self,
+        link: u32,
+        id: u32,
+        wish: &mut Connect,
+        core: &mut Core,
+        connect: impl FnOnce(&mut Core, &Connect) -> Result<(ConnId, usize), OpError>,
+    ) -> Result<(Endpoint, usize), OpError> {
+        let index = self.enrol(link, id).ok_or(OpError::NoBuffers)?;
+        wish.owner = index;
+        match connect(core, wish) {
+            Ok((conn, taken)) => {
+                if let Some(stream) = self.stream(index) {
+                    stream.conn = conn;
                 }
+                set(&mut self.named[link as usize], id, index);
+                Ok((core.connection(conn).key().local(), taken))
             }
-            None => Err(OpError::NoBuffers),
-        };
-        self.say(link, Event::Started { id, wish, result });
+            Err(e) => {
+                self.strike(index);
+                Err(e)
+            }
+        }
     }
 
     pub(super) fn listen(

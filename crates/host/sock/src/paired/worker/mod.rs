@@ -176,6 +176,7 @@ impl Worker {
                         Change::Backlog(backlog) => core.set_backlog(id, backlog),
                         Change::Options(options) => core.set_listener_options(id, options),
                         Change::Control(name) => core.set_listener_control(id, name),
+                        Change::FastOpen(wish) => core.set_fast_open(id, wish),
                     }
                 }
             }
@@ -197,6 +198,15 @@ impl Worker {
                 Reply::Local(core.bind(local, reuse_addr, reuse_port, v6_only))
             }
             Call::Listen { wish, credit } => Reply::Local(self.listen(core, now, link, wish, credit)),
+            Call::ConnectFast { id, mut wish, no_cookie, data } => {
+                Reply::Begun(self.begin(link, id, &mut wish, core, |core, wish| {
+                    core.connect_fast(now, wish, no_cookie, &data)
+                }))
+            }
+            Call::MaySend { wish, no_cookie } => {
+                Reply::MaySend(core.may_send_with_syn(now, &wish, no_cookie))
+            }
+            Call::FastOpenKeys => Reply::Keys(core.fast_open_keys(now)),
             Call::CloseListener { listener } => {
                 self.close_listener(core, now, link, listener);
                 Reply::Done(Ok(()))

@@ -125,7 +125,7 @@ impl Stream {
     }
 
     pub(super) fn tell(&self, core: &Core) -> Event {
-        let state = core.connection(self.conn).state();
+        let state = core.connection(self.conn).state_for_owner();
         // The end is told after the last octet.
         let state = if state == State::Closed && self.more { State::Established } else { state };
         let status = Status { state, error: self.error, ended: self.ended, more: self.more };

@@ -59,6 +59,8 @@ pub(super) enum Request {
         fd: Fd,
         data: Vec<u8>,
         flags: SendFlags,
+        /// MSG_FASTOPEN, and the peer.
+        fast_open: Option<FastOpen>,
     },
     /// recvmsg: the same as Recv, and what is told beside the octets.
     RecvMessage {
@@ -95,6 +97,14 @@ pub(super) enum Request {
     EpollCtl(Fd, Fd, EpollOp),
     EpollWait(Fd, usize, Option<Duration>),
     Pipe,
+}
+
+/// What a send with MSG_FASTOPEN connects to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FastOpen {
+    To(Endpoint),
+    /// AF_UNSPEC, which Linux refuses.
+    Unspecified,
 }
 
 /// What came with the result.

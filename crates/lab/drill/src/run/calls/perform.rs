@@ -1,6 +1,6 @@
 //! Asking the door. This may wait, on the thread of a blocking call.
 
-use super::{Answer, Got, Request};
+use super::{Answer, FastOpen, Got, Request};
 use sock::{EpollEvent, Errno, RecvFlags, Sockets};
 use std::sync::Arc;
 
@@ -39,12 +39,19 @@ fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
             Ok((got.len as i64, Got::Message(into, got)))
         }
         Request::RecvError(fd) => door.recv_error(fd).map(|report| (0, Got::Error(report))),
-        Request::Send { fd, data, flags } if flags.zero_copy => {
+        Request::Send { fd, data, flags, fast_open: None } if flags.zero_copy => {
             let data: Arc<[u8]> = data.into();
             let range = 0..data.len();
             Ok((door.lend(fd, &data, range, flags)? as i64, Got::Nothing))
         }
-        Request::Send { fd, data, flags } => Ok((door.send(fd, &data, flags)? as i64, Got::Nothing)),
+        Request::Send { fd, data, flags, fast_open } => {
+            let sent = match fast_open {
+                None => door.send(fd, &data, flags)?,
+                Some(FastOpen::To(remote)) => door.send_fast(fd, &data, Some(remote), flags)?,
+                Some(FastOpen::Unspecified) => return Err(Errno::EOPNOTSUPP),
+            };
+            Ok((sent as i64, Got::Nothing))
+        }
         Request::Shutdown(fd, how) => door.shutdown(fd, how).map(nothing),
         Request::Close(fd) => door.close(fd).map(nothing),
         Request::SetOption { fd, level, name, value } => {

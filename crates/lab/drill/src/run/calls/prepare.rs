@@ -1,7 +1,7 @@
 //! From a call's expressions to a request.
 
 use super::perform::recv_flags;
-use super::{Request, Stop};
+use super::{FastOpen, Request, Stop};
 use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::octet;
 use crate::run::runner::Runner;
@@ -36,7 +36,7 @@ pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
         "writev" => a.send(a.vectors(1)?, 0),
         "send" => a.send(a.len(2)?, a.int(3)?),
         "sendto" => a.sendto(),
-        "sendmsg" => a.send(a.message(1)?, a.int(2)?),
+        "sendmsg" => a.send_to(a.send(a.message(1)?, a.int(2)?)?, a.int(2)?, None),
         "shutdown" => a.shutdown(),
         "close" => Ok(Request::Close(a.fd(0)?)),
         "setsockopt" => {
@@ -101,8 +101,12 @@ impl Arguments<'_> {
 
     /// `...` is the usual one.
     fn endpoint(&self, index: usize, addr: Addr, port: u16) -> Result<Endpoint> {
+        self.endpoint_of(self.get(index)?, addr, port)
+    }
+
+    fn endpoint_of(&self, expr: &Expr, addr: Addr, port: u16) -> Result<Endpoint> {
         let usual = Endpoint::new(addr, port);
-        let fields = match &self.get(index)?.kind {
+        let fields = match &expr.kind {
             ExprKind::Any => return Ok(usual),
             ExprKind::Struct(fields) => fields,
             _ => return Stop::unsupported("an address that is neither `...` nor {sa_family=..., ...}"),
@@ -137,11 +141,11 @@ impl Arguments<'_> {
     fn send(&self, len: usize, flags: i64) -> Result<Request> {
         const KNOWN: i32 =
             libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY;
-        const NAMED: &[(i32, &str)] = &[(libc::MSG_FASTOPEN, "MSG_FASTOPEN"), (libc::MSG_OOB, "MSG_OOB")];
+        const NAMED: &[(i32, &str)] = &[(libc::MSG_OOB, "MSG_OOB")];
         if let Some((_, name)) = NAMED.iter().find(|(bit, _)| flags & i64::from(*bit) != 0) {
             return Stop::unsupported(*name);
         }
-        if flags & !i64::from(KNOWN) != 0 {
+        if flags & !i64::from(KNOWN | libc::MSG_FASTOPEN) != 0 {
             return Stop::unsupported(format!("flags {flags:#x} of {}()", self.call.name));
         }
         // The octets that belong at this place of the stream.
@@ -155,7 +159,7 @@ impl Arguments<'_> {
             end_of_record: has(libc::MSG_EOR),
             zero_copy: has(libc::MSG_ZEROCOPY),
         };
-        Ok(Request::Send { fd: self.fd(0)?, data, flags })
+        Ok(Request::Send { fd: self.fd(0)?, data, flags, fast_open: None })
     }
 
     /// What control messages tell is compared with the result.
@@ -172,14 +176,26 @@ impl Arguments<'_> {
         }
     }
 
-    /// With an address the socket would connect by itself, which only TCP Fast Open does.
     fn sendto(&self) -> Result<Request> {
         let request = self.send(self.len(2)?, self.int(3)?)?;
-        let connected = self.run.flow_of(self.int(0)?).is_some_and(|flow| flow.remote.is_some());
-        if !connected {
-            return Stop::unsupported("sendto() that connects (TCP Fast Open)");
-        }
-        Ok(request)
+        self.send_to(request, self.int(3)?, self.get(4).ok())
+    }
+
+    /// A TCP socket asks whom to send to only with MSG_FASTOPEN.
+    fn send_to(&self, request: Request, flags: i64, to: Option<&Expr>) -> Result<Request> {
+        let Request::Send { fd, data, flags: how, .. } = request else { return Ok(request) };
+        let unspecified =
+            to.is_some_and(|to| matches!(&to.kind, ExprKind::Name(name) if name == "AF_UNSPEC"));
+        let fast_open = if flags & i64::from(libc::MSG_FASTOPEN) == 0 {
+            None
+        } else if unspecified {
+            Some(FastOpen::Unspecified)
+        } else {
+            let (addr, port) = (self.run.options.remote, self.run.options.connect_port);
+            let usual = Endpoint::new(addr, port);
+            Some(FastOpen::To(to.map_or(Ok(usual), |to| self.endpoint_of(to, addr, port))?))
+        };
+        Ok(Request::Send { fd, data, flags: how, fast_open })
     }
 
     /// Octets of `[{..., 10}, {..., 20}]` together.
@@ -243,7 +259,8 @@ impl Arguments<'_> {
                     items.iter().map(|item| Ok((self.run.int(item)? as i32).to_ne_bytes())).collect();
                 words?.concat()
             }
-            ExprKind::Text(text) => text.as_bytes().to_vec(),
+            // A character of a text is an octet, as in C.
+            ExprKind::Text(text) => text.chars().map(|c| c as u8).collect(),
             ExprKind::Struct(fields) => {
                 let mut octets = Vec::new();
                 for field in fields {

@@ -1,0 +1,233 @@
+//! The server's cookies: a keyed hash of both addresses, under one of two keys.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use base::{Duration, FlowKey, Instant, SipKey};
+use wire::tcp::FastOpen;
+
+/// Tells apart what one secret is used for.
+const OWN_KEY: u64 = 0x7466_6f6b_6579_0000;
+/// How long a stack's own key is the first of the two. Cookies of the key before are good for as long again.
+const LIFE: Duration = Duration::from_secs(12 * 3_600);
+
+/// Octets of a key.
+const KEY: usize = 16;
+
+/// The secrets of a server's cookies: the first makes them and the second, if there is one, is still believed, so
+/// that keys can be replaced while clients hold older cookies (RFC 7413, section 4.1.2).
+///
+/// A cookie is SipHash-2-4 of the client's address and the server's in network order, least octet first: what Linux
+/// computes from the same keys, so servers of either kind can stand behind one address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FastOpenKeys {
+    first: [u8; KEY],
+    second: Option<[u8; KEY]>,
+}
+
+/// What a cookie is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CookieWorth {
+    /// Made with the first key.
+    Good,
+    /// Made with the second: good, and it should be replaced.
+    Aging,
+    /// Not one of ours, or another client's.
+    Bad,
+}
+
+impl FastOpenKeys {
+    /// From 16 octets, or from 32: the first key and then the second.
+    pub fn new(octets: &[u8]) -> Option<FastOpenKeys> {
+        let (first, rest) = octets.split_first_chunk()?;
+        let second = match rest {
+            [] => None,
+            rest => Some(rest.try_into().ok()?),
+        };
+        Some(FastOpenKeys { first: *first, second })
+    }
+
+    /// Both keys, and how many octets of them there are.
+    pub fn octets(&self) -> ([u8; 2 * KEY], usize) {
+        let mut octets = [0; 2 * KEY];
+        octets[..KEY].copy_from_slice(&self.first);
+        match self.second {
+            None => (octets, KEY),
+            Some(second) => {
+                octets[KEY..].copy_from_slice(&second);
+                (octets, 2 * KEY)
+            }
+        }
+    }
+
+    /// The cookie of the client at the remote end of `flow`, as seen from the server.
+    pub fn cookie(&self, flow: &FlowKey, experimental: bool) -> Option<FastOpen> {
+        FastOpen::cookie(&hash(&self.first, flow), experimental)
+    }
+
+    /// Did we make this cookie for the client at the remote end of `flow`?
+    pub fn judge(&self, flow: &FlowKey, cookie: &FastOpen) -> CookieWorth {
+        if cookie.octets() == hash(&self.first, flow) {
+            return CookieWorth::Good;
+        }
+        match self.second {
+            Some(second) if cookie.octets() == hash(&second, flow) => CookieWorth::Aging,
+            _ => CookieWorth::Bad,
+        }
+    }
+
+    /// Keys as Linux's sysctl shows them: four words of eight digits each, the second key behind a comma.
+    pub(crate) fn parse(text: &str) -> Option<FastOpenKeys> {
+        let key = |text: &str| {
+            let mut octets = [0; KEY];
+            let mut words = text.trim().split('-');
+            for octet in octets.as_chunks_mut::<4>().0 {
+                let word = words.next().filter(|word| word.len() == 8)?;
+                *octet = u32::from_str_radix(word, 16).ok()?.to_le_bytes();
+            }
+            words.next().is_none().then_some(octets)
+        };
+        match text.split_once(',') {
+            None => Some(FastOpenKeys { first: key(text)?, second: None }),
+            Some((first, second)) => Some(FastOpenKeys { first: key(first)?, second: Some(key(second)?) }),
+        }
+    }
+
+    pub(crate) fn show(&self) -> String {
+        let mut text = String::new();
+        for (nth, key) in [Some(self.first), self.second].iter().flatten().enumerate() {
+            for (at, word) in key.as_chunks::<4>().0.iter().enumerate() {
+                let mark = if at > 0 {
+                    "-"
+                } else if nth > 0 {
+                    ","
+                } else {
+                    ""
+                };
+                // Writing to a String does not fail.
+                let _ = write!(text, "{mark}{:08x}", u32::from_le_bytes(*word));
+            }
+        }
+        text
+    }
+}
+
+impl core::fmt::Debug for FastOpenKeys {
+    /// Says how many there are, and no secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.second.is_some() { "two keys" } else { "one key" })
+    }
+}
+
+fn hash(key: &[u8; KEY], flow: &FlowKey) -> [u8; 8] {
+    let half = |at: usize| key[at..at + 8].iter().rev().fold(0, |word, &octet| word << 8 | u64::from(octet));
+    let key = SipKey::new(half(0), half(8));
+    let (client, server) = (flow.remote().addr.halves(), flow.local().addr.halves());
+    let hash = if flow.is_v4() {
+        key.strong(&[(client[1] << 32 | server[1] & 0xffff_ffff).swap_bytes()])
+    } else {
+        key.strong(&[client[0], client[1], server[0], server[1]].map(u64::swap_bytes))
+    };
+    hash.to_le_bytes()
+}
+
+/// A stack's own keys, for those who configure none: a new one every twelve hours, out of one secret.
+pub struct FastOpenJar(SipKey);
+
+impl FastOpenJar {
+    /// From a secret. Stacks with the same secret believe each other's cookies.
+    pub fn new(secret: SipKey) -> FastOpenJar {
+        FastOpenJar(secret)
+    }
+
+    /// The keys of this time.
+    pub fn keys(&self, now: Instant) -> FastOpenKeys {
+        let period = now.as_nanos() / LIFE.as_nanos() as u64;
+        FastOpenKeys { first: self.key(period), second: Some(self.key(period.wrapping_sub(1))) }
+    }
+
+    fn key(&self, period: u64) -> [u8; KEY] {
+        let mut key = [0; KEY];
+        key[..8].copy_from_slice(&self.0.strong(&[OWN_KEY, period, 0]).to_le_bytes());
+        key[8..].copy_from_slice(&self.0.strong(&[OWN_KEY, period, 1]).to_le_bytes());
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: cookies are Linux's, belong to one client, and keys can be replaced.
+    use super::*;
+    use base::{Addr, Endpoint};
+
+    fn flow(client: Addr, server: Addr) -> FlowKey {
+        FlowKey::new(Endpoint::new(server, 80), Endpoint::new(client, 4_000))
+    }
+
+    fn v4(client: [u8; 4], server: [u8; 4]) -> FlowKey {
+        flow(Addr::v4(client), Addr::v4(server))
+    }
+
+    #[test]
+    fn cookies_are_what_linux_computes() {
+        // Seen from Linux 6 servers with these keys.
+        let keys = FastOpenKeys::parse("a0bf63f7-ed803d81-cd641d30-cebc4a90").unwrap();
+        let cookie = keys.cookie(&v4([10, 248, 0, 2], [192, 168, 0, 2]), false).unwrap();
+        assert_eq!(cookie.octets(), [0x00, 0xab, 0xaa, 0xab, 0xe8, 0xe9, 0x54, 0xc2]);
+        let keys = FastOpenKeys::parse("a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").unwrap();
+        let six = |text: &str| Addr::from(text.parse::<core::net::IpAddr>().unwrap());
+        let flow = flow(six("fd3d:fa7b:d17d::1"), six("fd3d:a0b:17d6::1"));
+        assert_eq!(
+            keys.cookie(&flow, true).unwrap().octets(),
+            [0xc1, 0xd1, 0xe9, 0x74, 0x2a, 0x47, 0xa9, 0xbc]
+        );
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_its_client_until_its_key_is_gone() {
+        let ours = v4([192, 0, 2, 1], [192, 0, 2, 2]);
+        let (old, new) = ([1; 16], [2; 16]);
+        let keys = |octets: &[u8]| FastOpenKeys::new(octets).unwrap();
+        let cookie = keys(&old).cookie(&ours, false).unwrap();
+        assert_eq!(keys(&old).judge(&ours, &cookie), CookieWorth::Good);
+        assert_eq!(keys(&[new, old].concat()).judge(&ours, &cookie), CookieWorth::Aging);
+        assert_eq!(keys(&new).judge(&ours, &cookie), CookieWorth::Bad);
+        for other in [v4([192, 0, 2, 3], [192, 0, 2, 2]), v4([192, 0, 2, 1], [192, 0, 2, 3]), ours.reversed()]
+        {
+            assert_eq!(keys(&old).judge(&other, &cookie), CookieWorth::Bad);
+        }
+        let shorter = FastOpen::cookie(&cookie.octets()[..4], false).unwrap();
+        assert_eq!(keys(&old).judge(&ours, &shorter), CookieWorth::Bad, "a part of a cookie is none");
+    }
+
+    #[test]
+    fn keys_have_16_or_32_octets_and_survive_being_shown() {
+        for len in 0..40 {
+            let octets: alloc::vec::Vec<u8> = (0..len).collect();
+            let keys = FastOpenKeys::new(&octets);
+            assert_eq!(keys.is_some(), len == 16 || len == 32, "{len}");
+            if let Some(keys) = keys {
+                let (whole, len) = keys.octets();
+                assert_eq!(whole[..len], octets[..]);
+                assert_eq!(FastOpenKeys::parse(&keys.show()), Some(keys));
+            }
+        }
+        for wrong in ["", "1-2-3-4", "00000000-00000000-00000000", "00000000-00000000-00000000-0000000g"] {
+            assert_eq!(FastOpenKeys::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn own_keys_follow_each_other() {
+        let jar = FastOpenJar::new(SipKey::new(1, 2));
+        let ours = v4([192, 0, 2, 1], [192, 0, 2, 2]);
+        let start = Instant::from_secs(1_000_000);
+        let cookie = jar.keys(start).cookie(&ours, false).unwrap();
+        let worth = |after| jar.keys(start + after).judge(&ours, &cookie);
+        assert_eq!(worth(Duration::ZERO), CookieWorth::Good);
+        assert_eq!(worth(LIFE), CookieWorth::Aging);
+        assert_eq!(worth(LIFE * 2), CookieWorth::Bad);
+        let other = FastOpenJar::new(SipKey::new(1, 3));
+        assert_eq!(other.keys(start).judge(&ours, &cookie), CookieWorth::Bad);
+    }
+}

@@ -1,0 +1,352 @@
+//! TCP Fast Open (RFC 7413): data with the SYN, taken from clients that show a cookie.
+//!
+//! ```text
+//!  client                                      server
+//!  SYN, "a cookie, please"       ------------>
+//!                                <------------ SYN-ACK, cookie            keys: made, kept nowhere
+//!  cache: kept
+//!     ...
+//!  SYN, cookie, data             ------------>                            cookie right: the application reads
+//!                                <------------ SYN-ACK of SYN and data
+//!                                <------------ data                       EARLY: before the handshake's end
+//!  ACK                           ------------>
+//! ```
+//! Nobody who does without it pays: what it needs hangs in [`Rare`](crate::connection::Rare), behind one bit each.
+
+mod cache;
+mod keys;
+
+use alloc::boxed::Box;
+
+use base::{FlowKey, Seq};
+use cc::{Control, Controller};
+use wire::tcp::{FastOpen, Flags, Segment};
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::sent::Sent;
+use crate::{Config, Counters, Cx, Events, Open, State};
+
+pub use cache::FastOpenCache;
+pub use keys::{CookieWorth, FastOpenJar, FastOpenKeys};
+
+/// Room in a SYN with data that is left for the most options there can be.
+const OPTIONS_MAX: u32 = 40;
+
+/// Bits of `Config::fastopen`, with Linux's values.
+pub(crate) mod bits {
+    pub(crate) const CLIENT: u32 = 1;
+    pub(crate) const SERVER: u32 = 2;
+    pub(crate) const CLIENT_NO_COOKIE: u32 = 4;
+    pub(crate) const SERVER_NO_COOKIE: u32 = 0x200;
+    pub(crate) const ALL_LISTENERS: u32 = 0x400;
+}
+
+impl Config {
+    /// May connects use Fast Open?
+    pub const fn fastopen_client(&self) -> bool {
+        self.fastopen & bits::CLIENT != 0
+    }
+
+    /// Do connects send data although they have no cookie?
+    pub const fn fastopen_without_cookie(&self) -> bool {
+        self.fastopen & bits::CLIENT_NO_COOKIE != 0
+    }
+
+    /// Do listeners take data with a SYN where their socket does not say so?
+    pub const fn fastopen_all_listeners(&self) -> bool {
+        let both = bits::SERVER | bits::ALL_LISTENERS;
+        self.fastopen & both == both
+    }
+}
+
+/// What a connect's SYN says, from [`FastOpenCache::offer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FastOpenOffer {
+    /// A cookie, a request, or nothing: then data goes without a cookie.
+    pub option: Option<FastOpen>,
+    /// The peer's MSS, as it was last time; zero if not known.
+    pub mss: u16,
+}
+
+impl FastOpenOffer {
+    /// May data go with the SYN?
+    pub fn takes_data(&self) -> bool {
+        self.option.is_none_or(|option| !option.is_request())
+    }
+}
+
+/// How a connect with Fast Open went, for [`FastOpenCache::learn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FastOpenOutcome {
+    /// The peer's MSS; zero if it did not say.
+    pub mss: u16,
+    /// Its cookie, if it sent one.
+    pub cookie: Option<FastOpen>,
+    /// The rest.
+    pub lesson: Lesson,
+}
+
+/// What there is to learn, beside a cookie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lesson {
+    /// Nothing to complain of.
+    Answered,
+    /// A request was answered by a plain SYN-ACK.
+    NoCookie {
+        /// The request was of the experimental kind.
+        experimental: bool,
+    },
+    /// The SYN had to be sent again, without anything, and the data were not acknowledged.
+    Lost,
+    /// Even that was not answered at first: somebody on the way may dislike such SYNs (RFC 7413, section 7.1).
+    Silence,
+}
+
+/// What a listener does with a SYN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FastOpenAnswer {
+    /// An ordinary handshake; the SYN-ACK gives this cookie, if any.
+    Handshake(Option<FastOpen>),
+    /// The application gets the connection and its data at once; the SYN-ACK may bring a newer cookie.
+    Open(Option<FastOpen>),
+}
+
+impl FastOpenAnswer {
+    /// RFC 7413, section 4.2.2: what `syn` deserves on a listener with `keys` that has room for another connection
+    /// whose client has proven nothing but its cookie.
+    pub fn to(
+        config: &Config,
+        keys: &FastOpenKeys,
+        flow: &FlowKey,
+        syn: &Segment<'_>,
+        counters: &mut Counters,
+    ) -> FastOpenAnswer {
+        if config.fastopen & bits::SERVER_NO_COOKIE != 0 {
+            return FastOpenAnswer::Open(None);
+        }
+        let Some(option) = syn.options.fast_open() else { return FastOpenAnswer::Handshake(None) };
+        let fresh = keys.cookie(flow, option.experimental);
+        if option.is_request() {
+            return FastOpenAnswer::Handshake(fresh);
+        }
+        match keys.judge(flow, &option) {
+            CookieWorth::Good => FastOpenAnswer::Open(None),
+            CookieWorth::Aging => {
+                counters.fastopen_passive_alt_key += 1;
+                FastOpenAnswer::Open(fresh)
+            }
+            CookieWorth::Bad => {
+                counters.fastopen_passive_fail += 1;
+                FastOpenAnswer::Handshake(fresh)
+            }
+        }
+    }
+
+    /// Is there anything in `syn` that Fast Open could be about?
+    #[inline]
+    pub fn concerns(config: &Config, syn: &Segment<'_>) -> bool {
+        config.fastopen & bits::SERVER != 0 && (syn.options.fast_open().is_some() || !syn.payload.is_empty())
+    }
+}
+
+/// What a connection keeps while its handshake lasts.
+#[derive(Debug, Default)]
+pub(crate) struct Attempt {
+    /// The option of our SYN or SYN-ACK.
+    option: Option<FastOpen>,
+    /// When the SYN-ACK left, microseconds; `None` once it was sent again.
+    left: Option<u32>,
+    /// To be taken by the owner of the cache.
+    outcome: Option<FastOpenOutcome>,
+}
+
+impl Connection {
+    /// Active open in `place` with Fast Open: the SYN carries what `offer` says and as much of `data` as one segment
+    /// takes (RFC 7413, section 4.2.1). How many octets that is.
+    pub fn connect_fast(
+        place: &mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        open: &Open,
+        control: Control,
+        offer: &FastOpenOffer,
+        data: &[u8],
+    ) -> usize {
+        let conn = Connection::connect(place, cx, open, control);
+        conn.bits.set(Bits::FAST_OPEN);
+        conn.bits.put(Bits::COOKIE, offer.option.is_some());
+        conn.attempt().option = offer.option;
+        if !offer.takes_data() || data.is_empty() {
+            return 0;
+        }
+        let ours = conn.advertised_mss();
+        let mss = if offer.mss == 0 { ours } else { offer.mss.min(ours) };
+        let room = u32::from(mss).saturating_sub(OPTIONS_MAX) as usize;
+        let room = room.min(conn.tx.room()).min(conn.memory_for_writing(cx.pool));
+        let taken = conn.tx.append(cx.pool, &data[..data.len().min(room)]);
+        conn.bits.put(Bits::SYN_DATA, taken > 0);
+        taken
+    }
+
+    /// Passive open in `place` for a client that showed a good cookie: its data can be read and answered at once,
+    /// before it proved by an ACK that it is there (RFC 7413, section 4.2.2). `option` goes with the SYN-ACK.
+    pub fn accept_fast<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        open: &Open,
+        control: Control,
+        syn: &Segment<'_>,
+        option: Option<FastOpen>,
+    ) -> &'p mut Connection {
+        cx.counters.fastopen_passive += 1;
+        let conn = Connection::accept(place, cx, open, control, syn);
+        conn.grant(option);
+        conn.bits.set(Bits::EARLY);
+        conn.attempt();
+        // Data may follow the SYN-ACK, so its number counts as acknowledged: it is sent again all the same.
+        let first = open.isn + 1;
+        (conn.snd_una, conn.snd_nxt, conn.snd_small, conn.rtt_seq) = (first, first, first, first);
+        conn.sent = Sent::new(first);
+        let path = conn.path_info(cx);
+        conn.control.on_established(&path);
+        if !syn.payload.is_empty() {
+            conn.bits.set(Bits::SYN_DATA_TAKEN);
+            let text = super::input::behind_syn(syn);
+            let room = text.payload.len().min(conn.syn_window() as usize);
+            conn.learn_segment_size(room as u32, syn.merged);
+            // What the pool has no room for is counted, is not acknowledged, and comes again.
+            let _ = conn.take_in_order(cx, &text.payload[..room], text.flags);
+        }
+        conn
+    }
+
+    /// The SYN-ACK gives the client this cookie.
+    pub fn grant(&mut self, option: Option<FastOpen>) {
+        if option.is_some() {
+            self.bits.set(Bits::COOKIE);
+            self.attempt().option = option;
+        }
+    }
+
+    /// The outcome of a connect with Fast Open, taken; [`Events::FAST_OPEN`] says that there is one.
+    pub fn take_fast_open(&mut self) -> Option<FastOpenOutcome> {
+        let outcome = self.attempt().outcome.take();
+        if !self.bits.has(Bits::FAST_OPEN) {
+            self.rare_mut().attempt = None;
+        }
+        outcome
+    }
+
+    /// May its owner read and write although the handshake has not ended?
+    pub fn is_early(&self) -> bool {
+        self.bits.has(Bits::EARLY)
+    }
+
+    fn attempt(&mut self) -> &mut Attempt {
+        self.rare_mut().attempt.get_or_insert_with(Box::default)
+    }
+
+    /// The option of a SYN or SYN-ACK about to leave.
+    #[cold]
+    pub(crate) fn syn_option(&mut self) -> Option<FastOpen> {
+        self.attempt().option
+    }
+
+    /// A SYN or SYN-ACK of ours leaves. One that is sent again is plain, because a box on the way may have disliked
+    /// the other (RFC 7413, section 4.2.1).
+    pub(crate) fn note_syn(&mut self, cx: &Cx<'_>, retransmit: bool) {
+        if retransmit {
+            self.bits.clear(Bits::COOKIE);
+        }
+        if self.bits.has(Bits::EARLY) {
+            self.attempt().left = (!retransmit).then_some(cx.now.as_micros() as u32);
+        }
+    }
+
+    /// The number of our SYN-ACK, or of our SYN while it is not acknowledged.
+    pub(crate) fn syn_seq(&self) -> Seq {
+        if self.bits.has(Bits::EARLY) { self.snd_una - 1 } else { self.snd_una }
+    }
+
+    /// A SYN that is the one this connection began with: the peer sent it again, with or without its data.
+    pub(crate) fn is_first_syn(&self, seg: &Segment<'_>) -> bool {
+        let first = seg.flags.has(Flags::SYN) && self.state == State::SynReceived;
+        first && seg.seq + 1 + self.bytes_received as u32 == self.rcv_nxt
+    }
+
+    /// A SYN-ACK arrived in SYN-SENT: what to remember for the next connect. `self.snd_nxt` is what was sent.
+    #[cold]
+    pub(crate) fn conclude(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        self.bits.clear(Bits::FAST_OPEN);
+        let all = seg.ack == self.snd_nxt;
+        let data = self.bits.has(Bits::SYN_DATA);
+        let again = self.retransmits > 0;
+        let asked = self.attempt().option;
+        let answer = seg.options.fast_open().filter(|option| !option.is_request());
+        // A cookie that nobody asked for is none.
+        let cookie = answer.filter(|_| asked.is_some());
+        let lesson = match asked {
+            _ if again && cookie.is_none() && data && !all => Lesson::Lost,
+            Some(option) if cookie.is_none() && !data && !again => {
+                Lesson::NoCookie { experimental: option.experimental }
+            }
+            _ => Lesson::Answered,
+        };
+        if data {
+            match all {
+                true => cx.counters.fastopen_active += 1,
+                false => cx.counters.fastopen_active_fail += 1,
+            }
+            self.bits.put(Bits::SYN_DATA_TAKEN, all);
+        }
+        let mss = seg.options.mss.unwrap_or(0);
+        self.tell_outcome(FastOpenOutcome { mss, cookie, lesson });
+    }
+
+    /// A SYN with Fast Open was not answered. The third one that is not, or the end, is a reason for caution.
+    #[cold]
+    pub(crate) fn note_silence(&mut self, cx: &mut Cx<'_>, over: bool) {
+        if self.retries == 2 || (over && self.retries < 2) {
+            cx.counters.fastopen_blackhole += 1;
+            self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Silence });
+        }
+    }
+
+    fn tell_outcome(&mut self, outcome: FastOpenOutcome) {
+        self.attempt().outcome = Some(outcome);
+        self.events |= Events::FAST_OPEN;
+    }
+
+    /// The SYN is acknowledged, and of the data with it the first `acked` octets. The rest was refused: it goes again
+    /// as if for the first time (RFC 7413, section 4.2.1).
+    #[cold]
+    pub(crate) fn settle_syn_data(&mut self, cx: &mut Cx<'_>, acked: u32) {
+        let acked = acked.min(self.tx.len());
+        self.tx.consume(cx.pool, acked);
+        self.bytes_acked += u64::from(acked);
+        if self.snd_nxt != self.snd_una {
+            self.retransmits = self.retransmits.wrapping_add(1);
+            cx.counters.retransmits += 1;
+            self.snd_nxt = self.snd_una;
+            self.sent.cut(self.snd_nxt);
+            self.due |= Due::DATA;
+        }
+        self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
+    }
+
+    /// The client answered our SYN-ACK: it is there.
+    #[cold]
+    pub(crate) fn prove(&mut self, cx: &mut Cx<'_>) {
+        self.bits.clear(Bits::EARLY | Bits::COOKIE);
+        if let Some(left) = self.attempt().left {
+            self.rtt.sample((cx.now.as_micros() as u32).wrapping_sub(left));
+        }
+        self.rare_mut().attempt = None;
+        self.due.clear(Due::SYN);
+        self.backoff = 0;
+        self.establish(cx);
+        if self.flight() > 0 {
+            self.arm_rtx(cx);
+        }
+    }
+}

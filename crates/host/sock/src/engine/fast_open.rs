@@ -1,0 +1,74 @@
+//! TCP Fast Open (RFC 7413) as Linux lets programs use it: MSG_FASTOPEN, and connects that wait for the first write.
+
+use super::Engine;
+use crate::Errno;
+use crate::object::{Extras, Kind, Stream};
+use crate::sockets::Fd;
+use crate::transport::Transport;
+use base::Endpoint;
+
+/// What became of a send that connects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Begun {
+    /// The handshake is under way, with this many octets in the SYN.
+    Connecting(usize),
+    /// There is a connection: send as usual.
+    Connected,
+}
+
+impl<T: Transport> Engine<T> {
+    /// The first half of sendto with MSG_FASTOPEN: connects, if need be, with as much of `data` as the SYN takes. A
+    /// socket whose connect waits for its first octets knows the peer already.
+    pub(crate) fn begin_send(
+        &mut self,
+        fd: Fd,
+        remote: Option<Endpoint>,
+        data: &[u8],
+    ) -> Result<Begun, Errno> {
+        if let Ok(stream) = self.stream(fd) {
+            let (conn, connecting) = (stream.conn, stream.connecting);
+            return self.connect_again(fd, conn, connecting).map(|()| Begun::Connected);
+        }
+        let Kind::Fresh(settings) = &self.object(fd)?.kind else { return Err(Errno::EISCONN) };
+        let remote = settings.deferred.or(remote).ok_or(Errno::EINVAL)?;
+        let (wish, no_cookie) = (self.connect_wish(fd, remote)?, settings.fast_open.no_cookie);
+        let (conn, taken) = self.core.connect_fast(self.now, &wish, no_cookie, data)?;
+        self.begin_stream(fd, conn)?;
+        Ok(Begun::Connecting(taken))
+    }
+
+    /// May this stack's connects use Fast Open at all?
+    pub(crate) fn has_fast_open(&self) -> bool {
+        self.core.fast_open_client()
+    }
+
+    /// Did connect leave everything to the first write (TCP_FASTOPEN_CONNECT)?
+    pub(crate) fn is_deferred(&self, fd: Fd) -> bool {
+        matches!(self.object(fd).map(|o| &o.kind), Ok(Kind::Fresh(settings)) if settings.deferred.is_some())
+    }
+
+    /// Connect on a socket with TCP_FASTOPEN_CONNECT: nothing happens yet if data may go with the SYN; else the SYN
+    /// asks for a cookie.
+    pub(super) fn connect_at_first_write(&mut self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
+        let wish = self.connect_wish(fd, remote)?;
+        let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else { return Err(Errno::EISCONN) };
+        let no_cookie = settings.fast_open.no_cookie;
+        if self.core.may_send_with_syn(self.now, &wish, no_cookie) {
+            if let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind {
+                settings.deferred = Some(remote);
+            }
+            return Ok(());
+        }
+        let (conn, _) = self.core.connect_fast(self.now, &wish, no_cookie, &[])?;
+        self.begin_stream(fd, conn)?;
+        Err(Errno::EINPROGRESS)
+    }
+
+    /// The socket has a connection that is on its way.
+    pub(super) fn begin_stream(&mut self, fd: Fd, conn: stack::ConnId) -> Result<(), Errno> {
+        let extras = self.extras(fd);
+        let extras = (extras != Extras::default()).then(|| Box::new(extras));
+        self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, extras });
+        Ok(())
+    }
+}
