@@ -39,7 +39,7 @@ pub struct Open {
 
 /// Yes-or-no facts, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Bits(u32);
+pub(crate) struct Bits(u64);
 
 impl Bits {
     /// Timestamps were offered (SYN-SENT) or negotiated.
@@ -103,16 +103,16 @@ impl Bits {
     /// It was a retransmission.
     pub(crate) const PROBE_RESENT: Bits = Bits(1 << 21);
     /// The SYN carried data or asked for a cookie, and how that went is not known yet (RFC 7413).
-    pub(crate) const FAST_OPEN: Bits = Bits(1 << 24);
+    pub(crate) const FAST_OPEN: Bits = Bits(1 << 32);
     /// The next SYN or SYN-ACK carries a Fast Open option.
-    pub(crate) const COOKIE: Bits = Bits(1 << 25);
+    pub(crate) const COOKIE: Bits = Bits(1 << 33);
     /// Data went with our SYN.
-    pub(crate) const SYN_DATA: Bits = Bits(1 << 26);
+    pub(crate) const SYN_DATA: Bits = Bits(1 << 34);
     /// Data that went with a SYN was acknowledged, by the peer or by us.
-    pub(crate) const SYN_DATA_TAKEN: Bits = Bits(1 << 27);
+    pub(crate) const SYN_DATA_TAKEN: Bits = Bits(1 << 35);
     /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and `snd_una` stands behind the
     /// SYN-ACK.
-    pub(crate) const EARLY: Bits = Bits(1 << 28);
+    pub(crate) const EARLY: Bits = Bits(1 << 36);
 
     pub(crate) fn has(self, bit: Bits) -> bool {
         self.0 & bit.0 != 0
@@ -243,7 +243,7 @@ pub struct Connection {
     pub(crate) stalled_ms: u32,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 440, "an idle connection must fit 512 octets all told");
+const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must fit 512 octets all told");
 
 /// What only a connection needs that moves much data or has trouble.
 #[derive(Debug)]
