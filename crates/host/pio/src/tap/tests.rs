@@ -118,8 +118,10 @@ fn queues_share_one_interface() {
     drop(taps);
     // The kernel takes it away behind the last close, on a busy machine a little later.
     let gone = || netlink::interface("ms-d0").unwrap().is_none();
-    let patience = std::time::Instant::now() + Duration::from_secs(5);
-    while !gone() && std::time::Instant::now() < patience {
+    for _ in 0..500 {
+        if gone() {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(gone(), "goes with its last queue");
