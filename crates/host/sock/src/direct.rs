@@ -100,7 +100,7 @@ impl Direct {
             let mut engine = self.lock();
             match attempt(&mut engine) {
                 Err(Errno::EAGAIN) => {}
-                result => return engine.stop_leading(leads, result),
+                result => return engine.stop_waiting(leads, result),
             }
             if deadline.is_none() {
                 deadline = timeout.map(|t| engine.now() + t);
@@ -117,10 +117,10 @@ impl Direct {
                     Ok(Pumped::Progress) => continue,
                     Ok(Pumped::TimedOut) => {
                         let result = attempt(&mut engine);
-                        return engine.stop_leading(leads, result);
+                        return engine.stop_waiting(leads, result);
                     }
                     Ok(Pumped::Interrupted) => {}
-                    Err(error) => return engine.stop_leading(leads, Err(error)),
+                    Err(error) => return engine.stop_waiting(leads, Err(error)),
                 }
             }
             drop(engine);
@@ -153,11 +153,9 @@ impl Direct {
 }
 
 impl Engine {
-    /// A thread returns with `result`. If it turned the core for all, somebody who still waits takes over.
-    fn stop_leading<R>(&mut self, leads: bool, result: Result<R, Errno>) -> Result<R, Errno> {
-        if leads {
-            self.waiting.give_up_lead();
-        }
+    /// A thread that waited returns with `result`; it turned the core for all if it `leads`.
+    fn stop_waiting<R>(&mut self, leads: bool, result: Result<R, Errno>) -> Result<R, Errno> {
+        self.waiting.leave(leads);
         result
     }
 }

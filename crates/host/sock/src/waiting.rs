@@ -60,10 +60,13 @@ impl Waiting {
         !std::mem::replace(&mut self.led, true)
     }
 
-    /// The thread that turned the core stops waiting.
-    pub(crate) fn give_up_lead(&mut self) {
-        self.led = false;
-        self.wake_successor();
+    /// A thread stops waiting; it turned the core if it `leads`. If nobody turns it now, one of those who park takes
+    /// over: also when this one was woken to take over and found what it waited for instead.
+    pub(crate) fn leave(&mut self, leads: bool) {
+        self.led &= !leads;
+        if !self.led {
+            self.wake_successor();
+        }
     }
 
     /// Wakes one of those who park, so that it takes over the doorbell or the core.
@@ -83,5 +86,31 @@ impl Row {
                 Wake::Bell(ringer) => ringer.ring_anyway(),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: while threads wait, one turns the core or has been woken to.
+    use super::*;
+
+    fn is_woken(waiting: &Waiting, ticket: u64) -> bool {
+        waiting.rows.iter().any(|row| row.ticket == ticket && row.woken)
+    }
+
+    #[test]
+    fn whoever_leaves_hands_on_the_core() {
+        let mut waiting = Waiting::default();
+        assert!(waiting.take_lead() && !waiting.take_lead());
+        let park = || Wake::Park(std::thread::current());
+        let (first, second) = (waiting.add(None, park()), waiting.add(None, park()));
+        waiting.leave(false);
+        assert!(!is_woken(&waiting, first), "the core is still turned");
+        waiting.leave(true);
+        assert!(is_woken(&waiting, first) && !is_woken(&waiting, second));
+        // It finds what it waited for, so it does not take over.
+        waiting.remove(first);
+        waiting.leave(false);
+        assert!(is_woken(&waiting, second));
     }
 }
