@@ -20,7 +20,7 @@ pub trait Mode: Send + Sync {
     fn lock(&self) -> impl DerefMut<Target = Engine<Self::Below>>;
 
     /// Repeats `attempt` while it gives EAGAIN, sleeping in between, until `timeout` is over. `on` is the descriptor
-    /// that it extras for, or `None` for several.
+    /// that it waits for, or `None` for several.
     fn wait_for<R>(
         &self,
         on: Option<Fd>,
@@ -134,13 +134,25 @@ fn send_and_connect<M: Mode>(
     if taken == data.len() {
         return Ok(taken);
     }
-    match send_all(mode, fd, data.len() - taken, flags, |engine, sent, hints| match hints {
-        None => engine.write(fd, &data[taken + sent..]),
-        Some(hints) => engine.send(fd, &data[taken + sent..], hints),
-    }) {
+    let rest = &data[taken..];
+    match send_all(mode, fd, rest.len(), flags, |engine, sent, hints| engine.put(fd, &rest[sent..], hints)) {
         Ok(sent) => Ok(taken + sent),
         Err(_) if taken > 0 => Ok(taken),
         Err(e) => Err(e),
+    }
+}
+
+/// What a send came to, unless connect has left everything to it (TCP_FASTOPEN_CONNECT).
+fn or_connect<M: Mode>(
+    mode: &M,
+    fd: Fd,
+    data: &[u8],
+    flags: SendFlags,
+    sent: Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match sent {
+        Err(Errno::EPIPE) if mode.lock().is_deferred(fd) => send_and_connect(mode, fd, data, None, flags),
+        result => result,
     }
 }
 
@@ -244,14 +256,9 @@ impl<M: Mode> Sockets for M {
     }
 
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno> {
-        let sent = send_all(self, fd, data.len(), flags, |engine, sent, hints| match hints {
-            None => engine.write(fd, &data[sent..]),
-            Some(hints) => engine.send(fd, &data[sent..], hints),
-        });
-        match sent {
-            Err(Errno::EPIPE) if self.lock().is_deferred(fd) => send_and_connect(self, fd, data, None, flags),
-            result => result,
-        }
+        let sent =
+            send_all(self, fd, data.len(), flags, |engine, sent, hints| engine.put(fd, &data[sent..], hints));
+        or_connect(self, fd, data, flags, sent)
     }
 
     fn send_fast(
@@ -268,13 +275,11 @@ impl<M: Mode> Sockets for M {
     }
 
     fn lend(&self, fd: Fd, bytes: &Arc<[u8]>, range: Range<usize>, flags: SendFlags) -> Result<usize, Errno> {
-        if self.lock().is_deferred(fd) {
-            return self.send(fd, &bytes[range], flags);
-        }
-        send_all(self, fd, range.len(), flags, |engine, sent, hints| {
+        let sent = send_all(self, fd, range.len(), flags, |engine, sent, hints| {
             let hints = hints.copied().unwrap_or_default();
             engine.lend(fd, bytes, range.start + sent..range.end, &hints)
-        })
+        });
+        or_connect(self, fd, &bytes[range], flags, sent)
     }
 
     fn shutdown(&self, fd: Fd, how: Shutdown) -> Result<(), Errno> {

@@ -187,7 +187,7 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// See [`crate::Sockets::accept`]; EAGAIN when nobody extras.
+    /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         let (id, extras) = match &self.object(fd)?.kind {
             Kind::Listener(l) => (l.id, l.settings.extras),
@@ -198,8 +198,8 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EAGAIN);
         }
         // The descriptor first: a connection that could not get one stays in the queue.
-        let extras = (extras != Extras::default()).then(|| Box::new(extras));
-        let stream = Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, extras };
+        let stream =
+            Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, extras: extras.boxed() };
         let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;
         let Some(conn) = self.core.accept(id, index) else {
             self.descriptors.close(new)?;
@@ -394,7 +394,7 @@ impl<T: Transport> Engine<T> {
         self.descriptors.dup(fd)
     }
 
-    /// See [`crate::Sockets::close`]; never extras, even with SO_LINGER (the door does that first).
+    /// See [`crate::Sockets::close`]; never waits, even with SO_LINGER (the door does that first).
     pub fn close(&mut self, fd: Fd) -> Result<(), Errno> {
         let Some(object) = self.descriptors.close(fd)? else { return Ok(()) };
         let mut head = object.watches;

@@ -61,6 +61,13 @@ pub(crate) struct Extras {
     pub(crate) dates: Dates,
 }
 
+impl Extras {
+    /// As a stream keeps them: nothing, where nothing was ever set.
+    pub(crate) fn boxed(self) -> Option<Box<Extras>> {
+        (self != Extras::default()).then(|| Box::new(self))
+    }
+}
+
 /// What times a socket wants to be told.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dates {

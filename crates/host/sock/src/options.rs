@@ -69,7 +69,7 @@ options! {
     ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true, "Bind although the address lingers in TIME-WAIT.";
     ReusePort: SOL_SOCKET SO_REUSEPORT Shape::Bool, true, "Several listeners of this program share a port.";
     KeepAlive: SOL_SOCKET SO_KEEPALIVE Shape::Bool, true, "Probe an idle peer (RFC 9293, 3.8.4).";
-    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close extras for the data, or resets when zero.";
+    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close waits for the data, or resets when zero.";
     RcvBuf: SOL_SOCKET SO_RCVBUF Shape::Int(0, MAX), true, "Fix the receive buffer (doubled, as Linux does).";
     SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
     RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::Errno;
-use crate::object::{Extras, Kind, Stream};
+use crate::object::{Kind, Stream};
 use crate::sockets::Fd;
 use crate::transport::Transport;
 use base::Endpoint;
@@ -66,8 +66,7 @@ impl<T: Transport> Engine<T> {
 
     /// The socket has a connection that is on its way.
     pub(super) fn begin_stream(&mut self, fd: Fd, conn: stack::ConnId) -> Result<(), Errno> {
-        let extras = self.extras(fd);
-        let extras = (extras != Extras::default()).then(|| Box::new(extras));
+        let extras = self.extras(fd).boxed();
         self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, extras });
         Ok(())
     }

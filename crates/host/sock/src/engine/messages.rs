@@ -111,6 +111,14 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// Sends with what the call says, if it says anything.
+    pub(crate) fn put(&mut self, fd: Fd, data: &[u8], hints: Option<&Hints>) -> Result<usize, Errno> {
+        match hints {
+            None => self.write(fd, data),
+            Some(hints) => self.send(fd, data, hints),
+        }
+    }
+
     /// A call that waited ends before it sent everything.
     pub(crate) fn end_call(&mut self, fd: Fd, hints: &Hints) -> Result<(), Errno> {
         let conn = self.stream(fd)?.conn;
