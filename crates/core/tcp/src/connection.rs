@@ -41,79 +41,93 @@ pub struct Open {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Bits(u64);
 
-impl Bits {
+/// Gives each fact a bit of its own.
+macro_rules! bits {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Place { $($name,)+ }
+
+        impl Bits {
+            $($(#[$doc])+ pub(crate) const $name: Bits = Bits(1 << Place::$name as u64);)+
+        }
+    };
+}
+
+bits! {
     /// Timestamps were offered (SYN-SENT) or negotiated.
-    pub(crate) const TIMESTAMPS: Bits = Bits(1);
+    TIMESTAMPS,
     /// SACK was offered or negotiated.
-    pub(crate) const SACK: Bits = Bits(1 << 1);
+    SACK,
     /// Window scaling was offered or negotiated.
-    pub(crate) const SCALING: Bits = Bits(1 << 2);
+    SCALING,
     /// We connected; otherwise the peer did.
-    pub(crate) const ACTIVE: Bits = Bits(1 << 3);
+    ACTIVE,
     /// The application is done writing: a FIN follows the data.
-    pub(crate) const WRITE_CLOSED: Bits = Bits(1 << 5);
+    WRITE_CLOSED,
     /// The application is done reading.
-    pub(crate) const READ_CLOSED: Bits = Bits(1 << 6);
+    READ_CLOSED,
     /// The peer's FIN was taken.
-    pub(crate) const PEER_FIN: Bits = Bits(1 << 7);
+    PEER_FIN,
     /// The application closed the connection.
-    pub(crate) const ORPHAN: Bits = Bits(1 << 8);
+    ORPHAN,
     /// A write found too little room; WRITABLE is owed.
-    pub(crate) const NO_SPACE: Bits = Bits(1 << 9);
+    NO_SPACE,
     /// The congestion window, not the application or the peer, stopped the last transmission.
-    pub(crate) const CWND_LIMITED: Bits = Bits(1 << 10);
+    CWND_LIMITED,
     /// The application answers what it receives, so acknowledgments wait for the answers.
-    pub(crate) const INTERACTIVE: Bits = Bits(1 << 11);
+    INTERACTIVE,
     /// Data came with PSH since the last acknowledgment.
-    pub(crate) const PUSHED: Bits = Bits(1 << 12);
+    PUSHED,
     /// One octet beyond SND.NXT was sent as a zero-window probe.
-    pub(crate) const PROBED: Bits = Bits(1 << 13);
+    PROBED,
     /// The override timer ran out: send what fits, however little.
-    pub(crate) const FORCE: Bits = Bits(1 << 14);
+    FORCE,
     /// TIME-WAIT was entered.
-    pub(crate) const TIME_WAIT: Bits = Bits(1 << 15);
+    TIME_WAIT,
     /// The SYN was retransmitted.
-    pub(crate) const SYN_LOST: Bits = Bits(1 << 16);
+    SYN_LOST,
     /// The pending RST carries `reset_seq` and no ACK (the answer to a bad acknowledgment in a handshake).
-    pub(crate) const RESET_AT: Bits = Bits(1 << 17);
+    RESET_AT,
     /// ECN was asked for (SYN-SENT) or agreed on (RFC 3168).
-    pub(crate) const ECN: Bits = Bits(1 << 4);
+    ECN,
     /// MSG_MORE: the application is about to write more.
-    pub(crate) const MORE: Bits = Bits(1 << 28);
+    MORE,
     /// The last octets written came with MSG_MORE: the receiver need not hand on yet.
-    pub(crate) const UNPUSHED: Bits = Bits(1 << 29);
+    UNPUSHED,
     /// Records or calls that end in the send buffer: see `marks`.
-    pub(crate) const MARKED: Bits = Bits(1 << 26);
+    MARKED,
     /// The application wants to know when data arrived.
-    pub(crate) const DATED: Bits = Bits(1 << 27);
+    DATED,
     /// A mark arrived, and the peer has not said that it reduced: acknowledgments echo it.
-    pub(crate) const ECHO: Bits = Bits(1 << 22);
+    ECHO,
     /// The window was reduced because of an echo: the next new data says so.
-    pub(crate) const REDUCED: Bits = Bits(1 << 23);
+    REDUCED,
     /// Super-segments are bounded, and end with PSH.
-    pub(crate) const BURSTS: Bits = Bits(1 << 24);
+    BURSTS,
     /// Our FIN left without data.
-    pub(crate) const LONE_FIN: Bits = Bits(1 << 25);
+    LONE_FIN,
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).
-    pub(crate) const REORDERING: Bits = Bits(1 << 18);
+    REORDERING,
     /// The retransmission timer stands for the tail loss probe's (RFC 8985, section 7).
-    pub(crate) const TAIL_PROBE: Bits = Bits(1 << 19);
+    TAIL_PROBE,
     /// A tail loss probe is out: `probe_end`.
-    pub(crate) const PROBING: Bits = Bits(1 << 20);
+    PROBING,
     /// It was a retransmission.
-    pub(crate) const PROBE_RESENT: Bits = Bits(1 << 21);
+    PROBE_RESENT,
     /// The SYN carried data or asked for a cookie, and how that went is not known yet (RFC 7413).
-    pub(crate) const FAST_OPEN: Bits = Bits(1 << 32);
+    FAST_OPEN,
     /// The next SYN or SYN-ACK carries a Fast Open option.
-    pub(crate) const COOKIE: Bits = Bits(1 << 33);
+    COOKIE,
     /// Data went with our SYN.
-    pub(crate) const SYN_DATA: Bits = Bits(1 << 34);
+    SYN_DATA,
     /// Data that went with a SYN was acknowledged, by the peer or by us.
-    pub(crate) const SYN_DATA_TAKEN: Bits = Bits(1 << 35);
+    SYN_DATA_TAKEN,
     /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and `snd_una` stands behind the
     /// SYN-ACK.
-    pub(crate) const EARLY: Bits = Bits(1 << 36);
+    EARLY,
+}
 
+impl Bits {
     pub(crate) fn has(self, bit: Bits) -> bool {
         self.0 & bit.0 != 0
     }
@@ -414,15 +428,17 @@ impl Connection {
         conn.rcv_adv = conn.rcv_nxt + cx.config.rcvbuf.0.min(u16::MAX.into());
         conn.ts_offset = cookie.ts_offset;
         conn.due = Due::default();
-        conn.snd_una = ack.ack;
-        conn.snd_nxt = ack.ack;
-        conn.snd_small = ack.ack;
-        conn.rtt_seq = ack.ack;
-        conn.sent = Sent::new(ack.ack);
+        conn.begin_sending_at(ack.ack);
         conn.last_ack_sent = conn.rcv_nxt;
         conn.set_send_window(from_field(ack.window, conn.snd_scale), ack.seq);
         conn.establish(cx);
         conn
+    }
+
+    /// Nothing is in flight, and `first` is the next number to send.
+    pub(crate) fn begin_sending_at(&mut self, first: Seq) {
+        (self.snd_una, self.snd_nxt, self.snd_small, self.rtt_seq) = (first, first, first, first);
+        self.sent = Sent::new(first);
     }
 
     /// The peer's SYN: its number, its options, its window (never scaled here, RFC 7323, section 2.2).

@@ -118,6 +118,11 @@ impl Connection {
         })
     }
 
+    /// Octets that the peer holds beyond a hole.
+    pub(crate) fn sacked(&self) -> u32 {
+        self.loss.as_ref().map_or(0, |loss| loss.board.sacked())
+    }
+
     /// Octets thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
     /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self) -> u32 {

@@ -24,7 +24,6 @@ use wire::tcp::{FastOpen, Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::sent::Sent;
 use crate::{Config, Counters, Cx, Events, Open, State};
 
 pub use cache::FastOpenCache;
@@ -204,9 +203,7 @@ impl Connection {
         conn.bits.set(Bits::EARLY);
         conn.attempt();
         // Data may follow the SYN-ACK, so its number counts as acknowledged: it is sent again all the same.
-        let first = open.isn + 1;
-        (conn.snd_una, conn.snd_nxt, conn.snd_small, conn.rtt_seq) = (first, first, first, first);
-        conn.sent = Sent::new(first);
+        conn.begin_sending_at(open.isn + 1);
         let path = conn.path_info(cx);
         conn.control.on_established(&path);
         if !syn.payload.is_empty() {

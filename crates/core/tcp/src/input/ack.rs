@@ -52,7 +52,7 @@ impl Connection {
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
-        let before = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+        let before = self.sacked();
         let told = if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks) };
         let duplicates = told * u32::from(self.snd_mss);
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
@@ -69,7 +69,7 @@ impl Connection {
             self.recovery_progress(cx, seg, acked, needless);
             // What was SACKED before, or told of by duplicates, let nothing grow then, and does not now: it left the
             // network long ago.
-            let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+            let now = self.sacked();
             let fresh = (acked + now).saturating_sub(before.max(duplicates.min(acked - 1)));
             self.inform_policy(cx, seg, fresh, sacked.newly, in_flight, rtt);
             self.settle_timer(cx);
@@ -100,7 +100,7 @@ impl Connection {
         if let Some((left, right)) = sacked.dsack {
             self.on_duplicate_reported(cx, right.offset_from(left));
         }
-        let now = self.loss.as_ref().map_or(0, |loss| loss.board.sacked());
+        let now = self.sacked();
         let delivered = (acked + now).saturating_sub(before);
         if delivered > 0 {
             self.go_on_repairing(cx, delivered, acked > 0);
