@@ -2,20 +2,32 @@
 
 use base::{Duration, Instant};
 
+use crate::classical::Part;
 use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
 use crate::reno::{Reno, WINDOW_MAX, tunable};
 
-/// beta_cubic = 0.7 (RFC 9438, section 4.6).
-const KEEP: (u32, u32) = (7, 10);
+/// The constants that RFC 9438 changed since CUBIC first spread.
+#[derive(Clone, Copy, Debug)]
+struct Constants {
+    /// beta_cubic: what congestion leaves (section 4.6).
+    keep: Part,
+    /// alpha_cubic = 3 (1 - beta) / (1 + beta), segments a window (section 4.3).
+    friendly: Part,
+    /// (1 + beta) / 2: the plateau that fast convergence leaves (section 4.7).
+    released: Part,
+}
+
+const RFC9438: Constants = Constants { keep: (7, 10), friendly: (9, 17), released: (17, 20) };
+/// FreeBSD's and Linux's of 2009, which the published experiments of that time used.
+const OF_2009: Constants = Constants { keep: (8, 10), friendly: (1, 3), released: (9, 10) };
 
 /// Beyond this distance from K, in milliseconds, the curve no longer steepens: its cube still fits in 64 bits
 /// and the window has long met another limit.
 const CURVE_SPAN: u32 = 1 << 18;
 
-/// RFC 9438, with RFC 9406. At most 76 octets.
+/// RFC 9438, with RFC 9406. At most 80 octets.
 ///
-/// Tunables: `fast_convergence` (0 or 1, default 1) and `abc_limit`, the L of RFC 3465 (1 to 255, default 2),
-/// and `hystart`, whether the first slow start watches the round-trip time (RFC 9406; 0 or 1, default 1).
+/// Tunables: `fast_convergence` (0 or 1, default 1) and those of [`Reno::set_tunable`].
 ///
 /// ```text
 ///            window
@@ -35,11 +47,12 @@ pub struct Cubic {
     undo_valid: bool,
     in_recovery: bool,
     fast_convergence: bool,
+    of_2009: bool,
     /// Is `curve.time` a date or a span? Undo keeps a span or nothing.
     clock: Clock,
 }
 
-const _: () = assert!(size_of::<Cubic>() <= 76);
+const _: () = assert!(size_of::<Cubic>() <= 80);
 
 /// One avoidance stage of the window (an epoch), and what it remembers of the last.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +86,8 @@ enum Clock {
 impl Cubic {
     /// The name it is registered under.
     pub const NAME: &'static str = "cubic";
+    /// The name of [`of_2009`](Cubic::of_2009).
+    pub const NAME_OF_2009: &'static str = "cubic-2009";
 
     /// A policy that waits for `on_established` to learn its path.
     pub const fn new() -> Self {
@@ -85,8 +100,18 @@ impl Cubic {
             undo_valid: false,
             in_recovery: false,
             fast_convergence: true,
+            of_2009: false,
             clock: Clock::Stopped,
         }
+    }
+
+    /// The same with the constants of 2009: beta 0.8, alpha 1/3, and 0.9 of the window as fast convergence's plateau.
+    pub const fn of_2009() -> Self {
+        Cubic { of_2009: true, ..Cubic::new() }
+    }
+
+    fn constants(&self) -> &'static Constants {
+        if self.of_2009 { &OF_2009 } else { &RFC9438 }
     }
 
     fn begin(&mut self, path: &PathInfo) {
@@ -123,7 +148,7 @@ impl Cubic {
     /// RFC 9438, 4.3-1.
     fn friendly_share(&self) -> u32 {
         let mss = self.reno.mss();
-        if self.curve.w_est >= self.cwnd_prior { mss } else { mss * 9 / 17 }
+        if self.curve.w_est >= self.cwnd_prior { mss } else { part(mss, self.constants().friendly) }
     }
 
     /// Milliseconds of avoidance in this stage; begins one, or resumes a paused one.
@@ -164,9 +189,9 @@ impl Cubic {
     fn reduce(&mut self, flight: u32) {
         let cwnd = self.reno.cwnd;
         let releasing = self.fast_convergence && cwnd < self.curve.w_max;
-        self.curve.w_max = if releasing { (u64::from(cwnd) * 17 / 20) as u32 } else { cwnd };
+        self.curve.w_max = if releasing { part(cwnd, self.constants().released) } else { cwnd };
         self.cwnd_prior = cwnd;
-        self.reno.reduce(flight, KEEP);
+        self.reno.reduce(flight, self.constants().keep);
         self.clock = Clock::Stopped;
     }
 
@@ -175,7 +200,7 @@ impl Cubic {
         if first {
             self.cwnd_prior = self.reno.cwnd;
         }
-        self.reno.collapse(flight, KEEP, first, self.in_recovery);
+        self.reno.collapse(flight, self.constants().keep, first, self.in_recovery);
         // Section 4.8: the next stage takes its plateau from where avoidance begins.
         self.curve.w_max = 0;
         self.clock = Clock::Stopped;
@@ -207,6 +232,11 @@ impl Curve {
     }
 }
 
+/// A part of `octets`.
+fn part(octets: u32, (part, whole): Part) -> u32 {
+    (u64::from(octets) * u64::from(part) / u64::from(whole)) as u32
+}
+
 /// A clock that wraps after 49 days; only differences of it are used.
 fn millis(now: Instant) -> u32 {
     now.as_millis() as u32
@@ -228,7 +258,7 @@ impl Default for Cubic {
 
 impl Controller for Cubic {
     fn name(&self) -> &'static str {
-        Self::NAME
+        if self.of_2009 { Self::NAME_OF_2009 } else { Self::NAME }
     }
 
     fn on_established(&mut self, path: &PathInfo) {

@@ -8,20 +8,30 @@
 
 extern crate alloc;
 
+mod cdg;
+mod classical;
 mod control;
 mod controller;
 mod cubic;
+mod htcp;
 mod hystart;
 mod model;
 mod newreno;
 mod registry;
 mod reno;
+mod round;
 #[cfg(test)]
 mod testing;
+mod vegas;
 
+pub use cdg::Cdg;
+pub use classical::{Classical, HALF, Law, Part};
 pub use control::Control;
 pub use controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
 pub use cubic::Cubic;
+pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;
 pub use registry::{Factory, Listed, RegisterError, Registry, RemoveError, Unknown};
+pub use reno::Reno;
+pub use vegas::Vegas;

@@ -2,10 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::{Control, Controller, Cubic, NewReno};
+use crate::{Cdg, Control, Controller, Cubic, HTcp, NewReno, Vegas};
 
 /// Makes a fresh policy for one connection.
 pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
@@ -57,8 +56,19 @@ pub struct Listed {
 enum Make {
     NewReno,
     Cubic,
+    Boxed(fn() -> Box<dyn Controller>),
     Custom(Factory),
 }
+
+/// What every registry starts with; the first row is the default.
+const BUILT_IN: [(&str, Make); 6] = [
+    (Cubic::NAME, Make::Cubic),
+    (NewReno::NAME, Make::NewReno),
+    (HTcp::NAME, Make::Boxed(|| Box::new(HTcp::new()))),
+    (Cdg::NAME, Make::Boxed(|| Box::new(Cdg::new()))),
+    (Vegas::NAME, Make::Boxed(|| Box::new(Vegas::new()))),
+    (Cubic::NAME_OF_2009, Make::Boxed(|| Box::new(Cubic::of_2009()))),
+];
 
 struct Entry {
     name: &'static str,
@@ -78,11 +88,13 @@ pub struct Registry {
 impl Registry {
     /// The built-in policies, CUBIC first.
     pub fn new() -> Self {
-        let entry = |name, make| Entry { name, make, connections: 0 };
-        Registry {
-            entries: vec![entry(Cubic::NAME, Make::Cubic), entry(NewReno::NAME, Make::NewReno)],
-            default: Cubic::NAME,
-        }
+        let entries = BUILT_IN.into_iter().map(|(name, make)| Entry { name, make, connections: 0 });
+        Registry { entries: entries.collect(), default: BUILT_IN[0].0 }
+    }
+
+    /// The names of the policies that every registry starts with, the default first.
+    pub fn built_in() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
     }
 
     /// The same policies for another core, used by nobody there yet.
@@ -151,6 +163,7 @@ impl Registry {
         Ok(match &entry.make {
             Make::NewReno => Control::NewReno(NewReno::new()),
             Make::Cubic => Control::Cubic(Cubic::new()),
+            Make::Boxed(make) => Control::Boxed(make()),
             Make::Custom(factory) => Control::Boxed(factory()),
         })
     }
@@ -250,10 +263,13 @@ mod tests {
         registry.register("fixed", fixed("fixed")).unwrap();
         let _one = registry.create("newreno").unwrap();
         let rows: Vec<_> = registry.available().map(|row| (row.name, row.default, row.connections)).collect();
-        assert_eq!(rows, [("cubic", true, 0), ("newreno", false, 1), ("fixed", false, 0)]);
+        let built_in =
+            BUILT_IN.iter().map(|(name, _)| (*name, *name == "cubic", u32::from(*name == "newreno")));
+        let wanted: Vec<_> = built_in.chain([("fixed", false, 0)]).collect();
+        assert_eq!(rows, wanted);
         let elsewhere = registry.for_another_core();
         assert!(elsewhere.available().all(|row| row.connections == 0));
-        assert_eq!(elsewhere.available().count(), 3);
+        assert_eq!(elsewhere.available().count(), BUILT_IN.len() + 1);
         assert_eq!(registry.find("newreno").map(|row| row.connections), Some(1));
         assert_eq!(registry.find("reno"), None);
     }

@@ -1,4 +1,11 @@
 //! The steps of RFC 5681 that window-based policies share, counted in octets (RFC 3465).
+//!
+//! ```text
+//!   slow_start()          add_per_window()        reduce()       collapse()
+//!   cwnd += acked          cwnd += n segments      cwnd =         cwnd = 1 segment,
+//!   (at most L segments    a window acked          ssthresh =     slow start up to
+//!   an acknowledgment)                             part of it     the same threshold
+//! ```
 
 use crate::controller::{AckSample, PathInfo, TunableError};
 use crate::hystart::{HyStart, Pace};
@@ -8,7 +15,8 @@ pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 
 /// The L of RFC 3465: how many segments of growth one acknowledged segment may be worth in slow start.
 const ABC_LIMIT: u8 = 2;
-const ABC_LIMIT_MAX: u8 = u8::MAX;
+/// Acknowledgments are counted, not octets: as before RFC 3465.
+const ABC_OFF: u8 = 0;
 
 /// Slow start after a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,9 +27,9 @@ enum Repair {
     Ends,
 }
 
-/// Congestion window and threshold, and how they move.
+/// Congestion window and threshold in octets, and how they move.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reno {
+pub struct Reno {
     pub(crate) cwnd: u32,
     pub(crate) ssthresh: u32,
     /// Octets acknowledged towards the next full window, in avoidance.
@@ -36,6 +44,9 @@ pub(crate) struct Reno {
 }
 
 impl Reno {
+    /// One segment, in the thousandths that [`add_per_window`](Reno::add_per_window) takes.
+    pub const ONE: u32 = 1000;
+
     /// Until a path is known: the default MSS of RFC 9293, section 3.7.1, and ten segments.
     pub(crate) const fn new() -> Self {
         Reno {
@@ -60,11 +71,23 @@ impl Reno {
         self.first = HyStart::new(self.first.is_on());
     }
 
-    pub(crate) fn mss(&self) -> u32 {
+    /// Congestion window, octets.
+    pub fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    /// Slow-start threshold, octets; [`u32::MAX`] until something set it.
+    pub fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    /// Octets of payload in a full segment.
+    pub fn mss(&self) -> u32 {
         u32::from(self.mss)
     }
 
-    pub(crate) fn in_slow_start(&self) -> bool {
+    /// Is the window still below the threshold?
+    pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
@@ -72,7 +95,7 @@ impl Reno {
     /// window has reached the threshold.
     /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
-        let limit = if self.repair == Repair::None { u32::from(self.abc_limit) } else { 1 };
+        let limit = if self.repair == Repair::None { u32::from(self.abc_limit.max(1)) } else { 1 };
         if self.repair == Repair::Ends {
             self.repair = Repair::None;
         }
@@ -95,20 +118,47 @@ impl Reno {
         ack.bytes - step
     }
 
-    /// Counts acknowledged octets in avoidance; true once for each full window of them (RFC 3465,
-    /// section 2.1). One acknowledgment is worth one window at most.
+    /// Avoidance: `share` thousandths of a segment for each window acknowledged, and never more than slow start would
+    /// give. One acknowledgment is worth one window at most.
     /// RFC 9293, MUST-19; RFC 5681, 3.1-7 and 3.1-8; RFC 3465, 2.1-1.
-    pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
-        self.credit = self.credit.saturating_add(bytes);
-        if self.credit < self.cwnd {
-            return false;
+    pub fn add_per_window(&mut self, share: u32, bytes: u32, ack: &AckSample) {
+        if self.abc_limit == ABC_OFF {
+            return self.add_per_ack(share, ack);
         }
-        self.credit = (self.credit - self.cwnd).min(self.cwnd);
-        true
+        let counted = u64::from(bytes.min(self.cwnd)) * u64::from(share) / u64::from(Reno::ONE);
+        let windows = self.acked_windows(counted);
+        if windows > 0 {
+            self.grow(windows.saturating_mul(self.mss()).min(bytes.max(self.mss())));
+        }
     }
 
-    /// Widens the window by `octets`, up to [`WINDOW_MAX`].
-    pub(crate) fn grow(&mut self, octets: u32) {
+    /// RFC 5681, equation 3: an acknowledgment adds its share of a segment, whatever it covers, an octet at least.
+    #[cold]
+    fn add_per_ack(&mut self, share: u32, ack: &AckSample) {
+        let square = u64::from(self.mss()).pow(2) * u64::from(ack.segments.max(1));
+        let step = u128::from(square) * u128::from(share) / u128::from(self.cwnd) / u128::from(Reno::ONE);
+        self.grow(step.clamp(1, u128::from(self.mss())) as u32);
+    }
+
+    /// True once for each full window of acknowledged octets (RFC 3465, section 2.1).
+    pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
+        self.acked_windows(u64::from(bytes.min(self.cwnd))) > 0
+    }
+
+    /// Counts octets towards full windows; how many are now full. The remainder is kept.
+    fn acked_windows(&mut self, octets: u64) -> u32 {
+        let credit = u64::from(self.credit) + octets;
+        let cwnd = u64::from(self.cwnd);
+        if credit < cwnd {
+            self.credit = credit as u32;
+            return 0;
+        }
+        self.credit = (credit % cwnd) as u32;
+        u32::try_from(credit / cwnd).unwrap_or(u32::MAX)
+    }
+
+    /// Widens the window by `octets`; it never grows beyond 2^30.
+    pub fn grow(&mut self, octets: u32) {
         self.cwnd = self.cwnd.saturating_add(octets).min(WINDOW_MAX.max(self.cwnd));
     }
 
@@ -128,6 +178,15 @@ impl Reno {
     fn part_of(&self, flight: u32, (part, whole): (u32, u32)) -> u32 {
         let kept = u64::from(flight) * u64::from(part) / u64::from(whole);
         (kept as u32).max(2 * self.mss())
+    }
+
+    /// A policy that yields to delay takes from the window: down to `cwnd` octets, two segments at least, and no slow
+    /// start from there.
+    pub fn yield_to(&mut self, cwnd: u32) {
+        let least = (2 * self.mss()).min(self.cwnd);
+        self.cwnd = self.cwnd.min(cwnd).max(least);
+        self.ssthresh = self.cwnd.max(2 * self.mss());
+        self.credit = 0;
     }
 
     /// Loss found without a timeout, or an ECN echo: the window falls to the threshold and never rises to it.
@@ -194,14 +253,25 @@ impl Reno {
         self.ssthresh = self.ssthresh.max(2 * self.mss());
     }
 
-    /// `abc_limit`: the L of RFC 3465, 1 to 255.
-    pub(crate) fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+    /// What every window-based policy can be told:
+    ///
+    /// | Tunable | Values | Default | Meaning |
+    /// |---|---|---|---|
+    /// | `abc_limit` | 0 to 255 | 2 | the L of RFC 3465; 0 counts acknowledgments instead of octets |
+    /// | `hystart` | 0, 1 | 1 | the first slow start watches the round-trip time (RFC 9406) |
+    pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         match name {
-            "abc_limit" => self.abc_limit = tunable(value, 1, ABC_LIMIT_MAX)?,
+            "abc_limit" => self.abc_limit = tunable(value, ABC_OFF, u8::MAX)?,
             "hystart" => self.first = HyStart::new(tunable(value, 0, 1)? == 1),
             _ => return Err(TunableError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Default for Reno {
+    fn default() -> Self {
+        Reno::new()
     }
 }
 

@@ -11,12 +11,14 @@ pub(crate) struct Lab<C> {
     pub(crate) policy: C,
     pub(crate) now: u64,
     pub(crate) rtt: u64,
+    /// The smallest round-trip time ever seen, if this path was once faster than now.
+    pub(crate) least: u64,
 }
 
 impl<C: Controller> Lab<C> {
     pub(crate) fn new(mut policy: C, initial: u32, ssthresh: Option<u32>) -> Self {
         policy.on_established(&path(initial, ssthresh));
-        Lab { policy, now: 1000, rtt: 100 }
+        Lab { policy, now: 1000, rtt: 100, least: u64::MAX }
     }
 
     pub(crate) fn cwnd(&self) -> f64 {
@@ -37,7 +39,7 @@ impl<C: Controller> Lab<C> {
             in_flight: self.policy.window().cwnd,
             rtt: Some(rtt),
             srtt: rtt,
-            min_rtt: rtt,
+            min_rtt: Duration::from_millis(self.rtt.min(self.least)),
             rate: None,
             window_limited: true,
             in_recovery: false,

@@ -246,9 +246,9 @@ settings! {
              leaves in a millisecond at the pace of the round trip.";
         min_burst: u8 = 2, 1 => 64,
             "Least segments of a super-segment where `push_bursts` bounds them (Linux's tcp_min_tso_segs).";
-        abc_limit: u8 = ABC_LIMIT, 1 => 255,
+        abc_limit: u8 = ABC_LIMIT, 0 => 255,
             "L of RFC 3465: segments by which slow start may grow for one acknowledgment. With 255 it grows by every \
-             segment that was acknowledged, as Linux grows.";
+             segment that was acknowledged, as Linux grows; 0 counts acknowledgments instead of octets, as before it.";
         round_rcvbuf: bool = false, false => true,
             "Is the receive buffer rounded up to whole segments of the connection, as FreeBSD rounds it?";
         quick_acks: u8 = 16, 0 => 255,

@@ -188,7 +188,7 @@ fn time_with_too_little_to_send_does_not_count() {
         lab.round();
     }
     let (cwnd, twin_cwnd) = {
-        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt };
+        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt, least: u64::MAX };
         twin.round();
         let idle = AckSample { window_limited: false, ..lab.sample(2 * MSS) };
         lab.policy.on_ack(&idle);
@@ -223,7 +223,7 @@ fn a_mistake_gives_everything_back() {
         for _ in 0..20 {
             lab.round();
         }
-        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt };
+        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt, least: u64::MAX };
         lab.congest(signal, 90);
         if matches!(signal, Signal::Timeout { .. }) {
             lab.congest(Signal::Timeout { nth: 2 }, 90);

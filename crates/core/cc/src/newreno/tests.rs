@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::testing::{Lab, MSS, path};
+use crate::{AckSample, Controller, Signal, TunableError};
+use base::{Duration, Instant};
 
 fn lab(initial: u32, ssthresh: Option<u32>) -> Lab<NewReno> {
     Lab::new(NewReno::new(), initial, ssthresh)
@@ -28,6 +30,20 @@ fn slow_start_counts_octets_up_to_two_segments_an_ack() {
     let sample = AckSample { segments: 5, ..merged.sample(10 * MSS) };
     merged.policy.on_ack(&sample);
     assert_eq!(merged.cwnd(), 20.0, "five merged acknowledgments are worth five");
+}
+
+/// Before RFC 3465 an acknowledgment counted, whatever it covered.
+#[test]
+fn without_octet_counting_an_ack_is_worth_a_segment() {
+    let mut starting = lab(10, None);
+    starting.policy.set_tunable("abc_limit", 0).unwrap();
+    (0..5).for_each(|_| starting.ack(2 * MSS));
+    assert_eq!(starting.cwnd(), 15.0);
+
+    let mut avoiding = lab(10, Some(10));
+    avoiding.policy.set_tunable("abc_limit", 0).unwrap();
+    (0..5).for_each(|_| avoiding.ack(2 * MSS));
+    assert!((avoiding.cwnd() - 10.490).abs() < 0.001, "{}", avoiding.cwnd());
 }
 
 /// RFC 5681, 3.1-6.
@@ -165,8 +181,8 @@ fn an_application_that_does_not_fill_the_window_does_not_widen_it() {
 #[test]
 fn tunables_have_names_and_bounds() {
     let mut policy = NewReno::new();
-    assert_eq!(policy.set_tunable("abc_limit", 256), Err(TunableError::OutOfRange { min: 1, max: 255 }));
-    assert_eq!(policy.set_tunable("abc_limit", -1), Err(TunableError::OutOfRange { min: 1, max: 255 }));
+    assert_eq!(policy.set_tunable("abc_limit", 256), Err(TunableError::OutOfRange { min: 0, max: 255 }));
+    assert_eq!(policy.set_tunable("abc_limit", -1), Err(TunableError::OutOfRange { min: 0, max: 255 }));
     assert_eq!(policy.set_tunable("fast_convergence", 1), Err(TunableError::Unknown));
 }
 

@@ -67,7 +67,8 @@ fn vary(net: &mut Net, rng: &mut Rng) {
         host.config.timestamps = rng.chance(0.7);
         host.config.sack = rng.chance(0.7);
         host.config.window_scaling = rng.chance(0.7);
-        host.control = if rng.chance(0.5) { "cubic" } else { "newreno" };
+        let policies: Vec<_> = cc::Registry::built_in().collect();
+        host.control = policies[rng.below(policies.len() as u64) as usize];
         host.options.nodelay = rng.chance(0.3);
         host.mtu = [1500, 1500, 1280, 9000][rng.below(4) as usize];
         if rng.chance(0.4) {

@@ -28,6 +28,10 @@ impl Dice {
         self.0.chance(p)
     }
 
+    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.0.below(items.len() as u64) as usize]
+    }
+
     /// Nothing half of the time, else up to `most`.
     fn ill(&mut self, most: f64) -> f64 {
         if self.chance(0.5) { 0.0 } else { most * self.between(0, 1_000) as f64 / 1_000.0 }
@@ -58,7 +62,7 @@ impl Dice {
     }
 
     fn core(&mut self, config: &mut CoreConfig) {
-        config.control = if self.chance(0.5) { "cubic" } else { "newreno" };
+        config.control = self.one_of(&cc::Registry::built_in().collect::<Vec<_>>());
         config.tcp.sack = self.chance(0.8);
         config.tcp.timestamps = self.chance(0.8);
         config.tcp.window_scaling = self.chance(0.8);

@@ -1,0 +1,354 @@
+//! CDG (Hayes and Armitage, 2011): backs off with a probability that follows how fast the round-trip time grows, so
+//! that many flows do not yield at once; tolerates losses where no queue is full; and does not starve beside flows
+//! that know nothing but loss.
+
+use base::{Duration, Rng};
+
+use crate::classical::{Classical, HALF, Law, Part};
+use crate::controller::{AckSample, PathInfo, Signal, SignalInfo, TunableError};
+use crate::reno::{Reno, tunable};
+use crate::round::Round;
+
+/// CDG.
+///
+/// | Tunable | Values | Default | Meaning |
+/// |---|---|---|---|
+/// | `beta_delay` | 1 to 99 | 70 | per cent of the window that a backoff for delay leaves |
+/// | `beta_loss` | 1 to 99 | 50 | per cent of the window that a loss leaves |
+/// | `exp_backoff_scale` | 1 to 255 | 3 | G: at a gradient of G ms a round the probability is 1 - 1/e |
+/// | `loss_compete_consec_cong` | 0 to 255 | 5 | backoffs that change nothing before delay is ignored |
+/// | `loss_compete_hold_backoff` | 0 to 255 | 5 | rounds for which it is then ignored |
+///
+/// and those of [`Reno::set_tunable`].
+pub type Cdg = Classical<Gradient>;
+
+/// Rounds of the moving average.
+const SMOOTHING: usize = 8;
+
+/// What the trends of the round-trip time say about the bottleneck's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Unknown,
+    Rising,
+    Falling,
+    Full,
+    Empty,
+}
+
+/// The law of [`Cdg`].
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    round: Round,
+    /// Extremes of this round and of the one before, microseconds.
+    now: Extremes,
+    last: Option<Extremes>,
+    smallest: Trend,
+    largest: Trend,
+    level: Level,
+    /// What NewReno would have, octets: so that one loss takes no more than it would from such a flow.
+    shadow: u32,
+    /// Backoffs in a row that left the delay growing, and rounds for which delay is ignored.
+    ineffective: u8,
+    ignored: u8,
+    rng: Option<Rng>,
+    tunables: Tunables,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tunables {
+    beta_delay: u8,
+    beta_loss: u8,
+    scale: u8,
+    ineffective: u8,
+    hold: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Extremes {
+    min: u32,
+    max: u32,
+}
+
+/// A moving average of gradients, microseconds a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trend {
+    steps: [i32; SMOOTHING],
+    next: u8,
+    filled: u8,
+}
+
+impl Default for Gradient {
+    fn default() -> Self {
+        Gradient {
+            round: Round::new(),
+            now: Extremes::NONE,
+            last: None,
+            smallest: Trend::default(),
+            largest: Trend::default(),
+            level: Level::Unknown,
+            shadow: 0,
+            ineffective: 0,
+            ignored: 0,
+            rng: None,
+            tunables: Tunables { beta_delay: 70, beta_loss: 50, scale: 3, ineffective: 5, hold: 5 },
+        }
+    }
+}
+
+impl Extremes {
+    const NONE: Extremes = Extremes { min: u32::MAX, max: 0 };
+
+    fn see(&mut self, rtt: Duration) {
+        let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).min(i32::MAX as u32);
+        self.min = self.min.min(micros);
+        self.max = self.max.max(micros);
+    }
+}
+
+impl Trend {
+    fn push(&mut self, step: i32) {
+        self.steps[usize::from(self.next)] = step;
+        self.next = (self.next + 1) % SMOOTHING as u8;
+        self.filled = (self.filled + 1).min(SMOOTHING as u8);
+    }
+
+    /// The mean gradient of the last rounds.
+    fn mean(&self) -> i32 {
+        let sum: i64 = self.steps.iter().map(|step| i64::from(*step)).sum();
+        (sum / i64::from(self.filled.max(1))) as i32
+    }
+}
+
+impl Gradient {
+    /// A round is over: what is the queue doing, and do we yield?
+    fn round_over(&mut self, reno: &mut Reno, ack: &AckSample) {
+        let now = core::mem::replace(&mut self.now, Extremes::NONE);
+        if now.min > now.max {
+            return;
+        }
+        let Some(last) = self.last.replace(now) else { return };
+        self.smallest.push(now.min as i32 - last.min as i32);
+        self.largest.push(now.max as i32 - last.max as i32);
+        let (min, max) = (self.smallest.mean(), self.largest.mean());
+        self.level = self.level.next(min, max);
+        if self.shadow > 0 {
+            self.shadow = self.shadow.saturating_add(reno.mss());
+        }
+        if self.ignored > 0 {
+            self.ignored -= 1;
+            return;
+        }
+        if ack.in_recovery {
+            return;
+        }
+        if min.max(max) <= 0 {
+            self.ineffective = 0;
+        } else if self.decides(min.max(max), ack) {
+            self.back_off(reno);
+        }
+    }
+
+    /// With probability 1 - exp(-gradient / G)?
+    fn decides(&mut self, gradient: i32, ack: &AckSample) -> bool {
+        let rng = self.rng.get_or_insert_with(|| Rng::new(ack.now.as_nanos()));
+        let exponent = gradient as u64 * 1024 / (u64::from(self.tunables.scale) * 1000);
+        rng.below(1 << 16) >= u64::from(exp_minus(exponent))
+    }
+
+    fn back_off(&mut self, reno: &mut Reno) {
+        self.ineffective = self.ineffective.saturating_add(1);
+        if self.ineffective > self.tunables.ineffective {
+            self.ignored = self.tunables.hold;
+            self.ineffective = 0;
+            return;
+        }
+        self.shadow = self.shadow.max(reno.cwnd());
+        let left = u64::from(reno.cwnd()) * u64::from(self.tunables.beta_delay) / 100;
+        reno.yield_to(left as u32);
+    }
+}
+
+impl Level {
+    /// Both extremes grow: the queue fills. The larger stops first when there is no more room, the smaller when there
+    /// is nothing left to drain.
+    fn next(self, min: i32, max: i32) -> Level {
+        match (self, min > 0, max > 0, min < 0, max < 0) {
+            (_, true, true, ..) => Level::Rising,
+            (_, _, _, true, true) => Level::Falling,
+            (Level::Rising, true, false, ..) => Level::Full,
+            (Level::Falling, _, _, false, true) => Level::Empty,
+            (level, ..) => level,
+        }
+    }
+}
+
+/// exp(-x / 1024) in 65536ths: the product of the factors that x's binary digits name.
+fn exp_minus(x: u64) -> u32 {
+    /// 65536 exp(-2^i / 1024).
+    const FACTORS: [u32; 14] = [
+        65_472, 65_408, 65_280, 65_026, 64_520, 63_520, 61_565, 57_835, 51_039, 39_750, 24_109, 8_869, 1_200,
+        22,
+    ];
+    if x >> FACTORS.len() != 0 {
+        return 0;
+    }
+    let factors = FACTORS.iter().enumerate().filter(|(bit, _)| x >> bit & 1 == 1);
+    factors.fold(1 << 16, |product: u64, (_, factor)| (product * u64::from(*factor) + (1 << 15)) >> 16) as u32
+}
+
+impl Law for Gradient {
+    const NAME: &'static str = "cdg";
+
+    fn begin(&mut self, _path: &PathInfo) {
+        *self = Gradient { tunables: self.tunables, ..Gradient::default() };
+    }
+
+    fn observe(&mut self, reno: &mut Reno, ack: &AckSample) {
+        if let Some(rtt) = ack.rtt {
+            self.now.see(rtt);
+        }
+        if self.round.ends_with(ack) {
+            self.round_over(reno, ack);
+        }
+    }
+
+    /// Where the queue is known not to be full a loss is not congestion: the window stays.
+    fn keep(&mut self, signal: Signal, info: &SignalInfo, reno: &Reno) -> Part {
+        if let Signal::Timeout { .. } = signal {
+            self.shadow = 0;
+            return HALF;
+        }
+        let flight = info.flight_size.min(reno.cwnd()).max(1);
+        let tolerated = signal == Signal::Loss && matches!(self.level, Level::Falling | Level::Empty);
+        if tolerated {
+            return (1, 1);
+        }
+        // The shadow keeps what delay took: at most all that is in flight.
+        let kept = self.shadow.max(flight);
+        let part = (u64::from(kept) * u64::from(self.tunables.beta_loss) / 100) as u32;
+        self.shadow = if self.shadow > 0 { part } else { 0 };
+        (part.min(flight), flight)
+    }
+
+    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        let tunables = &mut self.tunables;
+        match name {
+            "beta_delay" => tunables.beta_delay = tunable(value, 1, 99)?,
+            "beta_loss" => tunables.beta_loss = tunable(value, 1, 99)?,
+            "exp_backoff_scale" => tunables.scale = tunable(value, 1, u8::MAX)?,
+            "loss_compete_consec_cong" => tunables.ineffective = tunable(value, 0, u8::MAX)?,
+            "loss_compete_hold_backoff" => tunables.hold = tunable(value, 0, u8::MAX)?,
+            _ => return Err(TunableError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the probability is the formula's, a growing delay is yielded to and a steady one is not, losses are
+    //! tolerated only where the queue drains, and delay that yielding does not change is ignored for a while.
+    use super::*;
+    use crate::Controller;
+    use crate::testing::Lab;
+
+    extern crate std;
+
+    #[test]
+    fn the_exponential_agrees_with_real_numbers() {
+        for x in (0..16_384u64).step_by(7) {
+            let real = (-(x as f64) / 1024.0).exp() * 65_536.0;
+            assert!((f64::from(exp_minus(x)) - real).abs() <= 8.0, "x = {x}: {} for {real}", exp_minus(x));
+        }
+        assert_eq!((exp_minus(0), exp_minus(1 << 20)), (1 << 16, 0));
+    }
+
+    #[test]
+    fn at_a_gradient_of_g_two_in_three_rounds_yield() {
+        let mut law = Gradient { rng: Some(Rng::new(1)), ..Gradient::default() };
+        let ack = Lab::new(Cdg::new(), 10, None).sample(1);
+        let yielded = (0..100_000).filter(|_| law.decides(3000, &ack)).count() as f64 / 100_000.0;
+        assert!((yielded - 0.632).abs() < 0.005, "{yielded}");
+        assert!((0..1000).all(|_| !law.decides(0, &ack)));
+    }
+
+    /// Windows after each round, with `rtt(round)` milliseconds.
+    fn windows(lab: &mut Lab<Cdg>, rounds: u64, rtt: impl Fn(u64) -> u64) -> std::vec::Vec<f64> {
+        (0..rounds)
+            .map(|round| {
+                lab.rtt = rtt(round);
+                lab.round();
+                lab.cwnd()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_steady_delay_is_no_reason_to_yield() {
+        let mut lab = Lab::new(Cdg::new(), 50, Some(50));
+        let seen = windows(&mut lab, 40, |_| 100);
+        assert!(seen.windows(2).all(|pair| pair[1] >= pair[0]), "{seen:?}");
+        assert!(lab.cwnd() >= 85.0, "{seen:?}");
+    }
+
+    #[test]
+    fn a_growing_delay_is_yielded_to() {
+        let mut lab = Lab::new(Cdg::new(), 50, Some(50));
+        windows(&mut lab, 8, |_| 100);
+        let before = lab.cwnd();
+        let seen = windows(&mut lab, 6, |round| 120 + 20 * round);
+        assert!(lab.cwnd() < 0.71 * before, "{before} then {seen:?}");
+    }
+
+    #[test]
+    fn delay_that_does_not_follow_is_ignored_for_a_while() {
+        let mut lab = Lab::new(Cdg::new(), 500, Some(500));
+        let seen = windows(&mut lab, 60, |round| 100 + 10 * round);
+        let rises = seen.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        assert!(rises >= 20, "five backoffs, then five rounds of growth: {seen:?}");
+    }
+
+    #[test]
+    fn a_loss_takes_nothing_while_the_queue_drains_and_half_otherwise() {
+        let mut lab = Lab::new(Cdg::new(), 100, Some(100));
+        lab.policy.on_ack(&lab.sample(1));
+        lab.congest(Signal::Loss, 100);
+        assert_eq!(lab.cwnd(), 50.0, "nothing known of the queue");
+
+        let mut lab = Lab::new(Cdg::new(), 100, Some(100));
+        windows(&mut lab, 10, |round| 300 - 10 * round);
+        assert_eq!(lab.policy.law().level, Level::Falling);
+        let before = lab.cwnd();
+        lab.congest(Signal::Loss, before as u32);
+        assert!(lab.cwnd() >= before - 1.0, "{} of {before}", lab.cwnd());
+    }
+
+    #[test]
+    fn the_shadow_gives_back_what_delay_took_when_a_loss_comes() {
+        let mut law = Gradient { shadow: 100_000, ..Gradient::default() };
+        let lab = Lab::new(Cdg::new(), 60, Some(60));
+        let mut reno = Reno::new();
+        reno.begin(&crate::testing::path(60, Some(60)));
+        let info = SignalInfo { now: lab.sample(1).now, flight_size: 60_000, mss: 1000, metered: false };
+        assert_eq!(law.keep(Signal::Loss, &info, &reno), (50_000, 60_000), "half of what NewReno would have");
+        assert_eq!(law.shadow, 50_000);
+    }
+
+    #[test]
+    fn the_levels_follow_the_trends() {
+        let path = [
+            ((1, 1), Level::Rising),
+            ((1, 0), Level::Full),
+            ((0, 0), Level::Full),
+            ((-1, -1), Level::Falling),
+            ((0, -1), Level::Empty),
+            ((0, 0), Level::Empty),
+            ((1, 1), Level::Rising),
+        ];
+        let mut level = Level::Unknown;
+        for ((min, max), wanted) in path {
+            level = level.next(min, max);
+            assert_eq!(level, wanted, "after {min}, {max}");
+        }
+    }
+}

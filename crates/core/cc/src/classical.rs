@@ -1,0 +1,197 @@
+//! The life that window-based policies share: slow start, reduce once an episode, recover, undo, resume. What is
+//! left to each is its [`Law`]: how it grows in avoidance and how much it keeps.
+
+use core::fmt;
+
+use base::{Duration, Instant};
+
+use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
+use crate::reno::Reno;
+
+/// A part of a whole, such as (7, 10).
+pub type Part = (u32, u32);
+
+/// Half of what was in flight: RFC 5681, equation 4.
+pub const HALF: Part = (1, 2);
+
+/// What sets one window-based policy apart from another. [`Classical`] makes a [`Controller`] of it.
+///
+/// ```
+/// use cc::{AckSample, Classical, Controller, Law, Reno};
+///
+/// /// Two segments a round trip where Reno adds one.
+/// #[derive(Clone, Debug, Default)]
+/// struct Twice;
+///
+/// impl Law for Twice {
+///     const NAME: &'static str = "twice";
+///     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
+///         reno.add_per_window(2 * Reno::ONE, bytes, ack);
+///     }
+/// }
+///
+/// assert_eq!(Classical::<Twice>::new().name(), "twice");
+/// ```
+pub trait Law: Default + Send + fmt::Debug {
+    /// The name the policy is registered under.
+    const NAME: &'static str;
+
+    /// A connection begins (again); tunables stay.
+    fn begin(&mut self, path: &PathInfo) {
+        let _ = path;
+    }
+
+    /// Every acknowledgment, before the window grows for it, also in recovery and when the window was not filled:
+    /// what is measured is measured here. A policy that yields to delay may take from the window.
+    fn observe(&mut self, reno: &mut Reno, ack: &AckSample) {
+        let _ = (reno, ack);
+    }
+
+    /// Growth in avoidance for `bytes` acknowledged octets of a filled window: Reno's, unless said otherwise.
+    fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
+        reno.add_per_window(Reno::ONE, bytes, ack);
+    }
+
+    /// Congestion: how much of what is in flight is kept. `reno` still has the old window.
+    fn keep(&mut self, signal: Signal, info: &SignalInfo, reno: &Reno) -> Part {
+        let _ = (signal, info, reno);
+        HALF
+    }
+
+    /// The last reduction was a mistake, and the window is back: so is what else went with it.
+    fn undo(&mut self) {}
+
+    /// Changes one of the policy's own tunables; those of [`Reno::set_tunable`] all policies have.
+    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        let _ = (name, value);
+        Err(TunableError::Unknown)
+    }
+}
+
+/// A [`Law`] with the life around it.
+#[derive(Clone, Debug, Default)]
+pub struct Classical<L> {
+    reno: Reno,
+    in_recovery: bool,
+    undo: Option<Undo>,
+    law: L,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: u32,
+    ssthresh: u32,
+}
+
+impl<L: Law> Classical<L> {
+    /// The name it is registered under.
+    pub const NAME: &'static str = L::NAME;
+
+    /// A policy that waits for `on_established` to learn its path.
+    pub fn new() -> Self {
+        Classical::default()
+    }
+
+    fn begin(&mut self, path: &PathInfo) {
+        self.reno.begin(path);
+        self.in_recovery = false;
+        self.undo = None;
+        self.law.begin(path);
+    }
+
+    fn save(&mut self) {
+        self.undo = Some(Undo { cwnd: self.reno.cwnd, ssthresh: self.reno.ssthresh });
+    }
+
+    /// For tests: the law, to look into.
+    #[cfg(test)]
+    pub(crate) fn law(&self) -> &L {
+        &self.law
+    }
+}
+
+impl<L: Law> Controller for Classical<L> {
+    fn name(&self) -> &'static str {
+        L::NAME
+    }
+
+    fn on_established(&mut self, path: &PathInfo) {
+        self.begin(path);
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.law.observe(&mut self.reno, ack);
+        if ack.in_recovery || !ack.window_limited {
+            return;
+        }
+        let bytes = if self.reno.in_slow_start() { self.reno.slow_start(ack) } else { ack.bytes };
+        if bytes > 0 {
+            self.law.avoid(&mut self.reno, bytes, ack);
+        }
+    }
+
+    fn on_congestion(&mut self, signal: Signal, info: &SignalInfo) {
+        let keep = self.law.keep(signal, info, &self.reno);
+        match signal {
+            Signal::Loss => {
+                self.save();
+                self.reno.reduce(info.flight_size, keep);
+                self.in_recovery = true;
+            }
+            Signal::Ecn => {
+                self.undo = None;
+                self.reno.reduce(info.flight_size, keep);
+            }
+            Signal::Timeout { nth } => {
+                let first = nth <= 1;
+                if first {
+                    self.save();
+                }
+                self.reno.collapse(info.flight_size, keep, first, self.in_recovery);
+                self.in_recovery = false;
+            }
+        }
+    }
+
+    /// RFC 9937, 6-6.
+    fn on_recovery_end(&mut self, info: &SignalInfo) {
+        if self.in_recovery {
+            self.in_recovery = false;
+            if !info.metered {
+                self.reno.leave_recovery(info.flight_size);
+            }
+        }
+        self.reno.repaired();
+    }
+
+    fn on_spurious(&mut self, _signal: Signal, _now: Instant) {
+        if let Some(undo) = self.undo.take() {
+            self.reno.restore(undo.cwnd, undo.ssthresh);
+            self.in_recovery = false;
+            self.law.undo();
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Instant, _idle: Duration, path: &PathInfo) {
+        self.reno.idle_restart(path);
+    }
+
+    fn on_mss_change(&mut self, mss: u32) {
+        self.reno.mss_change(mss);
+    }
+
+    fn window(&self) -> Window {
+        Window { cwnd: self.reno.cwnd, ssthresh: self.reno.ssthresh, pacing: None }
+    }
+
+    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        match self.law.set_tunable(name, value) {
+            Err(TunableError::Unknown) => self.reno.set_tunable(name, value),
+            done => done,
+        }
+    }
+
+    fn recycle(&mut self, path: &PathInfo) {
+        self.begin(path);
+    }
+}

@@ -1,0 +1,21 @@
+//! Rounds: the time in which what is in flight now is acknowledged.
+
+use crate::controller::AckSample;
+
+/// How much of this round is still to be acknowledged, octets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round(u32);
+
+impl Round {
+    /// No round has begun: the next acknowledgment ends it.
+    pub(crate) const fn new() -> Self {
+        Round(0)
+    }
+
+    /// Does this acknowledgment end the round? Then what remains in flight makes the next.
+    pub(crate) fn ends_with(&mut self, ack: &AckSample) -> bool {
+        let over = ack.bytes >= self.0;
+        self.0 = if over { ack.in_flight.saturating_sub(ack.bytes).max(1) } else { self.0 - ack.bytes };
+        over
+    }
+}
