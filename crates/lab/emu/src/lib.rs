@@ -46,7 +46,10 @@ mod switch;
 pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use nic::transmit;
-pub use pipe::{DropReason, Pipe, PipeConfig, PipeCounters, Queue};
+pub use pipe::{
+    Aqm, CoDel, DropReason, GilbertElliott, LogRow, PacketName, Pipe, PipeConfig, PipeCounters, PipeEvent,
+    Queue, Red,
+};
 pub use port::{PortConfig, SimPort};
 pub use positions::{Positions, PositionsError};
 pub use router::{Router, RouterCounters};

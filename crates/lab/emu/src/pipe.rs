@@ -1,60 +1,25 @@
 //! One direction of a path: a rate with a queue before it, a delay, and every ill a real path has.
 //!
-//! A packet meets, in this order: named positions, random loss, the queue's limit, the line (serialisation),
-//! the delay with jitter, reordering. Duplicates and corruption happen on the line.
+//! A packet meets, in this order: named positions, random loss, queue management, the queue's limit, the line
+//! (serialisation), the delay with jitter, reordering. Duplicates and corruption happen on the line.
 
-use crate::Positions;
+mod aqm;
+mod config;
+mod log;
+mod loss;
+mod packet;
+
+pub use aqm::{Aqm, CoDel, Red};
+pub use config::{PipeConfig, Queue};
+pub use log::{LogRow, PacketName, PipeEvent};
+pub use loss::GilbertElliott;
+
 use crate::medium::{Packet, packet_of};
-use base::{Duration, Instant, Rate, Rng};
+use aqm::Verdict;
+use base::{Duration, Instant, Rng};
+use packet::{flip_a_bit, is_neighbour_talk, mark};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// What a queue takes before it drops at the tail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Queue {
-    /// Everything.
-    #[default]
-    Unlimited,
-    /// So many packets, the one on the line included.
-    Slots(u32),
-    /// So many octets, never more.
-    Strict(u64),
-    /// A packet as long as fewer octets than this are there before it: one packet over at most (dummynet's
-    /// way).
-    Loose(u64),
-}
-
-/// How a pipe behaves. Probabilities are 0.0 to 1.0, per packet.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct PipeConfig {
-    /// Rate of the line; `None` for no limit (and no queue).
-    pub rate: Option<Rate>,
-    /// Octets that each packet takes on the line besides its own (24 for Ethernet's preamble, check and gap).
-    pub overhead: u32,
-    /// Time every packet travels.
-    pub delay: Duration,
-    /// Up to this much more, uniformly; packets stay in order.
-    pub jitter: Duration,
-    /// Room before the line.
-    pub queue: Queue,
-    /// Chance to vanish.
-    pub loss: f64,
-    /// Chance to arrive twice.
-    pub duplicate: f64,
-    /// Chance that one bit flips. Only inside IP packets: a frame that Ethernet's own check would catch never
-    /// reaches a host, so what does reach it was corrupted inside a router.
-    pub corrupt: f64,
-    /// Chance to be held back and overtaken.
-    pub reorder: f64,
-    /// Up to how long such a packet is held back, uniformly.
-    pub reorder_by: Duration,
-    /// ARP and Neighbour Discovery pass unharmed: the ills stand for a long path, whose first link is sound.
-    pub spares_neighbours: bool,
-    /// Packets to drop by their number since the pipe got this configuration.
-    pub discard: Positions,
-    /// Nothing passes.
-    pub down: bool,
-}
 
 base::names! {
     /// Why a pipe dropped a packet.
@@ -62,12 +27,14 @@ base::names! {
         Down: "down", "The pipe is down.",
         Listed: "pls", "Its position was named.",
         Lost: "plr", "Chance.",
+        Managed: "aqm", "Queue management.",
         Full: "full", "No room in the queue.",
     }
 }
 
 base::counters! {
-    /// What a pipe has done. Arrived + duplicated = delivered + down + listed + lost + full + under way.
+    /// What a pipe has done. Arrived + duplicated = delivered + down + listed + lost + managed
+    /// + full + under way.
     pub struct PipeCounters {
         arrived: "Packets that entered.",
         arrived_octets: "Octets of them.",
@@ -76,7 +43,9 @@ base::counters! {
         down: "Dropped because the pipe was down.",
         listed: "Dropped because their position was named.",
         lost: "Dropped by chance.",
+        managed: "Dropped by queue management.",
         full: "Dropped for want of room.",
+        marked: "Packets marked with Congestion Experienced.",
         duplicated: "Copies made.",
         corrupted: "Packets with a bit flipped.",
         reordered: "Packets held back.",
@@ -113,6 +82,20 @@ impl Ord for UnderWay {
     }
 }
 
+/// A packet in the queue, or on the line.
+struct Waiting {
+    /// When it leaves the queue.
+    until: Instant,
+    octets: u32,
+    /// Queue management takes it when it gets to the head.
+    doomed: bool,
+    /// For the log, if there is one.
+    name: Option<PacketName>,
+}
+
+/// Who keeps the forensic log.
+type Logger = Box<dyn FnMut(&LogRow)>;
+
 /// One direction of a path.
 pub struct Pipe {
     config: PipeConfig,
@@ -124,9 +107,13 @@ pub struct Pipe {
     seq: u64,
     /// When the line is free again.
     free_at: Instant,
-    /// Packets not yet off the line: when they will be, and their octets.
-    queued: VecDeque<(Instant, u32)>,
+    /// Packets not yet off the line, in order.
+    queued: VecDeque<Waiting>,
     queued_octets: u64,
+    /// The path is in its bad state (Gilbert and Elliott).
+    bad: bool,
+    aqm: aqm::State,
+    logger: Option<Logger>,
     /// In order of arrival, nearly all packets.
     in_order: VecDeque<UnderWay>,
     /// Those held back.
@@ -145,6 +132,9 @@ impl Pipe {
             free_at: Instant::ZERO,
             queued: VecDeque::new(),
             queued_octets: 0,
+            bad: false,
+            aqm: aqm::State::default(),
+            logger: None,
             in_order: VecDeque::new(),
             held: BinaryHeap::new(),
         }
@@ -159,6 +149,13 @@ impl Pipe {
     pub fn set_config(&mut self, config: PipeConfig) {
         self.config = config;
         self.position = 0;
+        (self.bad, self.aqm) = (false, aqm::State::default());
+    }
+
+    /// Calls `logger` for each packet that enters, leaves or is dropped from now on: what left the queue is told when
+    /// the pipe is next used or asked, so rows of one pipe are in the order of time, those of several are not.
+    pub fn log(&mut self, logger: impl FnMut(&LogRow) + 'static) {
+        self.logger = Some(Box::new(logger));
     }
 
     /// What it has done.
@@ -168,10 +165,20 @@ impl Pipe {
 
     /// Packets and octets in the queue at `now`, the packet on the line included.
     pub fn queue(&mut self, now: Instant) -> (usize, u64) {
-        while let Some((_, octets)) = self.queued.pop_front_if(|(off_line, _)| *off_line <= now) {
-            self.queued_octets -= u64::from(octets);
+        while let Some(gone) = self.queued.pop_front_if(|waiting| waiting.until <= now) {
+            self.queued_octets -= u64::from(gone.octets);
+            if let Some(name) = gone.name {
+                let dropped = PipeEvent::Dropped(DropReason::Managed);
+                self.tell(gone.until, if gone.doomed { dropped } else { PipeEvent::Dequeued }, name);
+            }
         }
         (self.queued.len(), self.queued_octets)
+    }
+
+    fn tell(&mut self, at: Instant, event: PipeEvent, packet: PacketName) {
+        if let Some(logger) = &mut self.logger {
+            logger(&LogRow { at, event, packet, packets: self.queued.len(), octets: self.queued_octets });
+        }
     }
 
     /// Packets that have entered and neither came out nor were dropped.
@@ -183,60 +190,120 @@ impl Pipe {
     pub(crate) fn enter(
         &mut self,
         now: Instant,
-        packet: Packet,
+        mut packet: Packet,
         spare: &mut Vec<Packet>,
     ) -> Result<(), DropReason> {
         self.position += 1;
         self.counters.arrived += 1;
         self.counters.arrived_octets += packet.len() as u64;
+        let queue = self.queue(now);
+        let name = self.logger.is_some().then(|| PacketName::of(self.position, &packet.bytes));
         let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet.bytes));
-        if let Err(reason) = self.admit(now, packet.len(), ill) {
-            spare.push(packet);
-            *match reason {
-                DropReason::Down => &mut self.counters.down,
-                DropReason::Listed => &mut self.counters.listed,
-                DropReason::Lost => &mut self.counters.lost,
-                DropReason::Full => &mut self.counters.full,
-            } += 1;
-            return Err(reason);
-        }
-        let off_line = self.serve(now, packet.len());
-        if ill {
-            self.travel(off_line, packet, spare);
-        } else {
-            self.arrive(off_line, packet, false);
+        let fate = match self.admit(now, queue, &mut packet, ill) {
+            Ok(()) => self.serve(now, &mut packet, name),
+            Err(reason) => {
+                if let Some(name) = name {
+                    self.tell(now, PipeEvent::Dropped(reason), name);
+                }
+                Err(reason)
+            }
+        };
+        match fate {
+            Ok(off_line) if ill => self.travel(off_line, packet, spare),
+            Ok(off_line) => self.arrive(off_line, packet, false),
+            Err(reason) => {
+                spare.push(packet);
+                self.count_drop(reason);
+                return Err(reason);
+            }
         }
         Ok(())
     }
 
-    fn admit(&mut self, now: Instant, len: usize, ill: bool) -> Result<(), DropReason> {
+    fn count_drop(&mut self, reason: DropReason) {
+        *match reason {
+            DropReason::Down => &mut self.counters.down,
+            DropReason::Listed => &mut self.counters.listed,
+            DropReason::Lost => &mut self.counters.lost,
+            DropReason::Managed => &mut self.counters.managed,
+            DropReason::Full => &mut self.counters.full,
+        } += 1;
+    }
+
+    fn admit(
+        &mut self,
+        now: Instant,
+        (packets, octets): (usize, u64),
+        packet: &mut Packet,
+        ill: bool,
+    ) -> Result<(), DropReason> {
         if self.config.down {
             return Err(DropReason::Down);
         }
         if self.config.discard.contains(self.position) {
             return Err(DropReason::Listed);
         }
-        if ill && chance(&mut self.rng, self.config.loss) {
+        if ill && (chance(&mut self.rng, self.config.loss) || self.loses_in_bursts()) {
             return Err(DropReason::Lost);
         }
-        let (packets, octets) = self.queue(now);
+        if ill {
+            let one = self.time_for(packet.len());
+            let verdict = self.config.aqm.on_arrival(&mut self.aqm, now, octets, one, &mut self.rng);
+            self.obey(verdict, packet)?;
+        }
+        let len = packet.len() as u64;
         let room = match self.config.queue {
             Queue::Unlimited => true,
             Queue::Slots(limit) => packets < limit as usize,
-            Queue::Strict(limit) => octets + len as u64 <= limit,
+            Queue::Strict(limit) => octets + len <= limit,
             Queue::Loose(limit) => octets < limit,
         };
         if room { Ok(()) } else { Err(DropReason::Full) }
     }
 
-    /// Puts a packet on the line behind those that wait: when its last octet is off.
-    fn serve(&mut self, now: Instant, len: usize) -> Instant {
-        let Some(rate) = self.config.rate else { return now };
-        let octets = len as u32 + self.config.overhead;
-        self.free_at = self.free_at.max(now) + rate.time_for(u64::from(octets));
-        self.queued.push_back((self.free_at, len as u32));
-        self.queued_octets += len as u64;
-        self.free_at
+    fn loses_in_bursts(&mut self) -> bool {
+        self.config.bursts.is_some_and(|model| model.loses(&mut self.bad, &mut self.rng))
+    }
+
+    fn obey(&mut self, verdict: Verdict, packet: &mut Packet) -> Result<(), DropReason> {
+        let marked = matches!(verdict, Verdict::Mark | Verdict::Hint) && mark(&mut packet.bytes);
+        self.counters.marked += u64::from(marked);
+        match verdict {
+            Verdict::Drop => Err(DropReason::Managed),
+            Verdict::Mark if !marked => Err(DropReason::Managed),
+            Verdict::Pass | Verdict::Hint | Verdict::Mark => Ok(()),
+        }
+    }
+
+    /// Time that a packet of `len` octets takes on the line.
+    fn time_for(&self, len: usize) -> Duration {
+        let octets = len as u64 + u64::from(self.config.overhead);
+        self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(octets))
+    }
+
+    /// Puts a packet behind those that wait: when its last octet is off the line. One that queue management will take
+    /// at the head of the queue holds its place until then, and no time of the line.
+    fn serve(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        name: Option<PacketName>,
+    ) -> Result<Instant, DropReason> {
+        let one = self.time_for(packet.len());
+        let head = self.free_at.max(now);
+        let verdict = self.config.aqm.on_head(&mut self.aqm, head, head.since(now), one);
+        let fate = self.obey(verdict, packet);
+        let until = if fate.is_ok() { head + one } else { head };
+        let octets = packet.len() as u32;
+        if self.config.rate.is_some() {
+            self.free_at = until;
+        }
+        self.queued_octets += u64::from(octets);
+        self.queued.push_back(Waiting { until, octets, doomed: fate.is_err(), name });
+        if let Some(name) = name {
+            self.tell(now, PipeEvent::Enqueued, name);
+        }
+        fate.map(|()| until)
     }
 
     fn travel(&mut self, off_line: Instant, mut packet: Packet, spare: &mut Vec<Packet>) {
@@ -301,26 +368,6 @@ fn up_to(rng: &mut Rng, most: Duration) -> Duration {
         0 => Duration::ZERO,
         nanos => Duration::from_nanos(rng.below(nanos + 1)),
     }
-}
-
-/// Is it about who is where on the link?
-fn is_neighbour_talk(packet: &[u8]) -> bool {
-    let Ok((link, ip)) = wire::ethernet::parse(packet) else { return false };
-    let icmp6 = |ip: &[u8]| ip.len() > 40 && ip[6] == wire::protocol::ICMPV6 && (133..=137).contains(&ip[40]);
-    link.ethertype == wire::ethernet::ARP || (link.ethertype == wire::ethernet::IPV6 && icmp6(ip))
-}
-
-/// Flips one bit behind the Ethernet header of an IP packet; false if this is none. One flipped bit is always
-/// caught by the checksums of IPv4, TCP and ICMP, or it is in a field that no checksum covers and no data is.
-fn flip_a_bit(rng: &mut Rng, packet: &mut [u8]) -> bool {
-    let Ok((link, _)) = wire::ethernet::parse(packet) else { return false };
-    let behind = &mut packet[wire::ethernet::HEADER_LEN..];
-    if !matches!(link.ethertype, wire::ethernet::IPV4 | wire::ethernet::IPV6) || behind.is_empty() {
-        return false;
-    }
-    let bit = rng.below(behind.len() as u64 * 8);
-    behind[(bit / 8) as usize] ^= 1 << (bit % 8);
-    true
 }
 
 #[cfg(test)]

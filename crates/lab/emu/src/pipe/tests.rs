@@ -1,6 +1,8 @@
 //! Goal: a pipe does to packets exactly what its configuration says, no more and no less, and the same again
 //! from the same seed.
 use super::*;
+use crate::Positions;
+use base::Rate;
 
 /// A frame of `len` octets that carries its number, as IPv4 as far as a pipe looks.
 fn frame(number: u32, len: usize) -> Packet {
@@ -25,7 +27,7 @@ fn drain(pipe: &mut Pipe) -> Vec<(Instant, Packet)> {
 
 fn conserved(pipe: &Pipe) {
     let c = pipe.counters();
-    let gone = c.delivered + c.down + c.listed + c.lost + c.full + pipe.under_way() as u64;
+    let gone = c.delivered + c.down + c.listed + c.lost + c.managed + c.full + pipe.under_way() as u64;
     assert_eq!(c.arrived + c.duplicated, gone, "{c:?}");
 }
 
@@ -223,4 +225,135 @@ fn neighbours_can_be_spared() {
     }
     pipe.set_config(PipeConfig { spares_neighbours: false, ..awful });
     assert!(pipe.enter(Instant::ZERO, pipe.in_order[0].packet.clone(), &mut Vec::new()).is_err());
+}
+
+/// What the log's rows add up to: each packet enters once or is dropped, leaves in order, and the octets are those of
+/// the packets inside.
+#[test]
+fn the_log_conserves_packets_and_octets() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let aqm = match rng.below(4) {
+            0 => Aqm::None,
+            1 => Aqm::Step(rng.below(5_000)),
+            2 => Aqm::CoDel(CoDel {
+                target: Duration::from_millis(3),
+                interval: Duration::from_millis(20),
+                ecn: false,
+            }),
+            _ => Aqm::Red(Red { min: 1_000, max: 4_000, most: 0.5, weight: 0.1, gentle: true, ecn: false }),
+        };
+        let config = PipeConfig {
+            queue: Queue::Slots(12),
+            loss: 0.05,
+            bursts: Some(GilbertElliott::bursts(0.05, 3.0)),
+            discard: "3,7-9".parse().unwrap(),
+            aqm,
+            ..slow()
+        };
+        let rows = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let mut pipe = Pipe::new(config, seed);
+        let sink = rows.clone();
+        pipe.log(move |row| sink.borrow_mut().push(*row));
+        let mut now = Instant::ZERO;
+        for i in 0..300 {
+            now += Duration::from_micros(rng.below(1_500));
+            let _ = pipe.enter(now, frame(i, 200 + rng.below(1_200) as usize), &mut Vec::new());
+        }
+        conserved(&pipe);
+        pipe.queue(now + Duration::from_secs(10));
+        check_log(&rows.borrow(), &pipe, seed);
+    }
+}
+
+fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
+    let mut inside = VecDeque::new();
+    let mut octets = 0;
+    let (mut entered, mut refused, mut managed) = (0, 0, 0);
+    assert!(rows.windows(2).all(|pair| pair[0].at <= pair[1].at), "seed {seed}: in the order of time");
+    for row in rows {
+        let PacketName { nth, len, .. } = row.packet;
+        let leaves = match row.event {
+            PipeEvent::Enqueued => {
+                inside.push_back(nth);
+                (entered, octets) = (entered + 1, octets + u64::from(len));
+                false
+            }
+            PipeEvent::Dequeued => true,
+            PipeEvent::Dropped(reason) => {
+                managed += u64::from(reason == DropReason::Managed);
+                let at_head = inside.contains(&nth);
+                refused += u64::from(!at_head);
+                at_head
+            }
+        };
+        if leaves {
+            assert_eq!(inside.pop_front(), Some(nth), "seed {seed}: first in, first out");
+            octets -= u64::from(len);
+        }
+        assert_eq!((row.packets, row.octets), (inside.len(), octets), "seed {seed}: {row}");
+    }
+    let c = pipe.counters();
+    assert_eq!((entered + refused, inside.len(), managed), (c.arrived, 0, c.managed), "seed {seed}");
+}
+
+#[test]
+fn a_row_of_the_log_reads_as_its_header_says() {
+    let packet = PacketName { nth: 7, len: 54, ip: None, ports: None };
+    let dropped = PipeEvent::Dropped(DropReason::Full);
+    let mut row = LogRow { at: Instant::from_micros(1_500), event: dropped, packet, packets: 2, octets: 108 };
+    assert_eq!(row.to_string(), "1500,drop,full,7,54,,,,,,2,108");
+    let (src, dst) = (base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2]));
+    row.packet.ip = Some((6, src, dst));
+    row.packet.ports = Some((80, 1024));
+    row.event = PipeEvent::Enqueued;
+    assert_eq!(row.to_string(), "1500,enq,,7,54,6,10.0.0.1,80,10.0.0.2,1024,2,108");
+    assert_eq!(row.to_string().split(',').count(), LogRow::HEADER.split(',').count());
+}
+
+/// An IPv4 or IPv6 frame with these ECN bits.
+fn ip_frame(v6: bool, ecn: u8) -> Packet {
+    let mut bytes = vec![0; 14 + if v6 { 40 } else { 20 }];
+    bytes[12..14].copy_from_slice(if v6 { &[0x86, 0xdd] } else { &[8, 0] });
+    if v6 {
+        bytes[14..16].copy_from_slice(&[0x60, ecn << 4]);
+    } else {
+        bytes[14..16].copy_from_slice(&[0x45, ecn]);
+        let sum = wire::checksum::Sum::of(&bytes[14..34]).checksum();
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    Packet { bytes, ..Packet::default() }
+}
+
+#[test]
+fn marks_go_to_those_who_hear_them_and_checksums_follow() {
+    for v6 in [false, true] {
+        for ecn in 0..4 {
+            let mut pipe = Pipe::new(PipeConfig { aqm: Aqm::Step(0), ..slow() }, 1);
+            let _ = pipe.enter(Instant::ZERO, frame(0, LEN), &mut Vec::new());
+            pipe.enter(Instant::ZERO, ip_frame(v6, ecn), &mut Vec::new()).unwrap();
+            let out = drain(&mut pipe).remove(1).1.bytes;
+            let seen = if v6 { out[15] >> 4 } else { out[15] & 3 };
+            assert_eq!(seen, if ecn == 0 { 0 } else { 3 }, "IPv6 {v6}, ECN {ecn}");
+            assert_eq!(pipe.counters().marked, u64::from(ecn != 0));
+            assert!(v6 || wire::checksum::Sum::of(&out[14..34]).is_valid());
+        }
+    }
+}
+
+#[test]
+fn codel_keeps_a_standing_queue_short() {
+    let aqm = Aqm::CoDel(CoDel::default());
+    let longest = |aqm| {
+        let mut pipe = Pipe::new(PipeConfig { aqm, queue: Queue::Slots(1_000), ..slow() }, 1);
+        // Ten seconds at 5 % above the line's rate.
+        for i in 0..10_000u32 {
+            let now = Instant::from_micros(u64::from(i) * 952);
+            let _ = pipe.enter(now, frame(i, LEN), &mut Vec::new());
+        }
+        conserved(&pipe);
+        pipe.queue(Instant::from_micros(9_999 * 952)).0
+    };
+    assert!(longest(Aqm::None) > 400, "{}", longest(Aqm::None));
+    assert!(longest(aqm) < 150, "{}", longest(aqm));
 }

@@ -1,0 +1,300 @@
+//! Active queue management: who is dropped or marked before the queue is full.
+
+use base::{Duration, Instant, Rng};
+
+/// How a queue is managed. What cannot be marked (no ECT in its header) is dropped instead.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Aqm {
+    /// Packets are dropped only when the queue is full.
+    #[default]
+    None,
+    /// Mark what finds more than so many octets before it (DCTCP's K, RFC 8257); what cannot be marked passes.
+    Step(u64),
+    /// Random early detection (Floyd and Jacobson, 1993).
+    Red(Red),
+    /// CoDel (RFC 8289).
+    CoDel(CoDel),
+}
+
+/// Random early detection on octets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Red {
+    /// Average queue below which nothing happens, octets.
+    pub min: u64,
+    /// Average queue from which on everything is dropped; with `gentle` that is twice as much. Octets.
+    pub max: u64,
+    /// Probability just below `max`.
+    pub most: f64,
+    /// Weight of each new observation in the average.
+    pub weight: f64,
+    /// Between `max` and twice `max` the probability rises from `most` to 1.
+    pub gentle: bool,
+    /// Mark rather than drop while the average is below `max`.
+    pub ecn: bool,
+}
+
+/// CoDel: packets that have waited longer than `target` for a whole `interval` are dropped at the queue's head, at
+/// intervals that shrink with the square root of their number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CoDel {
+    /// Acceptable standing delay (RFC 8289: 5 ms).
+    pub target: Duration,
+    /// A worst round-trip time (RFC 8289: 100 ms).
+    pub interval: Duration,
+    /// Mark rather than drop.
+    pub ecn: bool,
+}
+
+impl Default for CoDel {
+    fn default() -> Self {
+        CoDel { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Pass,
+    /// Marked, or dropped if it cannot be marked.
+    Mark,
+    /// Marked if it can be.
+    Hint,
+    Drop,
+}
+
+/// What the policies remember.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// RED: average queue in octets, packets since the last drop, since when the queue is empty.
+    average: f64,
+    since_last: u32,
+    empty_since: Option<Instant>,
+    control: Control,
+}
+
+/// CoDel's state (RFC 8289, section 5).
+#[derive(Clone, Debug, Default)]
+struct Control {
+    first_above: Option<Instant>,
+    drop_next: Option<Instant>,
+    dropping: bool,
+    count: u32,
+    last_count: u32,
+}
+
+impl Aqm {
+    /// A packet comes to a queue of `octets`; one of them takes `time_for_one` on the line.
+    pub(super) fn on_arrival(
+        &self,
+        state: &mut State,
+        now: Instant,
+        octets: u64,
+        time_for_one: Duration,
+        rng: &mut Rng,
+    ) -> Verdict {
+        match self {
+            Aqm::Step(limit) if octets > *limit => Verdict::Hint,
+            Aqm::Red(red) => red.on_arrival(state, now, octets, time_for_one, rng),
+            Aqm::None | Aqm::Step(_) | Aqm::CoDel(_) => Verdict::Pass,
+        }
+    }
+
+    /// A packet gets to the head of the queue at `at`, after waiting for `waited`. A first-in first-out queue knows
+    /// this when the packet arrives.
+    pub(super) fn on_head(&self, state: &mut State, at: Instant, waited: Duration, one: Duration) -> Verdict {
+        match self {
+            Aqm::CoDel(codel) => codel.on_head(&mut state.control, at, waited, one),
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+impl Red {
+    fn on_arrival(
+        &self,
+        state: &mut State,
+        now: Instant,
+        octets: u64,
+        one: Duration,
+        rng: &mut Rng,
+    ) -> Verdict {
+        if octets > 0 {
+            state.average += self.weight * (octets as f64 - state.average);
+            state.empty_since = None;
+        } else {
+            // As if small packets had found an empty queue for as long as it was empty.
+            let since = *state.empty_since.get_or_insert(now);
+            let packets = now.since(since).as_nanos() as f64 / one.as_nanos().max(1) as f64;
+            state.average *= (1.0 - self.weight).powf(packets.max(1.0));
+            state.empty_since = Some(now);
+        }
+        let p = self.probability(state.average);
+        if p <= 0.0 {
+            state.since_last = 0;
+            return Verdict::Pass;
+        }
+        state.since_last += 1;
+        // Drops spread evenly: the longer there was none, the likelier.
+        let spread = 1.0 - f64::from(state.since_last) * p;
+        if p < 1.0 && spread > 0.0 && !rng.chance(p / spread) {
+            return Verdict::Pass;
+        }
+        state.since_last = 0;
+        if self.ecn && state.average < self.max as f64 { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    fn probability(&self, average: f64) -> f64 {
+        let (min, max) = (self.min as f64, self.max as f64);
+        if average < min {
+            0.0
+        } else if average < max {
+            self.most * (average - min) / (max - min)
+        } else if self.gentle && average < 2.0 * max {
+            self.most + (1.0 - self.most) * (average - max) / max
+        } else {
+            1.0
+        }
+    }
+}
+
+impl CoDel {
+    fn on_head(&self, c: &mut Control, at: Instant, waited: Duration, one: Duration) -> Verdict {
+        let late = self.is_late(c, at, waited, one);
+        if c.dropping {
+            c.dropping = late;
+            return match c.drop_next {
+                Some(next) if late && at >= next => {
+                    c.count += 1;
+                    c.drop_next = Some(self.after(next, c.count));
+                    self.verdict()
+                }
+                _ => Verdict::Pass,
+            };
+        }
+        if !late {
+            return Verdict::Pass;
+        }
+        c.dropping = true;
+        // Soon after the last episode go on where it ended.
+        let recent = c.drop_next.is_some_and(|next| at.since(next) < self.interval * 16);
+        let gained = c.count - c.last_count;
+        c.count = if recent && gained > 1 { gained } else { 1 };
+        c.last_count = c.count;
+        c.drop_next = Some(self.after(at, c.count));
+        self.verdict()
+    }
+
+    /// Has every packet of an interval waited too long? A wait of one packet's time is the line's, not the queue's.
+    fn is_late(&self, c: &mut Control, at: Instant, waited: Duration, one: Duration) -> bool {
+        if waited < self.target.max(one) {
+            c.first_above = None;
+            return false;
+        }
+        at >= *c.first_above.get_or_insert(at + self.interval)
+    }
+
+    /// The control law: interval / sqrt(count) after `from`.
+    fn after(&self, from: Instant, count: u32) -> Instant {
+        let nanos = self.interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
+        from + Duration::from_nanos(nanos as u64)
+    }
+
+    fn verdict(&self) -> Verdict {
+        if self.ecn { Verdict::Mark } else { Verdict::Drop }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: each policy does what its paper says: RED by the average, CoDel by the time waited, a step at its mark.
+    use super::*;
+
+    const ONE: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_step_marks_above_it() {
+        let (mut state, mut rng) = (State::default(), Rng::new(1));
+        let mut see = |octets| Aqm::Step(3000).on_arrival(&mut state, Instant::ZERO, octets, ONE, &mut rng);
+        assert_eq!((see(3000), see(3001)), (Verdict::Pass, Verdict::Hint));
+    }
+
+    fn red() -> Red {
+        Red { min: 5_000, max: 15_000, most: 0.1, weight: 0.002, gentle: true, ecn: false }
+    }
+
+    /// The part of packets that is dropped when the queue stays at `octets`.
+    fn dropped(red: Red, octets: u64) -> f64 {
+        let (mut state, mut rng) = (State { average: octets as f64, ..State::default() }, Rng::new(1));
+        let mut see = || Aqm::Red(red).on_arrival(&mut state, Instant::ZERO, octets, ONE, &mut rng);
+        (0..100_000).filter(|_| see() != Verdict::Pass).count() as f64 / 1e5
+    }
+
+    #[test]
+    fn red_drops_by_the_average() {
+        assert_eq!(dropped(red(), 4_999), 0.0);
+        // Spread evenly over 1 to 1/p packets, the mean distance is half of that: twice the probability.
+        assert!((dropped(red(), 10_000) - 0.1).abs() < 0.01, "{}", dropped(red(), 10_000));
+        assert!((dropped(red(), 22_500) - 2.0 * 0.55).abs() < 0.3, "{}", dropped(red(), 22_500));
+        assert_eq!(dropped(red(), 30_000), 1.0);
+        assert_eq!(dropped(Red { gentle: false, ..red() }, 15_000), 1.0);
+    }
+
+    #[test]
+    fn red_forgives_a_burst_and_forgets_while_idle() {
+        let (mut state, mut rng) = (State::default(), Rng::new(1));
+        let mut see = |at, octets| {
+            let verdict = Aqm::Red(red()).on_arrival(&mut state, at, octets, ONE, &mut rng);
+            (verdict, state.average)
+        };
+        for i in 0..50 {
+            assert_eq!(see(Instant::ZERO, i * 1000).0, Verdict::Pass, "a short burst");
+        }
+        for _ in 0..10_000 {
+            see(Instant::ZERO, 20_000);
+        }
+        see(Instant::from_secs(1), 0);
+        assert!(see(Instant::from_secs(3), 0).1 < 500.0, "two seconds of nothing");
+    }
+
+    #[test]
+    fn red_marks_below_its_maximum_and_drops_above() {
+        let red = Red { ecn: true, ..red() };
+        for (average, wanted) in [(14_999.0, Verdict::Mark), (30_000.0, Verdict::Drop)] {
+            let (mut state, mut rng) = (State { average, ..State::default() }, Rng::new(1));
+            let mut see =
+                || Aqm::Red(red).on_arrival(&mut state, Instant::ZERO, average as u64, ONE, &mut rng);
+            let verdict = (0..1000).map(|_| see()).find(|verdict| *verdict != Verdict::Pass);
+            assert_eq!(verdict, Some(wanted));
+        }
+    }
+
+    /// Dates in milliseconds at which CoDel acts on packets, one each millisecond, that have waited `waited(ms)`.
+    fn acts(millis: u64, waited: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut state = State::default();
+        let codel = Aqm::CoDel(CoDel::default());
+        let mut see =
+            |ms| codel.on_head(&mut state, Instant::from_millis(ms), Duration::from_millis(waited(ms)), ONE);
+        (0..millis).filter(|ms| see(*ms) == Verdict::Drop).collect()
+    }
+
+    #[test]
+    fn codel_waits_an_interval_then_drops_ever_faster() {
+        // interval / sqrt(n) after each other: 100, 70.7, 57.7, 50, 44.7 ms.
+        assert_eq!(acts(440, |_| 20), [100, 200, 271, 329, 379, 424]);
+    }
+
+    #[test]
+    fn codel_leaves_good_queues_alone() {
+        assert_eq!(acts(1000, |_| 4), [] as [u64; 0]);
+        assert_eq!(acts(1000, |ms| if ms % 90 == 0 { 0 } else { 50 }), [] as [u64; 0], "a burst that drains");
+    }
+
+    #[test]
+    fn codel_goes_on_where_it_ended() {
+        // Late for 600 ms, good for 100, late again: the second episode begins faster than the first.
+        let seen = acts(1000, |ms| if (600..700).contains(&ms) { 1 } else { 30 });
+        let second: Vec<u64> = seen.into_iter().filter(|ms| *ms >= 700).collect();
+        assert_eq!(second[0], 800);
+        assert!(second[1] - second[0] < 60, "{second:?}");
+    }
+}

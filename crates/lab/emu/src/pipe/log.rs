@@ -1,0 +1,83 @@
+//! The forensic log: one row for each packet that enters, leaves or is dropped, in the order of time for each pipe.
+
+use super::DropReason;
+use base::{Addr, Instant};
+use std::fmt;
+use wire::packet::{Content, parse_frame};
+
+/// What happened to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PipeEvent {
+    /// It was put into the queue.
+    Enqueued,
+    /// Its last octet left the line.
+    Dequeued,
+    /// It is gone: on arrival, or (CoDel) at the head of the queue after it was enqueued.
+    Dropped(DropReason),
+}
+
+/// One row. In CSV, with the columns of [`LogRow::HEADER`]; what a packet does not have is left empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRow {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub event: PipeEvent,
+    /// The packet.
+    pub packet: PacketName,
+    /// Packets in the queue after the event.
+    pub packets: usize,
+    /// Octets in the queue after the event.
+    pub octets: u64,
+}
+
+/// A packet, as far as the log names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketName {
+    /// Its number since the pipe was configured, the first being 1.
+    pub nth: u64,
+    /// Octets of the frame.
+    pub len: u32,
+    /// IP protocol and addresses, if it is IP.
+    pub ip: Option<(u8, Addr, Addr)>,
+    /// TCP's ports, source first.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl PacketName {
+    pub(super) fn of(nth: u64, frame: &[u8]) -> PacketName {
+        let mut name = PacketName { nth, len: frame.len() as u32, ip: None, ports: None };
+        if let Ok(Content::Ip(ip)) = parse_frame(frame, frame.len()).map(|parsed| parsed.content) {
+            name.ip = Some((ip.protocol, ip.src, ip.dst));
+            name.ports = ip.tcp(frame).ok().map(|(src, dst, _)| (src, dst));
+        }
+        name
+    }
+}
+
+impl LogRow {
+    /// The columns: microseconds, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its octets, IP
+    /// protocol, source and destination with ports, packets and octets in the queue afterwards.
+    pub const HEADER: &'static str =
+        "time_us,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets";
+}
+
+impl fmt::Display for LogRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (event, reason) = match self.event {
+            PipeEvent::Enqueued => ("enq", ""),
+            PipeEvent::Dequeued => ("deq", ""),
+            PipeEvent::Dropped(reason) => ("drop", reason.name()),
+        };
+        let PacketName { nth, len, ip, ports } = self.packet;
+        write!(f, "{},{event},{reason},{nth},{len}", self.at.as_micros())?;
+        match (ip, ports) {
+            (Some((protocol, src, dst)), Some((sport, dport))) => {
+                write!(f, ",{protocol},{src},{sport},{dst},{dport}")?;
+            }
+            (Some((protocol, src, dst)), None) => write!(f, ",{protocol},{src},,{dst},")?,
+            (None, _) => f.write_str(",,,,,")?,
+        }
+        write!(f, ",{},{}", self.packets, self.octets)
+    }
+}
