@@ -160,7 +160,7 @@ impl Connection {
         if into.is_empty() && self.readable() > 0 {
             return Ok(0);
         }
-        if self.bits.has(Bits::PEER_FIN) || self.bits.has(Bits::READ_CLOSED) {
+        if self.bits.has(Bits::PEER_FIN | Bits::READ_CLOSED) {
             return Err(ReadError::Finished);
         }
         Err(match self.state {
@@ -190,9 +190,12 @@ impl Connection {
     /// Close one half or both.
     pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: Shutdown) {
         if matches!(how, Shutdown::Read | Shutdown::Both) {
-            self.bits.set(Bits::READ_CLOSED);
+            self.bits.set(Bits::READ_SHUT);
             self.events |= Events::READABLE;
-            self.forget_out_of_order(cx);
+            if cx.config.discard_after_shutdown {
+                self.bits.set(Bits::READ_CLOSED);
+                self.forget_out_of_order(cx);
+            }
         }
         if matches!(how, Shutdown::Write | Shutdown::Both) {
             self.shut_write(cx);

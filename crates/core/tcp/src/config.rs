@@ -260,6 +260,33 @@ settings! {
         tell_all_room: bool = false, false => true,
             "Does every segment offer all the room there is, as FreeBSD's do, even where that moves the window's edge \
              by less than RFC 9293, section 3.8.6.2.2, finds worth telling?";
+        insecure_rst: bool = false, false => true,
+            "Does a RST anywhere in the window end the connection, as before RFC 5961, section 3? Then who guesses the \
+             ports needs few more guesses to end it.";
+        insecure_syn: bool = false, false => true,
+            "Does a SYN anywhere in the window reset the connection, as before RFC 5961, section 4? As dangerous.";
+        drop_synfin: bool = true, false => true,
+            "Is a SYN that carries a FIN and acknowledges nothing dropped where it could begin a connection? No honest \
+             peer of today sends it.";
+        window_by_buffer: bool = false, false => true,
+            "Is a RST or SYN in the window if the receive buffer has room for its number, as on FreeBSD, and not only \
+             if the window offered does?";
+        repeat_fin: bool = false, false => true,
+            "Does what is acknowledged while our FIN is under way carry the FIN again, as BSD's acknowledgments do?";
+        answer_future_acks: bool = true, false => true,
+            "Is a segment that acknowledges what was never sent answered (RFC 9293, section 3.10.7.4)? Linux drops it \
+             in silence.";
+        tolerate_missing_timestamps: bool = false, false => true,
+            "Is a segment taken that lacks the timestamp that was agreed on, as Linux takes it, where RFC 7323, \
+             section 3.2, says to drop it?";
+        empty_probes: bool = false, false => true,
+            "Does a probe of a shut window carry an old number and nothing else, as Linux's do, instead of the next \
+             octet (RFC 9293, section 3.8.6.1)?";
+        discard_after_shutdown: bool = false, false => true,
+            "Is what arrives after shutdown(SHUT_RD) acknowledged and thrown away, as on FreeBSD, instead of kept for \
+             whoever reads nevertheless, as on Linux?";
+        broken_pipe: bool = true, false => true,
+            "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux?";
         bsd_syn: bool = false, false => true,
             "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
         challenge_ack_limit: u32 = 10, 1 => 1000,

@@ -64,8 +64,10 @@ bits! {
     ACTIVE,
     /// The application is done writing: a FIN follows the data.
     WRITE_CLOSED,
-    /// The application is done reading.
+    /// The application is done reading: what arrives is thrown away.
     READ_CLOSED,
+    /// The application said that it is done reading; what arrives is kept nevertheless.
+    READ_SHUT,
     /// The peer's FIN was taken.
     PEER_FIN,
     /// The application closed the connection.
@@ -125,6 +127,8 @@ bits! {
     /// In SYN-RECEIVED with a good cookie: the application reads and writes already, and `snd_una` stands behind the
     /// SYN-ACK.
     EARLY,
+    /// The acknowledgment due is a challenge, which carries nothing else.
+    CHALLENGED,
 }
 
 impl Bits {

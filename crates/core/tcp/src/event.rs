@@ -65,6 +65,8 @@ pub enum Error {
     NetUnreachable,
     /// The application aborted it (ECONNABORTED).
     Aborted,
+    /// The peer reset it after its FIN (EPIPE).
+    BrokenPipe,
 }
 
 /// Why `write` took nothing.
@@ -98,7 +100,8 @@ pub enum ReadError {
 /// Which half to shut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shutdown {
-    /// No more reads: what still arrives is acknowledged and thrown away.
+    /// No more reads: the peer is not told, and what still arrives is kept while there is room, or thrown away (setting
+    /// `discard_after_shutdown`).
     Read,
     /// No more writes: FIN.
     Write,

@@ -138,9 +138,25 @@ impl Connection {
         }
         if self.due.has(Due::ACK) {
             cx.counters.pure_acks_out += 1;
+            if cx.config.repeat_fin {
+                return Some(self.plan_acknowledgment_with_fin());
+            }
             return Some(Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack));
         }
         None
+    }
+
+    /// As BSD's acknowledgments are: one that is no challenge carries a FIN that is under way.
+    #[cold]
+    fn plan_acknowledgment_with_fin(&mut self) -> Plan {
+        let challenge = self.bits.has(Bits::CHALLENGED);
+        self.bits.clear(Bits::CHALLENGED);
+        if challenge || !self.may_send() || self.flight() <= self.tx.len() {
+            return Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack);
+        }
+        self.stop_timing();
+        let again = Plan::bare(self.snd_nxt - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
+        Plan { retransmit: true, ..again }
     }
 
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {

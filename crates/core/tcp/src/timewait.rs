@@ -119,7 +119,10 @@ impl TimeWait {
             Some(_) => true,
             None => higher,
         };
-        let alone = !seg.flags.any(Flags::ACK | Flags::FIN);
+        if seg.flags.has(Flags::FIN) && config.drop_synfin {
+            return TimeWaitAnswer::Ignore;
+        }
+        let alone = !seg.flags.has(Flags::ACK);
         if alone && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 

@@ -84,6 +84,11 @@ impl Connection {
         mark <= 1 || self.readable() >= mark.min(self.buffer_limit() / 2)
     }
 
+    /// Octets that the receive buffer has room for.
+    pub(crate) fn buffer_room(&self) -> u32 {
+        self.buffer_limit().saturating_sub(self.readable())
+    }
+
     /// What could be advertised now: room in the buffer, but no more than there are chunks for.
     /// RFC 9293, MAY-8.
     fn room(&self, cx: &Cx<'_>) -> u32 {
@@ -92,7 +97,7 @@ impl Connection {
         }
         let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
         let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
-        self.buffer_limit().saturating_sub(self.readable()).min(chunks).min(largest)
+        self.buffer_room().min(chunks).min(largest)
     }
 
     /// How far the right edge could move.

@@ -156,7 +156,8 @@ fn or_connect<M: Mode>(
     }
 }
 
-/// SO_LINGER with a time: wait until everything is acknowledged, the time is over, or the peer is gone.
+/// SO_LINGER with a time: wait until everything is acknowledged and the FIN with it, the time is over, or the peer is
+/// gone.
 fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     let (time, blocking) = {
         let engine = mode.lock();
@@ -174,8 +175,9 @@ fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
     drop(engine);
     let drained = mode.wait_for(Some(fd), Some(time), |engine| {
         let conn = engine.stream(fd)?.conn;
-        let done = engine.core.state(conn) == State::Closed || engine.core.unsent(conn).0 == 0;
-        if done { Ok(()) } else { Err(Errno::EAGAIN) }
+        let now = engine.now();
+        let state = engine.core.info(now, conn).map_or(State::Closed, |info| info.state);
+        if matches!(state, State::Closed | State::FinWait2) { Ok(()) } else { Err(Errno::EAGAIN) }
     });
     match drained {
         // The time is over: close goes on in the background, as on Linux.

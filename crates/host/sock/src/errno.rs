@@ -113,6 +113,7 @@ impl From<tcp::Error> for Errno {
             tcp::Error::HostUnreachable => Errno::EHOSTUNREACH,
             tcp::Error::NetUnreachable => Errno::ENETUNREACH,
             tcp::Error::Aborted => Errno::ECONNABORTED,
+            tcp::Error::BrokenPipe => Errno::EPIPE,
         }
     }
 }

@@ -110,7 +110,8 @@ impl Core {
         if segment.flags.has(Flags::ACK) {
             return self.on_cookie(now, id, sender, segment);
         }
-        if !segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN) {
+        let dropped = segment.flags.has(Flags::FIN) && self.shared.config.drop_synfin;
+        if !segment.flags.has(Flags::SYN) || dropped {
             return self.drops.count(PacketDrop::BadSyn);
         }
         self.on_syn(now, id, sender, segment, above);

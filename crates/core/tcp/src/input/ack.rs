@@ -38,7 +38,9 @@ impl Connection {
         let ahead = seg.ack.distance_from(self.snd_una);
         if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
             cx.counters.bad_acks += 1;
-            self.challenge(cx);
+            if cx.config.answer_future_acks || ahead < 0 {
+                self.challenge(cx);
+            }
             return Err(DropReason::BadAck);
         }
         if ahead >= 0 {

@@ -7,7 +7,7 @@ use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
 use crate::reassembly::Kept;
-use crate::{Cx, DropReason, Events, State};
+use crate::{Cx, DropReason, Error, Events, State};
 
 impl Connection {
     /// Seventh check: the data that lies in the window.
@@ -18,10 +18,10 @@ impl Connection {
             return Ok(());
         }
         let end = seg.seq + data.len() as u32;
-        if self.bits.has(Bits::ORPHAN) && end.after(self.rcv_nxt) {
+        if end.after(self.rcv_nxt) && self.has_no_reader() {
             // Nobody will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
             cx.counters.abort_on_data += 1;
-            self.reset(cx);
+            self.refuse_text(cx, seg);
             return Ok(());
         }
         self.learn_segment_size(data.len() as u32, seg.merged);
@@ -124,6 +124,45 @@ impl Connection {
                 cx.counters.no_memory += 1;
                 Err(DropReason::NoMemory)
             }
+        }
+    }
+
+    /// Has the application said that it will neither read nor write any more (RFC 1122, section 4.2.2.13)?
+    fn has_no_reader(&self) -> bool {
+        let both_shut = self.bits.has(Bits::READ_SHUT) && !self.bits.has(Bits::READ_CLOSED);
+        let finished = matches!(self.state, State::FinWait1 | State::FinWait2);
+        self.bits.has(Bits::ORPHAN) || (both_shut && finished)
+    }
+
+    /// The end, with the RST that `seg` would get if the connection had been gone before it (RFC 9293, section
+    /// 3.10.7.1): its number is the one that the peer expects, whatever else of ours is under way.
+    #[cold]
+    fn refuse_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        if !self.bits.has(Bits::ORPHAN) {
+            self.error = Some(Error::Reset);
+            self.events |= Events::ERROR | Events::WRITABLE | Events::READABLE;
+        }
+        self.reset(cx);
+        self.answer_with_reset(seg);
+    }
+
+    /// Keeps the data of a SYN until the connection stands (RFC 9293, section 3.10.7.3).
+    #[cold]
+    pub(crate) fn hold_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let room = self.receive_window() as usize;
+        let data = &seg.payload[..seg.payload.len().min(room)];
+        // What there is no memory for comes again: it is not acknowledged.
+        if !data.is_empty() && self.keep(cx, 0, data) == Kept::NoMemory {
+            cx.counters.no_memory += 1;
+        }
+    }
+
+    /// The connection stands: what was held is received.
+    pub(crate) fn release_text(&mut self, cx: &mut Cx<'_>) {
+        if self.reassembly.is_some() {
+            self.deliver(cx);
+            self.tidy_reassembly(cx);
+            self.acknowledge_data(cx);
         }
     }
 

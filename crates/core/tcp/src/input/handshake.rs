@@ -34,9 +34,13 @@ impl Connection {
         if !flags.has(Flags::SYN) {
             return Err(DropReason::NoAck);
         }
+        if flags.has(Flags::FIN) && !flags.has(Flags::ACK) && cx.config.drop_synfin {
+            return Err(DropReason::BadSyn);
+        }
         self.take_syn(cx, seg);
         if !flags.has(Flags::ACK) {
             // Simultaneous open: both SYNs crossed.
+            self.hold_text(cx, &super::behind_syn(seg));
             self.due |= Due::SYN;
             self.set_state(cx, State::SynReceived);
             return Ok(());
@@ -86,6 +90,7 @@ impl Connection {
         if !seg.flags.has(Flags::SYN) {
             self.update_send_window(cx.config, seg.window, seg.seq);
         }
+        self.release_text(cx);
         Ok(())
     }
 
@@ -97,7 +102,7 @@ impl Connection {
     }
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.
-    fn answer_with_reset(&mut self, seg: &Segment<'_>) {
+    pub(crate) fn answer_with_reset(&mut self, seg: &Segment<'_>) {
         self.rare_mut().reset_seq = seg.ack;
         self.bits.set(Bits::RESET_AT);
         self.due |= Due::RST;

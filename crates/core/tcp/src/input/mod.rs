@@ -70,6 +70,7 @@ impl Connection {
         }
         cx.counters.challenge_acks += 1;
         self.rare_mut().challenge_ms = Some(now);
+        self.bits.put(Bits::CHALLENGED, cx.config.repeat_fin);
         self.due |= Due::ACK;
     }
 

@@ -1,12 +1,13 @@
 //! PAWS, the sequence check, and SYNs out of place.
 
+use base::Seq;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
 use crate::scale::ts_before;
-use crate::{Cx, DropReason, State};
+use crate::{Cx, DropReason, Error, State};
 
 /// After this long without a segment TS.Recent says nothing any more (RFC 7323, section 5.5).
 const TS_RECENT_LIFE_MS: u32 = 24 * 24 * 3_600_000;
@@ -19,6 +20,9 @@ impl Connection {
             return Ok(());
         }
         let Some(ts) = seg.options.timestamps else {
+            if cx.config.tolerate_missing_timestamps {
+                return Ok(());
+            }
             // RFC 7323, section 3.2: without its timestamp a segment is dropped in silence.
             cx.counters.missing_timestamps += 1;
             return Err(DropReason::NoTimestamp);
@@ -56,7 +60,7 @@ impl Connection {
     /// RFC 5961, 3.2-1; RFC 7323, 2.4-2.
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
-        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
+        let starts = seg.seq.before(self.right_edge(cx, seg)) || seg.seq.at_or_before(self.rcv_nxt);
         if starts && end.at_or_after(self.last_ack_sent) {
             return Ok(());
         }
@@ -69,6 +73,16 @@ impl Connection {
             self.answer_unacceptable(cx, seg);
         }
         Err(DropReason::OutOfWindow)
+    }
+
+    /// Where the window ends that `seg` must lie in.
+    fn right_edge(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> Seq {
+        // A listener's half-open connection has no buffer there yet.
+        let half_open = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
+        if cx.config.window_by_buffer && seg.flags.any(Flags::RST | Flags::SYN) && !half_open {
+            return self.rcv_adv.later(self.rcv_nxt + self.buffer_room());
+        }
+        self.rcv_adv
     }
 
     /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to
@@ -106,6 +120,11 @@ impl Connection {
                 self.ts_recent = ts.val;
             }
             self.due |= Due::SYN;
+            return Err(DropReason::BadSyn);
+        }
+        if cx.config.insecure_syn && self.state != State::SynReceived && seg.seq.at_or_after(self.rcv_nxt) {
+            self.fail(cx, Error::Reset);
+            self.due = Due::RST;
             return Err(DropReason::BadSyn);
         }
         self.challenge(cx);

@@ -272,6 +272,10 @@ impl Connection {
             return None;
         }
         let flight = self.flight();
+        if flight == 0 && cx.config.empty_probes && self.has_unsent() {
+            cx.counters.window_probes += 1;
+            return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
+        }
         let seq = if flight > 0 { self.snd_una } else { self.snd_nxt };
         let len = u32::from(!self.tx.is_empty());
         let fin = len == 0 && self.bits.has(Bits::WRITE_CLOSED);

@@ -323,6 +323,19 @@ fn shutting_the_read_half() {
     let mut rig = Setup::default().accepted();
     let now = rig.now;
     rig.host.with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Read));
+    rig.send(&[1; 1000]);
+    rig.pass(ms(100));
+    assert_eq!(rig.sent().last().unwrap().ack, rig.next, "what arrives is acknowledged");
+    rig.assert_state(State::Established);
+    assert_eq!(rig.read(2_000).unwrap().len(), 1_000, "and kept");
+}
+
+#[test]
+fn shutting_the_read_half_as_bsd_does() {
+    let config = Config { discard_after_shutdown: true, ..Config::default() };
+    let mut rig = Setup { config, ..Setup::default() }.accepted();
+    let now = rig.now;
+    rig.host.with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Read));
     assert_eq!(rig.read(10), Err(ReadError::Finished));
     rig.send(&[1; 1000]);
     rig.pass(ms(100));

@@ -96,7 +96,7 @@ impl Tally {
     fn fail(&mut self, why: tcp::Error) {
         *match why {
             tcp::Error::Refused => &mut self.refused,
-            tcp::Error::Reset => &mut self.reset,
+            tcp::Error::Reset | tcp::Error::BrokenPipe => &mut self.reset,
             tcp::Error::TimedOut => &mut self.timed_out,
             tcp::Error::HostUnreachable | tcp::Error::NetUnreachable => &mut self.unreachable,
             tcp::Error::Aborted => &mut self.other,
