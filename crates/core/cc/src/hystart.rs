@@ -20,6 +20,25 @@ const SLOWER: u32 = 4;
 const ROUNDS: u8 = 5;
 /// Slow start runs until a loss.
 const OFF: u8 = u8::MAX;
+/// Linux's rule is asked instead of RFC 9406's.
+const CLASSIC: u8 = u8::MAX - 1;
+/// That rule: below this many segments it ends nothing.
+const CLASSIC_WINDOW: u32 = 16;
+/// Acknowledgments so close, in ticks, are one train: 2 ms.
+const TRAIN: u16 = 2_000 / 64;
+/// What gaps that the receiver or pacing makes may lengthen a train by: 1 ms.
+const TRAIN_SLACK: u16 = 1_000 / 64;
+
+/// Which rule ends the first slow start without a loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    /// None.
+    Off,
+    /// RFC 9406.
+    Plus,
+    /// Linux's CUBIC: the HyStart that RFC 9406 grew from.
+    Classic,
+}
 
 /// What an acknowledgment says about the first slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +49,8 @@ pub(crate) enum Pace {
     Slower,
     /// A queue it is: avoidance begins.
     Enough,
+    /// The same, with not an octet more.
+    Stop,
 }
 
 impl Pace {
@@ -39,6 +60,7 @@ impl Pace {
         match self {
             Pace::Full => octets,
             Pace::Slower | Pace::Enough => octets / SLOWER,
+            Pace::Stop => 0,
         }
     }
 }
@@ -62,25 +84,35 @@ pub(crate) struct HyStart {
 const _: () = assert!(size_of::<HyStart>() == 12);
 
 impl HyStart {
-    /// Nothing is known about the path. If it is not `on`, slow start runs until a loss.
-    pub(crate) const fn new(on: bool) -> HyStart {
-        let rounds = if on { 0 } else { OFF };
+    /// Nothing is known about the path.
+    pub(crate) const fn new(rule: Rule) -> HyStart {
+        let rounds = match rule {
+            Rule::Off => OFF,
+            Rule::Plus => 0,
+            Rule::Classic => CLASSIC,
+        };
         HyStart { left: 0, now_min: UNKNOWN, last_min: UNKNOWN, baseline: UNKNOWN, samples: 0, rounds }
     }
 
-    /// Does it watch?
-    pub(crate) const fn is_on(&self) -> bool {
-        self.rounds != OFF
+    /// What it watches for.
+    pub(crate) const fn rule(&self) -> Rule {
+        match self.rounds {
+            OFF => Rule::Off,
+            CLASSIC => Rule::Classic,
+            _ => Rule::Plus,
+        }
     }
 
-    /// An acknowledgment in the first slow start (RFC 9406, section 4.2).
-    pub(crate) fn on_ack(&mut self, ack: &AckSample) -> Pace {
-        if !self.is_on() {
-            return Pace::Full;
+    /// An acknowledgment in the first slow start, with a window of `segments` (RFC 9406, section 4.2).
+    pub(crate) fn on_ack(&mut self, ack: &AckSample, segments: u32) -> Pace {
+        match self.rule() {
+            Rule::Off => return Pace::Full,
+            Rule::Classic if segments < CLASSIC_WINDOW => return Pace::Full,
+            Rule::Classic => return self.classic(ack),
+            Rule::Plus => {}
         }
         if let Some(rtt) = ack.rtt {
-            let ticks = (rtt.as_micros() / TICK_US).min(u128::from(UNKNOWN - 1)) as u16;
-            self.now_min = self.now_min.min(ticks);
+            self.now_min = self.now_min.min(ticks(rtt));
             self.samples = self.samples.saturating_add(1);
         }
         if self.samples >= SAMPLES {
@@ -92,6 +124,36 @@ impl HyStart {
             return self.next_round(ack.in_flight.saturating_sub(ack.bytes));
         }
         self.pace()
+    }
+
+    /// HyStart as Linux has it (S. Ha and I. Rhee, "Taming the elephants", 2011): slow start is over when the
+    /// acknowledgments of a round come in a train longer than half the least round trip, or when from the ninth sample
+    /// of a round on the least of them exceeds that by an eighth. `last_min` is when the round began, `baseline` when
+    /// the train's last acknowledgment came, both in ticks modulo 2^16.
+    fn classic(&mut self, ack: &AckSample) -> Pace {
+        let now = (ack.now.as_micros() / TICK_US as u64) as u16;
+        if ack.bytes > self.left {
+            self.left = ack.in_flight.saturating_sub(ack.bytes);
+            (self.last_min, self.baseline) = (now, now);
+            (self.now_min, self.samples) = (UNKNOWN, 0);
+        } else {
+            self.left -= ack.bytes;
+        }
+        let Some(rtt) = ack.rtt else { return Pace::Full };
+        let least = ticks(ack.min_rtt);
+        if now.wrapping_sub(self.baseline) <= TRAIN {
+            self.baseline = now;
+            if now.wrapping_sub(self.last_min) > (least + TRAIN_SLACK) / 2 {
+                return Pace::Stop;
+            }
+        }
+        self.now_min = self.now_min.min(ticks(rtt));
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return Pace::Full;
+        }
+        let grown = self.now_min > least.saturating_add((least / DIVISOR).clamp(LEAST, MOST));
+        if grown { Pace::Stop } else { Pace::Full }
     }
 
     fn pace(&self) -> Pace {
@@ -132,6 +194,10 @@ impl HyStart {
         self.samples = 0;
         self.pace()
     }
+}
+
+fn ticks(time: base::Duration) -> u16 {
+    (time.as_micros() / TICK_US).min(u128::from(UNKNOWN / 2)) as u16
 }
 
 #[cfg(test)]
@@ -213,10 +279,38 @@ mod tests {
         assert!(windows[7] > 2000.0);
     }
 
+    /// The first acknowledgment at which Linux's rule ends slow start: one every `gap` microseconds, with samples of
+    /// `rtt` milliseconds where 100 are the least.
+    fn classic_stop(segments: u32, gap: u64, rtt: u64) -> Option<u64> {
+        let mut start = HyStart::new(Rule::Classic);
+        let lab = Lab::new(NewReno::new(), segments, None);
+        (0..400).find(|&i| {
+            let mut ack = lab.sample(MSS);
+            ack.now = base::Instant::from_micros(1_000_000 + gap * i);
+            ack.rtt = Some(base::Duration::from_millis(rtt));
+            start.on_ack(&ack, segments) == Pace::Stop
+        })
+    }
+
+    #[test]
+    fn the_classic_rule_stops_at_the_ninth_long_sample() {
+        assert_eq!(classic_stop(400, 3_000, 113), Some(8), "more than an eighth");
+        assert_eq!(classic_stop(400, 3_000, 112), None, "less");
+        assert_eq!(classic_stop(15, 3_000, 200), None, "below sixteen segments it does not look");
+        assert_eq!(Pace::Stop.of(1_000), 0);
+    }
+
+    #[test]
+    fn a_train_as_long_as_half_the_path_ends_the_classic_slow_start() {
+        assert_eq!(classic_stop(400, 1_000, 100), Some(51), "half of 100 ms, and half a millisecond");
+        assert_eq!(classic_stop(40, 1_000, 100), None, "a round of forty is over before");
+        assert_eq!(classic_stop(400, 3_000, 100), None, "three milliseconds between them are no train");
+    }
+
     /// RFC 9406, 4.2-2.
     #[test]
     fn it_takes_eight_samples() {
-        let mut start = HyStart::new(true);
+        let mut start = HyStart::new(Rule::Plus);
         let lab = Lab::new(NewReno::new(), 10, None);
         let sample = |millis: u64, rtt: bool| {
             let mut ack = lab.sample(MSS);
@@ -224,11 +318,11 @@ mod tests {
             ack
         };
         for _ in 0..10 {
-            start.on_ack(&sample(100, true));
+            start.on_ack(&sample(100, true), 10);
         }
         for _ in 0..6 {
-            assert_eq!(start.on_ack(&sample(200, true)), Pace::Full);
+            assert_eq!(start.on_ack(&sample(200, true), 10), Pace::Full);
         }
-        assert_eq!(start.on_ack(&sample(200, false)), Pace::Full, "no sample");
+        assert_eq!(start.on_ack(&sample(200, false), 10), Pace::Full, "no sample");
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::controller::{AckSample, PathInfo, TunableError};
-use crate::hystart::{HyStart, Pace};
+use crate::hystart::{HyStart, Pace, Rule};
 
 /// No window grows beyond what a scaled receive window can offer (RFC 7323, section 2.3).
 pub(crate) const WINDOW_MAX: u32 = 1 << 30;
@@ -56,7 +56,7 @@ impl Reno {
             mss: 536,
             abc_limit: ABC_LIMIT,
             repair: Repair::None,
-            first: HyStart::new(true),
+            first: HyStart::new(Rule::Plus),
         }
     }
 
@@ -68,7 +68,7 @@ impl Reno {
         self.ssthresh = path.ssthresh.map_or(u32::MAX, |remembered| remembered.max(2 * self.mss()));
         self.credit = 0;
         self.repair = Repair::None;
-        self.first = HyStart::new(self.first.is_on());
+        self.first = HyStart::new(self.first.rule());
     }
 
     /// Congestion window, octets.
@@ -103,9 +103,9 @@ impl Reno {
         let room = self.ssthresh - self.cwnd;
         let step = ack.bytes.min(allowed).min(room);
         if self.ssthresh == u32::MAX {
-            let pace = self.first.on_ack(ack);
+            let pace = self.first.on_ack(ack, self.cwnd / self.mss());
             self.grow(pace.of(step));
-            if pace == Pace::Enough {
+            if matches!(pace, Pace::Enough | Pace::Stop) {
                 self.ssthresh = self.cwnd.max(2 * self.mss());
             }
             return 0;
@@ -258,11 +258,14 @@ impl Reno {
     /// | Tunable | Values | Default | Meaning |
     /// |---|---|---|---|
     /// | `abc_limit` | 0 to 255 | 2 | the L of RFC 3465; 0 counts acknowledgments instead of octets |
-    /// | `hystart` | 0, 1 | 1 | the first slow start watches the round-trip time (RFC 9406) |
+    /// | `hystart` | 0 to 2 | 1 | the first slow start watches the round-trip time: 1 as in RFC 9406, 2 as in Linux |
     pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         match name {
             "abc_limit" => self.abc_limit = tunable(value, ABC_OFF, u8::MAX)?,
-            "hystart" => self.first = HyStart::new(tunable(value, 0, 1)? == 1),
+            "hystart" => {
+                let rules = [Rule::Off, Rule::Plus, Rule::Classic];
+                self.first = HyStart::new(rules[usize::from(tunable(value, 0, 2)?)]);
+            }
             _ => return Err(TunableError::Unknown),
         }
         Ok(())

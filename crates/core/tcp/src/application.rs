@@ -6,7 +6,7 @@ use core::ops::Range;
 use base::Duration;
 use cc::{Control, Controller, PathInfo};
 
-use crate::config::PackedOptions;
+use crate::config::{PackedOptions, Switch};
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
@@ -27,7 +27,7 @@ impl Connection {
         }
         let room = self.room_to_write(cx, data.len())?.min(self.memory_for_writing(cx.pool));
         let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
-        self.note_write(taken, data.len());
+        self.note_write(cx, taken, data.len());
         if taken == 0 {
             if self.tx.is_empty() {
                 self.arm_memory_retry(cx.now);
@@ -88,7 +88,7 @@ impl Connection {
             return Ok(taken);
         }
         let taken = self.tx.lend(bytes, part);
-        self.note_write(taken, range.len());
+        self.note_write(cx, taken, range.len());
         self.after_hinted(cx, taken, range.len(), hints);
         Ok(taken)
     }
@@ -138,11 +138,14 @@ impl Connection {
 
     /// `taken` of `wanted` octets went into the send buffer.
     #[inline]
-    fn note_write(&mut self, taken: usize, wanted: usize) {
+    fn note_write(&mut self, cx: &Cx<'_>, taken: usize, wanted: usize) {
         if taken < wanted || !self.has_space() {
             self.bits.set(Bits::NO_SPACE);
         }
         if taken > 0 {
+            if self.tx.len() as usize == taken {
+                self.note_busy(cx, true);
+            }
             self.due |= Due::DATA;
             self.bits.clear(Bits::MORE | Bits::UNPUSHED);
         }
@@ -268,7 +271,7 @@ impl Connection {
             return;
         }
         self.due |= Due::DATA;
-        self.bits.put(Bits::DATED, self.options.dated);
+        self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
         if self.options.rcvbuf != 0 {
             self.rcvbuf = self.options.rcvbuf;
             self.forget_tuner();
@@ -277,11 +280,11 @@ impl Connection {
         if self.options.sndbuf != 0 {
             self.tx.limit = self.options.sndbuf;
         }
-        if self.options.nodelay && !old.nodelay && self.unsent() > 0 {
+        if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.unsent() > 0 {
             // What waits leaves, even under a cork (tcp(7)).
             self.bits.set(Bits::FORCE);
         }
-        if self.options.quickack && self.rcv_nxt != self.last_ack_sent {
+        if self.options.has(Switch::QUICKACK) && self.rcv_nxt != self.last_ack_sent {
             self.due |= Due::ACK;
         }
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
@@ -290,7 +293,7 @@ impl Connection {
         }
         self.keep_probes = 0;
         let lingering = self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN);
-        if self.options.keepalive && self.state.is_synchronized() && !lingering {
+        if self.options.has(Switch::KEEPALIVE) && self.state.is_synchronized() && !lingering {
             self.arm_keepalive(cx.now);
         }
     }
@@ -338,6 +341,9 @@ impl Connection {
         if self.has_space() {
             self.bits.clear(Bits::NO_SPACE);
             self.events |= Events::WRITABLE;
+            if self.bits.has(Bits::BUFFER_STARVED) {
+                self.watch(cx, Bits::BUFFER_STARVED, false);
+            }
         }
     }
 

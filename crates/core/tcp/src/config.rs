@@ -11,6 +11,8 @@ use crate::FastOpenKeys;
 const MIB: u32 = 1 << 20;
 /// What RFC 3465 allows, and what policies do unless they are told otherwise.
 pub(crate) const ABC_LIMIT: u8 = 2;
+/// The end of slow start that policies look for unless they are told otherwise: RFC 9406.
+pub(crate) const HYSTART: u8 = 1;
 
 /// A row of the table, as shown to people.
 #[derive(Clone, Copy, Debug)]
@@ -249,6 +251,30 @@ settings! {
         abc_limit: u8 = ABC_LIMIT, 0 => 255,
             "L of RFC 3465: segments by which slow start may grow for one acknowledgment. With 255 it grows by every \
              segment that was acknowledged, as Linux grows; 0 counts acknowledgments instead of octets, as before it.";
+        hystart: u8 = HYSTART, 0 => 2,
+            "When the first slow start ends without a loss: 0 never, 1 by RFC 9406, 2 as in Linux, whose Reno has no \
+             such rule and whose CUBIC stops at once, without RFC 9406's rounds of slower growth.";
+        reduce_from_window: bool = false, false => true,
+            "Is the threshold after congestion taken from the congestion window, as Linux does and RFC 9438, section \
+             4.6, allows, and not from what was in flight?";
+        reduce_again: bool = true, false => true,
+            "Is the loss of a retransmission a reason to reduce once more in the same recovery (RFC 8985, section \
+             6.3)? Linux finds it is not.";
+        idle_restart: bool = true, false => true,
+            "Does the congestion window begin anew after an idle time (RFC 5681, section 4.1)?";
+        rack: u8 = 1, 0 => 7,
+            "How losses are told, a sum: 1 by time (RFC 8985; by counting alone without it, RFC 6675), 2 with a \
+             window for reordering that does not adapt, 4 with one even where three segments were SACKed.";
+        reordering_tick: Duration = Duration::ZERO, Duration::ZERO => Duration::from_millis(100),
+            "What the timer for reordering counts: it runs whole ticks and two more, as Linux's does. Zero: it is \
+             exact.";
+        grow_reordered: bool = false, false => true,
+            "Does the window grow for what is SACKed, too, once the path was seen to reorder much, as in Linux, and \
+             not for cumulative acknowledgments alone (RFC 5681)?";
+        whole_sacks: bool = false, false => true,
+            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its octets arrived?";
+        dsack: bool = true, false => true,
+            "Report duplicates to the peer (RFC 2883).";
         round_rcvbuf: bool = false, false => true,
             "Is the receive buffer rounded up to whole segments of the connection, as FreeBSD rounds it?";
         quick_acks: u8 = 16, 0 => 255,
@@ -374,7 +400,19 @@ impl Default for SocketOptions {
     }
 }
 
-/// The same in 48 octets, as a connection keeps them.
+/// Options that are on or off, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Switch(u8);
+
+impl Switch {
+    pub(crate) const NODELAY: Switch = Switch(1);
+    pub(crate) const CORK: Switch = Switch(2);
+    pub(crate) const QUICKACK: Switch = Switch(4);
+    pub(crate) const KEEPALIVE: Switch = Switch(8);
+    pub(crate) const DATED: Switch = Switch(16);
+}
+
+/// The same in 44 octets, as a connection keeps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedOptions {
     keep_idle_ms: u32,
@@ -392,14 +430,10 @@ pub(crate) struct PackedOptions {
     pub(crate) syn_count: u8,
     pub(crate) tos: u8,
     ttl: u8,
-    pub(crate) nodelay: bool,
-    pub(crate) cork: bool,
-    pub(crate) quickack: bool,
-    pub(crate) keepalive: bool,
-    pub(crate) dated: bool,
+    on: Switch,
 }
 
-const _: () = assert!(size_of::<PackedOptions>() <= 48);
+const _: () = assert!(size_of::<PackedOptions>() <= 44);
 
 /// Default IP TTL and hop limit (RFC 1700).
 const DEFAULT_TTL: u8 = 64;
@@ -427,16 +461,28 @@ impl From<&SocketOptions> for PackedOptions {
             syn_count: o.syn_count,
             tos: o.tos,
             ttl: o.ttl,
-            nodelay: o.nodelay,
-            cork: o.cork,
-            quickack: o.quickack,
-            keepalive: o.keepalive,
-            dated: o.dated,
+            on: Switch(
+                [
+                    (o.nodelay, Switch::NODELAY),
+                    (o.cork, Switch::CORK),
+                    (o.quickack, Switch::QUICKACK),
+                    (o.keepalive, Switch::KEEPALIVE),
+                    (o.dated, Switch::DATED),
+                ]
+                .iter()
+                .fold(0, |all, (on, switch)| if *on { all | switch.0 } else { all }),
+            ),
         }
     }
 }
 
 impl PackedOptions {
+    /// Is this one on?
+    #[inline]
+    pub(crate) fn has(&self, switch: Switch) -> bool {
+        self.on.0 & switch.0 != 0
+    }
+
     /// Octets not sent below which the connection counts as writable.
     #[inline]
     pub(crate) fn lowat(&self) -> u32 {
@@ -445,10 +491,10 @@ impl PackedOptions {
 
     pub(crate) fn unpack(&self) -> SocketOptions {
         SocketOptions {
-            nodelay: self.nodelay,
-            cork: self.cork,
-            quickack: self.quickack,
-            keepalive: self.keepalive,
+            nodelay: self.has(Switch::NODELAY),
+            cork: self.has(Switch::CORK),
+            quickack: self.has(Switch::QUICKACK),
+            keepalive: self.has(Switch::KEEPALIVE),
             keep_idle: self.keep_idle(),
             keep_interval: self.keep_interval(),
             keep_count: self.keep_count,
@@ -463,7 +509,7 @@ impl PackedOptions {
             syn_count: self.syn_count,
             tos: self.tos,
             ttl: self.ttl,
-            dated: self.dated,
+            dated: self.has(Switch::DATED),
         }
     }
 

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 
 use base::{FlowKey, Instant, Seq};
-use cc::{Control, Controller, PathInfo};
+use cc::{Control, Controller, Cubic, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
+use crate::account::Account;
 use crate::chain::Chain;
-use crate::config::{ABC_LIMIT, PackedOptions};
+use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
 use crate::fast_open::Attempt;
 use crate::marks::Marks;
 use crate::output::Due;
@@ -129,6 +130,10 @@ bits! {
     EARLY,
     /// The acknowledgment due is a challenge, which carries nothing else.
     CHALLENGED,
+    /// What waits is held back by the peer's window alone.
+    WINDOW_STARVED,
+    /// The application waits for room in a send buffer of which everything was sent.
+    BUFFER_STARVED,
 }
 
 impl Bits {
@@ -204,6 +209,8 @@ pub struct Connection {
     pub(crate) rtt_seq: Seq,
     /// When what is in flight left.
     pub(crate) sent: Sent,
+    /// Segments that left with data, again or not.
+    pub(crate) data_out: u32,
     /// Exists while the peer misses something, or may.
     pub(crate) loss: Option<Box<Loss>>,
     /// Exists while we miss something.
@@ -245,6 +252,10 @@ pub struct Connection {
     // What is rarely needed.
     pub(crate) key: FlowKey,
     pub(crate) options: PackedOptions,
+    /// Segments that came with data.
+    pub(crate) data_in: u32,
+    /// How long the send buffer was not empty, milliseconds: see `account`.
+    pub(crate) busy_ms: u32,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_acked: u64,
     /// Exists once it was needed.
@@ -280,6 +291,7 @@ pub(crate) struct Rare {
     pub(crate) marks: Option<Box<Marks>>,
     /// While a handshake with Fast Open lasts.
     pub(crate) attempt: Option<Box<Attempt>>,
+    pub(crate) account: Account,
 }
 
 impl Connection {
@@ -293,7 +305,7 @@ impl Connection {
         bits.put(Bits::SACK, cx.config.sack);
         bits.put(Bits::SCALING, cx.config.window_scaling);
         bits.put(Bits::BURSTS, cx.config.push_bursts);
-        bits.put(Bits::DATED, options.dated);
+        bits.put(Bits::DATED, options.has(Switch::DATED));
         Connection {
             state,
             due: Due::SYN,
@@ -312,6 +324,7 @@ impl Connection {
             round_end: open.isn,
             rtt_seq: open.isn,
             sent: Sent::new(open.isn),
+            data_out: 0,
             loss: None,
             reassembly: None,
             rx: Chain::new(),
@@ -336,6 +349,8 @@ impl Connection {
             control,
             key: open.key,
             options,
+            data_in: 0,
+            busy_ms: 0,
             bytes_received: 0,
             bytes_acked: 0,
             rare: None,
@@ -486,6 +501,11 @@ impl Connection {
             // A policy that does not count by RFC 3465 has no such limit to move.
             let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
         }
+        if cx.config.hystart != HYSTART {
+            // Linux's rule is part of its CUBIC alone.
+            let none = cx.config.hystart > HYSTART && self.control.name() != Cubic::NAME;
+            let _ = self.control.set_tunable("hystart", if none { 0 } else { cx.config.hystart.into() });
+        }
         self.retries = 0;
         if self.flight() == 0 {
             self.snd_small = self.snd_una;
@@ -493,7 +513,7 @@ impl Connection {
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
         self.refresh_rto(cx.config);
-        if self.options.keepalive {
+        if self.options.has(Switch::KEEPALIVE) {
             self.arm_keepalive(cx.now);
         }
         if self.bits.has(Bits::WRITE_CLOSED) {
@@ -545,6 +565,7 @@ impl Connection {
                 soft_error: None,
                 marks: None,
                 attempt: None,
+                account: Account::default(),
             })
         })
     }
@@ -574,6 +595,7 @@ impl Connection {
     /// The end: nothing more is sent but what `due` still asks for; what was received stays readable.
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.closed += 1;
+        self.stop_counting(cx);
         self.tx.release(cx.pool);
         if self.bits.has(Bits::MARKED) {
             self.settle_marks();

@@ -1,9 +1,10 @@
 //! What one can ask a connection: bare nouns.
 
-use base::{Duration, FlowKey, Instant};
+use base::{Duration, FlowKey, Instant, Rate};
 use cc::Controller;
 use wire::tcp::Header;
 
+use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::recovery::Phase;
 use crate::scale::to_field;
@@ -96,10 +97,13 @@ impl Connection {
     pub fn info(&self, now: Instant) -> Info {
         let unacked = u64::from(self.tx.len());
         let (sacked, lost, sent_again) = self.trouble();
+        let probing = self.snd_wnd == 0 && self.flight() == 0;
+        let (account, spans) = (self.account(), self.spans(now.as_millis() as u32));
         let ago = |ms: u32| Duration::from_millis((now.as_millis() as u32).wrapping_sub(ms).into());
         Info {
             state: self.state,
             window: self.control.window(),
+            metered: self.metered_window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min_rtt(),
@@ -117,7 +121,7 @@ impl Connection {
             reordering: self.rare().map_or(3, |rare| rare.reordering.degree),
             ecn: self.bits.has(Bits::ECN),
             syn_data: self.bits.has(Bits::SYN_DATA_TAKEN),
-            nodelay: self.options.nodelay,
+            nodelay: self.options.has(Switch::NODELAY),
             disorder: self.phase() == Phase::Disorder && (sacked > 0 || self.dup_acks > 0),
             reduced: self.phase() == Phase::Reduced,
             recovery: self.phase() == Phase::Fast,
@@ -131,7 +135,7 @@ impl Connection {
             last_received: ago(self.last_rcv_ms),
             retransmits: self.retransmits,
             unsent: self.unsent(),
-            timeouts: self.retries,
+            timeouts: if probing { 0 } else { self.retries },
             backoff: self.backoff,
             bytes_sent: self.bytes_acked + unacked - u64::from(self.unsent()),
             bytes_acked: self.bytes_acked,
@@ -142,8 +146,33 @@ impl Connection {
             rcvbuf: (self.rcvbuf, self.rx.len()),
             reassembly: self.reassembly.as_ref().map_or(0, |reassembly| reassembly.held.runs()),
             path_mtu: self.path_mtu,
+            adv_mss: self.advertised_mss(),
+            rcv_rtt: self.receiver_rtt(),
+            probes: if probing { self.retries } else { self.keep_probes },
+            window_limited: self.bits.has(Bits::CWND_LIMITED),
+            delivery: self.delivery_rate(),
+            data_segs_out: self.data_out,
+            data_segs_in: self.data_in,
+            delivered: self.delivered(),
+            delivered_marked: account.marked,
+            bytes_retransmitted: account.octets_again,
+            duplicates_reported: account.duplicates,
+            reordering_seen: self.rare().map_or(0, |rare| rare.reordering.seen),
+            out_of_order_in: account.out_of_order,
+            busy: spans.busy,
+            window_starved: spans.window,
+            buffer_starved: spans.buffer,
+            total_timeouts: account.timeouts,
+            timeout_recoveries: account.timeout_recoveries,
+            timeout_time: Duration::from_millis(account.timeout_ms.into()),
             control: self.control.name(),
         }
+    }
+
+    /// How fast data arrives, as far as whole round trips tell: the most that was in flight in the last one, in the
+    /// time that a round trip takes.
+    fn delivery_rate(&self) -> Option<Rate> {
+        self.rtt.is_measured().then(|| Rate::over(self.round_flight.into(), self.rtt.srtt()))
     }
 
     /// Shows a segment to the probe.

@@ -1,6 +1,6 @@
 //! A snapshot of a connection.
 
-use base::{Duration, Seq};
+use base::{Duration, Rate, Seq};
 use cc::Window;
 
 use crate::State;
@@ -12,6 +12,8 @@ pub struct Info {
     pub state: State,
     /// Congestion window and threshold.
     pub window: Window,
+    /// While a repair meters what is sent: octets that may be in flight, on the way to the window (RFC 9937).
+    pub metered: Option<u32>,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Duration,
     /// RTT variation.
@@ -78,7 +80,7 @@ pub struct Info {
     pub timeouts: u8,
     /// Consecutive RTOs.
     pub backoff: u8,
-    /// Octets sent for the first time.
+    /// Octets sent, those sent again counted once.
     pub bytes_sent: u64,
     /// Octets acknowledged.
     pub bytes_acked: u64,
@@ -96,6 +98,44 @@ pub struct Info {
     pub reassembly: u16,
     /// Path MTU.
     pub path_mtu: u16,
+    /// MSS that our SYN told.
+    pub adv_mss: u16,
+    /// Round-trip time as far as who only receives can tell; zero before it was needed.
+    pub rcv_rtt: Duration,
+    /// Zero-window or keepalive probes without an answer.
+    pub probes: u8,
+    /// The congestion window, not the application or the peer, stopped the last transmission.
+    pub window_limited: bool,
+    /// Octets delivered a second, estimated from the last round trip; `None` before the first.
+    pub delivery: Option<Rate>,
+    /// Segments with data out, again or not; modulo 2^32, like the other counts here.
+    pub data_segs_out: u32,
+    /// Segments with data in.
+    pub data_segs_in: u32,
+    /// Segments delivered: with data, our SYN, or a FIN alone, each once.
+    pub delivered: u32,
+    /// Of these, those whose acknowledgments echoed a mark (RFC 3168).
+    pub delivered_marked: u32,
+    /// Octets sent again.
+    pub bytes_retransmitted: u64,
+    /// Segments that the peer reported as duplicates (RFC 2883).
+    pub duplicates_reported: u32,
+    /// How often something was seen to be overtaken.
+    pub reordering_seen: u32,
+    /// Segments that came out of order.
+    pub out_of_order_in: u32,
+    /// How long there was something to send or in flight.
+    pub busy: Duration,
+    /// For how much of this the peer's window alone held data back.
+    pub window_starved: Duration,
+    /// For how much of this the application waited for room, with everything sent.
+    pub buffer_starved: Duration,
+    /// Retransmission timeouts ever.
+    pub total_timeouts: u16,
+    /// Repairs that these began, and the time those took that are over.
+    pub timeout_recoveries: u16,
+    /// See `timeout_recoveries`.
+    pub timeout_time: Duration,
     /// Name of the policy.
     pub control: &'static str,
 }

@@ -9,13 +9,14 @@
 //! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
 //! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
 //! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
-//! size of segments, `ecn` marks, `fast_open` data with the SYN. Whatever is rare lives in a box that exists only
-//! while it is needed.
+//! size of segments, `ecn` marks, `fast_open` data with the SYN, `account` what is counted for the owner alone.
+//! Whatever is rare lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod account;
 mod application;
 mod assembler;
 mod chain;

@@ -182,6 +182,7 @@ impl Connection {
         } else if !early {
             data = self.tx.len();
             cx.counters.octets_out += u64::from(data);
+            self.data_out += u32::from(data > 0);
             self.snd_nxt = self.snd_una + 1 + data;
             self.note_departure(cx);
         }
@@ -220,6 +221,7 @@ impl Connection {
             if self.state == State::SynSent && !tx.retransmit {
                 // A SYN that is sent again carries neither data nor cookie.
                 cx.counters.octets_out -= u64::from(tx.len);
+                self.data_out -= u32::from(tx.len > 0);
                 self.snd_nxt = self.snd_una;
                 self.sent.cut(self.snd_nxt);
             }

@@ -8,15 +8,20 @@
 use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;
 
-use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
 use crate::scale::ts_value;
 use crate::scoreboard::Sacked;
 use crate::sent::{Cursor, Departures, Sent};
+use crate::{Config, Cx};
 
 /// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).
 const PERSIST: u8 = 16;
+/// Bits of [`Config::rack`]: losses show by time; the window for reordering stays as it is; three segments SACKed do
+/// not make sure.
+const BY_TIME: u8 = 1;
+const STATIC: u8 = 2;
+const NO_COUNTING: u8 = 4;
 
 /// A time that a transmission left, with the end of what left: RFC 8985's order among transmissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +111,8 @@ impl Rack {
 /// What a connection has learned about reordering on its path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reordering {
-    seen: bool,
+    /// How often something was seen to be overtaken.
+    pub(crate) seen: u32,
     /// By how many segments at most something was overtaken (Linux's measure, in its TCP_INFO).
     pub(crate) degree: u16,
     /// The window in quarters of the smallest round-trip time (RACK.reo_wnd_mult).
@@ -120,7 +126,7 @@ pub(crate) struct Reordering {
 
 impl Reordering {
     pub(crate) const fn new() -> Reordering {
-        Reordering { seen: false, degree: 3, mult: 1, persist: 0, round: Seq::new(0), fresh: false }
+        Reordering { seen: 0, degree: 3, mult: 1, persist: 0, round: Seq::new(0), fresh: false }
     }
 
     /// The peer got something twice: the window was too narrow (RFC 8985, section 6.2, step 4).
@@ -136,7 +142,7 @@ impl Reordering {
     /// Something arrived although what left later, `segments` of it, had been there before.
     /// RFC 8985, 6.2-3.
     pub(crate) fn on_overtaken(&mut self, segments: u32) {
-        self.seen = true;
+        self.seen = self.seen.saturating_add(1);
         self.degree = self.degree.max(segments.min(300) as u16);
     }
 
@@ -181,6 +187,11 @@ impl Connection {
         let echo = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
         let age = echo.map(|ts| ts_value(cx.now, self.ts_offset).wrapping_sub(ts.ecr));
         let least = self.rtt.min_rtt().as_micros() as u32;
+        // What was overtaken shows how long a delivery may take: it is the latest of this acknowledgment in the order
+        // of their numbers, which sets RACK.rtt whatever left last.
+        let late = overtaken
+            .filter(|seq| seq.before(una))
+            .and_then(|seq| self.sent.cursor().seek(&self.sent, log, seq));
         let board = &loss.board;
         let arrived =
             |start: Seq, end: Seq| end.at_or_before(una) || board.unsacked(start.later(una), end) == 0;
@@ -193,6 +204,9 @@ impl Connection {
                 loss.rack.deliver(left, now);
             }
         }
+        if let Some((_, at)) = late {
+            loss.rack.rtt = loss.rack.rtt.max(now.wrapping_sub(at));
+        }
         if let Some(segments) = degree {
             self.rare_mut().reordering.on_overtaken(segments);
         }
@@ -202,7 +216,7 @@ impl Connection {
     /// later is looked at again then.
     /// RFC 8985, 6.2-6.
     pub(crate) fn find_losses(&mut self, cx: &Cx<'_>) -> bool {
-        let wnd = self.reordering_window();
+        let wnd = self.reordering_window(cx.config);
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let Some(loss) = &mut self.loss else { return false };
         let now = cx.now.as_micros() as u32;
@@ -217,8 +231,11 @@ impl Connection {
         let (again, second) = loss.resent.find_lost(una, |left| {
             latest.after(left).then(|| rack.remaining(left.at, now, wnd).unwrap_or(0))
         });
-        if let Some(wait) = [first, second].into_iter().flatten().min() {
-            self.arm_reordering(cx.now + Duration::from_micros(wait.into()));
+        let wait = [first, second].into_iter().flatten().min();
+        if let Some(wait) = wait.filter(|_| cx.config.rack & BY_TIME != 0) {
+            self.arm_reordering(
+                cx.now + in_ticks(Duration::from_micros(wait.into()), cx.config.reordering_tick),
+            );
         }
         let Some(mark) = again else { return fresh > 0 };
         self.on_retransmission_lost(cx, mark);
@@ -227,15 +244,21 @@ impl Connection {
 
     /// RACK_update_reo_wnd: how long to wait for what was perhaps only overtaken, microseconds.
     /// RFC 8985, 6.2-4.
-    fn reordering_window(&self) -> u32 {
+    /// Without [`BY_TIME`] for ever, unless counting makes it sure (RFC 6675).
+    fn reordering_window(&self, config: &Config) -> u32 {
         let Some(loss) = &self.loss else { return 0 };
-        let sure = loss.phase.repairs() || loss.board.reaches_dup_thresh(self.snd_mss.into());
+        let counted = config.rack & NO_COUNTING == 0 && loss.board.reaches_dup_thresh(self.snd_mss.into());
+        let sure = loss.phase.repairs() || counted;
+        if config.rack & BY_TIME == 0 {
+            return if sure { 0 } else { u32::MAX };
+        }
         let reordering = self.rare().map_or(Reordering::new(), |rare| rare.reordering);
-        if !reordering.seen && sure {
+        if reordering.seen == 0 && sure {
             return 0;
         }
+        let mult = if config.rack & STATIC == 0 { reordering.mult } else { 1 };
         let quarter = self.rtt.min_rtt().as_micros() as u32 / 4;
-        quarter.saturating_mul(reordering.mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
+        quarter.saturating_mul(mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
     }
 
     /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two.
@@ -245,6 +268,16 @@ impl Connection {
             self.bits.set(Bits::REORDERING);
         }
     }
+}
+
+/// `wait` in whole ticks, and two more: the timer's first tick may be nearly over, and so may the clock's that
+/// measured.
+fn in_ticks(wait: Duration, tick: Duration) -> Duration {
+    if tick.is_zero() {
+        return wait;
+    }
+    let ticks = wait.as_nanos().div_ceil(tick.as_nanos()) as u32;
+    tick * (ticks + 2)
 }
 
 impl Loss {

@@ -158,6 +158,13 @@ impl Connection {
         }
     }
 
+    /// While sending is metered: octets that may be in the network now, which is what PRR calls cwnd.
+    /// RFC 9937, 6-5.
+    pub(crate) fn metered_window(&self) -> Option<u32> {
+        let loss = self.loss.as_ref().filter(|_| self.is_metered())?;
+        Some(self.pipe().saturating_add(loss.prr.space()))
+    }
+
     /// Octets that the congestion window still lets into the network.
     /// RFC 5681, 3.1-1.
     #[inline(always)]
@@ -203,9 +210,12 @@ impl Connection {
 
     /// What the policy is told with a signal.
     pub(crate) fn signal_info(&self, cx: &Cx<'_>) -> SignalInfo {
+        // A repair under way has taken its share from the window already.
+        let whole = cx.config.reduce_from_window && self.phase() != Phase::Fast;
+        let cwnd = if whole { self.control.window().cwnd } else { 0 };
         SignalInfo {
             now: cx.now,
-            flight_size: self.flight(),
+            flight_size: self.flight().max(cwnd),
             mss: self.snd_mss.into(),
             metered: self.is_metered(),
         }
@@ -249,7 +259,9 @@ impl Connection {
             return;
         }
         let (pipe, mss) = (self.pipe(), u32::from(self.snd_mss));
-        self.loss().prr.on_ack(delivered, pipe, advanced && !lost, mss);
+        // After a mark nothing is missing: if the pipe is below the target, there was too little to send.
+        let catch_up = advanced && !lost && self.phase() == Phase::Fast;
+        self.loss().prr.on_ack(delivered, pipe, catch_up, mss);
         self.due |= Due::DATA;
     }
 
@@ -320,7 +332,7 @@ impl Connection {
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
         loss.judged = true;
-        if loss.phase == Phase::Fast && mark.at_or_after(loss.reduced) {
+        if cx.config.reduce_again && loss.phase == Phase::Fast && mark.at_or_after(loss.reduced) {
             loss.recover = nxt;
             loss.reduced = nxt;
             let info = self.signal_info(cx);
@@ -426,6 +438,9 @@ impl Connection {
             if ended != Phase::Resegment {
                 self.control.on_recovery_end(&info);
             }
+            if ended == Phase::Timeout {
+                self.note_timeout_over(cx);
+            }
         } else if loss.phase == Phase::Fast && !sack {
             // RFC 6582, section 3.2, step 3: the next segment is missing too.
             loss.resend = una;
@@ -466,6 +481,8 @@ impl Connection {
     /// RFC 3708, 3-1.
     pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, octets: u32) {
         cx.counters.dsacks_in += 1;
+        let segments = self.segments(octets);
+        self.rare_mut().account.duplicates += segments;
         let Some(loss) = &mut self.loss else { return };
         if loss.again == 0 {
             return;
@@ -483,7 +500,7 @@ impl Connection {
         let una = self.snd_una;
         let loss = self.loss();
         let signal = loss.signal;
-        loss.phase = Phase::Disorder;
+        let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
         loss.resend = una;
         loss.frto = Frto::Off;
         loss.resent.clear();
@@ -496,6 +513,9 @@ impl Connection {
             self.rare_mut().reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);
+        if ended == Phase::Timeout {
+            self.note_timeout_over(cx);
+        }
         self.tidy_loss();
     }
 }

@@ -3,6 +3,7 @@
 use base::{Duration, Instant};
 use cc::{Controller, Signal};
 
+use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::rtt::backed_off;
@@ -176,6 +177,7 @@ impl Connection {
             return;
         }
         cx.counters.timeouts += 1;
+        self.note_timeout(cx);
         self.count_retry(cx);
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
@@ -278,7 +280,7 @@ impl Connection {
                 self.arm_memory_retry(cx.now);
             }
         }
-        if self.options.keepalive && self.state.is_synchronized() {
+        if self.options.has(Switch::KEEPALIVE) && self.state.is_synchronized() {
             self.keepalive(cx);
         }
     }

@@ -1,8 +1,9 @@
 //! The receive window: how much is offered, when it is worth telling, and how the buffer finds its size.
 
-use base::{Instant, Seq};
+use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;
 
+use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::CHUNK;
@@ -147,6 +148,12 @@ impl Connection {
         }
     }
 
+    /// Round-trip time as the receive buffer's tuning knows it; zero where it does not.
+    pub(crate) fn receiver_rtt(&self) -> Duration {
+        let tuner = self.rare().and_then(|rare| rare.tuner.as_ref());
+        Duration::from_millis(tuner.map_or(0, |tuner| tuner.echo).into())
+    }
+
     /// Data arrived: what it tells about the path, if the buffer tunes itself.
     #[inline(always)]
     pub(crate) fn learn_round_trip(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) {
@@ -231,7 +238,7 @@ impl Connection {
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
         let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);
-        if quick || owed >= 2 * u32::from(self.rcv_mss) || self.options.quickack {
+        if quick || owed >= 2 * u32::from(self.rcv_mss) || self.options.has(Switch::QUICKACK) {
             self.due |= Due::ACK;
         } else if self.timers.delack == Instant::FAR_FUTURE {
             self.timers.delack = cx.now + cx.config.delayed_ack;

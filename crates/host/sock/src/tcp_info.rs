@@ -51,15 +51,18 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     out[0] = state_number(info.state);
     out[1] = congestion_state(info);
     out[2] = info.timeouts; // tcpi_retransmits
+    out[3] = info.probes;
     out[4] = info.backoff;
     out[5] = option_bits(info);
     out[6] = info.scale.0 & 0xf | info.scale.1 << 4;
+    out[7] = u8::from(!info.window_limited); // tcpi_delivery_rate_app_limited
     let micros = |d: base::Duration| u32::try_from(d.as_micros()).unwrap_or(u32::MAX);
+    let long = |d: base::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let millis = |d: base::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
     let whole = |octets: u32| octets / u32::from(info.snd_mss.max(1));
     // A segment that is not full is one all the same.
     let segments = |octets: u32| octets.div_ceil(u32::from(info.snd_mss.max(1)));
-    let words: [(usize, u32); 23] = [
+    let words: [(usize, u32); 36] = [
         (8, micros(info.rto)),
         (12, 40_000), // tcpi_ato
         (16, info.snd_mss.into()),
@@ -70,30 +73,53 @@ pub fn encode(info: &Info) -> [u8; LEN] {
         (36, segments(info.sent_again)), // tcpi_retrans
         (44, millis(info.last_sent)),
         (52, millis(info.last_received)), // tcpi_last_data_recv
+        (56, millis(info.last_received)), // tcpi_last_ack_recv
         (60, info.path_mtu.into()),
         (64, info.rcvbuf.0), // tcpi_rcv_ssthresh
         (68, micros(info.srtt)),
         (72, micros(info.rttvar)),
         (76, if info.window.ssthresh == u32::MAX { i32::MAX as u32 } else { whole(info.window.ssthresh) }),
-        (80, whole(info.window.cwnd)),
-        (84, info.snd_mss.into()),    // tcpi_advmss
-        (88, info.reordering.into()), // tcpi_reordering
-        (96, info.rcv_wnd),           // tcpi_rcv_space
-        (100, info.retransmits),      // tcpi_total_retrans
-        (144, info.unsent),           // tcpi_notsent_bytes
+        (80, info.metered.map_or(whole(info.window.cwnd), segments).max(1)),
+        (84, info.adv_mss.into()),
+        (88, info.reordering.into()),
+        (92, micros(info.rcv_rtt)),
+        (96, info.rcv_wnd),      // tcpi_rcv_space
+        (100, info.retransmits), // tcpi_total_retrans
+        (136, info.segs_out as u32),
+        (140, info.segs_in as u32),
+        (144, info.unsent), // tcpi_notsent_bytes
         (148, micros(info.min_rtt)),
+        (152, info.data_segs_in),
+        (156, info.data_segs_out),
+        (192, info.delivered),
+        (196, info.delivered_marked),    // tcpi_delivered_ce
+        (216, info.duplicates_reported), // tcpi_dsack_dups
+        (220, info.reordering_seen),     // tcpi_reord_seen
+        (224, info.out_of_order_in),     // tcpi_rcv_ooopack
         (228, info.snd_wnd),
+        (232, info.rcv_wnd),
+        (244, millis(info.timeout_time)), // tcpi_total_rto_time
     ];
     for (at, value) in words {
         out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
+    out[240..242].copy_from_slice(&info.total_timeouts.to_ne_bytes()); // tcpi_total_rto
+    out[242..244].copy_from_slice(&info.timeout_recoveries.to_ne_bytes());
     let pacing = info.window.pacing.map_or(u64::MAX, |rate| rate.bytes_per_sec());
-    let longs = [(104, pacing), (112, u64::MAX), (120, info.bytes_acked), (128, info.bytes_received)];
+    let longs = [
+        (104, pacing),
+        (112, u64::MAX), // tcpi_max_pacing_rate
+        (120, info.bytes_acked),
+        (128, info.bytes_received),
+        (160, info.delivery.map_or(0, |rate| rate.bytes_per_sec())),
+        (168, long(info.busy)),
+        (176, long(info.window_starved)), // tcpi_rwnd_limited
+        (184, long(info.buffer_starved)), // tcpi_sndbuf_limited
+        (200, info.bytes_sent + info.bytes_retransmitted),
+        (208, info.bytes_retransmitted),
+    ];
     for (at, value) in longs {
         out[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     }
-    out[136..140].copy_from_slice(&(info.segs_out as u32).to_ne_bytes());
-    out[140..144].copy_from_slice(&(info.segs_in as u32).to_ne_bytes());
-    out[200..208].copy_from_slice(&info.bytes_sent.to_ne_bytes());
     out
 }

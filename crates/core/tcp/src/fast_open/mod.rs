@@ -183,6 +183,9 @@ impl Connection {
         let room = u32::from(mss).saturating_sub(OPTIONS_MAX) as usize;
         let room = room.min(conn.tx.room()).min(conn.memory_for_writing(cx.pool));
         let taken = conn.tx.append(cx.pool, &data[..data.len().min(room)]);
+        if taken > 0 {
+            conn.note_busy(cx, true);
+        }
         conn.bits.put(Bits::SYN_DATA, taken > 0);
         taken
     }
@@ -319,11 +322,17 @@ impl Connection {
     #[cold]
     pub(crate) fn settle_syn_data(&mut self, cx: &mut Cx<'_>, acked: u32) {
         let acked = acked.min(self.tx.len());
+        let whole = self.tx.len();
         self.tx.consume(cx.pool, acked);
+        if acked > 0 && acked == whole {
+            self.note_busy(cx, false);
+        }
         self.bytes_acked += u64::from(acked);
         if self.snd_nxt != self.snd_una {
             self.retransmits = self.retransmits.wrapping_add(1);
             cx.counters.retransmits += 1;
+            // What goes again counts as data anew.
+            self.count_again(self.tx.len());
             self.snd_nxt = self.snd_una;
             self.sent.cut(self.snd_nxt);
             self.due |= Due::DATA;

@@ -1,6 +1,6 @@
 //! Fifth check: the acknowledgment.
 
-use base::{Duration, Instant};
+use base::{Duration, Instant, Seq};
 use cc::{AckSample, Controller};
 use wire::tcp::{Flags, Segment};
 
@@ -9,7 +9,7 @@ use crate::input::Check;
 use crate::output::Due;
 use crate::recovery::Phase;
 use crate::scale::{ECHO_LIMIT_MS, ts_value};
-use crate::scoreboard::Sacked;
+use crate::scoreboard::{DUP_THRESH, Sacked};
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
@@ -32,6 +32,7 @@ impl Connection {
             // The zero-window probe's octet was taken.
             self.snd_nxt += 1;
             self.bits.clear(Bits::PROBED);
+            self.probe_taken();
         }
         // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is
         // challenged.
@@ -45,8 +46,30 @@ impl Connection {
         }
         if ahead >= 0 {
             self.process_ack(cx, seg, ahead as u32);
+        } else if self.loss.is_some() && self.bits.has(Bits::SACK) {
+            self.take_late_sack(cx, seg);
         }
         Ok(())
+    }
+
+    /// An acknowledgment that was overtaken: what it SACKs above SND.UNA arrived all the same.
+    /// RFC 2018, 5-1.
+    #[cold]
+    fn take_late_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let (una, nxt, before) = (self.snd_una, self.snd_nxt, self.sacked());
+        let mut all = Sacked::default();
+        for &(left, right) in seg.options.sack.as_slice() {
+            // Each for itself, and from SND.UNA on: what was no duplicate when this left is none now.
+            if right.after(una) && left.before(right) {
+                let sacked = self.loss().board.update(una, nxt, &[(left.later(una), right)]);
+                all.newly += sacked.newly;
+                all.lowest = all.lowest.into_iter().chain(sacked.lowest).reduce(Seq::earlier);
+            }
+        }
+        if all.newly > 0 {
+            self.note_delivered(cx, seg, &all);
+            self.learn_from_board(cx, &all, before, 0);
+        }
     }
 
     /// An acknowledgment of SND.UNA + `acked`, in the range of what is in flight.
@@ -81,7 +104,8 @@ impl Connection {
             // RFC 6675, section 2, calls this a duplicate: it tells of a hole.
             cx.counters.duplicate_acks_in += 1;
             self.dup_acks = self.dup_acks.saturating_add(1);
-            self.inform_policy(cx, seg, 0, sacked.newly, in_flight, None);
+            let fresh = if self.grows_reordered(cx) { sacked.newly } else { 0 };
+            self.inform_policy(cx, seg, fresh, sacked.newly, in_flight, None);
         } else if self.flight() == 0 || self.snd_wnd == 0 {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
@@ -89,12 +113,21 @@ impl Connection {
         } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) {
             self.on_duplicate_ack(cx);
         }
+        if seg.flags.has(Flags::ECE) && self.bits.has(Bits::ECN) {
+            self.count_marked((acked + self.sacked()).saturating_sub(before));
+        }
         if self.loss.is_some() {
             self.learn_from_board(cx, &sacked, before, acked);
         }
         if fin {
             self.on_fin_acknowledged(cx);
         }
+    }
+
+    /// May the window grow for what arrived out of order?
+    fn grows_reordered(&self, cx: &Cx<'_>) -> bool {
+        cx.config.grow_reordered
+            && self.rare().is_some_and(|rare| u32::from(rare.reordering.degree) > DUP_THRESH)
     }
 
     /// What an acknowledgment means for the repair under way: `before` octets were SACKed when it came.
@@ -120,7 +153,17 @@ impl Connection {
         if !blocks.is_empty() {
             cx.counters.sack_blocks_in += blocks.len() as u64;
             let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
-            sacked = self.loss().board.update(una, nxt, blocks);
+            let mss = u32::from(self.snd_mss);
+            // Where the segments were cut is known as long as all in flight are full.
+            let full = self.snd_small.at_or_before(una) && self.phase() != Phase::Resegment;
+            if cx.config.whole_sacks && full {
+                let whole = blocks.iter().map(|&block| whole_segments(una, nxt, mss, block));
+                let mut cut = [(una, una); 4];
+                cut.iter_mut().zip(whole).for_each(|(to, block)| *to = block);
+                sacked = self.loss().board.update(una, nxt, &cut[..blocks.len().min(4)]);
+            } else {
+                sacked = self.loss().board.update(una, nxt, blocks);
+            }
             if sacked.newly > 0 {
                 self.due |= Due::DATA;
             }
@@ -153,7 +196,10 @@ impl Connection {
             self.bits.clear(Bits::PROBING);
         }
         self.bytes_acked += u64::from(data);
-        if self.bits.has(Bits::MARKED | Bits::MORE) {
+        if self.tx.is_empty() && data > 0 {
+            self.note_busy(cx, false);
+        }
+        if self.bits.has(Bits::MARKED | Bits::MORE | Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
             self.on_progress(cx);
         }
         self.retries = 0;
@@ -175,6 +221,9 @@ impl Connection {
         self.bits.clear(Bits::MORE);
         if self.bits.has(Bits::MARKED) {
             self.on_marked_acknowledged(cx);
+        }
+        if self.tx.is_empty() {
+            self.stop_watches(cx);
         }
     }
 
@@ -289,4 +338,15 @@ impl Connection {
             self.due = Due::ACK;
         }
     }
+}
+
+/// What of a SACK block above `una` covers whole segments of `mss` octets, of which the last ends at `nxt`: perhaps
+/// nothing.
+fn whole_segments(una: Seq, nxt: Seq, mss: u32, (left, right): (Seq, Seq)) -> (Seq, Seq) {
+    if right.at_or_before(una) || right.after(nxt) || left.at_or_after(right) {
+        return (left, right);
+    }
+    let (left, right) = (nxt.offset_from(left.later(una)), nxt.offset_from(right));
+    let (left, right) = (left / mss * mss, right.next_multiple_of(mss));
+    if right < left { (nxt - left, nxt - right) } else { (una, una) }
 }

@@ -7,7 +7,7 @@ use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
 use crate::reassembly::Kept;
-use crate::{Cx, DropReason, Error, Events, State};
+use crate::{Config, Cx, DropReason, Error, Events, State};
 
 impl Connection {
     /// Seventh check: the data that lies in the window.
@@ -29,7 +29,7 @@ impl Connection {
         let old = self.rcv_nxt.distance_from(seg.seq).max(0) as usize;
         if old >= data.len() {
             cx.counters.duplicates_in += 1;
-            self.report_duplicate(seg.seq, end);
+            self.report_duplicate(cx.config, seg.seq, end);
             self.due |= Due::ACK;
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl Connection {
         let fresh = &data[old..];
         let fresh = &fresh[..fresh.len().min(room)];
         if old > 0 {
-            self.report_duplicate(seg.seq, self.rcv_nxt);
+            self.report_duplicate(cx.config, seg.seq, self.rcv_nxt);
         }
         if fresh.is_empty() {
             // A probe of our shut window: the answer tells what it is now.
@@ -86,6 +86,7 @@ impl Connection {
         let offset = start.offset_from(self.rcv_nxt);
         if offset > 0 {
             cx.counters.out_of_order_in += 1;
+            self.rare_mut().account.out_of_order += 1;
             self.reassembly().owe();
         }
         if self.bits.has(Bits::READ_CLOSED) {
@@ -107,7 +108,7 @@ impl Connection {
         // A segment that is new in part reports the first part that is not (RFC 2883, section 4.2).
         let told = self.reassembly.as_ref().is_some_and(|reassembly| reassembly.duplicate.is_some());
         if let (Some((left, right)), Kept::New | Kept::Duplicate, false) = (twice, kept, told) {
-            self.report_duplicate(self.rcv_nxt + left, self.rcv_nxt + right);
+            self.report_duplicate(cx.config, self.rcv_nxt + left, self.rcv_nxt + right);
         }
         if kept == Kept::New && offset == 0 {
             self.deliver(cx);
@@ -181,8 +182,8 @@ impl Connection {
     }
 
     /// Remembers a duplicate for the next SACK option (RFC 2883, section 4).
-    pub(crate) fn report_duplicate(&mut self, left: Seq, right: Seq) {
-        if self.bits.has(Bits::SACK) {
+    pub(crate) fn report_duplicate(&mut self, config: &Config, left: Seq, right: Seq) {
+        if self.bits.has(Bits::SACK) && config.dsack {
             self.reassembly().duplicate = Some((left, right));
         }
     }

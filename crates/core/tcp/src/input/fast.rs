@@ -23,6 +23,7 @@ impl Connection {
             && len <= self.receive_window()
             && acked | len != 0
             && self.loss.is_none()
+            && self.dup_acks == 0
             && self.reassembly.is_none()
             && seg.options.sack.is_empty()
             && !seg.congestion_experienced;

@@ -96,7 +96,7 @@ impl Connection {
         self.due |= Due::ACK;
         if !seg.payload.is_empty() && end.at_or_before(self.rcv_nxt) {
             cx.counters.duplicates_in += 1;
-            self.report_duplicate(seg.seq, end);
+            self.report_duplicate(cx.config, seg.seq, end);
         }
     }
 

@@ -4,6 +4,7 @@ use base::{Duration, Instant, Seq};
 use cc::{Controller, Window};
 use wire::tcp::Flags;
 
+use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, Plan};
 use crate::pool::Pool;
@@ -106,6 +107,7 @@ impl Connection {
             self.note_sending(cx);
             if self.bits.has(Bits::NO_SPACE) {
                 self.offer_space(cx);
+                self.note_starved(cx);
             }
         }
         self.plan_stretch(cx, stretch, mss)
@@ -158,6 +160,11 @@ impl Connection {
         let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
         self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
+        let full = ready.min(mss);
+        let starved = wanted < full && congestion >= full;
+        if starved != self.bits.has(Bits::WINDOW_STARVED) {
+            self.watch(cx, Bits::WINDOW_STARVED, starved);
+        }
         if wanted == 0 || limited {
             return None;
         }
@@ -173,7 +180,7 @@ impl Connection {
         let last = len == unsent;
         // What follows will never make this segment any fuller: a FIN, or another record.
         let flush = (last && fin) || (len == ready && ready < unsent);
-        let nagle = self.options.nodelay || self.snd_small.at_or_before(self.snd_una);
+        let nagle = self.options.has(Switch::NODELAY) || self.snd_small.at_or_before(self.snd_una);
         let worth = len == window && len >= self.snd_wnd_max / 2;
         let held = self.is_held();
         if flush || self.bits.has(Bits::FORCE) || (!held && ((last && nagle) || worth)) {
@@ -184,7 +191,7 @@ impl Connection {
 
     /// Does a segment that is not full wait for more (TCP_CORK, MSG_MORE)?
     pub(crate) fn is_held(&self) -> bool {
-        self.options.cork || self.bits.has(Bits::MORE)
+        self.options.has(Switch::CORK) || self.bits.has(Bits::MORE)
     }
 
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
@@ -192,7 +199,7 @@ impl Connection {
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         let idle = u64::from(now.wrapping_sub(self.last_send_ms));
-        if idle * 1_000 <= u64::from(self.rto_us) {
+        if idle * 1_000 <= u64::from(self.rto_us) || !cx.config.idle_restart {
             return;
         }
         let path = self.path_info(cx);
@@ -230,6 +237,7 @@ impl Connection {
         self.stop_timing();
         self.retransmits = self.retransmits.wrapping_add(1);
         cx.counters.retransmits += 1;
+        self.count_again(stretch.len);
         self.last_send_ms = cx.now.as_millis() as u32;
         // A repair by SACK may last longer than the timeout, and while it sends it is alive (RFC 6675,
         // section 6).
@@ -259,6 +267,11 @@ impl Connection {
             flags = flags | Flags::PSH;
         }
         let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };
+        if len > 0 {
+            let more = if len > mss { (len - 1) / mss } else { 0 };
+            self.segs_out = self.segs_out.wrapping_add(more);
+            self.data_out = self.data_out.wrapping_add(1 + more);
+        }
         cx.counters.octets_out += u64::from(len);
         self.tx.seek(cx.pool, offset);
         Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
@@ -286,6 +299,7 @@ impl Connection {
             self.bits.set(Bits::PROBED);
         }
         cx.counters.window_probes += 1;
+        self.count_again(len);
         let plan = self.plan_stretch(cx, Stretch { seq, len, fin }, u32::from(self.snd_mss));
         Some(Plan { class: TransmitClass::Ack, tells: false, ..plan })
     }
@@ -293,6 +307,7 @@ impl Connection {
     /// Takes back the last segment of poll_transmit, which never left.
     pub(crate) fn data_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit, len: u32) {
         self.due |= Due::DATA;
+        self.uncount(tx);
         if tx.retransmit {
             self.retransmission_failed(tx.header.seq);
             self.probe_failed(tx.header.seq);

@@ -140,6 +140,25 @@ fn a_lost_retransmission_is_found_by_what_left_later() {
     assert_eq!(rig.host.counters.timeouts, 0);
 }
 
+/// RFC 2018, 5-1.
+#[test]
+fn a_late_acknowledgment_tells_what_it_sacks() {
+    let (mut rig, sent) = flight(&Setup::sack(), 10);
+    rig.pass(RTT);
+    rig.ack(sent[0].seq, &[(sent[1].seq, sent[2].end()), (sent[8].seq, sent[8].end())]);
+    assert_eq!(rig.sent()[0].seq, sent[0].seq);
+    rig.pass(RTT);
+    rig.ack(sent[3].end(), &[(sent[8].seq, sent[8].end())]);
+    rig.sent();
+    let before = rig.host.conn().info(rig.now);
+    // It left before the last one, and what lies below SND.UNA in it is no report of a duplicate.
+    rig.ack(sent[1].seq, &[(sent[1].seq, sent[2].end()), (sent[5].seq, sent[6].end())]);
+    let after = rig.host.conn().info(rig.now);
+    assert_eq!(after.sacked, before.sacked + 2 * sent[5].len() as u32);
+    assert_eq!((after.snd_una, after.duplicates_reported), (before.snd_una, 0));
+    assert_eq!(after.window, before.window);
+}
+
 /// RFC 8985, 7.2-1.
 #[test]
 fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {

@@ -40,6 +40,12 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("fastopen_pause", ["0s", "900s", "3600s"]),
     ("push_bursts", ["on", "off", "off"]),
     ("abc_limit", ["255", "2", "2"]),
+    ("hystart", ["2", "1", "1"]),
+    ("reduce_from_window", ["on", "off", "off"]),
+    ("reduce_again", ["off", "on", "on"]),
+    ("reordering_tick", ["1ms", "0s", "0s"]),
+    ("grow_reordered", ["on", "off", "off"]),
+    ("whole_sacks", ["on", "off", "off"]),
     ("round_rcvbuf", ["off", "on", "off"]),
     ("ack_second_segment", ["off", "on", "off"]),
     ("tell_all_room", ["off", "on", "off"]),
@@ -84,6 +90,8 @@ enum Effect {
     Control,
     /// Tail loss probes: on from 3 upwards.
     TailProbe,
+    /// A row that is on or off: on for any number but zero.
+    Switch(&'static str),
     /// Bits of Fast Open: all of them, in C's notation, or one that is on or off.
     FastOpen(Option<u32>),
     /// Understood; it changes nothing that this stack does.
@@ -92,7 +100,7 @@ enum Effect {
     Only(&'static [&'static str]),
 }
 
-use Effect::{Control, FastOpen, First, Idle, Only, Set, Sizes, TailProbe};
+use Effect::{Control, FastOpen, First, Idle, Only, Set, Sizes, Switch, TailProbe};
 
 /// Bits of Fast Open that mean something.
 const FAST_OPEN_BITS: u32 = 0x607;
@@ -111,13 +119,22 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_fin_timeout", Set(&["fin_wait2"], "s")),
     ("net.ipv4.tcp_congestion_control", Control),
     // Mechanisms that a script may name; those that the stack lacks show in what it sends.
-    ("net.ipv4.tcp_frto", Idle),
-    ("net.ipv4.tcp_dsack", Idle),
+    ("net.ipv4.tcp_frto", Switch("frto")),
+    ("net.ipv4.tcp_dsack", Switch("dsack")),
     ("net.ipv4.tcp_fack", Idle),
-    ("net.ipv4.tcp_reordering", Idle),
-    ("net.ipv4.tcp_slow_start_after_idle", Idle),
+    ("net.ipv4.tcp_reordering", Only(&["3"])),
+    ("net.ipv4.tcp_slow_start_after_idle", Switch("idle_restart")),
     ("net.ipv4.tcp_early_retrans", TailProbe),
-    ("net.ipv4.tcp_recovery", Idle),
+    ("net.ipv4.tcp_recovery", Set(&["rack"], "")),
+    ("net.ipv4.tcp_rto_min_us", Set(&["rto_min"], "us")),
+    ("net.ipv4.tcp_rto_max_ms", Set(&["rto_max"], "ms")),
+    ("net.ipv4.tcp_max_reordering", Only(&["300"])),
+    ("net.ipv4.tcp_adv_win_scale", Only(&["1"])),
+    ("net.ipv4.tcp_tso_rtt_log", Only(&["9"])),
+    ("net.ipv4.tcp_retries1", Idle),
+    ("net.ipv4.tcp_autocorking", Idle),
+    ("net.ipv4.tcp_limit_output_bytes", Idle),
+    ("net.ipv4.tcp_min_rtt_wlen", Idle),
     ("net.ipv4.tcp_tso_win_divisor", Idle),
     ("net.ipv4.tcp_min_tso_segs", Set(&["min_burst"], "")),
     ("net.ipv4.tcp_pacing_ss_ratio", Idle),
@@ -208,6 +225,10 @@ pub(super) fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Re
             }
             Ok(())
         }
+        (Switch(row), [number]) => match number.parse::<u32>() {
+            Ok(number) => set(config, row, (number != 0).to_string()),
+            Err(_) => refused(),
+        },
         (TailProbe, [level]) => {
             let on = level.parse::<u8>().map_or(Err(()), |level| Ok(level >= 3));
             on.map_or_else(|()| refused(), |on| set(config, "tail_loss_probe", on.to_string()))
@@ -245,7 +266,7 @@ mod tests {
         for (_, effect) in SYSCTLS {
             let rows = match effect {
                 Set(rows, _) => rows,
-                Sizes(row) | First(row) => std::slice::from_ref(row),
+                Sizes(row) | First(row) | Switch(row) => std::slice::from_ref(row),
                 _ => continue,
             };
             for row in rows {

@@ -219,10 +219,12 @@ impl Runner {
             match wish {
                 Wish::Sysctl(name, value) => {
                     set_sysctl(&mut self.config, &name, &value).map_err(Stop::Unsupported)?;
-                    let tcp = self.config.tcp.clone();
-                    if let Some(world) = &self.world {
-                        world.engine().core().set_config(tcp);
-                    }
+                    self.share_settings();
+                }
+                Wish::Route(row, value) => {
+                    let refused = |_| Stop::Unsupported(format!("a route with {row}={value}"));
+                    self.config.tcp.set(row, &value).map_err(refused)?;
+                    self.share_settings();
                 }
                 Wish::Forget => {
                     if let Some(world) = &self.world {
@@ -233,6 +235,13 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// Settings that changed hold for a stack that runs, too.
+    fn share_settings(&self) {
+        if let Some(world) = &self.world {
+            world.engine().core().set_config(self.config.tcp.clone());
+        }
     }
 
     // --- packets ---------------------------------------------------------------------------------------------

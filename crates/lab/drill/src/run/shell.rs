@@ -10,6 +10,8 @@ use std::path::Path;
 pub(super) enum Wish {
     /// A sysctl, its name with points, and its value.
     Sysctl(String, String),
+    /// A setting of [`tcp::Config`], its name and its value: what a route says of the connections that take it.
+    Route(&'static str, String),
     /// Forget what was learned of destinations.
     Forget,
     /// Something that a stack in virtual time cannot do.
@@ -49,6 +51,7 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         "sysctl" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
+        "ip" if arguments.iter().any(|word| word == "route") => wishes.extend(route(arguments)),
         _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
         _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
             Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
@@ -56,6 +59,37 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         },
         _ => wishes.push(Wish::Unsupported(format!("the command {name}"))),
     }
+}
+
+/// `ip route change ... rto_min 40ms initcwnd 20`: settings. Where the route leads does not matter to a stack with one
+/// link.
+fn route(arguments: &[String]) -> Vec<Wish> {
+    let words = arguments.iter().skip_while(|word| *word != "route").skip(1);
+    let mut words = words.map(String::as_str).filter(|word| *word != "lock");
+    if !words.next().is_some_and(|verb| ["change", "replace", "add", "append"].contains(&verb)) {
+        return Vec::new();
+    }
+    // The destination.
+    let _ = words.next();
+    let mut wishes = Vec::new();
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or("");
+        wishes.push(match word {
+            "via" | "dev" | "src" | "proto" | "scope" | "metric" | "table" | "onlink" | "pref" => continue,
+            "initcwnd" => Wish::Route("initial_window", value.into()),
+            "rto_min" => Wish::Route("rto_min", with_unit(value)),
+            // Without end, as far as a script is concerned.
+            "quickack" => Wish::Route("quick_acks", if value == "1" { "255" } else { "0" }.into()),
+            "congctl" => Wish::Sysctl("net.ipv4.tcp_congestion_control".into(), value.into()),
+            _ => Wish::Unsupported(format!("the route's {word}")),
+        });
+    }
+    wishes
+}
+
+/// A time without a unit counts milliseconds here.
+fn with_unit(time: &str) -> String {
+    if time.ends_with('s') { time.into() } else { format!("{time}ms") }
 }
 
 fn without_comment(line: &str) -> &str {
@@ -121,7 +155,8 @@ mod tests {
         let text = "#!/bin/bash\n# a comment\nsysctl -q net.ipv4.tcp_rmem=\"4096 540000 $((15*1024*1024))\"\n\
                     ../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 \\\n /proc/sys/net/ipv4/tcp_sack=1\n\
                     sysctl -w net.inet.tcp.sack.enable=1 > /dev/null 2>&1; ip tcp_metrics flush all\n\
-                    ip route change default via 10.0.0.1\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
+                    ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock \
+                    1400\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
         let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
         let expected = [
             sysctl("net.ipv4.tcp_rmem", "4096 540000 15728640"),
@@ -129,7 +164,9 @@ mod tests {
             sysctl("net.ipv4.tcp_sack", "1"),
             sysctl("net.inet.tcp.sack.enable", "1"),
             Wish::Forget,
-            Wish::Unsupported("the command ip".into()),
+            Wish::Route("rto_min", "40ms".into()),
+            Wish::Route("initial_window", "20".into()),
+            Wish::Unsupported("the route's mtu".into()),
             Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
         ];
         assert_eq!(read(text, Path::new("/")), expected);

@@ -179,12 +179,26 @@ const INFO: &[(&str, usize, usize)] = &[
     ("tcpi_snd_wnd", 228, 4),
     ("tcpi_rcv_wnd", 232, 4),
     ("tcpi_rehash", 236, 4),
+    ("tcpi_total_rto", 240, 2),
+    ("tcpi_total_rto_recoveries", 242, 2),
+    ("tcpi_total_rto_time", 244, 4),
+    ("tcpi_received_ce", 248, 4),
+    ("tcpi_delivered_e1_bytes", 252, 4),
+    ("tcpi_delivered_e0_bytes", 256, 4),
+    ("tcpi_delivered_ce_bytes", 260, 4),
+    ("tcpi_received_e1_bytes", 264, 4),
+    ("tcpi_received_e0_bytes", 268, 4),
+    ("tcpi_received_ce_bytes", 272, 4),
+    ("tcpi_accecn_fail_mode", 276, 2),
+    ("tcpi_accecn_opt_seen", 278, 2),
 ];
 
-/// A field of `struct tcp_info`; the two scales are half an octet each.
+/// A field of `struct tcp_info`; some are bits of an octet.
 pub(super) fn info_field(info: &[u8], name: &str) -> Option<i128> {
     match name {
         "tcpi_snd_wscale" => return info.get(6).map(|octet| i128::from(octet & 15)),
+        "tcpi_delivery_rate_app_limited" => return info.get(7).map(|octet| i128::from(octet & 1)),
+        "tcpi_fastopen_client_fail" => return info.get(7).map(|octet| i128::from(octet >> 1 & 3)),
         "tcpi_rcv_wscale" => return info.get(6).map(|octet| i128::from(octet >> 4)),
         _ => {}
     }

@@ -1,0 +1,211 @@
+//! What a connection counts for its owner only (RFC 4898, and Linux's `struct tcp_info`). What every segment counts
+//! lies in the connection; the rest here, in a box that a connection without trouble never gets.
+
+use base::Duration;
+use cc::Controller;
+
+use crate::connection::{Bits, Connection};
+use crate::{Cx, Transmit};
+
+/// What is rarely counted.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Account {
+    /// Segments with data or a FIN that were sent again, and their octets.
+    pub(crate) again: u32,
+    pub(crate) octets_again: u64,
+    /// Segments that the peer reported as duplicates (RFC 2883).
+    pub(crate) duplicates: u32,
+    /// Segments that arrived here out of order.
+    pub(crate) out_of_order: u32,
+    /// Segments that the acknowledgments delivered which echoed a mark (RFC 3168).
+    pub(crate) marked: u32,
+    /// How long the peer's window, and how long the send buffer, was what held data back: see [`Connection::watch`].
+    window: u32,
+    buffer: u32,
+    /// Retransmission timeouts, and how long what they began took altogether, milliseconds; when the one under way
+    /// began.
+    pub(crate) timeouts: u16,
+    pub(crate) timeout_recoveries: u16,
+    pub(crate) timeout_ms: u32,
+    pub(crate) timeout_began: Option<u32>,
+}
+
+/// Times that lie in [`crate::Info`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spans {
+    pub(crate) busy: Duration,
+    pub(crate) window: Duration,
+    pub(crate) buffer: Duration,
+}
+
+/// A stop watch in one word, milliseconds modulo 2^32: the time it ran, less the time it was started at while it runs.
+fn toggle(watch: &mut u32, now: u32, run: bool) {
+    *watch = if run { watch.wrapping_sub(now) } else { watch.wrapping_add(now) };
+}
+
+fn read(watch: u32, now: u32, runs: bool) -> Duration {
+    Duration::from_millis(if runs { watch.wrapping_add(now) } else { watch }.into())
+}
+
+impl Connection {
+    /// The send buffer was empty and is not, or the other way round.
+    #[inline]
+    pub(crate) fn note_busy(&mut self, cx: &Cx<'_>, busy: bool) {
+        toggle(&mut self.busy_ms, cx.now.as_millis() as u32, busy);
+    }
+
+    /// What holds the data back that waits to be sent, as Linux tells it: nothing but the peer's window, or a send
+    /// buffer that is too small for the congestion window (`Bits::WINDOW_STARVED`, `Bits::BUFFER_STARVED`; both
+    /// at once count for the buffer).
+    #[cold]
+    pub(crate) fn watch(&mut self, cx: &Cx<'_>, reason: Bits, on: bool) {
+        if self.bits.has(reason) == on {
+            return;
+        }
+        let now = cx.now.as_millis() as u32;
+        let (window, buffer) = self.watched();
+        self.bits.put(reason, on);
+        let (window_then, buffer_then) = self.watched();
+        let account = &mut self.rare_mut().account;
+        if window != window_then {
+            toggle(&mut account.window, now, window_then);
+        }
+        if buffer != buffer_then {
+            toggle(&mut account.buffer, now, buffer_then);
+        }
+    }
+
+    /// Which of the two is counted now?
+    fn watched(&self) -> (bool, bool) {
+        let buffer = self.bits.has(Bits::BUFFER_STARVED);
+        (self.bits.has(Bits::WINDOW_STARVED) && !buffer, buffer)
+    }
+
+    /// Nothing waits any more.
+    #[cold]
+    pub(crate) fn stop_watches(&mut self, cx: &Cx<'_>) {
+        self.watch(cx, Bits::BUFFER_STARVED, false);
+        self.watch(cx, Bits::WINDOW_STARVED, false);
+    }
+
+    /// The application waits for room, everything it wrote was sent, and the congestion window would let more go: the
+    /// buffer is what is too small.
+    #[cold]
+    pub(crate) fn note_starved(&mut self, cx: &Cx<'_>) {
+        let room = self.control.window().cwnd > self.flight() && self.snd_wnd > self.flight();
+        if room && self.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state.may_send() {
+            self.watch(cx, Bits::BUFFER_STARVED, true);
+        }
+    }
+
+    /// How long there was something to send, and what held it back, at `now` in milliseconds.
+    pub(crate) fn spans(&self, now: u32) -> Spans {
+        let (window, buffer) = self.watched();
+        let account = self.account();
+        Spans {
+            busy: read(self.busy_ms, now, !self.tx.is_empty()),
+            window: read(account.window, now, window),
+            buffer: read(account.buffer, now, buffer),
+        }
+    }
+
+    /// What was counted rarely.
+    pub(crate) fn account(&self) -> Account {
+        self.rare().map_or(Account::default(), |rare| rare.account)
+    }
+
+    /// Segments that `octets` fill.
+    pub(crate) fn segments(&self, octets: u32) -> u32 {
+        octets.div_ceil(self.snd_mss.into())
+    }
+
+    /// A segment of `octets` leaves once more. Without data it is a FIN, which counts as no segment with data at first
+    /// either.
+    #[cold]
+    pub(crate) fn count_again(&mut self, octets: u32) {
+        if octets > 0 {
+            let account = &mut self.rare_mut().account;
+            account.again = account.again.wrapping_add(1);
+            account.octets_again += u64::from(octets);
+        }
+    }
+
+    /// The octet that probed a window was taken: it left once.
+    #[cold]
+    pub(crate) fn probe_taken(&mut self) {
+        let account = &mut self.rare_mut().account;
+        account.again = account.again.wrapping_sub(1);
+        account.octets_again = account.octets_again.saturating_sub(1);
+    }
+
+    /// A segment with data never left.
+    #[cold]
+    pub(crate) fn uncount(&mut self, tx: &Transmit) {
+        if tx.len > 0 {
+            let segments = tx.len.div_ceil(tx.mss.into());
+            self.data_out = self.data_out.wrapping_sub(segments);
+            if tx.retransmit {
+                let account = &mut self.rare_mut().account;
+                account.again = account.again.wrapping_sub(segments);
+                account.octets_again = account.octets_again.saturating_sub(tx.len.into());
+            }
+        }
+    }
+
+    /// An acknowledgment that echoes a mark delivered `octets`.
+    #[cold]
+    pub(crate) fn count_marked(&mut self, octets: u32) {
+        if octets > 0 {
+            let segments = self.segments(octets);
+            self.rare_mut().account.marked += segments;
+        }
+    }
+
+    /// The end: what was measured stands still.
+    pub(crate) fn stop_counting(&mut self, cx: &Cx<'_>) {
+        if !self.tx.is_empty() {
+            self.note_busy(cx, false);
+        }
+        if self.bits.has(Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
+            self.stop_watches(cx);
+        }
+    }
+
+    /// Segments with data, a SYN or a lone FIN that the peer is known to have got, each once: what left, less what is
+    /// still under way.
+    pub(crate) fn delivered(&self) -> u32 {
+        let fin = u32::from(self.bits.has(Bits::LONE_FIN));
+        let sent = self.data_out.wrapping_sub(self.account().again);
+        if !self.state.is_synchronized() {
+            return 0;
+        }
+        let waiting = self.flight() > self.tx.len();
+        let data = self.flight() - u32::from(waiting);
+        let missing = self.segments(data.saturating_sub(self.sacked())) + if waiting { fin } else { 0 };
+        // A SYN and the data that it took along are one segment.
+        let syn = u32::from(!self.bits.has(Bits::ACTIVE) || !self.bits.has(Bits::SYN_DATA_TAKEN));
+        sent.wrapping_add(syn + fin).wrapping_sub(missing)
+    }
+
+    /// A timeout begins a repair, or comes while one lasts.
+    #[cold]
+    pub(crate) fn note_timeout(&mut self, cx: &Cx<'_>) {
+        let now = cx.now.as_millis() as u32;
+        let account = &mut self.rare_mut().account;
+        account.timeouts = account.timeouts.saturating_add(1);
+        if account.timeout_began.is_none() {
+            account.timeout_began = Some(now);
+            account.timeout_recoveries = account.timeout_recoveries.saturating_add(1);
+        }
+    }
+
+    /// What a timeout began is over.
+    #[cold]
+    pub(crate) fn note_timeout_over(&mut self, cx: &Cx<'_>) {
+        let now = cx.now.as_millis() as u32;
+        if let Some(began) = self.rare_mut().account.timeout_began.take() {
+            let account = &mut self.rare_mut().account;
+            account.timeout_ms = account.timeout_ms.saturating_add(now.wrapping_sub(began));
+        }
+    }
+}
