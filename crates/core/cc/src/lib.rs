@@ -32,6 +32,6 @@ pub use cubic::Cubic;
 pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;
-pub use registry::{Factory, Listed, RegisterError, Registry, RemoveError, Unknown};
+pub use registry::{Factory, Listed, RegisterError, Registry, RemoveError, SetError, Unknown};
 pub use reno::Reno;
 pub use vegas::Vegas;

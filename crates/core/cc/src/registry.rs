@@ -1,10 +1,11 @@
 //! Which policies a core offers, and how many of its connections use each.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::{Cdg, Control, Controller, Cubic, HTcp, NewReno, Vegas};
+use crate::{Cdg, Control, Controller, Cubic, HTcp, NewReno, TunableError, Vegas};
 
 /// Makes a fresh policy for one connection.
 pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
@@ -41,6 +42,15 @@ pub enum RemoveError {
     },
 }
 
+/// A policy's tunable could not be set for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// No policy has that name.
+    Policy,
+    /// The policy does not take it.
+    Tunable(TunableError),
+}
+
 /// One row of [`Registry::available`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -74,6 +84,28 @@ struct Entry {
     name: &'static str,
     make: Make,
     connections: u32,
+    /// What new policies are told at birth, in the order it was set.
+    tunables: Vec<(String, i64)>,
+}
+
+impl Entry {
+    fn new(name: &'static str, make: Make) -> Entry {
+        Entry { name, make, connections: 0, tunables: Vec::new() }
+    }
+
+    fn make(&self) -> Control {
+        let mut control = match &self.make {
+            Make::NewReno => Control::NewReno(NewReno::new()),
+            Make::Cubic => Control::Cubic(Cubic::new()),
+            Make::Boxed(make) => Control::Boxed(make()),
+            Make::Custom(factory) => Control::Boxed(factory()),
+        };
+        for (name, value) in &self.tunables {
+            let set = control.set_tunable(name, *value);
+            debug_assert_eq!(set, Ok(()), "it was tried before it was kept");
+        }
+        control
+    }
 }
 
 /// One core's policies: an owned value, so nothing is locked. The first is CUBIC, also the default at first.
@@ -88,7 +120,7 @@ pub struct Registry {
 impl Registry {
     /// The built-in policies, CUBIC first.
     pub fn new() -> Self {
-        let entries = BUILT_IN.into_iter().map(|(name, make)| Entry { name, make, connections: 0 });
+        let entries = BUILT_IN.into_iter().map(|(name, make)| Entry::new(name, make));
         Registry { entries: entries.collect(), default: BUILT_IN[0].0 }
     }
 
@@ -99,7 +131,10 @@ impl Registry {
 
     /// The same policies for another core, used by nobody there yet.
     pub fn for_another_core(&self) -> Self {
-        let fresh = |entry: &Entry| Entry { name: entry.name, make: entry.make.clone(), connections: 0 };
+        let fresh = |entry: &Entry| Entry {
+            tunables: entry.tunables.clone(),
+            ..Entry::new(entry.name, entry.make.clone())
+        };
         Registry { entries: self.entries.iter().map(fresh).collect(), default: self.default }
     }
 
@@ -114,7 +149,7 @@ impl Registry {
         if factory().name() != name {
             return Err(RegisterError::Misnamed);
         }
-        self.entries.push(Entry { name, make: Make::Custom(factory), connections: 0 });
+        self.entries.push(Entry::new(name, Make::Custom(factory)));
         Ok(())
     }
 
@@ -160,12 +195,27 @@ impl Registry {
         let index = self.index(name).ok_or(Unknown)?;
         let entry = &mut self.entries[index];
         entry.connections += 1;
-        Ok(match &entry.make {
-            Make::NewReno => Control::NewReno(NewReno::new()),
-            Make::Cubic => Control::Cubic(Cubic::new()),
-            Make::Boxed(make) => Control::Boxed(make()),
-            Make::Custom(factory) => Control::Boxed(factory()),
-        })
+        Ok(entry.make())
+    }
+
+    /// Tells every policy that is made as `name` from now on to set a tunable; those that live keep what they have.
+    ///
+    /// # Errors
+    /// There is no such policy or tunable, or the value is out of its range: nothing changes.
+    pub fn set_tunable(&mut self, name: &str, tunable: &str, value: i64) -> Result<(), SetError> {
+        let index = self.index(name).ok_or(SetError::Policy)?;
+        let entry = &mut self.entries[index];
+        entry.make().set_tunable(tunable, value).map_err(SetError::Tunable)?;
+        match entry.tunables.iter_mut().find(|(known, _)| known == tunable) {
+            Some((_, kept)) => *kept = value,
+            None => entry.tunables.push((tunable.into(), value)),
+        }
+        Ok(())
+    }
+
+    /// What policies made as `name` are told at birth.
+    pub fn tunables(&self, name: &str) -> &[(String, i64)] {
+        self.index(name).map_or(&[], |index| &self.entries[index].tunables)
     }
 
     /// A connection no longer uses the policy `name` that [`create`](Registry::create) made for it.
@@ -272,6 +322,28 @@ mod tests {
         assert_eq!(elsewhere.available().count(), BUILT_IN.len() + 1);
         assert_eq!(registry.find("newreno").map(|row| row.connections), Some(1));
         assert_eq!(registry.find("reno"), None);
+    }
+
+    #[test]
+    fn tunables_are_tried_kept_and_told_to_the_newborn() {
+        let mut registry = Registry::new();
+        assert_eq!(registry.set_tunable("magic", "hystart", 0), Err(SetError::Policy));
+        assert_eq!(registry.set_tunable("vegas", "magic", 0), Err(SetError::Tunable(TunableError::Unknown)));
+        let out = TunableError::OutOfRange { min: 0, max: 255 };
+        assert_eq!(registry.set_tunable("newreno", "abc_limit", 256), Err(SetError::Tunable(out)));
+        assert!(registry.tunables("newreno").is_empty());
+
+        for limit in [0, 1] {
+            assert_eq!(registry.set_tunable("newreno", "abc_limit", limit), Ok(()));
+        }
+        assert_eq!(registry.tunables("newreno"), [("abc_limit".into(), 1)]);
+        let grown = |registry: &mut Registry| {
+            let mut lab = crate::testing::Lab::new(registry.create("newreno").unwrap(), 10, None);
+            lab.ack(2 * crate::testing::MSS);
+            lab.cwnd()
+        };
+        assert_eq!(grown(&mut registry), 11.0);
+        assert_eq!(grown(&mut registry.for_another_core()), 11.0);
     }
 
     #[test]

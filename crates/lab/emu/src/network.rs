@@ -201,6 +201,22 @@ impl<H: Host> Network<H> {
         (there, back)
     }
 
+    /// Joins two switches: the pipe from `a` to `b`, and back. Switches and trunks must not make a circle.
+    pub fn trunk(
+        &mut self,
+        a: SwitchId,
+        b: SwitchId,
+        there: &PipeConfig,
+        back: &PipeConfig,
+    ) -> (PipeId, PipeId) {
+        let (at_a, at_b) = (self.switches[a.0 as usize].ports(), self.switches[b.0 as usize].ports());
+        let there = self.pipe_to(End::Switch(b, at_b), there);
+        let back = self.pipe_to(End::Switch(a, at_a), back);
+        self.switches[a.0 as usize].add(there);
+        self.switches[b.0 as usize].add(back);
+        (there, back)
+    }
+
     fn pipe_to(&mut self, to: End, config: &PipeConfig) -> PipeId {
         let pipe = Pipe::new(config.clone(), self.seed.next_u64());
         self.pipes.push(PipeSlot { pipe, to, event: None });

@@ -197,7 +197,7 @@ impl Pipe {
         self.counters.arrived += 1;
         self.counters.arrived_octets += packet.len() as u64;
         let queue = self.queue(now);
-        let name = self.logger.is_some().then(|| PacketName::of(self.position, &packet.bytes));
+        let name = self.logger.is_some().then(|| PacketName::of(self.position, self.size(&packet), &packet.bytes));
         let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet.bytes));
         let fate = match self.admit(now, queue, &mut packet, ill) {
             Ok(()) => self.serve(now, &mut packet, name),
@@ -247,11 +247,11 @@ impl Pipe {
             return Err(DropReason::Lost);
         }
         if ill {
-            let one = self.time_for(packet.len());
+            let one = self.time_for(self.size(packet));
             let verdict = self.config.aqm.on_arrival(&mut self.aqm, now, octets, one, &mut self.rng);
             self.obey(verdict, packet)?;
         }
-        let len = packet.len() as u64;
+        let len = self.size(packet) as u64;
         let room = match self.config.queue {
             Queue::Unlimited => true,
             Queue::Slots(limit) => packets < limit as usize,
@@ -275,6 +275,12 @@ impl Pipe {
         }
     }
 
+    /// Octets that line and queue count.
+    fn size(&self, packet: &Packet) -> usize {
+        let header = if self.config.ip_only { wire::ethernet::HEADER_LEN } else { 0 };
+        packet.len().saturating_sub(header)
+    }
+
     /// Time that a packet of `len` octets takes on the line.
     fn time_for(&self, len: usize) -> Duration {
         let octets = len as u64 + u64::from(self.config.overhead);
@@ -289,12 +295,13 @@ impl Pipe {
         packet: &mut Packet,
         name: Option<PacketName>,
     ) -> Result<Instant, DropReason> {
-        let one = self.time_for(packet.len());
+        let size = self.size(packet);
+        let one = self.time_for(size);
         let head = self.free_at.max(now);
         let verdict = self.config.aqm.on_head(&mut self.aqm, head, head.since(now), one);
         let fate = self.obey(verdict, packet);
         let until = if fate.is_ok() { head + one } else { head };
-        let octets = packet.len() as u32;
+        let octets = size as u32;
         if self.config.rate.is_some() {
             self.free_at = until;
         }

@@ -21,6 +21,11 @@ impl Switch {
         self.out.len() - 1
     }
 
+    /// How many ports it has.
+    pub(crate) fn ports(&self) -> usize {
+        self.out.len()
+    }
+
     /// Where a frame from port `from` goes: appended to `to`.
     pub(crate) fn forward(&mut self, from: usize, frame: &[u8], to: &mut Vec<PipeId>) {
         let Ok((link, _)) = ethernet::parse(frame) else { return };

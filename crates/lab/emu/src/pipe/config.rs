@@ -26,6 +26,8 @@ pub struct PipeConfig {
     pub rate: Option<Rate>,
     /// Octets that each packet takes on the line besides its own (24 for Ethernet's preamble, check and gap).
     pub overhead: u32,
+    /// Line and queue count IP packets without the Ethernet header, as dummynet does.
+    pub ip_only: bool,
     /// Time every packet travels.
     pub delay: Duration,
     /// Up to this much more, uniformly; packets stay in order.

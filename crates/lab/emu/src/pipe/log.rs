@@ -36,7 +36,7 @@ pub struct LogRow {
 pub struct PacketName {
     /// Its number since the pipe was configured, the first being 1.
     pub nth: u64,
-    /// Octets of the frame.
+    /// Its octets as the queue counts them.
     pub len: u32,
     /// IP protocol and addresses, if it is IP.
     pub ip: Option<(u8, Addr, Addr)>,
@@ -45,8 +45,8 @@ pub struct PacketName {
 }
 
 impl PacketName {
-    pub(super) fn of(nth: u64, frame: &[u8]) -> PacketName {
-        let mut name = PacketName { nth, len: frame.len() as u32, ip: None, ports: None };
+    pub(super) fn of(nth: u64, size: usize, frame: &[u8]) -> PacketName {
+        let mut name = PacketName { nth, len: size as u32, ip: None, ports: None };
         if let Ok(Content::Ip(ip)) = parse_frame(frame, frame.len()).map(|parsed| parsed.content) {
             name.ip = Some((ip.protocol, ip.src, ip.dst));
             name.ports = ip.tcp(frame).ok().map(|(src, dst, _)| (src, dst));

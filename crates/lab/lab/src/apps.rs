@@ -1,0 +1,221 @@
+//! What runs on the hosts: senders, receivers, and a source of datagrams.
+
+use base::{Duration, Endpoint, Instant, Rng};
+use emu::{App, Host, SimPort};
+use pio::{PacketIo, TxBatch, TxMeta, TxPacket};
+use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice};
+use std::collections::VecDeque;
+use tcp::{ReadError, Shutdown, SocketOptions, WriteError};
+
+/// Octets offered to the stack at once. What they are does not matter.
+const PIECE: &[u8] = &[0x5a; 64 << 10];
+
+/// When a flow begins and what it sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) at: Instant,
+    /// `None` is endless.
+    pub(crate) octets: Option<u64>,
+}
+
+/// A flow that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) id: ConnId,
+    pub(crate) at: Instant,
+    octets: Option<u64>,
+    sent: u64,
+    shut: bool,
+    /// When the receiver had everything and said so.
+    pub(crate) finished: Option<Instant>,
+}
+
+/// Opens flows at their times and keeps them full.
+pub(crate) struct Sender {
+    starts: VecDeque<Start>,
+    remote: Endpoint,
+    pub(crate) flows: Vec<Begun>,
+    /// Flows that failed; none should.
+    pub(crate) failed: u64,
+}
+
+impl Sender {
+    /// `starts` in the order of time.
+    pub(crate) fn new(starts: Vec<Start>, remote: Endpoint) -> Sender {
+        Sender { starts: starts.into(), remote, flows: Vec::new(), failed: 0 }
+    }
+
+    fn open(&mut self, core: &mut Core, now: Instant, start: Start) {
+        let any = base::Addr::UNSPECIFIED_V4;
+        let connect = Connect {
+            local: Endpoint::new(any, 0),
+            remote: self.remote,
+            reuse_addr: true,
+            options: SocketOptions::default(),
+            control: None,
+            owner: self.flows.len() as u32,
+        };
+        match core.connect(now, &connect) {
+            Ok(id) => self.flows.push(Begun {
+                id,
+                at: now,
+                octets: start.octets,
+                sent: 0,
+                shut: false,
+                finished: None,
+            }),
+            Err(_) => self.failed += 1,
+        }
+    }
+
+    fn drive(&mut self, core: &mut Core, now: Instant, owner: usize) {
+        let flow = &mut self.flows[owner];
+        if flow.finished.is_some() {
+            return;
+        }
+        loop {
+            let left = flow.octets.map_or(u64::MAX, |octets| octets - flow.sent).min(PIECE.len() as u64);
+            if left == 0 {
+                break;
+            }
+            match core.write(now, flow.id, &PIECE[..left as usize]) {
+                Ok(taken) => flow.sent += taken as u64,
+                Err(WriteError::Full | WriteError::NotConnected | WriteError::NoMemory) => return,
+                Err(WriteError::Shutdown | WriteError::Failed(_)) => {
+                    self.failed += 1;
+                    core.close(now, flow.id);
+                    flow.finished = Some(now);
+                    return;
+                }
+            }
+        }
+        if !flow.shut {
+            core.shutdown(now, flow.id, Shutdown::Write);
+            flow.shut = true;
+        }
+        if matches!(core.read(now, flow.id, &mut [0; 1]), Err(ReadError::Finished)) {
+            core.close(now, flow.id);
+            flow.finished = Some(now);
+        }
+    }
+}
+
+impl App for Sender {
+    fn step(&mut self, core: &mut Core, now: Instant, notices: &[Notice]) -> Option<Instant> {
+        while let Some(start) = self.starts.pop_front_if(|start| start.at <= now) {
+            self.open(core, now, start);
+        }
+        for notice in notices {
+            self.drive(core, now, notice.owner as usize);
+        }
+        self.starts.front().map(|start| start.at)
+    }
+}
+
+/// Accepts every flow and reads what comes.
+pub(crate) struct Receiver {
+    listener: Option<ListenerId>,
+    local: Endpoint,
+    /// Octets read of each flow, in the order of their coming.
+    pub(crate) received: Vec<u64>,
+    flows: Vec<Option<ConnId>>,
+    scratch: Vec<u8>,
+}
+
+/// The listener's owner number; connections count from 0.
+const LISTENER: u32 = u32::MAX;
+
+impl Receiver {
+    pub(crate) fn new(local: Endpoint) -> Receiver {
+        Receiver { listener: None, local, received: Vec::new(), flows: Vec::new(), scratch: vec![0; 256 << 10] }
+    }
+
+    fn listen(&mut self, core: &mut Core, now: Instant) {
+        let listen = Listen {
+            local: self.local,
+            backlog: 4096,
+            reuse_port: false,
+            v6_only: false,
+            options: SocketOptions::default(),
+            control: None,
+            owner: LISTENER,
+        };
+        self.listener = Some(core.listen(now, &listen).expect("a host of its own has the port free").0);
+    }
+
+    fn drain(&mut self, core: &mut Core, now: Instant, owner: usize) {
+        let Some(id) = self.flows[owner] else { return };
+        loop {
+            match core.read(now, id, &mut self.scratch) {
+                Ok(len) => self.received[owner] += len as u64,
+                Err(ReadError::Empty | ReadError::NotConnected) => return,
+                Err(ReadError::Finished | ReadError::Failed(_)) => break,
+            }
+        }
+        core.close(now, id);
+        self.flows[owner] = None;
+    }
+}
+
+impl App for Receiver {
+    fn step(&mut self, core: &mut Core, now: Instant, notices: &[Notice]) -> Option<Instant> {
+        let Some(listener) = self.listener else {
+            self.listen(core, now);
+            return None;
+        };
+        for notice in notices {
+            if notice.owner == LISTENER {
+                while let Some(id) = core.accept(listener, self.flows.len() as u32) {
+                    self.flows.push(Some(id));
+                    self.received.push(0);
+                    self.drain(core, now, self.flows.len() - 1);
+                }
+            } else {
+                self.drain(core, now, notice.owner as usize);
+            }
+        }
+        None
+    }
+}
+
+/// Sends a datagram every so often, a little early or late.
+pub(crate) struct Metronome {
+    port: SimPort,
+    frame: Vec<u8>,
+    every: Duration,
+    jitter: Duration,
+    next: Instant,
+    /// The earliest date of the next one.
+    beat: Instant,
+    rng: Rng,
+}
+
+impl Metronome {
+    pub(crate) fn new(port: SimPort, frame: Vec<u8>, every: Duration, jitter: Duration, seed: u64) -> Metronome {
+        // Beats keep their order.
+        let jitter = jitter.min(every / 2);
+        let first = Instant::from_millis(1);
+        Metronome { port, frame, every, jitter, next: first, beat: first, rng: Rng::new(seed) }
+    }
+}
+
+impl Host for Metronome {
+    fn step(&mut self, now: Instant) -> Option<Instant> {
+        let mut rx = pio::RxBatch::new();
+        while self.port.rx(&mut rx).is_ok_and(|received| received > 0) {
+            rx.drain(..).for_each(|packet| self.port.retire(packet.frame));
+        }
+        while self.next <= now {
+            if let Some(mut frame) = self.port.take() {
+                frame.set_range(0, self.frame.len());
+                frame.data_mut().copy_from_slice(&self.frame);
+                let mut batch = TxBatch::from([TxPacket { frame, meta: TxMeta::default() }]);
+                self.port.tx(&mut batch).expect("a simulated port does not fail");
+            }
+            self.beat += self.every;
+            let spread = self.rng.below(2 * self.jitter.as_nanos() as u64 + 1);
+            self.next = self.beat + Duration::from_nanos(spread);
+        }
+        Some(self.next)
+    }
+}

@@ -1,0 +1,263 @@
+//! From a file to a network: two switches with the bottleneck between them, senders on one side, receivers on the
+//! other, and a flow of datagrams across.
+//!
+//! ```text
+//!   group 1 --\                               /-- receiver 1
+//!   group 2 ---(switch)===== bottleneck =====(switch)-- receiver 2
+//!   datagrams-/                               \-- nobody's
+//! ```
+
+use base::{Addr, Duration, Endpoint, Instant, Rate, Rng};
+use emu::{Aqm, CoDel, CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig, Queue, Red};
+use stack::{Core, CoreConfig, OwnAddr};
+use wire::{ethernet, ipv4, protocol};
+
+use crate::apps::{Metronome, Receiver, Sender, Start};
+use crate::spec::{Flow, Spec, SpecError};
+
+/// The port receivers listen on.
+const PORT: u16 = 5001;
+/// The port of the datagrams.
+const METRONOME: u16 = 4000;
+/// Octets of a UDP header.
+const UDP: usize = 8;
+
+/// What a file's words mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    down: PipeConfig,
+    up: PipeConfig,
+    tcp: tcp::Config,
+    /// A registry's name of each group's policy.
+    policies: Vec<&'static str>,
+}
+
+/// Reads the words of `spec`.
+pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
+    let path = &spec.path;
+    let down = PipeConfig {
+        rate: rate(path.down_kbit),
+        delay: millis(path.rtt_ms / 2.0),
+        queue: queue(&path.queue)?,
+        aqm: aqm(&path.aqm)?,
+        loss: path.loss,
+        discard: path.discard.parse().map_err(|error| SpecError(format!("path.discard: {error}")))?,
+        ..common()
+    };
+    let up = PipeConfig {
+        rate: rate(path.up_kbit.unwrap_or(path.down_kbit)),
+        delay: millis(path.rtt_ms / 2.0),
+        queue: queue(path.up_queue.as_ref().unwrap_or(&path.queue))?,
+        ..common()
+    };
+    Ok(Plan { down, up, tcp: settings(spec)?, policies: policies(spec)? })
+}
+
+/// Neighbours find each other whatever the path does, and sizes are those of IP packets.
+fn common() -> PipeConfig {
+    PipeConfig { spares_neighbours: true, ip_only: true, ..PipeConfig::default() }
+}
+
+fn rate(kbit: f64) -> Option<Rate> {
+    (kbit > 0.0).then(|| Rate::from_bits_per_sec((kbit * 1000.0) as u64))
+}
+
+fn millis(ms: f64) -> Duration {
+    Duration::from_nanos((ms.max(0.0) * 1e6) as u64)
+}
+
+/// A date, seconds from the beginning.
+pub(crate) fn seconds(s: f64) -> Instant {
+    Instant::ZERO + millis(s * 1000.0)
+}
+
+fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<T, SpecError> {
+    let parsed = text.and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| SpecError(format!("{what}: want a number, not `{}`", text.unwrap_or(""))))
+}
+
+fn queue(text: &str) -> Result<Queue, SpecError> {
+    let (kind, size) = text.split_once(' ').map_or((text, None), |(kind, size)| (kind, Some(size)));
+    Ok(match kind {
+        "unlimited" => Queue::Unlimited,
+        "slots" => Queue::Slots(number("queue slots", size)?),
+        "strict" => Queue::Strict(number("queue strict", size)?),
+        "loose" => Queue::Loose(number("queue loose", size)?),
+        _ => {
+            let wants = "`loose OCTETS`, `strict OCTETS`, `slots N` or `unlimited`";
+            return Err(SpecError(format!("queue: want {wants}, not `{text}`")));
+        }
+    })
+}
+
+fn aqm(text: &str) -> Result<Aqm, SpecError> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let word = |nth: usize| words.get(nth).copied();
+    Ok(match word(0).unwrap_or("") {
+        "none" => Aqm::None,
+        "codel" => Aqm::CoDel(CoDel::default()),
+        "codel-ecn" => Aqm::CoDel(CoDel { ecn: true, ..CoDel::default() }),
+        "step" => Aqm::Step(number("aqm step", word(1))?),
+        kind @ ("red" | "red-ecn") => Aqm::Red(Red {
+            min: number("aqm red min", word(1))?,
+            max: number("aqm red max", word(2))?,
+            most: number("aqm red p", word(3))?,
+            weight: 0.002,
+            gentle: true,
+            ecn: kind == "red-ecn",
+        }),
+        _ => {
+            let wants = "`none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`";
+            return Err(SpecError(format!("aqm: want {wants}, not `{text}`")));
+        }
+    })
+}
+
+fn settings(spec: &Spec) -> Result<tcp::Config, SpecError> {
+    let mut config = tcp::Config::default();
+    for (name, value) in &spec.stack {
+        let text = crate::spec::show(value);
+        config.set(name, &text).map_err(|error| SpecError(format!("stack.{name} = {text}: {error:?}")))?;
+    }
+    Ok(config)
+}
+
+fn policies(spec: &Spec) -> Result<Vec<&'static str>, SpecError> {
+    let known = || cc::Registry::built_in().collect::<Vec<_>>();
+    let mut registry = cc::Registry::new();
+    tune(spec, &mut registry)?;
+    let named = spec.flows.iter().map(|flow| {
+        let row = registry.find(&flow.cc).map(|row| row.name);
+        row.ok_or_else(|| SpecError(format!("no congestion control `{}`; there are {}", flow.cc, known().join(", "))))
+    });
+    named.collect()
+}
+
+fn tune(spec: &Spec, registry: &mut cc::Registry) -> Result<(), SpecError> {
+    for (policy, tunables) in &spec.tunables {
+        for (name, value) in tunables {
+            registry
+                .set_tunable(policy, name, *value)
+                .map_err(|error| SpecError(format!("tunables.{policy}.{name} = {value}: {error:?}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// A network with its hosts, before its first step.
+pub(crate) struct World {
+    pub(crate) net: Network<Node>,
+    pub(crate) senders: Vec<HostId>,
+    pub(crate) receivers: Vec<HostId>,
+    /// The bottleneck.
+    pub(crate) down: PipeId,
+}
+
+/// A host of the laboratory.
+pub(crate) enum Node {
+    Sender(Box<CoreHost<Sender>>),
+    Receiver(Box<CoreHost<Receiver>>),
+    Metronome(Box<Metronome>),
+}
+
+impl Host for Node {
+    fn step(&mut self, now: Instant) -> Option<Instant> {
+        match self {
+            Node::Sender(host) => host.step(now),
+            Node::Receiver(host) => host.step(now),
+            Node::Metronome(host) => host.step(now),
+        }
+    }
+}
+
+/// Builds what `spec` says; every choice follows from `seed`.
+///
+/// # Errors
+/// Those of [`plan`].
+pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
+    let plan = plan(spec)?;
+    let mut rng = Rng::new(seed);
+    let mut net = Network::new(rng.next_u64());
+    let (left, right) = (net.add_switch(), net.add_switch());
+    let (down, _) = net.trunk(left, right, &plan.down, &plan.up);
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    let port = PortConfig { mtu: usize::from(spec.path.mtu), rx_ring: 1 << 16, tx_ring: 1 << 16, ..PortConfig::default() };
+    for (nth, (flow, policy)) in spec.flows.iter().zip(&plan.policies).enumerate() {
+        let nth = nth as u8 + 1;
+        let (from, to) = (Addr::v4([10, 0, 1, nth]), Addr::v4([10, 0, 2, nth]));
+        let access = PipeConfig { delay: millis(flow.extra_rtt_ms / 2.0), ..PipeConfig::default() };
+        let config = |addr, seed| CoreConfig {
+            tcp: plan.tcp.clone(),
+            seed,
+            addresses: vec![OwnAddr { addr, prefix: 8 }],
+            control: policy,
+            ..CoreConfig::default()
+        };
+        let (out, back) = (net.port(&port), net.port(&port));
+        let (out_id, back_id) = (out.id(), back.id());
+        let remote = Endpoint::new(to, PORT);
+        let mut core = Core::new(config(from, rng.next_u64()), Box::new(out));
+        tune(spec, core.controls())?;
+        let sender = Sender::new(starts(spec, flow, &mut rng), remote);
+        senders.push(net.add_host(Node::Sender(Box::new(CoreHost::new(core, sender))), &[out_id]));
+        let core = Core::new(config(to, rng.next_u64()), Box::new(back));
+        let receiver = Receiver::new(remote);
+        receivers.push(net.add_host(Node::Receiver(Box::new(CoreHost::new(core, receiver))), &[back_id]));
+        net.plug(out_id, left, &access, &access);
+        net.plug(back_id, right, &PipeConfig::default(), &PipeConfig::default());
+    }
+    if let Some(cbr) = &spec.cbr {
+        let (from, to) = (net.port(&port), net.port(&port));
+        let (from_id, to_id) = (from.id(), to.id());
+        let frame = datagram(usize::from(cbr.octets), &from, &to);
+        let beat = Metronome::new(from, frame, millis(cbr.every_ms), millis(cbr.jitter_ms), rng.next_u64());
+        net.add_host(Node::Metronome(Box::new(beat)), &[from_id]);
+        net.plug(from_id, left, &PipeConfig::default(), &PipeConfig::default());
+        net.plug(to_id, right, &PipeConfig::default(), &PipeConfig::default());
+    }
+    Ok(World { net, senders, receivers, down })
+}
+
+/// When the flows of a group begin.
+fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
+    let Some(per_second) = flow.per_second.filter(|rate| *rate > 0.0) else {
+        let at = |nth: u32| seconds(flow.start + f64::from(nth) * flow.stagger);
+        return (0..flow.count).map(|nth| Start { at: at(nth), octets: flow.octets }).collect();
+    };
+    let mut at = flow.start;
+    let mut starts = Vec::new();
+    loop {
+        // Exponential gaps; a uniform number of 53 bits that is never 0.
+        let uniform = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        at -= uniform.ln() / per_second;
+        if at >= spec.seconds {
+            return starts;
+        }
+        starts.push(Start { at: seconds(at), octets: flow.octets });
+    }
+}
+
+/// A UDP datagram of `octets` (IP header included) from one port to another.
+fn datagram(octets: usize, from: &emu::SimPort, to: &emu::SimPort) -> Vec<u8> {
+    use pio::PacketIo;
+    let octets = octets.max(ipv4::HEADER_LEN + UDP);
+    let mut frame = vec![0; ethernet::HEADER_LEN + octets];
+    let link = ethernet::Header { dst: to.caps().mac, src: from.caps().mac, ethertype: ethernet::IPV4 };
+    let ip = ipv4::Header {
+        src: Addr::v4([10, 0, 3, 1]),
+        dst: Addr::v4([10, 0, 3, 2]),
+        protocol: protocol::UDP,
+        tos: 0,
+        ttl: 64,
+        id: 0,
+        dont_fragment: true,
+        payload_len: (octets - ipv4::HEADER_LEN) as u16,
+    };
+    let at = link.emit(&mut frame);
+    let at = at + ip.emit(&mut frame[at..]);
+    let udp = &mut frame[at..];
+    for (at, field) in [(0, METRONOME), (2, METRONOME), (4, ip.payload_len)] {
+        udp[at..at + 2].copy_from_slice(&field.to_be_bytes());
+    }
+    frame
+}

@@ -1,0 +1,259 @@
+//! What must come out of an experiment, and whether it did.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::measure::is_measure;
+use crate::run::Outcome;
+use crate::spec::{Experiment, Point, SpecError, show};
+use crate::stats::Estimate;
+
+/// An expectation on a measure. Each holds for every combination of the parameters it does not name; `only` leaves those
+/// with the given values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Row")]
+pub struct Check {
+    /// Which measure.
+    pub measure: String,
+    /// What is expected of it.
+    pub want: Want,
+    /// Parameters that must have these values.
+    pub only: BTreeMap<String, toml::Value>,
+}
+
+/// A check as the file has it: one of the kinds, by its name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    measure: String,
+    #[serde(default)]
+    only: BTreeMap<String, toml::Value>,
+    range: Option<Range>,
+    order: Option<Order>,
+    ratio: Option<Ratio>,
+    falls: Option<Falls>,
+}
+
+impl TryFrom<Row> for Check {
+    type Error = &'static str;
+
+    fn try_from(row: Row) -> Result<Check, &'static str> {
+        let Row { measure, only, range, order, ratio, falls } = row;
+        let kinds = [range.map(Want::Range), order.map(Want::Order), ratio.map(Want::Ratio), falls.map(Want::Falls)];
+        let mut kinds = kinds.into_iter().flatten();
+        match (kinds.next(), kinds.next()) {
+            (Some(want), None) => Ok(Check { measure, want, only }),
+            _ => Err("a check wants one of `range`, `order`, `ratio` and `falls`"),
+        }
+    }
+}
+
+/// The kinds of expectation.
+#[derive(Clone, Debug)]
+pub enum Want {
+    /// See there.
+    Range(Range),
+    /// See there.
+    Order(Order),
+    /// See there.
+    Ratio(Ratio),
+    /// See there.
+    Falls(Falls),
+}
+
+/// The 95 % interval of the mean lies between `min` and `max`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// The means ascend in this order of the values of parameter `by`, and the 95 % intervals of neighbours do not meet.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The parameter.
+    pub by: String,
+    /// Its values.
+    pub ascending: Vec<toml::Value>,
+}
+
+/// The mean at value `of` of parameter `by`, divided by that at value `to`, lies between `min` and `max`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// The parameter.
+    pub by: String,
+    /// Its value above the line.
+    pub of: toml::Value,
+    /// Its value below the line.
+    pub to: toml::Value,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// The mean never rises by more than `slack` from one value of parameter `by` to the next, in the file's order.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Falls {
+    /// The parameter.
+    pub by: String,
+    /// How much it may rise.
+    pub slack: f64,
+}
+
+/// Whether an expectation holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// What was expected.
+    pub expected: String,
+    /// For which parameters.
+    pub at: String,
+    /// What was seen.
+    pub seen: String,
+    /// Does it hold?
+    pub holds: bool,
+}
+
+impl Check {
+    /// Does it speak of things the experiment has?
+    pub(crate) fn validate(&self, experiment: &Experiment) -> Result<(), SpecError> {
+        if !is_measure(&self.measure) {
+            return Err(SpecError(format!("check: no measure `{}`", self.measure)));
+        }
+        let vary = &experiment.spec().vary;
+        let known = |by: &str, value: &toml::Value| match vary.get(by) {
+            Some(values) if values.contains(value) => Ok(()),
+            Some(_) => Err(SpecError(format!("check: `{by}` never is {value}"))),
+            None => Err(SpecError(format!("check: `{by}` is not varied"))),
+        };
+        self.only.iter().try_for_each(|(by, value)| known(by, value))?;
+        match &self.want {
+            Want::Range(_) => Ok(()),
+            Want::Order(Order { by, ascending }) => ascending.iter().try_for_each(|value| known(by, value)),
+            Want::Ratio(Ratio { by, of, to, .. }) => known(by, of).and_then(|()| known(by, to)),
+            Want::Falls(Falls { by, .. }) if vary.contains_key(by) => Ok(()),
+            Want::Falls(Falls { by, .. }) => Err(SpecError(format!("check: `{by}` is not varied"))),
+        }
+    }
+
+    /// Its verdicts over `outcomes`, one for each combination of the parameters it leaves open.
+    pub fn judge(&self, experiment: &Experiment, outcomes: &[Outcome]) -> Vec<Verdict> {
+        let only: Point = self.only.iter().map(|(by, value)| (by.clone(), show(value))).collect();
+        let fits = |outcome: &&Outcome| only.iter().all(|(by, value)| outcome.point.get(by) == Some(value));
+        let outcomes: Vec<&Outcome> = outcomes.iter().filter(fits).collect();
+        let by = self.want.by();
+        let rest = |outcome: &&Outcome| {
+            let mut point = outcome.point.clone();
+            by.map(|by| point.remove(by));
+            point
+        };
+        let cells: BTreeSet<Point> = outcomes.iter().map(rest).collect();
+        let judged = cells.into_iter().map(|cell| {
+            let inside: Vec<&Outcome> = outcomes.iter().copied().filter(|outcome| rest(outcome) == cell).collect();
+            let (holds, seen) = self.holds(experiment, &inside);
+            Verdict { expected: self.to_string(), at: describe(&cell), seen, holds }
+        });
+        let judged: Vec<Verdict> = judged.collect();
+        if judged.is_empty() {
+            let seen = "no run at all".into();
+            return vec![Verdict { expected: self.to_string(), at: describe(&only), seen, holds: false }];
+        }
+        judged
+    }
+
+    fn holds(&self, experiment: &Experiment, outcomes: &[&Outcome]) -> (bool, String) {
+        let at = |by: &str, value: &toml::Value| {
+            let value = show(value);
+            let here = outcomes.iter().filter(|outcome| outcome.point.get(by) == Some(&value));
+            (value.clone(), estimate(here.copied(), &self.measure))
+        };
+        match &self.want {
+            Want::Range(Range { min, max }) => {
+                let Some(seen) = estimate(outcomes.iter().copied(), &self.measure) else { return nothing() };
+                let (low, high) = seen.interval();
+                (low >= *min && high <= *max, shown(&seen))
+            }
+            Want::Order(Order { by, ascending }) => {
+                let rows: Vec<_> = ascending.iter().map(|value| at(by, value)).collect();
+                let apart = rows.windows(2).all(|pair| match (&pair[0].1, &pair[1].1) {
+                    (Some(low), Some(high)) => low.interval().1 < high.interval().0,
+                    _ => false,
+                });
+                (apart, list(&rows))
+            }
+            Want::Ratio(Ratio { by, of, to, min, max }) => {
+                let rows = [at(by, of), at(by, to)];
+                let (Some(above), Some(below)) = (rows[0].1, rows[1].1) else { return nothing() };
+                let ratio = above.mean / below.mean;
+                ((*min..=*max).contains(&ratio), format!("{ratio:.3} ({})", list(&rows)))
+            }
+            Want::Falls(Falls { by, slack }) => {
+                let rows: Vec<_> = experiment.spec().vary[by].iter().map(|value| at(by, value)).collect();
+                let falls = rows.windows(2).all(|pair| match (&pair[0].1, &pair[1].1) {
+                    (Some(before), Some(after)) => after.mean <= before.mean + slack,
+                    _ => false,
+                });
+                (falls, list(&rows))
+            }
+        }
+    }
+}
+
+impl Want {
+    fn by(&self) -> Option<&str> {
+        match self {
+            Want::Range(_) => None,
+            Want::Order(Order { by, .. }) | Want::Ratio(Ratio { by, .. }) | Want::Falls(Falls { by, .. }) => Some(by),
+        }
+    }
+}
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let measure = &self.measure;
+        match &self.want {
+            Want::Range(Range { min, max }) => write!(f, "{measure} within {min} .. {max}"),
+            Want::Order(Order { by, ascending }) => {
+                let values: Vec<String> = ascending.iter().map(show).collect();
+                write!(f, "{measure} by {by}: {}", values.join(" < "))
+            }
+            Want::Ratio(Ratio { by, of, to, min, max }) => {
+                let (of, to) = (show(of), show(to));
+                write!(f, "{measure} by {by}: {of} / {to} within {min} .. {max}")
+            }
+            Want::Falls(Falls { by, slack }) => write!(f, "{measure} falls along {by}, within {slack}"),
+        }
+    }
+}
+
+/// Mean and interval of a measure over runs; `None` where no run has it.
+pub(crate) fn estimate<'a>(outcomes: impl Iterator<Item = &'a Outcome>, measure: &str) -> Option<Estimate> {
+    let values: Vec<f64> = outcomes.filter_map(|outcome| outcome.measures.get(measure).copied()).collect();
+    Estimate::of(&values)
+}
+
+fn nothing() -> (bool, String) {
+    (false, "no value".into())
+}
+
+fn shown(estimate: &Estimate) -> String {
+    format!("{:.4} ± {:.4}", estimate.mean, estimate.half)
+}
+
+fn list(rows: &[(String, Option<Estimate>)]) -> String {
+    let row = |(value, seen): &(String, Option<Estimate>)| {
+        format!("{value}: {}", seen.as_ref().map_or("no value".into(), shown))
+    };
+    rows.iter().map(row).collect::<Vec<_>>().join(", ")
+}
+
+/// A combination of parameters as people read it.
+pub(crate) fn describe(point: &Point) -> String {
+    point.iter().map(|(by, value)| format!("{by} = {value}")).collect::<Vec<_>>().join(", ")
+}

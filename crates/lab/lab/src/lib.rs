@@ -1,0 +1,41 @@
+//! Experiments on TCP in virtual time. A file says what flows over which path, what is varied and what must come out;
+//! whole production stacks run it, each combination with many seeds, and the same seed gives the same result on every
+//! machine.
+//!
+//! ```
+//! let file = r#"
+//!     title = "A flow fills a small path"
+//!     seconds = 5
+//!     seeds = 2
+//!     [path]
+//!     rtt_ms = 20
+//!     down_kbit = 2000
+//!     queue = "loose 20000"
+//!     [[flow]]
+//!     cc = "newreno"
+//!     [[check]]
+//!     measure = "utilisation"
+//!     range = { min = 0.7, max = 1.0 }
+//! "#;
+//! let experiment = lab::Experiment::parse("small", file)?;
+//! let tasks = experiment.tasks(None)?;
+//! let outcomes = tasks.iter().map(lab::run).collect::<Result<Vec<_>, _>>()?;
+//! let verdicts = experiment.judge(&outcomes);
+//! assert!(verdicts.iter().all(|verdict| verdict.holds), "{verdicts:?}");
+//! # Ok::<(), lab::SpecError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod apps;
+mod build;
+mod check;
+mod measure;
+mod run;
+mod spec;
+mod stats;
+
+pub use check::{Check, Falls, Order, Range, Ratio, Verdict, Want};
+pub use measure::measures;
+pub use run::{Outcome, Series, run};
+pub use spec::{Cbr, Experiment, Flow, Path, Plot, Point, Spec, SpecError, Task};
+pub use stats::{Estimate, jain, quantile};

@@ -1,0 +1,288 @@
+//! An experiment as its file says it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::check::{Check, Verdict};
+use crate::run::Outcome;
+
+/// One experiment: a path, what flows over it, what is varied, and what must come out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// One line that names it.
+    pub title: String,
+    /// What it shows, and where it was published.
+    #[serde(default)]
+    pub about: String,
+    /// Virtual time a run takes, seconds.
+    pub seconds: f64,
+    /// Time at the beginning that measures leave out, seconds.
+    #[serde(default)]
+    pub discard: f64,
+    /// How many seeds each combination of parameters is run with.
+    #[serde(default = "ten")]
+    pub seeds: u64,
+    /// Time between two points of a series, milliseconds.
+    #[serde(default = "hundred")]
+    pub sample_ms: f64,
+    /// The bottleneck.
+    pub path: Path,
+    /// Groups of TCP flows.
+    #[serde(default, rename = "flow")]
+    pub flows: Vec<Flow>,
+    /// A flow of datagrams beside them.
+    #[serde(default)]
+    pub cbr: Option<Cbr>,
+    /// Settings of both stacks, as `millstream settings` lists them.
+    #[serde(default)]
+    pub stack: BTreeMap<String, toml::Value>,
+    /// Congestion control tunables, `policy.tunable = value`.
+    #[serde(default)]
+    pub tunables: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Parameters to vary: a place in this file and the values it takes.
+    #[serde(default)]
+    pub vary: BTreeMap<String, Vec<toml::Value>>,
+    /// What must come out.
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+    /// What to plot.
+    #[serde(default, rename = "plot")]
+    pub plots: Vec<Plot>,
+}
+
+fn ten() -> u64 {
+    10
+}
+
+fn hundred() -> f64 {
+    100.0
+}
+
+/// The path between all senders and all receivers: a dumbbell, whose bar is the bottleneck.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// Round-trip time without queues, milliseconds; half of it each way.
+    pub rtt_ms: f64,
+    /// Rate from the senders to the receivers, kbit/s; 0 for no limit.
+    pub down_kbit: f64,
+    /// Rate of the way back, kbit/s; the same if absent.
+    pub up_kbit: Option<f64>,
+    /// Room before the bottleneck: `loose OCTETS`, `strict OCTETS`, `slots N` or `unlimited`.
+    pub queue: String,
+    /// Room before the line of the way back; the same if absent.
+    pub up_queue: Option<String>,
+    /// Queue management: `none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`.
+    #[serde(default = "none")]
+    pub aqm: String,
+    /// Chance that a packet to the receivers is lost.
+    #[serde(default)]
+    pub loss: f64,
+    /// Positions of packets to drop, such as `1,5-10,30`, or `none`.
+    #[serde(default = "none")]
+    pub discard: String,
+    /// Greatest IP packet, octets.
+    #[serde(default = "ethernet")]
+    pub mtu: u16,
+}
+
+fn none() -> String {
+    "none".into()
+}
+
+fn ethernet() -> u16 {
+    1500
+}
+
+/// A group of like flows from one host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Congestion control.
+    pub cc: String,
+    /// Round-trip time this group has beyond the path's, milliseconds.
+    #[serde(default)]
+    pub extra_rtt_ms: f64,
+    /// When the first begins, seconds.
+    #[serde(default)]
+    pub start: f64,
+    /// How much later each of them begins than the one before, seconds.
+    #[serde(default)]
+    pub stagger: f64,
+    /// Octets a flow sends; endless if absent.
+    pub octets: Option<u64>,
+    /// With `octets`: flows arrive like this many a second (Poisson) from `start` on, instead of `count`.
+    pub per_second: Option<f64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Datagrams at a constant rate.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cbr {
+    /// Octets of each IP packet.
+    pub octets: u16,
+    /// Time between two, milliseconds.
+    pub every_ms: f64,
+    /// Each is sent up to this much earlier or later, milliseconds.
+    #[serde(default)]
+    pub jitter_ms: f64,
+}
+
+/// A plot of the report.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Above it.
+    pub title: String,
+    /// `series NAME` over time (of the first seed), `cdf delay_ms`, or `measure NAME` over `x`.
+    pub show: String,
+    /// The varied parameter along the axis, for measures.
+    #[serde(default)]
+    pub x: String,
+    /// Where series begin and end, seconds; everything if absent.
+    pub from: Option<f64>,
+    /// See `from`.
+    pub to: Option<f64>,
+}
+
+/// One combination of the varied parameters, by their places.
+pub type Point = BTreeMap<String, String>;
+
+/// A run to do: an experiment with its parameters put in, and a seed.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The experiment, nothing left to vary.
+    pub spec: Spec,
+    /// What was put in.
+    pub point: Point,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError(pub String);
+
+impl std::fmt::Display for SpecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// An experiment's file, read but with its parameters still open.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The name it is run by.
+    pub name: String,
+    table: toml::Table,
+    spec: Spec,
+}
+
+impl Experiment {
+    /// Reads `text`, the file called `name`.
+    ///
+    /// # Errors
+    /// What is wrong, with the line where there is one.
+    pub fn parse(name: &str, text: &str) -> Result<Experiment, SpecError> {
+        let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{name}: {error}"));
+        let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
+        let spec: Spec = toml::from_str(text).map_err(|error| wrong(&error))?;
+        let experiment = Experiment { name: name.into(), table, spec };
+        // Each combination must be an experiment too.
+        for point in experiment.points() {
+            crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
+        }
+        for check in &experiment.spec.checks {
+            check.validate(&experiment).map_err(|error| wrong(&error))?;
+        }
+        Ok(experiment)
+    }
+
+    /// As written.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Every combination of the varied parameters, the last varying fastest.
+    pub fn points(&self) -> Vec<Vec<(String, toml::Value)>> {
+        let mut points = vec![Vec::new()];
+        for (place, values) in &self.spec.vary {
+            points = points
+                .into_iter()
+                .flat_map(|point| {
+                    values.iter().map(move |value| {
+                        let mut point = point.clone();
+                        point.push((place.clone(), value.clone()));
+                        point
+                    })
+                })
+                .collect();
+        }
+        points
+    }
+
+    /// The experiment with `point` put in.
+    fn at(&self, point: &[(String, toml::Value)]) -> Result<Spec, SpecError> {
+        let mut table = toml::Value::Table(self.table.clone());
+        for (place, value) in point {
+            put(&mut table, place, value)
+                .ok_or_else(|| SpecError(format!("{}: vary: no place `{place}` in this file", self.name)))?;
+        }
+        table.try_into().map_err(|error| SpecError(format!("{}: {error}", self.name)))
+    }
+
+    /// Whether `outcomes` are what its checks expect.
+    pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Verdict> {
+        self.spec.checks.iter().flat_map(|check| check.judge(self, outcomes)).collect()
+    }
+
+    /// Every run of it: all combinations, each with `seeds` seeds (the file's number if `None`).
+    ///
+    /// # Errors
+    /// Those of [`Experiment::parse`], which has found them already.
+    pub fn tasks(&self, seeds: Option<u64>) -> Result<Vec<Task>, SpecError> {
+        let mut tasks = Vec::new();
+        for point in self.points() {
+            let spec = self.at(&point)?;
+            let point: Point = point.into_iter().map(|(place, value)| (place, show(&value))).collect();
+            let seeds = 1..=seeds.unwrap_or(spec.seeds);
+            tasks.extend(seeds.map(|seed| Task { spec: spec.clone(), point: point.clone(), seed }));
+        }
+        Ok(tasks)
+    }
+}
+
+/// A parameter's value as people write it.
+pub(crate) fn show(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), Into::into)
+}
+
+/// Puts a value at a dotted place; steps that do not exist yet are made, and refused later if the file knows no such
+/// key. In an array a number names one element, anything else is put into all. `None` if the place cannot be.
+fn put(at: &mut toml::Value, place: &str, value: &toml::Value) -> Option<()> {
+    let (step, rest) = place.split_once('.').map_or((place, None), |(step, rest)| (step, Some(rest)));
+    match at {
+        toml::Value::Table(table) => match rest {
+            None => {
+                table.insert(step.into(), value.clone());
+                Some(())
+            }
+            Some(rest) => put(table.entry(step).or_insert_with(|| toml::Table::new().into()), rest, value),
+        },
+        toml::Value::Array(items) => match step.parse::<usize>() {
+            Ok(nth) => put(items.get_mut(nth)?, rest?, value),
+            Err(_) => items.iter_mut().try_for_each(|item| put(item, place, value)),
+        },
+        _ => None,
+    }
+}
