@@ -58,6 +58,11 @@ pub trait Law: Default + Send + fmt::Debug {
         HALF
     }
 
+    /// Everything that was outstanding when congestion was met has arrived.
+    fn recovered(&mut self, info: &SignalInfo) {
+        let _ = info;
+    }
+
     /// The last reduction was a mistake, and the window is back: so is what else went with it.
     fn undo(&mut self) {}
 
@@ -161,6 +166,7 @@ impl<L: Law> Controller for Classical<L> {
                 self.reno.leave_recovery(info.flight_size);
             }
         }
+        self.law.recovered(info);
         self.reno.repaired();
     }
 

@@ -27,7 +27,7 @@ const TRUSTED: u8 = 8;
 /// The law of [`HTcp`].
 #[derive(Clone, Debug)]
 pub struct Hamilton {
-    /// When congestion was last heard of, and before that; milliseconds, wrapping.
+    /// When congestion was last heard of, and what this was before the last signal; milliseconds, wrapping.
     since: Option<u32>,
     before: Option<u32>,
     /// Extremes of the smoothed round-trip time since they were trusted, microseconds.
@@ -36,6 +36,8 @@ pub struct Hamilton {
     samples: u8,
     /// Part of the window that congestion leaves, thousandths.
     beta: u32,
+    /// A loss or a timeout is being repaired.
+    recovering: bool,
     /// The first congestion halves: the extremes have not met a full queue yet.
     seen_congestion: bool,
     adaptive_backoff: bool,
@@ -51,6 +53,7 @@ impl Default for Hamilton {
             rtt_max: 0,
             samples: 0,
             beta: KEEP.0,
+            recovering: false,
             seen_congestion: false,
             adaptive_backoff: false,
             rtt_scaling: false,
@@ -77,7 +80,7 @@ impl Hamilton {
 
     /// Congestion: a queue that has become shorter since is forgotten step by step.
     fn congested(&mut self, now: u32) {
-        (self.before, self.since) = (self.since, Some(now));
+        self.since = Some(now);
         self.beta = KEEP.0;
         if self.rtt_max > self.rtt_min {
             self.rtt_max = self.rtt_min + faded(self.rtt_max - self.rtt_min);
@@ -135,9 +138,11 @@ impl Law for Hamilton {
 
     fn keep(&mut self, signal: Signal, info: &SignalInfo, _reno: &Reno) -> Part {
         let now = info.now.as_millis() as u32;
+        self.before = self.since;
         match signal {
             Signal::Loss | Signal::Ecn => {
                 self.congested(now);
+                self.recovering |= signal == Signal::Loss;
                 (self.beta, 1000)
             }
             // A first timeout may be a mistake: time goes on counting.
@@ -145,12 +150,22 @@ impl Law for Hamilton {
                 if nth > 1 {
                     self.since = Some(now);
                 }
+                self.recovering = true;
                 HALF
             }
         }
     }
 
+    /// Congestion lasts until it is repaired, which takes many round trips without SACK: else the window would leap.
+    fn recovered(&mut self, info: &SignalInfo) {
+        if self.recovering {
+            self.recovering = false;
+            self.since = Some(info.now.as_millis() as u32);
+        }
+    }
+
     fn undo(&mut self) {
+        self.recovering = false;
         self.since = self.before;
     }
 
@@ -261,6 +276,19 @@ mod tests {
     }
 
     #[test]
+    fn time_in_recovery_does_not_count() {
+        let mut lab = Lab::new(HTcp::new(), 100, Some(100));
+        lab.round();
+        lab.congest(Signal::Loss, 100);
+        lab.now += 20_000;
+        lab.recovered(50);
+        assert_eq!(lab.policy.law().since, Some(lab.now as u32));
+        lab.now += 500;
+        lab.recovered(50);
+        assert_eq!(lab.policy.law().since, Some(lab.now as u32 - 500), "only a loss is repaired");
+    }
+
+    #[test]
     fn a_mistake_gives_the_time_back_too() {
         let mut lab = Lab::new(HTcp::new(), 100, Some(100));
         lab.round();
@@ -269,6 +297,13 @@ mod tests {
         assert_ne!(lab.policy.law().since, since);
         lab.policy.on_spurious(Signal::Loss, base::Instant::from_millis(lab.now));
         assert_eq!((lab.cwnd(), lab.policy.law().since), (cwnd, since));
+
+        lab.congest(Signal::Loss, 100);
+        let heard = lab.policy.law().since;
+        lab.now += 700;
+        lab.congest(Signal::Timeout { nth: 1 }, 50);
+        lab.policy.on_spurious(Signal::Timeout { nth: 1 }, base::Instant::from_millis(lab.now));
+        assert_eq!(lab.policy.law().since, heard, "only the timeout was a mistake, not the loss before it");
     }
 
     #[test]

@@ -197,7 +197,8 @@ impl Pipe {
         self.counters.arrived += 1;
         self.counters.arrived_octets += packet.len() as u64;
         let queue = self.queue(now);
-        let name = self.logger.is_some().then(|| PacketName::of(self.position, self.size(&packet), &packet.bytes));
+        let name =
+            self.logger.is_some().then(|| PacketName::of(self.position, self.size(&packet), &packet.bytes));
         let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet.bytes));
         let fate = match self.admit(now, queue, &mut packet, ill) {
             Ok(()) => self.serve(now, &mut packet, name),

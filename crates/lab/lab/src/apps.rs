@@ -127,7 +127,13 @@ const LISTENER: u32 = u32::MAX;
 
 impl Receiver {
     pub(crate) fn new(local: Endpoint) -> Receiver {
-        Receiver { listener: None, local, received: Vec::new(), flows: Vec::new(), scratch: vec![0; 256 << 10] }
+        Receiver {
+            listener: None,
+            local,
+            received: Vec::new(),
+            flows: Vec::new(),
+            scratch: vec![0; 256 << 10],
+        }
     }
 
     fn listen(&mut self, core: &mut Core, now: Instant) {
@@ -191,7 +197,13 @@ pub(crate) struct Metronome {
 }
 
 impl Metronome {
-    pub(crate) fn new(port: SimPort, frame: Vec<u8>, every: Duration, jitter: Duration, seed: u64) -> Metronome {
+    pub(crate) fn new(
+        port: SimPort,
+        frame: Vec<u8>,
+        every: Duration,
+        jitter: Duration,
+        seed: u64,
+    ) -> Metronome {
         // Beats keep their order.
         let jitter = jitter.min(every / 2);
         let first = Instant::from_millis(1);

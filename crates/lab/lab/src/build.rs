@@ -128,7 +128,9 @@ fn policies(spec: &Spec) -> Result<Vec<&'static str>, SpecError> {
     tune(spec, &mut registry)?;
     let named = spec.flows.iter().map(|flow| {
         let row = registry.find(&flow.cc).map(|row| row.name);
-        row.ok_or_else(|| SpecError(format!("no congestion control `{}`; there are {}", flow.cc, known().join(", "))))
+        row.ok_or_else(|| {
+            SpecError(format!("no congestion control `{}`; there are {}", flow.cc, known().join(", ")))
+        })
     });
     named.collect()
 }
@@ -181,7 +183,12 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
     let (left, right) = (net.add_switch(), net.add_switch());
     let (down, _) = net.trunk(left, right, &plan.down, &plan.up);
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let port = PortConfig { mtu: usize::from(spec.path.mtu), rx_ring: 1 << 16, tx_ring: 1 << 16, ..PortConfig::default() };
+    let port = PortConfig {
+        mtu: usize::from(spec.path.mtu),
+        rx_ring: 1 << 16,
+        tx_ring: 1 << 16,
+        ..PortConfig::default()
+    };
     for (nth, (flow, policy)) in spec.flows.iter().zip(&plan.policies).enumerate() {
         let nth = nth as u8 + 1;
         let (from, to) = (Addr::v4([10, 0, 1, nth]), Addr::v4([10, 0, 2, nth]));

@@ -39,7 +39,8 @@ impl TryFrom<Row> for Check {
 
     fn try_from(row: Row) -> Result<Check, &'static str> {
         let Row { measure, only, range, order, ratio, falls } = row;
-        let kinds = [range.map(Want::Range), order.map(Want::Order), ratio.map(Want::Ratio), falls.map(Want::Falls)];
+        let kinds =
+            [range.map(Want::Range), order.map(Want::Order), ratio.map(Want::Ratio), falls.map(Want::Falls)];
         let mut kinds = kinds.into_iter().flatten();
         match (kinds.next(), kinds.next()) {
             (Some(want), None) => Ok(Check { measure, want, only }),
@@ -155,7 +156,8 @@ impl Check {
         };
         let cells: BTreeSet<Point> = outcomes.iter().map(rest).collect();
         let judged = cells.into_iter().map(|cell| {
-            let inside: Vec<&Outcome> = outcomes.iter().copied().filter(|outcome| rest(outcome) == cell).collect();
+            let inside: Vec<&Outcome> =
+                outcomes.iter().copied().filter(|outcome| rest(outcome) == cell).collect();
             let (holds, seen) = self.holds(experiment, &inside);
             Verdict { expected: self.to_string(), at: describe(&cell), seen, holds }
         });
@@ -209,7 +211,9 @@ impl Want {
     fn by(&self) -> Option<&str> {
         match self {
             Want::Range(_) => None,
-            Want::Order(Order { by, .. }) | Want::Ratio(Ratio { by, .. }) | Want::Falls(Falls { by, .. }) => Some(by),
+            Want::Order(Order { by, .. }) | Want::Ratio(Ratio { by, .. }) | Want::Falls(Falls { by, .. }) => {
+                Some(by)
+            }
         }
     }
 }

@@ -153,6 +153,10 @@ impl<'a> Recorder<'a> {
                     drawn += 1;
                     self.push(&format!("cwnd {drawn}"), t, cwnd);
                     self.push(&format!("srtt_ms {drawn}"), t, srtt);
+                    if info.window.ssthresh != u32::MAX {
+                        let ssthresh = f64::from(info.window.ssthresh) / f64::from(info.snd_mss.max(1));
+                        self.push(&format!("ssthresh {drawn}"), t, ssthresh);
+                    }
                 }
                 if counted {
                     self.cwnd.push(cwnd);
@@ -192,7 +196,8 @@ impl<'a> Recorder<'a> {
             .iter()
             .enumerate()
             .map(|(group, flows)| {
-                let was = |nth: usize| before.get(group).and_then(|flows| flows.get(nth)).copied().unwrap_or(0);
+                let was =
+                    |nth: usize| before.get(group).and_then(|flows| flows.get(nth)).copied().unwrap_or(0);
                 flows.iter().enumerate().map(|(nth, now)| (now - was(nth)) as f64 * 8e-6 / measured).collect()
             })
             .collect();

@@ -22,7 +22,8 @@ impl Estimate {
         let half = if count < 2 {
             0.0
         } else {
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+            let variance =
+                values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
             student(count - 1) * (variance / count as f64).sqrt()
         };
         Some(Estimate { mean, half, count })
@@ -37,8 +38,9 @@ impl Estimate {
 /// The 97.5 % quantile of Student's distribution with so many degrees of freedom (1 and more).
 fn student(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
     ];
     TABLE.get(degrees - 1).copied().unwrap_or(1.96 + 2.4 / degrees as f64)
 }
