@@ -8,8 +8,8 @@ use crate::run::Outcome;
 use crate::spec::{Experiment, Point, SpecError, show};
 use crate::stats::Estimate;
 
-/// An expectation on a measure. Each holds for every combination of the parameters it does not name; `only` leaves those
-/// with the given values.
+/// An expectation on a measure. Each holds for every combination of the parameters it does not name; `only` leaves
+/// those with the given values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Row")]
 pub struct Check {
