@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // apps
     ("capi", &["base", "sock"]),
     ("preload", &["base", "sock"]),
+    ("drill-plugin", &["base", "stack", "sock", "drill"]),
     (
         "millstream",
         &["base", "wire", "cc", "tcp", "pio", "trace", "stack", "sock", "emu", "drill", "lab", "bench"],

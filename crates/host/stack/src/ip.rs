@@ -43,14 +43,19 @@ impl Ip {
     pub(crate) fn new(mtu: usize, own: &[OwnAddr], gateways: &[Addr]) -> Self {
         let mut ip = Ip { addresses: Vec::new(), routes: Vec::new(), mtu, generation: 1 };
         for &own in own {
-            ip.add_address(own);
-            ip.add_route(connected(own));
+            ip.add_own(own);
         }
         for &gateway in gateways {
             let dst = if gateway.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
             ip.add_route(Route { dst, prefix: 0, gateway: Some(gateway), src: None, metric: 0, mtu: None });
         }
         ip
+    }
+
+    /// An address of ours and the way to its neighbours; false if there was no room for both.
+    pub(crate) fn add_own(&mut self, own: OwnAddr) -> bool {
+        self.touch();
+        self.add_address(own) && self.add_route(connected(own))
     }
 
     /// Ways found under another generation must be looked up again.

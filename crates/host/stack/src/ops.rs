@@ -11,6 +11,7 @@ use crate::conns::{ConnId, Marks, Meta};
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::fast_open::Unproven;
+use crate::ip::OwnAddr;
 use crate::listeners::{Listen, Listener, ListenerId};
 use crate::paths::NoPath;
 use crate::ports::Binding;
@@ -154,6 +155,11 @@ impl Core {
         self.check_local(local)?;
         let binding = Binding { local, reuse_addr, reuse_port, v6_only, listening: false };
         self.ports.bind(self.port.io.as_mut(), binding)
+    }
+
+    /// One address more, on a port that has its own; false if there are too many already.
+    pub fn add_address(&mut self, own: OwnAddr) -> bool {
+        self.ip.add_own(own)
     }
 
     /// Before the first turn the kernel may not have been asked for addresses and routes.

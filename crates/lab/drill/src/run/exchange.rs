@@ -217,6 +217,8 @@ impl Runner {
                 first
             });
             whole.flags = tail.flags;
+            // It has not left before its last part has.
+            sent.at = next.at;
             sent.payload.extend(&next.payload);
         }
         Ok(())

@@ -18,8 +18,10 @@ mod symbols;
 mod tests;
 mod world;
 
+pub use calls::{Answer, FastOpen, Got, Request, numbers, perform};
 pub use options::IpVersion;
-pub use profile::{Profile, settings};
+pub use profile::{Profile, set_sysctl, settings};
+pub use world::{Inside, START, World};
 
 use crate::lang::{self, Event};
 use calls::Stop;
@@ -91,6 +93,18 @@ fn own_defines(source: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The core that scripts run against, under a profile; addresses are still to be given.
+pub fn core_config(profile: Profile) -> CoreConfig {
+    CoreConfig {
+        tcp: settings(profile),
+        max_connections: 1_024,
+        max_time_wait: 1_024,
+        max_chunks: 1 << 15,
+        seed: 1,
+        ..CoreConfig::default()
+    }
+}
+
 /// Runs one script; `path` is where it came from, and where scripts that it calls are looked for.
 pub fn run(path: &Path, source: &str, config: &Config) -> Report {
     let mut defines = config.defines.clone();
@@ -110,14 +124,7 @@ pub fn run(path: &Path, source: &str, config: &Config) -> Report {
         Ok(options) => options,
         Err(why) => return report(ended(Stop::from(why), None, source), Vec::new()),
     };
-    let core = CoreConfig {
-        tcp: settings(config.profile),
-        max_connections: 1_024,
-        max_time_wait: 1_024,
-        max_chunks: 1 << 15,
-        seed: 1,
-        ..CoreConfig::default()
-    };
+    let core = core_config(config.profile);
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut runner = runner::Runner::new(options, core, folder, defines);
     let outcome = match runner.run(&script) {

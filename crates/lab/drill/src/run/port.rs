@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Frames of the port; a turn sends and receives fewer.
-const FRAMES: u32 = 512;
+/// Frames of the port: a turn fills a batch each way at most. They are few because the original tool locks all memory
+/// that its plug-in takes.
+const FRAMES: u32 = 2 * BATCH_MAX as u32;
 /// Every packet of a script fits: IPv4's total length has 16 bits, and link headers there are none.
 const SLOT: usize = 1 << 17;
 

@@ -195,13 +195,23 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("kern.ipc.maxsockbuf", Idle),
 ];
 
+/// The row of a name: with slashes as Linux also writes it, or without what all of FreeBSD's begin with.
+fn effect(name: &str) -> Option<&'static Effect> {
+    let name = name.replace('/', ".");
+    let named = |known: &str| {
+        known == name
+            || known.strip_prefix("net.inet.tcp.").or(known.strip_prefix("kern.ipc.")) == Some(&name)
+    };
+    SYSCTLS.iter().find(|(known, _)| named(known)).map(|(_, effect)| effect)
+}
+
 /// Lets a sysctl do what it does.
 ///
 /// # Errors
 /// A sysctl or a value that this stack has not, in a sentence.
-pub(super) fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
+pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
     let refused = || Err(format!("the sysctl {name}={value}"));
-    let Some((_, effect)) = SYSCTLS.iter().find(|(known, _)| *known == name) else { return refused() };
+    let Some(effect) = effect(name) else { return refused() };
     let numbers: Vec<&str> = value.split_whitespace().collect();
     let set = |config: &mut CoreConfig, row: &str, text: String| match config.tcp.set(row, &text) {
         Ok(()) => Ok(()),
@@ -290,6 +300,10 @@ mod tests {
         assert_eq!(config.tcp.fastopen, 0x403);
         set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0").unwrap();
         assert_eq!(config.tcp.fastopen, 0x401);
+        set_sysctl(&mut config, "net/ipv4/tcp_sack", "0").unwrap();
+        assert!(!config.tcp.sack);
+        set_sysctl(&mut config, "sack.enable", "1").unwrap();
+        assert!(config.tcp.sack);
         for (name, value) in [("net.ipv4.tcp_ecn", "3"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
             assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
         }

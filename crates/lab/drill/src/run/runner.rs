@@ -277,9 +277,7 @@ impl Runner {
     pub(super) fn inject(&mut self, packet: Vec<u8>, payload: u32) -> Result<()> {
         // As a driver that merges segments hands them over.
         let merged = self.options.mss.filter(|&mss| payload > u32::from(mss)).unwrap_or(0);
-        let world = self.world()?;
-        world.wire.lock().inbound.push_back((packet, merged));
-        world.settle();
+        self.world()?.inject(packet, merged);
         Ok(())
     }
 

@@ -19,7 +19,8 @@ pub(super) enum Wish {
 }
 
 /// Commands that mean nothing to a stack that begins anew with every script.
-const IDLE: &[&str] = &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "cat", "sockstat"];
+const IDLE: &[&str] =
+    &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool"];
 
 /// What the commands of a line ask for. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
@@ -103,6 +104,9 @@ fn without_comment(line: &str) -> &str {
 fn assignment(word: &str) -> Option<Wish> {
     let (name, value) = word.split_once('=')?;
     let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
+    if name.ends_with("hostcache.purgenow") {
+        return Some(Wish::Forget);
+    }
     Some(Wish::Sysctl(name, value.trim().to_string()))
 }
 
@@ -155,6 +159,7 @@ mod tests {
         let text = "#!/bin/bash\n# a comment\nsysctl -q net.ipv4.tcp_rmem=\"4096 540000 $((15*1024*1024))\"\n\
                     ../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 \\\n /proc/sys/net/ipv4/tcp_sack=1\n\
                     sysctl -w net.inet.tcp.sack.enable=1 > /dev/null 2>&1; ip tcp_metrics flush all\n\
+                    sysctl net.inet.tcp.hostcache.purgenow=1\n\
                     ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock \
                     1400\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
         let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
@@ -163,6 +168,7 @@ mod tests {
             sysctl("net.ipv4.tcp_timestamps", "0"),
             sysctl("net.ipv4.tcp_sack", "1"),
             sysctl("net.inet.tcp.sack.enable", "1"),
+            Wish::Forget,
             Wish::Forget,
             Wish::Route("rto_min", "40ms".into()),
             Wish::Route("initial_window", "20".into()),

@@ -3,6 +3,9 @@
 //! A blocking call of a script runs on a thread of its own, through the very door that programs use. The two threads
 //! never run at once: the script's hands over after each turn of the stack, and waits until the other waits again
 //! or is done. So a run repeats exactly.
+//!
+//! Where both threads belong to somebody else (the plug-in for the original tool), each comes in through
+//! [`World::script`] or [`World::elsewhere`], and the same holds while they are in.
 
 use super::port::{ScriptPort, Shared, Time};
 use base::{Duration, Instant};
@@ -13,11 +16,13 @@ use std::ops::DerefMut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// When a run begins; not at zero, so that nothing lies before time.
-pub(super) const START: Instant = Instant::from_secs(1_000);
+pub const START: Instant = Instant::from_secs(1_000);
 /// A call that nothing will ever wake is given up after this time.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
 /// Rounds of the stack in one moment of virtual time; a stack that needs more does not come to rest.
 const ROUNDS_MAX: usize = 100_000;
+/// A call that waits asks after so long, on the machine's clock, whether the script's thread waits for it.
+const LONELY_AFTER: Duration = Duration::from_millis(10);
 
 /// What the two threads share.
 struct Inner {
@@ -26,6 +31,8 @@ struct Inner {
     /// The other thread, if a blocking call runs there.
     baton: Mutex<Baton>,
     turned: Condvar,
+    /// Held by the script's thread while it is in here, where threads come and go.
+    gate: Mutex<()>,
 }
 
 /// Who may run.
@@ -46,16 +53,42 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The stack in virtual time, as the script's thread sees it.
-pub(super) struct World {
+pub struct World {
     inner: Arc<Inner>,
     /// The wire at the stack's port.
     pub(super) wire: Shared,
 }
 
+/// Keeps the other thread from running, until it is dropped.
+pub struct Inside<'a> {
+    _gate: MutexGuard<'a, ()>,
+}
+
+/// Who calls through a door.
+#[derive(Clone, Copy)]
+enum Caller<'a> {
+    /// The script's own thread: if it waits, nothing but timers can help it.
+    Script,
+    /// Another thread: the script's own lets it look again.
+    Elsewhere,
+    /// Another thread, and the script's own may wait for it instead of moving time on: is it asleep out there?
+    Guest(&'a (dyn Fn() -> bool + Sync)),
+}
+
 /// The door, for one of the two threads.
-struct Door {
+struct Door<'a> {
     inner: Arc<Inner>,
-    elsewhere: bool,
+    caller: Caller<'a>,
+}
+
+/// Gives the baton back, even when the call panics.
+struct Returning<'a>(&'a Inner);
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.baton) = Baton::Script;
+        self.0.turned.notify_all();
+    }
 }
 
 /// A blocking call that has not returned.
@@ -66,19 +99,28 @@ pub(super) struct Pending<R> {
 
 impl World {
     /// A stack on a port of this MTU; `whole` lets super-segments through uncut.
-    pub(super) fn new(config: CoreConfig, mtu: usize, whole: bool) -> std::io::Result<World> {
+    ///
+    /// # Errors
+    /// No memory for the port's frames.
+    pub fn new(config: CoreConfig, mtu: usize, whole: bool) -> std::io::Result<World> {
         let (time, wire) = (Time::default(), Shared::default());
         time.set(START);
         let port = ScriptPort::new(mtu, whole, wire.clone(), time.clone())?;
         let limits = Limits { descriptors: 4_096, spin: Duration::ZERO };
         let engine = Engine::new(Core::new(config, Box::new(port)), Box::new(time.clone()), limits);
         let baton = Mutex::new(Baton::Script);
-        let inner = Arc::new(Inner { engine: Mutex::new(engine), time, baton, turned: Condvar::new() });
+        let inner = Arc::new(Inner {
+            engine: Mutex::new(engine),
+            time,
+            baton,
+            turned: Condvar::new(),
+            gate: Mutex::new(()),
+        });
         Ok(World { inner, wire })
     }
 
     /// Since the run began.
-    pub(super) fn now(&self) -> Duration {
+    pub fn now(&self) -> Duration {
         self.inner.time.now().since(START)
     }
 
@@ -88,22 +130,22 @@ impl World {
     }
 
     /// The calls, for the script's own thread: one that waits moves virtual time on.
-    pub(super) fn sockets(&self) -> impl Sockets + use<> {
-        Door { inner: self.inner.clone(), elsewhere: false }
+    pub fn sockets(&self) -> impl Sockets + use<> {
+        Door { inner: self.inner.clone(), caller: Caller::Script }
     }
 
     /// The engine itself.
-    pub(super) fn engine(&self) -> impl DerefMut<Target = Engine> + '_ {
+    pub fn engine(&self) -> impl DerefMut<Target = Engine> + '_ {
         lock(&self.inner.engine)
     }
 
     /// Lets everything happen that happens at this moment.
-    pub(super) fn settle(&self) {
+    pub fn settle(&self) {
         self.inner.settle(true);
     }
 
     /// Moves time to `to`, timer by timer.
-    pub(super) fn advance(&self, to: Duration) {
+    pub fn advance(&self, to: Duration) {
         self.inner.advance(START + to, true, || false);
     }
 
@@ -122,13 +164,11 @@ impl World {
     ) -> std::io::Result<Pending<R>> {
         let inner = self.inner.clone();
         *lock(&inner.baton) = Baton::Call;
-        let door = Door { inner: inner.clone(), elsewhere: true };
+        let door = Door { inner: inner.clone(), caller: Caller::Elsewhere };
         let thread = std::thread::Builder::new().name("drill-call".into()).spawn(move || {
+            let _returning = Returning(&door.inner);
             let result = call(&door);
-            let at = door.inner.time.now();
-            *lock(&door.inner.baton) = Baton::Script;
-            door.inner.turned.notify_all();
-            (result, at)
+            (result, door.inner.time.now())
         });
         if thread.is_err() {
             *lock(&inner.baton) = Baton::Script;
@@ -137,6 +177,60 @@ impl World {
         pending.inner.wait_for_call();
         self.settle();
         Ok(pending)
+    }
+
+    // --- threads that come and go ------------------------------------------------------------------------------
+
+    /// The script's thread comes in; it waits until a call elsewhere waits or is done.
+    pub fn script(&self) -> Inside<'_> {
+        let gate = lock(&self.inner.gate);
+        self.inner.wait_for_call();
+        Inside { _gate: gate }
+    }
+
+    /// A call on another thread, which sleeps while it waits. If `asleep` says that the script's thread sleeps too,
+    /// out there, the call moves time on by itself: nobody else will. With the time since the run began when it
+    /// returned; `None` if another call is on its way.
+    pub fn elsewhere<R>(
+        &self,
+        asleep: &(dyn Fn() -> bool + Sync),
+        call: impl FnOnce(&dyn Sockets) -> R,
+    ) -> Option<(R, Duration)> {
+        let gate = lock(&self.inner.gate);
+        {
+            let mut baton = lock(&self.inner.baton);
+            if *baton != Baton::Script {
+                return None;
+            }
+            *baton = Baton::Call;
+        }
+        drop(gate);
+        let _returning = Returning(&self.inner);
+        let door = Door { inner: self.inner.clone(), caller: Caller::Guest(asleep) };
+        let result = call(&door);
+        self.inner.settle(false);
+        Some((result, self.now()))
+    }
+
+    /// A packet arrives at the stack's port; with the payload of each segment of the wire where a driver has merged
+    /// several, or 0.
+    pub fn inject(&self, packet: Vec<u8>, merged: u16) {
+        self.wire.lock().inbound.push_back((packet, merged));
+        self.settle();
+    }
+
+    /// The next packet that the stack sends, and when it left. Time goes on from timer to timer as far as it takes;
+    /// `None` if no timer will send one.
+    pub fn next_packet(&self) -> Option<(Duration, Vec<u8>)> {
+        let limit = self.inner.time.now() + FOR_EVER;
+        loop {
+            self.settle();
+            if let Some((at, packet)) = self.wire.lock().outbound.pop_front() {
+                return Some((Self::since_start(at), packet));
+            }
+            let next = self.inner.next_date().filter(|at| *at < limit)?;
+            self.inner.time.set(next.max(self.inner.time.now()));
+        }
     }
 }
 
@@ -180,14 +274,19 @@ impl Inner {
             if enough() || self.time.now() >= to {
                 return;
             }
-            let stack = lock(&self.engine).core().next_timeout();
-            let call = match *lock(&self.baton) {
-                Baton::Waiting(until) => until,
-                _ => None,
-            };
-            let next = Instant::earliest(stack, call).map_or(to, |at| at.min(to));
+            let next = self.next_date().map_or(to, |at| at.min(to));
             self.time.set(next.max(self.time.now()));
         }
+    }
+
+    /// When a timer of the stack, or the patience of the call elsewhere, runs out.
+    fn next_date(&self) -> Option<Instant> {
+        let stack = lock(&self.engine).core().next_timeout();
+        let call = match *lock(&self.baton) {
+            Baton::Waiting(until) => until,
+            _ => None,
+        };
+        Instant::earliest(stack, call)
     }
 
     /// Lets the other thread look at the engine; did it return?
@@ -212,20 +311,43 @@ impl Inner {
     }
 
     /// The other thread waits for its turn; false if it must return.
-    fn park(&self, until: Option<Instant>) -> bool {
+    fn park(&self, until: Option<Instant>, caller: Caller<'_>) -> bool {
         let mut baton = lock(&self.baton);
         if *baton != Baton::Abandon {
             *baton = Baton::Waiting(until);
         }
         self.turned.notify_all();
         while matches!(*baton, Baton::Waiting(_)) {
-            baton = self.turned.wait(baton).unwrap_or_else(PoisonError::into_inner);
+            let Caller::Guest(asleep) = caller else {
+                baton = self.turned.wait(baton).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (guard, timer) =
+                self.turned.wait_timeout(baton, LONELY_AFTER).unwrap_or_else(PoisonError::into_inner);
+            drop(guard);
+            if timer.timed_out() && asleep() {
+                self.go_on_alone();
+            }
+            baton = lock(&self.baton);
         }
         *baton == Baton::Call
     }
+
+    /// Nobody moves time on: the waiting call does, to the next date, and looks again.
+    fn go_on_alone(&self) {
+        let Ok(_gate) = self.gate.try_lock() else { return };
+        let Some(next) = self.next_date().filter(|at| at.since(self.time.now()) < FOR_EVER) else { return };
+        let mut baton = lock(&self.baton);
+        if matches!(*baton, Baton::Waiting(_)) {
+            *baton = Baton::Call;
+            drop(baton);
+            self.time.set(next.max(self.time.now()));
+            self.settle(false);
+        }
+    }
 }
 
-impl Mode for Door {
+impl Mode for Door<'_> {
     type Below = Core;
 
     fn lock(&self) -> impl DerefMut<Target = Engine> {
@@ -249,8 +371,8 @@ impl Mode for Door {
             if deadline.is_some_and(|at| at <= inner.time.now()) {
                 return Err(Errno::EAGAIN);
             }
-            if self.elsewhere {
-                if !inner.park(deadline) {
+            if !matches!(self.caller, Caller::Script) {
+                if !inner.park(deadline, self.caller) {
                     return Err(Errno::EINTR);
                 }
                 continue;
@@ -271,7 +393,7 @@ impl Mode for Door {
     }
 
     fn refresh(&self) -> Result<(), Errno> {
-        if !self.elsewhere {
+        if matches!(self.caller, Caller::Script) {
             self.inner.settle(false);
         }
         Ok(())

@@ -2,11 +2,13 @@
 
 mod check;
 mod message;
+pub mod numbers;
 mod perform;
 mod prepare;
 
 pub(super) use check::check;
-pub(super) use perform::{perform, tcp_info};
+pub use perform::perform;
+pub(super) use perform::tcp_info;
 pub(super) use prepare::prepare;
 
 use base::{Duration, Endpoint};
@@ -43,7 +45,11 @@ impl From<String> for Stop {
 
 /// A call as the door takes it.
 #[derive(Clone, Debug)]
-pub(super) enum Request {
+#[allow(
+    missing_docs,
+    reason = "the calls of POSIX and Linux under their own names, with the arguments they have"
+)]
+pub enum Request {
     Socket(Family),
     Bind(Fd, Endpoint),
     Listen(Fd, u32),
@@ -97,33 +103,56 @@ pub(super) enum Request {
     EpollCtl(Fd, Fd, EpollOp),
     EpollWait(Fd, usize, Option<Duration>),
     Pipe,
+    /// Recv or Send with NULL for a buffer.
+    Nowhere(Box<Request>),
+    /// From a socket to a pipe or back.
+    Splice {
+        from: Fd,
+        to: Fd,
+        len: usize,
+        dont_wait: bool,
+    },
 }
 
 /// What a send with MSG_FASTOPEN connects to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FastOpen {
+pub enum FastOpen {
+    /// This peer.
     To(Endpoint),
+    /// Whom the socket is connected to, or was told to connect to.
+    Unnamed,
     /// AF_UNSPEC, which Linux refuses.
     Unspecified,
 }
 
 /// What came with the result.
 #[derive(Clone, Debug)]
-pub(super) enum Got {
+pub enum Got {
+    /// The result says it all.
     Nothing,
+    /// A new descriptor, and the peer of an accepted one.
     Descriptor(Fd, Option<Endpoint>),
+    /// What was read.
     Octets(Vec<u8>),
+    /// What was read, and what is told with it.
     Message(Vec<u8>, Received),
+    /// A report of the error queue.
     Error(ErrorReport),
+    /// What an ioctl counts.
     Number(i64),
+    /// poll's rows.
     Rows(Vec<PollFd>),
+    /// epoll_wait's events.
     Events(Vec<EpollEvent>),
+    /// A pipe: the end to read, the end to write.
     Pair(Fd, Fd),
 }
 
 /// What a call gave: its result, or an error number.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) result: Result<i64, i32>,
-    pub(super) got: Got,
+pub struct Answer {
+    /// The result, or the error number. A call that makes a descriptor gives 0 here.
+    pub result: Result<i64, i32>,
+    /// What came with it.
+    pub got: Got,
 }

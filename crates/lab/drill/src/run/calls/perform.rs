@@ -1,11 +1,11 @@
 //! Asking the door. This may wait, on the thread of a blocking call.
 
 use super::{Answer, FastOpen, Got, Request};
-use sock::{EpollEvent, Errno, RecvFlags, Sockets};
+use sock::{EpollEvent, Errno, RecvFlags, SendFlags, Sockets};
 use std::sync::Arc;
 
 /// Asks, and waits if the call does.
-pub(in crate::run) fn perform(request: Request, door: &dyn Sockets) -> Answer {
+pub fn perform(request: Request, door: &dyn Sockets) -> Answer {
     match ask(request, door) {
         Ok((result, got)) => Answer { result: Ok(result), got },
         Err(errno) => Answer { result: Err(errno.raw()), got: Got::Nothing },
@@ -48,6 +48,7 @@ fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
             let sent = match fast_open {
                 None => door.send(fd, &data, flags)?,
                 Some(FastOpen::To(remote)) => door.send_fast(fd, &data, Some(remote), flags)?,
+                Some(FastOpen::Unnamed) => door.send_fast(fd, &data, None, flags)?,
                 Some(FastOpen::Unspecified) => return Err(Errno::EOPNOTSUPP),
             };
             Ok((sent as i64, Got::Nothing))
@@ -87,7 +88,59 @@ fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
             events.truncate(n);
             Ok((n as i64, Got::Events(events)))
         }
+        Request::Nowhere(call) => nowhere(*call, door),
+        Request::Splice { from, to, len, dont_wait } => {
+            splice(door, from, to, len, dont_wait).map(|moved| (moved as i64, Got::Nothing))
+        }
         Request::Pipe => door.pipe().map(|(read, write)| (0, Got::Pair(read, write))),
+    }
+}
+
+/// A buffer that is NULL is an error only where octets would be put there or taken from there.
+fn nowhere(call: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
+    let here = match call {
+        Request::Recv { fd, len, flags } if len > 0 && !flags.discard => {
+            Request::Recv { fd, len: 1, flags: RecvFlags { peek: true, ..flags } }
+        }
+        Request::Send { fast_open: Some(_), .. } => return Err(Errno::EFAULT),
+        Request::Send { fd, data, flags, fast_open } if !data.is_empty() => {
+            ask(Request::Send { fd, data: Vec::new(), flags, fast_open }, door)?;
+            return Err(Errno::EFAULT);
+        }
+        harmless => return ask(harmless, door),
+    };
+    match ask(here, door)? {
+        (0, got) => Ok((0, got)),
+        _ => Err(Errno::EFAULT),
+    }
+}
+
+/// Moves what can be moved at once, from a socket to a pipe or back (splice(2)). Waits for the first octet.
+fn splice(
+    door: &dyn Sockets,
+    from: sock::Fd,
+    to: sock::Fd,
+    len: usize,
+    dont_wait: bool,
+) -> Result<usize, Errno> {
+    /// What a pipe of Linux holds.
+    const PIPE: usize = 65_536;
+    let mut octets = vec![0; len.min(PIPE)];
+    let flags = RecvFlags { dont_wait, ..RecvFlags::default() };
+    // A pipe cannot be looked into, a socket can: what does not fit into the pipe stays in the socket.
+    match door.recv(from, &mut octets, RecvFlags { peek: true, ..flags }) {
+        Ok(seen) => {
+            let moved = match seen {
+                0 => 0,
+                _ => door.send(to, &octets[..seen], SendFlags { dont_wait, ..SendFlags::default() })?,
+            };
+            door.recv(from, &mut octets[..moved], flags)
+        }
+        Err(Errno::ENOTSOCK) => {
+            let taken = door.recv(from, &mut octets, flags)?;
+            door.send(to, &octets[..taken], SendFlags::default())
+        }
+        Err(e) => Err(e),
     }
 }
 
@@ -99,17 +152,4 @@ pub(in crate::run) fn tcp_info(door: &dyn Sockets, fd: sock::Fd) -> Vec<u8> {
         Got::Octets(octets) => octets,
         _ => Vec::new(),
     }
-}
-
-/// Flags of a call that receives; `None` if the door has not all of them.
-pub(super) fn recv_flags(bits: i64) -> Option<RecvFlags> {
-    const KNOWN: i32 =
-        libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC | libc::MSG_NOSIGNAL;
-    let has = |flag: i32| bits & i64::from(flag) != 0;
-    (bits & !i64::from(KNOWN) == 0).then(|| RecvFlags {
-        peek: has(libc::MSG_PEEK),
-        dont_wait: has(libc::MSG_DONTWAIT),
-        wait_all: has(libc::MSG_WAITALL),
-        discard: has(libc::MSG_TRUNC),
-    })
 }

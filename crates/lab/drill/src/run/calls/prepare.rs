@@ -1,12 +1,12 @@
 //! From a call's expressions to a request.
 
-use super::perform::recv_flags;
+use super::numbers::{self, recv_flags, send_flags, timeout};
 use super::{FastOpen, Request, Stop};
 use crate::lang::{Call, Expr, ExprKind};
 use crate::run::flow::octet;
 use crate::run::runner::Runner;
-use base::{Addr, Duration, Endpoint};
-use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, SendFlags};
+use base::{Addr, Endpoint};
+use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready};
 use std::net::IpAddr;
 
 /// A descriptor that nothing has.
@@ -19,10 +19,22 @@ type Result<T> = std::result::Result<T, Stop>;
 /// What the door shall be asked.
 pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
     let a = Arguments { run, call };
+    let request = request(&a)?;
+    let null = call.arguments.get(1).is_some_and(|buffer| buffer.kind == ExprKind::Int(0));
+    match request {
+        Request::Recv { flags, .. } if null && !flags.discard => Ok(Request::Nowhere(Box::new(request))),
+        Request::Send { .. } if null => Ok(Request::Nowhere(Box::new(request))),
+        other => Ok(other),
+    }
+}
+
+/// The same for a call whose buffer, if it has one, is there.
+fn request(a: &Arguments<'_>) -> Result<Request> {
+    let Arguments { run, call } = *a;
     match call.name.as_str() {
         "socket" => a.socket(),
         "bind" => Ok(Request::Bind(a.fd(0)?, a.endpoint(1, run.options.local, run.options.bind_port)?)),
-        "listen" => Ok(Request::Listen(a.fd(0)?, a.int(1)?.clamp(0, 4096) as u32)),
+        "listen" => Ok(Request::Listen(a.fd(0)?, numbers::backlog(a.int(1)?))),
         "accept" => Ok(Request::Accept(a.fd(0)?, false)),
         "accept4" => Ok(Request::Accept(a.fd(0)?, a.int(3)? & i64::from(libc::SOCK_NONBLOCK) != 0)),
         "connect" => {
@@ -56,6 +68,10 @@ pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
             Ok(Request::EpollWait(a.fd(0)?, a.int(2)?.clamp(0, 1024) as usize, timeout(a.int(3)?)))
         }
         "pipe" => Ok(Request::Pipe),
+        "splice" => {
+            let dont_wait = a.int(5)? & i64::from(libc::SPLICE_F_NONBLOCK) != 0;
+            Ok(Request::Splice { from: a.fd(0)?, to: a.fd(2)?, len: bounded(a.int(4)?)?, dont_wait })
+        }
         name => Stop::unsupported(format!("the call {name}()")),
     }
 }
@@ -81,10 +97,7 @@ impl Arguments<'_> {
     }
 
     fn len(&self, index: usize) -> Result<usize> {
-        match self.get(1)?.kind {
-            ExprKind::Int(0) => Stop::unsupported("a buffer that is NULL"),
-            _ => bounded(self.int(index)?),
-        }
+        bounded(self.int(index)?)
     }
 
     fn socket(&self) -> Result<Request> {
@@ -139,26 +152,17 @@ impl Arguments<'_> {
     }
 
     fn send(&self, len: usize, flags: i64) -> Result<Request> {
-        const KNOWN: i32 =
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY;
         const NAMED: &[(i32, &str)] = &[(libc::MSG_OOB, "MSG_OOB")];
         if let Some((_, name)) = NAMED.iter().find(|(bit, _)| flags & i64::from(*bit) != 0) {
             return Stop::unsupported(*name);
         }
-        if flags & !i64::from(KNOWN | libc::MSG_FASTOPEN) != 0 {
+        let Some(flags) = send_flags(flags) else {
             return Stop::unsupported(format!("flags {flags:#x} of {}()", self.call.name));
-        }
+        };
         // The octets that belong at this place of the stream.
         let script_fd = self.int(0)?;
         let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
         let data = (1..=len as u32).map(|i| octet(first.wrapping_add(i))).collect();
-        let has = |bit: i32| flags & i64::from(bit) != 0;
-        let flags = SendFlags {
-            dont_wait: has(libc::MSG_DONTWAIT),
-            more: has(libc::MSG_MORE),
-            end_of_record: has(libc::MSG_EOR),
-            zero_copy: has(libc::MSG_ZEROCOPY),
-        };
         Ok(Request::Send { fd: self.fd(0)?, data, flags, fast_open: None })
     }
 
@@ -235,11 +239,9 @@ impl Arguments<'_> {
     }
 
     fn shutdown(&self) -> Result<Request> {
-        let how = match self.int(1)? as i32 {
-            libc::SHUT_RD => tcp::Shutdown::Read,
-            libc::SHUT_WR => tcp::Shutdown::Write,
-            libc::SHUT_RDWR => tcp::Shutdown::Both,
-            other => return Stop::unsupported(format!("shutdown() with {other}")),
+        let number = self.int(1)?;
+        let Some(how) = numbers::shutdown(number as i32) else {
+            return Stop::unsupported(format!("shutdown() with {number}"));
         };
         Ok(Request::Shutdown(self.fd(0)?, how))
     }
@@ -291,20 +293,19 @@ impl Arguments<'_> {
     }
 
     fn fcntl(&self) -> Result<Request> {
-        match self.int(1)? as i32 {
-            libc::F_GETFL => Ok(Request::GetFlags(self.fd(0)?)),
-            libc::F_SETFL => Ok(Request::SetFlags(self.fd(0)?, self.int(2)?)),
-            other => Stop::unsupported(format!("fcntl() with {other}")),
+        let (command, argument) =
+            (self.int(1)?, self.get(2).map_or(Ok(0), |argument| self.run.int(argument)));
+        match numbers::fcntl(self.fd(0)?, command as i32, argument?) {
+            Some(request) => Ok(request),
+            None => Stop::unsupported(format!("fcntl() with {command}")),
         }
     }
 
     fn ioctl(&self) -> Result<Request> {
-        let fd = self.fd(0)?;
-        match self.int(1)? {
-            0x541b => Ok(Request::Readable(fd)),
-            0x5411 => Ok(Request::Unsent { fd, not_sent: false }),
-            0x894b => Ok(Request::Unsent { fd, not_sent: true }),
-            other => Stop::unsupported(format!("ioctl() with {other:#x}")),
+        let number = self.int(1)?;
+        match numbers::ioctl(self.fd(0)?, number) {
+            Some(request) => Ok(request),
+            None => Stop::unsupported(format!("ioctl() with {number:#x}")),
         }
     }
 
@@ -342,9 +343,4 @@ fn bounded(len: i64) -> Result<usize> {
         true => Ok(len as usize),
         false => Stop::unsupported(format!("a buffer of {len} octets")),
     }
-}
-
-/// Milliseconds; negative is for ever.
-fn timeout(millis: i64) -> Option<Duration> {
-    u64::try_from(millis).ok().map(Duration::from_millis)
 }

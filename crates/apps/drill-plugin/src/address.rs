@@ -1,0 +1,89 @@
+//! Socket addresses as C lays them out.
+
+use base::Endpoint;
+use sock::Errno;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Octets of `struct sockaddr_in` and `struct sockaddr_in6`.
+const LEN_V4: usize = 16;
+const LEN_V6: usize = 28;
+
+/// What a socket address names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Named {
+    At(Endpoint),
+    /// AF_UNSPEC.
+    Nobody,
+}
+
+/// Reads a `struct sockaddr`.
+///
+/// # Errors
+/// EINVAL if it is too short, EAFNOSUPPORT for another family.
+pub(crate) fn read(octets: &[u8]) -> Result<Named, Errno> {
+    let family = octets.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Errno::EINVAL)?;
+    let port = || octets.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
+    match i32::from(family) {
+        libc::AF_UNSPEC => Ok(Named::Nobody),
+        libc::AF_INET if octets.len() < LEN_V4 => Err(Errno::EINVAL),
+        libc::AF_INET => {
+            let addr: [u8; 4] = octets[4..8].try_into().map_err(|_| Errno::EINVAL)?;
+            Ok(Named::At(Endpoint::new(Ipv4Addr::from(addr).into(), port())))
+        }
+        libc::AF_INET6 if octets.len() < LEN_V6 => Err(Errno::EINVAL),
+        libc::AF_INET6 => {
+            let addr: [u8; 16] = octets[8..24].try_into().map_err(|_| Errno::EINVAL)?;
+            Ok(Named::At(Endpoint::new(Ipv6Addr::from(addr).into(), port())))
+        }
+        _ => Err(Errno::EAFNOSUPPORT),
+    }
+}
+
+/// Writes one: `struct sockaddr_in6` if `v6`, an IPv4 address mapped into it.
+pub(crate) fn write(endpoint: Endpoint, v6: bool) -> Vec<u8> {
+    let family = if v6 { libc::AF_INET6 } else { libc::AF_INET } as u16;
+    let mut octets = Vec::with_capacity(LEN_V6);
+    octets.extend(family.to_ne_bytes());
+    octets.extend(endpoint.port.to_be_bytes());
+    if v6 {
+        octets.extend([0; 4]);
+        // IPv4 in its mapped form.
+        octets.extend(endpoint.addr.octets());
+        octets.extend([0; 4]);
+    } else {
+        octets.extend(endpoint.addr.v4_octets().unwrap_or_default());
+        octets.extend([0; 8]);
+    }
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is written is read again, and what is too short is refused.
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse::<SocketAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn there_and_back() {
+        let (v4, v6) = (endpoint("192.0.2.1:8080"), endpoint("[fd00::1]:99"));
+        assert_eq!((write(v4, false).len(), write(v4, true).len()), (LEN_V4, LEN_V6));
+        for (endpoint, as_v6) in [(v4, false), (v4, true), (v6, true)] {
+            assert_eq!(read(&write(endpoint, as_v6)), Ok(Named::At(endpoint)));
+        }
+        assert_eq!(&write(v4, false)[..4], [2, 0, 0x1f, 0x90]);
+    }
+
+    #[test]
+    fn what_is_no_address() {
+        let whole = write(endpoint("192.0.2.1:1"), false);
+        assert_eq!(read(&whole[..15]), Err(Errno::EINVAL));
+        assert_eq!(read(&write(endpoint("[::1]:1"), true)[..27]), Err(Errno::EINVAL));
+        assert_eq!(read(&[1]), Err(Errno::EINVAL));
+        assert_eq!(read(&[1, 0, 0, 0]), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(read(&[0, 0]), Ok(Named::Nobody));
+    }
+}

@@ -1,0 +1,142 @@
+//! Control messages of recvmsg, as Linux lays them out (cmsg(3)).
+
+use base::Instant;
+use sock::{ErrorReport, Received};
+
+/// TCP_CM_INQ.
+const CM_INQ: i32 = 36;
+/// Octets of `struct cmsghdr`, and what everything is aligned to.
+const HEADER: usize = 16;
+const ALIGN: usize = 8;
+
+/// How times of arrival are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stamp {
+    /// SO_TIMESTAMP: `struct timeval`.
+    Micros,
+    /// SO_TIMESTAMPNS: `struct timespec`.
+    Nanos,
+    /// SO_TIMESTAMPING: three of them, the first by software.
+    Three,
+}
+
+/// Control messages, one after the other.
+#[derive(Default)]
+pub(crate) struct Control {
+    octets: Vec<u8>,
+}
+
+impl Control {
+    /// What came with octets.
+    pub(crate) fn of_data(seen: &Received, stamp: Stamp) -> Control {
+        let mut control = Control::default();
+        if let Some(at) = seen.arrived {
+            control.time(at, stamp);
+        }
+        if let Some(left) = seen.left {
+            control.put(libc::SOL_TCP, CM_INQ, &left.to_ne_bytes());
+        }
+        control
+    }
+
+    /// A report of the error queue; `v6` is the socket's family.
+    pub(crate) fn of_report(report: &ErrorReport, v6: bool) -> Control {
+        let mut control = Control::default();
+        if let Some(at) = report.at {
+            control.time(at, Stamp::Three);
+        }
+        // struct sock_extended_err, and the address of the offender: none.
+        let mut data = Vec::new();
+        data.extend(report.errno.map_or(0, |errno| errno.raw()).to_ne_bytes());
+        data.extend([report.origin, 0, report.code, 0]);
+        data.extend(report.info.to_ne_bytes());
+        data.extend(report.data.to_ne_bytes());
+        let (level, kind, offender) = match v6 {
+            false => (libc::SOL_IP, libc::IP_RECVERR, 16),
+            true => (libc::SOL_IPV6, libc::IPV6_RECVERR, 28),
+        };
+        data.resize(data.len() + offender, 0);
+        control.put(level, kind, &data);
+        control
+    }
+
+    fn time(&mut self, at: Instant, stamp: Stamp) {
+        let (seconds, nanos) =
+            ((at.as_nanos() / 1_000_000_000) as i64, (at.as_nanos() % 1_000_000_000) as i64);
+        let pair = |part: i64| [seconds.to_ne_bytes(), part.to_ne_bytes()].concat();
+        match stamp {
+            Stamp::Micros => self.put(libc::SOL_SOCKET, libc::SO_TIMESTAMP, &pair(nanos / 1_000)),
+            Stamp::Nanos => self.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &pair(nanos)),
+            Stamp::Three => {
+                let mut data = pair(nanos);
+                data.resize(3 * 16, 0);
+                self.put(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &data);
+            }
+        }
+    }
+
+    fn put(&mut self, level: i32, kind: i32, data: &[u8]) {
+        self.octets.extend((HEADER + data.len()).to_ne_bytes());
+        self.octets.extend(level.to_ne_bytes());
+        self.octets.extend(kind.to_ne_bytes());
+        self.octets.extend(data);
+        self.octets.resize(self.octets.len().next_multiple_of(ALIGN), 0);
+    }
+
+    /// The messages that fit whole into so much room; do all?
+    pub(crate) fn fit(&self, room: usize) -> (&[u8], bool) {
+        let mut end = 0;
+        while let Some(header) = self.octets.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
+            let next = (end + usize::from_ne_bytes(*header)).next_multiple_of(ALIGN);
+            if next > room {
+                break;
+            }
+            end = next;
+        }
+        (&self.octets[..end], end == self.octets.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the layout is Linux's, message by message, and what does not fit is left out whole.
+    use super::*;
+    use sock::Errno;
+
+    #[test]
+    fn layout() {
+        let at = Instant::from_nanos(1_002_000_003_004);
+        let seen = Received { len: 1, left: Some(7), arrived: Some(at) };
+        let control = Control::of_data(&seen, Stamp::Micros);
+        let (all, whole) = control.fit(usize::MAX);
+        assert!(whole);
+        assert_eq!(all.len(), 32 + 24);
+        assert_eq!(all[..8], 32_u64.to_ne_bytes());
+        assert_eq!(all[16..32], [1_002_i64.to_ne_bytes(), 3_i64.to_ne_bytes()].concat());
+        assert_eq!(all[32..40], 20_u64.to_ne_bytes(), "the padding is not counted");
+        assert_eq!(all[48..52], 7_u32.to_ne_bytes());
+        assert_eq!(control.fit(55).0.len(), 32);
+        assert_eq!(control.fit(31), (&[][..], false));
+        assert_eq!(Control::default().fit(0), (&[][..], true));
+        let nanos = Control::of_data(&Received { left: None, ..seen }, Stamp::Nanos);
+        assert_eq!(nanos.fit(99).0[24..32], 3_004_i64.to_ne_bytes());
+    }
+
+    #[test]
+    fn reports() {
+        let report = ErrorReport {
+            errno: Some(Errno::ENOMSG),
+            origin: 4,
+            code: 1,
+            info: 2,
+            data: 99,
+            at: Some(Instant::from_secs(5)),
+            truncated: false,
+        };
+        let control = Control::of_report(&report, false);
+        let (all, _) = control.fit(usize::MAX);
+        assert_eq!(all.len(), (16 + 48) + (16 + 32));
+        assert_eq!(all[64 + 16..64 + 32], [42, 0, 0, 0, 4, 0, 1, 0, 2, 0, 0, 0, 99, 0, 0, 0]);
+        assert_eq!(Control::of_report(&report, true).fit(usize::MAX).0.len(), 64 + (16 + 44 + 4));
+    }
+}

@@ -1,0 +1,145 @@
+//! What `--so_flags` says: `name=value`, separated by commas.
+
+use base::Addr;
+use drill::run::Profile;
+use stack::OwnAddr;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Addresses of the tool's documentation for both families, used where the flags name none.
+const USUAL: [(&str, u8, &str); 2] =
+    [("192.168.0.1", 16, "192.168.0.254"), ("fd3d:a0b:17d6::1", 48, "fd3d:a0b:17d6:8888::1")];
+
+/// Everything that can be chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Flags {
+    pub(crate) profile: Profile,
+    /// Ours, one of each family at most.
+    pub(crate) addresses: Vec<OwnAddr>,
+    pub(crate) gateways: Vec<Addr>,
+    pub(crate) mtu: usize,
+    /// Super-segments leave the port uncut (for scripts that say --strict_segments).
+    pub(crate) whole_segments: bool,
+    /// Payload of the segments that a longer one from the peer stands for (for scripts that say --mss).
+    pub(crate) mss: Option<u16>,
+    pub(crate) sysctl_file: Option<PathBuf>,
+}
+
+fn address(text: &str) -> Option<Addr> {
+    text.split('/').next()?.parse::<IpAddr>().ok().map(Addr::from)
+}
+
+fn same_family(a: Addr, b: Addr) -> bool {
+    a.is_v4() == b.is_v4()
+}
+
+impl Flags {
+    /// Reads the flags; with a sentence on each that could not be read.
+    pub(crate) fn read(text: &str) -> (Flags, Vec<String>) {
+        let mut flags = Flags {
+            profile: Profile::default(),
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            mtu: 1_500,
+            whole_segments: false,
+            mss: None,
+            sysctl_file: None,
+        };
+        let (mut complaints, mut prefix, mut remote) = (Vec::new(), None, None);
+        for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
+            let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
+            let understood = match name {
+                "local_ip" => address(value).map(|addr| flags.addresses.push(OwnAddr { addr, prefix: 0 })),
+                "remote_ip" => address(value).map(|addr| remote = Some(addr)),
+                "gateway" => address(value).map(|addr| flags.gateways.push(addr)),
+                "prefix" => value.parse::<u8>().ok().filter(|len| *len <= 128).map(|len| prefix = Some(len)),
+                "mtu" => number(value, 68..=65_535).map(|mtu| flags.mtu = mtu),
+                "mss" => value.parse::<u16>().ok().filter(|mss| *mss > 0).map(|mss| flags.mss = Some(mss)),
+                "profile" => Profile::named(value).map(|profile| flags.profile = profile),
+                "segments" => ["cut", "whole"]
+                    .iter()
+                    .position(|known| *known == value)
+                    .map(|at| flags.whole_segments = at == 1),
+                "sysctl_file" => (!value.is_empty()).then(|| flags.sysctl_file = Some(value.into())),
+                _ => None,
+            };
+            if understood.is_none() {
+                complaints.push(format!("so_flags: `{flag}` is not understood"));
+            }
+        }
+        if let Some(remote) = remote
+            && !flags.addresses.is_empty()
+            && !flags.addresses.iter().any(|own| same_family(own.addr, remote))
+        {
+            complaints.push(format!("so_flags: remote_ip={remote} is of another family than local_ip"));
+        }
+        flags.complete(prefix);
+        (flags, complaints)
+    }
+
+    /// What the flags did not say is as usual; a family without an address gets the usual one.
+    fn complete(&mut self, prefix: Option<u8>) {
+        for (usual, len, gateway) in USUAL {
+            let (Some(usual), Some(gateway)) = (address(usual), address(gateway)) else { continue };
+            let named = self.addresses.iter_mut().find(|own| same_family(own.addr, usual));
+            let bits = if usual.is_v4() { 32 } else { 128 };
+            match named {
+                Some(own) => own.prefix = prefix.unwrap_or(len).min(bits),
+                None => self.addresses.push(OwnAddr { addr: usual, prefix: len }),
+            }
+            if !self.gateways.iter().any(|known| same_family(*known, usual)) {
+                self.gateways.push(gateway);
+            }
+        }
+    }
+
+    /// An address that only bind has named.
+    pub(crate) fn own(&self, addr: Addr) -> OwnAddr {
+        let known = self.addresses.iter().find(|own| same_family(own.addr, addr));
+        OwnAddr { addr, prefix: known.map_or(32, |own| own.prefix) }
+    }
+}
+
+fn number(text: &str, bounds: std::ops::RangeInclusive<usize>) -> Option<usize> {
+    text.parse().ok().filter(|number| bounds.contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every flag is read, what is not understood is told, and what is missing is as usual.
+    use super::*;
+
+    #[test]
+    fn every_flag() {
+        let (flags, complaints) = Flags::read(
+            "local_ip=10.1.2.3,remote_ip=10.9.9.9/24,gateway=10.1.0.9,prefix=8,mtu=9000,profile=freebsd,\
+             sysctl_file=/tmp/x,segments=whole,mss=1000",
+        );
+        assert!(complaints.is_empty(), "{complaints:?}");
+        assert_eq!(flags.addresses[0], OwnAddr { addr: address("10.1.2.3").unwrap(), prefix: 8 });
+        assert_eq!(flags.addresses[1].prefix, 48, "the other family as usual");
+        assert_eq!(flags.gateways[0], address("10.1.0.9").unwrap());
+        assert_eq!((flags.mtu, flags.profile), (9_000, Profile::Freebsd));
+        assert_eq!((flags.whole_segments, flags.mss), (true, Some(1_000)));
+        assert_eq!(flags.sysctl_file.as_deref(), Some("/tmp/x".as_ref()));
+        assert_eq!(flags.own(address("10.7.7.7").unwrap()).prefix, 8);
+    }
+
+    #[test]
+    fn none_at_all() {
+        let (flags, complaints) = Flags::read("");
+        assert!(complaints.is_empty());
+        assert_eq!((flags.addresses.len(), flags.gateways.len(), flags.mtu), (2, 2, 1_500));
+        assert_eq!(flags.profile, Profile::Linux);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told() {
+        let text = "local_ip=x,colour=red,mtu=67,mtu=65536,profile=plan9,prefix=129,sysctl_file=,segments=many,mss=0,alone";
+        let (flags, complaints) = Flags::read(text);
+        assert_eq!(complaints.len(), 10, "{complaints:?}");
+        assert_eq!(flags, Flags::read("").0);
+        let (_, complaints) = Flags::read("local_ip=fd00::1,remote_ip=10.0.0.1");
+        assert_eq!(complaints.len(), 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! The tool asks the kernel, not its plug-in, for the TCP_INFO that a script's `%{ }%` is about. With the library in
+//! LD_PRELOAD as well, this `getsockopt` stands before the C library's, and the plug-in answers for its descriptors.
+
+use crate::interface;
+use crate::kernel;
+use crate::memory::{self, Errno};
+use crate::plug::Plug;
+use libc::{c_int, c_void, socklen_t};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The plug-in of this process; a tool has one at a time.
+static LIVE: Mutex<Weak<Plug>> = Mutex::new(Weak::new());
+
+/// This plug-in answers from now on.
+pub(crate) fn announce(plug: &Arc<Plug>) {
+    *LIVE.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(plug);
+}
+
+/// What the tool reads besides TCP_INFO before every expression. Linux's controllers tell nothing with TCP_CC_INFO
+/// unless they have something to tell, and of the nine numbers of SO_MEMINFO the two that are limits are known here.
+fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<u8>> {
+    const CC_INFO: c_int = 26;
+    const MEMINFO: c_int = 55;
+    let number = |name: c_int| interface::option(plug, fd, libc::SOL_SOCKET, name, 4).unwrap_or_default();
+    match (level, name) {
+        (libc::SOL_TCP, CC_INFO) => Some(Vec::new()),
+        (libc::SOL_SOCKET, MEMINFO) => {
+            let unknown = [0; 4];
+            let mut octets = unknown.to_vec();
+            octets.extend(number(libc::SO_RCVBUF));
+            octets.extend(unknown);
+            octets.extend(number(libc::SO_SNDBUF));
+            octets.resize(36, 0);
+            Some(octets)
+        }
+        _ => None,
+    }
+}
+
+/// getsockopt(2): the plug-in's for its descriptors, the kernel's for all others.
+///
+/// # Safety
+/// As getsockopt(2).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    let Some(plug) = live.filter(|plug| plug.has(fd)) else {
+        return kernel::getsockopt(fd, level, name, value as usize, len as usize);
+    };
+    interface::guarded("getsockopt", || {
+        let octets = match beside_info(&plug, fd, level, name) {
+            Some(octets) => octets,
+            // SAFETY: the caller's contract.
+            None => interface::option(&plug, fd, level, name, unsafe { memory::value(len) }? as usize)?,
+        };
+        // SAFETY: the caller's contract.
+        let put: Result<(), Errno> = unsafe { memory::put_sized(&octets, value, len) };
+        put.map(|()| 0)
+    }) as c_int
+}
