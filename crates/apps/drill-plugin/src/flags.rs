@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_told() {
-        let text = "local_ip=x,colour=red,mtu=67,mtu=65536,profile=plan9,prefix=129,sysctl_file=,segments=many,mss=0,alone";
+        let text = "local_ip=x,colour=red,mtu=67,mtu=65536,profile=plan9,prefix=129,\
+            sysctl_file=,segments=many,mss=0,alone";
         let (flags, complaints) = Flags::read(text);
         assert_eq!(complaints.len(), 10, "{complaints:?}");
         assert_eq!(flags, Flags::read("").0);

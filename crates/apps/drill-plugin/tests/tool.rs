@@ -44,6 +44,10 @@ fn timers_fire_in_virtual_time_and_packets_keep_their_date() {
     let tool = Tool::usual();
     let listener = tool.listener();
     let (fd, next) = tool.established(listener, 40_000);
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "that virtual time takes none of the machine's is what is tested"
+    )]
     let machine = std::time::Instant::now();
     let begun = tool.now();
     assert_eq!(tool.write(fd, b"x"), 1);
@@ -216,7 +220,7 @@ fn a_file_of_sysctls_is_read_whenever_it_changes() {
     let path = std::env::temp_dir().join(format!("millstream-drill-{}", std::process::id()));
     std::fs::write(&path, "net.ipv4.tcp_timestamps=0\n").unwrap();
     let tool = Tool::new(Some(&format!("local_ip=192.168.0.1,sysctl_file={}", path.display())));
-    let listener = tool.listener();
+    tool.listener();
     // What the stack answers to a SYN that offers everything.
     let options = |port: u16| {
         let all = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7];

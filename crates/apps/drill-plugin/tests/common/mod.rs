@@ -173,7 +173,8 @@ impl Tool {
         unsafe { (self.ifc.free)(self.user()) }
     }
 
-    /// An established passive connection from this port: its descriptor, and the next number that the peer acknowledges.
+    /// An established passive connection from this port: its descriptor, and the next number that
+    /// the peer acknowledges.
     pub(crate) fn established(&self, listener: c_int, port: u16) -> (c_int, u32) {
         assert_eq!(self.inject(&segment(port, PORT, 0, 0, SYN, &[2, 4, 5, 0xb4], &[])), 0);
         let (_, answer) = self.sniff().expect("a SYN-ACK");
