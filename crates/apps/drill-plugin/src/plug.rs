@@ -171,15 +171,16 @@ impl Plug {
         let asleep = || self.script_thread.waits_for_another();
         let called = world.elsewhere(&asleep, |door| {
             self.refresh(world);
-            call(door)
+            let result = call(door);
+            // Before the script's thread goes on.
+            let mut state = self.state();
+            (state.returned, state.telling) = (Some(world.now()), Some(Thread::this()));
+            result
         });
-        let Some((result, at)) = called else {
+        called.ok_or_else(|| {
             self.complain("a second call on another thread while the first waits".into());
-            return Err(Errno::EALREADY);
-        };
-        let mut state = self.state();
-        (state.returned, state.telling) = (Some(at), Some(Thread::this()));
-        Ok(result)
+            Errno::EALREADY
+        })
     }
 
     /// A call has returned on the other thread, and the tool passes no time before it has heard of that: on a real

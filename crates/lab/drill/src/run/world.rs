@@ -189,13 +189,12 @@ impl World {
     }
 
     /// A call on another thread, which sleeps while it waits. If `asleep` says that the script's thread sleeps too,
-    /// out there, the call moves time on by itself: nobody else will. With the time since the run began when it
-    /// returned; `None` if another call is on its way.
+    /// out there, the call moves time on by itself: nobody else will. `None` if another call is on its way.
     pub fn elsewhere<R>(
         &self,
         asleep: &(dyn Fn() -> bool + Sync),
         call: impl FnOnce(&dyn Sockets) -> R,
-    ) -> Option<(R, Duration)> {
+    ) -> Option<R> {
         let gate = lock(&self.inner.gate);
         {
             let mut baton = lock(&self.inner.baton);
@@ -209,7 +208,7 @@ impl World {
         let door = Door { inner: self.inner.clone(), caller: Caller::Guest(asleep) };
         let result = call(&door);
         self.inner.settle(false);
-        Some((result, self.now()))
+        Some(result)
     }
 
     /// A packet arrives at the stack's port; with the payload of each segment of the wire where a driver has merged
