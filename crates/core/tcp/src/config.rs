@@ -315,6 +315,14 @@ settings! {
             "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux?";
         bsd_syn: bool = false, false => true,
             "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
+        keep_crossed_text: bool = true, false => true,
+            "Is the text of a SYN that crossed ours kept until the connection stands (RFC 9293, section 3.10.7.3)? \
+             Linux leaves it to be sent again.";
+        window_ramp: bool = false, false => true,
+            "Does a connection offer 64 KiB at first, and from then on twice what came, as far as its buffer goes, as \
+             Linux does? Who sends little never occupies much.";
+        icmp_ends_half_open: bool = false, false => true,
+            "Does an ICMP error about hosts or networks end a half-open connection of a listener, as on Linux?";
         challenge_ack_limit: u32 = 10, 1 => 1000,
             "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a \
              budget that all share tells an off-path attacker which connections exist (CVE-2016-5696).";

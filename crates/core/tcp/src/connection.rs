@@ -289,6 +289,8 @@ pub(crate) struct Rare {
     pub(crate) reset_seq: Seq,
     /// What the application said about places in its stream.
     pub(crate) marks: Option<Box<Marks>>,
+    /// Where data end, counted from the stream's first octet, that went with the SYN and had to go again; 0 for none.
+    pub(crate) syn_data_again: u32,
     /// While a handshake with Fast Open lasts.
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) account: Account,
@@ -564,6 +566,7 @@ impl Connection {
                 reset_seq: una,
                 soft_error: None,
                 marks: None,
+                syn_data_again: 0,
                 attempt: None,
                 account: Account::default(),
             })

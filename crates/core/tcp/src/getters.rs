@@ -130,7 +130,7 @@ impl Connection {
             flight: self.flight(),
             sacked,
             lost,
-            sent_again,
+            sent_again: sent_again.max(self.syn_data_again()),
             last_sent: ago(self.last_send_ms),
             last_received: ago(self.last_rcv_ms),
             retransmits: self.retransmits,

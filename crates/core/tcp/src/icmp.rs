@@ -49,7 +49,17 @@ impl Connection {
         };
         if self.state == State::SynSent || (self.is_early() && self.state == State::SynReceived) {
             cx.counters.icmp_hard += 1;
+            if self.bits.has(Bits::FAST_OPEN) {
+                self.note_unreachable();
+            }
             return self.fail(cx, error);
+        }
+        let passive = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
+        if passive && error != Error::Refused && cx.config.icmp_ends_half_open {
+            // Nobody knows of it yet: it goes without a word.
+            cx.counters.icmp_hard += 1;
+            cx.counters.attempt_fails += 1;
+            return self.finish(cx);
         }
         // RFC 9293, section 3.9.2.2: no ICMP error may abort a connection; but it explains a later timeout.
         cx.counters.icmp_soft += 1;

@@ -188,7 +188,9 @@ impl Connection {
         if !hints.marks_end() || self.state == State::Closed {
             return;
         }
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        // What is to go with our SYN lies behind it, and was copied.
+        let opening = self.state == State::SynSent;
+        let (una, nxt) = (self.first_octet(), self.snd_nxt);
         let end = una + self.tx.len();
         let marks = self.marks_mut();
         if hints.end_of_record && marks.ends.back() != Some(&end) {
@@ -199,18 +201,33 @@ impl Connection {
             let completion = hints.completion.then(|| {
                 let number = marks.calls;
                 marks.calls = number.wrapping_add(1);
-                (number, core::mem::take(&mut marks.copying))
+                (number, core::mem::take(&mut marks.copying) | opening)
             });
             marks.notes.push_back(Note { end, completion, start, stamps: hints.stamps });
         }
         self.bits.set(Bits::MARKED);
-        if end == una {
+        if end == una && !opening {
             // It was acknowledged while the call waited.
             return self.on_marked_acknowledged(cx);
         }
         if end.at_or_before(nxt) {
             self.on_marked_departure(cx, una);
         }
+    }
+
+    /// What ends at `end` was sent as one segment and stays one: what is written later goes behind it. Nothing is
+    /// marked yet below that.
+    pub(crate) fn keep_boundary(&mut self, end: Seq) {
+        let ends = &mut self.marks_mut().ends;
+        if ends.front() != Some(&end) {
+            ends.push_front(end);
+        }
+        self.bits.set(Bits::MARKED);
+    }
+
+    /// The number of the oldest octet of the send buffer.
+    fn first_octet(&self) -> Seq {
+        self.snd_una + u32::from(self.state == State::SynSent)
     }
 
     /// Octets from `seq` on that may share a segment, at most `len`: up to the end of the record.
@@ -243,7 +260,7 @@ impl Connection {
     /// the segment before it ends.
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
-        let (una, nxt, acked) = (self.snd_una, self.snd_nxt, self.bytes_acked as u32);
+        let (una, nxt, acked) = (self.first_octet(), self.snd_nxt, self.bytes_acked as u32);
         let Some(marks) = self.rare_mut().marks.as_deref_mut() else { return };
         let mut told = false;
         for at in 0..marks.notes.len() {

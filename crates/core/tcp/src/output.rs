@@ -185,6 +185,9 @@ impl Connection {
             self.data_out += u32::from(data > 0);
             self.snd_nxt = self.snd_una + 1 + data;
             self.note_departure(cx);
+            if self.bits.has(Bits::MARKED) {
+                self.on_marked_departure(cx, self.snd_una);
+            }
         }
         if self.bits.has(Bits::COOKIE) || early {
             self.note_syn(cx, retransmit);

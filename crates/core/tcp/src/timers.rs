@@ -114,6 +114,12 @@ impl Connection {
         Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
     }
 
+    /// For how many milliseconds, at most, our SYN has been on its way.
+    pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
+        let since = if self.retries == 0 { self.rto() } else { self.stalled(cx) };
+        since.as_millis() as u32 + 1
+    }
+
     /// Something waits although nothing is in flight: the peer's window is shut or too small, or the
     /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
@@ -145,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293, MUST-22 and MUST-23; RFC 3168, 6.1.1.1-1.
+    /// RFC 9293, MUST-22 and MUST-23; RFC 3168, 6.1.1.1-1; RFC 7413, 4.2.2-5.
     fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
         let limit = match (self.state, self.options.syn_count) {
             (State::SynReceived, 0) => cx.config.synack_retries,
@@ -181,6 +187,9 @@ impl Connection {
         self.count_retry(cx);
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
+        if self.bits.has(Bits::SYN_DATA) {
+            self.note_stall(cx);
+        }
         self.begin_timeout_recovery(cx);
         self.arm_rtx(cx);
         self.due |= Due::DATA;

@@ -98,7 +98,16 @@ impl Connection {
         }
         let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
         let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
-        self.buffer_room().min(chunks).min(largest)
+        let room = self.buffer_room().min(chunks).min(largest);
+        if cx.config.window_ramp || self.bits.has(Bits::EARLY) { room.min(self.ramp()) } else { room }
+    }
+
+    /// What is offered while little came: what the SYN-ACK offered, and twice what came since. A client that has not
+    /// proven itself gets no more than at first, or forged SYNs would reserve memory. The scale must not take any of it
+    /// away.
+    fn ramp(&self) -> u32 {
+        let came = if self.bits.has(Bits::EARLY) { 0 } else { self.bytes_received.min(1 << 29) as u32 };
+        (u32::from(u16::MAX) + 2 * came).next_multiple_of(1 << self.rcv_scale)
     }
 
     /// How far the right edge could move.

@@ -110,7 +110,7 @@ fn send_and_connect<M: Mode>(
     flags: SendFlags,
 ) -> Result<usize, Errno> {
     let blocking = !flags.dont_wait && !mode.lock().nonblocking(fd)?;
-    let begun = mode.lock().begin_send(fd, remote, data);
+    let begun = mode.lock().begin_send(fd, remote, data, SendFlags { dont_wait: !blocking, ..flags });
     let taken = match begun {
         Ok(Begun::Connected) => 0,
         Ok(Begun::Connecting(0)) if !blocking => return Err(Errno::EINPROGRESS),

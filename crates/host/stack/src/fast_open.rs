@@ -50,6 +50,7 @@ impl Unproven {
     }
 
     /// One is proven, or over.
+    /// RFC 7413, 5.1-1.
     fn leave(&mut self, now: Instant, reset: bool) {
         self.count -= 1;
         // Never more than the queue was long when each began.
@@ -139,6 +140,7 @@ impl Core {
     }
 
     /// What `listener` does with a SYN that has data or the option.
+    /// RFC 7413, 2.1-1 and 4.2.2-3.
     #[cold]
     pub(crate) fn judge_syn(
         &mut self,
@@ -221,6 +223,7 @@ mod tests {
     //! Goal: a listener counts those who have proven nothing, and for a minute those who were reset.
     use super::*;
 
+    /// RFC 7413, 5.1-1.
     #[test]
     fn resets_count_for_a_minute() {
         let mut unproven = Unproven::new(2);

@@ -85,6 +85,7 @@ fn a_client_may_go_without_a_cookie_where_both_agree() {
     assert_eq!(got, b"bold");
 }
 
+/// RFC 7413, 2.1-1.
 #[test]
 fn whoever_does_not_grant_does_not_answer() {
     let remote = ends()[0];
@@ -138,6 +139,7 @@ fn flood(world: &mut World, remote: Endpoint, n: u32) -> u64 {
     world.server.tcp_counters().fastopen_passive - before
 }
 
+/// RFC 7413, 4.2.2-3.
 #[test]
 fn the_queue_of_unproven_clients_is_bounded() {
     let remote = ends()[0];
@@ -149,6 +151,8 @@ fn the_queue_of_unproven_clients_is_bounded() {
     for owner in 0..8 {
         assert!(world.server.accept(listener, owner).is_some(), "{owner}");
     }
+    assert_eq!(flood(&mut world, remote, 1), 0, "whose data were refused does not try again at once");
+    world.pass(Duration::from_secs(61));
     assert_eq!(flood(&mut world, remote, 1), 1);
 }
 

@@ -13,6 +13,9 @@ const SETS: usize = 256;
 /// A pause doubles with each one in a row, this many times at most.
 const DOUBLINGS: u8 = 6;
 
+/// One loss or a busy server explains it as well: the pause is so much shorter.
+const MILDER: u32 = 60;
+
 /// What is known of one pair of hosts.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -27,6 +30,18 @@ struct Entry {
     pauses: u8,
     until: Instant,
     used: Instant,
+}
+
+impl Entry {
+    /// Fast Open pauses. What began before a pause and fails during it is no further reason.
+    fn rest(&mut self, now: Instant, pause: Duration) {
+        if now < self.until {
+            self.until = self.until.max(now + pause);
+            return;
+        }
+        self.until = now + pause * (1 << self.pauses.min(DOUBLINGS));
+        self.pauses = self.pauses.saturating_add(1);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,8 +93,9 @@ impl FastOpenCache {
         Some(FastOpenOffer { option, mss: entry.mss })
     }
 
-    /// Remembers how it went. A SYN that nobody answered pauses Fast Open to this destination for `pause`, and twice
-    /// as long each further time.
+    /// Remembers how it went. What speaks against Fast Open on this path pauses it there for `pause` or a part of that,
+    /// and twice as long each further time (RFC 7413, section 4.1.3.1).
+    /// RFC 7413, 4.1.3-1, 4.1.3-2, 4.1.3.1-1 and 4.1.3.1-2.
     pub fn learn(&mut self, now: Instant, src: Addr, dst: Addr, outcome: &FastOpenOutcome, pause: Duration) {
         let entry = self.entry(now, src, dst);
         if outcome.mss != 0 {
@@ -97,11 +113,8 @@ impl FastOpenCache {
                     entry.unanswered = if both { Unanswered::Both } else { Unanswered::Standard };
                 }
             }
-            Lesson::Lost => {}
-            Lesson::Silence => {
-                entry.until = now + pause * (1 << entry.pauses.min(DOUBLINGS));
-                entry.pauses = entry.pauses.saturating_add(1);
-            }
+            Lesson::Refused | Lesson::Lost => entry.rest(now, pause / MILDER),
+            Lesson::Unreachable | Lesson::Silence => entry.rest(now, pause),
         }
     }
 
@@ -200,6 +213,7 @@ mod tests {
         assert_eq!([(); 5].map(|()| asked(&mut cache)), [false, true, false, false, false]);
     }
 
+    /// RFC 7413, 4.1.3.1-1 and 4.1.3.1-2.
     #[test]
     fn silence_pauses_and_an_answer_forgives() {
         let mut cache = FastOpenCache::new();
@@ -219,6 +233,32 @@ mod tests {
             cache.learn(now(1_000 * n), US, peer(1), &silence, PAUSE);
         }
         assert!(cache.offer(now(19_000 + 64 * 60), US, peer(1), false).is_some(), "an hour at most");
+    }
+
+    /// RFC 7413, 4.1.3.1-2.
+    #[test]
+    fn milder_lessons_pause_for_less() {
+        for (lesson, seconds) in [(Lesson::Refused, 1), (Lesson::Lost, 1), (Lesson::Unreachable, 60)] {
+            let mut cache = FastOpenCache::new();
+            let outcome = FastOpenOutcome { mss: 1_400, cookie: None, lesson };
+            for (nth, factor) in [(0, 1), (1, 2)] {
+                let at = 1_000 * nth;
+                cache.learn(now(at), US, peer(1), &outcome, PAUSE);
+                assert_eq!(
+                    cache.offer(now(at + factor * seconds - 1), US, peer(1), false),
+                    None,
+                    "{lesson:?}"
+                );
+                assert!(cache.offer(now(at + factor * seconds), US, peer(1), false).is_some(), "{lesson:?}");
+            }
+            // Two that fail together pause no longer than one.
+            let other = now(1_500);
+            cache.learn(other, US, peer(2), &outcome, PAUSE);
+            cache.learn(other, US, peer(2), &outcome, PAUSE);
+            assert!(cache.offer(now(1_500 + seconds), US, peer(2), false).is_some(), "{lesson:?}");
+            cache.learn(now(2_000), US, peer(1), &outcome, Duration::ZERO);
+            assert!(cache.offer(now(2_000), US, peer(1), false).is_some(), "no pause is wanted");
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl FastOpenKeys {
     }
 
     /// The cookie of the client at the remote end of `flow`, as seen from the server.
+    /// RFC 7413, 4.1.2-1.
     pub fn cookie(&self, flow: &FlowKey, experimental: bool) -> Option<FastOpen> {
         FastOpen::cookie(&hash(&self.first, flow), experimental)
     }
@@ -141,6 +142,7 @@ impl FastOpenJar {
     }
 
     /// The keys of this time.
+    /// RFC 7413, 4.1.2-2.
     pub fn keys(&self, now: Instant) -> FastOpenKeys {
         let period = now.as_nanos() / LIFE.as_nanos() as u64;
         FastOpenKeys { first: self.key(period), second: Some(self.key(period.wrapping_sub(1))) }
@@ -183,6 +185,7 @@ mod tests {
         );
     }
 
+    /// RFC 7413, 4.1.2-1 and 4.1.2-2.
     #[test]
     fn a_cookie_is_good_for_its_client_until_its_key_is_gone() {
         let ours = v4([192, 0, 2, 1], [192, 0, 2, 2]);
@@ -217,6 +220,7 @@ mod tests {
         }
     }
 
+    /// RFC 7413, 4.1.2-2.
     #[test]
     fn own_keys_follow_each_other() {
         let jar = FastOpenJar::new(SipKey::new(1, 2));

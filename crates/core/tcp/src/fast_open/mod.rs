@@ -96,9 +96,14 @@ pub enum Lesson {
         /// The request was of the experimental kind.
         experimental: bool,
     },
-    /// The SYN had to be sent again, without anything, and the data were not acknowledged.
+    /// Nothing of the data was acknowledged, and no new cookie explains it.
+    Refused,
+    /// The same, and the SYN had to be sent again, without anything.
     Lost,
-    /// Even that was not answered at first: somebody on the way may dislike such SYNs (RFC 7413, section 7.1).
+    /// An ICMP error came back.
+    Unreachable,
+    /// Even a plain SYN was not answered at first, or nothing after it: somebody on the way may dislike such SYNs
+    /// (RFC 7413, section 7.1).
     Silence,
 }
 
@@ -114,6 +119,7 @@ pub enum FastOpenAnswer {
 impl FastOpenAnswer {
     /// RFC 7413, section 4.2.2: what `syn` deserves on a listener with `keys` that has room for another connection
     /// whose client has proven nothing but its cookie.
+    /// RFC 7413, 4.2.1-3 and 4.2.2-2.
     pub fn to(
         config: &Config,
         keys: &FastOpenKeys,
@@ -163,6 +169,7 @@ pub(crate) struct Attempt {
 impl Connection {
     /// Active open in `place` with Fast Open: the SYN carries what `offer` says and as much of `data` as one segment
     /// takes (RFC 7413, section 4.2.1). How many octets that is.
+    /// RFC 7413, 4.1.3-2 and 4.2.2-1.
     pub fn connect_fast(
         place: &mut Option<Connection>,
         cx: &mut Cx<'_>,
@@ -192,6 +199,7 @@ impl Connection {
 
     /// Passive open in `place` for a client that showed a good cookie: its data can be read and answered at once,
     /// before it proved by an ACK that it is there (RFC 7413, section 4.2.2). `option` goes with the SYN-ACK.
+    /// RFC 7413, 4.2.2-4.
     pub fn accept_fast<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,
@@ -254,6 +262,7 @@ impl Connection {
 
     /// A SYN or SYN-ACK of ours leaves. One that is sent again is plain, because a box on the way may have disliked
     /// the other (RFC 7413, section 4.2.1).
+    /// RFC 7413, 4.2.1-1 and 4.2.1-2.
     pub(crate) fn note_syn(&mut self, cx: &Cx<'_>, retransmit: bool) {
         if retransmit {
             self.bits.clear(Bits::COOKIE);
@@ -275,6 +284,7 @@ impl Connection {
     }
 
     /// A SYN-ACK arrived in SYN-SENT: what to remember for the next connect. `self.snd_nxt` is what was sent.
+    /// RFC 7413, 4.1.3.1-1.
     #[cold]
     pub(crate) fn conclude(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         self.bits.clear(Bits::FAST_OPEN);
@@ -287,6 +297,7 @@ impl Connection {
         let cookie = answer.filter(|_| asked.is_some());
         let lesson = match asked {
             _ if again && cookie.is_none() && data && !all => Lesson::Lost,
+            _ if cookie.is_none() && data && seg.ack == self.snd_una + 1 => Lesson::Refused,
             Some(option) if cookie.is_none() && !data && !again => {
                 Lesson::NoCookie { experimental: option.experimental }
             }
@@ -312,13 +323,30 @@ impl Connection {
         }
     }
 
+    /// An ICMP error ends the attempt.
+    #[cold]
+    pub(crate) fn note_unreachable(&mut self) {
+        self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Unreachable });
+    }
+
+    /// Data are sent again and again. If nothing ever came after the handshake, the path may have closed because of
+    /// the data in the SYN.
+    #[cold]
+    pub(crate) fn note_stall(&mut self, cx: &mut Cx<'_>) {
+        if self.retries == 3 && self.bytes_received == 0 {
+            cx.counters.fastopen_blackhole += 1;
+            self.tell_outcome(FastOpenOutcome { mss: 0, cookie: None, lesson: Lesson::Silence });
+        }
+    }
+
     fn tell_outcome(&mut self, outcome: FastOpenOutcome) {
         self.attempt().outcome = Some(outcome);
         self.events |= Events::FAST_OPEN;
     }
 
     /// The SYN is acknowledged, and of the data with it the first `acked` octets. The rest was refused: it goes again
-    /// as if for the first time (RFC 7413, section 4.2.1).
+    /// as if for the first time (RFC 7413, section 4.2.2).
+    /// RFC 7413, 4.2.2-6.
     #[cold]
     pub(crate) fn settle_syn_data(&mut self, cx: &mut Cx<'_>, acked: u32) {
         let acked = acked.min(self.tx.len());
@@ -333,11 +361,31 @@ impl Connection {
             cx.counters.retransmits += 1;
             // What goes again counts as data anew.
             self.count_again(self.tx.len());
+            let end = self.bytes_acked as u32 + self.flight();
+            self.rare_mut().syn_data_again = end;
+            self.keep_boundary(self.snd_nxt);
             self.snd_nxt = self.snd_una;
             self.sent.cut(self.snd_nxt);
             self.due |= Due::DATA;
         }
         self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
+    }
+
+    /// Octets in flight that went with the SYN before.
+    pub(crate) fn syn_data_again(&self) -> u32 {
+        self.syn_data_end().min(self.flight())
+    }
+
+    /// Octets from SND.UNA on that went with the SYN before.
+    fn syn_data_end(&self) -> u32 {
+        let end = self.rare().map_or(0, |rare| u64::from(rare.syn_data_again));
+        end.saturating_sub(self.bytes_acked) as u32
+    }
+
+    /// Went what begins at `seq` with the SYN before? Then it is no small segment that the next one waits for.
+    #[cold]
+    pub(crate) fn is_syn_data(&self, seq: Seq) -> bool {
+        seq.offset_from(self.snd_una) < self.syn_data_end()
     }
 
     /// The client answered our SYN-ACK: it is there.

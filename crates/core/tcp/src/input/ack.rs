@@ -21,10 +21,11 @@ impl Connection {
         if !seg.flags.has(Flags::ACK) {
             return Err(DropReason::NoAck);
         }
+        let mut proves = false;
         if self.state == State::SynReceived {
-            let early = self.is_early();
+            proves = self.is_early();
             self.check_handshake_ack(cx, seg)?;
-            if !early {
+            if !proves {
                 return Ok(());
             }
         }
@@ -45,7 +46,7 @@ impl Connection {
             return Err(DropReason::BadAck);
         }
         if ahead >= 0 {
-            self.process_ack(cx, seg, ahead as u32);
+            self.process_ack(cx, seg, ahead as u32, proves);
         } else if self.loss.is_some() && self.bits.has(Bits::SACK) {
             self.take_late_sack(cx, seg);
         }
@@ -72,9 +73,10 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment of SND.UNA + `acked`, in the range of what is in flight.
+    /// An acknowledgment of SND.UNA + `acked`, in the range of what is in flight; the first one of a handshake with
+    /// Fast Open `proves` that the client is there, and is no duplicate.
     /// RFC 9293, MUST-37 and SHLD-17.
-    fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
+    fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32, proves: bool) {
         let in_flight = self.pipe();
         let fin = acked > self.tx.len();
         let before = self.sacked();
@@ -110,7 +112,7 @@ impl Connection {
             // The answer to a probe: the peer lives, and its window may stay shut as long as it likes (RFC
             // 9293, section 3.8.6.1), also one that shut after what is in flight had left.
             self.retries = 0;
-        } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) {
+        } else if seg.seq_len() == 0 && !window_changed && !self.bits.has(Bits::SACK) && !proves {
             self.on_duplicate_ack(cx);
         }
         if seg.flags.has(Flags::ECE) && self.bits.has(Bits::ECN) {

@@ -6,6 +6,7 @@ use wire::tcp::{Flags, Segment};
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
+use crate::scale::ts_value;
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
@@ -13,7 +14,7 @@ impl Connection {
     /// RFC 9293, MUST-10.
     pub(crate) fn on_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let flags = seg.flags;
-        if flags.has(Flags::ACK) && !self.acknowledges_syn(seg) {
+        if flags.has(Flags::ACK) && !(self.acknowledges_syn(seg) && self.echoes_syn(cx, seg)) {
             // First: an acknowledgment of something we never sent, from an old incarnation of the peer
             // perhaps.
             cx.counters.bad_acks += 1;
@@ -40,7 +41,9 @@ impl Connection {
         self.take_syn(cx, seg);
         if !flags.has(Flags::ACK) {
             // Simultaneous open: both SYNs crossed.
-            self.hold_text(cx, &super::behind_syn(seg));
+            if cx.config.keep_crossed_text {
+                self.hold_text(cx, &super::behind_syn(seg));
+            }
             self.due |= Due::SYN;
             self.set_state(cx, State::SynReceived);
             return Ok(());
@@ -66,6 +69,9 @@ impl Connection {
         self.measure_rtt(cx, seg, left);
         if !self.tx.is_empty() {
             self.settle_syn_data(cx, data);
+        }
+        if self.bits.has(Bits::MARKED) {
+            self.on_marked_acknowledged(cx);
         }
         self.due.clear(Due::SYN);
         self.backoff = 0;
@@ -99,6 +105,15 @@ impl Connection {
         let first = self.syn_seq();
         let acked = seg.ack.offset_from(first);
         acked > 0 && acked <= self.snd_nxt.offset_from(first)
+    }
+
+    /// What answers our SYN echoes a timestamp that one of our SYNs carried, or none at all.
+    fn echoes_syn(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
+        let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
+        if echo == 0 || !self.bits.has(Bits::TIMESTAMPS) {
+            return true;
+        }
+        ts_value(cx.now, self.ts_offset).wrapping_sub(echo) <= self.opening_ms(cx)
     }
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.

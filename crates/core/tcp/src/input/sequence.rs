@@ -111,7 +111,9 @@ impl Connection {
         }
         if self.is_first_syn(seg) {
             if seg.flags.has(Flags::ACK) {
-                // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived.
+                // The other half of a simultaneous open. It wants to hear that its SYN-ACK arrived, and that the
+                // number of its SYN came before (RFC 2883).
+                self.report_duplicate(cx.config, seg.seq, seg.seq + 1);
                 self.due |= Due::ACK;
                 return Ok(());
             }

@@ -82,7 +82,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let (flight, Stretch { seq, len, fin }) = (self.flight(), stretch);
-        if small_part(len, mss) != 0 {
+        if small_part(len, mss) != 0 && !(self.bits.has(Bits::MARKED) && self.is_syn_data(seq)) {
             self.snd_small = self.snd_nxt + len;
         }
         self.snd_nxt += len + u32::from(fin);
@@ -212,9 +212,19 @@ impl Connection {
     fn note_sending(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         self.last_send_ms = now;
-        if now.wrapping_sub(self.last_rcv_ms) < DIALOGUE_MS && self.bytes_received > 0 {
+        let answers = now.wrapping_sub(self.last_rcv_ms) < DIALOGUE_MS && self.bytes_received > 0;
+        if answers || self.ends_handshake() {
             self.bits.set(Bits::INTERACTIVE);
         }
+    }
+
+    /// Do data take the place of the handshake's last acknowledgment? Whoever waited for that with data at hand asks
+    /// something. What had gone with the SYN asked before.
+    fn ends_handshake(&self) -> bool {
+        self.due.has(Due::ACK)
+            && self.bytes_received == 0
+            && self.bits.has(Bits::ACTIVE)
+            && self.syn_data_again() == 0
     }
 
     /// What ends at SND.NXT leaves now.

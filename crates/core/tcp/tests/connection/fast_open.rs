@@ -6,7 +6,7 @@ use tcp::{
     Config, CookieWorth, Error, Events, FastOpenKeys, FastOpenOffer, IcmpError, Lesson, ReadError, State,
     WriteError,
 };
-use wire::tcp::{FastOpen, Flags, Options, Segment};
+use wire::tcp::{FastOpen, Flags, Options, Segment, Timestamps};
 
 use crate::host::{flow, ms};
 use crate::rig::{OURS, PEER, Rig, Sent, Setup};
@@ -55,6 +55,7 @@ fn syn_data(rig: &Rig) -> bool {
     rig.host.conn().info(rig.now).syn_data
 }
 
+/// RFC 7413, 4.1.3-1 and 4.2.2-1.
 #[test]
 fn a_cookie_is_asked_for_and_learned() {
     let setup = Setup { peer: Options { mss: Some(1200), ..Options::default() }, ..Setup::default() };
@@ -103,6 +104,7 @@ fn data_with_the_syn_is_acknowledged_with_it() {
     assert_eq!(rig.host.conn().unacked(), 4);
 }
 
+/// RFC 7413, 4.2.2-6.
 #[test]
 fn what_the_syn_ack_does_not_cover_goes_again_at_once() {
     for acked in 0..=600 {
@@ -133,6 +135,7 @@ fn an_acknowledgment_of_what_was_never_sent_is_refused() {
     }
 }
 
+/// RFC 7413, 4.2.1-1.
 #[test]
 fn a_syn_that_is_sent_again_is_plain() {
     for acked in [0, 600] {
@@ -152,6 +155,7 @@ fn a_syn_that_is_sent_again_is_plain() {
     }
 }
 
+/// RFC 7413, 4.1.3.1-1.
 #[test]
 fn silence_is_a_reason_for_caution_the_third_time() {
     let mut rig = with_data(&Setup::default());
@@ -190,6 +194,7 @@ fn refused_and_too_big() {
     assert_eq!(rig.sent().iter().map(Sent::len).collect::<Vec<_>>(), [560, 40]);
 }
 
+/// RFC 7413, 4.1.3-2.
 #[test]
 fn a_syn_takes_one_segment_less_the_most_options() {
     for (known, v4, fits) in [(0, true, 1420), (940, true, 900), (9_000, true, 1420), (0, false, 1400)] {
@@ -266,6 +271,7 @@ fn early(setup: &Setup) -> Rig {
     rig
 }
 
+/// RFC 7413, 4.2.2-4.
 #[test]
 fn a_good_cookie_opens_at_once() {
     let setup = Setup::modern();
@@ -325,6 +331,7 @@ fn a_syn_that_comes_again_is_answered_again() {
     rig.assert_state(State::Established);
 }
 
+/// RFC 7413, 4.2.1-2 and 4.2.2-5.
 #[test]
 fn only_the_syn_ack_is_sent_again_before_the_handshake_ends() {
     let mut rig = early(&Setup::default());
@@ -389,6 +396,7 @@ fn closing_before_the_handshake_ends() {
     assert!(rig.host.wait.is_some());
 }
 
+/// RFC 7413, 4.2.1-3 and 4.2.2-2.
 #[test]
 fn without_a_good_cookie_data_waits_for_the_handshake() {
     let others = keys().cookie(&flow(true).reversed(), false);
@@ -424,6 +432,7 @@ fn the_settings_decide() {
     assert_eq!(rig.read(100).unwrap(), b"without");
 }
 
+/// RFC 7413, 4.1.2-2.
 #[test]
 fn an_older_key_is_believed_and_its_cookie_replaced() {
     let setup = Setup::default();
@@ -449,4 +458,116 @@ fn a_good_cookie_without_data_opens_too() {
     rig.send(b"thanks");
     rig.assert_state(State::Established);
     assert_eq!(rig.read(100).unwrap(), b"thanks");
+}
+
+/// RFC 7413, 4.1.3.1-1.
+#[test]
+fn what_speaks_against_fast_open_is_told() {
+    for (acked, new, lesson) in
+        [(0, false, Lesson::Refused), (0, true, Lesson::Answered), (1, false, Lesson::Answered)]
+    {
+        let mut rig = with_data(&Setup::default());
+        let option = if new { cookie(&[9; 8]) } else { None };
+        let setup = Setup { peer: Setup::default().peer.with_fast_open(option), ..Setup::default() };
+        syn_ack(&mut rig, &setup, acked);
+        assert_eq!(outcome(&mut rig).lesson, lesson, "{acked}");
+    }
+    let mut rig = with_data(&Setup::default());
+    rig.host.with(rig.now, |conn, cx| conn.on_icmp(cx, IcmpError::HostUnreachable, OURS));
+    assert_eq!(outcome(&mut rig).lesson, Lesson::Unreachable);
+    assert_eq!(rig.host.conn().error(), Some(Error::HostUnreachable));
+}
+
+#[test]
+fn a_stall_after_the_handshake_is_silence_unless_the_peer_spoke() {
+    for spoke in [false, true] {
+        let setup = Setup::default();
+        let mut rig = with_data(&setup);
+        syn_ack(&mut rig, &setup, 600);
+        assert_eq!(outcome(&mut rig).lesson, Lesson::Answered);
+        (rig.host.events, rig.host.fresh) = (Events::default(), Events::default());
+        if spoke {
+            rig.send(b"hello");
+        }
+        rig.write(b"more").unwrap();
+        for _ in 0..20 {
+            rig.pass(Duration::from_secs(1));
+            rig.sent();
+        }
+        let told = rig.events().any(Events::FAST_OPEN);
+        assert_eq!(told, !spoke);
+        assert_eq!(rig.host.counters.fastopen_blackhole, u64::from(!spoke));
+        if told {
+            let outcome = rig.host.with(rig.now, |conn, _| conn.take_fast_open());
+            assert_eq!(outcome.map(|outcome| outcome.lesson), Some(Lesson::Silence));
+        }
+    }
+}
+
+#[test]
+fn segments_that_arrived_are_counted() {
+    let delivered = |rig: &Rig| rig.host.conn().info(rig.now).delivered;
+    // A SYN is one, with its data; what of them goes again counts when it arrives.
+    for (acked, after) in [(600, 1), (0, 2), (100, 2)] {
+        let setup = Setup::modern();
+        let mut rig = with_data(&setup);
+        syn_ack(&mut rig, &setup, acked);
+        assert_eq!(delivered(&rig), 1);
+        rig.sent();
+        let again = rig.host.conn().info(rig.now).sent_again;
+        assert_eq!(again, 600 - acked);
+        rig.ack(OURS + 601, &[]);
+        assert_eq!((delivered(&rig), rig.host.conn().info(rig.now).sent_again), (after, 0));
+        rig.close();
+        rig.ack(OURS + 602, &[]);
+        assert_eq!(delivered(&rig), after + 1, "a FIN alone is a segment");
+    }
+    let setup = Setup::default();
+    let mut rig = early(&setup);
+    rig.write(&octets(100)).unwrap();
+    rig.sent();
+    assert_eq!(delivered(&rig), 0);
+    rig.ack(OURS + 1, &[]);
+    assert_eq!(delivered(&rig), 1, "the first acknowledgment is no duplicate");
+    rig.ack(OURS + 101, &[]);
+    assert_eq!(delivered(&rig), 2);
+}
+
+/// RFC 7413, 4.2.2-6.
+#[test]
+fn what_goes_again_keeps_its_boundary() {
+    let setup = Setup::default();
+    let mut rig = with_data(&setup);
+    syn_ack(&mut rig, &setup, 200);
+    rig.write(&octets(300)).unwrap();
+    let sent = rig.sent();
+    assert_eq!(
+        sent.iter().map(|sent| (sent.seq, sent.len())).collect::<Vec<_>>(),
+        [(OURS + 201, 400), (OURS + 601, 300)]
+    );
+    assert!(sent[0].flags.has(Flags::PSH));
+    rig.ack(OURS + 901, &[]);
+    assert_eq!(rig.host.conn().unacked(), 0);
+}
+
+#[test]
+fn an_answer_echoes_a_timestamp_that_was_sent() {
+    let setup = Setup::modern();
+    // After the SYN by so many milliseconds; the answer comes after 500.
+    for (after, taken) in [(0i32, true), (500, true), (501, false), (-2_000, false)] {
+        let mut rig = with_data(&setup);
+        let ecr = rig.echo.wrapping_add_signed(after);
+        rig.pass(ms(500));
+        let peer = Options { timestamps: Some(Timestamps { val: 1_000, ecr }), ..setup.peer };
+        rig.ack = OURS + 601;
+        rig.inject(Segment { seq: PEER, options: peer, ..rig.segment(SYN_ACK, b"") });
+        assert_eq!(rig.host.state() == State::Established, taken, "{after}");
+        let answer = rig.one();
+        assert_eq!(answer.flags == Flags::RST && answer.seq == OURS + 601, !taken);
+    }
+    let mut rig = with_data(&setup);
+    let peer = Options { timestamps: Some(Timestamps { val: 1_000, ecr: 0 }), ..setup.peer };
+    rig.ack = OURS + 601;
+    rig.inject(Segment { seq: PEER, options: peer, ..rig.segment(SYN_ACK, b"") });
+    rig.assert_state(State::Established);
 }

@@ -1,7 +1,7 @@
 //! Goal: ICMP is heard but not trusted (RFC 5927, RFC 1191, RFC 8201, RFC 9293 section 3.9.2.2).
 
 use base::{Duration, Seq};
-use tcp::{Error, IcmpError, State};
+use tcp::{Config, Error, IcmpError, State};
 
 use crate::rig::{OURS, Rig, Setup};
 
@@ -112,4 +112,23 @@ fn during_the_handshake() {
     rig.pass(Duration::from_secs(500));
     rig.assert_state(State::Closed);
     assert_eq!(rig.host.conn().error(), Some(Error::NetUnreachable));
+}
+
+#[test]
+fn an_error_ends_what_is_half_open_where_the_settings_say_so() {
+    for ends in [false, true] {
+        for (kind, seq, hits) in [
+            (IcmpError::HostUnreachable, OURS, true),
+            (IcmpError::NetUnreachable, OURS, true),
+            (IcmpError::PortUnreachable, OURS, false),
+            (IcmpError::HostUnreachable, OURS + 1, false),
+        ] {
+            let setup = Setup::default();
+            let config = Config { icmp_ends_half_open: ends, ..setup.config.clone() };
+            let mut rig = Setup { config, ..setup }.syn_received();
+            icmp(&mut rig, kind, seq);
+            assert_eq!(rig.host.state() == State::Closed, ends && hits, "{kind:?}");
+            assert_eq!(rig.host.conn().error(), None, "nobody knows of it");
+        }
+    }
 }

@@ -157,6 +157,11 @@ fn a_segment_without_its_timestamp_is_dropped() {
     let disposition = rig.inject(Segment { options: Default::default(), ..rig.segment(Flags::ACK, b"bare") });
     assert_eq!(disposition, Some(Disposition::Dropped(DropReason::NoTimestamp)));
     assert_eq!(rig.host.conn().readable(), 0);
+    // Unless the settings say otherwise.
+    let config = Config { tolerate_missing_timestamps: true, ..Config::default() };
+    let mut rig = Setup { config, ..Setup::modern() }.accepted();
+    rig.inject(Segment { options: Default::default(), ..rig.segment(Flags::ACK, b"bare") });
+    assert_eq!(rig.host.conn().readable(), 4);
 }
 
 fn keepalive() -> SocketOptions {

@@ -334,3 +334,21 @@ fn a_window_that_shrank_to_zero_is_probed_for_ever() {
         assert_eq!(rig.ack, OURS + 8_001, "everything arrives");
     }
 }
+
+/// The window offered grows with what came, where the settings say so.
+#[test]
+fn the_window_ramp() {
+    let config = Config { window_ramp: true, rcvbuf: (540_000, 1 << 24), ..Config::default() };
+    let mut rig = Setup { config, ..Setup::modern() }.accepted();
+    let offered = |rig: &Rig| rig.host.conn().info(rig.now).rcv_wnd;
+    for nth in 1..=100u32 {
+        rig.send(&[7; 1_000]);
+        rig.pass(ms(50));
+        rig.sent();
+        rig.read(1_000).unwrap();
+        assert!(offered(&rig) <= 65_535 + 2_000 * nth + 512, "{nth}");
+    }
+    rig.send(&[7; 1_000]);
+    rig.pass(ms(50));
+    assert!(offered(&rig) > 250_000, "it follows what comes: {}", offered(&rig));
+}

@@ -24,6 +24,7 @@ impl FastOpen {
     }
 
     /// A cookie of 4 to 16 octets, an even number; `None` for any other.
+    /// RFC 7413, 4.1.1-1.
     pub fn cookie(octets: &[u8], experimental: bool) -> Option<FastOpen> {
         if !SIZES.contains(&octets.len()) || !octets.len().is_multiple_of(2) {
             return None;
@@ -46,6 +47,7 @@ impl FastOpen {
 
     /// What stands behind kind and length: magic, if experimental, and cookie. An illegal length is no option at all,
     /// as if it had been left out (RFC 7413, section 4.1.1).
+    /// RFC 7413, 4.1.1-2.
     pub(super) fn read(data: &[u8], experimental: bool) -> Option<FastOpen> {
         if data.is_empty() {
             Some(FastOpen::request(experimental))

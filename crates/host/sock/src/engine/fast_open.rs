@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::Errno;
 use crate::object::{Kind, Stream};
-use crate::sockets::Fd;
+use crate::sockets::{Fd, SendFlags};
 use crate::transport::Transport;
 use base::Endpoint;
 
@@ -24,6 +24,7 @@ impl<T: Transport> Engine<T> {
         fd: Fd,
         remote: Option<Endpoint>,
         data: &[u8],
+        flags: SendFlags,
     ) -> Result<Begun, Errno> {
         if let Ok(stream) = self.stream(fd) {
             let (conn, connecting) = (stream.conn, stream.connecting);
@@ -34,6 +35,11 @@ impl<T: Transport> Engine<T> {
         let (wish, no_cookie) = (self.connect_wish(fd, remote)?, settings.fast_open.no_cookie);
         let (conn, taken) = self.core.connect_fast(self.now, &wish, no_cookie, data)?;
         self.begin_stream(fd, conn)?;
+        let all = taken == data.len() || flags.dont_wait;
+        if let Some(hints) = self.hints(fd, flags).filter(|_| all && taken > 0) {
+            // Whoever does not wait has said all there is: the call ends in the SYN.
+            self.end_call(fd, &hints)?;
+        }
         Ok(Begun::Connecting(taken))
     }
 

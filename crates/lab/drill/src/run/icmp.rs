@@ -79,7 +79,12 @@ fn numbers(v4: bool, icmp: &Icmp) -> Result<(u8, u8), String> {
     }
     match table(v4).iter().find(|row| row.0 == kind && row.3 == code) {
         Some(row) => Ok((kind, row.2)),
-        None => Err(format!("no code `{code}` of ICMP type `{}` in this family", icmp.kind)),
+        None => {
+            let family = if v4 { "IPv4" } else { "IPv6" };
+            let foreign = table(!v4).iter().any(|row| row.1 == icmp.kind && row.3 == code);
+            let what = if foreign { "unsupported: " } else { "" };
+            Err(format!("{what}ICMP {} {code} over {family}", icmp.kind))
+        }
     }
 }
 

@@ -107,9 +107,10 @@ pub fn core_config(profile: Profile) -> CoreConfig {
 
 /// Runs one script; `path` is where it came from, and where scripts that it calls are looked for.
 pub fn run(path: &Path, source: &str, config: &Config) -> Report {
+    let named = IpVersion::of_script(path, source, config.version);
     let mut defines = config.defines.clone();
     defines.extend(own_defines(source));
-    defines.extend(usual_defines(config.version));
+    defines.extend(usual_defines(named.unwrap_or(config.version)));
     let pairs: Vec<(&str, &str)> = defines.iter().map(|(name, value)| (&name[..], &value[..])).collect();
     let report = |outcome, timeline| Report { path: path.into(), outcome, timeline };
     let script = match lang::parse(source, &pairs) {
@@ -120,7 +121,7 @@ pub fn run(path: &Path, source: &str, config: &Config) -> Report {
             return report(Outcome::Failed { line, why }, Vec::new());
         }
     };
-    let options = match options::Options::read(&script.options, config.version) {
+    let options = match options::Options::read(&script.options, named, config.version) {
         Ok(options) => options,
         Err(why) => return report(ended(Stop::from(why), None, source), Vec::new()),
     };

@@ -3,6 +3,7 @@
 use crate::lang::Setting;
 use base::{Addr, Duration};
 use std::net::IpAddr;
+use std::path::Path;
 
 /// Address family of the sockets and of the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +25,33 @@ impl IpVersion {
     /// The family of this name.
     pub fn named(name: &str) -> Option<IpVersion> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, version)| *version)
+    }
+
+    /// Where `asked` is not what a script of this name with these lines is for: the family that it names by an option,
+    /// by an address, or, as google's runner has it, by the end of its file's name.
+    pub(super) fn of_script(path: &Path, source: &str, asked: IpVersion) -> Option<IpVersion> {
+        let option = |name: &str| {
+            let lines = source.lines().map(str::trim).filter_map(|line| line.strip_prefix("--"));
+            lines
+                .filter_map(|line| line.split_once('='))
+                .find(|(known, _)| *known == name)
+                .map(|(_, text)| text)
+        };
+        if let Some(name) = option("ip_version") {
+            return IpVersion::named(name.split_whitespace().next()?);
+        }
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+        let named = ["local_ip", "remote_ip"].into_iter().find_map(option).and_then(address);
+        let v4 = named.map(|addr| addr.is_v4()).or_else(|| match stem.rsplit(['-', '_']).next() {
+            Some("v4" | "ipv4") => Some(true),
+            Some("v6" | "ipv6") => Some(false),
+            _ => None,
+        })?;
+        match (v4, asked) {
+            (false, _) => Some(IpVersion::V6),
+            (true, IpVersion::V6) => Some(IpVersion::V4),
+            (true, _) => None,
+        }
     }
 }
 
@@ -80,17 +108,14 @@ impl Options {
         }
     }
 
-    /// What the script's lines choose; `asked` is the family if the script names none. The error is a sentence.
-    pub(super) fn read(lines: &[Setting], asked: IpVersion) -> Result<Options, String> {
-        let version = match lines.iter().find(|line| line.name == "ip_version") {
-            Some(line) => {
-                let name = line.value.as_deref().unwrap_or_default();
-                IpVersion::named(name).ok_or_else(|| format!("--ip_version={name} is not a family"))?
-            }
-            None => asked,
-        };
-        let mut options = Options::new(version);
-        if asked == IpVersion::V6 && !lines.iter().any(|line| line.name == "ip_version") {
+    /// What the script's lines choose, where it names this family or none. The error is a sentence.
+    pub(super) fn read(
+        lines: &[Setting],
+        named: Option<IpVersion>,
+        asked: IpVersion,
+    ) -> Result<Options, String> {
+        let mut options = Options::new(named.unwrap_or(asked));
+        if asked == IpVersion::V6 && named.is_none() {
             // As google's runner does: the header has twenty octets more, and scripts of both families name one MSS.
             options.mtu = 1_520;
         }
@@ -141,6 +166,9 @@ impl Options {
             "psp_udp_port" => return Err("unsupported: PSP".into()),
             "tcp_md5_secret" => return Err("unsupported: MD5 signatures".into()),
             // Said already, of no meaning here, or read by `run`.
+            "ip_version" if IpVersion::named(text).is_none() => {
+                return Err(format!("--ip_version={text} is not a family"));
+            }
             "ip_version" | "netmask_ip" | "speed" | "init_scripts" | "wire_client" | "wire_server"
             | "wire_server_ip" | "wire_server_port" | "wire_client_dev" | "wire_server_dev"
             | "so_filename" | "so_flags" | "dry_run" | "is_anyip" | "send_omit_free" | "debug" | "define"

@@ -60,6 +60,9 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("drop_synfin", ["on", "on", "off"]),
     ("answer_future_acks", ["off", "on", "on"]),
     ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),
+    ("keep_crossed_text", ["off", "on", "on"]),
+    ("window_ramp", ["on", "off", "off"]),
+    ("icmp_ends_half_open", ["on", "off", "off"]),
     ("sndbuf", ["131072,4194304", "32768,2097152", "65536,1048576"]),
 ];
 
@@ -142,7 +145,6 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_notsent_lowat", Idle),
     ("net.ipv4.tcp_fastopen", FastOpen(None)),
     ("net.ipv4.tcp_fastopen_key", Set(&["fastopen_key"], "")),
-    ("net.ipv4.tcp_fastopen_cookies", Idle),
     ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Set(&["fastopen_pause"], "s")),
     ("net.ipv4.tcp_syncookies", Idle),
     ("net.ipv4.tcp_mtu_probing", Only(&["0"])),

@@ -49,6 +49,10 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
                 command_wishes(command, arguments, folder, depth, wishes);
             }
         }
+        // How many cookies are kept, where kernels have it: scripts set it to none to forget them.
+        "sysctl" if arguments.iter().any(|word| word == "net.ipv4.tcp_fastopen_cookies=0") => {
+            wishes.push(Wish::Forget);
+        }
         "sysctl" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
