@@ -50,8 +50,8 @@ fn read(watch: u32, now: u32, runs: bool) -> Duration {
 impl Connection {
     /// The send buffer was empty and is not, or the other way round.
     #[inline]
-    pub(crate) fn note_busy(&mut self, cx: &Cx<'_>, busy: bool) {
-        toggle(&mut self.busy_ms, cx.now.as_millis() as u32, busy);
+    pub(crate) fn note_busy(&mut self, now_ms: u32, busy: bool) {
+        toggle(&mut self.busy_ms, now_ms, busy);
     }
 
     /// What holds the data back that waits to be sent, as Linux tells it: nothing but the peer's window, or a send
@@ -73,6 +73,13 @@ impl Connection {
         if buffer != buffer_then {
             toggle(&mut account.buffer, now, buffer_then);
         }
+    }
+
+    /// Of `full`, a segment or what is ready of one, the peer's window takes `wanted` and the congestion window
+    /// `congestion`.
+    #[cold]
+    pub(crate) fn judge_window(&mut self, cx: &Cx<'_>, full: u32, wanted: u32, congestion: u32) {
+        self.watch(cx, Bits::WINDOW_STARVED, wanted < full && congestion >= full);
     }
 
     /// Which of the two is counted now?
@@ -164,7 +171,7 @@ impl Connection {
     /// The end: what was measured stands still.
     pub(crate) fn stop_counting(&mut self, cx: &Cx<'_>) {
         if !self.tx.is_empty() {
-            self.note_busy(cx, false);
+            self.note_busy(cx.now.as_millis() as u32, false);
         }
         if self.bits.has(Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
             self.stop_watches(cx);

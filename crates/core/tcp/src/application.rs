@@ -144,7 +144,7 @@ impl Connection {
         }
         if taken > 0 {
             if self.tx.len() as usize == taken {
-                self.note_busy(cx, true);
+                self.note_busy(cx.now.as_millis() as u32, true);
             }
             self.due |= Due::DATA;
             self.bits.clear(Bits::MORE | Bits::UNPUSHED);

@@ -160,10 +160,17 @@ impl Reordering {
 
 impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
-    /// section 6.2, steps 1 to 4).
+    /// section 6.2, steps 1 to 4). `filled`: the first octet it acknowledges that was neither SACKed nor retransmitted
+    /// before.
     /// RFC 8985, 6.2-1 and 6.2-2.
-    pub(crate) fn note_delivered(&mut self, cx: &Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
-        let (old, una, nxt) = (self.snd_una, seg.ack.later(self.snd_una), self.snd_nxt);
+    pub(crate) fn note_delivered(
+        &mut self,
+        cx: &Cx<'_>,
+        seg: &Segment<'_>,
+        sacked: &Sacked,
+        filled: Option<Seq>,
+    ) {
+        let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
         if self.loss.is_some() && sacked.dsack.is_some() {
             self.rare_mut().reordering.on_duplicate(una, nxt);
         }
@@ -172,9 +179,8 @@ impl Connection {
         let log = cx.pool.departures();
         let high = loss.board.highest_sacked().unwrap_or(una).later(una);
         // Below what was delivered, never retransmitted, and here now: it was overtaken.
-        let hole = if una.after(old) { Some(old) } else { sacked.lowest };
         let overtaken = |seq: &Seq| seq.before(loss.rack.fack) && !loss.was_resent(*seq);
-        let overtaken = hole.filter(overtaken).or(sacked.lowest.filter(overtaken));
+        let overtaken = filled.filter(overtaken).or(sacked.lowest.filter(overtaken));
         let degree = overtaken.map(|seq| loss.rack.fack.offset_from(seq).div_ceil(self.snd_mss.into()));
         if high.after(loss.rack.fack) {
             let last = high - 1;
@@ -281,6 +287,13 @@ fn in_ticks(wait: Duration, tick: Duration) -> Duration {
 }
 
 impl Loss {
+    /// The first octet in `from..to` that is neither SACKed nor was retransmitted.
+    pub(crate) fn first_original(&self, from: Seq, to: Seq) -> Option<Seq> {
+        let from = if self.resent.covers(from) { self.resend.later(from) } else { from.later(self.resend) };
+        let seq = self.board.next_unsacked(from);
+        (seq.before(to) && !self.was_resent(seq)).then_some(seq)
+    }
+
     /// Was the octet at `seq`, not SACKed so far, retransmitted?
     fn was_resent(&self, seq: Seq) -> bool {
         seq.before(self.resend) || self.resent.covers(seq)

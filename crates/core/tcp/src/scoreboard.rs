@@ -120,7 +120,7 @@ impl Scoreboard {
     }
 
     /// The first octet at or after `seq` that is not SACKed.
-    fn next_unsacked(&self, seq: Seq) -> Seq {
+    pub(crate) fn next_unsacked(&self, seq: Seq) -> Seq {
         let Some(board) = &self.board else { return seq };
         let i = board.runs.partition_point(|run| run.end.at_or_before(seq));
         board.runs.get(i).filter(|run| run.start.at_or_before(seq)).map_or(seq, |run| run.end)

@@ -191,7 +191,7 @@ impl Connection {
         let room = room.min(conn.tx.room()).min(conn.memory_for_writing(cx.pool));
         let taken = conn.tx.append(cx.pool, &data[..data.len().min(room)]);
         if taken > 0 {
-            conn.note_busy(cx, true);
+            conn.note_busy(cx.now.as_millis() as u32, true);
         }
         conn.bits.put(Bits::SYN_DATA, taken > 0);
         taken
@@ -353,7 +353,7 @@ impl Connection {
         let whole = self.tx.len();
         self.tx.consume(cx.pool, acked);
         if acked > 0 && acked == whole {
-            self.note_busy(cx, false);
+            self.note_busy(cx.now.as_millis() as u32, false);
         }
         self.bytes_acked += u64::from(acked);
         if self.snd_nxt != self.snd_una {

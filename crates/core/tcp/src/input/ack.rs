@@ -68,7 +68,7 @@ impl Connection {
             }
         }
         if all.newly > 0 {
-            self.note_delivered(cx, seg, &all);
+            self.note_delivered(cx, seg, &all, None);
             self.learn_from_board(cx, &all, before, 0);
         }
     }
@@ -152,6 +152,7 @@ impl Connection {
             return Sacked::default();
         }
         let mut sacked = Sacked::default();
+        let filled = self.loss.as_ref().and_then(|loss| loss.first_original(self.snd_una, seg.ack));
         if !blocks.is_empty() {
             cx.counters.sack_blocks_in += blocks.len() as u64;
             let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
@@ -173,7 +174,9 @@ impl Connection {
         if self.bits.has(Bits::PROBING) {
             self.settle_probe(cx, seg, &sacked);
         }
-        self.note_delivered(cx, seg, &sacked);
+        if self.loss.is_some() {
+            self.note_delivered(cx, seg, &sacked, filled);
+        }
         sacked
     }
 
@@ -199,7 +202,7 @@ impl Connection {
         }
         self.bytes_acked += u64::from(data);
         if self.tx.is_empty() && data > 0 {
-            self.note_busy(cx, false);
+            self.note_busy(self.last_rcv_ms, false);
         }
         if self.bits.has(Bits::MARKED | Bits::MORE | Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
             self.on_progress(cx);

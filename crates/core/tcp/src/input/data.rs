@@ -24,6 +24,7 @@ impl Connection {
             self.refuse_text(cx, seg);
             return Ok(());
         }
+        self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
         self.learn_segment_size(data.len() as u32, seg.merged);
         self.learn_round_trip(cx, seg);
         let old = self.rcv_nxt.distance_from(seg.seq).max(0) as usize;

@@ -45,6 +45,7 @@ impl Connection {
         }
         if len > 0 {
             cx.counters.fast_path_data += 1;
+            self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);
             // A full pool was counted; the sender will try again.

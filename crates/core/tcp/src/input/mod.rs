@@ -20,11 +20,7 @@ impl Connection {
     /// A segment for this connection arrived.
     pub fn on_segment(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.segments_in += 1;
-        let segments = u32::from(seg.merged.max(1));
-        self.segs_in = self.segs_in.wrapping_add(segments);
-        if !seg.payload.is_empty() {
-            self.data_in = self.data_in.wrapping_add(segments);
-        }
+        self.segs_in = self.segs_in.wrapping_add(u32::from(seg.merged.max(1)));
         if cx.probe.is_some() {
             self.show_inbound(cx, seg);
         }

@@ -160,10 +160,8 @@ impl Connection {
         let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
         self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
-        let full = ready.min(mss);
-        let starved = wanted < full && congestion >= full;
-        if starved != self.bits.has(Bits::WINDOW_STARVED) {
-            self.watch(cx, Bits::WINDOW_STARVED, starved);
+        if wanted < ready || self.bits.has(Bits::WINDOW_STARVED) {
+            self.judge_window(cx, ready.min(mss), wanted, congestion);
         }
         if wanted == 0 || limited {
             return None;
@@ -262,6 +260,7 @@ impl Connection {
     }
 
     /// RFC 9293, MUST-61.
+    #[inline(always)]
     fn plan_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let Stretch { seq, len, fin } = stretch;
         let offset = seq.offset_from(self.snd_una);
