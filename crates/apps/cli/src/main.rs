@@ -4,6 +4,7 @@
 mod config;
 mod drill;
 mod iperf;
+mod lab;
 mod load;
 mod serve;
 mod show;
@@ -31,6 +32,8 @@ enum Command {
     Iperf(iperf::Args),
     /// Run scripts of the packetdrill language against this stack, in virtual time.
     Drill(drill::Args),
+    /// Run experiments on congestion control in virtual time and write a report.
+    Lab(lab::Args),
     /// List the connections of running stacks.
     Ss(show::Args),
     /// Show counters, tables and memory of running stacks.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(args),
         Command::Iperf(args) => iperf::run(args),
         Command::Drill(args) => drill::run(&args),
+        Command::Lab(args) => lab::run(args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Capture(args) => show::capture(&args),

@@ -30,12 +30,17 @@ mod apps;
 mod build;
 mod check;
 mod measure;
+pub mod report;
 mod run;
+mod shipped;
 mod spec;
 mod stats;
+mod sweep;
 
 pub use check::{Check, Falls, Order, Range, Ratio, Verdict, Want};
 pub use measure::measures;
 pub use run::{Outcome, Series, run};
+pub use shipped::shipped;
 pub use spec::{Cbr, Experiment, Flow, Path, Plot, Point, Spec, SpecError, Task};
 pub use stats::{Estimate, jain, quantile};
+pub use sweep::{Store, sweep};

@@ -184,6 +184,7 @@ impl std::error::Error for SpecError {}
 pub struct Experiment {
     /// The name it is run by.
     pub name: String,
+    text: String,
     table: toml::Table,
     spec: Spec,
 }
@@ -197,7 +198,7 @@ impl Experiment {
         let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{name}: {error}"));
         let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
         let spec: Spec = toml::from_str(text).map_err(|error| wrong(&error))?;
-        let experiment = Experiment { name: name.into(), table, spec };
+        let experiment = Experiment { name: name.into(), text: text.into(), table, spec };
         // Each combination must be an experiment too.
         for point in experiment.points() {
             crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
@@ -208,7 +209,12 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// As written.
+    /// The file, as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it says.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }

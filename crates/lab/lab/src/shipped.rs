@@ -1,0 +1,44 @@
+//! The experiments that come with the program.
+
+use crate::spec::{Experiment, SpecError};
+
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        /// Name and text of each file in `experiments/`.
+        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../experiments/", $name, ".toml")))),+];
+    };
+}
+
+shipped![
+    "p1-htcp-sawtooth",
+    "p2-abc",
+    "p3-induced-delay",
+    "p4-asymmetric",
+    "p5-retransmissions",
+    "p6-queue-modes",
+];
+
+/// Every shipped experiment.
+///
+/// # Errors
+/// A file that cannot be read is a defect; a test reads them all.
+pub fn shipped() -> Result<Vec<Experiment>, SpecError> {
+    FILES.iter().map(|(name, text)| Experiment::parse(name, text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what lies in the folder is shipped, and can be read.
+    use super::*;
+
+    #[test]
+    fn the_folder_is_shipped_and_reads() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments");
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<String> =
+            entries.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        files.sort();
+        let names: Vec<String> = shipped().unwrap().into_iter().map(|experiment| experiment.name).collect();
+        assert_eq!(names, files);
+    }
+}
