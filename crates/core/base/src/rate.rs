@@ -35,6 +35,15 @@ impl Rate {
         self.0.saturating_mul(8)
     }
 
+    /// How long after `bytes` the next may leave so that this rate is never exceeded: [`Rate::time_for`] rounded up.
+    pub fn spacing(self, bytes: u64) -> Duration {
+        if self.0 == 0 {
+            return Duration::MAX;
+        }
+        let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.0));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// How long `bytes` take at this rate; [`Duration::MAX`] at rate zero.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {

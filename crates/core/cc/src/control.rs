@@ -5,7 +5,7 @@ use core::fmt;
 
 use base::{Duration, Instant};
 
-use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
+use crate::controller::{AckSample, Controller, Needs, PathInfo, Signal, SignalInfo, TunableError, Window};
 use crate::{Cubic, NewReno};
 
 /// A connection's policy: the built-in ones inline, so that they cost no allocation and no indirect call;
@@ -37,6 +37,10 @@ macro_rules! either {
 impl Controller for Control {
     fn name(&self) -> &'static str {
         either!(self, policy => policy.name())
+    }
+
+    fn needs(&self) -> Needs {
+        either!(self, policy => policy.needs())
     }
 
     fn on_established(&mut self, path: &PathInfo) {

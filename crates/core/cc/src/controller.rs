@@ -34,13 +34,52 @@ pub struct AckSample {
     pub srtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
-    /// Delivery rate sample, if one was taken.
-    pub rate: Option<Rate>,
+    /// Delivery rate sample, if the policy asked for them ([`Needs`]) and this acknowledgment gave one.
+    pub rate: Option<RateSample>,
     /// The sender filled the window before this acknowledgment: the window may grow only then
     /// (RFC 9293, RFC 7661).
     pub window_limited: bool,
     /// The connection is in fast recovery: NewReno and CUBIC hold the window.
     pub in_recovery: bool,
+}
+
+/// What a policy needs from its connection beside acknowledgments.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Departures are spread by [`Window::pacing`], or where that says nothing by the window and the round trip.
+    pub pacing: bool,
+    /// Delivery rate samples come with acknowledgments.
+    pub rates: bool,
+}
+
+/// How fast the path delivered what an acknowledgment is about (draft-ietf-ccwg-bbr, section 4.1.2, and the draft on
+/// delivery rate estimation before it; names of theirs in brackets). Of all that was newly delivered, the sample is about
+/// the transmission that left last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Octets delivered in `interval` (RS.delivered).
+    pub delivered: u32,
+    /// The longer of the time that sending them took and the time their acknowledgments took (RS.interval).
+    pub interval: Duration,
+    /// Octets ever delivered, this acknowledgment's included (C.delivered).
+    pub total: u64,
+    /// The same when the transmission left (P.delivered): a round trip has passed once this reaches an earlier `total`.
+    pub prior: u64,
+    /// The application, not the network, bounded what was in flight when the transmission left (P.is_app_limited).
+    pub app_limited: bool,
+    /// Octets in flight right after the transmission had left (P.tx_in_flight).
+    pub in_flight: u32,
+    /// Octets found lost since it left (RS.lost).
+    pub lost: u32,
+    /// Octets found lost since the acknowledgment before (RS.newly_lost).
+    pub newly_lost: u32,
+}
+
+impl RateSample {
+    /// RS.delivery_rate.
+    pub fn rate(&self) -> Rate {
+        Rate::over(self.delivered.into(), self.interval)
+    }
 }
 
 /// What made the connection say "congestion".
@@ -103,6 +142,10 @@ pub enum TunableError {
 pub trait Controller: Send {
     /// The name it was registered under.
     fn name(&self) -> &'static str;
+    /// What the connection must do for this policy; asked once, when it begins with it.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
     /// The connection is established (conn_init of 2009). A policy that replaces another on a live connection
     /// gets the old window here, as `initial_window` and `ssthresh`.
     fn on_established(&mut self, path: &PathInfo) {

@@ -27,7 +27,9 @@ mod vegas;
 pub use cdg::Cdg;
 pub use classical::{Classical, HALF, Law, Part};
 pub use control::Control;
-pub use controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
+pub use controller::{
+    AckSample, Controller, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
+};
 pub use cubic::Cubic;
 pub use htcp::HTcp;
 pub use model::fuzz;

@@ -277,6 +277,8 @@ impl Connection {
             self.forget_tuner();
         }
         self.make_room_for_lowat(cx);
+        self.set_pace_cap(options.max_pacing);
+        self.refresh_pacing(cx);
         if self.options.sndbuf != 0 {
             self.tx.limit = self.options.sndbuf;
         }
@@ -306,6 +308,7 @@ impl Connection {
             let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
             self.control.on_established(&path);
+            self.refresh_pacing(cx);
         }
     }
 

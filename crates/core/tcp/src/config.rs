@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use base::Duration;
+use base::{Duration, Rate};
 
 use crate::FastOpenKeys;
 
@@ -247,7 +247,15 @@ settings! {
              on sooner, no larger than half the congestion window, so that two are under way, nor than what \
              leaves in a millisecond at the pace of the round trip.";
         min_burst: u8 = 2, 1 => 64,
-            "Least segments of a super-segment where `push_bursts` bounds them (Linux's tcp_min_tso_segs).";
+            "Least segments of a super-segment where `push_bursts` bounds them, and of what leaves at once where \
+             departures are paced (Linux's tcp_min_tso_segs).";
+        pacing: bool = false, false => true,
+            "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks for \
+             it or who set SO_MAX_PACING_RATE.";
+        pacing_ss_ratio: u16 = 200, 1 => 1000,
+            "Pacing rate in slow start, percent of the window in a round trip (Linux's tcp_pacing_ss_ratio).";
+        pacing_ca_ratio: u16 = 120, 1 => 1000,
+            "The same in congestion avoidance (Linux's tcp_pacing_ca_ratio).";
         abc_limit: u8 = ABC_LIMIT, 0 => 255,
             "L of RFC 3465: segments by which slow start may grow for one acknowledgment. With 255 it grows by every \
              segment that was acknowledged, as Linux grows; 0 counts acknowledgments instead of octets, as before it.";
@@ -380,6 +388,8 @@ pub struct SocketOptions {
     pub ttl: u8,
     /// Remember when data arrived (SO_TIMESTAMP, SOF_TIMESTAMPING_RX_SOFTWARE).
     pub dated: bool,
+    /// SO_MAX_PACING_RATE; `None` means no limit.
+    pub max_pacing: Option<Rate>,
 }
 
 impl Default for SocketOptions {
@@ -404,6 +414,7 @@ impl Default for SocketOptions {
             tos: 0,
             ttl: 0,
             dated: false,
+            max_pacing: None,
         }
     }
 }
@@ -518,6 +529,8 @@ impl PackedOptions {
             tos: self.tos,
             ttl: self.ttl,
             dated: self.has(Switch::DATED),
+            // Kept where pacing is.
+            max_pacing: None,
         }
     }
 

@@ -9,9 +9,11 @@ use wire::tcp::{Flags, Options, Segment};
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
+use crate::delivery::Delivery;
 use crate::fast_open::Attempt;
 use crate::marks::Marks;
 use crate::output::Due;
+use crate::pacing::Pacing;
 use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
@@ -134,6 +136,12 @@ bits! {
     WINDOW_STARVED,
     /// The application waits for room in a send buffer of which everything was sent.
     BUFFER_STARVED,
+    /// Departures are paced.
+    PACED,
+    /// Something waits for the pace to let it go.
+    PACE_WAIT,
+    /// The policy wants delivery rate samples.
+    SAMPLED,
 }
 
 impl Bits {
@@ -294,6 +302,10 @@ pub(crate) struct Rare {
     /// While a handshake with Fast Open lasts.
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) account: Account,
+    /// Exists once departures were paced or a rate was asked for.
+    pub(crate) pacing: Option<Box<Pacing>>,
+    /// Exists while [`Bits::SAMPLED`].
+    pub(crate) delivery: Option<Box<Delivery>>,
 }
 
 impl Connection {
@@ -377,6 +389,9 @@ impl Connection {
         *place = None;
         let conn = place.insert(Connection::new(cx, open, control, state));
         conn.make_room_for_lowat(cx);
+        if open.options.max_pacing.is_some() {
+            conn.set_pace_cap(open.options.max_pacing);
+        }
         conn.refresh_rto(cx.config);
         conn
     }
@@ -508,6 +523,7 @@ impl Connection {
             let none = cx.config.hystart > HYSTART && self.control.name() != Cubic::NAME;
             let _ = self.control.set_tunable("hystart", if none { 0 } else { cx.config.hystart.into() });
         }
+        self.refresh_pacing(cx);
         self.retries = 0;
         if self.flight() == 0 {
             self.snd_small = self.snd_una;
@@ -569,6 +585,8 @@ impl Connection {
                 syn_data_again: 0,
                 attempt: None,
                 account: Account::default(),
+                pacing: None,
+                delivery: None,
             })
         })
     }

@@ -67,6 +67,7 @@ base::counters! {
         icmp_hard: "ICMP errors that ended a handshake.",
         icmp_ignored: "ICMP errors about octets that are not in flight (RFC 5927).",
         mtu_reductions: "Path MTU reductions by ICMP.",
+        paced: "Times something waited for the pace to let it go.",
         idle_restarts: "Congestion windows restarted after idleness (RFC 5681, section 4.1).",
     }
 }

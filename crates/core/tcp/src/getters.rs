@@ -85,7 +85,7 @@ impl Connection {
 
     /// Options in force (a copy: they are kept in less space than [`SocketOptions`] takes).
     pub fn options(&self) -> SocketOptions {
-        self.options.unpack()
+        SocketOptions { max_pacing: self.pace_cap(), ..self.options.unpack() }
     }
 
     /// Name of the congestion control policy.
@@ -150,7 +150,7 @@ impl Connection {
             rcv_rtt: self.receiver_rtt(),
             probes: if probing { self.retries } else { self.keep_probes },
             window_limited: self.bits.has(Bits::CWND_LIMITED),
-            delivery: self.delivery_rate(),
+            delivery: self.sampled_rate().or_else(|| self.delivery_rate()),
             data_segs_out: self.data_out,
             data_segs_in: self.data_in,
             delivered: self.delivered(),
@@ -165,6 +165,8 @@ impl Connection {
             total_timeouts: account.timeouts,
             timeout_recoveries: account.timeout_recoveries,
             timeout_time: Duration::from_millis(account.timeout_ms.into()),
+            pacing: self.control.window().pacing,
+            max_pacing: self.pace_cap(),
             control: self.control.name(),
         }
     }

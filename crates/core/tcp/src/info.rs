@@ -106,7 +106,8 @@ pub struct Info {
     pub probes: u8,
     /// The congestion window, not the application or the peer, stopped the last transmission.
     pub window_limited: bool,
-    /// Octets delivered a second, estimated from the last round trip; `None` before the first.
+    /// Octets delivered a second: the last sample, of policies that ask for them, else estimated from the last round
+    /// trip; `None` before the first.
     pub delivery: Option<Rate>,
     /// Segments with data out, again or not; modulo 2^32, like the other counts here.
     pub data_segs_out: u32,
@@ -136,6 +137,11 @@ pub struct Info {
     pub timeout_recoveries: u16,
     /// See `timeout_recoveries`.
     pub timeout_time: Duration,
+    /// Octets a second at which the policy wants departures spread; of those without such a wish see
+    /// [`crate::Connection::pacing_rate`].
+    pub pacing: Option<Rate>,
+    /// SO_MAX_PACING_RATE, if one is set.
+    pub max_pacing: Option<Rate>,
     /// Name of the policy.
     pub control: &'static str,
 }

@@ -243,6 +243,9 @@ impl Connection {
                 cx.now + in_ticks(Duration::from_micros(wait.into()), cx.config.reordering_tick),
             );
         }
+        if fresh > 0 && self.bits.has(Bits::SAMPLED) {
+            self.note_lost(fresh);
+        }
         let Some(mark) = again else { return fresh > 0 };
         self.on_retransmission_lost(cx, mark);
         true

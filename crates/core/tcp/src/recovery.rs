@@ -354,6 +354,10 @@ impl Connection {
         if nth > 1 || loss.board.is_sacked(una) {
             loss.board.clear();
         }
+        if self.bits.has(Bits::SAMPLED) {
+            self.note_lost(self.pipe());
+        }
+        let loss = self.loss();
         // In the middle of a repair, or once more in a row, there is no telling.
         let test = cx.config.frto && nth == 1 && !loss.phase.repairs();
         self.send_again(Phase::Timeout);

@@ -40,10 +40,12 @@ impl Connection {
     /// What the repair under way sends next: what was lost again, then the next hole that is lost (NextSeg's rule
     /// 1 of RFC 6675, section 4), or the first hole of a peer without SACK.
     /// RFC 6675, 5-2 and 5-4.
-    pub(crate) fn next_retransmission(&mut self, cx: &Cx<'_>) -> Resend {
+    pub(crate) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Resend {
         let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };
         let urgent = loss.urgent;
+        // What a timeout sends first never waits for the pace: it keeps the connection alive.
+        let at_once = urgent && loss.phase == Phase::Timeout;
         let next = match loss.phase {
             Phase::Disorder | Phase::Reduced => None,
             Phase::Fast if urgent => Some((una, loss.board.next_hole(una, mss).map_or(mss, |(_, len)| len))),
@@ -54,6 +56,9 @@ impl Connection {
         let Some((seq, len)) = next else { return Resend::Nothing };
         let Some(stretch) = self.stretch(seq, len) else { return Resend::Nothing };
         if !urgent && self.congestion_room() < stretch.len {
+            return Resend::Wait;
+        }
+        if self.bits.has(Bits::PACED) && !at_once && self.paced_room(cx, mss).is_none() {
             return Resend::Wait;
         }
         self.resent(cx, stretch);

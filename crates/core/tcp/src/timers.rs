@@ -25,7 +25,7 @@ pub(crate) struct Timers {
     pub(crate) rtx: Instant,
     /// The delayed acknowledgment.
     pub(crate) delack: Instant,
-    /// Keepalive, FIN-WAIT-2 of an orphan, or another look at an exhausted pool.
+    /// Keepalive, FIN-WAIT-2 of an orphan, another look at an exhausted pool, or the pace lets more go.
     pub(crate) idle: Instant,
 }
 
@@ -268,7 +268,8 @@ impl Connection {
     pub(crate) fn arm_keepalive(&mut self, now: Instant) {
         let silent = (now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
         let wait = self.options.keep_idle().saturating_sub(Duration::from_millis(silent.into()));
-        self.timers.idle = now + wait;
+        self.timers.idle =
+            if self.bits.has(Bits::PACE_WAIT) { self.timers.idle.min(now + wait) } else { now + wait };
     }
 
     /// A write found no chunk: look again soon, since nobody tells.
@@ -277,6 +278,9 @@ impl Connection {
     }
 
     fn on_idle(&mut self, cx: &mut Cx<'_>) {
+        if self.bits.has(Bits::PACE_WAIT) {
+            self.on_pace();
+        }
         if self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN) {
             cx.counters.orphan_timeouts += 1;
             return self.finish(cx);

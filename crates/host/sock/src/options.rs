@@ -6,7 +6,7 @@ use crate::object::{Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
-use base::Duration;
+use base::{Duration, Rate};
 use libc as c;
 use stack::FastOpenListen;
 use tcp::{FastOpenKeys, SocketOptions};
@@ -30,6 +30,8 @@ pub enum Shape {
     Info,
     /// 16 or 32 octets.
     Keys,
+    /// Octets a second: `unsigned int` or `unsigned long`, with all bits set where there is no limit.
+    Rate,
 }
 
 /// A row of the table.
@@ -85,6 +87,8 @@ options! {
     Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Tell when what is received arrived.";
     StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
     Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
+    MaxPacing: SOL_SOCKET SO_MAX_PACING_RATE Shape::Rate, true,
+        "Spread departures, and let no more octets a second go than this; all bits set: no limit.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
     MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
@@ -157,6 +161,26 @@ pub(crate) fn timeval_bytes(time: Option<Duration>) -> [u8; 16] {
     let mut value = [0; 16];
     value[..8].copy_from_slice(&(time.as_secs() as i64).to_ne_bytes());
     value[8..].copy_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
+    value
+}
+
+/// A rate in four octets or eight, with all bits set where there is no limit.
+fn rate(value: &[u8]) -> Result<Option<Rate>, Errno> {
+    let limit = match value {
+        [_, _, _, _, _, _, _, _, ..] => Some(long(value, 0)? as u64).filter(|&rate| rate != u64::MAX),
+        _ => Some(int(c::SOL_SOCKET, value)? as u32).filter(|&rate| rate != u32::MAX).map(u64::from),
+    };
+    Ok(limit.map(Rate::from_bytes_per_sec))
+}
+
+/// The same for a buffer of `len` octets.
+fn rate_bytes(rate: Option<Rate>, len: usize) -> [u8; 8] {
+    let rate = rate.map_or(u64::MAX, Rate::bytes_per_sec);
+    let mut value = [0; 8];
+    match len {
+        8.. => value.copy_from_slice(&rate.to_ne_bytes()),
+        _ => value[..4].copy_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes()),
+    }
     value
 }
 
@@ -240,6 +264,11 @@ impl<T: Transport> Engine<T> {
             Shape::Keys => {
                 let keys = FastOpenKeys::new(value).ok_or(Errno::EINVAL)?;
                 self.change_fast_open(fd, |wish| wish.keys = Some(keys))
+            }
+            Shape::Rate => {
+                let max_pacing = rate(value)?;
+                let options = self.options(fd)?;
+                self.store_options(fd, SocketOptions { max_pacing, ..options })
             }
             Shape::Info => Err(Errno::ENOPROTOOPT),
         }
@@ -451,6 +480,10 @@ impl<T: Transport> Engine<T> {
                 };
                 let info = self.core.info(self.now(), conn).ok_or(Errno::ENOTCONN)?;
                 Ok(put(into, &tcp_info::encode(&info)))
+            }
+            Shape::Rate => {
+                let len = if into.len() < 8 { 4 } else { 8 };
+                Ok(put(into, &rate_bytes(self.options(fd)?.max_pacing, len)[..len]))
             }
             Shape::Keys => {
                 let now = self.now();

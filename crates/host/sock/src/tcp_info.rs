@@ -105,10 +105,10 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     }
     out[240..242].copy_from_slice(&info.total_timeouts.to_ne_bytes()); // tcpi_total_rto
     out[242..244].copy_from_slice(&info.timeout_recoveries.to_ne_bytes());
-    let pacing = info.window.pacing.map_or(u64::MAX, |rate| rate.bytes_per_sec());
+    let rate = |rate: Option<base::Rate>| rate.map_or(u64::MAX, |rate| rate.bytes_per_sec());
     let longs = [
-        (104, pacing),
-        (112, u64::MAX), // tcpi_max_pacing_rate
+        (104, rate(info.pacing)),
+        (112, rate(info.max_pacing)),
         (120, info.bytes_acked),
         (128, info.bytes_received),
         (160, info.delivery.map_or(0, |rate| rate.bytes_per_sec())),

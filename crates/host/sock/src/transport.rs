@@ -274,7 +274,7 @@ impl Transport for Core {
     }
 
     fn info(&mut self, now: Instant, id: ConnId) -> Option<Info> {
-        Some(self.connection(id).info(now))
+        Some(Core::info(self, now, id))
     }
 
     fn control_name(&mut self, id: ConnId) -> &'static str {

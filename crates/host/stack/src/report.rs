@@ -1,7 +1,9 @@
 //! What a core tells about itself: counters, memory, and a probe for those who want every segment.
 
-use tcp::{Counters, Probe};
+use base::Instant;
+use tcp::{Counters, Info, Probe};
 
+use crate::conns::ConnId;
 use crate::core::Core;
 use crate::stats::Stats;
 
@@ -51,6 +53,15 @@ impl Core {
     pub fn octets_per_connection(&self) -> f64 {
         let all = self.conns.footprint() + self.wheel.footprint() + self.table.footprint();
         all as f64 / f64::from(self.conns.len().max(1))
+    }
+
+    /// Everything TCP_INFO shows, and more. The pace of those whose policy names none comes from the settings.
+    ///
+    /// # Panics
+    /// If the id is dead.
+    pub fn info(&self, now: Instant, id: ConnId) -> Info {
+        let tcp = self.connection(id);
+        Info { pacing: tcp.pacing_rate(&self.shared.config), ..tcp.info(now) }
     }
 
     /// TCP's settings.

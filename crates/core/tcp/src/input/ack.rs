@@ -290,6 +290,8 @@ impl Connection {
         // 4.2).
         let most = in_flight.max(self.round_flight);
         let used = window.cwnd < window.ssthresh && most > window.cwnd / 2;
+        let rate =
+            if self.bits.has(Bits::SAMPLED) { self.sample_delivery(cx, acked.max(sacked)) } else { None };
         let sample = AckSample {
             now: cx.now,
             bytes: acked,
@@ -299,7 +301,7 @@ impl Connection {
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
-            rate: None,
+            rate,
             window_limited: used || self.bits.has(Bits::CWND_LIMITED),
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
         };

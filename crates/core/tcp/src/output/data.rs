@@ -1,7 +1,7 @@
 //! New data, FIN, retransmissions and zero-window probes.
 
 use base::{Duration, Instant, Seq};
-use cc::{Controller, Window};
+use cc::Controller;
 use wire::tcp::Flags;
 
 use crate::config::Switch;
@@ -65,7 +65,7 @@ impl Connection {
         let ready =
             if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, unsent) } else { unsent };
         let Some((len, fin)) = self.allowance(cx, mss, limits, Waiting { ready, unsent, fin }, window) else {
-            if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE {
+            if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE && !self.bits.has(Bits::PACE_WAIT) {
                 self.arm_override(cx);
             }
             return None;
@@ -93,8 +93,8 @@ impl Connection {
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
-        if self.bits.has(Bits::MARKED) {
-            self.on_marked_departure(cx, seq);
+        if self.bits.has(Bits::MARKED | Bits::PACED | Bits::SAMPLED) {
+            self.on_watched_departure(cx, seq, len);
         }
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
@@ -113,31 +113,18 @@ impl Connection {
         self.plan_stretch(cx, stretch, mss)
     }
 
-    /// Octets that may leave as one super-segment where there is a bound: what says that the window was reduced must
-    /// not be said of many segments at once (RFC 3168, section 6.1.2).
+    /// `len` octets from `seq` on leave for the first time, and somebody keeps account.
     #[cold]
-    fn bounded_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
-        if self.bits.has(Bits::REDUCED) { mss } else { self.measured_burst(cx, mss, most) }
-    }
-
-    /// No more than half the window, nor than what the pace of the round trip lets go at once.
-    fn measured_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
-        let window = self.control.window();
-        let whole = |octets: u32| (octets - octets % mss).max(mss);
-        let paced = self.paced_burst(&window).unwrap_or(most).max(u32::from(cx.config.min_burst) * mss);
-        most.min(whole(paced)).min(whole(window.cwnd / 2))
-    }
-
-    /// What leaves in a millisecond (2^-10 s) at twice the window in a round trip, a fifth more than it in avoidance;
-    /// where the path is short, more (Linux's tcp_tso_autosize).
-    fn paced_burst(&self, window: &Window) -> Option<u32> {
-        const LARGEST: u64 = 65_536;
-        let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
-        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
-        let millisecond = u64::from(window.cwnd) * percent * 10_000 / (rtt << 10);
-        let short = self.rtt.min_rtt().as_micros() as u64 >> 9;
-        let extra = if short < 32 { LARGEST >> short } else { 0 };
-        Some((millisecond + extra).min(LARGEST) as u32)
+    fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq, len: u32) {
+        if self.bits.has(Bits::MARKED) {
+            self.on_marked_departure(cx, seq);
+        }
+        if self.bits.has(Bits::PACED) {
+            self.note_paced(cx, len);
+        }
+        if self.bits.has(Bits::SAMPLED) {
+            self.note_sampled(cx, seq, self.snd_nxt, false);
+        }
     }
 
     /// How much of what is ready may leave now, and whether the FIN goes along: the window, the congestion window,
@@ -146,7 +133,7 @@ impl Connection {
     #[inline(always)]
     fn allowance(
         &mut self,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
         mss: u32,
         limits: &TxLimits,
         waiting: Waiting,
@@ -167,8 +154,8 @@ impl Connection {
             return None;
         }
         let mut most = limits.max_payload.max(mss);
-        if self.bits.has(Bits::REDUCED | Bits::BURSTS) {
-            most = self.bounded_burst(cx, mss, most);
+        if self.bits.has(Bits::REDUCED | Bits::BURSTS | Bits::PACED) {
+            most = self.bounded_burst(cx, mss, most)?;
         }
         let len = wanted.min(congestion).min(most);
         let small = small_part(len, mss);
@@ -254,6 +241,12 @@ impl Connection {
             self.arm_rtx(cx);
         }
         self.note_first_retransmission(cx);
+        if self.bits.has(Bits::PACED) {
+            self.note_paced(cx, stretch.len);
+        }
+        if self.bits.has(Bits::SAMPLED) {
+            self.note_sampled(cx, stretch.seq, stretch.seq + stretch.len + u32::from(stretch.fin), true);
+        }
         // Without SACK blocks it keeps the size it had.
         let plan = self.plan_stretch(cx, stretch, u32::from(self.snd_mss));
         Plan { retransmit: true, tells: false, ..plan }
@@ -317,6 +310,12 @@ impl Connection {
     pub(crate) fn data_failed(&mut self, cx: &mut Cx<'_>, tx: &Transmit, len: u32) {
         self.due |= Due::DATA;
         self.uncount(tx);
+        if self.bits.has(Bits::PACED) {
+            self.take_back_pace();
+        }
+        if self.bits.has(Bits::SAMPLED) {
+            self.take_back_sample(tx.header.seq, tx.retransmit);
+        }
         if tx.retransmit {
             self.retransmission_failed(tx.header.seq);
             self.probe_failed(tx.header.seq);

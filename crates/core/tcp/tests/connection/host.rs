@@ -63,6 +63,8 @@ pub(crate) struct Host {
     pub(crate) copies: bool,
     /// The ECN codepoint of each transmission of the connection.
     pub(crate) codepoints: Vec<u8>,
+    /// When how many octets of data left.
+    pub(crate) departures: Vec<(Instant, u32)>,
 }
 
 impl Host {
@@ -91,6 +93,7 @@ impl Host {
             out: Vec::new(),
             copies: false,
             codepoints: Vec::new(),
+            departures: Vec::new(),
         }
     }
 
@@ -183,6 +186,9 @@ impl Host {
                 continue;
             }
             self.codepoints.push(tx.tos & 3);
+            if tx.len > 0 {
+                self.departures.push((now, tx.len));
+            }
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);
             if self.copies && conn.counts_copies() {

@@ -28,6 +28,7 @@ const NODELAY: SocketOptions = SocketOptions {
     tos: 0,
     ttl: 0,
     dated: false,
+    max_pacing: None,
 };
 
 #[test]

@@ -226,6 +226,10 @@ impl Runner {
                     self.config.tcp.set(row, &value).map_err(refused)?;
                     self.share_settings();
                 }
+                Wish::Pacing(on) => {
+                    self.config.tcp.pacing = on;
+                    self.share_settings();
+                }
                 Wish::Forget => {
                     if let Some(world) = &self.world {
                         world.engine().core().forget_fast_open();

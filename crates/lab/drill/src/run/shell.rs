@@ -14,13 +14,15 @@ pub(super) enum Wish {
     Route(&'static str, String),
     /// Forget what was learned of destinations.
     Forget,
+    /// The queue at the interface paces, or does not.
+    Pacing(bool),
     /// Something that a stack in virtual time cannot do.
     Unsupported(String),
 }
 
 /// Commands that mean nothing to a stack that begins anew with every script.
 const IDLE: &[&str] =
-    &["true", ":", "nstat", "tc", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool"];
+    &["true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool"];
 
 /// What the commands of a line ask for. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
@@ -57,6 +59,7 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
         "ip" if arguments.iter().any(|word| word == "route") => wishes.extend(route(arguments)),
+        "tc" => wishes.extend(root_queue(arguments)),
         _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
         _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
             Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
@@ -102,6 +105,14 @@ fn without_comment(line: &str) -> &str {
         Some((before, _)) if before.is_empty() || before.ends_with(char::is_whitespace) => before,
         _ => line,
     }
+}
+
+/// `tc qdisc replace dev tun0 root fq`: what paces on Linux is the queue.
+fn root_queue(words: &[String]) -> Option<Wish> {
+    let root = words.iter().position(|word| word == "root")?;
+    let added = words.iter().any(|word| ["add", "change", "replace"].contains(&word.as_str()));
+    let kind = words.get(root + 1).filter(|_| added)?;
+    Some(Wish::Pacing(kind == "fq"))
 }
 
 /// `net.ipv4.tcp_sack=1` or `/proc/sys/net/ipv4/tcp_sack=1`.
@@ -164,8 +175,9 @@ mod tests {
                     ../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 \\\n /proc/sys/net/ipv4/tcp_sack=1\n\
                     sysctl -w net.inet.tcp.sack.enable=1 > /dev/null 2>&1; ip tcp_metrics flush all\n\
                     sysctl net.inet.tcp.hostcache.purgenow=1\n\
-                    ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock \
-                    1400\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
+                    ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock 1400\n\
+                    tc qdisc replace dev tun0 root fq\ntc qdisc add dev tun0 root pfifo\ntc qdisc show\n\
+                    ./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
         let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
         let expected = [
             sysctl("net.ipv4.tcp_rmem", "4096 540000 15728640"),
@@ -177,6 +189,8 @@ mod tests {
             Wish::Route("rto_min", "40ms".into()),
             Wish::Route("initial_window", "20".into()),
             Wish::Unsupported("the route's mtu".into()),
+            Wish::Pacing(true),
+            Wish::Pacing(false),
             Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
         ];
         assert_eq!(read(text, Path::new("/")), expected);

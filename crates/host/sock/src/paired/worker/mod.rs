@@ -223,9 +223,7 @@ impl Worker {
                 let conn = core.connection(conn);
                 Reply::Unsent(conn.unacked(), conn.unsent())
             }),
-            Call::Info { id } => {
-                Reply::Info(conn(self, id).map(|conn| Box::new(core.connection(conn).info(now))))
-            }
+            Call::Info { id } => Reply::Info(conn(self, id).map(|conn| Box::new(core.info(now, conn)))),
         }
     }
 

@@ -1,0 +1,310 @@
+//! Pacing: departures spread over the round trip instead of sent in bursts as acknowledgments come, so that a small
+//! buffer on the way is enough. Who is paced: whose policy asks for it, whose application set SO_MAX_PACING_RATE, and
+//! everybody where the setting `pacing` is on.
+//!
+//! ```text
+//!  octets
+//!    │                        ┌──── a quantum: what a millisecond lets go, two segments at least, so that
+//!    │                   ┌────┘     super-segments stay worth their name
+//!    │              ┌────┘          the corners lie on a line of slope `rate`
+//!    │         ┌────┘
+//!    │─────────┘ the initial window leaves at once (RFC 6928), and counts
+//!    └──────────────────────── time
+//! ```
+//! In any time `t` no more leaves than `rate * t` and a quantum and a half; where the rate changes meanwhile, the
+//! greatest counts. A tail loss probe, the first retransmission after a timeout and a window probe never wait: they keep
+//! the connection alive. They count all the same.
+
+use alloc::boxed::Box;
+
+use base::{Instant, Rate};
+use cc::{Controller, Window};
+
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::{Config, Cx};
+
+/// Largest super-segment there is.
+const LARGEST: u64 = 65_536;
+
+/// One connection's account.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    /// When all that left so far has passed at the rate: the next quantum begins then.
+    next: Instant,
+    /// Octets of the quantum begun that may still leave.
+    left: u32,
+    /// What a segment is taken back to that never left.
+    before: (Instant, u32),
+    /// SO_MAX_PACING_RATE.
+    cap: Option<Rate>,
+}
+
+impl Pacing {
+    fn new(cap: Option<Rate>) -> Pacing {
+        Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap }
+    }
+
+    /// Octets that may leave at `now`: whole segments of `mss`, one at least; or when some may.
+    fn room(&mut self, now: Instant, mss: u32, quantum: u32) -> Result<u32, Instant> {
+        if self.left < mss {
+            if self.next > now {
+                return Err(self.next);
+            }
+            self.left = quantum;
+        }
+        Ok(self.left - self.left % mss)
+    }
+
+    /// `octets` leave. Who is late makes up for half of what leaves now, at most: timers are never punctual.
+    fn on_sent(&mut self, now: Instant, octets: u32, rate: Rate) {
+        self.before = (self.next, self.left);
+        let time = rate.spacing(octets.into());
+        let late = now.since(self.next).min(time / 2);
+        self.next = self.next.max(now) + (time - late);
+        self.left = self.left.saturating_sub(octets);
+    }
+
+    /// What [`Pacing::on_sent`] said last did not leave.
+    fn take_back(&mut self) {
+        (self.next, self.left) = self.before;
+    }
+}
+
+/// What leaves in about a millisecond (2^-10 s).
+fn millisecond(rate: Rate) -> u64 {
+    rate.bytes_per_sec() >> 10
+}
+
+fn quantum(rate: Rate, mss: u32, config: &Config) -> u32 {
+    let least = u64::from(config.min_burst) * u64::from(mss);
+    u32::try_from(millisecond(rate).max(least)).unwrap_or(u32::MAX)
+}
+
+impl Connection {
+    /// Who is paced, and whose deliveries are measured, is decided when the policy, the options or the state change.
+    #[inline]
+    pub(crate) fn refresh_pacing(&mut self, cx: &Cx<'_>) {
+        let needs = self.control.needs();
+        let paced = cx.config.pacing || needs.pacing || self.pace_cap().is_some();
+        if paced != self.bits.has(Bits::PACED) {
+            self.switch_pacing(cx, paced);
+        }
+        if needs.rates != self.bits.has(Bits::SAMPLED) {
+            self.switch_sampling(needs.rates);
+        }
+    }
+
+    #[cold]
+    fn switch_pacing(&mut self, cx: &Cx<'_>, on: bool) {
+        self.bits.put(Bits::PACED, on);
+        if !on {
+            return self.on_pace();
+        }
+        let first = self.initial_window(cx);
+        let sent = self.bytes_acked > 0;
+        let pacing = self.pacing_mut();
+        (pacing.next, pacing.left) = (cx.now, if sent { 0 } else { first });
+    }
+
+    fn pacing_mut(&mut self) -> &mut Pacing {
+        self.rare_mut().pacing.get_or_insert_with(|| Box::new(Pacing::new(None)))
+    }
+
+    /// SO_MAX_PACING_RATE.
+    pub(crate) fn pace_cap(&self) -> Option<Rate> {
+        self.rare()?.pacing.as_ref()?.cap
+    }
+
+    /// Changes it; `None` is no limit.
+    pub(crate) fn set_pace_cap(&mut self, cap: Option<Rate>) {
+        if cap != self.pace_cap() {
+            self.pacing_mut().cap = cap;
+        }
+    }
+
+    /// The rate that the policy gives, or the window in a round trip and a little more, so that the window can fill; no
+    /// more than the application allows. `None` before the round trip is known.
+    pub fn pacing_rate(&self, config: &Config) -> Option<Rate> {
+        let window = self.control.window();
+        let own = window.pacing.or_else(|| self.window_rate(config, &window));
+        let cap = self.pace_cap().filter(|&cap| cap > Rate::default());
+        match (own, cap) {
+            (Some(own), Some(cap)) => Some(own.min(cap)),
+            (own, cap) => own.or(cap),
+        }
+    }
+
+    /// The window, or what is in flight beyond it, in a round trip; twice that where slow start may double it.
+    fn window_rate(&self, config: &Config, window: &Window) -> Option<Rate> {
+        let rtt = u64::from(self.rtt.srtt_micros()?.max(1));
+        let starting = window.cwnd < window.ssthresh / 2;
+        let percent = if starting { config.pacing_ss_ratio } else { config.pacing_ca_ratio };
+        let octets = u64::from(window.cwnd.max(self.flight()));
+        Some(Rate::from_bytes_per_sec(octets * u64::from(percent) * 10_000 / rtt))
+    }
+
+    /// Octets that the pace lets go at once; without any, the timer is set to when it does.
+    #[cold]
+    pub(crate) fn paced_room(&mut self, cx: &mut Cx<'_>, mss: u32) -> Option<u32> {
+        let Some(rate) = self.pacing_rate(cx.config) else { return Some(u32::MAX) };
+        let quantum = quantum(rate, mss, cx.config);
+        match self.pacing_mut().room(cx.now, mss, quantum) {
+            Ok(room) => {
+                self.bits.clear(Bits::PACE_WAIT);
+                Some(room)
+            }
+            Err(at) => {
+                cx.counters.paced += u64::from(!self.bits.has(Bits::PACE_WAIT));
+                self.bits.set(Bits::PACE_WAIT);
+                self.timers.idle = self.timers.idle.min(at);
+                // Not the window held it back, unless it was full in this round trip.
+                let (most, cwnd) = (self.flight().max(self.round_flight), self.control.window().cwnd);
+                self.bits.put(Bits::CWND_LIMITED, most.saturating_add(mss) > cwnd);
+                None
+            }
+        }
+    }
+
+    /// `octets` of a paced connection leave, old or new.
+    #[cold]
+    pub(crate) fn note_paced(&mut self, cx: &Cx<'_>, octets: u32) {
+        if let Some(rate) = self.pacing_rate(cx.config).filter(|_| octets > 0) {
+            self.pacing_mut().on_sent(cx.now, octets, rate);
+        }
+    }
+
+    /// What left last did not.
+    #[cold]
+    pub(crate) fn take_back_pace(&mut self) {
+        self.pacing_mut().take_back();
+    }
+
+    /// The timer that pacing shares has come, or nobody is paced any more. When the next quantum may leave is looked
+    /// at anew.
+    #[cold]
+    pub(crate) fn on_pace(&mut self) {
+        self.bits.clear(Bits::PACE_WAIT);
+        self.due |= Due::DATA;
+    }
+
+    /// Octets that may leave as one super-segment where there is a bound: what says that the window was reduced must
+    /// not be said of many segments at once (RFC 3168, section 6.1.2). `None`: nothing may leave yet.
+    #[cold]
+    pub(crate) fn bounded_burst(&mut self, cx: &mut Cx<'_>, mss: u32, most: u32) -> Option<u32> {
+        let mut most = most;
+        if self.bits.has(Bits::PACED) {
+            most = most.min(self.paced_room(cx, mss)?);
+        }
+        if self.bits.has(Bits::REDUCED) {
+            return Some(mss);
+        }
+        Some(if self.bits.has(Bits::BURSTS) { self.measured_burst(cx, mss, most) } else { most })
+    }
+
+    /// No more than half the window, nor than what the pace of the round trip lets go at once.
+    fn measured_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
+        let window = self.control.window();
+        let whole = |octets: u32| (octets - octets % mss).max(mss);
+        let paced = self.autosized(cx.config).unwrap_or(most).max(u32::from(cx.config.min_burst) * mss);
+        most.min(whole(paced)).min(whole(window.cwnd / 2))
+    }
+
+    /// What leaves in a millisecond; where the path is short, more (Linux's tcp_tso_autosize).
+    fn autosized(&self, config: &Config) -> Option<u32> {
+        let rate = self.pacing_rate(config)?;
+        let short = self.rtt.min_rtt().as_micros() as u64 >> 9;
+        let extra = if short < 32 { LARGEST >> short } else { 0 };
+        Some((millisecond(rate) + extra).min(LARGEST) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: whatever is asked and however late, what leaves in any time keeps to the rate; and who is punctual or
+    //! nearly so gets all of it.
+    use super::*;
+    use base::{Duration, Rng};
+
+    extern crate std;
+    use std::vec::Vec;
+
+    const MSS: u32 = 1_448;
+
+    /// Sends for `span`, looking again `late` after each date at most; what left when.
+    fn run(rng: &mut Rng, rate: Rate, least: u8, span: Duration, late: u64) -> (Vec<(Instant, u32)>, u32) {
+        let config = Config { min_burst: least, ..Config::default() };
+        let quantum = quantum(rate, MSS, &config);
+        let mut pacing = Pacing::new(None);
+        let mut now = Instant::from_secs(50);
+        let end = now + span;
+        let mut sent = Vec::new();
+        while now < end {
+            match pacing.room(now, MSS, quantum) {
+                Ok(room) => {
+                    assert!(room >= MSS && room % MSS == 0);
+                    // A port that segments takes all, others one by one; and applications write what they like.
+                    let len = match rng.below(4) {
+                        0 => room,
+                        1 => 1 + rng.below(u64::from(room)) as u32,
+                        _ => MSS,
+                    };
+                    pacing.on_sent(now, len, rate);
+                    if rng.chance(0.05) {
+                        pacing.take_back();
+                    } else {
+                        sent.push((now, len));
+                    }
+                }
+                Err(at) => now = at + Duration::from_nanos(rng.below(late + 1)),
+            }
+            if rng.chance(0.02) {
+                now += Duration::from_nanos(rng.below(5_000_000));
+            }
+        }
+        (sent, quantum)
+    }
+
+    #[test]
+    fn no_interval_holds_more_than_the_rate_and_a_quantum_and_a_half() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let rate = Rate::from_bytes_per_sec(1 + (rng.next_u64() >> (34 + rng.below(20))));
+            let span = rate.spacing(400 * u64::from(MSS));
+            let (sent, quantum) = run(&mut rng, rate, 1 + (seed % 4) as u8, span, 1_000_000);
+            for (i, &(from, _)) in sent.iter().enumerate() {
+                let mut total = 0u128;
+                for &(to, len) in &sent[i..] {
+                    total += u128::from(len);
+                    let time = u128::from(to.since(from).as_nanos() as u64);
+                    let allowed = u128::from(rate.bytes_per_sec()) * time / 1_000_000_000;
+                    let burst = u128::from(quantum) * 3 / 2 + 1;
+                    assert!(total <= allowed + burst, "seed {seed}: {total} in {time} ns at {rate:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_late_by_less_than_half_a_quantum_gets_the_whole_rate() {
+        for (rate, late) in [(12_500_000, 400_000), (125_000, 2_000_000), (1_250_000_000, 300_000)] {
+            let rate = Rate::from_bytes_per_sec(rate);
+            let config = Config::default();
+            let quantum = quantum(rate, MSS, &config);
+            let (mut pacing, mut rng) = (Pacing::new(None), Rng::new(7));
+            let start = Instant::from_secs(1);
+            let (mut now, mut total) = (start, 0u64);
+            while now < start + Duration::from_secs(2) {
+                match pacing.room(now, MSS, quantum) {
+                    Ok(room) => {
+                        pacing.on_sent(now, room, rate);
+                        total += u64::from(room);
+                    }
+                    Err(at) => now = at + Duration::from_nanos(rng.below(late)),
+                }
+            }
+            let ideal = rate.bytes_per_sec() * 2;
+            assert!(total * 100 >= ideal * 98, "{total} of {ideal}");
+        }
+    }
+}
