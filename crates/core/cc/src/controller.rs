@@ -17,7 +17,7 @@ pub struct PathInfo {
 
 /// One acknowledgment, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckSample {
+pub struct AckSample<'a> {
     /// When it arrived.
     pub now: Instant,
     /// Octets newly acknowledged cumulatively.
@@ -35,7 +35,7 @@ pub struct AckSample {
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
     /// Delivery rate sample, if the policy asked for them ([`Needs`]) and this acknowledgment gave one.
-    pub rate: Option<RateSample>,
+    pub rate: Option<&'a RateSample>,
     /// The sender filled the window before this acknowledgment: the window may grow only then
     /// (RFC 9293, RFC 7661).
     pub window_limited: bool,
@@ -53,8 +53,8 @@ pub struct Needs {
 }
 
 /// How fast the path delivered what an acknowledgment is about (draft-ietf-ccwg-bbr, section 4.1.2, and the draft on
-/// delivery rate estimation before it; names of theirs in brackets). Of all that was newly delivered, the sample is about
-/// the transmission that left last.
+/// delivery rate estimation before it; names of theirs in brackets). Of all that was newly delivered, the sample is
+/// about the transmission that left last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
     /// Octets delivered in `interval` (RS.delivered).

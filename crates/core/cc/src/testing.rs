@@ -29,7 +29,7 @@ impl<C: Controller> Lab<C> {
         f64::from(self.policy.window().ssthresh) / f64::from(MSS)
     }
 
-    pub(crate) fn sample(&self, bytes: u32) -> AckSample {
+    pub(crate) fn sample(&self, bytes: u32) -> AckSample<'static> {
         let rtt = Duration::from_millis(self.rtt);
         AckSample {
             now: Instant::from_millis(self.now),

@@ -250,8 +250,8 @@ settings! {
             "Least segments of a super-segment where `push_bursts` bounds them, and of what leaves at once where \
              departures are paced (Linux's tcp_min_tso_segs).";
         pacing: bool = false, false => true,
-            "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks for \
-             it or who set SO_MAX_PACING_RATE.";
+            "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks \
+             for it or who set SO_MAX_PACING_RATE.";
         pacing_ss_ratio: u16 = 200, 1 => 1000,
             "Pacing rate in slow start, percent of the window in a round trip (Linux's tcp_pacing_ss_ratio).";
         pacing_ca_ratio: u16 = 120, 1 => 1000,

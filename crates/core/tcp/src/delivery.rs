@@ -1,14 +1,14 @@
 //! Delivery rate samples, for policies that ask for them (draft-ietf-ccwg-bbr, section 4.1, which took in
 //! draft-cheng-iccrg-delivery-rate-estimation; names of theirs in brackets). Every transmission remembers what had been
 //! delivered when it left; its acknowledgment tells what was delivered since, and in which time. Taking the longer of
-//! the time to send and the time to acknowledge, neither bursts nor acknowledgments that were held back make a path look
-//! faster than it is.
+//! the time to send and the time to acknowledge, neither bursts nor acknowledgments that were held back make a path
+//! look faster than it is.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use base::{Instant, Rate, Seq};
-use cc::{Controller, RateSample};
+use cc::{AckSample, Controller, RateSample};
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
@@ -229,8 +229,7 @@ impl Connection {
 
     /// An acknowledgment delivered `octets`: the sample. One over less than the smallest round trip is none: something
     /// was acknowledged before it can have arrived, or the clock is too coarse.
-    #[cold]
-    pub(crate) fn sample_delivery(&mut self, cx: &Cx<'_>, octets: u32) -> Option<RateSample> {
+    fn sample_delivery(&mut self, cx: &Cx<'_>, octets: u32) -> Option<RateSample> {
         let (una, min_rtt) = (self.snd_una, self.rtt.min_rtt());
         let mut delivery = self.rare_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
@@ -245,6 +244,13 @@ impl Connection {
         }
         self.rare_mut().delivery = Some(delivery);
         sample
+    }
+
+    /// The policy gets a rate with the acknowledgment, if there is one.
+    #[cold]
+    pub(crate) fn inform_of_rate(&mut self, cx: &Cx<'_>, ack: &AckSample<'_>) {
+        let rate = self.sample_delivery(cx, ack.bytes.max(ack.sacked));
+        self.control.on_ack(&AckSample { rate: rate.as_ref(), ..*ack });
     }
 
     /// The last rate that was sampled.

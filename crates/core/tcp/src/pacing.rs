@@ -12,8 +12,8 @@
 //!    └──────────────────────── time
 //! ```
 //! In any time `t` no more leaves than `rate * t` and a quantum and a half; where the rate changes meanwhile, the
-//! greatest counts. A tail loss probe, the first retransmission after a timeout and a window probe never wait: they keep
-//! the connection alive. They count all the same.
+//! greatest counts. A tail loss probe, the first retransmission after a timeout and a window probe never wait: they
+//! keep the connection alive. They count all the same.
 
 use alloc::boxed::Box;
 

@@ -290,8 +290,6 @@ impl Connection {
         // 4.2).
         let most = in_flight.max(self.round_flight);
         let used = window.cwnd < window.ssthresh && most > window.cwnd / 2;
-        let rate =
-            if self.bits.has(Bits::SAMPLED) { self.sample_delivery(cx, acked.max(sacked)) } else { None };
         let sample = AckSample {
             now: cx.now,
             bytes: acked,
@@ -301,10 +299,13 @@ impl Connection {
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
-            rate,
+            rate: None,
             window_limited: used || self.bits.has(Bits::CWND_LIMITED),
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
         };
+        if self.bits.has(Bits::SAMPLED) {
+            return self.inform_of_rate(cx, &sample);
+        }
         self.control.on_ack(&sample);
     }
 

@@ -94,7 +94,7 @@ impl Connection {
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
         if self.bits.has(Bits::MARKED | Bits::PACED | Bits::SAMPLED) {
-            self.on_watched_departure(cx, seq, len);
+            self.on_watched_departure(cx, seq);
         }
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
@@ -113,14 +113,14 @@ impl Connection {
         self.plan_stretch(cx, stretch, mss)
     }
 
-    /// `len` octets from `seq` on leave for the first time, and somebody keeps account.
+    /// What lies from `seq` to SND.NXT leaves for the first time, and somebody keeps account.
     #[cold]
-    fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq, len: u32) {
+    fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq) {
         if self.bits.has(Bits::MARKED) {
             self.on_marked_departure(cx, seq);
         }
         if self.bits.has(Bits::PACED) {
-            self.note_paced(cx, len);
+            self.note_paced(cx, self.snd_nxt.offset_from(seq));
         }
         if self.bits.has(Bits::SAMPLED) {
             self.note_sampled(cx, seq, self.snd_nxt, false);

@@ -24,7 +24,7 @@ impl Controller for Recorder {
         Needs { rates: true, ..Needs::default() }
     }
     fn on_ack(&mut self, ack: &AckSample) {
-        self.told.lock().unwrap().extend(ack.rate);
+        self.told.lock().unwrap().extend(ack.rate.copied());
     }
     fn on_congestion(&mut self, _: Signal, _: &SignalInfo) {}
     fn on_recovery_end(&mut self, _: &SignalInfo) {}
@@ -45,7 +45,7 @@ fn samples(seed: u64, cwnd: u32, loss: f64, octets: u64) -> Vec<RateSample> {
     let told = Arc::new(Mutex::new(Vec::new()));
     net.hosts[0].connect(net.now);
     let end = net.now + Duration::from_secs(300);
-    while net.hosts[0].state() != State::Established {
+    while net.hosts[0].state() == State::SynSent {
         net.step(end);
     }
     let recorder = Recorder { cwnd, told: told.clone() };

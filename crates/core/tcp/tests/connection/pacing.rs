@@ -1,5 +1,5 @@
-//! Goal: a paced connection keeps to its rate in every interval, loses less where buffers are small, and still fills the
-//! path; what must not wait does not.
+//! Goal: a paced connection keeps to its rate in every interval, loses less where buffers are small, and still fills
+//! the path; what must not wait does not.
 
 use base::{Duration, Instant, Rate};
 use tcp::{Config, SocketOptions};
