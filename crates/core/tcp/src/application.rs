@@ -13,8 +13,6 @@ use crate::pool::{CHUNK, Pool};
 use crate::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Hints, ReadError, Shutdown, SocketOptions, State, WriteError};
 
-/// Segments of the super-segments that a small TCP_NOTSENT_LOWAT still lets through.
-const SUPER_SEGMENT: u32 = 16;
 /// One chunk in so many is kept for data that comes in.
 const RESERVE: u32 = 4;
 
@@ -110,30 +108,19 @@ impl Connection {
     #[inline]
     fn room_to_write(&mut self, cx: &mut Cx<'_>, wanted: usize) -> Result<usize, WriteError> {
         self.may_write()?;
-        if wanted > self.tx.room() {
-            self.grow_send_buffer(cx);
-        }
-        let lowat = self.options.lowat();
-        let room = if lowat == u32::MAX { self.tx.room() } else { self.room_below(lowat) };
+        let room = if self.bits.has(Bits::PIECES) {
+            self.room_in_pieces(cx, wanted)
+        } else {
+            if wanted > self.tx.room() {
+                self.grow_send_buffer(cx);
+            }
+            self.tx.room()
+        };
         if room == 0 {
             self.bits.set(Bits::NO_SPACE);
             return Err(WriteError::Full);
         }
         Ok(room)
-    }
-
-    /// TCP_NOTSENT_LOWAT: while less than that is not sent a write is taken, in whole super-segments beyond what may
-    /// leave at once; so a small mark does not make for small segments.
-    #[cold]
-    fn room_below(&self, lowat: u32) -> usize {
-        if self.unsent() >= lowat {
-            return 0;
-        }
-        let mss = u32::from(self.snd_mss);
-        let window = self.snd_wnd.saturating_sub(self.flight()).min(self.congestion_room());
-        let step = SUPER_SEGMENT * mss;
-        let most = (window - window % mss).saturating_add(lowat.div_ceil(step).saturating_mul(step));
-        self.tx.room().min(most.saturating_sub(self.unsent()) as usize)
     }
 
     /// `taken` of `wanted` octets went into the send buffer.
@@ -279,6 +266,7 @@ impl Connection {
         self.make_room_for_lowat(cx);
         self.set_pace_cap(options.max_pacing);
         self.refresh_pacing(cx);
+        self.choose_charge(cx.config);
         if self.options.sndbuf != 0 {
             self.tx.limit = self.options.sndbuf;
         }
@@ -322,11 +310,9 @@ impl Connection {
 
     /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is
     /// ready while another is in flight.
-    fn grow_send_buffer(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn grow_send_buffer(&mut self, cx: &Cx<'_>) {
         if self.options.sndbuf == 0 {
-            let (least, most) = cx.config.sndbuf;
-            let twice = self.control.window().cwnd.saturating_mul(2);
-            self.tx.limit = self.tx.limit.max(twice.clamp(least, most));
+            self.tx.limit = self.tx.limit.max(self.grown_limit(cx));
         }
     }
 
@@ -340,6 +326,15 @@ impl Connection {
     /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
     /// free, so that it does not wake for every segment.
     pub(crate) fn offer_space(&mut self, cx: &Cx<'_>) {
+        if self.bits.has(Bits::CHARGED) {
+            // Linux looks when all has left that may: whether the buffer grows depends on what is in flight then.
+            self.due |= Due::DATA;
+            return;
+        }
+        self.offer_space_now(cx);
+    }
+
+    pub(crate) fn offer_space_now(&mut self, cx: &Cx<'_>) {
         self.grow_send_buffer(cx);
         if self.has_space() {
             self.bits.clear(Bits::NO_SPACE);
@@ -351,7 +346,7 @@ impl Connection {
     }
 
     pub(crate) fn has_space(&self) -> bool {
-        let used = self.tx.len();
+        let used = self.charge();
         let room = self.tx.limit.saturating_sub(used) >= (used / 2).max(1);
         // Half of the mark, so that a writer does not wake for every segment.
         let lowat = self.unsent().saturating_mul(2) < self.options.lowat();

@@ -321,6 +321,12 @@ settings! {
              whoever reads nevertheless, as on Linux?";
         broken_pipe: bool = true, false => true,
             "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux?";
+        notsent_lowat: u32 = u32::MAX, 1 => u32::MAX,
+            "TCP_NOTSENT_LOWAT of sockets that do not set it: octets not sent below which a connection counts as \
+             writable.";
+        charge_pieces: bool = false, false => true,
+            "Is the send buffer charged as Linux charges it: by the piece of half the peer's window, with what \
+             each costs beside its octets?";
         bsd_syn: bool = false, false => true,
             "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
         keep_crossed_text: bool = true, false => true,
@@ -429,6 +435,8 @@ impl Switch {
     pub(crate) const QUICKACK: Switch = Switch(4);
     pub(crate) const KEEPALIVE: Switch = Switch(8);
     pub(crate) const DATED: Switch = Switch(16);
+    /// TCP_NOTSENT_LOWAT is the stack's, not the socket's own.
+    const DEFAULT_LOWAT: Switch = Switch(32);
 }
 
 /// The same in 44 octets, as a connection keeps them.
@@ -508,6 +516,14 @@ impl PackedOptions {
         if self.notsent_lowat == 0 { u32::MAX } else { self.notsent_lowat }
     }
 
+    /// The stack's mark holds where the socket has none of its own.
+    pub(crate) fn set_default_lowat(&mut self, mark: u32) {
+        if self.notsent_lowat == 0 && mark != u32::MAX {
+            self.notsent_lowat = mark;
+            self.on.0 |= Switch::DEFAULT_LOWAT.0;
+        }
+    }
+
     pub(crate) fn unpack(&self) -> SocketOptions {
         SocketOptions {
             nodelay: self.has(Switch::NODELAY),
@@ -522,7 +538,7 @@ impl PackedOptions {
             max_seg: self.max_seg,
             rcvbuf: self.rcvbuf,
             sndbuf: self.sndbuf,
-            notsent_lowat: self.notsent_lowat,
+            notsent_lowat: if self.has(Switch::DEFAULT_LOWAT) { 0 } else { self.notsent_lowat },
             window_clamp: self.window_clamp,
             rcv_lowat: self.rcv_lowat,
             syn_count: self.syn_count,

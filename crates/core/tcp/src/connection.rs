@@ -142,6 +142,10 @@ bits! {
     PACE_WAIT,
     /// The policy wants delivery rate samples.
     SAMPLED,
+    /// The send buffer is charged by the piece.
+    CHARGED,
+    /// Writes are bounded by more than the octets there is room for: they are charged, or TCP_NOTSENT_LOWAT is set.
+    PIECES,
 }
 
 impl Bits {
@@ -306,6 +310,8 @@ pub(crate) struct Rare {
     pub(crate) pacing: Option<Box<Pacing>>,
     /// Exists while [`Bits::SAMPLED`].
     pub(crate) delivery: Option<Box<Delivery>>,
+    /// Where the first piece of what waits in the send buffer begins, if it is charged by the piece.
+    pub(crate) pieces: Seq,
 }
 
 impl Connection {
@@ -392,6 +398,7 @@ impl Connection {
         if open.options.max_pacing.is_some() {
             conn.set_pace_cap(open.options.max_pacing);
         }
+        conn.choose_charge(cx.config);
         conn.refresh_rto(cx.config);
         conn
     }
@@ -587,6 +594,7 @@ impl Connection {
                 account: Account::default(),
                 pacing: None,
                 delivery: None,
+                pieces: una,
             })
         })
     }

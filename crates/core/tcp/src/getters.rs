@@ -16,6 +16,12 @@ impl Connection {
         core::mem::take(&mut self.events)
     }
 
+    /// Would [`Connection::poll_event`] give anything? What leaves makes room, too.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The compact rest of this connection, once `on_segment` said TimeWait.
     pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
         let timestamps = self.bits.has(Bits::TIMESTAMPS).then_some((self.ts_recent, self.ts_offset));

@@ -20,6 +20,7 @@ mod account;
 mod application;
 mod assembler;
 mod chain;
+mod charge;
 mod config;
 mod connection;
 mod cookie;

@@ -123,6 +123,9 @@ impl Connection {
                 return Some(plan);
             }
             self.due.clear(Due::DATA);
+            if self.bits.has(Bits::NO_SPACE) {
+                self.offer_space_now(cx);
+            }
         }
         if self.due.has(Due::PROBE) {
             self.due.clear(Due::PROBE);

@@ -199,7 +199,11 @@ impl Connection {
         if self.bits.has(Bits::REDUCED) {
             return Some(mss);
         }
-        Some(if self.bits.has(Bits::BURSTS) { self.measured_burst(cx, mss, most) } else { most })
+        Some(if self.bits.has(Bits::BURSTS) {
+            self.measured_burst(cx, mss, self.within_piece(most))
+        } else {
+            most
+        })
     }
 
     /// No more than half the window, nor than what the pace of the round trip lets go at once.

@@ -70,14 +70,21 @@ fn send_all<M: Mode>(
         (blocking, engine.hints(fd, flags).map(|hints| Hints { waits: blocking, ..hints }))
     };
     let hints = hints.as_ref();
+    let mut full = false;
     let result = call(
         mode,
         fd,
         flags.dont_wait,
         |e| e.extras(fd).send,
         |engine| {
+            // Who found it full goes on when there is as much room as a poll would tell of, and not for every segment.
+            if full && !engine.tells_room(fd) {
+                return Err(Errno::EAGAIN);
+            }
             loop {
-                sent += some(engine, sent, hints)?;
+                let some = some(engine, sent, hints);
+                full = some == Err(Errno::EAGAIN);
+                sent += some?;
                 if sent == len || !blocking {
                     return Ok(sent);
                 }

@@ -151,8 +151,12 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EINVAL);
         }
         let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
+        let free = settings.free_bind;
         let local = in_family(settings, local)?;
-        let bound = self.core.bind(local, any.0, any.1, any.2)?;
+        let bound = match free {
+            false => self.core.bind(local, any.0, any.1, any.2)?,
+            true => self.core.bind_free(local, any.0, any.1, any.2)?,
+        };
         self.descriptors.fresh_mut(fd)?.bound = Some(bound);
         Ok(())
     }
@@ -382,7 +386,7 @@ impl<T: Transport> Engine<T> {
         let (id, local, mut settings) = (listener.id, listener.local, listener.settings.clone());
         self.core.close_listener(self.now, id);
         let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
-        settings.bound = Some(self.core.bind(local, any.0, any.1, any.2)?);
+        settings.bound = Some(self.core.bind_free(local, any.0, any.1, any.2)?);
         self.object_mut(fd)?.kind = Kind::Fresh(Box::new(settings));
         let edge = self.readiness(index);
         self.mark(index, edge | Ready::IN);
@@ -497,6 +501,12 @@ impl<T: Transport> Engine<T> {
     /// What is ready on an object at this moment.
     pub(crate) fn readiness(&self, object: u32) -> Ready {
         self.readiness_within(object, 0)
+    }
+
+    /// Would a poll for room to send return now?
+    pub(crate) fn tells_room(&self, fd: Fd) -> bool {
+        let gone = Ready::ERR | Ready::HUP | Ready::INVALID;
+        self.index(fd).map_or(true, |object| self.readiness(object).any(Ready::OUT | gone))
     }
 
     fn readiness_within(&self, object: u32, depth: u32) -> Ready {

@@ -59,6 +59,12 @@ pub(crate) struct Extras {
     /// SO_ZEROCOPY: MSG_ZEROCOPY means something.
     pub(crate) zero_copy: bool,
     pub(crate) dates: Dates,
+    /// SO_MARK.
+    pub(crate) mark: u32,
+    /// SO_PRIORITY.
+    pub(crate) priority: u8,
+    /// IP_MTU_DISCOVER is IP_PMTUDISC_DO.
+    pub(crate) strict_mtu: bool,
 }
 
 impl Extras {
@@ -97,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) reuse_addr: bool,
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
+    /// IP_FREEBIND.
+    pub(crate) free_bind: bool,
     pub(crate) bound: Option<Endpoint>,
     pub(crate) extras: Extras,
     pub(crate) fast_open: FastOpen,
@@ -124,6 +132,7 @@ impl Settings {
             reuse_addr: false,
             reuse_port: false,
             v6_only: false,
+            free_bind: false,
             bound: None,
             extras: Extras::default(),
             fast_open: FastOpen::default(),

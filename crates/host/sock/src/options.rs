@@ -89,6 +89,8 @@ options! {
     Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
     MaxPacing: SOL_SOCKET SO_MAX_PACING_RATE Shape::Rate, true,
         "Spread departures, and let no more octets a second go than this; all bits set: no limit.";
+    Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
+    Priority: SOL_SOCKET SO_PRIORITY Shape::Int(0, 6), true, "Kept, inherited and told; ports know no priorities.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
     MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
@@ -114,6 +116,12 @@ options! {
         "Keys of a listener's cookies: the first, and one still believed.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
+    FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
+    FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
+    MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_WANT, c::IP_PMTUDISC_DO), true,
+        "IP_PMTUDISC_WANT or IP_PMTUDISC_DO: path MTU discovery is always on, so both mean the same.";
+    MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_WANT, c::IPV6_PMTUDISC_DO), true,
+        "The same for IPv6.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
     TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of packets sent.";
     Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(1, 255), true, "Hop limit of packets sent.";
@@ -293,6 +301,11 @@ impl<T: Transport> Engine<T> {
         match id {
             Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
             Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
+            Id::Mark => return self.change_extras(fd, |e| e.mark = v as u32),
+            Id::Priority => return self.change_extras(fd, |e| e.priority = v as u8),
+            Id::MtuDiscover | Id::MtuDiscover6 => {
+                return self.change_extras(fd, |e| e.strict_mtu = v == c::IP_PMTUDISC_DO);
+            }
             Id::Stamp | Id::StampNs | Id::Stamping => return self.set_dates(fd, id, v),
             _ => {}
         }
@@ -309,6 +322,7 @@ impl<T: Transport> Engine<T> {
         match id {
             Id::ReuseAddr => settings.reuse_addr = v != 0,
             Id::ReusePort => settings.reuse_port = v != 0,
+            Id::FreeBind | Id::FreeBind6 => settings.free_bind = v != 0,
             Id::V6Only if settings.family == Family::V4 => return Err(Errno::ENOPROTOOPT),
             Id::V6Only if settings.bound.is_some() => return Err(Errno::EINVAL),
             Id::V6Only => settings.v6_only = v != 0,
@@ -544,6 +558,15 @@ impl<T: Transport> Engine<T> {
             Id::SndLowat => 1,
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),
+            Id::Mark => self.extras(fd).mark as i32,
+            Id::Priority => self.extras(fd).priority.into(),
+            Id::MtuDiscover | Id::MtuDiscover6 => {
+                if self.extras(fd).strict_mtu {
+                    c::IP_PMTUDISC_DO
+                } else {
+                    c::IP_PMTUDISC_WANT
+                }
+            }
             Id::Stamp => self.extras(fd).dates.micros.into(),
             Id::StampNs => self.extras(fd).dates.nanos.into(),
             Id::Stamping => self.extras(fd).dates.stamping as i32,
@@ -557,11 +580,13 @@ impl<T: Transport> Engine<T> {
             }
             Id::Protocol => c::IPPROTO_TCP,
             Id::AcceptConn => matches!(self.object(fd)?.kind, Kind::Listener(_)).into(),
-            Id::ReuseAddr | Id::ReusePort | Id::V6Only => match &self.object(fd)?.kind {
-                Kind::Fresh(s) => flag(s, id),
-                Kind::Listener(l) => flag(&l.settings, id),
-                _ => 0,
-            },
+            Id::ReuseAddr | Id::ReusePort | Id::V6Only | Id::FreeBind | Id::FreeBind6 => {
+                match &self.object(fd)?.kind {
+                    Kind::Fresh(s) => flag(s, id),
+                    Kind::Listener(l) => flag(&l.settings, id),
+                    _ => 0,
+                }
+            }
             _ => return Err(Errno::ENOPROTOOPT),
         })
     }
@@ -576,6 +601,7 @@ fn flag(settings: &crate::object::Settings, id: Id) -> i32 {
     i32::from(match id {
         Id::ReuseAddr => settings.reuse_addr,
         Id::ReusePort => settings.reuse_port,
+        Id::FreeBind | Id::FreeBind6 => settings.free_bind,
         _ => settings.v6_only,
     })
 }

@@ -13,6 +13,14 @@ use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions,
 pub trait Transport: Send {
     /// See [`Core::bind`].
     fn bind(&mut self, local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
+    /// See [`Core::bind_free`].
+    fn bind_free(
+        &mut self,
+        local: Endpoint,
+        addr: bool,
+        port: bool,
+        v6_only: bool,
+    ) -> Result<Endpoint, OpError>;
     /// See [`Core::unbind`].
     fn unbind(&mut self, local: Endpoint);
     /// See [`Core::listen`].
@@ -156,6 +164,7 @@ macro_rules! ask {
 impl Transport for Core {
     forward! {
         bind(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
+        bind_free(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
         unbind(local: Endpoint);
         listen(now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
         set_backlog(id: ListenerId, backlog: u32);

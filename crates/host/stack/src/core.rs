@@ -446,12 +446,16 @@ impl Core {
     #[inline]
     pub(crate) fn settle(&mut self, now: Instant, index: u32) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        let tells = tcp.has_events();
         if tcp.state() == State::Closed {
             self.finish(now, index);
         } else if meta.marks.has(Marks::IN_TABLE)
             && let Some(at) = tcp.poll_timeout()
         {
             self.wheel.note(index, at);
+        }
+        if tells {
+            self.take_events(index);
         }
     }
 }

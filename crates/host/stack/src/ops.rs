@@ -153,6 +153,19 @@ impl Core {
         v6_only: bool,
     ) -> Result<Endpoint, OpError> {
         self.check_local(local)?;
+        self.bind_free(local, reuse_addr, reuse_port, v6_only)
+    }
+
+    /// The same for an address that need not be ours (IP_FREEBIND): what comes for it is heard once it is.
+    ///
+    /// # Errors [`OpError::AddrInUse`], [`OpError::Denied`].
+    pub fn bind_free(
+        &mut self,
+        local: Endpoint,
+        reuse_addr: bool,
+        reuse_port: bool,
+        v6_only: bool,
+    ) -> Result<Endpoint, OpError> {
         let binding = Binding { local, reuse_addr, reuse_port, v6_only, listening: false };
         self.ports.bind(self.port.io.as_mut(), binding)
     }

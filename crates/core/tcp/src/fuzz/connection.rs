@@ -394,6 +394,13 @@ fn lend(bits: u8, input: &mut Input<'_>) -> Lent {
         ecn: u8::from(bits & 16 == 0) + u8::from(bits & 32 == 0),
         rcvbuf: (4096 << (bits & 3), 1 << 20),
         sndbuf: (4096, 1 << 18),
+        charge_pieces: bits & 64 != 0,
+        push_bursts: bits & 64 != 0,
+        empty_probes: bits & 64 != 0,
+        repeat_fin: bits & 128 != 0,
+        insecure_rst: bits & 128 != 0,
+        insecure_syn: bits & 128 != 0,
+        window_by_buffer: bits & 128 != 0,
         ..Config::default()
     };
     let pool = Pool::new(if bits & 8 == 0 { 1024 } else { 1 + input.below(8) });

@@ -3,6 +3,7 @@
 
 mod account;
 mod app;
+mod charge;
 mod closing;
 mod data;
 mod delivery;

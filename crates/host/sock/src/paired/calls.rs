@@ -19,12 +19,17 @@ impl Transport for Remote {
         reuse_port: bool,
         v6_only: bool,
     ) -> Result<Endpoint, OpError> {
-        // What is bound on the first core is listened on by all of them.
-        let reuse_port = reuse_port || self.links.len() > 1;
-        match self.call(0, Call::Bind { local, reuse_addr, reuse_port, v6_only }) {
-            Ok(Reply::Local(result)) => result,
-            _ => Err(OpError::NetUnreachable),
-        }
+        self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free: false })
+    }
+
+    fn bind_free(
+        &mut self,
+        local: Endpoint,
+        reuse_addr: bool,
+        reuse_port: bool,
+        v6_only: bool,
+    ) -> Result<Endpoint, OpError> {
+        self.reserve(Call::Bind { local, reuse_addr, reuse_port, v6_only, free: true })
     }
 
     fn unbind(&mut self, local: Endpoint) {

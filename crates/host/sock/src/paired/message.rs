@@ -70,6 +70,8 @@ pub(super) enum Call {
         reuse_addr: bool,
         reuse_port: bool,
         v6_only: bool,
+        /// The address need not be ours.
+        free: bool,
     },
     /// `credit` connections may be accepted before the first [`Command::Credit`].
     Listen {

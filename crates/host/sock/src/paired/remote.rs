@@ -105,6 +105,17 @@ impl Remote {
         }
     }
 
+    /// Binds on the first core: what is bound there is listened on by all of them.
+    pub(super) fn reserve(&mut self, mut bind: Call) -> Result<Endpoint, OpError> {
+        if let Call::Bind { reuse_port, .. } = &mut bind {
+            *reuse_port |= self.links.len() > 1;
+        }
+        match self.call(0, bind) {
+            Ok(Reply::Local(result)) => result,
+            _ => Err(OpError::NetUnreachable),
+        }
+    }
+
     /// Is there something that [`Remote::collect`] would take?
     pub(super) fn has_events(&mut self) -> bool {
         !self.notices.is_empty() || self.links.iter_mut().any(Link::has_events)

@@ -21,8 +21,10 @@ pub(super) enum Wish {
 }
 
 /// Commands that mean nothing to a stack that begins anew with every script.
-const IDLE: &[&str] =
-    &["true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool"];
+const IDLE: &[&str] = &[
+    "true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool", "grep", "rm",
+    "dd",
+];
 
 /// What the commands of a line ask for. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {

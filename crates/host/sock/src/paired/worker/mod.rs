@@ -194,9 +194,10 @@ impl Worker {
             worker.stream(index).map(|stream| stream.conn)
         };
         match call {
-            Call::Bind { local, reuse_addr, reuse_port, v6_only } => {
-                Reply::Local(core.bind(local, reuse_addr, reuse_port, v6_only))
-            }
+            Call::Bind { local, reuse_addr, reuse_port, v6_only, free } => Reply::Local(match free {
+                false => core.bind(local, reuse_addr, reuse_port, v6_only),
+                true => core.bind_free(local, reuse_addr, reuse_port, v6_only),
+            }),
             Call::Listen { wish, credit } => Reply::Local(self.listen(core, now, link, wish, credit)),
             Call::ConnectFast { id, mut wish, no_cookie, data } => {
                 Reply::Begun(self.begin(link, id, &mut wish, core, |core, wish| {

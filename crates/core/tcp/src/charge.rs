@@ -1,0 +1,159 @@
+//! What the send buffer is charged for what it holds, and how much a write may add.
+//!
+//! Plainly an octet is an octet: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (setting
+//! `charge_pieces`), octets lie in pieces, each a buffer of its own (`struct sk_buff`) that costs [`PIECE`] octets
+//! beside those it holds. Room is asked for only where a piece begins, so the last one may pass the limit; and what a
+//! write finds free is what is left of the last piece and as many whole ones as may begin.
+//!
+//! ```text
+//!   snd_una            snd_nxt                anchor
+//!     | sent, in bursts  | leaves at once       | piece | piece | pie..|
+//! ```
+//! A piece is as large as half the largest window that the peer ever offered, so that two of them fill it
+//! (tcp_bound_to_half_wnd), and what leaves never reaches over its end. Those already sent are counted as bursts of
+//! half the congestion window, which is what they left as.
+//!
+//! [`SendBuffer::limit`]: crate::send_buffer::SendBuffer
+
+use cc::Controller;
+
+use crate::connection::{Bits, Connection};
+use crate::{Config, Cx};
+
+/// What a piece costs beside its octets: `struct sk_buff` with its clone's share (256), the headers' memory (704) and
+/// what describes the data (320) on 64-bit machines.
+const PIECE: u32 = 1_280;
+/// A piece is never larger than a super-segment with its headers.
+const PIECE_MAX: u32 = 65_215;
+/// Windows up to this need not be halved (TCP_MSS_DEFAULT).
+const TINY_WINDOW: u32 = 536;
+/// Segments of the pieces of a TCP_NOTSENT_LOWAT where pieces are not charged.
+const SUPER_SEGMENT: u32 = 16;
+/// The least number of segments that a buffer which grows by itself has room for twice.
+const SEGMENTS_MIN: u32 = 10;
+
+impl Connection {
+    /// How the buffer is charged, and whether TCP_NOTSENT_LOWAT bounds it.
+    pub(crate) fn choose_charge(&mut self, config: &Config) {
+        self.options.set_default_lowat(config.notsent_lowat);
+        self.bits.put(Bits::CHARGED, config.charge_pieces);
+        self.bits.put(Bits::PIECES, config.charge_pieces || self.options.lowat() != u32::MAX);
+    }
+
+    /// What the buffer is charged with.
+    pub(crate) fn charge(&self) -> u32 {
+        let held = self.tx.len();
+        if !self.bits.has(Bits::CHARGED) {
+            return held;
+        }
+        let unsent = self.unsent();
+        let waiting = PIECE.saturating_mul(unsent.div_ceil(self.piece()));
+        self.charge_sent(held - unsent).saturating_add(unsent).saturating_add(waiting)
+    }
+
+    fn charge_sent(&self, octets: u32) -> u32 {
+        octets.saturating_add(PIECE.saturating_mul(octets.div_ceil(self.burst())))
+    }
+
+    fn whole(&self, octets: u32) -> u32 {
+        let mss = u32::from(self.snd_mss);
+        (octets - octets % mss).max(mss)
+    }
+
+    /// Octets of a piece.
+    fn piece(&self) -> u32 {
+        if !self.bits.has(Bits::CHARGED) {
+            return SUPER_SEGMENT * u32::from(self.snd_mss);
+        }
+        let window = self.snd_wnd_max;
+        let half = if window > TINY_WINDOW { window / 2 } else { window.max(1) };
+        self.whole(half.min(PIECE_MAX))
+    }
+
+    /// Octets of a piece that was sent.
+    fn burst(&self) -> u32 {
+        self.whole(self.control.window().cwnd / 2).min(self.piece())
+    }
+
+    /// What may leave at once, in whole segments.
+    fn leaves(&self) -> u32 {
+        let window = self.snd_wnd.saturating_sub(self.flight()).min(self.congestion_room());
+        window - window % u32::from(self.snd_mss)
+    }
+
+    /// Octets that may be written where they lie in pieces: those that leave at once, and behind them as many pieces as
+    /// may begin while the charge is below the limit and less than `TCP_NOTSENT_LOWAT` octets wait.
+    #[cold]
+    pub(crate) fn room_in_pieces(&mut self, cx: &Cx<'_>, wanted: usize) -> usize {
+        if self.bits.has(Bits::CHARGED) {
+            self.lay_pieces();
+        } else if wanted > self.tx.room() {
+            self.grow_send_buffer(cx);
+        }
+        let (lowat, unsent, piece) = (self.options.lowat(), self.unsent(), self.piece());
+        if unsent >= lowat {
+            return 0;
+        }
+        let leaves = self.leaves();
+        let waiting = match lowat {
+            u32::MAX => u32::MAX,
+            lowat => lowat.div_ceil(piece).saturating_mul(piece),
+        };
+        let most = leaves.saturating_add(waiting);
+        let most = if self.bits.has(Bits::CHARGED) {
+            most.min(self.most_unsent(leaves, piece))
+        } else {
+            most.min(unsent.saturating_add(self.tx.room() as u32))
+        };
+        most.saturating_sub(unsent) as usize
+    }
+
+    /// The most that may wait unsent before the charge reaches the limit.
+    fn most_unsent(&self, leaves: u32, piece: u32) -> u32 {
+        let begin = |charged: u32, piece: u32| {
+            self.tx.limit.saturating_sub(charged).div_ceil(piece + PIECE).saturating_mul(piece)
+        };
+        let sent = self.tx.len() - self.unsent();
+        let now = begin(self.charge_sent(sent), self.burst());
+        if now < leaves {
+            return now;
+        }
+        leaves.saturating_add(begin(self.charge_sent(sent + leaves), piece))
+    }
+
+    /// A write is about to be taken: where the pieces begin that do not leave at once.
+    fn lay_pieces(&mut self) {
+        if self.unsent() == 0 {
+            self.rare_mut().pieces = self.snd_nxt + self.leaves();
+        }
+    }
+
+    /// Octets that may leave in one burst before a piece ends.
+    pub(crate) fn within_piece(&self, most: u32) -> u32 {
+        let Some(rare) = self.rare().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
+        let (piece, ahead) = (self.piece(), self.snd_nxt.distance_from(rare.pieces));
+        let left = match u32::try_from(ahead) {
+            Ok(behind) => piece - behind % piece,
+            Err(_) => rare.pieces.offset_from(self.snd_nxt),
+        };
+        // Pieces that were laid for segments of another size do not end where segments do.
+        most.min(self.whole(left))
+    }
+
+    /// The limit of a buffer that grows by itself: twice the congestion window, or, as Linux sets it, room for two
+    /// windows of segments, each with the memory that it costs (tcp_sndbuf_expand).
+    pub(crate) fn grown_limit(&self, cx: &Cx<'_>) -> u32 {
+        let mss = u32::from(self.snd_mss);
+        let cwnd = self.control.window().cwnd;
+        if !self.bits.has(Bits::CHARGED) {
+            return cwnd.saturating_mul(2).clamp(cx.config.sndbuf.0, cx.config.sndbuf.1);
+        }
+        if self.pipe() >= cwnd - cwnd % mss {
+            // Who fills the congestion window has enough to send.
+            return self.tx.limit;
+        }
+        let each = (mss + 640).next_power_of_two() + 256;
+        let segments = (cwnd / mss).max(SEGMENTS_MIN);
+        segments.saturating_mul(2 * each).min(cx.config.sndbuf.1)
+    }
+}
