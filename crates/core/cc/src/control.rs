@@ -5,7 +5,9 @@ use core::fmt;
 
 use base::{Duration, Instant};
 
-use crate::controller::{AckSample, Controller, Needs, PathInfo, Signal, SignalInfo, TunableError, Window};
+use crate::controller::{
+    AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, TunableError, Window,
+};
 use crate::{Cubic, NewReno};
 
 /// A connection's policy: the built-in ones inline, so that they cost no allocation and no indirect call;
@@ -53,6 +55,14 @@ impl Controller for Control {
 
     fn on_ack(&mut self, ack: &AckSample) {
         either!(self, policy => policy.on_ack(ack));
+    }
+
+    fn on_ecn(&mut self, feedback: &EcnFeedback) {
+        either!(self, policy => policy.on_ecn(feedback));
+    }
+
+    fn wants_ect1(&self) -> bool {
+        either!(self, policy => policy.wants_ect1())
     }
 
     fn on_congestion(&mut self, signal: Signal, info: &SignalInfo) {

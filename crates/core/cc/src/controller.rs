@@ -82,6 +82,22 @@ impl RateSample {
     }
 }
 
+/// What accurate ECN feedback told with one acknowledgment (RFC 9768): of what newly is known to have arrived, how much
+/// arrived marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnFeedback {
+    /// When the acknowledgment came.
+    pub now: Instant,
+    /// Segments newly known to have arrived; estimated from octets.
+    pub segments: u32,
+    /// Packets newly known to have arrived with CE, control packets among them.
+    pub marked_segments: u32,
+    /// Octets newly known to have arrived.
+    pub octets: u32,
+    /// Octets of payload newly known to have arrived with CE; estimated where the peer counts packets only.
+    pub marked_octets: u32,
+}
+
 /// What made the connection say "congestion".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -157,6 +173,16 @@ pub trait Controller: Send {
     }
     /// An acknowledgment of something new arrived.
     fn on_ack(&mut self, ack: &AckSample);
+    /// Accurate ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, and also where nothing was
+    /// marked. Without the peer's agreement to RFC 9768 it is never called, and marks show as [`Signal::Ecn`] alone.
+    fn on_ecn(&mut self, feedback: &EcnFeedback) {
+        let _ = feedback;
+    }
+    /// Does the policy answer marks as RFC 9331 asks, so that what it sends may say ECT(1)? Asked on connections with
+    /// accurate feedback.
+    fn wants_ect1(&self) -> bool {
+        false
+    }
     /// Congestion: reduce.
     fn on_congestion(&mut self, signal: Signal, info: &SignalInfo);
     /// Fast recovery is over: the cumulative acknowledgment passed the recovery point.

@@ -28,7 +28,7 @@ pub use cdg::Cdg;
 pub use classical::{Classical, HALF, Law, Part};
 pub use control::Control;
 pub use controller::{
-    AckSample, Controller, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
+    AckSample, Controller, EcnFeedback, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
 };
 pub use cubic::Cubic;
 pub use htcp::HTcp;

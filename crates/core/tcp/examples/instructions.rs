@@ -16,6 +16,7 @@ use cc::{Control, NewReno};
 use tcp::{
     Config, Connection, Counters, Cx, Disposition, Open, Pool, SocketOptions, State, Transmit, TxLimits,
 };
+use wire::Ecn;
 use wire::tcp::{Header, Segment};
 
 const MSS: u32 = 1448;
@@ -71,7 +72,7 @@ fn segment<'a>(header: &Header, payload: &'a [u8]) -> Segment<'a> {
         urgent: 0,
         options: header.options,
         merged: 1,
-        congestion_experienced: false,
+        ecn: Ecn::NotCapable,
         payload,
     }
 }

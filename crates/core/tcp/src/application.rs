@@ -278,7 +278,7 @@ impl Connection {
             self.due |= Due::ACK;
         }
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
-            self.refresh_mss();
+            self.refresh_mss(cx.config);
             self.control.on_mss_change(self.snd_mss.into());
         }
         self.keep_probes = 0;

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 
 use base::{Duration, Rate};
 
-use crate::FastOpenKeys;
+use crate::{EcnPolicy, FastOpenKeys};
 
 const MIB: u32 = 1 << 20;
 /// What RFC 3465 allows, and what policies do unless they are told otherwise.
@@ -39,7 +39,7 @@ pub enum SettingError {
 }
 
 /// A kind of value that settings have.
-trait Value: Copy {
+pub(crate) trait Value: Copy {
     fn parse(text: &str) -> Option<Self>;
     fn show(self) -> String;
     fn within(self, min: Self, max: Self) -> bool;
@@ -205,8 +205,20 @@ settings! {
             "Offer and accept window scaling (RFC 7323).";
         sack: bool = true, false => true,
             "Offer and accept selective acknowledgments (RFC 2018).";
-        ecn: u8 = 2, 0 => 2,
-            "Explicit congestion notification (RFC 3168): 0 never, 1 ask for it, 2 agree when asked.";
+        ecn: EcnPolicy = EcnPolicy::Passive, EcnPolicy::Off => EcnPolicy::PassiveAccurate,
+            "Explicit congestion notification: off, on (ask for it, RFC 3168), passive (agree when asked), accurate (ask \
+             for exact feedback and agree to it, RFC 9768), on-accurate and passive-accurate (as on and passive, and \
+             agree to exact feedback); or Linux's numbers 0, 1, 2, 3, 4, 5.";
+        ecn_fallback: bool = true, false => true,
+            "Do connections go on without ECN where something on the way dislikes or changes it?";
+        ecn_option: u8 = 1, 0 => 3,
+            "When accurate feedback sends counters of octets: 0 never, 1 when they changed, 2 on every segment with \
+             room, 3 even if such segments seem to be lost.";
+        ecn_option_beacon: u8 = 3, 0 => 63,
+            "How often in a round trip it sends them at least, where 1 would be silent.";
+        accecn_linux: bool = false, false => true,
+            "Accurate ECN as Linux has it: acknowledgments, retransmissions and FINs may be marked too, counters are \
+             sent only to peers that send theirs, and ECT(1)'s comes first.";
         frto: bool = true, false => true,
             "Find out whether a timeout was needless before more is sent again (RFC 5682).";
         fastopen: u32 = 1, 0 => 0x607,

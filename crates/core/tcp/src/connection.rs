@@ -6,6 +6,7 @@ use base::{FlowKey, Instant, Seq};
 use cc::{Control, Controller, Cubic, PathInfo};
 use wire::tcp::{Flags, Options, Segment};
 
+use crate::accecn::AccEcn;
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
@@ -23,7 +24,7 @@ use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::timers::Timers;
 use crate::window::Tuner;
-use crate::{Cookie, Cx, Error, Events, SocketOptions, State, path};
+use crate::{Cookie, Cx, Error, Events, SocketOptions, State, accecn, path};
 
 /// What a new connection needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +96,10 @@ bits! {
     RESET_AT,
     /// ECN was asked for (SYN-SENT) or agreed on (RFC 3168).
     ECN,
+    /// Accurate ECN was asked for (SYN-SENT) or agreed on (RFC 9768).
+    ACCECN,
+    /// The next acknowledgment says how the SYN-ACK arrived.
+    GREETING,
     /// MSG_MORE: the application is about to write more.
     MORE,
     /// The last octets written came with MSG_MORE: the receiver need not hand on yet.
@@ -202,6 +207,8 @@ pub struct Connection {
     pub(crate) events: Events,
     /// Acknowledgments that are not to be delayed yet.
     pub(crate) quick: u8,
+    /// The flags, of those that decide, of what takes the short path.
+    pub(crate) usual: Flags,
     pub(crate) bits: Bits,
     pub(crate) snd_una: Seq,
     pub(crate) snd_nxt: Seq,
@@ -312,6 +319,8 @@ pub(crate) struct Rare {
     pub(crate) delivery: Option<Box<Delivery>>,
     /// Where the first piece of what waits in the send buffer begins, if it is charged by the piece.
     pub(crate) pieces: Seq,
+    /// On connections that agreed on accurate ECN.
+    pub(crate) accecn: Option<Box<AccEcn>>,
 }
 
 impl Connection {
@@ -331,6 +340,7 @@ impl Connection {
             due: Due::SYN,
             events: Events::default(),
             quick: cx.config.quick_acks,
+            usual: Flags::ACK,
             bits,
             snd_una: open.isn,
             snd_nxt: open.isn,
@@ -413,7 +423,8 @@ impl Connection {
         cx.counters.active_opens += 1;
         let conn = Connection::begin(place, cx, open, control, State::SynSent);
         conn.bits.set(Bits::ACTIVE);
-        conn.bits.put(Bits::ECN, cx.config.asks_ecn());
+        conn.bits.put(Bits::ECN, cx.config.ecn.asks_classic());
+        conn.bits.put(Bits::ACCECN, cx.config.ecn.asks_accurate());
         conn
     }
 
@@ -451,7 +462,7 @@ impl Connection {
         let conn = Connection::begin(place, cx, open, control, State::SynReceived);
         let syn = Segment {
             seq: ack.seq - 1,
-            flags: Flags::SYN,
+            flags: Flags::SYN | accecn::recall(cx.config, ack),
             options: Options {
                 mss: Some(cookie.mss),
                 window_scale: cookie.window_scale,
@@ -474,6 +485,9 @@ impl Connection {
         conn.begin_sending_at(ack.ack);
         conn.last_ack_sent = conn.rcv_nxt;
         conn.set_send_window(from_field(ack.window, conn.snd_scale), ack.seq);
+        if conn.bits.has(Bits::ACCECN) {
+            conn.take_greeting(cx, ack);
+        }
         conn.establish(cx);
         conn
     }
@@ -491,7 +505,7 @@ impl Connection {
         self.last_ack_sent = self.rcv_nxt;
         self.rcv_adv = self.rcv_nxt + self.syn_window();
         self.last_rcv_ms = cx.now.as_millis() as u32;
-        self.negotiate_ecn(cx.config, syn);
+        self.negotiate_ecn(cx, syn);
         let ours = self.bits;
         self.bits.put(Bits::SACK, ours.has(Bits::SACK) && syn.options.sack_permitted);
         match syn.options.window_scale.filter(|_| ours.has(Bits::SCALING)) {
@@ -506,7 +520,7 @@ impl Connection {
             None => self.bits.clear(Bits::TIMESTAMPS),
         }
         self.peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
-        self.refresh_mss();
+        self.refresh_mss(cx.config);
         self.rcv_mss = self.snd_mss.min(path::RCV_MSS_GUESS);
         if cx.config.round_rcvbuf && self.options.rcvbuf == 0 {
             self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(self.peer_mss).into());
@@ -519,7 +533,10 @@ impl Connection {
     pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.established += 1;
         self.timers.rtx = Instant::FAR_FUTURE;
-        let path = PathInfo { initial_window: self.initial_window(cx), ..self.path_info(cx) };
+        let mut path = self.path_info(cx);
+        if self.bits.has(Bits::ACCECN) && self.takes_marked_greeting() {
+            path.initial_window = self.snd_mss.into();
+        }
         self.control.on_established(&path);
         if cx.config.abc_limit != ABC_LIMIT {
             // A policy that does not count by RFC 3465 has no such limit to move.
@@ -595,6 +612,7 @@ impl Connection {
                 pacing: None,
                 delivery: None,
                 pieces: una,
+                accecn: None,
             })
         })
     }

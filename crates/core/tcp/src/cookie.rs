@@ -8,7 +8,7 @@
 use base::{FlowKey, Instant, Seq, SipKey};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
-use crate::Config;
+use crate::{Config, accecn};
 use crate::isn::Offsets;
 use crate::scale::{shift_for, to_field, ts_before, ts_value};
 
@@ -80,13 +80,14 @@ impl CookieJar {
             let scale = peer_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
             scale | if sack { TS_SACK } else { 0 }
         });
+        let setup = accecn::stateless_setup(config, syn);
         let headers = if key.is_v4() { 40 } else { 60 };
         Header {
             src_port: key.local().port,
             dst_port: key.remote().port,
             seq: self.cookie(period(now), key, syn.seq, mss, memory),
             ack: syn.seq + 1,
-            flags: Flags::SYN | Flags::ACK,
+            flags: Flags::SYN | Flags::ACK | setup.unwrap_or_default(),
             window: to_field(config.rcvbuf.0, 0),
             options: Options {
                 mss: Some(path_mtu.saturating_sub(headers).max(MSS[0])),
@@ -96,6 +97,7 @@ impl CookieJar {
                     val: remember(ts_value(now, self.offsets.of(key)), memory),
                     ecr: ts.val,
                 }),
+                accecn: setup.and_then(|_| accecn::stateless_option(config)),
                 layout: config.syn_layout(),
                 ..Options::default()
             },

@@ -2,51 +2,50 @@
 //! reduces once a window and says so.
 
 use cc::{Controller, Signal};
+use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
+use crate::accecn::Mode;
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, Plan};
 use crate::prr::Prr;
 use crate::recovery::Phase;
-use crate::{Config, Cx, State, TransmitClass};
+use crate::{Cx, State, Transmit, TransmitClass};
 
 /// ECT(0) in the IP header's last two bits (RFC 3168, section 5): this packet may be marked.
 const ECT_0: u8 = 0b10;
 /// What an ECN-setup SYN carries; an ECN-setup SYN-ACK carries only ECE of them (section 6.1.1).
 const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
 
-impl Config {
-    /// Do our SYNs ask for ECN?
-    pub(crate) fn asks_ecn(&self) -> bool {
-        self.ecn == 1
-    }
-
-    /// Do we agree when a peer asks?
-    pub(crate) fn accepts_ecn(&self) -> bool {
-        self.ecn > 0
-    }
-}
-
 impl Connection {
     /// The flags of our SYN or SYN-ACK.
     /// RFC 3168, 6.1.1-1.
-    pub(crate) fn ecn_setup(&self) -> Flags {
+    pub(crate) fn ecn_setup(&mut self) -> Flags {
         match self.state {
+            _ if self.bits.has(Bits::ACCECN) => self.accurate_setup(),
             _ if !self.bits.has(Bits::ECN) => Flags::default(),
             State::SynSent => SETUP,
             _ => Flags::ECE,
         }
     }
 
-    /// The peer's SYN or SYN-ACK: is ECN agreed on?
-    /// RFC 9293, SHLD-8; RFC 3168, 6.1.1-4.
-    pub(crate) fn negotiate_ecn(&mut self, config: &Config, syn: &Segment<'_>) {
-        let wanted = if syn.flags.has(Flags::ACK) {
-            self.bits.has(Bits::ECN) && syn.flags.0 & SETUP.0 == Flags::ECE.0
+    /// The peer's SYN or SYN-ACK: is ECN agreed on, and which feedback?
+    /// RFC 9293, SHLD-8; RFC 3168, 6.1.1-4; RFC 9768, 3.1.1-4.
+    pub(crate) fn negotiate_ecn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
+        let mode = if !syn.flags.has(Flags::ACK) {
+            Mode::of_syn(cx.config, syn.flags.ace())
+        } else if self.bits.has(Bits::ACCECN) {
+            Mode::of_syn_ack(syn.flags.ace())
+        } else if self.bits.has(Bits::ECN) && syn.flags.0 & SETUP.0 == Flags::ECE.0 {
+            Mode::Classic
         } else {
-            config.accepts_ecn() && syn.flags.0 & SETUP.0 == SETUP.0
+            Mode::Without
         };
-        self.bits.put(Bits::ECN, wanted);
+        self.bits.clear(Bits::ACCECN);
+        self.bits.put(Bits::ECN, mode == Mode::Classic);
+        if mode == Mode::Accurate {
+            self.enter_accurate(cx, syn);
+        }
     }
 
     /// A segment in the window: marks and echoes. Marks are echoed on every acknowledgment until the sender says that
@@ -63,7 +62,7 @@ impl Connection {
                 self.due |= Due::ACK;
             }
         }
-        if seg.congestion_experienced {
+        if seg.ecn == Ecn::Marked {
             cx.counters.marks_in += 1;
             self.bits.set(Bits::ECHO);
             self.due |= Due::ACK;
@@ -75,26 +74,44 @@ impl Connection {
     /// RFC 3168, 6.1.2-1 and 6.1.2-2.
     pub(crate) fn on_echo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.echoes_in += 1;
+        if self.on_marks(cx) {
+            self.bits.set(Bits::REDUCED);
+        }
+    }
+
+    /// Something of ours was marked. True if the window was reduced for it.
+    /// RFC 3168, 6.1.2-1 and 6.1.2-2.
+    pub(crate) fn on_marks(&mut self, cx: &mut Cx<'_>) -> bool {
         let flight = self.flight();
         if self.phase() != Phase::Disorder || flight == 0 {
-            return;
+            return false;
         }
         cx.counters.ecn_reductions += 1;
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Ecn, &info);
-        self.bits.set(Bits::REDUCED);
         let (nxt, target) = (self.snd_nxt, self.control.window().cwnd);
         let loss = self.loss();
         loss.phase = Phase::Reduced;
         loss.recover = nxt;
         loss.prr = Prr::new(flight - loss.board.sacked(), target, 0);
+        true
     }
 
-    /// Flags and codepoint of a segment on a connection that has agreed on ECN. Only new data may be marked, and only
+    /// What ECN changes about a segment of a connection that has agreed on it.
+    #[cold]
+    pub(crate) fn mark(&mut self, cx: &mut Cx<'_>, plan: &Plan, tx: &mut Transmit) {
+        if self.bits.has(Bits::ACCECN) {
+            return self.mark_accurately(cx, plan, tx);
+        }
+        let (flags, codepoint) = self.mark_classically(plan, plan.flags);
+        tx.header.flags = flags;
+        tx.tos |= codepoint;
+    }
+
+    /// Flags and codepoint of a segment with RFC 3168's feedback. Only new data may be marked, and only
     /// new data tells of the reduction (sections 6.1.2, 6.1.4 to 6.1.6).
     /// RFC 3168, 5-1, 6.1.1-2, 6.1.1-3, 6.1.2-3, 6.1.4-1, 6.1.5-1 and 6.1.6-1.
-    #[cold]
-    pub(crate) fn mark(&mut self, plan: &Plan, flags: Flags) -> (Flags, u8) {
+    fn mark_classically(&mut self, plan: &Plan, flags: Flags) -> (Flags, u8) {
         let mut flags = flags;
         if flags.0 & (Flags::SYN.0 | Flags::RST.0) != 0 {
             return (flags, 0);

@@ -93,7 +93,7 @@ impl Connection {
             return;
         }
         let before = self.snd_mss;
-        self.refresh_mss();
+        self.refresh_mss(cx.config);
         if self.snd_mss < before {
             self.control.on_mss_change(self.snd_mss.into());
             if self.phase() != Phase::Timeout {

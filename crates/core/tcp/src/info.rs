@@ -2,6 +2,7 @@
 
 use base::{Duration, Rate, Seq};
 use cc::Window;
+use wire::tcp::EcnOctets;
 
 use crate::State;
 
@@ -44,8 +45,10 @@ pub struct Info {
     pub sack: bool,
     /// By how many segments something was overtaken on this path at most; 3 is assumed.
     pub reordering: u16,
-    /// ECN negotiated (RFC 3168).
+    /// ECN negotiated, whichever its feedback.
     pub ecn: bool,
+    /// What accurate feedback counts, where it was negotiated (RFC 9768).
+    pub accecn: Option<AccEcnInfo>,
     /// Data went with the SYN and was acknowledged (RFC 7413).
     pub syn_data: bool,
     /// TCP_NODELAY.
@@ -144,4 +147,43 @@ pub struct Info {
     pub max_pacing: Option<Rate>,
     /// Name of the policy.
     pub control: &'static str,
+}
+
+/// Whether the peer sends counters of octets (RFC 9768, section 3.2.3.2), in Linux's numbers (TCP_ACCECN_OPT_*).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum OptionSeen {
+    /// It sent none.
+    #[default]
+    Never = 0,
+    /// An option without counters.
+    Empty = 1,
+    /// Counters.
+    Counters = 2,
+    /// Counters that something on the way had zeroed: they are ignored.
+    Zeroed = 3,
+}
+
+/// What accurate ECN counts (RFC 9768, section 3.2), without the values that its counters begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AccEcnInfo {
+    /// Packets that arrived with CE (r.cep).
+    pub received_ce: u32,
+    /// Octets of payload that arrived under each codepoint (r.e0b, r.ceb, r.e1b).
+    pub received_octets: EcnOctets,
+    /// Our segments that were delivered, as far as octets tell.
+    pub delivered: u32,
+    /// Our packets of which the peer told that they arrived with CE (s.cep).
+    pub delivered_ce: u32,
+    /// Octets of ours of which it told (s.e0b, s.ceb, s.e1b).
+    pub delivered_octets: EcnOctets,
+    /// What its options were worth.
+    pub option_seen: OptionSeen,
+    /// We send ECT.
+    pub capable: bool,
+    /// Our SYN-ACK, or the peer's SYN, did without ECN.
+    pub unsure: bool,
+    /// Codepoints or counters are changed on the way.
+    pub mangled: bool,
+    /// We no longer send counters: segments with them were lost.
+    pub option_blocked: bool,
 }

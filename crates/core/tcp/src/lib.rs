@@ -9,13 +9,14 @@
 //! when nothing comes back. `recovery` repairs, `prr` meters it, `retransmission` chooses what is sent again,
 //! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
 //! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
-//! size of segments, `ecn` marks, `fast_open` data with the SYN, `account` what is counted for the owner alone.
-//! Whatever is rare lives in a box that exists only while it is needed.
+//! size of segments, `ecn` marks, `accecn` their exact count, `fast_open` data with the SYN, `account` what is counted
+//! for the owner alone. Whatever is rare lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod accecn;
 mod account;
 mod application;
 mod assembler;
@@ -28,6 +29,7 @@ mod counters;
 mod cx;
 mod delivery;
 mod ecn;
+mod ecn_policy;
 mod event;
 mod fast_open;
 mod frto;
@@ -72,13 +74,14 @@ pub use connection::{Connection, Open};
 pub use cookie::{Cookie, CookieJar};
 pub use counters::{Counters, DropReason};
 pub use cx::{Cx, Probe};
+pub use ecn_policy::EcnPolicy;
 pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
 pub use fast_open::{
     CookieWorth, FastOpenAnswer, FastOpenCache, FastOpenJar, FastOpenKeys, FastOpenOffer, FastOpenOutcome,
     Lesson,
 };
 pub use icmp::IcmpError;
-pub use info::Info;
+pub use info::{AccEcnInfo, Info, OptionSeen};
 pub use isn::IsnSource;
 pub use marks::{Hints, Report, Stamps};
 pub use pool::Pool;

@@ -28,6 +28,10 @@ impl Due {
     pub(crate) const KEEPALIVE: Due = Due(32);
     /// A tail loss probe.
     pub(crate) const TAIL_PROBE: Due = Due(64);
+    /// The acknowledgment of a SYN-ACK, alone and before anything else.
+    pub(crate) const GREETING: Due = Due(128);
+    /// What comes before anything else.
+    const FIRST: Due = Due(Due::RST.0 | Due::SYN.0 | Due::GREETING.0);
 
     pub(crate) fn has(self, one: Due) -> bool {
         self.0 & one.0 != 0
@@ -106,11 +110,8 @@ impl Connection {
     }
 
     fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
-        if self.due.has(Due::RST) {
-            return Some(self.plan_reset(cx));
-        }
-        if self.due.has(Due::SYN) {
-            return Some(self.plan_syn(cx));
+        if self.due.has(Due::FIRST) {
+            return Some(self.plan_first(cx));
         }
         if self.due.has(Due::TAIL_PROBE) {
             self.due.clear(Due::TAIL_PROBE);
@@ -160,6 +161,19 @@ impl Connection {
         self.stop_timing();
         let again = Plan::bare(self.snd_nxt - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);
         Plan { retransmit: true, ..again }
+    }
+
+    #[cold]
+    fn plan_first(&mut self, cx: &mut Cx<'_>) -> Plan {
+        if self.due.has(Due::RST) {
+            return self.plan_reset(cx);
+        }
+        if self.due.has(Due::SYN) {
+            return self.plan_syn(cx);
+        }
+        self.due.clear(Due::GREETING);
+        cx.counters.pure_acks_out += 1;
+        Plan { tells: false, ..Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack) }
     }
 
     fn plan_reset(&mut self, cx: &mut Cx<'_>) -> Plan {

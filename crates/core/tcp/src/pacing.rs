@@ -196,7 +196,7 @@ impl Connection {
         if self.bits.has(Bits::PACED) {
             most = most.min(self.paced_room(cx, mss)?);
         }
-        if self.bits.has(Bits::REDUCED) {
+        if self.bits.has(Bits::REDUCED) || self.shows_cwr() {
             return Some(mss);
         }
         Some(if self.bits.has(Bits::BURSTS) {

@@ -2,6 +2,7 @@
 
 use base::FlowKey;
 
+use crate::Config;
 use crate::connection::{Bits, Connection};
 
 /// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
@@ -10,6 +11,8 @@ pub(crate) const MIN_MSS: u16 = 88;
 pub(crate) const RCV_MSS_GUESS: u16 = 536;
 /// Octets of the timestamps option, padded (RFC 7323, appendix A).
 pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+/// Octets of accurate ECN's three counters, padded (RFC 9768, section 3.2.3).
+pub(crate) const ACCECN_LEN: u16 = 12;
 /// Octets of a SACK option without its blocks, padded.
 pub(crate) const SACK_HEAD: u16 = 4;
 /// Octets of one SACK block.
@@ -35,11 +38,12 @@ impl Connection {
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
-    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries. SACK blocks are
+    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries, and accurate ECN's counters. SACK blocks are
     /// taken off segment by segment.
     /// RFC 9293, MUST-16.
-    pub(crate) fn refresh_mss(&mut self) {
-        let options = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+    pub(crate) fn refresh_mss(&mut self, config: &Config) {
+        let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        let options = stamps + self.counters_len(config);
         self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;
     }
 }

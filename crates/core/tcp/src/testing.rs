@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use cc::{Control, NewReno};
+use wire::Ecn;
 use wire::tcp::{Flags, Header, Segment};
 
 use crate::{
@@ -33,7 +34,7 @@ impl Packet {
             urgent: 0,
             options: self.header.options,
             merged: 1,
-            congestion_experienced: false,
+            ecn: Ecn::NotCapable,
             payload: &self.payload,
         }
     }

@@ -167,7 +167,7 @@ impl Connection {
         }
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
-        if self.state == State::SynSent {
+        if self.state == State::SynSent && cx.config.ecn_fallback {
             // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
             self.bits.clear(Bits::ECN);
         }

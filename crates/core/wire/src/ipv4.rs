@@ -8,9 +8,6 @@ use base::Addr;
 /// Octets of a header without options, the only kind we send.
 pub const HEADER_LEN: usize = 20;
 
-/// Congestion experienced: the ECN codepoint in the low two bits of TOS (RFC 3168, section 5).
-pub const ECN_CE: u8 = 3;
-
 /// A header, as plain values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {

@@ -14,6 +14,7 @@ extern crate std;
 pub mod arp;
 mod bytes;
 pub mod checksum;
+mod ecn;
 mod error;
 pub mod ethernet;
 #[doc(hidden)]
@@ -30,6 +31,7 @@ pub mod tcp;
 mod tests;
 pub mod virtio;
 
+pub use ecn::Ecn;
 pub use error::ParseError;
 
 /// Protocol numbers of the IP header (IANA).

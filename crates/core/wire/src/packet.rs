@@ -5,7 +5,7 @@ use crate::ethernet::{self, Mac};
 use crate::ipv4::Header as Header4;
 use crate::ipv6::Header as Header6;
 use crate::tcp::{self, Header, Segment};
-use crate::{ParseError, arp, ipv4, ipv6, protocol};
+use crate::{Ecn, ParseError, arp, ipv4, ipv6, protocol};
 use base::Addr;
 use core::ops::Range;
 
@@ -133,7 +133,7 @@ impl Packet {
     #[inline]
     pub fn tcp<'a>(&self, frame: &'a [u8]) -> Result<(u16, u16, Segment<'a>), ParseError> {
         let (src_port, dst_port, mut segment) = tcp::parse(self.upper(frame))?;
-        segment.congestion_experienced = self.tos & 3 == ipv4::ECN_CE;
+        segment.ecn = Ecn::of(self.tos);
         Ok((src_port, dst_port, segment))
     }
 

@@ -158,6 +158,9 @@ fn options(f: &mut Formatter<'_>, options: &Options) -> fmt::Result {
     if let Some(option) = options.fast_open() {
         item(f, format_args!("{option}"))?;
     }
+    if let Some(option) = options.accecn {
+        item(f, format_args!("{option}"))?;
+    }
     if !options.sack.is_empty() {
         item(f, format_args!("sack {} ", options.sack.as_slice().len()))?;
         for (left, right) in options.sack.as_slice() {

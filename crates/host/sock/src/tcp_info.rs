@@ -1,6 +1,6 @@
 //! `struct tcp_info` in Linux's layout, from the connection's own snapshot.
 
-use tcp::{Info, State};
+use tcp::{AccEcnInfo, Info, State};
 
 /// Octets of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
 pub const LEN: usize = 280;
@@ -20,13 +20,14 @@ pub fn state_number(state: State) -> u8 {
     }
 }
 
-/// TCPI_OPT_*: timestamps, SACK, window scale, ECN, data in the SYN.
+/// TCPI_OPT_*: timestamps, SACK, window scale, ECN, ECN seen (where its feedback is accurate), data in the SYN.
 fn option_bits(info: &Info) -> u8 {
     let scaled = info.scale != (0, 0);
     u8::from(info.timestamps)
         | u8::from(info.sack) << 1
         | u8::from(scaled) << 2
         | u8::from(info.ecn) << 3
+        | u8::from(info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_octets != Default::default())) << 4
         | u8::from(info.syn_data) << 5
 }
 
@@ -34,6 +35,41 @@ fn option_bits(info: &Info) -> u8 {
 fn congestion_state(info: &Info) -> u8 {
     let states = [(info.loss, 4), (info.recovery, 3), (info.reduced, 2), (info.disorder, 1)];
     states.iter().find(|(holds, _)| *holds).map_or(0, |(_, number)| *number)
+}
+
+/// Fields that only connections with accurate ECN fill (tcpi_delivered_ce and what follows tcpi_total_rto_time).
+fn put_accecn(info: &AccEcnInfo, out: &mut [u8; LEN]) {
+    let words = [
+        (196, info.delivered_ce),
+        (248, info.received_ce),
+        (252, info.delivered_octets.ect1),
+        (256, info.delivered_octets.ect0),
+        (260, info.delivered_octets.ce),
+        (264, info.received_octets.ect1),
+        (268, info.received_octets.ect0),
+        (272, info.received_octets.ce),
+        (276, u32::from(info.option_seen as u8) << 2 | u32::from(fail_mode(info)) << 4),
+    ];
+    for (at, value) in words {
+        out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+}
+
+/// TCP_ACCECN_ACE_FAIL_SEND, _RECV, TCP_ACCECN_OPT_FAIL_SEND and _RECV.
+fn fail_mode(info: &AccEcnInfo) -> u8 {
+    u8::from(info.unsure)
+        | u8::from(info.mangled) << 1
+        | u8::from(info.option_blocked) << 2
+        | u8::from(info.option_seen == tcp::OptionSeen::Zeroed) << 3
+}
+
+/// TCPI_ECN_MODE_*: none, RFC 3168's, accurate, pending.
+fn ecn_mode(info: &Info) -> u8 {
+    match (info.state, info.ecn, info.accecn) {
+        (_, _, Some(_)) => 2,
+        (State::SynSent, true, None) => 3,
+        (_, ecn, None) => u8::from(ecn),
+    }
 }
 
 /// `struct tcp_info` of a socket without a connection: only its state is known.
@@ -121,5 +157,9 @@ pub fn encode(info: &Info) -> [u8; LEN] {
     for (at, value) in longs {
         out[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     }
+    if let Some(accecn) = &info.accecn {
+        put_accecn(accecn, &mut out);
+    }
+    out[276] |= ecn_mode(info);
     out
 }

@@ -9,7 +9,7 @@ use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Raw, Segment};
-use wire::{ethernet, ipv4, protocol};
+use wire::{Ecn, ethernet, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
@@ -219,7 +219,7 @@ impl Core {
         };
         let mut segment = raw.segment();
         raw.read_options(&mut segment);
-        segment.congestion_experienced = arrival.tos & ipv4::ECN_CE == ipv4::ECN_CE;
+        segment.ecn = Ecn::of(arrival.tos);
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
             None if rx.version == self.table.version() => None,
@@ -230,7 +230,7 @@ impl Core {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
             self.on_segment(now, flow, &sender, &segment);
         } else {
-            self.deliver_pieces(now, flow, &sender, segment, &pieces[1..]);
+            self.deliver_pieces(now, flow, &sender, segment, pieces);
         }
     }
 
@@ -261,15 +261,18 @@ impl Core {
         mut flow: Option<Flow>,
         sender: &Sender<'_>,
         first: Segment<'_>,
-        rest: &[RxPacket],
+        pieces: &[RxPacket],
     ) {
         let last = Flags(first.flags.0 & (Flags::FIN | Flags::PSH).0);
         let early = Flags(first.flags.0 & !last.0);
         let mut segment = Segment { flags: early, ..first };
-        for piece in rest {
+        let mut begun = Begun { each: pieces[0].meta.gso_size, octets: 0, segments: 0 };
+        segment.merged = begun.within(segment.payload.len());
+        for piece in &pieces[1..] {
             self.on_segment(now, flow, sender, &segment);
             segment.seq += segment.payload.len() as u32;
             segment.payload = piece.frame.data();
+            segment.merged = begun.within(segment.payload.len());
             flow = self.find(sender.hash, sender.key);
         }
         segment.flags = early | last;
@@ -302,6 +305,23 @@ fn pieces(batch: &[RxPacket]) -> usize {
     }
     let more = batch.iter().take(PIECES_MAX - 1).take_while(|packet| packet.meta.more).count();
     (more + 1).min(batch.len())
+}
+
+/// How many segments of the wire have begun by some place in a super-segment that came in pieces.
+struct Begun {
+    /// Octets of each; 0 where all the pieces are one segment.
+    each: u16,
+    octets: usize,
+    segments: u16,
+}
+
+impl Begun {
+    /// Those that begin in the next `len` octets.
+    fn within(&mut self, len: usize) -> u16 {
+        self.octets += len;
+        let so_far = merged(self.octets, self.each);
+        so_far - core::mem::replace(&mut self.segments, so_far)
+    }
 }
 
 /// Segments of the wire in a super-segment.

@@ -60,7 +60,7 @@ fn segment(medium: Medium, frame: &[u8], size: usize, mut emit: impl FnMut(&[u8]
         }
         let tcp = &mut out[ip.start as usize..];
         tcp[4..8].copy_from_slice(&(parsed.seq + (nth * size) as u32).raw().to_be_bytes());
-        tcp[13] = flags;
+        tcp[13] = flags as u8;
         finish(&mut out, &ip, nth as u16);
         emit(&out);
     }

@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
 use cc::{Control, Cubic, NewReno};
-use wire::tcp::{FastOpen, Flags, Options, SackBlocks, Segment, Timestamps};
+use wire::Ecn;
+use wire::tcp::{AccEcn, CounterOrder, EcnOctets, FastOpen, Flags, Options, SackBlocks, Segment, Timestamps};
 
 use super::Input;
 use crate::{
-    Config, Connection, Counters, Cx, Disposition, Events, FastOpenOffer, IcmpError, Open, Pool, ReadError,
+    Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, IcmpError, Open, Pool, ReadError,
     Shutdown, SocketOptions, State, TxLimits, WriteError,
 };
 
@@ -92,14 +93,15 @@ impl World {
         let mut wrote = 0;
         let fast = input.u8();
         let option = FastOpen::cookie(&[fast; 8], fast & 64 != 0).filter(|_| fast & 16 != 0);
+        let asks = Flags::SYN.with_ace(u32::from(fast >> 2));
         match (bits & 32 == 0, fast & 3 == 3) {
             (true, false) => {
-                let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &[]);
+                let syn = segment(irs, Seq::new(0), asks, input.u16(), offer(input), &[]);
                 Connection::accept(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn).grant(option);
             }
             (true, true) => {
                 let data: Vec<u8> = (0..input.below(PAYLOAD_MAX)).map(octet).collect();
-                let syn = segment(irs, Seq::new(0), Flags::SYN, input.u16(), offer(input), &data);
+                let syn = segment(irs, Seq::new(0), asks, input.u16(), offer(input), &data);
                 Connection::accept_fast(&mut conn, &mut lent.cx(), &open, control(bits & 16), &syn, option);
             }
             (false, false) => {
@@ -171,14 +173,15 @@ impl World {
             0..11 => Flags::ACK,
             11 => Flags::ACK | Flags::FIN,
             12 => Flags::ACK | Flags::PSH | Flags::URG,
-            13 if shape > 224 => Flags(input.u8()),
+            13 if shape > 224 => Flags(input.u8().into()),
             14 if shape > 224 => Flags::SYN,
-            15 => Flags(input.u8() & !Flags::RST.0),
+            15 => Flags(u16::from(input.u8()) & !Flags::RST.0),
             _ => Flags::ACK,
         };
         let len = if shape & 32 == 0 { input.below(PAYLOAD_MAX) } else { 0 };
         let flags = if len & 14 == 14 { flags | Flags::ECE } else { flags };
-        let options = self.options(shape, flight, input);
+        let mut options = self.options(shape, flight, input);
+        let flags = if info.accecn.is_some() { counts(flags, &mut options, input) } else { flags };
         self.deliver(seq, ack, flags, input.u16(), options, len);
     }
 
@@ -221,14 +224,19 @@ impl World {
         let nxt = self.isn + 1 + input.below(info.snd_nxt.offset_from(self.isn).max(1));
         match self.conn.state() {
             State::SynSent => {
-                let flags =
-                    [Flags::SYN, Flags::SYN | Flags::ACK][usize::from(input.u8() & 3 > 0)] | Flags::ECE;
+                let choice = input.u8();
+                let flags = [Flags::SYN, Flags::SYN | Flags::ACK][usize::from(choice & 3 > 0)];
+                let flags = flags.with_ace(if choice < 64 { 0b001 } else { u32::from(choice >> 2) });
                 self.deliver(self.irs, nxt, flags, input.u16(), offer(input), 0);
             }
             State::SynReceived => {
                 let timestamps = Some(Timestamps { val: self.lent.now.as_millis() as u32, ecr: self.stamp });
-                let options = Options { timestamps, ..Options::default() };
-                self.deliver(info.rcv_nxt, nxt, Flags::ACK, input.u16(), options, 0);
+                let mut options = Options { timestamps, ..Options::default() };
+                let flags = match info.accecn {
+                    Some(_) => counts(Flags::ACK, &mut options, input),
+                    None => Flags::ACK,
+                };
+                self.deliver(info.rcv_nxt, nxt, flags, input.u16(), options, 0);
             }
             _ => self.pass_time(input),
         }
@@ -245,7 +253,7 @@ impl World {
         let place = first.offset_from(self.irs + 1);
         let payload: Vec<u8> = (0..len).map(|i| octet(place.wrapping_add(i))).collect();
         let mut segment = segment(seq, ack, flags, window, options, &payload);
-        segment.congestion_experienced = window & 7 == 7;
+        segment.ecn = if window & 7 == 7 { Ecn::Marked } else { Ecn::of((window & 3) as u8 & 2) };
         let nxt = self.conn.info(self.lent.now).rcv_nxt;
         let fresh = self.conn.state() == State::SynSent;
         let disposition = self.conn.on_segment(&mut self.lent.cx(), &segment);
@@ -391,7 +399,7 @@ fn lend(bits: u8, input: &mut Input<'_>) -> Lent {
         timestamps: bits & 1 == 0,
         window_scaling: bits & 2 == 0,
         sack: bits & 4 == 0,
-        ecn: u8::from(bits & 16 == 0) + u8::from(bits & 32 == 0),
+        ecn: EcnPolicy::ALL[usize::from(bits >> 4 & 7) % EcnPolicy::ALL.len()],
         rcvbuf: (4096 << (bits & 3), 1 << 20),
         sndbuf: (4096, 1 << 18),
         charge_pieces: bits & 64 != 0,
@@ -420,7 +428,18 @@ fn segment<'a>(
     payload: &'a [u8],
 ) -> Segment<'a> {
     let (urgent, merged) = (7, 1);
-    Segment { seq, ack, flags, window, urgent, options, merged, congestion_experienced: false, payload }
+    Segment { seq, ack, flags, window, urgent, options, merged, ecn: Ecn::NotCapable, payload }
+}
+
+/// What a peer with accurate ECN tells, true or not.
+fn counts(flags: Flags, options: &mut Options, input: &mut Input<'_>) -> Flags {
+    let choice = input.u8();
+    if choice & 3 == 3 {
+        let order = if choice & 4 == 0 { CounterOrder::Ect0First } else { CounterOrder::Ect1First };
+        let octets = EcnOctets { ect0: input.u16().into(), ce: input.u16().into(), ect1: input.u32() };
+        options.accecn = Some(AccEcn::new(order, choice >> 3 & 3, &octets));
+    }
+    flags.with_ace(u32::from(choice >> 5))
 }
 
 /// The options of the peer's SYN.

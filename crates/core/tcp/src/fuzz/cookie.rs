@@ -1,6 +1,7 @@
 //! SYN cookies: what a jar gave it knows again, and nothing else.
 
 use base::{Duration, Instant, Seq, SipKey};
+use wire::Ecn;
 use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use super::Input;
@@ -109,7 +110,7 @@ pub(crate) fn segment(seq: Seq, ack: Seq, flags: Flags, options: Options) -> Seg
         urgent: 0,
         options,
         merged: 1,
-        congestion_experienced: false,
+        ecn: Ecn::NotCapable,
         payload: &[],
     }
 }

@@ -1,6 +1,7 @@
 //! TIME-WAIT under arbitrary segments.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Seq};
+use wire::Ecn;
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use super::Input;
@@ -38,7 +39,7 @@ pub fn time_wait(data: &[u8]) {
         let seg = Segment {
             seq: rcv_nxt + u32::from(input.u8() % 8) - 4,
             ack: snd_nxt + u32::from(input.u8() % 4) - 2,
-            flags: Flags(input.u8()),
+            flags: Flags(input.u8().into()),
             window: input.u16(),
             urgent: 0,
             options: Options {
@@ -49,7 +50,7 @@ pub fn time_wait(data: &[u8]) {
                 ..Options::default()
             },
             merged: 1,
-            congestion_experienced: false,
+            ecn: Ecn::NotCapable,
             payload: &payload[..usize::from(input.u8() % 4)],
         };
         let ts = seg.options.timestamps.map(|ts| ts.val);

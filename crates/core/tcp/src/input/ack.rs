@@ -90,6 +90,9 @@ impl Connection {
             self.on_echo(cx);
         }
         let sacked = self.take_sack(cx, seg);
+        if self.bits.has(Bits::ACCECN) {
+            self.take_accurate(cx, seg, acked, sacked.newly);
+        }
         let needless = self.loss.is_some() && self.test_timeout(seg.ack, &sacked);
         if acked > 0 {
             let rtt = self.retire(cx, seg, acked);

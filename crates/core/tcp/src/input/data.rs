@@ -32,6 +32,9 @@ impl Connection {
             cx.counters.duplicates_in += 1;
             self.report_duplicate(cx.config, seg.seq, end);
             self.due |= Due::ACK;
+            if self.bits.has(Bits::ACCECN) {
+                self.suspect_option(cx, seg);
+            }
             return Ok(());
         }
         let start = seg.seq + old as u32;

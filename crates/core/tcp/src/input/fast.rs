@@ -1,13 +1,15 @@
 //! The short path for what nearly every segment is: the next data in order, the next acknowledgment, or both,
 //! on an established connection where nothing is missing (V. Jacobson's header prediction).
 
+use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
-/// Flags that decide; of these only ACK may be set. PSH and URG change nothing here.
+/// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where
+/// nobody agreed on it.
 const DECISIVE: Flags =
     Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 
@@ -17,7 +19,7 @@ impl Connection {
         let len = seg.payload.len() as u32;
         let acked = seg.ack.offset_from(self.snd_una);
         let usual = self.state == State::Established
-            && seg.flags.0 & DECISIVE.0 == Flags::ACK.0
+            && seg.flags.0 & DECISIVE.0 == self.usual.0
             && seg.seq == self.rcv_nxt
             && acked <= self.flight()
             && len <= self.receive_window()
@@ -26,7 +28,7 @@ impl Connection {
             && self.dup_acks == 0
             && self.reassembly.is_none()
             && seg.options.sack.is_empty()
-            && !seg.congestion_experienced;
+            && seg.ecn != Ecn::Marked;
         if !usual || !self.timestamp_is_usual(seg) {
             return false;
         }

@@ -86,6 +86,9 @@ impl Connection {
             self.answer_with_reset(seg);
             return Err(DropReason::BadAck);
         }
+        if self.bits.has(Bits::ACCECN) {
+            self.take_greeting(cx, seg);
+        }
         if self.bits.has(Bits::EARLY) {
             // It may acknowledge data too, which the check goes on with.
             self.prove(cx);

@@ -50,6 +50,9 @@ impl Connection {
         self.last_rcv_ms = cx.now.as_millis() as u32;
         self.take_ecn(cx, seg);
         self.check_ack(cx, seg)?; // fifth
+        if self.bits.has(Bits::ACCECN) {
+            self.count_codepoint(cx, seg);
+        }
         self.note_timestamp(seg);
         let text = if seg.flags.has(Flags::SYN) { &behind_syn(seg) } else { seg };
         // Sixth: the urgent pointer is ignored, its octets are data like any other (RFC 6093, section 4).

@@ -115,13 +115,16 @@ impl Connection {
                 // number of its SYN came before (RFC 2883).
                 self.report_duplicate(cx.config, seg.seq, seg.seq + 1);
                 self.due |= Due::ACK;
+                self.meet_syn_ack_again(seg);
                 return Ok(());
             }
             // It was sent again, so our answer must echo the later timestamp: the peer's round trip began there.
             if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS)) {
                 self.ts_recent = ts.val;
             }
-            self.due |= Due::SYN;
+            if self.meet_syn_again(cx, seg) {
+                self.due |= Due::SYN;
+            }
             return Err(DropReason::BadSyn);
         }
         if cx.config.insecure_syn && self.state != State::SynReceived && seg.seq.at_or_after(self.rcv_nxt) {
@@ -129,7 +132,11 @@ impl Connection {
             self.due = Due::RST;
             return Err(DropReason::BadSyn);
         }
+        let owed = self.due.has(Due::ACK);
         self.challenge(cx);
+        if self.bits.has(Bits::ACCECN) && !owed && self.due.has(Due::ACK) && self.is_syn_ack_again(seg) {
+            self.meet_syn_ack_again(seg);
+        }
         Err(DropReason::BadSyn)
     }
 }

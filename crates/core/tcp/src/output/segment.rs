@@ -21,19 +21,17 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
         let acknowledges = plan.flags.has(Flags::ACK);
-        let (flags, codepoint) =
-            if self.bits.has(Bits::ECN) { self.mark(plan, plan.flags) } else { (plan.flags, 0) };
-        let window = self.window_field(cx, flags);
+        let window = self.window_field(cx, plan.flags);
         if acknowledges {
             self.acknowledged(plan);
         }
-        Transmit {
+        let mut tx = Transmit {
             header: Header {
                 src_port: self.key.local().port,
                 dst_port: self.key.remote().port,
                 seq: plan.seq,
                 ack: if acknowledges { self.rcv_nxt } else { Seq::new(0) },
-                flags,
+                flags: plan.flags,
                 window,
                 options,
             },
@@ -41,10 +39,14 @@ impl Connection {
             len: plan.len,
             mss: if plan.mss == 0 { self.snd_mss } else { plan.mss },
             class: plan.class,
-            tos: self.options.tos & DSCP | codepoint,
+            tos: self.options.tos & DSCP,
             ttl: self.options.ttl(),
             retransmit: plan.retransmit,
+        };
+        if self.bits.has(Bits::ECN | Bits::ACCECN) {
+            self.mark(cx, plan, &mut tx);
         }
+        tx
     }
 
     /// The peer is about to learn RCV.NXT.
@@ -133,6 +135,9 @@ impl Connection {
             options.sack_permitted = self.bits.has(Bits::SACK);
             if self.bits.has(Bits::COOKIE) {
                 options.set_fast_open(self.syn_option());
+            }
+            if self.bits.has(Bits::ACCECN) {
+                options.accecn = self.first_option(cx);
             }
             options.layout = cx.config.syn_layout();
         } else if self.reassembly.is_some() && plan.tells {

@@ -1,7 +1,8 @@
 //! Goal: ECN is agreed on as RFC 3168 says, marks are echoed until the sender has reduced, and an echo costs
 //! window once for each window of data.
 
-use tcp::Config;
+use tcp::{Config, EcnPolicy};
+use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::host::ms;
@@ -10,9 +11,9 @@ use crate::rig::{Rig, Setup};
 const ASKS: Flags = Flags(Flags::SYN.0 | Flags::ECE.0 | Flags::CWR.0);
 const AGREES: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::ECE.0);
 
-fn setup(ecn: u8) -> Setup {
+fn setup(ecn: usize) -> Setup {
     let setup = Setup::sack();
-    Setup { config: Config { ecn, ..setup.config }, ..setup }
+    Setup { config: Config { ecn: EcnPolicy::ALL[ecn], ..setup.config }, ..setup }
 }
 
 /// Active open, ECN agreed on.
@@ -33,7 +34,7 @@ fn window(rig: &Rig) -> u32 {
 
 /// The peer sends data that was marked on its way.
 fn send_marked(rig: &mut Rig, payload: &[u8]) {
-    let segment = Segment { congestion_experienced: true, ..rig.segment(Flags::ACK, payload) };
+    let segment = Segment { ecn: Ecn::Marked, ..rig.segment(Flags::ACK, payload) };
     rig.inject(segment);
     rig.next += payload.len() as u32;
 }
@@ -101,7 +102,7 @@ fn a_mark_is_echoed_until_the_sender_has_reduced() {
     rig.inject(rig.segment(Flags::ACK | Flags::CWR, b"three"));
     rig.next += 5;
     assert_eq!(rig.one().flags, Flags::ACK);
-    let segment = Segment { congestion_experienced: true, ..rig.segment(Flags::ACK | Flags::CWR, b"four") };
+    let segment = Segment { ecn: Ecn::Marked, ..rig.segment(Flags::ACK | Flags::CWR, b"four") };
     rig.inject(segment);
     assert_eq!(rig.one().flags, Flags::ACK | Flags::ECE);
 }
@@ -187,7 +188,7 @@ fn window_probes_are_not_marked() {
 #[test]
 fn a_mark_outside_the_window_is_not_echoed() {
     let mut rig = agreed();
-    let far = Segment { congestion_experienced: true, ..rig.segment(Flags::ACK, b"guess") };
+    let far = Segment { ecn: Ecn::Marked, ..rig.segment(Flags::ACK, b"guess") };
     rig.inject(Segment { seq: rig.next + (1 << 24), ..far });
     let answer = rig.one();
     assert_eq!((answer.flags, answer.ack), (Flags::ACK, rig.next));

@@ -2,6 +2,7 @@
 
 use base::{Duration, Instant, Seq};
 use tcp::{Config, Disposition, Events, SocketOptions, State};
+use wire::Ecn;
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 
 use crate::host::{Host, Octets, flow, ms, parse};
@@ -207,7 +208,7 @@ impl Rig {
                 ..Options::default()
             },
             merged: 1,
-            congestion_experienced: false,
+            ecn: Ecn::NotCapable,
             payload,
         }
     }

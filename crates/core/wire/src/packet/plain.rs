@@ -141,7 +141,7 @@ mod tests {
             dst_port: rng.next_u32() as u16,
             seq: Seq::new(rng.next_u32()),
             ack: Seq::new(rng.next_u32()),
-            flags: Flags(rng.next_u32() as u8),
+            flags: Flags(rng.next_u32() as u16 & Flags::ALL.0),
             window: rng.next_u32() as u16,
             options,
         };

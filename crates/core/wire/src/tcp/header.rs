@@ -47,7 +47,7 @@ impl Header {
         put(into, 2, self.dst_port.to_be_bytes());
         put(into, 4, self.seq.raw().to_be_bytes());
         put(into, 8, ack.to_be_bytes());
-        put(into, 12, [(len as u8 / 4) << 4, self.flags.0]);
+        put(into, 12, ((len as u16 / 4) << 12 | self.flags.0).to_be_bytes());
         put(into, 14, self.window.to_be_bytes());
         put(into, 16, [0; 4]);
         self.options.emit(self.flags, &mut into[20..]);

@@ -1,5 +1,6 @@
-//! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018, RFC 7413).
+//! TCP headers and options (RFC 9293 section 3.1, RFC 7323, RFC 2018, RFC 7413, RFC 9768).
 
+mod accecn;
 mod fast_open;
 mod flags;
 mod header;
@@ -8,6 +9,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use accecn::{AccEcn, CounterOrder, EcnOctets};
 pub use fast_open::FastOpen;
 pub use flags::Flags;
 pub use header::{CHECKSUM_OFFSET, Header, set_checksum};

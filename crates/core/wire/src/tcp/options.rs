@@ -1,6 +1,6 @@
 //! Options: how they are read and how they are laid out.
 
-use super::{FastOpen, Flags, fast_open};
+use super::{AccEcn, FastOpen, Flags, fast_open};
 use crate::bytes::{be16, be32, put};
 use base::Seq;
 
@@ -84,6 +84,8 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// SACK blocks.
     pub sack: SackBlocks,
+    /// Accurate ECN's counters; never on a SYN without ACK.
+    pub accecn: Option<AccEcn>,
     /// How a SYN is laid out; says nothing of what was received.
     pub layout: SynLayout,
 }
@@ -110,6 +112,7 @@ impl Options {
         sack_permitted: false,
         timestamps: None,
         sack: SackBlocks::none(),
+        accecn: None,
         layout: SynLayout::Linux,
     };
 
@@ -181,7 +184,7 @@ impl Options {
     }
 
     /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.
-    /// RFC 9293, MUST-4, MUST-14 and MUST-68; RFC 7323, 2.2-4 and 2.3-1.
+    /// RFC 9293, MUST-4, MUST-14 and MUST-68; RFC 7323, 2.2-4 and 2.3-1; RFC 9768, 3.2.3.2.1-1.
     fn read(&mut self, option: &[u8], flags: Flags) {
         let syn = flags.has(Flags::SYN);
         match (option[0], option.len()) {
@@ -191,6 +194,10 @@ impl Options {
             (fast_open::KIND, _) if syn => self.set_fast_open(FastOpen::read(&option[2..], false)),
             (fast_open::EXPERIMENT, 4..) if syn && option[2..4] == fast_open::MAGIC => {
                 self.set_fast_open(FastOpen::read(&option[4..], true));
+            }
+            // RFC 9768, section 3.2.3.2.1: on a SYN it is ignored.
+            (kind, _) if AccEcn::is_kind(kind) && (!syn || flags.has(Flags::ACK)) => {
+                self.accecn = Some(AccEcn::read(kind, &option[2..]));
             }
             (SACK, 10 | 18 | 26 | 34) if !syn => {
                 self.sack = SackBlocks::none();
@@ -213,19 +220,22 @@ impl Options {
     }
 
     /// SACK blocks that fit beside the other options of a segment with these flags: three with timestamps,
-    /// else four, none on a SYN.
+    /// else four, none on a SYN; fewer beside accurate ECN's counters.
     pub(super) fn sack_count(&self, flags: Flags) -> usize {
         if flags.has(Flags::SYN) {
             return 0;
         }
-        let room = MAX_LEN - if self.timestamps.is_some() { 12 } else { 0 };
+        let room = MAX_LEN
+            - if self.timestamps.is_some() { 12 } else { 0 }
+            - self.accecn.map_or(0, |option| AccEcn::padded_len(option.fields(), true));
         self.sack.as_slice().len().min((room - 4) / 8)
     }
 
     /// The timestamps, if they are all that a segment with `flags` carries, as they mostly are.
     #[inline(always)]
     pub(crate) fn stamps_alone(&self, flags: Flags) -> Option<Timestamps> {
-        if flags.has(Flags::SYN) || !self.sack.is_empty() { None } else { self.timestamps }
+        let other = flags.has(Flags::SYN) || !self.sack.is_empty() || self.accecn.is_some();
+        if other { None } else { self.timestamps }
     }
 
     /// The timestamps option with its padding, as three words (RFC 7323, appendix A).
@@ -241,26 +251,43 @@ impl Options {
     }
 
     fn len_of_all(&self, flags: Flags) -> usize {
-        let timestamps = self.timestamps.is_some();
         if flags.has(Flags::SYN) {
-            // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
-            let pair = if timestamps { 12 } else { 4 * usize::from(self.sack_permitted) };
-            let len =
-                4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
-            return len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4));
+            return self.syn_len() + self.counters_on_syn(flags).map_or(0, |option| self.syn_place(&option));
         }
+        let counters = |pair| self.accecn.map_or(0, |option| AccEcn::padded_len(option.fields(), pair));
         let sack = match self.sack_count(flags) {
-            0 => 0,
-            n => 4 + 8 * n,
+            0 => counters(false),
+            n => 4 + 8 * n + counters(true),
         };
-        12 * usize::from(timestamps) + sack
+        12 * usize::from(self.timestamps.is_some()) + sack
+    }
+
+    /// Octets of all a SYN carries but accurate ECN's counters.
+    fn syn_len(&self) -> usize {
+        // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
+        let pair = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
+        let len = 4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
+        len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4))
+    }
+
+    /// Octets that `option` takes on a SYN-ACK, where SACK-permitted may follow with its padding.
+    fn syn_place(&self, option: &AccEcn) -> usize {
+        AccEcn::padded_len(option.fields(), self.sack_permitted && self.timestamps.is_none())
+    }
+
+    /// As many of accurate ECN's counters as a SYN-ACK has room for; a SYN carries none.
+    /// RFC 9768, 3.2.3.2.1-1.
+    fn counters_on_syn(&self, flags: Flags) -> Option<AccEcn> {
+        let option = self.accecn.filter(|_| flags.has(Flags::ACK))?;
+        let room = MAX_LEN - self.syn_len();
+        (0..=option.fields()).rev().map(|n| option.cut(n)).find(|option| self.syn_place(option) <= room)
     }
 
     /// Lays the options out at the front of `into`.
     /// RFC 9293, MUST-4 and MUST-68.
     pub(crate) fn emit(&self, flags: Flags, into: &mut [u8]) {
         if self.layout == SynLayout::Bsd && flags.has(Flags::SYN) {
-            return self.emit_bsd_syn(into);
+            return self.emit_bsd_syn(flags, into);
         }
         let mut at = 0;
         let mut word = |field: [u8; 4]| {
@@ -278,8 +305,20 @@ impl Options {
             word([first, second, TIMESTAMPS, 10]);
             word(val.to_be_bytes());
             word(ecr.to_be_bytes());
-        } else if permitted {
-            word([NOP, NOP, SACK_PERMITTED, 2]);
+        }
+        let blocks = &self.sack.as_slice()[..self.sack_count(flags)];
+        let alone = permitted && self.timestamps.is_none();
+        // Two octets in front of what tells of SACK, in which accurate ECN's counters may end.
+        let mut pair = [NOP, NOP];
+        let counters = if syn { self.counters_on_syn(flags) } else { self.accecn };
+        if let Some(option) = counters {
+            pair = option.emit(NOP, &mut word);
+            if !alone && blocks.is_empty() && pair != [NOP, NOP] {
+                word([pair[0], pair[1], NOP, NOP]);
+            }
+        }
+        if alone {
+            word([pair[0], pair[1], SACK_PERMITTED, 2]);
         }
         if let (true, Some(shift)) = (syn, self.window_scale) {
             word([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
@@ -287,9 +326,8 @@ impl Options {
         if let (true, Some(option)) = (syn, self.fast_open()) {
             return emit_fast_open(&option, NOP, &mut into[at..]);
         }
-        let blocks = &self.sack.as_slice()[..self.sack_count(flags)];
         if !blocks.is_empty() {
-            word([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+            word([pair[0], pair[1], SACK, 2 + 8 * blocks.len() as u8]);
         }
         for (left, right) in blocks {
             word(left.raw().to_be_bytes());
@@ -302,8 +340,8 @@ impl Options {
     /// As long as the other layout, whichever options there are.
     #[cold]
     /// RFC 9293, MUST-69.
-    fn emit_bsd_syn(&self, into: &mut [u8]) {
-        let into = &mut into[..self.len_of_all(Flags::SYN)];
+    fn emit_bsd_syn(&self, flags: Flags, into: &mut [u8]) {
+        let into = &mut into[..self.len_of_all(flags)];
         into.fill(END);
         let mut at = 0;
         let mut option = |octets: &[u8]| {
@@ -327,6 +365,12 @@ impl Options {
             option(&[TIMESTAMPS, 10]);
             option(&val.to_be_bytes());
             option(&ecr.to_be_bytes());
+        }
+        if let Some(counters) = self.counters_on_syn(flags) {
+            let pair = counters.emit(NOP, |word| option(&word));
+            if pair != [NOP, NOP] {
+                option(&pair);
+            }
         }
         if let Some(option) = self.fast_open() {
             emit_fast_open(&option, END, &mut into[at..]);

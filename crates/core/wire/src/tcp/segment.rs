@@ -1,7 +1,7 @@
 //! A segment as it is received.
 
 use super::{Flags, Options};
-use crate::ParseError;
+use crate::{Ecn, ParseError};
 use base::Seq;
 
 /// A TCP segment as the connection sees it: header values, options, and its payload still in the frame.
@@ -20,10 +20,11 @@ pub struct Segment<'a> {
     pub urgent: u16,
     /// Decoded options.
     pub options: Options,
-    /// How many segments of the wire this one stands for; 1 unless offload merged several.
+    /// How many segments of the wire this one stands for: 1 unless offload merged several, and 0 where it goes on with
+    /// a segment that came in pieces.
     pub merged: u16,
-    /// The IP header carried the CE codepoint (RFC 3168).
-    pub congestion_experienced: bool,
+    /// The codepoint of the IP header.
+    pub ecn: Ecn,
     /// The data.
     pub payload: &'a [u8],
 }
@@ -74,12 +75,12 @@ impl<'a> Raw<'a> {
         Segment {
             seq: Seq::new(self.word(4)),
             ack: Seq::new(self.word(8)),
-            flags: Flags(self.fixed[13]),
+            flags: Flags(self.half(12) & Flags::ALL.0),
             window: self.half(14),
             urgent: self.half(18),
             options: Options::NONE,
             merged: 1,
-            congestion_experienced: false,
+            ecn: Ecn::NotCapable,
             payload: self.payload,
         }
     }

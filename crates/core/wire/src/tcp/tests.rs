@@ -10,8 +10,8 @@ fn raw(flags: Flags, options: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 20];
     out.extend(options);
     out.resize(out.len().next_multiple_of(4), 0);
-    out[12] = (out.len() as u8 / 4) << 4;
-    out[13] = flags.0;
+    let len = out.len() as u16 / 4;
+    out[12..14].copy_from_slice(&(len << 12 | flags.0).to_be_bytes());
     out
 }
 
@@ -211,4 +211,100 @@ fn flags_and_lengths() {
     let mut bytes = raw(both, &[]);
     bytes.extend([1, 2, 3]);
     assert_eq!(parse(&bytes).unwrap().2.seq_len(), 5);
+}
+
+fn counters(order: CounterOrder, fields: u8) -> Option<AccEcn> {
+    let octets = EcnOctets { ect0: 0x1001_0203, ce: 0x0004_0506, ect1: 0x0007_0809 };
+    Some(AccEcn::new(order, fields, &octets))
+}
+
+/// RFC 9768, 3.2.3-1.
+#[test]
+fn the_layouts_of_accurate_ecn() {
+    use CounterOrder::{Ect0First, Ect1First};
+    let alone = |order, fields| {
+        emitted(Flags::ACK, Options { accecn: counters(order, fields), ..Options::default() })
+    };
+    assert_eq!(alone(Ect0First, 3), [172, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1]);
+    assert_eq!(alone(Ect1First, 3), [174, 11, 7, 8, 9, 4, 5, 6, 1, 2, 3, 1]);
+    assert_eq!(alone(Ect1First, 2), [174, 8, 7, 8, 9, 4, 5, 6]);
+    assert_eq!(alone(Ect0First, 1), [172, 5, 1, 2, 3, 1, 1, 1]);
+    assert_eq!(alone(Ect0First, 0), [172, 2, 1, 1]);
+    // The padding in front of SACK holds what is left over.
+    let beside =
+        |fields, n| Options { accecn: counters(Ect0First, fields), sack: blocks(n), ..Options::default() };
+    assert_eq!(emitted(Flags::ACK, beside(1, 1))[..8], [172, 5, 1, 2, 3, 1, 5, 10]);
+    assert_eq!(emitted(Flags::ACK, beside(0, 1))[..4], [172, 2, 5, 10]);
+    assert_eq!(emitted(Flags::ACK, beside(3, 1))[8..16], [7, 8, 9, 1, 1, 1, 5, 10]);
+    for (fields, stamps, fit) in
+        [(3, None, 3), (2, None, 3), (1, None, 4), (3, STAMPS, 1), (2, STAMPS, 2), (1, STAMPS, 2)]
+    {
+        let options = Options { timestamps: stamps, ..beside(fields, 4) };
+        let out = emitted(Flags::ACK, options);
+        assert!(out.len() <= MAX_OPTIONS_LEN);
+        assert_eq!(read(Flags::ACK, &out), Options { sack: blocks(fit), ..options }, "{fields} {stamps:?}");
+    }
+}
+
+/// RFC 9768, 3.2.3.2.1-1.
+#[test]
+fn accurate_ecn_on_a_syn() {
+    let order = CounterOrder::Ect1First;
+    let all = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        accecn: counters(order, 3),
+        ..Options::default()
+    };
+    let ecn = [174, 11, 7, 8, 9, 4, 5, 6, 1, 2, 3, 1];
+    assert_eq!(
+        emitted(Flags::SYN | Flags::ACK, all),
+        [&[2, 4, 0x05, 0xb4], &ecn[..], &[1, 1, 4, 2], &[1, 3, 3, 7]].concat()
+    );
+    let with = Options { timestamps: STAMPS, ..all };
+    for layout in [SynLayout::Linux, SynLayout::Bsd] {
+        let full = Options { layout, ..with };
+        let out = emitted(Flags::SYN | Flags::ACK, full);
+        assert_eq!(read(Flags::SYN | Flags::ACK, &out), with);
+        assert_eq!(read(Flags::SYN, &out).accecn, None, "ignored on a SYN");
+        assert_eq!(emitted(Flags::SYN, full).len(), out.len() - 12, "nor sent");
+        // A cookie leaves room for two counters, or for none at all.
+        let cookie = |len| full.with_fast_open(FastOpen::cookie(&[9; 16][..len], false));
+        for (len, fields) in [(8, Some(2)), (16, None)] {
+            let expected = fields.and_then(|n| counters(order, n));
+            let out = emitted(Flags::SYN | Flags::ACK, cookie(len));
+            assert!(out.len() <= MAX_OPTIONS_LEN);
+            assert_eq!(read(Flags::SYN | Flags::ACK, &out).accecn, expected, "{len}");
+        }
+    }
+}
+
+/// RFC 9768, 3.2.3-2.
+#[test]
+fn any_length_of_accurate_ecn_is_read() {
+    for len in 0..=20u8 {
+        let octets: Vec<u8> = [172, len + 2].into_iter().chain(1..=len).collect();
+        let option = read(Flags::ACK, &octets).accecn.unwrap();
+        assert_eq!(option.fields(), (len / 3).min(3), "{len}");
+        assert_eq!(option.ect0(), (len >= 3).then_some(0x01_0203));
+        assert_eq!(option.ce(), (len >= 6).then_some(0x04_0506));
+        assert_eq!(option.ect1(), (len >= 9).then_some(0x07_0809));
+    }
+}
+
+/// RFC 9768, 3.1.1-1.
+#[test]
+fn nine_control_bits() {
+    let header = emitted(Flags::ACK, Options::default());
+    assert_eq!(header, []);
+    for ace in 0..8 {
+        let flags = Flags::ACK.with_ace(ace);
+        assert_eq!(flags.ace(), ace as u8);
+        assert_eq!(parse(&raw(flags, &[])).unwrap().2.flags, flags);
+    }
+    assert_eq!(Flags::ACE.ace(), 7);
+    let mut reserved = raw(Flags::ACE | Flags::SYN, &[]);
+    reserved[12] |= 0x0e;
+    assert_eq!(parse(&reserved).unwrap().2.flags, Flags::ACE | Flags::SYN, "three bits stay reserved");
 }

@@ -60,6 +60,8 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("charge_pieces", ["on", "off", "off"]),
     ("drop_synfin", ["on", "on", "off"]),
     ("answer_future_acks", ["off", "on", "on"]),
+    ("ecn_option", ["2", "0", "1"]),
+    ("accecn_linux", ["on", "off", "off"]),
     ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),
     ("keep_crossed_text", ["off", "on", "on"]),
     ("window_ramp", ["on", "off", "off"]),
@@ -98,13 +100,15 @@ enum Effect {
     Switch(&'static str),
     /// Bits of Fast Open: all of them, in C's notation, or one that is on or off.
     FastOpen(Option<u32>),
+    /// ECN in FreeBSD's numbers.
+    BsdEcn,
     /// Understood; it changes nothing that this stack does.
     Idle,
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
 }
 
-use Effect::{Control, FastOpen, First, Idle, Only, Set, Sizes, Switch, TailProbe};
+use Effect::{BsdEcn, Control, FastOpen, First, Idle, Only, Set, Sizes, Switch, TailProbe};
 
 /// Bits of Fast Open that mean something.
 const FAST_OPEN_BITS: u32 = 0x607;
@@ -150,7 +154,9 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_syncookies", Idle),
     ("net.ipv4.tcp_mtu_probing", Only(&["0"])),
     ("net.ipv4.tcp_base_mss", Idle),
-    ("net.ipv4.tcp_ecn_option", Idle),
+    ("net.ipv4.tcp_ecn_option", Set(&["ecn_option"], "")),
+    ("net.ipv4.tcp_ecn_option_beacon", Set(&["ecn_option_beacon"], "")),
+    ("net.ipv4.tcp_ecn_fallback", Set(&["ecn_fallback"], "")),
     ("net.ipv4.tcp_ecn", Set(&["ecn"], "")),
     ("net.ipv4.tcp_no_metrics_save", Idle),
     ("net.ipv4.tcp_backlog_ack_defer", Idle),
@@ -173,7 +179,8 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.rexmit_slop", Idle),
     ("net.inet.tcp.rexmit_drop_options", Only(&["0"])),
     ("net.inet.tcp.blackhole", Only(&["0"])),
-    ("net.inet.tcp.ecn.enable", Set(&["ecn"], "")),
+    ("net.inet.tcp.ecn.enable", BsdEcn),
+    ("net.inet.tcp.ecn.option", Set(&["ecn_option"], "")),
     ("net.inet.tcp.ecn.maxretries", Idle),
     ("net.inet.tcp.hostcache.purgenow", Idle),
     ("net.inet.tcp.insecure_rst", Set(&["insecure_rst"], "")),
@@ -258,6 +265,11 @@ pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<()
             };
             set(config, "fastopen", bits.to_string())
         }
+        (BsdEcn, [number]) => {
+            // Accurate feedback when asked is its 4, and Linux's 5.
+            let number = if *number == "4" { "5" } else { number };
+            set(config, "ecn", number.to_string())
+        }
         (Idle, _) => Ok(()),
         (Only(values), [value]) if values.contains(value) => Ok(()),
         _ => refused(),
@@ -307,7 +319,11 @@ mod tests {
         assert!(!config.tcp.sack);
         set_sysctl(&mut config, "sack.enable", "1").unwrap();
         assert!(config.tcp.sack);
-        for (name, value) in [("net.ipv4.tcp_ecn", "3"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
+        set_sysctl(&mut config, "net.ipv4.tcp_ecn", "3").unwrap();
+        assert_eq!(config.tcp.ecn, tcp::EcnPolicy::Accurate);
+        set_sysctl(&mut config, "net.inet.tcp.ecn.enable", "4").unwrap();
+        assert_eq!(config.tcp.ecn, tcp::EcnPolicy::PassiveAccurate);
+        for (name, value) in [("net.ipv4.tcp_ecn", "6"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
             assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
         }
     }

@@ -108,6 +108,18 @@ const OTHERS: &[(&str, i64)] = &[
     ("TCPI_OPT_ECN", 8),
     ("TCPI_OPT_ECN_SEEN", 16),
     ("TCPI_OPT_SYN_DATA", 32),
+    ("TCPI_ECN_MODE_DISABLED", 0),
+    ("TCPI_ECN_MODE_RFC3168", 1),
+    ("TCPI_ECN_MODE_ACCECN", 2),
+    ("TCPI_ECN_MODE_PENDING", 3),
+    ("TCP_ACCECN_ACE_FAIL_SEND", 1),
+    ("TCP_ACCECN_ACE_FAIL_RECV", 2),
+    ("TCP_ACCECN_OPT_FAIL_SEND", 4),
+    ("TCP_ACCECN_OPT_FAIL_RECV", 8),
+    ("TCP_ACCECN_OPT_NOT_SEEN", 0),
+    ("TCP_ACCECN_OPT_EMPTY_SEEN", 1),
+    ("TCP_ACCECN_OPT_COUNTER_SEEN", 2),
+    ("TCP_ACCECN_OPT_FAIL_SEEN", 3),
     ("TCPI_OPT_USEC_TS", 64),
     ("TCPI_OPT_TFO_CHILD", 128),
     ("TCP_INFINITE_SSTHRESH", 0x7fff_ffff),
@@ -192,8 +204,6 @@ const INFO: &[(&str, usize, usize)] = &[
     ("tcpi_received_e1_bytes", 264, 4),
     ("tcpi_received_e0_bytes", 268, 4),
     ("tcpi_received_ce_bytes", 272, 4),
-    ("tcpi_accecn_fail_mode", 276, 2),
-    ("tcpi_accecn_opt_seen", 278, 2),
 ];
 
 /// A field of `struct tcp_info`; some are bits of an octet.
@@ -203,6 +213,9 @@ pub(super) fn info_field(info: &[u8], name: &str) -> Option<i128> {
         "tcpi_delivery_rate_app_limited" => return info.get(7).map(|octet| i128::from(octet & 1)),
         "tcpi_fastopen_client_fail" => return info.get(7).map(|octet| i128::from(octet >> 1 & 3)),
         "tcpi_rcv_wscale" => return info.get(6).map(|octet| i128::from(octet >> 4)),
+        "tcpi_ecn_mode" => return info.get(276).map(|octet| i128::from(octet & 3)),
+        "tcpi_accecn_opt_seen" => return info.get(276).map(|octet| i128::from(octet >> 2 & 3)),
+        "tcpi_accecn_fail_mode" => return info.get(276).map(|octet| i128::from(octet >> 4)),
         _ => {}
     }
     let (_, at, len) = INFO.iter().find(|(known, ..)| *known == name)?;

@@ -1,0 +1,71 @@
+//! Accurate ECN feedback (RFC 9768): the receiver counts marks, and every segment tells how many there were.
+//!
+//! ```text
+//!  client                                      server
+//!  SYN, AE CWR ECE = 1 1 1       ------------>
+//!                                <------------ SYN-ACK: the codepoint that the SYN had; counters
+//!  ACK: the codepoint that the SYN-ACK had; counters
+//!                                ------------>
+//!  data, ACE = r.cep mod 8, ECT  <-----------> data, ACE = r.cep mod 8, ECT
+//! ```
+//! `receiver` counts what arrives and says when to tell, `sender` makes counts of what the peer told, `handshake`
+//! agrees on it, `exchange` ties them to the connection. Nobody who does without it pays: what it needs hangs in
+//! [`Rare`](crate::connection::Rare), behind one bit, and the short path of input is closed to those who use it by the
+//! flags it expects.
+
+mod exchange;
+mod handshake;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use wire::Ecn;
+
+use crate::connection::Connection;
+use crate::info::AccEcnInfo;
+
+pub(crate) use handshake::{Mode, recall, stateless_option, stateless_setup};
+pub(crate) use receiver::Receiver;
+pub(crate) use sender::Sender;
+
+/// What CE packet counters begin with (section 3.2.1).
+const FIRST_COUNT: u32 = 5;
+
+/// Both halves of a connection that has agreed on accurate ECN.
+#[derive(Debug)]
+pub(crate) struct AccEcn {
+    pub(crate) receiver: Receiver,
+    pub(crate) sender: Sender,
+    /// The SYN came again: our SYN-ACK goes without an option.
+    met_again: bool,
+}
+
+impl AccEcn {
+    /// The mode is entered by a SYN or SYN-ACK that came with this codepoint.
+    fn new(handshake: Ecn) -> AccEcn {
+        AccEcn { receiver: Receiver::new(handshake), sender: Sender::new(), met_again: false }
+    }
+}
+
+impl Connection {
+    /// The state of a connection with [`Bits::ACCECN`](crate::connection::Bits::ACCECN); none before the peer agreed.
+    pub(crate) fn accecn(&self) -> Option<&AccEcn> {
+        self.rare().and_then(|rare| rare.accecn.as_deref())
+    }
+
+    pub(crate) fn accecn_mut(&mut self) -> Option<&mut AccEcn> {
+        self.accecn()?;
+        self.rare_mut().accecn.as_deref_mut()
+    }
+
+    /// What one can ask about it.
+    pub(crate) fn accecn_info(&self) -> Option<AccEcnInfo> {
+        self.accecn().map(|state| {
+            let mut info = AccEcnInfo::default();
+            state.receiver.describe(&mut info);
+            state.sender.describe(&mut info);
+            info
+        })
+    }
+}
