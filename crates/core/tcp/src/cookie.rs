@@ -8,9 +8,9 @@
 use base::{FlowKey, Instant, Seq, SipKey};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
-use crate::{Config, accecn};
 use crate::isn::Offsets;
 use crate::scale::{shift_for, to_field, ts_before, ts_value};
+use crate::{Config, accecn};
 
 /// Tells apart what one secret is used for.
 const COOKIE: u64 = 0x636f_6f6b_6965_0000;

@@ -27,7 +27,9 @@ fn option_bits(info: &Info) -> u8 {
         | u8::from(info.sack) << 1
         | u8::from(scaled) << 2
         | u8::from(info.ecn) << 3
-        | u8::from(info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_octets != Default::default())) << 4
+        | u8::from(
+            info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_octets != Default::default()),
+        ) << 4
         | u8::from(info.syn_data) << 5
 }
 

@@ -140,8 +140,9 @@ impl Connection {
         let capable = sender.is_capable();
         if !core::mem::replace(&mut sender.checked, true) && feedback.ace == 0 {
             sender.faults.deaf = true;
+            cx.counters.accecn_mangled += u64::from(capable);
         }
-        if !progress {
+        if !progress || sender.faults.deaf {
             return;
         }
         let unheard = sender.seen == OptionSeen::Never;
@@ -149,7 +150,8 @@ impl Connection {
         sender.faults.mangled |= told.absurd;
         sender.faults.deaf |= sender.finds_fault(&told, una, nxt);
         let faults = sender.faults;
-        let (lost_faith, heard) = (capable && !sender.is_capable(), unheard && sender.seen != OptionSeen::Never);
+        let (lost_faith, heard) =
+            (capable && !sender.is_capable(), unheard && sender.seen != OptionSeen::Never);
         cx.counters.accecn_mangled += u64::from(lost_faith);
         cx.counters.marks_told += u64::from(told.marks);
         if heard && cx.config.accecn_linux {

@@ -148,6 +148,8 @@ impl Connection {
         let Some(state) = self.accecn_mut().filter(|_| !seg.flags.has(Flags::SYN)) else { return };
         state.sender.checked = true;
         state.sender.meet_option(seg.options.accecn);
+        self.refresh_mss(cx.config);
+        let Some(state) = self.accecn_mut() else { return };
         match ace {
             0 => {
                 cx.counters.accecn_mangled += 1;

@@ -63,7 +63,7 @@ pub(crate) struct Receiver {
     /// Options that are due whatever changed.
     demand: u8,
     /// When the last option left, microseconds.
-    option_us: u32,
+    option_us: Option<u32>,
     /// Options are no longer sent: they do not get through.
     pub(super) silent: bool,
     /// Where data began that had arrived before, and how often in a row.
@@ -81,7 +81,7 @@ impl Receiver {
             last: handshake,
             unsaid: 0,
             demand: 0,
-            option_us: 0,
+            option_us: None,
             silent: false,
             repeated: (Seq::new(0), 0),
         }
@@ -122,7 +122,13 @@ impl Receiver {
     /// An acceptable packet arrived, in `segments` of the wire, with `octets` of payload. `unacknowledged`: data waits
     /// for its acknowledgment. Does it earn one at once?
     /// RFC 9768, 3.2-1, 3.2-2, 3.2.2.5.1-1 and 3.2.2.5.1-2.
-    pub(super) fn on_packet(&mut self, codepoint: Ecn, segments: u16, octets: u32, unacknowledged: bool) -> bool {
+    pub(super) fn on_packet(
+        &mut self,
+        codepoint: Ecn,
+        segments: u16,
+        octets: u32,
+        unacknowledged: bool,
+    ) -> bool {
         let marked = codepoint == Ecn::Marked;
         match codepoint {
             Ecn::NotCapable => {}
@@ -144,7 +150,7 @@ impl Receiver {
     pub(super) fn on_repeated(&mut self, seq: Seq) -> bool {
         let (before, times) = self.repeated;
         self.repeated = (seq, if before == seq { times.saturating_add(1) } else { 1 });
-        let gone = self.repeated.1 >= REPEATS && !self.silent && self.option_us != 0;
+        let gone = self.repeated.1 >= REPEATS && !self.silent && self.option_us.is_some();
         self.silent |= gone;
         gone
     }
@@ -162,7 +168,7 @@ impl Receiver {
     /// Is one due now, where `beacon_us` is the longest pause between two of them?
     /// RFC 9768, 3.2.3.3-1, 3.2.3.3-3 and 3.2.3.3-4.
     pub(super) fn owes_option(&self, telling: Telling, now_us: u32, beacon_us: Option<u32>) -> bool {
-        let waited = now_us.wrapping_sub(self.option_us);
+        let waited = self.option_us.map_or(u32::MAX, |last| now_us.wrapping_sub(last));
         self.tells(telling)
             && (telling >= Telling::Always
                 || self.demand > 0
@@ -172,7 +178,7 @@ impl Receiver {
 
     /// The counters of a SYN-ACK: all of them, still as they began.
     pub(super) fn first_option(&mut self, now_us: u32) -> Counters {
-        self.option_us = now_us | 1;
+        self.option_us = Some(now_us);
         Counters::new(CounterOrder::Ect1First, FIELDS, &FIRST_OCTETS)
     }
 
@@ -199,17 +205,32 @@ impl Receiver {
         let orders = &orders[..if room.linux { 1 } else { 2 }];
         let whole = room.linux || self.demand > 0;
         let most = if whole { FIELDS } else { self.needed(orders[0], &FIRST_OCTETS).max(1) };
+        // Better with all that ever changed, and a block less, than with only what the peer should not know yet.
+        let news = self.fit(orders, most, room, |order| self.needed(order, &self.told));
+        let all = self.fit(orders, most, room, |order| self.needed(order, &FIRST_OCTETS).max(1));
+        let (order, fields, blocks) = if room.linux { news } else { all.or(news) }?;
+        self.told = self.octets;
+        self.demand = self.demand.saturating_sub(1);
+        self.option_us = Some(now_us);
+        Some((Counters::new(order, fields, &self.octets), blocks))
+    }
+
+    /// Order, fields and SACK blocks of the best option that has `least` fields.
+    fn fit(
+        &self,
+        orders: &[CounterOrder],
+        most: u8,
+        room: Room,
+        least: impl Fn(CounterOrder) -> u8,
+    ) -> Option<(CounterOrder, u8, usize)> {
         for blocks in (room.blocks.min(BLOCKS_KEPT)..=room.blocks).rev() {
             let stamps = if room.stamps { 12 } else { 0 };
             let sack = if blocks > 0 { 4 + 8 * blocks } else { 0 };
             let left = MAX_OPTIONS_LEN.saturating_sub(stamps + sack);
             for fields in (0..=most).rev().filter(|&n| Counters::padded_len(n, blocks > 0) <= left) {
-                let order = orders.iter().find(|order| self.needed(**order, &self.told) <= fields);
-                let Some(&order) = order else { continue };
-                self.told = self.octets;
-                self.demand = self.demand.saturating_sub(1);
-                self.option_us = now_us | 1;
-                return Some((Counters::new(order, fields, &self.octets), blocks));
+                if let Some(&order) = orders.iter().find(|order| least(**order) <= fields) {
+                    return Some((order, fields, blocks));
+                }
             }
         }
         None

@@ -144,11 +144,8 @@ impl Sender {
             return None;
         }
         let [d0, dc, d1] = steps.map(|step| step as u32);
-        self.octets = EcnOctets {
-            ect0: ect0.wrapping_add(d0),
-            ce: ce.wrapping_add(dc),
-            ect1: ect1.wrapping_add(d1),
-        };
+        self.octets =
+            EcnOctets { ect0: ect0.wrapping_add(d0), ce: ce.wrapping_add(dc), ect1: ect1.wrapping_add(d1) };
         Some(dc)
     }
 
@@ -169,7 +166,10 @@ impl Sender {
             segments,
             marks,
             marked_octets: marked.unwrap_or(estimated),
-            absurd: marks == 0 && marked.is_some_and(|octets| octets > 0) && segments <= CERTAIN && feedback.orderly,
+            absurd: marks == 0
+                && marked.is_some_and(|octets| octets > 0)
+                && segments <= CERTAIN
+                && feedback.orderly,
         }
     }
 

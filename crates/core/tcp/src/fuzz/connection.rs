@@ -11,8 +11,8 @@ use wire::tcp::{AccEcn, CounterOrder, EcnOctets, FastOpen, Flags, Options, SackB
 
 use super::Input;
 use crate::{
-    Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, IcmpError, Open, Pool, ReadError,
-    Shutdown, SocketOptions, State, TxLimits, WriteError,
+    Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, IcmpError, Open, Pool,
+    ReadError, Shutdown, SocketOptions, State, TxLimits, WriteError,
 };
 
 /// No call makes a connection send more segments than this without hearing from its peer.

@@ -61,7 +61,7 @@ pub(crate) struct Host {
     pub(crate) out: Vec<Octets>,
     /// The port copies payloads, and says so.
     pub(crate) copies: bool,
-    /// The ECN codepoint of each transmission of the connection.
+    /// The ECN codepoint of each segment of the connection.
     pub(crate) codepoints: Vec<u8>,
     /// When how many octets of data left.
     pub(crate) departures: Vec<(Instant, u32)>,
@@ -185,16 +185,17 @@ impl Host {
                 conn.transmit_failed(&mut self.cx(now), &tx);
                 continue;
             }
-            self.codepoints.push(tx.tos & 3);
             if tx.len > 0 {
                 self.departures.push((now, tx.len));
             }
+            let queued = self.out.len();
             let mut payload = vec![0xa5; tx.len as usize];
             conn.copy_payload(&self.pool, &tx, &mut payload);
             if self.copies && conn.counts_copies() {
                 conn.on_copied(&tx);
             }
             self.segment_and_queue(&tx.header, &payload, usize::from(tx.mss));
+            self.codepoints.resize(self.codepoints.len() + self.out.len() - queued, tx.tos & 3);
             budget -= 1;
             assert!(budget > 0, "poll_transmit ends");
         }
@@ -203,7 +204,7 @@ impl Host {
         self.conn = Some(conn);
     }
 
-    /// What a port with segmentation offload does: FIN and PSH go with the last piece only.
+    /// What a port with segmentation offload does: FIN and PSH go with the last piece only, CWR with the first.
     fn segment_and_queue(&mut self, header: &Header, payload: &[u8], mss: usize) {
         if payload.len() <= mss {
             return self.out.push(emit(header, payload));
@@ -214,6 +215,9 @@ impl Host {
             header.seq += (i * mss) as u32;
             if i + 1 < pieces {
                 header.flags = Flags(header.flags.0 & !(Flags::FIN | Flags::PSH).0);
+            }
+            if i > 0 {
+                header.flags = Flags(header.flags.0 & !Flags::CWR.0);
             }
             self.out.push(emit(&header, piece));
         }

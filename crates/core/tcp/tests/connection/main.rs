@@ -1,6 +1,7 @@
 //! A connection against hand-made segments and against another one over a bad link, all in virtual time. Each
 //! file opens with its goal; failures of seeded runs name their seed.
 
+mod accecn;
 mod account;
 mod app;
 mod charge;

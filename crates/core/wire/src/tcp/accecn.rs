@@ -128,23 +128,23 @@ impl AccEcn {
         }
     }
 
-    /// Its words, given to `word`; what is left over comes back, for the place of the padding that follows.
+    /// Its words, given to `word`; what is left over, if anything, comes back for the place of the padding that follows.
     /// RFC 9768, 3.2.3-1.
-    pub(super) fn emit(&self, nop: u8, mut word: impl FnMut([u8; 4])) -> [u8; 2] {
+    pub(super) fn emit(&self, nop: u8, mut word: impl FnMut([u8; 4])) -> Option<[u8; 2]> {
         let [a, b, c, d, e, f, g, h, i] = self.octets;
         let (kind, len) = (self.kind(), 2 + FIELD as u8 * self.fields);
         if self.fields == 0 {
-            return [kind, len];
+            return Some([kind, len]);
         }
         word([kind, len, a, b]);
         if self.fields == 1 {
-            return [c, nop];
+            return Some([c, nop]);
         }
         word([c, d, e, f]);
         if self.fields > 2 {
             word([g, h, i, nop]);
         }
-        [nop, nop]
+        None
     }
 }
 

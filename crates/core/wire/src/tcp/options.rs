@@ -312,9 +312,9 @@ impl Options {
         let mut pair = [NOP, NOP];
         let counters = if syn { self.counters_on_syn(flags) } else { self.accecn };
         if let Some(option) = counters {
-            pair = option.emit(NOP, &mut word);
-            if !alone && blocks.is_empty() && pair != [NOP, NOP] {
-                word([pair[0], pair[1], NOP, NOP]);
+            match option.emit(NOP, &mut word) {
+                Some([first, second]) if !alone && blocks.is_empty() => word([first, second, NOP, NOP]),
+                rest => pair = rest.unwrap_or(pair),
             }
         }
         if alone {
@@ -367,9 +367,8 @@ impl Options {
             option(&ecr.to_be_bytes());
         }
         if let Some(counters) = self.counters_on_syn(flags) {
-            let pair = counters.emit(NOP, |word| option(&word));
-            if pair != [NOP, NOP] {
-                option(&pair);
+            if let Some(rest) = counters.emit(NOP, |word| option(&word)) {
+                option(&rest);
             }
         }
         if let Some(option) = self.fast_open() {

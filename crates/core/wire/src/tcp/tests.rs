@@ -230,6 +230,12 @@ fn the_layouts_of_accurate_ecn() {
     assert_eq!(alone(Ect1First, 2), [174, 8, 7, 8, 9, 4, 5, 6]);
     assert_eq!(alone(Ect0First, 1), [172, 5, 1, 2, 3, 1, 1, 1]);
     assert_eq!(alone(Ect0First, 0), [172, 2, 1, 1]);
+    // A counter may end like padding.
+    let one = Some(AccEcn::new(Ect0First, 1, &EcnOctets { ect0: 1, ..EcnOctets::default() }));
+    assert_eq!(
+        emitted(Flags::ACK, Options { accecn: one, ..Options::default() }),
+        [172, 5, 0, 0, 1, 1, 1, 1]
+    );
     // The padding in front of SACK holds what is left over.
     let beside =
         |fields, n| Options { accecn: counters(Ect0First, fields), sack: blocks(n), ..Options::default() };
