@@ -173,7 +173,7 @@ pub trait Controller: Send {
     }
     /// An acknowledgment of something new arrived.
     fn on_ack(&mut self, ack: &AckSample);
-    /// Accurate ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, and also where nothing was
+    /// Accurate ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, also where nothing was
     /// marked. Without the peer's agreement to RFC 9768 it is never called, and marks show as [`Signal::Ecn`] alone.
     fn on_ecn(&mut self, feedback: &EcnFeedback) {
         let _ = feedback;

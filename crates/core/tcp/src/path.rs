@@ -38,8 +38,8 @@ impl Connection {
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
-    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries, and accurate ECN's counters. SACK blocks are
-    /// taken off segment by segment.
+    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries, and accurate ECN's
+    /// counters. SACK blocks are taken off segment by segment.
     /// RFC 9293, MUST-16.
     pub(crate) fn refresh_mss(&mut self, config: &Config) {
         let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };

@@ -1,5 +1,5 @@
-//! Goal: counts come out right however much of what tells of them is lost, the counters that matter are on the wire, and
-//! what cannot be is noticed.
+//! Goal: counts come out right however much of what tells of them is lost, the counters that matter are on
+//! the wire, and what cannot be is noticed.
 
 use base::{Rng, Seq};
 use wire::Ecn;

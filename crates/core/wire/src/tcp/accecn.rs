@@ -128,7 +128,8 @@ impl AccEcn {
         }
     }
 
-    /// Its words, given to `word`; what is left over, if anything, comes back for the place of the padding that follows.
+    /// Its words, given to `word`; what is left over, if anything, comes back for the place of the padding that
+    /// follows.
     /// RFC 9768, 3.2.3-1.
     pub(super) fn emit(&self, nop: u8, mut word: impl FnMut([u8; 4])) -> Option<[u8; 2]> {
         let [a, b, c, d, e, f, g, h, i] = self.octets;
