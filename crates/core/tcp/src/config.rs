@@ -207,8 +207,8 @@ settings! {
             "Offer and accept selective acknowledgments (RFC 2018).";
         ecn: EcnPolicy = EcnPolicy::Passive, EcnPolicy::Off => EcnPolicy::PassiveAccurate,
             "Explicit congestion notification: off, on (ask for it, RFC 3168), passive (agree when asked), accurate \
-             (ask for exact feedback and agree to it, RFC 9768), on-accurate and passive-accurate (as on and passive, and \
-             agree to exact feedback); or Linux's numbers 0, 1, 2, 3, 4, 5.";
+             (ask for exact feedback and agree to it, RFC 9768), on-accurate and passive-accurate (as on and passive, \
+             and agree to exact feedback); or Linux's numbers 0, 1, 2, 3, 4, 5.";
         ecn_fallback: bool = true, false => true,
             "Do connections go on without ECN where something on the way dislikes or changes it?";
         ecn_option: u8 = 1, 0 => 3,
