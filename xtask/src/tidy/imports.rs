@@ -11,11 +11,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("offload", &["base", "wire"]),
     ("tcp", &["base", "wire", "cc"]),
     // host
+    ("sign", &["tcp"]),
     ("ring", &["base"]),
     ("pio", &["base", "wire", "ring"]),
     ("trace", &["base", "wire", "tcp", "ring", "pio"]),
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
-    ("sock", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack"]),
+    ("sock", &["base", "wire", "cc", "tcp", "sign", "ring", "pio", "trace", "stack"]),
     // lab
     ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),

@@ -349,6 +349,15 @@ settings! {
              Linux does? Who sends little never occupies much.";
         icmp_ends_half_open: bool = false, false => true,
             "Does an ICMP error about hosts or networks end a half-open connection of a listener, as on Linux?";
+        rehash: bool = true, false => true,
+            "Does a retransmission timeout change the IPv6 flow label, so that routers that choose among paths by it \
+             choose another (RFC 6438)?";
+        abort_on_overflow: bool = false, false => true,
+            "Is a client reset whose handshake ends while the accept queue is full? Off, its ACK is ignored, and it \
+             tries again.";
+        ao_without_key: bool = true, false => true,
+            "Are segments with TCP-AO taken by connections that have no key for the peer? RFC 5925, section 7.3, says \
+             yes, Linux no. Those with MD5 never are.";
         challenge_ack_limit: u32 = 10, 1 => 1000,
             "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a \
              budget that all share tells an off-path attacker which connections exist (CVE-2016-5696).";

@@ -8,9 +8,11 @@ use wire::tcp::{Flags, Options, Segment};
 
 use crate::accecn::AccEcn;
 use crate::account::Account;
+use crate::auth::Auth;
 use crate::chain::Chain;
 use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
 use crate::delivery::Delivery;
+use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
 use crate::marks::Marks;
 use crate::output::Due;
@@ -151,6 +153,10 @@ bits! {
     CHARGED,
     /// Writes are bounded by more than the octets there is room for: they are charged, or TCP_NOTSENT_LOWAT is set.
     PIECES,
+    /// Segments are signed: `Rare::auth`.
+    SIGNED,
+    /// Timeouts asked for another path: `Rare::path`.
+    REHASHED,
 }
 
 impl Bits {
@@ -321,6 +327,10 @@ pub(crate) struct Rare {
     pub(crate) pieces: Seq,
     /// On connections that agreed on accurate ECN.
     pub(crate) accecn: Option<Box<AccEcn>>,
+    /// How segments are signed.
+    pub(crate) auth: Option<Box<Auth>>,
+    /// Which of the paths to the peer, as far as a flow label can choose: another after each timeout.
+    pub(crate) path: u16,
 }
 
 impl Connection {
@@ -462,7 +472,7 @@ impl Connection {
         let conn = Connection::begin(place, cx, open, control, State::SynReceived);
         let syn = Segment {
             seq: ack.seq - 1,
-            flags: Flags::SYN | accecn::recall(cx.config, ack),
+            flags: Flags::SYN | if cookie.ecn { ECN_SETUP } else { accecn::recall(cx.config, ack) },
             options: Options {
                 mss: Some(cookie.mss),
                 window_scale: cookie.window_scale,
@@ -502,6 +512,9 @@ impl Connection {
     /// RFC 7323, 2.2-1, 2.2-2, 2.2-3 and 3.2-1.
     pub(crate) fn take_syn(&mut self, cx: &mut Cx<'_>, syn: &Segment<'_>) {
         self.rcv_nxt = syn.seq + 1;
+        if self.bits.has(Bits::SIGNED) {
+            self.complete_auth();
+        }
         self.last_ack_sent = self.rcv_nxt;
         self.rcv_adv = self.rcv_nxt + self.syn_window();
         self.last_rcv_ms = cx.now.as_millis() as u32;
@@ -613,6 +626,8 @@ impl Connection {
                 delivery: None,
                 pieces: una,
                 accecn: None,
+                auth: None,
+                path: 0,
             })
         })
     }

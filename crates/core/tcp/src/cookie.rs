@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  ISN    |31              hash of flow, client ISN, time, options              3|2  MSS  0|
-//!  TSval  |31            our timestamp clock            5|  4 SACK  |3   window scale    0|
+//!  TSval  |31        our timestamp clock        6|  5 ECN  |  4 SACK  |3   window scale    0|
 //! ```
 
 use base::{FlowKey, Instant, Seq, SipKey};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
+use crate::accecn::Mode;
 use crate::isn::Offsets;
 use crate::scale::{shift_for, to_field, ts_before, ts_value};
 use crate::{Config, accecn};
@@ -24,15 +25,16 @@ const _: () = assert!(MSS.len() == 1 << MSS_BITS);
 const PERIOD_SECS: u64 = 64;
 
 /// Low bits of our timestamp that remember the peer's options.
-const TS_BITS: u32 = 5;
+const TS_BITS: u32 = 6;
 const TS_MASK: u32 = (1 << TS_BITS) - 1;
 const TS_SACK: u32 = 1 << 4;
+const TS_ECN: u32 = 1 << 5;
 const TS_SCALE: u32 = 15;
 /// Scale bits that say "no scaling"; real shifts end at 14.
 const NO_SCALE: u32 = 15;
 
-/// Stateless SYN answers (RFC 4987): a keyed, aging cookie that carries MSS, and by timestamp: scale and
-/// SACK.
+/// Stateless SYN answers (RFC 4987): a keyed, aging cookie that carries MSS, and by timestamp: scale, SACK
+/// and ECN.
 pub struct CookieJar {
     key: SipKey,
     offsets: Offsets,
@@ -49,6 +51,8 @@ pub struct Cookie {
     pub sack: bool,
     /// Timestamps.
     pub timestamps: bool,
+    /// ECN was asked for and granted (RFC 3168).
+    pub ecn: bool,
     /// Offset of the timestamp clock that the SYN-ACK used: the connection must go on with it, or the peer's
     /// PAWS would drop its segments.
     pub ts_offset: u32,
@@ -60,7 +64,7 @@ impl CookieJar {
         CookieJar { key, offsets: Offsets::new(key) }
     }
 
-    /// The SYN-ACK that answers `syn` without keeping anything. Window scale and SACK are granted only to
+    /// The SYN-ACK that answers `syn` without keeping anything. Window scale, SACK and ECN are granted only to
     /// peers that send timestamps, because those bring the memory of them back.
     pub fn answer(
         &self,
@@ -76,9 +80,10 @@ impl CookieJar {
         let peer_ts = syn.options.timestamps.filter(|_| config.timestamps);
         let peer_scale = syn.options.window_scale.filter(|_| config.window_scaling && peer_ts.is_some());
         let sack = syn.options.sack_permitted && config.sack && peer_ts.is_some();
+        let ecn = peer_ts.is_some() && Mode::of_syn(config, syn.flags.ace()) == Mode::Classic;
         let memory = peer_ts.map(|_| {
             let scale = peer_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
-            scale | if sack { TS_SACK } else { 0 }
+            scale | if sack { TS_SACK } else { 0 } | if ecn { TS_ECN } else { 0 }
         });
         let setup = accecn::stateless_setup(config, syn);
         let headers = if key.is_v4() { 40 } else { 60 };
@@ -87,7 +92,7 @@ impl CookieJar {
             dst_port: key.remote().port,
             seq: self.cookie(period(now), key, syn.seq, mss, memory),
             ack: syn.seq + 1,
-            flags: Flags::SYN | Flags::ACK | setup.unwrap_or_default(),
+            flags: Flags::SYN | Flags::ACK | setup.unwrap_or(if ecn { Flags::ECE } else { Flags::default() }),
             window: to_field(config.rcvbuf.0, 0),
             options: Options {
                 mss: Some(path_mtu.saturating_sub(headers).max(MSS[0])),
@@ -123,6 +128,7 @@ impl CookieJar {
             window_scale: (scale != NO_SCALE).then_some(scale as u8),
             sack: memory.is_some_and(|bits| bits & TS_SACK != 0),
             timestamps: memory.is_some(),
+            ecn: memory.is_some_and(|bits| bits & TS_ECN != 0),
             ts_offset: self.offsets.of(key),
         })
     }
@@ -199,7 +205,7 @@ mod tests {
             let answer = jar.answer(now, &Config::default(), &flow(), 1500, &syn);
             let ts = answer.options.timestamps.unwrap();
             let clock = ts_value(now, offset);
-            assert!(!ts_before(clock, ts.val) && clock.wrapping_sub(ts.val) < 32);
+            assert!(!ts_before(clock, ts.val) && clock.wrapping_sub(ts.val) < 1 << TS_BITS);
             let echo =
                 Options { timestamps: Some(Timestamps { val: 10, ecr: ts.val }), ..Options::default() };
             let ack = segment(Seq::new(0), answer.seq + 1, Flags::ACK, echo);

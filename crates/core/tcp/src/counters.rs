@@ -23,6 +23,7 @@ base::counters! {
         retransmits: "Data segments retransmitted, whatever the cause.",
         fast_retransmits: "Entries into fast recovery.",
         timeouts: "Retransmission timeouts of data.",
+        rehashes: "Flow labels changed after a timeout (RFC 6438).",
         syn_retransmits: "SYN and SYN-ACK retransmissions.",
         reordering_timeouts: "Losses found when the reordering timer ran out (RFC 8985, section 6.2).",
         tail_probes: "Tail loss probes sent (RFC 8985, section 7).",
@@ -58,7 +59,24 @@ base::counters! {
         out_of_window: "Segments outside the receive window.",
         bad_acks: "Segments that acknowledged what was never sent, or was forgotten long ago.",
         challenge_acks: "Challenge ACKs sent (RFC 5961).",
+        challenged_resets: "Of these, those that answer a RST that is not exactly the next octet (section 3).",
+        challenged_syns: "Those that answer a SYN in a synchronized state (section 4).",
+        challenged_acks: "Those that answer an acknowledgment out of range (section 5).",
+        challenged_places: "Those that answer a segment without data that is old or outside the window.",
         challenge_acks_withheld: "Challenge ACKs the rate limit withheld.",
+        md5_missing: "Segments dropped because they lacked the MD5 signature (TCPMD5NotFound).",
+        md5_unexpected: "Segments dropped because of an MD5 signature that nobody has a key for (TCPMD5Unexpected).",
+        md5_bad: "Segments dropped because their MD5 signature was wrong (TCPMD5Failure).",
+        ao_missing: "Segments dropped because they lacked TCP-AO (TCPAORequired).",
+        ao_unexpected: "Segments dropped because of TCP-AO that nobody has a key for.",
+        ao_unknown_key: "Segments dropped because nobody knows their KeyID (TCPAOKeyNotFound).",
+        ao_bad: "Segments dropped because their TCP-AO was wrong (TCPAOBad).",
+        ao_icmp_ignored: "ICMP errors not believed about connections with TCP-AO (TCPAODroppedIcmps).",
+        several_signatures: "Segments dropped because they carried several signatures.",
+        unwanted_signatures: "Signed segments for ports where nobody listens, dropped.",
+        no_acks: "Segments dropped because they lacked ACK in a synchronized state.",
+        bad_resets: "RSTs dropped because they were not exactly the next octet (RFC 5961, section 3).",
+        bad_syns: "SYNs dropped in a synchronized state (RFC 5961, section 4), and the first one come again.",
         resets_in: "Valid RSTs received.",
         resets_out: "RSTs sent by connections.",
         window_probes: "Zero-window probes sent.",
@@ -74,6 +92,24 @@ base::counters! {
         mtu_reductions: "Path MTU reductions by ICMP.",
         paced: "Times something waited for the pace to let it go.",
         idle_restarts: "Congestion windows restarted after idleness (RFC 5681, section 4.1).",
+    }
+}
+
+impl Counters {
+    /// Counts a segment that was dropped, where the check that dropped it has not.
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        match reason {
+            DropReason::NoAck => self.no_acks += 1,
+            DropReason::BadReset => self.bad_resets += 1,
+            DropReason::BadSyn => self.bad_syns += 1,
+            DropReason::Paws
+            | DropReason::NoTimestamp
+            | DropReason::OutOfWindow
+            | DropReason::BadAck
+            | DropReason::NoMemory
+            | DropReason::Reassembly
+            | DropReason::Closed => {}
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{Cx, State, Transmit, TransmitClass};
 /// ECT(0) in the IP header's last two bits (RFC 3168, section 5): this packet may be marked.
 const ECT_0: u8 = 0b10;
 /// What an ECN-setup SYN carries; an ECN-setup SYN-ACK carries only ECE of them (section 6.1.1).
-const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
+pub(crate) const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
     /// The flags of our SYN or SYN-ACK.

@@ -2,7 +2,7 @@
 
 use base::{Duration, FlowKey, Instant, Rate};
 use cc::Controller;
-use wire::tcp::Header;
+use wire::tcp::{Flags, Header, Segment};
 
 use crate::config::Switch;
 use crate::connection::{Bits, Connection};
@@ -27,6 +27,18 @@ impl Connection {
         let timestamps = self.bits.has(Bits::TIMESTAMPS).then_some((self.ts_recent, self.ts_offset));
         let window = to_field(self.receive_window(), self.rcv_scale);
         TimeWait::new(self.key, cx.now + cx.config.time_wait, self.snd_nxt, self.rcv_nxt, window, timestamps)
+    }
+
+    /// What the flow label is made of beside the two ends: another number after each timeout (RFC 6438).
+    #[inline]
+    pub fn path(&self) -> u16 {
+        if self.bits.has(Bits::REHASHED) { self.rare().map_or(0, |rare| rare.path) } else { 0 }
+    }
+
+    /// Does this segment end the handshake of a connection in SYN-RECEIVED?
+    pub fn completes_handshake(&self, seg: &Segment<'_>) -> bool {
+        let awaited = self.state == State::SynReceived && seg.seq == self.rcv_nxt;
+        awaited && seg.flags.has(Flags::ACK) && !seg.flags.has(Flags::SYN) && self.acknowledges_syn(seg)
     }
 
     /// Its two ends.

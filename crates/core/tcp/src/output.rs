@@ -91,7 +91,8 @@ impl Connection {
         self.segs_out = self.segs_out.wrapping_add(1);
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
-        if plan.flags.has(Flags::SYN) || self.reassembly.is_some() || cx.probe.is_some() {
+        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::SIGNED);
+        if !usual || self.reassembly.is_some() || cx.probe.is_some() {
             return Some(self.build_fully(cx, &plan));
         }
         let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };

@@ -189,14 +189,15 @@ impl Connection {
     }
 
     /// Octets that may leave as one super-segment where there is a bound: what says that the window was reduced must
-    /// not be said of many segments at once (RFC 3168, section 6.1.2). `None`: nothing may leave yet.
+    /// not be said of many segments at once (RFC 3168, section 6.1.2), and each segment has a signature of its own.
+    /// `None`: nothing may leave yet.
     #[cold]
     pub(crate) fn bounded_burst(&mut self, cx: &mut Cx<'_>, mss: u32, most: u32) -> Option<u32> {
         let mut most = most;
         if self.bits.has(Bits::PACED) {
             most = most.min(self.paced_room(cx, mss)?);
         }
-        if self.bits.has(Bits::REDUCED) || self.shows_cwr() {
+        if self.bits.has(Bits::REDUCED | Bits::SIGNED) || self.shows_cwr() {
             return Some(mss);
         }
         Some(if self.bits.has(Bits::BURSTS) {

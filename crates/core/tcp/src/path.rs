@@ -38,12 +38,23 @@ impl Connection {
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
-    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps that every segment carries, and accurate ECN's
-    /// counters. SACK blocks are taken off segment by segment.
+    /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps and the signature that every segment carries, and
+    /// accurate ECN's counters. SACK blocks are taken off segment by segment.
     /// RFC 9293, MUST-16.
     pub(crate) fn refresh_mss(&mut self, config: &Config) {
+        self.leave_room(self.counters_len(config));
+    }
+
+    /// The signature has become another; with one there are no counters.
+    pub(crate) fn fit_signature(&mut self) {
+        if self.peer_mss > 0 {
+            self.leave_room(0);
+        }
+    }
+
+    fn leave_room(&mut self, counters: u16) {
         let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        let options = stamps + self.counters_len(config);
+        let options = stamps + counters + self.signature_len();
         self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;
     }
 }

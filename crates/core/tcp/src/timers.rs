@@ -167,6 +167,7 @@ impl Connection {
         }
         self.count_retry(cx);
         self.bits.set(Bits::SYN_LOST);
+        self.choose_another_path(cx);
         if self.state == State::SynSent && cx.config.ecn_fallback {
             // A box on the way may drop what asks for ECN (RFC 3168, section 6.1.1.1).
             self.bits.clear(Bits::ECN);
@@ -185,6 +186,7 @@ impl Connection {
         cx.counters.timeouts += 1;
         self.note_timeout(cx);
         self.count_retry(cx);
+        self.choose_another_path(cx);
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
         if self.bits.has(Bits::SYN_DATA) {
@@ -193,6 +195,18 @@ impl Connection {
         self.begin_timeout_recovery(cx);
         self.arm_rtx(cx);
         self.due |= Due::DATA;
+    }
+
+    /// What is lost altogether may be lost on one of several paths: another flow label may lead to another.
+    /// RFC 6438, 3-1.
+    fn choose_another_path(&mut self, cx: &mut Cx<'_>) {
+        if !cx.config.rehash || self.key.is_v4() {
+            return;
+        }
+        cx.counters.rehashes += 1;
+        self.bits.set(Bits::REHASHED);
+        let rare = self.rare_mut();
+        rare.path = rare.path.wrapping_add(1).max(1);
     }
 
     /// The peer's window is shut (RFC 9293, section 3.8.6.1), or what it lets through is too little to be

@@ -119,7 +119,10 @@ pub fn any_tcp(data: &[u8]) {
 fn header_of(src_port: u16, dst_port: u16, segment: &Segment<'_>) -> Header {
     let ack = if segment.flags.has(tcp::Flags::ACK) { segment.ack } else { base::Seq::new(0) };
     let Segment { seq, flags, window, options, .. } = *segment;
-    Header { src_port, dst_port, seq, ack, flags, window, options }
+    let header = Header { src_port, dst_port, seq, ack, flags, window, options };
+    // We pad more than others do, and sign once.
+    let kept = options.signature.filter(|&one| one != tcp::Signature::Several && header.len() <= 60);
+    Header { options: tcp::Options { signature: kept, ..options }, ..header }
 }
 
 const V4: [Addr; 2] = [Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2])];

@@ -259,6 +259,17 @@ impl Below {
         self.emit_tcp_generally(header, payload_len, checksum, into)
     }
 
+    /// The checksum of a segment that was changed after its headers were written.
+    ///
+    /// # Panics
+    /// If `tcp` is shorter than a header.
+    pub fn seal_tcp(&self, tcp: &mut [u8]) {
+        tcp::set_checksum(tcp, 0);
+        let pseudo = pseudo(self.src, self.dst, protocol::TCP, tcp.len() as u32);
+        let field = pseudo.plus(Sum::of(tcp)).checksum();
+        tcp::set_checksum(tcp, field);
+    }
+
     #[inline(never)]
     fn emit_tcp_generally(
         &self,

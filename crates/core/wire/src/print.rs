@@ -3,7 +3,7 @@
 use crate::ethernet::{self, Mac};
 use crate::icmp::{self, Message, Unreachable};
 use crate::packet::{self, Checked, Content, Packet};
-use crate::tcp::{Flags, Options, Segment};
+use crate::tcp::{Flags, Options, Segment, Signature};
 use crate::{ParseError, arp, nd, protocol};
 use core::fmt::{self, Display, Formatter};
 
@@ -160,6 +160,12 @@ fn options(f: &mut Formatter<'_>, options: &Options) -> fmt::Result {
     }
     if let Some(option) = options.accecn {
         item(f, format_args!("{option}"))?;
+    }
+    match options.signature {
+        Some(Signature::Md5) => item(f, format_args!("md5"))?,
+        Some(Signature::Ao { key_id, next, .. }) => item(f, format_args!("ao {key_id} next {next}"))?,
+        Some(Signature::Several) => item(f, format_args!("several signatures"))?,
+        None => {}
     }
     if !options.sack.is_empty() {
         item(f, format_args!("sack {} ", options.sack.as_slice().len()))?;

@@ -182,6 +182,7 @@ impl<T: Transport> Engine<T> {
             options: settings.options,
             control: settings.control,
             owner,
+            keys: settings.keys.clone(),
         };
         let (id, local) = self.core.listen(self.now, &wish)?;
         if settings.fast_open.listen != FastOpenListen::default() {
@@ -254,6 +255,7 @@ impl<T: Transport> Engine<T> {
             options: settings.options,
             control: settings.control,
             owner,
+            keys: settings.keys.clone(),
         })
     }
 

@@ -58,6 +58,10 @@ errnos! {
     EDOM = libc::EDOM, "value out of range";
     EINTR = libc::EINTR, "interrupted";
     EIO = libc::EIO, "input/output error";
+    EMSGSIZE = libc::EMSGSIZE, "too long";
+    EKEYREJECTED = libc::EKEYREJECTED, "the peer has a key of another kind, or none where one is required";
+    EBUSY = libc::EBUSY, "in use";
+    ENOMEM = libc::ENOMEM, "too many of them";
     ENOMSG = libc::ENOMSG, "no message of this kind: a report, not an error";
 }
 
@@ -99,6 +103,7 @@ impl From<OpError> for Errno {
             OpError::NoBuffers => Errno::ENOBUFS,
             OpError::Family => Errno::EAFNOSUPPORT,
             OpError::NoControl => Errno::ENOENT,
+            OpError::KeyRejected => Errno::EKEYREJECTED,
             _ => Errno::EINVAL,
         }
     }

@@ -10,6 +10,7 @@ mod direct;
 pub mod door;
 mod engine;
 mod errno;
+pub mod keys;
 mod net;
 mod object;
 mod open;

@@ -68,6 +68,10 @@ impl TcpListener {
         Ok(TcpListener(socket))
     }
 
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.0.stack
+    }
+
     /// The next connection and its peer.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, peer) = self.0.stack.accept(self.0.fd)?;
@@ -111,6 +115,15 @@ impl TcpStream {
             stack.connect(socket.fd, addr.into())?;
             Ok(TcpStream(socket))
         })
+    }
+
+    /// A socket that is not connected yet.
+    pub(crate) fn unconnected(stack: &Stack, addr: &SocketAddr) -> io::Result<TcpStream> {
+        Ok(TcpStream(Owned { stack: stack.clone(), fd: stack.socket(family(addr))? }))
+    }
+
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.0.stack
     }
 
     /// Starts connecting and returns at once; writable when done.

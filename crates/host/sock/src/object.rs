@@ -4,7 +4,9 @@ use crate::sockets::Family;
 use crate::watch::NO_WATCH;
 use base::{Duration, Endpoint};
 use stack::{ConnId, FastOpenListen, ListenerId};
+use std::sync::Arc;
 use tcp::SocketOptions;
+use tcp::auth::Keyring;
 
 /// An open file description: what `dup` shares.
 pub(crate) struct Object {
@@ -110,6 +112,8 @@ pub(crate) struct Settings {
     pub(crate) fast_open: FastOpen,
     /// The peer that the first write connects to: connect has left it to that.
     pub(crate) deferred: Option<Endpoint>,
+    /// Keys that segments are signed with, if there are any.
+    pub(crate) keys: Option<Arc<Keyring>>,
 }
 
 /// What a socket wants of Fast Open.
@@ -137,6 +141,7 @@ impl Settings {
             extras: Extras::default(),
             fast_open: FastOpen::default(),
             deferred: None,
+            keys: None,
         }
     }
 }

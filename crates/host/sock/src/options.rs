@@ -2,12 +2,12 @@
 //! ENOPROTOOPT; nothing succeeds without an effect.
 
 use crate::engine::{Engine, sof};
+use crate::keys::c;
 use crate::object::{Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
 use base::{Duration, Rate};
-use libc as c;
 use stack::FastOpenListen;
 use tcp::{FastOpenKeys, SocketOptions};
 
@@ -32,6 +32,8 @@ pub enum Shape {
     Keys,
     /// Octets a second: `unsigned int` or `unsigned long`, with all bits set where there is no limit.
     Rate,
+    /// A struct about the keys of signed segments.
+    Auth,
 }
 
 /// A row of the table.
@@ -114,6 +116,12 @@ options! {
         "Send data with the SYN although there is no cookie.";
     FastOpenKey: IPPROTO_TCP TCP_FASTOPEN_KEY Shape::Keys, true,
         "Keys of a listener's cookies: the first, and one still believed.";
+    Md5Sig: IPPROTO_TCP TCP_MD5SIG Shape::Auth, true, "Sign with MD5 to and from this peer (RFC 2385).";
+    Md5SigExt: IPPROTO_TCP TCP_MD5SIG_EXT Shape::Auth, true, "The same for all peers with this prefix.";
+    AoAddKey: IPPROTO_TCP TCP_AO_ADD_KEY Shape::Auth, true, "Add a master key tuple of TCP-AO (RFC 5925).";
+    AoDelKey: IPPROTO_TCP TCP_AO_DEL_KEY Shape::Auth, true, "Remove one that is not in use.";
+    AoInfo: IPPROTO_TCP TCP_AO_INFO Shape::Auth, true, "Choose keys, demand TCP-AO, believe ICMP; counters.";
+    AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "The master key tuples.";
     Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
@@ -278,6 +286,7 @@ impl<T: Transport> Engine<T> {
                 let options = self.options(fd)?;
                 self.store_options(fd, SocketOptions { max_pacing, ..options })
             }
+            Shape::Auth => self.set_keys(fd, name, value),
             Shape::Info => Err(Errno::ENOPROTOOPT),
         }
     }
@@ -506,6 +515,7 @@ impl<T: Transport> Engine<T> {
                 let (octets, len) = keys.octets();
                 Ok(put(into, &octets[..len]))
             }
+            Shape::Auth => self.get_keys(fd, name, into),
             Shape::Bool | Shape::Word | Shape::Int(..) => {
                 Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes()))
             }

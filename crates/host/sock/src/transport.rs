@@ -5,6 +5,7 @@ use base::{Endpoint, Instant};
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, OpError};
 use std::ops::Range;
 use std::sync::Arc;
+use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
 use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
@@ -37,6 +38,13 @@ pub trait Transport: Send {
     fn accept(&mut self, id: ListenerId, owner: u32) -> Option<ConnId>;
     /// See [`Core::close_listener`].
     fn close_listener(&mut self, now: Instant, id: ListenerId);
+
+    /// See [`Core::set_listener_keys`].
+    fn set_listener_keys(&mut self, id: ListenerId, keys: Option<Arc<Keyring>>);
+    /// See [`Core::change_keys`].
+    fn change_keys(&mut self, id: ConnId, change: &KeyChange) -> Result<(), KeyError>;
+    /// See [`Core::ao_report`].
+    fn ao_report(&mut self, id: ConnId) -> Option<AoReport>;
 
     /// See [`Core::set_fast_open`].
     fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen);
@@ -173,6 +181,8 @@ impl Transport for Core {
         accept(id: ListenerId, owner: u32) -> Option<ConnId>;
         close_listener(now: Instant, id: ListenerId);
         set_fast_open(id: ListenerId, wish: FastOpenListen);
+        set_listener_keys(id: ListenerId, keys: Option<Arc<Keyring>>);
+        change_keys(id: ConnId, change: &KeyChange) -> Result<(), KeyError>;
         may_send_with_syn(now: Instant, connect: &Connect, no_cookie: bool) -> bool;
         connect_fast(now: Instant, connect: &Connect, no_cookie: bool, data: &[u8]) -> Result<(ConnId, usize), OpError>;
         connect(now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
@@ -198,6 +208,10 @@ impl Transport for Core {
 
     fn state(&self, id: ConnId) -> State {
         self.connection(id).state_for_owner()
+    }
+
+    fn ao_report(&mut self, id: ConnId) -> Option<AoReport> {
+        Core::ao_report(self, id)
     }
 
     fn fast_open_keys(&mut self, now: Instant) -> Option<FastOpenKeys> {

@@ -284,6 +284,12 @@ fn every_option_of_the_table_can_be_read_and_unknown_ones_fail() {
     let fresh = w.client.socket(Family::V4).unwrap();
     let mut value = [0; 512];
     for row in options::TABLE {
+        if row.shape == options::Shape::Auth {
+            // Keys can be told only where there are any; some options never are.
+            let result = w.client.getsockopt(c, row.level, row.name, &mut value);
+            assert!(matches!(result, Err(Errno::ENOENT | Errno::ENOPROTOOPT)), "{}: {result:?}", row.text);
+            continue;
+        }
         let result = w.client.getsockopt(c, row.level, row.name, &mut value);
         assert!(result.is_ok_and(|n| n > 0), "{}: {result:?}", row.text);
         // On a socket without a connection only what describes one may be missing.

@@ -33,6 +33,8 @@ impl Marks {
     pub(crate) const HELD: Marks = Marks(128);
     /// Began with data in the SYN and is counted by its listener until the peer answers the SYN-ACK (RFC 7413).
     pub(crate) const UNPROVEN: Marks = Marks(256);
+    /// Its segments are signed.
+    pub(crate) const SIGNED: Marks = Marks(512);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {

@@ -6,6 +6,7 @@ use tcp::{
     CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, IsnSource, Open, Pool, Probe, State, TransmitClass,
 };
 
+use crate::auth::SignedWaits;
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
 use crate::ip::{Ip, OwnAddr};
@@ -93,6 +94,7 @@ pub struct Core {
     pub(crate) table: FlowTable,
     pub(crate) wheel: Wheel,
     pub(crate) waits: TimeWaits,
+    pub(crate) signed_waits: SignedWaits,
     pub(crate) listeners: Listeners,
     pub(crate) ports: Ports,
     pub(crate) ip: Ip,
@@ -151,6 +153,7 @@ impl Core {
             table,
             wheel: Wheel::new(),
             waits: TimeWaits::new(config.max_time_wait),
+            signed_waits: SignedWaits::new(),
             listeners: Listeners::new(),
             ports: Ports::new(config.ephemeral, config.core, kernel, ports, rng.next_u64()),
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
@@ -291,9 +294,13 @@ impl Core {
         self.make_time_wait_room(now);
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
         let wait = tcp.time_wait(&self.shared.cx(now));
+        let auth = tcp.take_auth();
         let (hash, local, marks) = (meta.hash, tcp.key().local(), meta.marks);
         meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
         let entry = self.waits.insert(wait, hash);
+        if let Some(auth) = auth {
+            self.signed_waits.insert(entry, auth);
+        }
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
         self.stats.time_wait_in += 1;
         if marks.has(Marks::BOUND) {
@@ -321,6 +328,9 @@ impl Core {
         let port = self.waits.get(entry).key.local().port;
         self.table.remove(self.waits.hash(entry), Flow::TimeWait(entry));
         self.waits.remove(entry);
+        if !self.signed_waits.is_empty() {
+            self.signed_waits.remove(&entry);
+        }
         self.ports.let_go(self.port.io.as_mut(), now, port);
     }
 
@@ -344,7 +354,8 @@ impl Core {
             }
         }
         let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
-        self.port.address(tcp.key(), self.hops.mac(meta.hop), meta.hash);
+        let label = meta.hash ^ u64::from(tcp.path()) << 48;
+        self.port.address(tcp.key(), self.hops.mac(meta.hop), label);
         let mut sending = Sending { now, index, class: TransmitClass::Control, octets: 0 };
         // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
         match self.transmit_one(&mut sending) {

@@ -101,6 +101,15 @@ impl Core {
     fn report(&mut self, now: Instant, kind: IcmpError, quote: &[u8]) -> bool {
         let Some((index, seq)) = self.quoted(quote) else { return false };
         let Some((_, tcp)) = self.conns.get_mut(index) else { return false };
+        // Types and codes that RFC 5925, section 7.8, names: what would end a connection or shrink its segments.
+        let hard = match kind {
+            IcmpError::PortUnreachable => true,
+            IcmpError::TooBig { .. } => tcp.key().is_v4(),
+            _ => false,
+        };
+        if hard && tcp.ignores_icmp(&mut self.shared.cx(now)) {
+            return true;
+        }
         tcp.on_icmp(&mut self.shared.cx(now), kind, seq);
         self.stats.icmp_errors_in += 1;
         self.take_events(index);

@@ -1,7 +1,8 @@
 //! What a segment does: to its connection, to what is left of one, to a listener, or to nothing.
 
 use base::{FlowKey, Instant, Seq};
-use tcp::{Connection, Disposition, FastOpenAnswer, TimeWaitAnswer};
+use tcp::auth::Auth;
+use tcp::{Connection, Disposition, Events, FastOpenAnswer, TimeWaitAnswer};
 use wire::tcp::{Flags, Segment};
 
 use crate::conns::{Marks, Meta, NIL};
@@ -28,32 +29,38 @@ impl Core {
         segment: &Segment<'_>,
     ) {
         match flow {
-            Some(Flow::Connection(index)) => self.deliver(now, index, segment),
+            Some(Flow::Connection(index)) => self.deliver(now, index, sender, segment),
             Some(Flow::TimeWait(entry)) => self.on_time_wait(now, entry, sender, segment),
             None => self.on_stranger(now, sender, segment, None),
         }
     }
 
     #[inline]
-    fn deliver(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {
+    fn deliver(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        if meta.marks.has(Marks::HALF_OPEN) {
-            match self.listeners.get(ListenerId(meta.listener)) {
-                // Nobody wants it any more.
-                None => {
-                    tcp.abort(&mut self.shared.cx(now));
-                    return self.touch(index);
-                }
-                // As Linux does: the peer repeats itself, and by then there may be room.
-                Some(listener) if listener.is_full() && !segment.flags.any(Flags::RST | Flags::SYN) => {
-                    self.stats.accept_queue_full += 1;
-                    return self.drops.count(PacketDrop::BacklogFull);
-                }
-                Some(_) => {}
-            }
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) || segment.options.signature.is_some() {
+            return self.deliver_watched(now, index, sender, segment);
         }
         let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
         let events = tcp.poll_event();
+        self.delivered(now, index, disposition, events);
+    }
+
+    /// To a connection that is half-open or signed, or with a signature.
+    #[inline(never)]
+    fn deliver_watched(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
+        if !self.lets_through(now, index, sender, segment) {
+            return;
+        }
+        let Some((_, tcp)) = self.conns.get_mut(index) else { return };
+        let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
+        let events = tcp.poll_event();
+        self.delivered(now, index, disposition, events);
+    }
+
+    /// What a segment did to its connection is told.
+    #[inline(always)]
+    fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
         if !events.is_empty() {
             self.tell(index, events);
         }
@@ -64,10 +71,52 @@ impl Core {
         }
     }
 
+    /// May a segment of a connection be delivered that is half-open or signed?
+    fn lets_through(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) -> bool {
+        let marks = self.conns.slot(index).meta.marks;
+        let signed = marks.has(Marks::SIGNED) || segment.options.signature.is_some();
+        if signed && !self.admits(now, index, sender, segment) {
+            return false;
+        }
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
+        if !meta.marks.has(Marks::HALF_OPEN) {
+            return true;
+        }
+        match self.listeners.get(ListenerId(meta.listener)) {
+            // Nobody wants it any more.
+            None => {
+                tcp.abort(&mut self.shared.cx(now));
+                self.touch(index);
+                false
+            }
+            Some(listener)
+                if listener.is_full()
+                    && self.shared.config.abort_on_overflow
+                    && tcp.completes_handshake(segment) =>
+            {
+                self.stats.accept_queue_full += 1;
+                tcp.abort(&mut self.shared.cx(now));
+                self.touch(index);
+                false
+            }
+            // As Linux does: the peer repeats itself, and by then there may be room.
+            Some(listener) if listener.is_full() && !segment.flags.any(Flags::RST | Flags::SYN) => {
+                self.stats.accept_queue_full += 1;
+                self.drops.count(PacketDrop::BacklogFull);
+                false
+            }
+            Some(_) => true,
+        }
+    }
+
     fn on_time_wait(&mut self, now: Instant, entry: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         if self.waits.get(entry).until <= now {
             self.end_time_wait(now, entry);
             return self.on_stranger(now, sender, segment, None);
+        }
+        let signed = !self.signed_waits.is_empty() || segment.options.signature.is_some();
+        if signed && !self.admits_waiting(entry, sender, segment) {
+            return;
         }
         let wait = self.waits.get_mut(entry);
         let mut answer = wait.on_segment(now, &self.shared.config, segment);
@@ -79,9 +128,8 @@ impl Core {
         match answer {
             TimeWaitAnswer::Ignore => {}
             TimeWaitAnswer::Ack(header) => {
-                let key = wait.key;
                 self.waits.restarted(entry);
-                self.answer(&key, &header, sender);
+                self.answer_waiting(entry, header, sender);
             }
             TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
             TimeWaitAnswer::Reuse { isn_above } => {
@@ -104,17 +152,18 @@ impl Core {
             return self.drops.count(PacketDrop::NotForUs);
         }
         let listener = self.listeners.find(local, sender.hash);
+        let Ok(auth) = self.authorize(listener, sender, segment) else { return };
         let Some(id) = listener.filter(|_| !segment.flags.has(Flags::RST)) else {
-            return self.reset(now, sender, segment);
+            return self.reset(now, sender, segment, auth.as_ref());
         };
         if segment.flags.has(Flags::ACK) {
-            return self.on_cookie(now, id, sender, segment);
+            return self.on_cookie(now, id, sender, segment, auth);
         }
         let dropped = segment.flags.has(Flags::FIN) && self.shared.config.drop_synfin;
         if !segment.flags.has(Flags::SYN) || dropped {
             return self.drops.count(PacketDrop::BadSyn);
         }
-        self.on_syn(now, id, sender, segment, above);
+        self.on_syn(now, id, sender, segment, (above, auth));
     }
 
     /// RFC 9293, MUST-41 and MUST-42.
@@ -124,7 +173,7 @@ impl Core {
         id: ListenerId,
         sender: &Sender<'_>,
         segment: &Segment<'_>,
-        above: Option<Seq>,
+        (above, mut auth): (Option<Seq>, Option<Auth>),
     ) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         if listener.is_full() {
@@ -133,13 +182,19 @@ impl Core {
         }
         if listener.half_open >= listener.wish.backlog || self.conns.is_full() {
             listener.cookies_until = now + COOKIES_LAST;
-            return self.send_cookie(now, sender, segment);
+            return self.send_cookie(now, sender, segment, auth);
         }
         let Some((mut open, control, meta)) = self.passive(now, id, sender) else { return };
         if let Some(above) = above {
             open.isn = Core::isn_above(open.isn, above);
         }
-        let answer = self.answer_syn(now, id, sender, segment);
+        let answer = match &mut auth {
+            None => self.answer_syn(now, id, sender, segment),
+            Some(auth) => {
+                auth.complete(open.isn, segment.seq);
+                FastOpenAnswer::Handshake(None)
+            }
+        };
         let index = self.conns.claim(meta);
         let place = &mut self.conns.slot_mut(index).tcp;
         let cx = &mut self.shared.cx(now);
@@ -151,6 +206,7 @@ impl Core {
                 Connection::accept_fast(place, cx, &open, control, segment, cookie);
             }
         }
+        self.sign_from_now(index, auth);
         if !self.enter(index) {
             self.drops.count(PacketDrop::NoRoom);
         } else if matches!(answer, FastOpenAnswer::Open(_)) {
@@ -188,22 +244,42 @@ impl Core {
         Some((open, control, meta))
     }
 
-    fn send_cookie(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>) {
+    fn send_cookie(
+        &mut self,
+        now: Instant,
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+        mut auth: Option<Auth>,
+    ) {
         let mtu = self.ip.mtu();
-        let header = self.cookies.answer(now, &self.shared.config, sender.key, mtu, segment);
+        let mut header = self.cookies.answer(now, &self.shared.config, sender.key, mtu, segment);
+        if let Some(auth) = &mut auth {
+            auth.complete(header.seq, segment.seq);
+            header.options.signature = Some(auth.signature());
+        }
         self.stats.cookies_sent += 1;
-        self.answer(sender.key, &header, sender);
+        self.answer(sender.key, &header, sender, auth.as_ref());
     }
 
     /// An ACK for a listener: the end of a handshake of which we kept nothing, or a stray.
-    fn on_cookie(&mut self, now: Instant, id: ListenerId, sender: &Sender<'_>, segment: &Segment<'_>) {
+    fn on_cookie(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+        auth: Option<Auth>,
+    ) {
         let believed = self.listeners.get(id).is_some_and(|listener| now < listener.cookies_until);
         let plain = believed && !segment.flags.has(Flags::SYN);
         let Some(cookie) = plain.then(|| self.cookies.check(now, sender.key, segment)).flatten() else {
-            return self.reset(now, sender, segment);
+            return self.reset(now, sender, segment, auth.as_ref());
         };
         if self.listeners.get(id).is_none_or(Listener::is_full) || self.conns.is_full() {
             self.stats.accept_queue_full += 1;
+            if self.shared.config.abort_on_overflow {
+                return self.reset(now, sender, segment, auth.as_ref());
+            }
             return self.drops.count(PacketDrop::BacklogFull);
         }
         let Some((mut open, control, meta)) = self.passive(now, id, sender) else { return };
@@ -211,34 +287,44 @@ impl Core {
         let index = self.conns.claim(meta);
         let place = &mut self.conns.slot_mut(index).tcp;
         Connection::accept_cookie(place, &mut self.shared.cx(now), &open, control, &cookie, segment);
+        self.sign_from_now(index, auth);
         if !self.enter(index) {
             return self.drops.count(PacketDrop::NoRoom);
         }
         self.stats.cookies_good += 1;
         self.queue_for_accept(index);
-        self.deliver(now, index, segment);
+        self.deliver(now, index, sender, segment);
     }
 
     /// A segment that belongs to nothing (RFC 9293, section 3.10.7.1). Where the kernel shares our addresses,
-    /// only what came for a port of ours is ours to answer.
-    fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>) {
+    /// only what came for a port of ours is ours to answer. A peer that demands signatures believes only a signed
+    /// answer, which TCP-AO cannot give without the connection's ISNs.
+    /// RFC 2385, section 4.1; RFC 5925, 7.7-1.
+    fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, auth: Option<&Auth>) {
         self.drops.count(PacketDrop::NoFlow);
-        if !self.ports.is_ours(sender.key.local().port) {
+        if !self.ports.is_ours(sender.key.local().port) || auth.is_some_and(|auth| !auth.signs_resets()) {
             return;
         }
-        let Some(header) = tcp::reset_for(sender.key, segment) else { return };
+        let Some(mut header) = tcp::reset_for(sender.key, segment) else { return };
+        header.options.signature = auth.map(Auth::signature);
         if !self.limits.resets.take(now) {
             return self.drops.count(PacketDrop::RateLimited);
         }
         self.stats.resets_out += 1;
-        self.answer(sender.key, &header, sender);
+        self.answer(sender.key, &header, sender, auth);
     }
 
-    /// Sends what belongs to no connection back where the segment came from.
-    fn answer(&mut self, key: &FlowKey, header: &wire::tcp::Header, sender: &Sender<'_>) {
+    /// Sends what belongs to no connection back where the segment came from, signed if its header has room for that.
+    pub(crate) fn answer(
+        &mut self,
+        key: &FlowKey,
+        header: &wire::tcp::Header,
+        sender: &Sender<'_>,
+        auth: Option<&Auth>,
+    ) {
         let envelope =
             Envelope { mac: sender.mac(self.port.caps.medium), hash: sender.hash, tos: 0, ttl: TTL };
-        if !self.port.header_only(key, header, &envelope) {
+        if !self.port.header_only(key, header, &envelope, auth) {
             self.stats.no_frame += 1;
             self.drops.count(PacketDrop::NoFrame);
         }

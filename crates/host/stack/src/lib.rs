@@ -5,6 +5,7 @@
 //! `epoll_wait`, and in the emulator's virtual time.
 #![forbid(unsafe_code)]
 
+mod auth;
 mod conns;
 mod core;
 mod demux;

@@ -2,7 +2,9 @@
 
 use base::{Addr, Endpoint, Instant};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tcp::SocketOptions;
+use tcp::auth::Keyring;
 
 use crate::fast_open::Unproven;
 
@@ -30,6 +32,8 @@ pub struct Listen {
     pub control: Option<&'static str>,
     /// Owner's handle, given back in notices.
     pub owner: u32,
+    /// Keys by peer: who has one must sign (RFC 2385, RFC 5925).
+    pub keys: Option<Arc<Keyring>>,
 }
 
 /// One listener.
@@ -217,6 +221,7 @@ mod tests {
             options: SocketOptions::default(),
             control: None,
             owner,
+            keys: None,
         }
     }
 

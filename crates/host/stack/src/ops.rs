@@ -5,6 +5,7 @@ use pio::PacketIo;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
 use crate::conns::{ConnId, Marks, Meta};
@@ -38,6 +39,8 @@ pub enum OpError {
     Family,
     /// ENOENT: no such congestion control.
     NoControl,
+    /// EKEYREJECTED: the peer has no key, and one is required.
+    KeyRejected,
 }
 
 /// Whom to connect to.
@@ -55,6 +58,8 @@ pub struct Connect {
     pub control: Option<&'static str>,
     /// Owner's handle, given back in notices.
     pub owner: u32,
+    /// Keys by peer: those that fit sign the connection (RFC 2385, RFC 5925).
+    pub keys: Option<Arc<Keyring>>,
 }
 
 /// A line of `ss`.
@@ -246,6 +251,16 @@ impl Core {
             return Err(OpError::NoControl);
         };
         let open = self.opening(now, key, &path, connect.options);
+        let auth = match self.auth_of(connect, &key, open.isn) {
+            Ok(auth) => auth,
+            Err(rejected) => {
+                self.registry.retire(name);
+                self.give_up(now, local, fresh);
+                return Err(rejected);
+            }
+        };
+        // A signed SYN has no room for a cookie.
+        let fast = fast.filter(|_| auth.is_none());
         let mut meta = Meta::new(self.table.hash(&key), path.hop, self.ip.generation());
         meta.owner = connect.owner;
         meta.marks.set(Marks::OWNED);
@@ -257,6 +272,7 @@ impl Core {
             let place = &mut self.conns.slot_mut(index).tcp;
             Connection::connect(place, &mut self.shared.cx(now), &open, control);
         }
+        self.sign_from_now(index, auth);
         if !self.enter(index) {
             self.give_up(now, local, fresh);
             return Err(OpError::NoBuffers);

@@ -9,7 +9,7 @@ use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Raw, Segment};
-use wire::{Ecn, ethernet, protocol};
+use wire::{Ecn, ParseError, ethernet, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
@@ -45,9 +45,12 @@ pub(crate) struct Rx {
 }
 
 /// Who sent a segment, and to which flow it belongs.
+#[derive(Clone, Copy)]
 pub(crate) struct Sender<'a> {
     pub(crate) key: &'a FlowKey,
     pub(crate) hash: u64,
+    /// Header and data, which a signature covers.
+    pub(crate) tcp: &'a [u8],
     frame: &'a [u8],
 }
 
@@ -175,6 +178,13 @@ impl Core {
                 self.on_icmp(now, &packet, frame, sender_of(frame, self.port.caps.medium));
             }
             Ok(Content::Arp(packet)) => self.on_arp(now, &packet),
+            Err(ParseError::IpFragment) => self.drops.count(PacketDrop::Fragment),
+            Err(
+                ParseError::ExtensionCount
+                | ParseError::ExtensionMalformed
+                | ParseError::ExtensionOption
+                | ParseError::RoutingHeader,
+            ) => self.drops.count(PacketDrop::Extension),
             Ok(Content::Ip(_)) | Err(_) => self.drops.count(PacketDrop::Parse),
         }
     }
@@ -225,7 +235,7 @@ impl Core {
             None if rx.version == self.table.version() => None,
             _ => self.find(arrival.hash, &arrival.key),
         };
-        let sender = Sender { key: &arrival.key, hash: arrival.hash, frame };
+        let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame };
         if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
             self.on_segment(now, flow, &sender, &segment);
@@ -263,6 +273,9 @@ impl Core {
         first: Segment<'_>,
         pieces: &[RxPacket],
     ) {
+        if first.options.signature.is_some() {
+            return self.deliver_signed(now, flow, sender, &first, &pieces[1..]);
+        }
         let last = Flags(first.flags.0 & (Flags::FIN | Flags::PSH).0);
         let early = Flags(first.flags.0 & !last.0);
         let mut segment = Segment { flags: early, ..first };
@@ -277,6 +290,25 @@ impl Core {
         }
         segment.flags = early | last;
         self.on_segment(now, flow, sender, &segment);
+    }
+
+    /// A signature covers the whole of a packet.
+    #[cold]
+    fn deliver_signed(
+        &mut self,
+        now: Instant,
+        flow: Option<Flow>,
+        sender: &Sender<'_>,
+        first: &Segment<'_>,
+        rest: &[RxPacket],
+    ) {
+        let mut whole = sender.tcp.to_vec();
+        for piece in rest {
+            whole.extend_from_slice(piece.frame.data());
+        }
+        let header = sender.tcp.len() - first.payload.len();
+        let segment = Segment { payload: &whole[header..], ..*first };
+        self.on_segment(now, flow, &Sender { tcp: &whole, ..*sender }, &segment);
     }
 }
 

@@ -32,12 +32,15 @@ base::names! {
     /// Why a packet went no further than the stack.
     pub enum PacketDrop {
         Parse: "drop_parse", "Malformed below TCP, or not TCP, ICMP, ARP or ND.",
+        Fragment: "drop_fragment", "A fragment: TCP sends none, and none is put together.",
+        Extension: "drop_extension", "IPv6 extension headers that are malformed, too many or not obeyed here.",
         NotForUs: "drop_not_for_us", "Another host's link-layer or IP address.",
         TcpHeader: "drop_tcp_header", "Malformed TCP header.",
         Checksum: "drop_checksum", "TCP checksum wrong.",
         Pieces: "drop_pieces", "A packet in several frames whose pieces do not fit together.",
         NoFlow: "drop_no_flow", "Belongs to no connection or listener.",
         BadSyn: "drop_bad_syn", "A SYN that no connection may come of.",
+        Signature: "drop_signature", "Without the signature that is demanded, or with a wrong or unexpected one.",
         BacklogFull: "drop_backlog_full", "The listener has as many connections as it wants.",
         NoRoom: "drop_no_room", "No connection, TIME-WAIT entry or flow table entry is left.",
         NoRoute: "drop_no_route", "No way back to the sender.",

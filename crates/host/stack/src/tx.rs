@@ -8,6 +8,7 @@ use pio::{
 };
 use ring::Frame;
 use std::io::IoSlice;
+use tcp::auth::Auth;
 use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::Header;
@@ -205,6 +206,10 @@ impl Port {
         class: TransmitClass,
     ) -> bool {
         (self.below.tos, self.below.ttl) = (tx.tos, tx.ttl);
+        if tx.header.options.signature.is_some() {
+            self.signed_segment(tcp, pool, tx, class);
+            return false;
+        }
         let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
         if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx) {
@@ -222,6 +227,42 @@ impl Port {
         self.built += 1;
         self.list(class).push_back(TxPacket { frame, meta });
         false
+    }
+
+    /// The same with a signature, which covers the whole of one segment of the wire: nothing is segmented or gathered.
+    #[cold]
+    fn signed_segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, class: TransmitClass) {
+        assert!(tx.len <= u32::from(tx.mss), "a signed super-segment");
+        let headers = self.below.len() + tx.header.len();
+        let len = tx.len as usize;
+        let Some(mut frame) = self.frame(headers + len) else { return };
+        frame.set_range(self.caps.headroom, headers + len);
+        let data = frame.data_mut();
+        tcp.copy_payload(pool, tx, &mut data[headers..]);
+        let meta = self.finish_signed(&self.below, &tx.header, len, data, |octets| tcp.sign(octets));
+        self.octets += (headers + len) as u64;
+        self.waiting += headers + len;
+        self.built += 1;
+        self.list(class).push_back(TxPacket { frame, meta });
+    }
+
+    /// Headers in front of the payload, then the signature, then the checksum.
+    fn finish_signed(
+        &self,
+        below: &Below,
+        header: &Header,
+        len: usize,
+        data: &mut [u8],
+        sign: impl FnOnce(&mut [u8]),
+    ) -> TxMeta {
+        below.emit_tcp(header, len, Checksum::Offloaded, data);
+        let tcp = &mut data[below.len()..];
+        sign(tcp);
+        if self.caps.tx_checksum {
+            return request(below, header, len, len);
+        }
+        below.seal_tcp(tcp);
+        TxMeta::default()
     }
 
     /// Headers from a frame in stock, payload from the send buffer: the one copy is the port's. False, and nothing
@@ -259,9 +300,16 @@ impl Port {
         if offloaded { request(below, header, len, mss) } else { TxMeta::default() }
     }
 
-    /// Sends a TCP segment without payload that belongs to no connection. False if there was no frame.
+    /// Sends a TCP segment without payload that belongs to no connection, signed if its header has room for that.
+    /// False if there was no frame.
     #[cold]
-    pub(crate) fn header_only(&mut self, key: &FlowKey, header: &Header, envelope: &Envelope) -> bool {
+    pub(crate) fn header_only(
+        &mut self,
+        key: &FlowKey,
+        header: &Header,
+        envelope: &Envelope,
+        auth: Option<&Auth>,
+    ) -> bool {
         if !self.stock() {
             return false;
         }
@@ -269,7 +317,11 @@ impl Port {
         let Envelope { mac, hash, tos, ttl } = *envelope;
         let below = Below { tos, ttl, ..self.below_of(key.local().addr, key.remote().addr, &mac, hash) };
         frame.set_range(self.caps.headroom, below.len() + header.len());
-        let meta = self.finish(&below, header, 0, 0, frame.data_mut());
+        let data = frame.data_mut();
+        let meta = match auth.filter(|_| header.options.signature.is_some()) {
+            Some(auth) => self.finish_signed(&below, header, 0, data, |octets| auth.sign(octets)),
+            None => self.finish(&below, header, 0, 0, data),
+        };
         self.push_control(TxPacket { frame, meta });
         true
     }

@@ -80,6 +80,7 @@ impl Bed {
             options: SocketOptions { nodelay: true, ..SocketOptions::default() },
             control: None,
             owner: u32::MAX,
+            keys: None,
         };
         let (listener, _) = server.listen(Instant::from_secs(1), &listen).expect("a fresh stack listens");
         Bed {
@@ -118,6 +119,7 @@ impl Bed {
             options: SocketOptions { nodelay: true, ..SocketOptions::default() },
             control: None,
             owner,
+            keys: None,
         };
         self.conns[owner as usize] = self.client.connect(at, &wish).expect("ports and memory suffice");
     }

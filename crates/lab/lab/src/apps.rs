@@ -54,6 +54,7 @@ impl Sender {
             options: SocketOptions::default(),
             control: None,
             owner: self.flows.len() as u32,
+            keys: None,
         };
         match core.connect(now, &connect) {
             Ok(id) => self.flows.push(Begun {
@@ -145,6 +146,7 @@ impl Receiver {
             options: SocketOptions::default(),
             control: None,
             owner: LISTENER,
+            keys: None,
         };
         self.listener = Some(core.listen(now, &listen).expect("a host of its own has the port free").0);
     }

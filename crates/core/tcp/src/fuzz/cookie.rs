@@ -7,7 +7,7 @@ use wire::tcp::{Flags, Options, Segment, Timestamps};
 use super::Input;
 use super::timewait::flow;
 use crate::scale::{shift_for, ts_before, ts_value};
-use crate::{Config, CookieJar};
+use crate::{Config, CookieJar, EcnPolicy};
 
 /// Model of [`CookieJar`].
 pub fn cookie(data: &[u8]) {
@@ -21,6 +21,8 @@ pub fn cookie(data: &[u8]) {
             timestamps: input.u8() & 3 != 0,
             sack: input.u8() & 3 != 0,
             window_scaling: input.u8() & 3 != 0,
+            // The policies that know RFC 3168 alone.
+            ecn: EcnPolicy::ALL[usize::from(input.u8() % 3)],
             ..Config::default()
         };
         let key = flow(&mut input);
@@ -31,12 +33,16 @@ pub fn cookie(data: &[u8]) {
             timestamps: (input.u8() & 1 == 0).then(|| Timestamps { val: input.u32(), ecr: 0 }),
             ..Options::default()
         };
-        let syn = segment(Seq::new(input.u32()), Seq::new(0), Flags::SYN, options);
+        let asks = [Flags::SYN, Flags::SYN | Flags::ECE, Flags::SYN | Flags::ECE | Flags::CWR];
+        let flags = asks[usize::from(input.u8() % 3)];
+        let syn = segment(Seq::new(input.u32()), Seq::new(0), flags, options);
         let answer = jar.answer(now, &config, &key, 1500, &syn);
         let remembers = config.timestamps && options.timestamps.is_some();
         let scale = options.window_scale.filter(|_| remembers && config.window_scaling);
         let sack = options.sack_permitted && remembers && config.sack;
-        assert_eq!((answer.flags, answer.ack), (Flags::SYN | Flags::ACK, syn.seq + 1));
+        let ecn = remembers && config.ecn != EcnPolicy::Off && flags == asks[2];
+        let agrees = if ecn { Flags::ECE } else { Flags::default() };
+        assert_eq!((answer.flags, answer.ack), (Flags::SYN | Flags::ACK | agrees, syn.seq + 1));
         assert_eq!((answer.src_port, answer.dst_port), (key.local().port, key.remote().port));
         assert_eq!(answer.options.mss, Some(if key.is_v4() { 1460 } else { 1440 }));
         assert_eq!(answer.options.sack_permitted, sack);
@@ -55,11 +61,12 @@ pub fn cookie(data: &[u8]) {
                 assert!(age < Duration::from_secs(128), "a cookie of {age:?} is too old");
                 let peer = options.mss.unwrap_or(if key.is_v4() { 536 } else { 1220 });
                 assert!(cookie.mss <= peer.max(88) && peer.min(536) <= cookie.mss.max(535));
-                assert_eq!((cookie.window_scale, cookie.sack, cookie.timestamps), (scale, sack, remembers));
+                assert_eq!((cookie.window_scale, cookie.sack), (scale, sack));
+                assert_eq!((cookie.timestamps, cookie.ecn), (remembers, ecn));
                 if let Some(ts) = echo {
                     let clock = ts_value(now, cookie.ts_offset);
                     assert!(
-                        !ts_before(clock, ts.ecr) && clock.wrapping_sub(ts.ecr) < 32,
+                        !ts_before(clock, ts.ecr) && clock.wrapping_sub(ts.ecr) < 64,
                         "the clock goes on from it"
                     );
                 }

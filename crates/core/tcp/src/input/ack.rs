@@ -5,7 +5,7 @@ use cc::{AckSample, Controller};
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::input::Check;
+use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::recovery::Phase;
 use crate::scale::{ECHO_LIMIT_MS, ts_value};
@@ -41,7 +41,7 @@ impl Connection {
         if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
             cx.counters.bad_acks += 1;
             if cx.config.answer_future_acks || ahead < 0 {
-                self.challenge(cx);
+                self.challenge(cx, Cause::Ack);
             }
             return Err(DropReason::BadAck);
         }

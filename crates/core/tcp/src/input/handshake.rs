@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// Is our SYN, or SYN-ACK, acknowledged, and nothing that we did not send?
-    fn acknowledges_syn(&self, seg: &Segment<'_>) -> bool {
+    pub(crate) fn acknowledges_syn(&self, seg: &Segment<'_>) -> bool {
         let first = self.syn_seq();
         let acked = seg.ack.offset_from(first);
         acked > 0 && acked <= self.snd_nxt.offset_from(first)

@@ -36,7 +36,10 @@ impl Connection {
             (State::Closed, _) if self.bits.has(Bits::TIME_WAIT) => Disposition::TimeWait,
             (State::Closed, _) => Disposition::Closed,
             (_, Ok(())) => Disposition::Done,
-            (_, Err(reason)) => Disposition::Dropped(reason),
+            (_, Err(reason)) => {
+                cx.counters.count_drop(reason);
+                Disposition::Dropped(reason)
+            }
         }
     }
 
@@ -63,7 +66,7 @@ impl Connection {
 
     /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.
     /// RFC 5961, 7-1 and 7-2.
-    fn challenge(&mut self, cx: &mut Cx<'_>) {
+    fn challenge(&mut self, cx: &mut Cx<'_>, cause: Cause) {
         let now = cx.now.as_millis() as u32;
         let least = 1_000 / cx.config.challenge_ack_limit.max(1);
         let last = self.rare().and_then(|rare| rare.challenge_ms);
@@ -72,6 +75,12 @@ impl Connection {
             return;
         }
         cx.counters.challenge_acks += 1;
+        *match cause {
+            Cause::Reset => &mut cx.counters.challenged_resets,
+            Cause::Syn => &mut cx.counters.challenged_syns,
+            Cause::Ack => &mut cx.counters.challenged_acks,
+            Cause::Place => &mut cx.counters.challenged_places,
+        } += 1;
         self.rare_mut().challenge_ms = Some(now);
         self.bits.put(Bits::CHALLENGED, cx.config.repeat_fin);
         self.due |= Due::ACK;
@@ -89,6 +98,19 @@ impl Connection {
         };
         self.show(cx, false, &header, seg.payload.len() as u32);
     }
+}
+
+/// What a challenge ACK answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    /// A RST that is not exactly the next octet (RFC 5961, section 3).
+    Reset,
+    /// A SYN in a synchronized state (section 4).
+    Syn,
+    /// An acknowledgment out of range (section 5).
+    Ack,
+    /// A segment without data that is old or lies outside the window (RFC 9293, section 3.10.7.4).
+    Place,
 }
 
 /// What came with a SYN, which itself takes one number.

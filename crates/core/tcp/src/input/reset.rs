@@ -3,7 +3,7 @@
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::input::Check;
+use crate::input::{Cause, Check};
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
@@ -15,7 +15,7 @@ impl Connection {
             return Ok(());
         }
         if seg.seq != self.rcv_nxt && !cx.config.insecure_rst {
-            self.challenge(cx);
+            self.challenge(cx, Cause::Reset);
             return Err(DropReason::BadReset);
         }
         cx.counters.resets_in += 1;

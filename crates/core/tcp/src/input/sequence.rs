@@ -4,7 +4,7 @@ use base::Seq;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
-use crate::input::Check;
+use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::scale::ts_before;
 use crate::{Cx, DropReason, Error, State};
@@ -91,7 +91,7 @@ impl Connection {
     fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let end = seg.seq + seg.seq_len();
         if seg.payload.is_empty() && !seg.flags.has(Flags::FIN) {
-            return self.challenge(cx);
+            return self.challenge(cx, Cause::Place);
         }
         self.due |= Due::ACK;
         if !seg.payload.is_empty() && end.at_or_before(self.rcv_nxt) {
@@ -133,7 +133,7 @@ impl Connection {
             return Err(DropReason::BadSyn);
         }
         let owed = self.due.has(Due::ACK);
-        self.challenge(cx);
+        self.challenge(cx, Cause::Syn);
         if self.bits.has(Bits::ACCECN) && !owed && self.due.has(Due::ACK) && self.is_syn_ack_again(seg) {
             self.meet_syn_ack_again(seg);
         }

@@ -154,7 +154,7 @@ impl Connection {
             return None;
         }
         let mut most = limits.max_payload.max(mss);
-        if self.bits.has(Bits::REDUCED | Bits::BURSTS | Bits::PACED | Bits::ACCECN) {
+        if self.bits.has(Bits::REDUCED | Bits::BURSTS | Bits::PACED | Bits::ACCECN | Bits::SIGNED) {
             most = self.bounded_burst(cx, mss, most)?;
         }
         let len = wanted.min(congestion).min(most);

@@ -1,11 +1,11 @@
 //! From the connection's variables to a header.
 
 use base::{Instant, Seq};
-use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
+use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps};
 
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, Plan};
-use crate::path::{SACK_BLOCK, SACK_HEAD};
+use crate::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
 use crate::scale::{to_field, ts_value};
 use crate::{Cx, State, Transmit};
 
@@ -75,7 +75,12 @@ impl Connection {
 
     /// RFC 2018, 4-4.
     fn blocks_max(&self) -> usize {
-        if self.bits.has(Bits::TIMESTAMPS) { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS }
+        let stamps = self.bits.has(Bits::TIMESTAMPS);
+        if self.bits.has(Bits::SIGNED) {
+            let taken = self.signature_len() + SACK_HEAD + if stamps { TIMESTAMPS_LEN } else { 0 };
+            return usize::from((MAX_OPTIONS_LEN as u16).saturating_sub(taken) / SACK_BLOCK);
+        }
+        if stamps { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS }
     }
 
     /// Octets that SACK blocks take from the next segment's data (RFC 6691).
@@ -129,6 +134,9 @@ impl Connection {
     pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
         let flags = plan.flags;
         let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };
+        if self.bits.has(Bits::SIGNED) {
+            options.signature = self.signature_for(plan.seq);
+        }
         if flags.has(Flags::SYN) {
             options.mss = Some(self.advertised_mss());
             options.window_scale = self.bits.has(Bits::SCALING).then_some(self.rcv_scale);

@@ -1,6 +1,6 @@
 //! Options: how they are read and how they are laid out.
 
-use super::{AccEcn, FastOpen, Flags, fast_open};
+use super::{AccEcn, FastOpen, Flags, Signature, fast_open};
 use crate::bytes::{be16, be32, put};
 use base::Seq;
 
@@ -86,6 +86,8 @@ pub struct Options {
     pub sack: SackBlocks,
     /// Accurate ECN's counters; never on a SYN without ACK.
     pub accecn: Option<AccEcn>,
+    /// What signs the segment. It is emitted first, with zeros for its MAC.
+    pub signature: Option<Signature>,
     /// How a SYN is laid out; says nothing of what was received.
     pub layout: SynLayout,
 }
@@ -113,6 +115,7 @@ impl Options {
         timestamps: None,
         sack: SackBlocks::none(),
         accecn: None,
+        signature: None,
         layout: SynLayout::Linux,
     };
 
@@ -215,26 +218,36 @@ impl Options {
                     _ => None,
                 }
             }
-            _ => {}
+            _ => match (Signature::read(option), self.signature) {
+                (None, _) => {}
+                (one, None) => self.signature = one,
+                (Some(_), Some(_)) => self.signature = Some(Signature::Several),
+            },
         }
     }
 
+    /// Octets that the signature takes.
+    fn signature_len(&self) -> usize {
+        self.signature.map_or(0, Signature::len)
+    }
+
     /// SACK blocks that fit beside the other options of a segment with these flags: three with timestamps,
-    /// else four, none on a SYN; fewer beside accurate ECN's counters.
+    /// else four, none on a SYN; fewer beside accurate ECN's counters or a signature.
     pub(super) fn sack_count(&self, flags: Flags) -> usize {
         if flags.has(Flags::SYN) {
             return 0;
         }
-        let room = MAX_LEN
-            - if self.timestamps.is_some() { 12 } else { 0 }
-            - self.accecn.map_or(0, |option| AccEcn::padded_len(option.fields(), true));
-        self.sack.as_slice().len().min((room - 4) / 8)
+        let stamps = if self.timestamps.is_some() { 12 } else { 0 };
+        let counters = self.accecn.map_or(0, |option| AccEcn::padded_len(option.fields(), true));
+        let room = MAX_LEN.saturating_sub(4 + stamps + counters + self.signature_len());
+        self.sack.as_slice().len().min(room / 8)
     }
 
     /// The timestamps, if they are all that a segment with `flags` carries, as they mostly are.
     #[inline(always)]
     pub(crate) fn stamps_alone(&self, flags: Flags) -> Option<Timestamps> {
-        let other = flags.has(Flags::SYN) || !self.sack.is_empty() || self.accecn.is_some();
+        let syn = flags.has(Flags::SYN);
+        let other = syn || !self.sack.is_empty() || self.accecn.is_some() || self.signature.is_some();
         if other { None } else { self.timestamps }
     }
 
@@ -259,7 +272,7 @@ impl Options {
             0 => counters(false),
             n => 4 + 8 * n + counters(true),
         };
-        12 * usize::from(self.timestamps.is_some()) + sack
+        self.signature_len() + 12 * usize::from(self.timestamps.is_some()) + sack
     }
 
     /// Octets of all a SYN carries but accurate ECN's counters.
@@ -267,7 +280,7 @@ impl Options {
         // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
         let pair = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
         let len = 4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
-        len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4))
+        self.signature_len() + len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4))
     }
 
     /// Octets that `option` takes on a SYN-ACK, where SACK-permitted may follow with its padding.
@@ -279,7 +292,7 @@ impl Options {
     /// RFC 9768, 3.2.3.2.1-1.
     fn counters_on_syn(&self, flags: Flags) -> Option<AccEcn> {
         let option = self.accecn.filter(|_| flags.has(Flags::ACK))?;
-        let room = MAX_LEN - self.syn_len();
+        let room = MAX_LEN.saturating_sub(self.syn_len());
         (0..=option.fields()).rev().map(|n| option.cut(n)).find(|option| self.syn_place(option) <= room)
     }
 
@@ -289,6 +302,7 @@ impl Options {
         if self.layout == SynLayout::Bsd && flags.has(Flags::SYN) {
             return self.emit_bsd_syn(flags, into);
         }
+        let into = self.emit_signature(into);
         let mut at = 0;
         let mut word = |field: [u8; 4]| {
             put(into, at, field);
@@ -337,12 +351,21 @@ impl Options {
 }
 
 impl Options {
+    /// The signature at the front of `into`, and what is left behind it.
+    #[inline]
+    fn emit_signature<'a>(&self, into: &'a mut [u8]) -> &'a mut [u8] {
+        let Some(signature) = self.signature else { return into };
+        signature.emit(into);
+        &mut into[signature.len()..]
+    }
+
     /// As long as the other layout, whichever options there are.
     #[cold]
     /// RFC 9293, MUST-69.
     fn emit_bsd_syn(&self, flags: Flags, into: &mut [u8]) {
         let into = &mut into[..self.len_of_all(flags)];
         into.fill(END);
+        let into = self.emit_signature(into);
         let mut at = 0;
         let mut option = |octets: &[u8]| {
             into[at..at + octets.len()].copy_from_slice(octets);
@@ -390,7 +413,7 @@ fn emit_fast_open(option: &FastOpen, padding: u8, into: &mut [u8]) {
 
 /// The first option that is not padding and what follows it; `None` at the end or at an illegal length.
 /// RFC 9293, MUST-6, MUST-7 and MUST-64.
-fn next_option(mut bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn next_option(mut bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     while let [NOP, rest @ ..] = bytes {
         bytes = rest;
     }

@@ -9,6 +9,7 @@ use base::{Addr, Endpoint, Instant};
 use stack::{ConnId, Connect, FastOpenListen, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
 use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
 
 impl Transport for Remote {
@@ -105,6 +106,24 @@ impl Transport for Remote {
 
     fn close_listener(&mut self, _now: Instant, id: ListenerId) {
         self.stop_listening(id.0, self.links.len());
+    }
+
+    fn set_listener_keys(&mut self, id: ListenerId, keys: Option<Arc<Keyring>>) {
+        self.change(id, || Change::Keys(keys.clone()));
+    }
+
+    fn change_keys(&mut self, id: ConnId, change: &KeyChange) -> Result<(), KeyError> {
+        match self.ask(id, |id| Call::ChangeKeys { id, change: change.clone() }) {
+            Some(Reply::Keyed(result)) => result,
+            _ => Err(KeyError::NotSigned),
+        }
+    }
+
+    fn ao_report(&mut self, id: ConnId) -> Option<AoReport> {
+        match self.ask(id, |id| Call::AoReport { id }) {
+            Some(Reply::AoReport(report)) => report.map(|report| *report),
+            _ => None,
+        }
     }
 
     fn set_fast_open(&mut self, id: ListenerId, wish: FastOpenListen) {

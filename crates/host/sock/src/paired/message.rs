@@ -13,6 +13,8 @@ use crate::Errno;
 use base::{Endpoint, Instant};
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use stack::{Connect, FastOpenListen, Listen, OpError};
+use std::sync::Arc;
+use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
 use tcp::{Events, FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
 
 /// Marks names that the stack thread gave.
@@ -61,6 +63,7 @@ pub(super) enum Change {
     Options(SocketOptions),
     Control(&'static str),
     FastOpen(FastOpenListen),
+    Keys(Option<Arc<Keyring>>),
 }
 
 /// A [`Command`] that is answered.
@@ -91,6 +94,13 @@ pub(super) enum Call {
         no_cookie: bool,
     },
     FastOpenKeys,
+    ChangeKeys {
+        id: u32,
+        change: KeyChange,
+    },
+    AoReport {
+        id: u32,
+    },
     CloseListener {
         listener: u32,
     },
@@ -119,6 +129,8 @@ pub(super) enum Reply {
     Begun(Result<(Endpoint, usize), OpError>),
     MaySend(bool),
     Keys(FastOpenKeys),
+    Keyed(Result<(), KeyError>),
+    AoReport(Option<Box<AoReport>>),
     Name(Option<&'static str>),
     Unsent(u32, u32),
     Info(Option<Box<Info>>),

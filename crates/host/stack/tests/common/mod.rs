@@ -128,6 +128,7 @@ pub fn listen(local: Endpoint, backlog: u32) -> Listen {
         options: SocketOptions::default(),
         control: None,
         owner: LISTENER,
+        keys: None,
     }
 }
 
@@ -140,6 +141,7 @@ pub fn connect(remote: Endpoint, owner: u32) -> Connect {
         options: SocketOptions::default(),
         control: None,
         owner,
+        keys: None,
     }
 }
 

@@ -252,6 +252,15 @@ pub enum TcpOption {
     FastOpenExp(Vec<u8>),
     /// An MD5 signature.
     Md5(Digest),
+    /// TCP-AO.
+    Ao {
+        /// KeyID.
+        key_id: u8,
+        /// RNextKeyID.
+        next: u8,
+        /// The MAC, of twelve octets unless it says otherwise.
+        mac: Digest,
+    },
     /// Accurate ECN counters, in wire order; the first is ECT(0)'s for kind 172, ECT(1)'s for 174.
     AccEcn {
         /// 172 or 174.
@@ -263,10 +272,10 @@ pub enum TcpOption {
     Other(u8, Vec<u8>),
 }
 
-/// What an MD5 signature is.
+/// What a signature is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Digest {
-    /// The right one for the script's secret.
+    /// The right one for the script's keys.
     Valid,
     /// These octets.
     Octets(Vec<u8>),

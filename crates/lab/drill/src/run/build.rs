@@ -1,6 +1,7 @@
 //! A packet of the script to octets on the wire.
 
 use super::flow::{Flow, octet};
+use super::sign::PeerKeys;
 use crate::lang::{Digest, Ecn, Flags, IpInfo, Segment, TcpOption};
 use base::{Addr, Endpoint};
 use wire::checksum::{Sum, pseudo};
@@ -43,7 +44,13 @@ pub(super) fn packet(ip: &IpInfo, source: Addr, destination: Addr, upper: &[u8],
 }
 
 /// A TCP segment of the peer, in an IP packet. The error says what cannot be mapped or built.
-pub(super) fn segment(ip: &IpInfo, segment: &Segment, flow: &Flow, ends: Ends) -> Result<Vec<u8>, String> {
+pub(super) fn segment(
+    ip: &IpInfo,
+    segment: &Segment,
+    flow: &Flow,
+    ends: Ends,
+    keys: &PeerKeys,
+) -> Result<Vec<u8>, String> {
     let syn = segment.flags.has(Flags::SYN);
     let Some(range) = segment.seq else { return Err("a segment to send needs its sequence number".into()) };
     let offset = if segment.absolute { 0 } else { flow.remote_offset(syn) };
@@ -72,6 +79,7 @@ pub(super) fn segment(ip: &IpInfo, segment: &Segment, flow: &Flow, ends: Ends) -
     out.extend(&options);
     let first = seq.wrapping_sub(flow.remote_isn).wrapping_add(u32::from(syn));
     out.extend((0..segment.len).map(|i| octet(first.wrapping_add(i))));
+    keys.sign(segment.options.as_deref().unwrap_or_default(), flow, ends, &mut out)?;
     let sum = pseudo(ends.source.addr, ends.destination.addr, protocol::TCP, out.len() as u32);
     let checksum = sum.plus(Sum::of(&out)).checksum();
     wire::tcp::set_checksum(&mut out, checksum);
@@ -115,7 +123,14 @@ fn emit_option(option: &TcpOption, segment: &Segment, flow: &Flow, out: &mut Vec
         TcpOption::FastOpen(cookie) => put(34, cookie),
         TcpOption::FastOpenExp(cookie) => put(254, &[&[0xf9, 0x89], &cookie[..]].concat()),
         TcpOption::Md5(Digest::Octets(octets)) => put(19, octets),
-        TcpOption::Md5(Digest::Valid) => return Err("unsupported: MD5 signatures are not computed".into()),
+        TcpOption::Md5(Digest::Valid) => put(19, &[0; 16]),
+        TcpOption::Ao { key_id, next, mac } => {
+            let mac = match mac {
+                Digest::Valid => &[0; 12],
+                Digest::Octets(octets) => &octets[..],
+            };
+            put(29, &[&[*key_id, *next], mac].concat());
+        }
         TcpOption::AccEcn { kind, counters } => {
             let data: Vec<u8> = counters.iter().flat_map(|c| c.to_be_bytes().into_iter().skip(1)).collect();
             put(*kind, &data);

@@ -54,7 +54,7 @@ impl Runner {
                     ends.destination.port =
                         if ports.destination == 0 { ends.destination.port } else { ports.destination };
                 }
-                segment(&packet.ip, tcp, &self.flows[index], ends)?
+                segment(&packet.ip, tcp, &self.flows[index], ends, &self.peer_keys)?
             }
             Body::Icmp(message) => {
                 icmp::build(&packet.ip, message, &self.flows[index], self.options.gateway, local, remote)?
@@ -145,7 +145,8 @@ impl Runner {
         };
         self.join(packet, &mut sent, window, wanted)?;
         self.learn_from_sent(index, packet, &sent);
-        let seen = sent.in_script(&self.flows[index]);
+        let mut seen = sent.in_script(&self.flows[index]);
+        self.peer_keys.judge(&mut seen, &sent, &self.flows[index]);
         self.note(sent.at, trimmed(&seen, packet));
         let sides = |why: &str| {
             let (from, at) = (window.from.as_secs_f64(), sent.at.as_secs_f64());

@@ -13,6 +13,7 @@ mod profile;
 mod runner;
 mod shell;
 mod show;
+mod sign;
 mod symbols;
 #[cfg(test)]
 mod tests;

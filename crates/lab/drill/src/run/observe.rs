@@ -180,6 +180,9 @@ fn one(kind: u8, data: &[u8]) -> TcpOption {
             TcpOption::Timestamps { val: Some(words[0]), ecr: words[1], absolute: false }
         }
         (19, _) => TcpOption::Md5(Digest::Octets(data.to_vec())),
+        (29, [key_id, next, mac @ ..]) => {
+            TcpOption::Ao { key_id: *key_id, next: *next, mac: Digest::Octets(mac.to_vec()) }
+        }
         (34, cookie) => TcpOption::FastOpen(cookie.to_vec()),
         (254, [0xf9, 0x89, cookie @ ..]) => TcpOption::FastOpenExp(cookie.to_vec()),
         (172 | 174, _) if data.len().is_multiple_of(3) => {

@@ -6,13 +6,14 @@ use super::observe::{Sent, read};
 use super::options::Options;
 use super::profile::set_sysctl;
 use super::shell::{Wish, read as read_shell};
+use super::sign::PeerKeys;
 use super::symbols;
 use super::world::{Pending, World};
 use crate::code;
 use crate::lang::{Action, Call, Event, Expr, ExprKind, Script, When};
 use base::{Duration, Endpoint};
 use sock::Fd;
-use stack::{CoreConfig, OwnAddr};
+use stack::{CoreConfig, OwnAddr, Row};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -55,6 +56,7 @@ pub(super) struct Runner {
     pub(super) next_port: u16,
     blocking: Option<Blocking>,
     names: HashMap<String, code::Value>,
+    pub(super) peer_keys: PeerKeys,
     /// When the script says that the event before was.
     last_event: Duration,
     /// What happened, line by line.
@@ -80,6 +82,7 @@ impl Runner {
             next_port: 40_001,
             blocking: None,
             names: HashMap::new(),
+            peer_keys: PeerKeys::default(),
             last_event: Duration::ZERO,
             timeline: Vec::new(),
         }
@@ -235,6 +238,7 @@ impl Runner {
                         world.engine().core().forget_fast_open();
                     }
                 }
+                Wish::Listed(state, port) => self.must_list(state, port)?,
                 Wish::Unsupported(what) => return Stop::unsupported(what),
             }
         }
@@ -246,6 +250,23 @@ impl Runner {
         if let Some(world) = &self.world {
             world.engine().core().set_config(self.config.tcp.clone());
         }
+    }
+
+    /// Fails unless a socket on this port is in this state of Linux's.
+    fn must_list(&mut self, state: u8, port: u16) -> Result<()> {
+        const LISTEN: u8 = 10;
+        let now = self.world()?.engine().now();
+        let mut found = false;
+        self.world()?.engine().core().for_each(now, &mut |row| {
+            found |= match row {
+                Row::Listener { local, .. } => state == LISTEN && local.port == port,
+                Row::Connection(tcp) => {
+                    tcp.key().local().port == port && sock::tcp_info::state_number(tcp.state()) == state
+                }
+                Row::TimeWait(_) => false,
+            };
+        });
+        if found { Ok(()) } else { Stop::fail(format!("no socket on port {port} in state {state}")) }
     }
 
     // --- packets ---------------------------------------------------------------------------------------------
@@ -321,6 +342,9 @@ impl Runner {
         let ended = world.now();
         self.began(&request);
         self.note(begun, shown(call, &answer));
+        if answer.result.is_ok() {
+            self.peer_keys.learn(&request)?;
+        }
         check(self, call, &request, answer)?;
         self.in_time(window, ended, &format!("the return of {}()", call.name))
     }

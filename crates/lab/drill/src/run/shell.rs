@@ -16,6 +16,8 @@ pub(super) enum Wish {
     Forget,
     /// The queue at the interface paces, or does not.
     Pacing(bool),
+    /// A socket in this state of Linux's, on this local port, must be in /proc/net/tcp.
+    Listed(u8, u16),
     /// Something that a stack in virtual time cannot do.
     Unsupported(String),
 }
@@ -62,6 +64,10 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
         "ip" if arguments.iter().any(|word| word == "route") => wishes.extend(route(arguments)),
         "tc" => wishes.extend(root_queue(arguments)),
+        "grep" => wishes.push(match listed(arguments) {
+            Some((state, port)) => Wish::Listed(state, port),
+            None => Wish::Unsupported("the command grep".into()),
+        }),
         _ if IDLE.contains(&name) || name.starts_with("sysctl_restore") => {}
         _ if name.ends_with(".sh") && depth < 4 => match std::fs::read_to_string(folder.join(command)) {
             Ok(text) => wishes.extend(read_within(&text, folder, depth + 1)),
@@ -100,6 +106,15 @@ fn route(arguments: &[String]) -> Vec<Wish> {
 /// A time without a unit counts milliseconds here.
 fn with_unit(time: &str) -> String {
     if time.ends_with('s') { time.into() } else { format!("{time}ms") }
+}
+
+/// `grep " 0A " /proc/net/tcp /proc/net/tcp6 | grep ":1F90"`: a state and a port, as the kernel lists them.
+fn listed(arguments: &[String]) -> Option<(u8, u16)> {
+    let [state, files @ .., pipe, grep, port] = arguments else { return None };
+    let lists = !files.is_empty() && files.iter().all(|file| file.starts_with("/proc/net/tcp"));
+    let state = u8::from_str_radix(state.trim(), 16).ok()?;
+    let port = u16::from_str_radix(port.strip_prefix(':')?, 16).ok()?;
+    (lists && pipe == "|" && grep == "grep").then_some((state, port))
 }
 
 fn without_comment(line: &str) -> &str {
@@ -146,6 +161,11 @@ fn split(line: &str) -> Vec<String> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
+            // Only what is looked for in a list goes through a pipe.
+            ('|', None) if words.first().is_some_and(|word| word == "grep") => {
+                words.extend(word.take());
+                words.push("|".into());
+            }
             ('>' | '<' | '|', None) => break,
             (c, None) if c.is_whitespace() => words.extend(word.take()),
             (c, _) => word.get_or_insert_default().push(c),
@@ -179,7 +199,8 @@ mod tests {
                     sysctl net.inet.tcp.hostcache.purgenow=1\n\
                     ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock 1400\n\
                     tc qdisc replace dev tun0 root fq\ntc qdisc add dev tun0 root pfifo\ntc qdisc show\n\
-                    ./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
+                    grep \" 0A \" /proc/net/tcp | grep \":1F90\"\n\
+                    grep x y\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
         let sysctl = |name: &str, value: &str| Wish::Sysctl(name.into(), value.into());
         let expected = [
             sysctl("net.ipv4.tcp_rmem", "4096 540000 15728640"),
@@ -193,6 +214,8 @@ mod tests {
             Wish::Unsupported("the route's mtu".into()),
             Wish::Pacing(true),
             Wish::Pacing(false),
+            Wish::Listed(10, 8080),
+            Wish::Unsupported("the command grep".into()),
             Wish::Unsupported("the script no-such.sh, which cannot be read".into()),
         ];
         assert_eq!(read(text, Path::new("/")), expected);

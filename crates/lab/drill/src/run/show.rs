@@ -1,6 +1,6 @@
 //! A packet in the script's own words.
 
-use crate::lang::{Body, Direction, Ecn, Flags, Icmp, IpInfo, Packet, Quoted, Segment, TcpOption};
+use crate::lang::{Body, Digest, Direction, Ecn, Flags, Icmp, IpInfo, Packet, Quoted, Segment, TcpOption};
 use std::fmt::{self, Display, Formatter};
 
 const LETTERS: [(u8, char); 6] = [
@@ -97,6 +97,15 @@ fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
+impl Display for Digest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Digest::Valid => f.write_str("valid"),
+            Digest::Octets(octets) => f.write_str(&hex(octets)),
+        }
+    }
+}
+
 impl Display for TcpOption {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,7 +124,8 @@ impl Display for TcpOption {
             },
             TcpOption::FastOpen(cookie) => write!(f, "FO {}", hex(cookie)),
             TcpOption::FastOpenExp(cookie) => write!(f, "FOEXP {}", hex(cookie)),
-            TcpOption::Md5(_) => f.write_str("md5"),
+            TcpOption::Md5(digest) => write!(f, "md5 {digest}"),
+            TcpOption::Ao { key_id, next, mac } => write!(f, "ao {key_id} {next} {mac}"),
             TcpOption::AccEcn { kind, counters } => {
                 write!(f, "AccECN{} {counters:?}", u8::from(*kind == 174))
             }

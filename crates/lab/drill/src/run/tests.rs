@@ -90,7 +90,10 @@ fn calls_are_compared() {
 fn what_is_not_here_is_unsupported_not_passed() {
     for (rest, what) in [
         ("+0 sendfile(4, 5, [0], 9) = 9\n", "the call sendfile()"),
-        ("+0 setsockopt(4, SOL_TCP, TCP_MD5SIG, [1], 4) = 0\n", "the socket option TCP_MD5SIG"),
+        (
+            "+0 setsockopt(4, SOL_TCP, TCP_MD5SIG, [1], 4) = 0\n",
+            "keys that are not given with the socket option",
+        ),
         ("+0 send(4, ..., 9, MSG_OOB) = 9\n", "MSG_OOB"),
         ("+0 `iptables -A INPUT`\n", "the command iptables"),
         ("+0 `sysctl -w net.inet.tcp.blackhole=1`\n", "the sysctl net.inet.tcp.blackhole=1"),

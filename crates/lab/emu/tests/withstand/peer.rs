@@ -175,6 +175,7 @@ impl Peer {
             options: plan.options,
             control: None,
             owner: LISTENERS + self.listeners.len() as u32,
+            keys: None,
         };
         let (id, _) = core.listen(now, &listen).expect("a port to listen on");
         self.listeners.push((id, plan));
@@ -204,8 +205,15 @@ impl Peer {
         plan: Plan,
     ) -> Result<ConnId, OpError> {
         let owner = self.vacant.last().copied().unwrap_or(self.flows.len() as u32);
-        let connect =
-            Connect { local, remote, reuse_addr: true, options: plan.options, control: None, owner };
+        let connect = Connect {
+            local,
+            remote,
+            reuse_addr: true,
+            options: plan.options,
+            control: None,
+            owner,
+            keys: None,
+        };
         let id = core.connect(now, &connect)?;
         self.tally.opened += 1;
         let kept = self.keep(id, plan);
@@ -224,7 +232,7 @@ impl Peer {
         let any = if remote.addr.is_v4() { base::Addr::UNSPECIFIED_V4 } else { base::Addr::UNSPECIFIED_V6 };
         let (local, options) = (Endpoint::new(any, 0), plan.options);
         let owner = self.vacant.last().copied().unwrap_or(self.flows.len() as u32);
-        let connect = Connect { local, remote, reuse_addr: true, options, control: None, owner };
+        let connect = Connect { local, remote, reuse_addr: true, options, control: None, owner, keys: None };
         let mut first = vec![0; plan.send.min(PIECE as u64) as usize];
         fill(plan.salt, 0, &mut first);
         let (id, taken) = core.connect_fast(now, &connect, false, &first).expect("a port to spare");

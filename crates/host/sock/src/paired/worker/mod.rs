@@ -10,6 +10,7 @@ use base::{Instant, Slab};
 use record::{Listener, Record, Stream};
 use stack::{Core, Notice, OpError};
 use tcp::Events;
+use tcp::auth::KeyError;
 
 /// No record.
 const NONE: u32 = u32::MAX;
@@ -177,6 +178,7 @@ impl Worker {
                         Change::Options(options) => core.set_listener_options(id, options),
                         Change::Control(name) => core.set_listener_control(id, name),
                         Change::FastOpen(wish) => core.set_fast_open(id, wish),
+                        Change::Keys(keys) => core.set_listener_keys(id, keys),
                     }
                 }
             }
@@ -206,6 +208,13 @@ impl Worker {
             }
             Call::MaySend { wish, no_cookie } => {
                 Reply::MaySend(core.may_send_with_syn(now, &wish, no_cookie))
+            }
+            Call::ChangeKeys { id, change } => Reply::Keyed(match conn(self, id) {
+                Some(conn) => core.change_keys(conn, &change),
+                None => Err(KeyError::NotSigned),
+            }),
+            Call::AoReport { id } => {
+                Reply::AoReport(conn(self, id).and_then(|conn| core.ao_report(conn)).map(Box::new))
             }
             Call::FastOpenKeys => Reply::Keys(core.fast_open_keys(now)),
             Call::CloseListener { listener } => {

@@ -45,7 +45,7 @@ impl Parser<'_> {
     }
 
     fn option(&mut self) -> Result<TcpOption> {
-        const WHAT: &str = "a TCP option: mss, nop, eol, sackOK, sack, wscale, TS, FO, FOEXP, md5, ECN, \
+        const WHAT: &str = "a TCP option: mss, nop, eol, sackOK, sack, wscale, TS, FO, FOEXP, md5, ao, ECN, \
                             gen-KIND or exp-MAGIC";
         let name = self.word(WHAT)?;
         let at = self.last;
@@ -61,6 +61,11 @@ impl Parser<'_> {
             "FOEXP" => TcpOption::FastOpenExp(self.octets()?),
             "md5" if self.accept_word("valid")? => TcpOption::Md5(Digest::Valid),
             "md5" => TcpOption::Md5(Digest::Octets(self.octets()?)),
+            "ao" => TcpOption::Ao {
+                key_id: self.u8("a KeyID")?,
+                next: self.u8("a KeyID")?,
+                mac: if self.accept_word("valid")? { Digest::Valid } else { Digest::Octets(self.octets()?) },
+            },
             "ECN" => self.accecn()?,
             "AccECN0" => self.accecn_of(ACCECN[0])?,
             "AccECN1" => self.accecn_of(ACCECN[1])?,
@@ -200,6 +205,8 @@ impl TcpOption {
             TcpOption::FastOpenExp(cookie) => 4 + cookie.len(),
             TcpOption::Md5(Digest::Valid) => 18,
             TcpOption::Md5(Digest::Octets(octets)) => 2 + octets.len(),
+            TcpOption::Ao { mac: Digest::Valid, .. } => 16,
+            TcpOption::Ao { mac: Digest::Octets(octets), .. } => 4 + octets.len(),
             TcpOption::AccEcn { counters, .. } => 2 + 3 * counters.len(),
             TcpOption::Other(_, data) => 2 + data.len(),
         }

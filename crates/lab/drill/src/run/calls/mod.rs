@@ -1,6 +1,7 @@
 //! System calls: what the script writes to what the door is asked, and the answer to what the script may check.
 
 mod check;
+mod keys;
 mod message;
 pub mod numbers;
 mod perform;

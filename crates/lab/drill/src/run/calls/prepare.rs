@@ -53,7 +53,11 @@ fn request(a: &Arguments<'_>) -> Result<Request> {
         "close" => Ok(Request::Close(a.fd(0)?)),
         "setsockopt" => {
             let (level, name) = (a.int(1)? as i32, a.int(2)? as i32);
-            Ok(Request::SetOption { fd: a.fd(0)?, level, name, value: a.value()? })
+            let value = match super::keys::concerns(level, name) {
+                true => super::keys::value(run, name, a.get(3)?)?,
+                false => a.value()?,
+            };
+            Ok(Request::SetOption { fd: a.fd(0)?, level, name, value })
         }
         "getsockopt" => {
             let (level, name) = (a.int(1)? as i32, a.int(2)? as i32);
@@ -114,34 +118,7 @@ impl Arguments<'_> {
 
     /// `...` is the usual one.
     fn endpoint(&self, index: usize, addr: Addr, port: u16) -> Result<Endpoint> {
-        self.endpoint_of(self.get(index)?, addr, port)
-    }
-
-    fn endpoint_of(&self, expr: &Expr, addr: Addr, port: u16) -> Result<Endpoint> {
-        let usual = Endpoint::new(addr, port);
-        let fields = match &expr.kind {
-            ExprKind::Any => return Ok(usual),
-            ExprKind::Struct(fields) => fields,
-            _ => return Stop::unsupported("an address that is neither `...` nor {sa_family=..., ...}"),
-        };
-        let mut endpoint = usual;
-        for field in fields {
-            let ExprKind::Field(name, _, value) = &field.kind else { continue };
-            match (name.as_str(), &value.kind) {
-                ("sin_port" | "sin6_port", ExprKind::Apply(_, ports)) => {
-                    endpoint.port = ports.first().map_or(Ok(0), |port| self.run.int(port))? as u16;
-                }
-                ("sin_addr" | "sin6_addr", ExprKind::Apply(_, texts)) => {
-                    let Some(ExprKind::Text(text)) = texts.first().map(|text| &text.kind) else { continue };
-                    let Ok(addr) = text.parse::<IpAddr>() else {
-                        return Stop::fail(format!("\"{text}\" is no address"));
-                    };
-                    endpoint.addr = addr.into();
-                }
-                _ => {}
-            }
-        }
-        Ok(endpoint)
+        endpoint_of(self.run, self.get(index)?, addr, port)
     }
 
     fn recv(&self, len: usize, flags: i64) -> Result<Request> {
@@ -197,7 +174,7 @@ impl Arguments<'_> {
         } else {
             let (addr, port) = (self.run.options.remote, self.run.options.connect_port);
             let usual = Endpoint::new(addr, port);
-            Some(FastOpen::To(to.map_or(Ok(usual), |to| self.endpoint_of(to, addr, port))?))
+            Some(FastOpen::To(to.map_or(Ok(usual), |to| endpoint_of(self.run, to, addr, port))?))
         };
         Ok(Request::Send { fd, data, flags: how, fast_open })
     }
@@ -336,6 +313,33 @@ impl Arguments<'_> {
         };
         Ok(Request::EpollCtl(epfd, fd, op))
     }
+}
+
+/// The endpoint that a struct of the script names; `...` is the usual one, and so is what it leaves out.
+pub(super) fn endpoint_of(run: &Runner, expr: &Expr, addr: Addr, port: u16) -> Result<Endpoint> {
+    let mut endpoint = Endpoint::new(addr, port);
+    let fields = match &expr.kind {
+        ExprKind::Any => return Ok(endpoint),
+        ExprKind::Struct(fields) => fields,
+        _ => return Stop::unsupported("an address that is neither `...` nor {sa_family=..., ...}"),
+    };
+    for field in fields {
+        let ExprKind::Field(name, _, value) = &field.kind else { continue };
+        match (name.as_str(), &value.kind) {
+            ("sin_port" | "sin6_port", ExprKind::Apply(_, ports)) => {
+                endpoint.port = ports.first().map_or(Ok(0), |port| run.int(port))? as u16;
+            }
+            ("sin_addr" | "sin6_addr", ExprKind::Apply(_, texts)) => {
+                let Some(ExprKind::Text(text)) = texts.first().map(|text| &text.kind) else { continue };
+                let Ok(addr) = text.parse::<IpAddr>() else {
+                    return Stop::fail(format!("\"{text}\" is no address"));
+                };
+                endpoint.addr = addr.into();
+            }
+            _ => {}
+        }
+    }
+    Ok(endpoint)
 }
 
 fn bounded(len: i64) -> Result<usize> {

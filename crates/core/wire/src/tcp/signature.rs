@@ -1,0 +1,159 @@
+//! The options that sign a segment: TCP MD5 (RFC 2385) and TCP-AO (RFC 5925). What they sign is the caller's affair;
+//! here is how they lie among the other options.
+
+use super::options::next_option;
+use core::ops::Range;
+
+const NOP: u8 = 1;
+const MD5: u8 = 19;
+const AO: u8 = 29;
+/// Kind, length and digest.
+const MD5_LEN: usize = 18;
+/// Kind, length, KeyID and RNextKeyID.
+const AO_HEAD: usize = 4;
+
+/// The signature that a segment carries, or shall.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signature {
+    /// TCP MD5.
+    Md5,
+    /// TCP-AO.
+    Ao {
+        /// KeyID: which key signed.
+        key_id: u8,
+        /// RNextKeyID: with which key the sender would like to be answered.
+        next: u8,
+        /// Octets of the MAC.
+        mac_len: u8,
+    },
+    /// More than one: whoever receives this drops it (RFC 5925, section 2.2).
+    Several,
+}
+
+/// Where a signature lies in the octets of a segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signed {
+    /// The whole option.
+    pub option: Range<usize>,
+    /// Its digest or MAC.
+    pub mac: Range<usize>,
+}
+
+impl Signature {
+    /// Octets that it takes among the options, padding included.
+    pub const fn len(self) -> usize {
+        match self {
+            Signature::Md5 => 2 + MD5_LEN,
+            Signature::Ao { mac_len, .. } => (AO_HEAD + mac_len as usize).next_multiple_of(4),
+            Signature::Several => 0,
+        }
+    }
+
+    /// Does it take none?
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The option (kind, length, data) as a signature, if it is one.
+    pub(super) fn read(option: &[u8]) -> Option<Signature> {
+        match *option {
+            [MD5, _, ..] if option.len() == MD5_LEN => Some(Signature::Md5),
+            [AO, len, key_id, next, ..] => Some(Signature::Ao { key_id, next, mac_len: len - AO_HEAD as u8 }),
+            _ => None,
+        }
+    }
+
+    /// The option with zeros for its MAC at the front of `into`, padded.
+    #[cold]
+    pub(super) fn emit(self, into: &mut [u8]) {
+        let into = &mut into[..self.len()];
+        into.fill(0);
+        match self {
+            Signature::Md5 => into[..4].copy_from_slice(&[NOP, NOP, MD5, MD5_LEN as u8]),
+            Signature::Ao { key_id, next, mac_len } => {
+                let len = AO_HEAD as u8 + mac_len;
+                into[..AO_HEAD].copy_from_slice(&[AO, len, key_id, next]);
+                into[usize::from(len)..].fill(NOP);
+            }
+            Signature::Several => {}
+        }
+    }
+
+    /// Where the first signature of a segment lies: `tcp` begins with its header.
+    pub fn find(tcp: &[u8]) -> Option<Signed> {
+        let header = usize::from(tcp.get(12)? >> 4) * 4;
+        let options = tcp.get(20..header)?;
+        let mut rest = options;
+        while let Some((option, after)) = next_option(rest) {
+            let end = header - after.len();
+            let start = end - option.len();
+            match Signature::read(option) {
+                Some(Signature::Md5) => return Some(Signed { option: start..end, mac: start + 2..end }),
+                Some(_) => return Some(Signed { option: start..end, mac: start + AO_HEAD..end }),
+                None => rest = after,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a signature lies where `find` says, beside whatever other options, and two are told apart from one.
+    use crate::tcp::{Flags, Header, Options, Signature, Timestamps, parse};
+    use base::Seq;
+
+    fn header(flags: Flags, signature: Signature) -> Header {
+        Header {
+            src_port: 1,
+            dst_port: 2,
+            seq: Seq::new(3),
+            ack: Seq::new(4),
+            flags,
+            window: 5,
+            options: Options {
+                mss: Some(1460),
+                window_scale: Some(7),
+                sack_permitted: true,
+                timestamps: Some(Timestamps { val: 6, ecr: 7 }),
+                signature: Some(signature),
+                ..Options::NONE
+            },
+        }
+    }
+
+    #[test]
+    fn every_signature_is_found() {
+        for mac_len in 0..=16 {
+            let ao = Signature::Ao { key_id: 8, next: 9, mac_len };
+            for signature in [Signature::Md5, ao] {
+                for (flags, others) in [(Flags::SYN, 20), (Flags::ACK, 12)] {
+                    let header = header(flags, signature);
+                    let mut out = [0xff; 60];
+                    let len = header.emit(&mut out);
+                    assert_eq!(len, 20 + others + signature.len());
+                    let (.., read) = parse(&out[..len]).unwrap();
+                    assert_eq!(read.options.signature, Some(signature));
+                    let signed = Signature::find(&out[..len]).unwrap();
+                    assert_eq!(signed.option.end, signed.mac.end);
+                    assert!(signed.mac.end <= len && out[signed.mac.clone()].iter().all(|&octet| octet == 0));
+                    let wanted = if signature == Signature::Md5 { 16 } else { usize::from(mac_len) };
+                    assert_eq!(signed.mac.len(), wanted);
+                }
+            }
+        }
+    }
+
+    /// RFC 5925, 2.2-1.
+    #[test]
+    fn two_are_too_many() {
+        let mut out = [0; 60];
+        header(Flags::ACK, Signature::Ao { key_id: 1, next: 1, mac_len: 8 }).emit(&mut out);
+        out[12] = 15 << 4;
+        out[44..48].copy_from_slice(&[29, 4, 1, 1]);
+        let (.., read) = parse(&out).unwrap();
+        assert_eq!(read.options.signature, Some(Signature::Several));
+        assert_eq!(Signature::find(&[0; 19]), None);
+        assert_eq!(Signature::find(&[0xff; 30]), None);
+    }
+}
