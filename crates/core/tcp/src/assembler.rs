@@ -28,6 +28,7 @@ struct Run {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Runs {
     /// Position of RCV.NXT: positions only ever grow, so advancing touches no run.
     base: u32,
@@ -47,6 +48,7 @@ struct Runs {
 /// In order it allocates nothing: `front` alone carries what can be delivered. Runs are boxed while there are
 /// any.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Assembler {
     /// Octets that can be delivered: held without a hole from RCV.NXT on.
     front: u32,
@@ -145,6 +147,18 @@ impl Assembler {
         }
         blocks.truncate(max);
         blocks
+    }
+}
+
+#[cfg(test)]
+impl Assembler {
+    /// What decides all answers to come: the runs, the one in front first, and those changed last, as offsets.
+    pub(crate) fn state(&self) -> (Vec<(u32, u32)>, Vec<u32>) {
+        let mut runs = alloc::vec![(0, self.front)];
+        let Some(rest) = &self.rest else { return (runs, Vec::new()) };
+        runs.extend(rest.runs.iter().map(|run| (rest.offset(run.start), rest.offset(run.end))));
+        let recent = &rest.recent[..usize::from(rest.recents)];
+        (runs, recent.iter().map(|&start| rest.offset(start)).collect())
     }
 }
 

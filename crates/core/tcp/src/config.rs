@@ -545,6 +545,12 @@ impl PackedOptions {
         }
     }
 
+    /// TCP_WINDOW_CLAMP as a bound.
+    #[inline]
+    pub(crate) fn clamp(&self) -> u32 {
+        if self.window_clamp == 0 { u32::MAX } else { self.window_clamp }
+    }
+
     pub(crate) fn unpack(&self) -> SocketOptions {
         SocketOptions {
             nodelay: self.has(Switch::NODELAY),

@@ -372,7 +372,7 @@ impl Connection {
             snd_mss: path::MIN_MSS,
             rcv_mss: path::MIN_MSS,
             snd_scale: 0,
-            rcv_scale: shift_for(greatest),
+            rcv_scale: shift_for(greatest.min(options.clamp())),
             dup_acks: 0,
             backoff: 0,
             rcvbuf: if options.rcvbuf == 0 { cx.config.rcvbuf.0 } else { options.rcvbuf },

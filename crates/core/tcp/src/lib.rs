@@ -66,6 +66,8 @@ mod transmit;
 mod window;
 
 #[cfg(test)]
+mod scope;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@ impl Run {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Board {
     una: Seq,
     /// In sequence order, disjoint, not adjacent, all above `una`. Never empty.
@@ -58,6 +59,7 @@ struct Board {
 ///   |   hole   |xx run xx|   hole   |xx run xx|  hole  |xx run xx|  in flight  |
 /// ```
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Scoreboard {
     board: Option<Box<Board>>,
 }
@@ -192,6 +194,18 @@ impl Scoreboard {
 /// Does the first block report a duplicate (RFC 2883, section 4)?
 fn is_dsack(una: Seq, left: Seq, right: Seq, second: Option<&(Seq, Seq)>) -> bool {
     right.at_or_before(una) || second.is_some_and(|&(l, r)| l.at_or_before(left) && right.at_or_before(r))
+}
+
+#[cfg(test)]
+impl Scoreboard {
+    /// What decides all answers to come: the runs as offsets from `una`, and what each has below it in the first.
+    pub(crate) fn state(&self, una: Seq) -> Vec<(u32, u32, u32)> {
+        let Some(board) = &self.board else { return Vec::new() };
+        let first = board.runs.first().map_or(0, |run| run.below);
+        let of =
+            |run: &Run| (run.start.offset_from(una), run.end.offset_from(una), run.below.wrapping_sub(first));
+        board.runs.iter().map(of).collect()
+    }
 }
 
 impl Board {

@@ -17,6 +17,7 @@ struct Departure {
 
 /// The core's departures. Memory comes from the allocator while the number in flight grows, and stays.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Departures {
     slots: Vec<Departure>,
     free: u32,
@@ -81,6 +82,7 @@ impl Departures {
 ///         head               tail         last
 /// ```
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Sent {
     head: u32,
     tail: u32,
@@ -111,6 +113,10 @@ impl Sent {
     }
 
     fn spill(&mut self, log: &mut Departures) {
+        // What left last was taken back whole: there is nothing to remember, however often that happens.
+        if log.slots.get(self.tail as usize).is_some_and(|tail| tail.end == self.end) {
+            return;
+        }
         let last = Departure { end: self.end, at: self.at, next: NONE };
         let Some(index) = log.take(last) else { return };
         match log.slots.get_mut(self.tail as usize) {
@@ -177,6 +183,23 @@ impl Sent {
     /// At the oldest.
     pub(crate) fn cursor(&self) -> Cursor {
         Cursor(self.head)
+    }
+}
+
+#[cfg(test)]
+impl Sent {
+    /// What decides all answers to come: the departures, the latest last, and the cursor's place among them.
+    pub(crate) fn state(&self, log: &Departures, cursor: Cursor) -> (Vec<(Seq, u32)>, usize) {
+        let (mut all, mut place, mut index) = (Vec::new(), usize::MAX, self.head);
+        while let Some(&Departure { end, at, next }) = log.slots.get(index as usize) {
+            if cursor.0 == index {
+                place = all.len();
+            }
+            all.push((end, at));
+            index = next;
+        }
+        all.push((self.end, self.at));
+        (all, place)
     }
 }
 

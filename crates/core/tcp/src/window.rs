@@ -59,9 +59,17 @@ impl Connection {
         self.buffer_limit().min(u16::MAX.into())
     }
 
+    /// The window of a SYN-ACK. Data that came with the SYN and was not read takes room in it (RFC 7413).
+    pub(crate) fn syn_ack_window(&mut self, cx: &Cx<'_>) -> u32 {
+        let window = self.syn_window().min(self.room(cx).max(self.receive_window()));
+        self.rcv_adv = self.rcv_adv.later(self.rcv_nxt + window);
+        window
+    }
+
+    /// Octets that are offered at most: no less than the window field can tell, or an empty buffer would count as
+    /// a full one for ever.
     fn buffer_limit(&self) -> u32 {
-        let clamp = if self.options.window_clamp == 0 { u32::MAX } else { self.options.window_clamp };
-        self.rcvbuf.min(clamp)
+        self.rcvbuf.min(self.options.clamp()).max(1 << self.rcv_scale)
     }
 
     /// SO_RCVLOWAT fits into the buffer twice, as far as the settings allow.

@@ -46,6 +46,15 @@ pub fn peer(data: &[u8]) {
     assert!(report.outcome == Outcome::Passed && broken.is_none(), "{:?} {broken:?}\n{text}", report.outcome);
 }
 
+/// Octets of one operation of [`peer`], and the most operations of one run.
+const OPERATION: usize = 4;
+const OPERATIONS_MAX: usize = 200;
+
+/// How many operations [`peer`] performs for `data`.
+pub fn operations(data: &[u8]) -> u64 {
+    (data.len() / OPERATION).min(OPERATIONS_MAX) as u64
+}
+
 /// A script in which nothing is expected.
 fn play(data: &[u8]) -> String {
     const OPEN: &str = "--non_fatal=syscall,packet
@@ -62,7 +71,7 @@ fn play(data: &[u8]) -> String {
     let mut text = OPEN.to_string();
     // Where the peer and the stack are, as far as anybody needs to know: edges are near these.
     let (mut sent, mut acked) = (1_u32, 1_u32);
-    for op in data.chunks_exact(4).take(200) {
+    for op in data.chunks_exact(OPERATION).take(OPERATIONS_MAX) {
         let (kind, a, b, c) = (op[0], u32::from(op[1]), u32::from(op[2]), u32::from(op[3]));
         let line = match kind % 16 {
             0..=6 => {

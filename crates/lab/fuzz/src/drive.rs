@@ -28,42 +28,45 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `target` on inputs `0..runs` of `seed`, on `threads` threads; the first failure found ends the drive.
-pub fn drive(target: &Target, seed: u64, runs: u64, threads: u64) -> Result<(), Failure> {
+/// Runs `target` on inputs `0..runs` of `seed`, on `threads` threads; the first failure found ends the drive. How many
+/// operations that were, as far as the target counts them.
+pub fn drive(target: &Target, seed: u64, runs: u64, threads: u64) -> Result<u64, Failure> {
     let starts = (target.seeds)();
     let stop = AtomicBool::new(false);
     let lane = |first: u64| {
+        let mut operations = 0;
         for index in (first..runs).step_by(threads.max(1) as usize) {
             if stop.load(Ordering::Relaxed) {
-                return Ok(());
+                break;
             }
-            if let Err(failure) = once(target, seed, index, &starts) {
-                stop.store(true, Ordering::Relaxed);
-                return Err(failure);
+            match once(target, seed, index, &starts) {
+                Ok(more) => operations += more,
+                Err(failure) => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(failure);
+                }
             }
         }
-        Ok(())
+        Ok(operations)
     };
     thread::scope(|scope| {
         let lanes: Vec<_> = (0..threads.max(1)).map(|first| scope.spawn(move || lane(first))).collect();
-        lanes.into_iter().try_for_each(|lane| lane.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
+        lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| panic::resume_unwind(panic))).sum()
     })
 }
 
 /// Runs `target` on input `index` of `seed` alone.
-pub fn replay(target: &Target, seed: u64, index: u64) -> Result<(), Failure> {
+pub fn replay(target: &Target, seed: u64, index: u64) -> Result<u64, Failure> {
     once(target, seed, index, &(target.seeds)())
 }
 
-fn once(target: &Target, seed: u64, index: u64, starts: &[Vec<u8>]) -> Result<(), Failure> {
+fn once(target: &Target, seed: u64, index: u64, starts: &[Vec<u8>]) -> Result<u64, Failure> {
     let data = input(seed, index, starts, target.longest);
     // The targets share no state between runs, so nothing half-done is seen after a panic.
-    panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&data))).map_err(|_| Failure {
-        target: target.name,
-        seed,
-        index,
-        data,
-    })
+    match panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&data))) {
+        Ok(()) => Ok(target.operations.map_or(0, |operations| operations(&data))),
+        Err(_) => Err(Failure { target: target.name, seed, index, data }),
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +80,7 @@ mod tests {
         run: |data| assert!(!data.starts_with(&[7, 7]), "found it"),
         seeds: || vec![vec![7, 0, 1, 2], vec![0, 7]],
         longest: 64,
+        operations: Some(|data| data.len() as u64),
     };
 
     #[test]
@@ -92,7 +96,9 @@ mod tests {
     #[test]
     fn a_sound_target_passes() {
         let sound = Target { run: |_| {}, ..FRAGILE };
-        assert!(drive(&sound, 5, 1000, 2).is_ok());
-        assert!(drive(&FRAGILE, 5, 0, 2).is_ok());
+        let octets =
+            (0..1000).map(|index| input(5, index, &(sound.seeds)(), sound.longest).len() as u64).sum();
+        assert_eq!(drive(&sound, 5, 1000, 2).ok(), Some(octets), "operations are counted");
+        assert_eq!(drive(&FRAGILE, 5, 0, 2).ok(), Some(0));
     }
 }

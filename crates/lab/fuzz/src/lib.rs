@@ -22,18 +22,32 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Longest input of the stable driver: a slow oracle sees more by many short lives than by few long ones.
     pub longest: usize,
+    /// How many operations an input stands for, where the target performs operations one by one.
+    pub operations: Option<fn(&[u8]) -> u64>,
 }
 
 /// A little more than the largest frame of an Ethernet with two tags.
 const FRAME: usize = 2048;
 const SHORT: usize = 256;
+/// Settings of both ends and their path take about 150 octets; the rest is spent on fates and sizes.
+const PAIR: usize = 1700;
+/// A hundred operations: the ephemeral range runs out several times.
+const PORTS: usize = 512;
 
 macro_rules! targets {
-    ($($name:literal, $help:literal, $run:path, $seeds:path, $longest:expr;)+) => {
+    ($($name:literal, $help:literal, $run:path, $seeds:path, $longest:expr $(, $operations:path)?;)+) => {
         /// Every target there is.
-        pub const TARGETS: &[Target] =
-            &[$(Target { name: $name, help: $help, run: $run, seeds: $seeds, longest: $longest }),+];
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: $name,
+            help: $help,
+            run: $run,
+            seeds: $seeds,
+            longest: $longest,
+            operations: targets!(@ $($operations)?),
+        }),+];
     };
+    (@) => { None };
+    (@ $operations:path) => { Some($operations) };
 }
 
 targets! {
@@ -42,7 +56,8 @@ targets! {
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
-    "drill_peer", "a peer and an application that do anything", drill::fuzz::peer, seeds::none, 800;
+    "drill_peer", "a peer and an application that do anything", drill::fuzz::peer, seeds::none, 800,
+        drill::fuzz::operations;
     "drill_script", "scripts of the packetdrill language", drill::fuzz::script, drill::fuzz::seeds, FRAME;
     "pio_capture", "capture files as they are played", pio::fuzz::capture, seeds::captures, FRAME;
     "pio_link", "what a user writes for a link", pio::fuzz::link, seeds::links, SHORT;
@@ -50,13 +65,14 @@ targets! {
     "pio_packet", "blocks of packet sockets", pio::fuzz::packet_ring, seeds::none, FRAME;
     "pio_shm", "what the other process does to shared memory", pio::fuzz::shared_memory, seeds::none, FRAME;
     "pio_xdp", "receive descriptors of AF_XDP", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
-    "stack_ports", "who holds which local port, against a plain list", stack::fuzz::ports, seeds::none, FRAME;
+    "stack_ports", "who holds which local port, against a plain list", stack::fuzz::ports, seeds::none, PORTS;
     "stack_time_waits", "the TIME-WAIT table against a plain list", stack::fuzz::time_waits, seeds::none, SHORT;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;
     "tcp_send_buffer", "copied and lent octets against a plain oracle", tcp::fuzz::send_buffer, seeds::none, SHORT;
     "tcp_connection", "a connection: any segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
+    "tcp_pair", "two connections over any path, with any settings and calls", tcp::fuzz::pair, seeds::none, PAIR;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
     "tcp_sent", "the log of departures against one time per octet", tcp::fuzz::sent, seeds::none, SHORT;

@@ -62,10 +62,11 @@ fn fulfil(wish: &Wish, target: &'static Target) -> Result<(), String> {
         return Ok(());
     }
     if let Some(index) = wish.only {
-        return drive::replay(target, wish.seed, index).map_err(|failure| failure.to_string());
+        return drive::replay(target, wish.seed, index).map(drop).map_err(|failure| failure.to_string());
     }
     let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    drive::drive(target, wish.seed, wish.runs, threads).map_err(|failure| failure.to_string())?;
-    println!("{:<16} {} inputs of seed {} without a failure", target.name, wish.runs, wish.seed);
+    let done = drive::drive(target, wish.seed, wish.runs, threads).map_err(|failure| failure.to_string())?;
+    let operations = target.operations.map_or(String::new(), |_| format!(", {done} operations,"));
+    println!("{:<16} {} inputs{operations} of seed {} without a failure", target.name, wish.runs, wish.seed);
     Ok(())
 }

@@ -13,26 +13,31 @@ const WINDOW: usize = 600;
 /// Runs whose recency is kept.
 const REMEMBERED: usize = 8;
 
-#[derive(Default)]
-struct Oracle {
-    held: Vec<bool>,
+/// One bit for each octet beyond RCV.NXT.
+#[derive(Clone)]
+pub(crate) struct Oracle {
+    pub(crate) held: Vec<bool>,
     /// An octet of each run changed, latest first.
-    recent: Vec<usize>,
+    pub(crate) recent: Vec<usize>,
 }
 
 impl Oracle {
-    fn front(&self) -> usize {
+    pub(crate) fn new(window: usize) -> Oracle {
+        Oracle { held: vec![false; window], recent: Vec::new() }
+    }
+
+    pub(crate) fn front(&self) -> usize {
         self.held.iter().position(|&h| !h).unwrap_or(self.held.len())
     }
 
     /// The run around `at`.
-    fn run(&self, at: usize) -> (usize, usize) {
+    pub(crate) fn run(&self, at: usize) -> (usize, usize) {
         let start = self.held[..at].iter().rposition(|&h| !h).map_or(0, |i| i + 1);
         (start, at + self.held[at..].iter().position(|&h| !h).unwrap_or(self.held.len() - at))
     }
 
     /// All runs beyond the first hole.
-    fn runs(&self) -> Vec<(usize, usize)> {
+    pub(crate) fn runs(&self) -> Vec<(usize, usize)> {
         let (mut at, mut runs) = (self.front(), Vec::new());
         while let Some(step) = self.held[at..].iter().position(|&h| h) {
             runs.push(self.run(at + step));
@@ -41,20 +46,20 @@ impl Oracle {
         runs
     }
 
-    fn overlap(&self, start: usize, end: usize) -> Option<(u32, u32)> {
+    pub(crate) fn overlap(&self, start: usize, end: usize) -> Option<(u32, u32)> {
         let left = start + self.held[start..end].iter().position(|&h| h)?;
         let right = self.held[left..end].iter().position(|&h| !h).map_or(end, |i| left + i);
         Some((left as u32, right as u32))
     }
 
-    fn insert(&mut self, start: usize, end: usize, max: usize) -> Inserted {
+    pub(crate) fn insert(&mut self, start: usize, end: usize, max: usize) -> Inserted {
         if self.held[start..end].iter().all(|&h| h) {
             if start > self.front() {
                 self.recent.insert(0, start);
             }
             return Inserted::Duplicate;
         }
-        let near = &self.held[start.saturating_sub(1)..(end + 1).min(WINDOW)];
+        let near = &self.held[start.saturating_sub(1)..(end + 1).min(self.held.len())];
         if start > self.front() && !near.contains(&true) && self.runs().len() >= max {
             return Inserted::Refused;
         }
@@ -64,7 +69,7 @@ impl Oracle {
     }
 
     /// Keeps one octet for each of the eight runs changed last.
-    fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         let (mut runs, mut kept) = (Vec::new(), Vec::new());
         for &at in self.recent.iter().filter(|&&at| at >= self.front()) {
             if !runs.contains(&self.run(at)) && runs.len() < REMEMBERED {
@@ -75,9 +80,10 @@ impl Oracle {
         self.recent = kept;
     }
 
-    fn shift(&mut self, n: usize) {
+    pub(crate) fn shift(&mut self, n: usize) {
+        let window = self.held.len();
         self.held.drain(..n);
-        self.held.resize(WINDOW, false);
+        self.held.resize(window, false);
         self.recent.retain(|&at| at >= n);
         self.recent.iter_mut().for_each(|at| *at -= n);
     }
@@ -89,7 +95,7 @@ pub fn assembler(data: &[u8]) {
     let mut rcv_nxt = Seq::new(u32::MAX - input.below(2000));
     let max = 1 + input.below(40) as usize;
     let mut real = Assembler::new();
-    let mut oracle = Oracle { held: vec![false; WINDOW], recent: Vec::new() };
+    let mut oracle = Oracle::new(WINDOW);
     while !input.is_empty() {
         match input.u8() % 16 {
             0..=2 => {

@@ -1,12 +1,13 @@
 //! Models of the parts: operations read from octets, checked against plain oracles. Each is both a seeded
 //! test and a fuzz target; a broken promise panics.
 
-mod assembler;
+pub(crate) mod assembler;
 mod chain;
 mod connection;
 mod cookie;
+mod pair;
 mod rtt;
-mod scoreboard;
+pub(crate) mod scoreboard;
 mod send_buffer;
 mod sent;
 mod timewait;
@@ -15,6 +16,7 @@ pub use assembler::assembler;
 pub use chain::chain;
 pub use connection::connection;
 pub use cookie::cookie;
+pub use pair::{Course, pair, pair_octets, pair_told};
 pub use rtt::rtt;
 pub use scoreboard::scoreboard;
 pub use send_buffer::send_buffer;

@@ -11,24 +11,25 @@ use crate::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
 /// Most octets in flight.
 const FLIGHT: u32 = 500;
 
-struct Oracle {
-    una: Seq,
-    /// One entry per octet in flight.
-    sacked: Vec<bool>,
+/// One bit for each octet in flight.
+#[derive(Clone)]
+pub(crate) struct Oracle {
+    pub(crate) una: Seq,
+    pub(crate) sacked: Vec<bool>,
 }
 
 impl Oracle {
-    fn nxt(&self) -> Seq {
+    pub(crate) fn nxt(&self) -> Seq {
         self.una + self.sacked.len() as u32
     }
 
-    fn advance(&mut self, n: usize) {
+    pub(crate) fn advance(&mut self, n: usize) {
         self.sacked.drain(..n);
         self.una += n as u32;
     }
 
     /// Marks what the blocks say.
-    fn update(&mut self, blocks: &[(Seq, Seq)]) -> Sacked {
+    pub(crate) fn update(&mut self, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut told = Sacked::default();
         for (i, &(left, right)) in blocks.iter().enumerate() {
             let (l, r) = (left.distance_from(self.una), right.distance_from(self.una));
@@ -54,23 +55,23 @@ impl Oracle {
         told
     }
 
-    fn highest(&self) -> Option<usize> {
+    pub(crate) fn highest(&self) -> Option<usize> {
         self.sacked.iter().rposition(|&s| s)
     }
 
-    fn reaches_dup_thresh(&self, mss: u32) -> bool {
+    pub(crate) fn reaches_dup_thresh(&self, mss: u32) -> bool {
         let s = &self.sacked;
         let octets = s.iter().filter(|&&s| s).count() as u32;
         let runs = (0..s.len()).filter(|&i| s[i] && (i == 0 || !s[i - 1])).count() as u32;
         runs >= DUP_THRESH || octets > (DUP_THRESH - 1) * mss
     }
 
-    fn pipe(&self, lost: usize, high_rxt: usize) -> u32 {
+    pub(crate) fn pipe(&self, lost: usize, high_rxt: usize) -> u32 {
         let unsacked = (0..self.sacked.len()).filter(|&i| !self.sacked[i]);
         unsacked.map(|i| u32::from(i >= lost) + u32::from(i < high_rxt)).sum()
     }
 
-    fn next_hole(&self, from: usize, mss: u32) -> Option<(usize, u32)> {
+    pub(crate) fn next_hole(&self, from: usize, mss: u32) -> Option<(usize, u32)> {
         let highest = self.highest()?;
         let start = (from..highest).find(|&i| !self.sacked[i])?;
         let len = (start..highest).take_while(|&i| !self.sacked[i]).count() as u32;

@@ -109,7 +109,8 @@ impl Connection {
 
     fn window_field(&mut self, cx: &Cx<'_>, flags: Flags) -> u16 {
         if flags.has(Flags::SYN) {
-            return to_field(self.syn_window(), 0);
+            let window = if flags.has(Flags::ACK) { self.syn_ack_window(cx) } else { self.syn_window() };
+            return to_field(window, 0);
         }
         if flags.has(Flags::RST) || self.state == State::SynSent {
             return 0;

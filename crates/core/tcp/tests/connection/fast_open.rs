@@ -297,6 +297,17 @@ fn a_good_cookie_opens_at_once() {
     rig.none();
 }
 
+/// What came with the SYN lies in the buffer: the SYN-ACK offers what is left of it, and no window is withdrawn later.
+#[test]
+fn data_with_the_syn_takes_room_in_the_window() {
+    let setup = Setup::default();
+    let mut rig = server(&setup);
+    rig.host.options.rcvbuf = 3000;
+    syn(&mut rig, &setup, good(), &octets(1000));
+    let answer = rig.one();
+    assert_eq!((answer.ack, answer.window), (PEER + 1001, 2000));
+}
+
 #[test]
 fn the_first_acknowledgment_may_cover_data() {
     for acked in 0..=100 {

@@ -353,3 +353,32 @@ fn the_window_ramp() {
     rig.pass(ms(50));
     assert!(offered(&rig) > 250_000, "it follows what comes: {}", offered(&rig));
 }
+
+/// A window below one unit of its scale would be told as shut for ever.
+#[test]
+fn a_small_clamp_is_no_shut_window() {
+    let mut setup = Setup::modern();
+    setup.options.window_clamp = 300;
+    let mut rig = setup.listening();
+    rig.peer_syn(&setup, Flags::SYN);
+    let syn_ack = rig.one();
+    assert_eq!((syn_ack.window, syn_ack.options.window_scale), (300, Some(0)));
+    rig.send(&[]);
+    for _ in 0..5 {
+        rig.send(&[1; 300]);
+        assert_eq!(rig.read(300).map(|got| got.len()), Ok(300));
+        assert!(rig.sent().last().is_some_and(|ack| ack.window > 0));
+    }
+    // With a scale agreed on, a clamp that comes later counts as one unit of it.
+    let mut rig = Setup::modern().accepted();
+    let now = rig.now;
+    let options = SocketOptions { window_clamp: 300, ..SocketOptions::default() };
+    rig.host.with(now, |conn, cx| conn.set_options(cx, options));
+    let shift = rig.host.conn().info(now).scale.1;
+    assert!(1 << shift > 300);
+    for _ in 0..300 {
+        rig.send(&[1; 1000]);
+        let _ = rig.read(1000);
+    }
+    assert!(rig.sent().last().is_some_and(|ack| ack.window == 1), "one unit of {} octets", 1 << shift);
+}

@@ -11,6 +11,23 @@ use crate::ports::{Binding, Ports};
 /// The ephemeral range: few, so that they run out.
 const RANGE: (u16, u16) = (700, 719);
 const CORES: u16 = 2;
+/// The first port that anybody binds, and how many there are.
+const FIRST: u16 = RANGE.0 - 3;
+const PORTS: usize = (RANGE.1 - FIRST + 1) as usize;
+
+/// What the lists say of a port.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    bound: bool,
+    users: u32,
+    granted: bool,
+    /// The kernel lent it, and not as an ephemeral port.
+    kept: bool,
+}
+
+fn place(port: u16) -> usize {
+    usize::from(port - FIRST)
+}
 
 /// Grants claims as the kernel does, and notes which.
 struct Kernel {
@@ -20,12 +37,6 @@ struct Kernel {
     moods: Vec<ClaimError>,
     /// A claim was refused since this was last cleared.
     refused: bool,
-}
-
-impl Kernel {
-    fn has(&self, port: u16) -> bool {
-        self.granted.iter().any(|claim| claim.port == port)
-    }
 }
 
 impl PacketIo for Kernel {
@@ -391,16 +402,19 @@ impl Model {
     }
 
     fn compare(&self) {
+        // One walk over each list, whatever the ports: the lists are longer than the range.
+        let mut known = [Known::default(); PORTS];
+        self.bindings.iter().for_each(|binding| known[place(binding.local.port)].bound = true);
+        self.held.iter().for_each(|held| known[place(held.key.local().port)].users += 1);
         let granted = &self.kernel.granted;
-        for port in RANGE.0 - 3..=RANGE.1 {
-            let bound = self.bindings.iter().any(|b| b.local.port == port);
-            assert_eq!(self.ports.is_ours(port), !self.lends || self.kernel.has(port), "port {port}");
-            assert!(self.kernel.has(port) || !self.lends || !bound && self.users(port) == 0);
-            let kept = |claim: &PortClaim| claim.port == port && !claim.ephemeral;
-            assert!(
-                bound || self.users(port) > 0 || !self.lends || !granted.iter().any(kept),
-                "port {port} is kept"
-            );
+        for claim in granted {
+            let known = &mut known[place(claim.port)];
+            (known.granted, known.kept) = (true, known.kept || !claim.ephemeral);
+        }
+        for (port, Known { bound, users, granted, kept }) in (FIRST..).zip(known) {
+            assert_eq!(self.ports.is_ours(port), !self.lends || granted, "port {port}");
+            assert!(granted || !self.lends || !bound && users == 0);
+            assert!(bound || users > 0 || !self.lends || !kept, "port {port} is kept");
         }
         let mut ports: Vec<_> =
             granted.iter().map(|claim| if claim.ephemeral { claim.port } else { 0 }).collect();
