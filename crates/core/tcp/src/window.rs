@@ -59,10 +59,11 @@ impl Connection {
         self.buffer_limit().min(u16::MAX.into())
     }
 
-    /// The window of a SYN-ACK. Data that came with the SYN and was not read takes room in it (RFC 7413).
+    /// The window of a SYN-ACK. Data that came with the SYN and was not read takes room in it (RFC 7413). It is not
+    /// scaled: the edge is where later segments can tell it without taking any of it back.
     pub(crate) fn syn_ack_window(&mut self, cx: &Cx<'_>) -> u32 {
         let window = self.syn_window().min(self.room(cx).max(self.receive_window()));
-        self.rcv_adv = self.rcv_adv.later(self.rcv_nxt + window);
+        self.rcv_adv = self.rcv_adv.later(self.rcv_nxt + window.next_multiple_of(1 << self.rcv_scale));
         window
     }
 
