@@ -300,7 +300,7 @@ fn write_keys(report: &AoReport, into: &mut [u8]) -> Result<usize, Errno> {
 /// A change as an option of IPPROTO_TCP and its value.
 fn encode(change: &KeyChange) -> (i32, Vec<u8>) {
     let bits = |choice: &Choice| {
-        u32::from(choice.current.is_some()) * SET_CURRENT | u32::from(choice.next.is_some()) * SET_NEXT
+        (u32::from(choice.current.is_some()) * SET_CURRENT) | (u32::from(choice.next.is_some()) * SET_NEXT)
     };
     let struct_of = |len: usize, peers: &Peers| {
         let mut value = vec![0; len];
@@ -346,7 +346,7 @@ fn encode(change: &KeyChange) -> (i32, Vec<u8>) {
                 ao_required: *ao_required,
             };
             let mut value = write_info(&report).to_vec();
-            let all = bits(choice) | Fields(&value).word(0) | u32::from(counts.is_some()) * INFO_COUNTERS;
+            let all = bits(choice) | Fields(&value).word(0) | (u32::from(counts.is_some()) * INFO_COUNTERS);
             put(&mut value, 0, &all.to_ne_bytes());
             put(&mut value, 6, &[choice.current.unwrap_or(0), choice.next.unwrap_or(0)]);
             (c::TCP_AO_INFO, value)

@@ -389,10 +389,10 @@ impl Options {
             option(&val.to_be_bytes());
             option(&ecr.to_be_bytes());
         }
-        if let Some(counters) = self.counters_on_syn(flags) {
-            if let Some(rest) = counters.emit(NOP, |word| option(&word)) {
-                option(&rest);
-            }
+        if let Some(counters) = self.counters_on_syn(flags)
+            && let Some(rest) = counters.emit(NOP, |word| option(&word))
+        {
+            option(&rest);
         }
         if let Some(option) = self.fast_open() {
             emit_fast_open(&option, END, &mut into[at..]);
