@@ -5,7 +5,9 @@ use core::fmt;
 
 use base::{Duration, Instant};
 
-use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
+use crate::controller::{
+    AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, TunableError, Window,
+};
 use crate::reno::Reno;
 
 /// A part of a whole, such as (7, 10).
@@ -35,6 +37,8 @@ pub const HALF: Part = (1, 2);
 pub trait Law: Default + Send + fmt::Debug {
     /// The name the policy is registered under.
     const NAME: &'static str;
+    /// Does it count marks, also where [`Needs::echoes`] is how they are told?
+    const COUNTS_MARKS: bool = false;
 
     /// A connection begins (again); tunables stay.
     fn begin(&mut self, path: &PathInfo) {
@@ -45,6 +49,11 @@ pub trait Law: Default + Send + fmt::Debug {
     /// what is measured is measured here. A policy that yields to delay may take from the window.
     fn observe(&mut self, reno: &mut Reno, ack: &AckSample) {
         let _ = (reno, ack);
+    }
+
+    /// What ECN told with an acknowledgment, before anything else hears of it ([`Controller::on_ecn`]).
+    fn marks(&mut self, feedback: &EcnFeedback) {
+        let _ = feedback;
     }
 
     /// Growth in avoidance for `bytes` acknowledged octets of a filled window: Reno's, unless said otherwise.
@@ -120,6 +129,10 @@ impl<L: Law> Controller for Classical<L> {
         L::NAME
     }
 
+    fn needs(&self) -> Needs {
+        Needs { echoes: L::COUNTS_MARKS, ..Needs::default() }
+    }
+
     fn on_established(&mut self, path: &PathInfo) {
         self.begin(path);
     }
@@ -133,6 +146,10 @@ impl<L: Law> Controller for Classical<L> {
         if bytes > 0 {
             self.law.avoid(&mut self.reno, bytes, ack);
         }
+    }
+
+    fn on_ecn(&mut self, feedback: &EcnFeedback) {
+        self.law.marks(feedback);
     }
 
     fn on_congestion(&mut self, signal: Signal, info: &SignalInfo) {

@@ -50,6 +50,8 @@ pub struct Needs {
     pub pacing: bool,
     /// Delivery rate samples come with acknowledgments.
     pub rates: bool,
+    /// Where ECN's feedback is RFC 3168's, [`Controller::on_ecn`] hears of every acknowledgment, echo or not.
+    pub echoes: bool,
 }
 
 /// How fast the path delivered what an acknowledgment is about (draft-ietf-ccwg-bbr, section 4.1.2, and the draft on
@@ -82,8 +84,8 @@ impl RateSample {
     }
 }
 
-/// What accurate ECN feedback told with one acknowledgment (RFC 9768): of what newly is known to have arrived, how much
-/// arrived marked.
+/// What ECN told with one acknowledgment: of what newly is known to have arrived, how much arrived marked. Exact with
+/// accurate feedback (RFC 9768); where echoes are RFC 3168's, all that one of them acknowledges counts as marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnFeedback {
     /// When the acknowledgment came.
@@ -173,8 +175,8 @@ pub trait Controller: Send {
     }
     /// An acknowledgment of something new arrived.
     fn on_ack(&mut self, ack: &AckSample);
-    /// Accurate ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, also where nothing was
-    /// marked. Without the peer's agreement to RFC 9768 it is never called, and marks show as [`Signal::Ecn`] alone.
+    /// ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, also where nothing was marked.
+    /// Without the peer's agreement to RFC 9768 only who [`Needs`] echoes hears, and marks show as [`Signal::Ecn`].
     fn on_ecn(&mut self, feedback: &EcnFeedback) {
         let _ = feedback;
     }

@@ -13,6 +13,7 @@ mod classical;
 mod control;
 mod controller;
 mod cubic;
+mod dctcp;
 mod htcp;
 mod hystart;
 mod model;
@@ -31,6 +32,7 @@ pub use controller::{
     AckSample, Controller, EcnFeedback, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
 };
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use crate::reno::WINDOW_MAX;
 use crate::{
-    AckSample, Cdg, Control, Controller, Cubic, HTcp, PathInfo, Registry, Signal, SignalInfo, Vegas,
+    AckSample, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, PathInfo, Registry, Signal,
+    SignalInfo, Vegas,
 };
 
 /// Drives each built-in policy through the life that `data` spells, checking its promises at every step.
@@ -35,7 +36,8 @@ struct Promises {
 impl Promises {
     fn of(name: &str) -> Promises {
         let keeps = match name {
-            Cdg::NAME => 10,
+            // As little as nothing is taken where nearly nothing was marked; and CDG may find a loss no congestion.
+            Cdg::NAME | Dctcp::NAME => 10,
             HTcp::NAME | Cubic::NAME_OF_2009 => 8,
             _ => 7,
         };
@@ -152,6 +154,15 @@ fn acknowledge(
         window_limited: op & 1 == 0,
         in_recovery: op & 6 == 6,
     };
+    if op & 32 != 0 {
+        policy.on_ecn(&EcnFeedback {
+            now: world.now,
+            segments: ack.bytes / world.mss,
+            marked_segments: ack.bytes / world.mss / 2,
+            octets: ack.bytes,
+            marked_octets: if op & 64 == 0 { ack.bytes / 2 } else { u32::MAX },
+        });
+    }
     policy.on_ack(&ack);
     let grown = i64::from(policy.window().cwnd) - i64::from(before.cwnd);
     assert!(grown >= 0 || promises.yields_to_delay, "{policy:?}: {ack:?} shrank the window by {}", -grown);

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::{Cdg, Control, Controller, Cubic, HTcp, NewReno, TunableError, Vegas};
+use crate::{Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, TunableError, Vegas};
 
 /// Makes a fresh policy for one connection.
 pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
@@ -71,12 +71,13 @@ enum Make {
 }
 
 /// What every registry starts with; the first row is the default.
-const BUILT_IN: [(&str, Make); 6] = [
+const BUILT_IN: [(&str, Make); 7] = [
     (Cubic::NAME, Make::Cubic),
     (NewReno::NAME, Make::NewReno),
     (HTcp::NAME, Make::Boxed(|| Box::new(HTcp::new()))),
     (Cdg::NAME, Make::Boxed(|| Box::new(Cdg::new()))),
     (Vegas::NAME, Make::Boxed(|| Box::new(Vegas::new()))),
+    (Dctcp::NAME, Make::Boxed(|| Box::new(Dctcp::new()))),
     (Cubic::NAME_OF_2009, Make::Boxed(|| Box::new(Cubic::of_2009()))),
 ];
 

@@ -1,7 +1,7 @@
 //! Explicit congestion notification (RFC 3168): routers mark instead of dropping, the receiver echoes, the sender
 //! reduces once a window and says so.
 
-use cc::{Controller, Signal};
+use cc::{Controller, EcnFeedback, Signal};
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
@@ -66,6 +66,27 @@ impl Connection {
             cx.counters.marks_in += 1;
             self.bits.set(Bits::ECHO);
             self.due |= Due::ACK;
+        }
+    }
+
+    /// An acknowledgment of `acked` octets (or FIN), before SND.UNA moves: who counts marks hears how many of them came
+    /// with an echo, and everybody of the echo.
+    pub(crate) fn take_classic(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
+        let echoed = seg.flags.has(Flags::ECE);
+        let octets = acked.min(self.tx.len());
+        if octets > 0 && self.control.needs().echoes {
+            let segments = octets.div_ceil(self.snd_mss.into());
+            let marked = |count: u32| if echoed { count } else { 0 };
+            self.control.on_ecn(&EcnFeedback {
+                now: cx.now,
+                segments,
+                marked_segments: marked(segments),
+                octets,
+                marked_octets: marked(octets),
+            });
+        }
+        if echoed {
+            self.on_echo(cx);
         }
     }
 

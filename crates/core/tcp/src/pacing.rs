@@ -19,6 +19,7 @@ use alloc::boxed::Box;
 
 use base::{Instant, Rate};
 use cc::{Controller, Window};
+use wire::tcp::Flags;
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -82,7 +83,8 @@ fn quantum(rate: Rate, mss: u32, config: &Config) -> u32 {
 }
 
 impl Connection {
-    /// Who is paced, and whose deliveries are measured, is decided when the policy, the options or the state change.
+    /// Who is paced, whose deliveries are measured and whose echoes are counted is decided when the policy, the options
+    /// or the state change.
     #[inline]
     pub(crate) fn refresh_pacing(&mut self, cx: &Cx<'_>) {
         let needs = self.control.needs();
@@ -93,6 +95,9 @@ impl Connection {
         if needs.rates != self.bits.has(Bits::SAMPLED) {
             self.switch_sampling(needs.rates);
         }
+        // Who counts marks hears of every acknowledgment: nothing takes the short path.
+        let counts = self.bits.has(Bits::ACCECN) || (self.bits.has(Bits::ECN) && needs.echoes);
+        self.usual = if counts { Flags::ALL } else { Flags::ACK };
     }
 
     #[cold]

@@ -10,6 +10,7 @@ macro_rules! shipped {
 }
 
 shipped![
+    "dctcp-step",
     "p1-htcp-sawtooth",
     "p2-abc",
     "p3-induced-delay",

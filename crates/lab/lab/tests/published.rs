@@ -7,13 +7,23 @@ fn run_all(experiment: &Experiment, seeds: u64) -> Vec<Outcome> {
     experiment.tasks(Some(seeds)).unwrap().iter().map(|task| lab::run(task).unwrap()).collect()
 }
 
-#[test]
-fn byte_counting_halves_the_period() {
-    let experiment =
-        lab::shipped().unwrap().into_iter().find(|experiment| experiment.name == "p2-abc").unwrap();
+/// What comes with the program holds with one seed: so many verdicts.
+fn holds(name: &str, count: usize) {
+    let experiment = lab::shipped().unwrap().into_iter().find(|experiment| experiment.name == name).unwrap();
     let outcomes = run_all(&experiment, 1);
     let verdicts = experiment.judge(&outcomes);
-    assert!(verdicts.len() == 3 && verdicts.iter().all(|verdict| verdict.holds), "{verdicts:#?}");
+    assert!(verdicts.len() == count && verdicts.iter().all(|verdict| verdict.holds), "{verdicts:#?}");
+}
+
+#[test]
+fn byte_counting_halves_the_period() {
+    holds("p2-abc", 3);
+}
+
+/// RFC 8257 over a step.
+#[test]
+fn marks_keep_the_queue_at_the_step() {
+    holds("dctcp-step", 4);
 }
 
 const SMALL: &str = r#"

@@ -86,8 +86,8 @@ impl Connection {
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
         let window_changed = newer && self.update_send_window(cx.config, seg.window, seg.seq);
-        if seg.flags.has(Flags::ECE) && self.bits.has(Bits::ECN) {
-            self.on_echo(cx);
+        if self.bits.has(Bits::ECN) {
+            self.take_classic(cx, seg, acked);
         }
         let sacked = self.take_sack(cx, seg);
         if self.bits.has(Bits::ACCECN) {

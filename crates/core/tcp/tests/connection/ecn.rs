@@ -1,6 +1,10 @@
 //! Goal: ECN is agreed on as RFC 3168 says, marks are echoed until the sender has reduced, and an echo costs
 //! window once for each window of data.
 
+use std::sync::{Arc, Mutex};
+
+use base::{Duration, Instant};
+use cc::{AckSample, Control, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, Window};
 use tcp::{Config, EcnPolicy};
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
@@ -192,4 +196,61 @@ fn a_mark_outside_the_window_is_not_echoed() {
     rig.inject(Segment { seq: rig.next + (1 << 24), ..far });
     let answer = rig.one();
     assert_eq!((answer.flags, answer.ack), (Flags::ACK, rig.next));
+}
+
+/// Octets that arrived, and marked ones of them, as they were told.
+type Told = Arc<Mutex<Vec<(u32, u32)>>>;
+
+/// A policy that counts marks, or does not.
+struct Counter {
+    counts: bool,
+    told: Told,
+}
+
+impl Controller for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+    fn needs(&self) -> Needs {
+        Needs { echoes: self.counts, ..Needs::default() }
+    }
+    fn on_ack(&mut self, _: &AckSample) {}
+    fn on_ecn(&mut self, feedback: &EcnFeedback) {
+        self.told.lock().unwrap().push((feedback.octets, feedback.marked_octets));
+    }
+    fn on_congestion(&mut self, _: Signal, _: &SignalInfo) {}
+    fn on_recovery_end(&mut self, _: &SignalInfo) {}
+    fn on_idle_restart(&mut self, _: Instant, _: Duration, _: &PathInfo) {}
+    fn on_mss_change(&mut self, _: u32) {}
+    fn window(&self) -> Window {
+        Window { cwnd: 14_600, ssthresh: u32::MAX, pacing: None }
+    }
+    fn recycle(&mut self, _: &PathInfo) {}
+}
+
+/// What a policy is told of ten segments' acknowledgments, the third and fourth of which are echoes.
+fn told(mut rig: Rig, counts: bool) -> Vec<(u32, u32)> {
+    let told = Told::default();
+    let control = Control::Boxed(Box::new(Counter { counts, told: told.clone() }));
+    let now = rig.now;
+    rig.host.with(now, |conn, cx| conn.set_control(cx, control));
+    rig.write(&[1; 14_600]).unwrap();
+    let sent = rig.sent();
+    rig.pass(ms(20));
+    for (i, s) in sent.iter().enumerate() {
+        rig.ack = s.end();
+        let echo = if i == 2 || i == 3 { Flags::ECE } else { Flags::default() };
+        rig.inject(rig.segment(Flags::ACK | echo, &[]));
+    }
+    let told = told.lock().unwrap();
+    told.clone()
+}
+
+#[test]
+fn who_counts_marks_hears_of_every_acknowledgment() {
+    let marked = |i| if i == 2 || i == 3 { 1460 } else { 0 };
+    let all: Vec<(u32, u32)> = (0..10).map(|i| (1460, marked(i))).collect();
+    assert_eq!(told(agreed(), true), all);
+    assert!(told(agreed(), false).is_empty(), "others hear of echoes only");
+    assert!(told(setup(2).connected(), true).is_empty(), "no agreement, no marks");
 }
