@@ -1,0 +1,86 @@
+//! Two namespaces, and one run of a script between them, or between one of them and our stack.
+
+use crate::compare::{Line, normalise};
+use crate::kernel::{Kernel, Namespace, enter, turn};
+use crate::ours::Ours;
+use crate::path::{End, Path};
+use crate::play::{Host, Meeting, play};
+use crate::scripts::Script;
+use base::Duration;
+use pio::PacketIo;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+const FAR: [u8; 4] = [10, 79, 0, 2];
+const NEAR_KERNEL: [u8; 4] = [10, 79, 0, 1];
+/// Another than the kernel's in its place, so that nobody remembers the other's link-layer address.
+const NEAR_OURS: [u8; 4] = [10, 79, 0, 3];
+/// What still travels when both ends have made their calls.
+const AFTERMATH: Duration = Duration::from_millis(700);
+
+/// Who is the near end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Who {
+    Kernel,
+    Ours,
+}
+
+pub(crate) struct Bed {
+    near: Namespace,
+    far: Namespace,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Result<Bed, String> {
+        Ok(Bed { near: Namespace::new(NEAR_KERNEL)?, far: Namespace::new(FAR)? })
+    }
+
+    /// What the near end sent and was told.
+    pub(crate) fn run(&mut self, script: &Script, who: Who) -> Result<Vec<Line>, String> {
+        static PORT: AtomicU16 = AtomicU16::new(2_000);
+        let port = PORT.fetch_add(1, Ordering::Relaxed);
+        let addr = if who == Who::Ours { NEAR_OURS } else { NEAR_KERNEL };
+        let (near_at, far_at) = (SocketAddrV4::new(addr.into(), port), SocketAddrV4::new(FAR.into(), port));
+        self.near.prepare(script.sysctls, None)?;
+        self.far.prepare(&[], script.far_mtu)?;
+        let path = Arc::new(Path::new(port, script.rules));
+        let ours = match who {
+            Who::Ours => Some(Ours::new(path.clone(), addr, script.sysctls)?),
+            Who::Kernel => None,
+        };
+        let ((near_net, near_tap), (far_net, far_tap)) = (self.near.parts(), self.far.parts());
+        path.set_bell(End::Far, far_tap.waker());
+        if who == Who::Kernel {
+            path.set_bell(End::Near, near_tap.waker());
+        }
+        let (stop, meeting) = (AtomicBool::new(false), Meeting::default());
+        let told = std::thread::scope(|scope| {
+            let mut turning = vec![scope.spawn(|| turn(far_tap, &path, End::Far, &stop))];
+            if who == Who::Kernel {
+                turning.push(scope.spawn(|| turn(near_tap, &path, End::Near, &stop)));
+            }
+            let far = scope.spawn(|| {
+                enter(far_net)?;
+                play(&Kernel, far_at, near_at, script.far, &meeting).map_err(|e| format!("the far end: {e}"))
+            });
+            let near = scope.spawn(|| {
+                enter(near_net)?;
+                let host: &dyn Host = ours.as_ref().map_or(&Kernel, |ours| ours);
+                play(host, near_at, far_at, script.near, &meeting).map_err(|e| format!("the near end: {e}"))
+            });
+            let panicked = |_| "a thread panicked".to_owned();
+            let played = (near.join().map_err(panicked), far.join().map_err(panicked));
+            std::thread::sleep(AFTERMATH);
+            stop.store(true, Ordering::Release);
+            for thread in turning {
+                thread.join().map_err(panicked)??;
+            }
+            played.1??;
+            played.0?
+        })?;
+        let mut lines = normalise(&path.take_seen());
+        lines.extend(told.into_iter().map(|text| Line { at: None, text, push: false }));
+        Ok(lines)
+    }
+}

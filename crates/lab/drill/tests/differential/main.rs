@@ -1,0 +1,153 @@
+//! The same script of calls, losses and delays with the kernel as the far end: once the near end is our stack, once
+//! the kernel again. What the two near ends send, and what their applications are told, is compared, and every
+//! difference has a row with its reason in `expected.rs`.
+//!
+//! ```text
+//!   our stack ── PathPort ─┐
+//!                          ├─ path, 25 ms, what the script says ── tap ── kernel in a namespace
+//!   kernel in a ── tap ────┘
+//!   namespace
+//! ```
+//! Needs /dev/net/tun and what a namespace needs; without them the test says that it was skipped. In real time, as the
+//! kernel knows no other. One script: `MILLSTREAM_SCRIPT=Nagle`, which shows both lists.
+
+mod bed;
+mod compare;
+mod expected;
+mod kernel;
+mod ours;
+mod path;
+mod play;
+mod scripts;
+
+use bed::{Bed, Who};
+use compare::{Line, differences};
+use expected::{ANY, ROWS, Verdict};
+use scripts::{SCRIPTS, Script};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Scripts at a time. They sleep most of the time.
+const WORKERS: usize = 8;
+/// A machine that was busy at the wrong moment gets another chance, with half as many scripts at a time, unless it is
+/// so many of them that something else is wrong.
+const AGAIN: usize = 3;
+const AGAIN_MAX: usize = 16;
+
+/// What was seen of a script.
+struct Outcome {
+    kernel: Vec<Line>,
+    ours: Vec<Line>,
+    verdict: Verdict,
+}
+
+#[test]
+fn our_stack_and_the_kernel_in_the_same_situations() {
+    if let Err(why) = may_run() {
+        println!("SKIPPED: no differential test against the kernel: {why}");
+        return;
+    }
+    let wanted = std::env::var("MILLSTREAM_SCRIPT").unwrap_or_default();
+    let scripts: Vec<&Script> = SCRIPTS.iter().filter(|script| script.name.contains(&wanted)).collect();
+    let mut outcomes = run_all(&scripts, WORKERS);
+    for round in 1..=AGAIN {
+        let odd: Vec<usize> =
+            (0..scripts.len()).filter(|&index| !outcomes[index].verdict.is_as_expected()).collect();
+        if odd.is_empty() || odd.len() > AGAIN_MAX {
+            break;
+        }
+        let again: Vec<&Script> = odd.iter().map(|&index| scripts[index]).collect();
+        println!(
+            "again ({round}): {}",
+            again.iter().map(|script| script.name).collect::<Vec<_>>().join(", ")
+        );
+        for (index, outcome) in odd.into_iter().zip(run_all(&again, WORKERS / 2)) {
+            outcomes[index] = outcome;
+        }
+    }
+    let (mut failed, mut reasons) = (Vec::new(), Vec::new());
+    println!("\n| Script | Kernel | Ours | Differences |\n|---|---|---|---|");
+    for (script, Outcome { kernel, ours, verdict }) in scripts.iter().zip(&outcomes) {
+        let numbers = verdict.reasons.iter().map(|reason| (number(&mut reasons, reason) + 1).to_string());
+        let numbers = numbers.collect::<Vec<_>>().join(", ");
+        let segments = |lines: &[Line]| lines.iter().filter(|line| line.at.is_some()).count();
+        println!("| {} | {} | {} | {numbers} |", script.name, segments(kernel), segments(ours));
+        if !verdict.is_as_expected() || !wanted.is_empty() {
+            verdict.unexplained.iter().for_each(|difference| println!("    UNEXPLAINED {difference}"));
+            verdict.unseen.iter().for_each(|what| println!("    NOT SEEN ANY MORE {what}"));
+            show("kernel", kernel);
+            show("ours", ours);
+        }
+        if !verdict.is_as_expected() {
+            failed.push(script.name);
+        }
+    }
+    println!();
+    reasons.iter().enumerate().for_each(|(index, reason)| println!("{}. {reason}", index + 1));
+    for row in ROWS.iter().filter(|row| row.script == ANY && wanted.is_empty()) {
+        let seen = outcomes.iter().any(|outcome| outcome.verdict.reasons.contains(&row.reason));
+        assert!(seen, "no script shows this any more: {}", row.reason);
+    }
+    assert!(failed.is_empty(), "differences that nobody decided on, or that are gone: {failed:?}");
+}
+
+#[test]
+fn every_row_names_a_script_and_every_script_another() {
+    let named = |name: &str| SCRIPTS.iter().filter(|script| script.name == name).count();
+    SCRIPTS.iter().for_each(|script| assert_eq!(named(script.name), 1, "{}", script.name));
+    for row in ROWS.iter().filter(|row| row.script != ANY) {
+        assert_eq!(named(row.script), 1, "{}", row.script);
+    }
+}
+
+/// Why not, if not.
+fn may_run() -> Result<(), String> {
+    if !pio::userns::is_privileged() {
+        return Err("it needs CAP_NET_ADMIN, as root has it".into());
+    }
+    std::fs::metadata("/dev/net/tun").map_err(|e| format!("/dev/net/tun: {e}"))?;
+    Bed::new().map(drop)
+}
+
+fn run_all(scripts: &[&Script], workers: usize) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let seen: Mutex<Vec<Option<Outcome>>> = Mutex::new(scripts.iter().map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(scripts.len()) {
+            scope.spawn(|| {
+                let mut bed = Bed::new().expect("two namespaces");
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(script) = scripts.get(index) else { break };
+                    let mut run = |who| {
+                        bed.run(script, who).unwrap_or_else(|why| panic!("{}: {who:?}: {why}", script.name))
+                    };
+                    let (kernel, ours) = (run(Who::Kernel), run(Who::Ours));
+                    let verdict = Verdict::of(ROWS, script.name, differences(&kernel, &ours));
+                    seen.lock().expect("no panic")[index] = Some(Outcome { kernel, ours, verdict });
+                }
+            });
+        }
+    });
+    seen.into_inner()
+        .expect("no panic")
+        .into_iter()
+        .map(|outcome| outcome.expect("every script ran"))
+        .collect()
+}
+
+/// The place of a reason among those that were met.
+fn number(reasons: &mut Vec<&'static str>, reason: &'static str) -> usize {
+    reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+        reasons.push(reason);
+        reasons.len() - 1
+    })
+}
+
+fn show(who: &str, lines: &[Line]) {
+    println!("    {who}:");
+    for Line { at, text, push } in lines {
+        let at = at.map_or_else(|| "told".into(), |at| format!("{:.3}", at.as_secs_f64()));
+        println!("      {at:>7} {text}{}", if *push { " PSH" } else { "" });
+    }
+}
