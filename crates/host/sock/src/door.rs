@@ -212,7 +212,9 @@ impl<M: Mode> Sockets for M {
 
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno> {
         let first = self.lock().connect(fd, remote);
-        if first != Err(Errno::EINPROGRESS) || self.lock().nonblocking(fd)? {
+        // Whoever began it, perhaps a send with MSG_FASTOPEN: a socket that blocks waits for its end.
+        let under_way = matches!(first, Err(Errno::EINPROGRESS | Errno::EALREADY));
+        if !under_way || self.lock().nonblocking(fd)? {
             return first;
         }
         wait_connected(self, fd, remote)

@@ -427,7 +427,7 @@ impl Remote {
                 let mut pair = self.rings.take();
                 let taken = pair.tx.write(data);
                 conn.send = Some(pair.tx);
-                let upto = Some(conn.written.wrapping_add(taken as u32));
+                let upto = conn.written.wrapping_add(taken as u32);
                 (taken, Command::Ring { id: name, ring: pair.rx, upto })
             }
         };

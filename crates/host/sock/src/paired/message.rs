@@ -26,10 +26,10 @@ pub(super) enum Command {
     Call(Box<Call>),
     /// Start connecting; [`Event::Started`] follows.
     Connect { id: u32, wish: Box<Connect> },
-    /// Octets to send wait in this ring, now and later; up to `upto` if there are more than was told of.
-    Ring { id: u32, ring: ByteConsumer, upto: Option<u32> },
-    /// The ring that was given back ([`Event::GiveBack`]) was empty and stays at home.
-    Home { id: u32 },
+    /// Octets to send wait in this ring, now and later: up to `upto`.
+    Ring { id: u32, ring: ByteConsumer, upto: u32 },
+    /// Our end of the ring for sending, as the stack thread asked ([`Event::Wanted`]); nothing is in it.
+    Unused { id: u32, ring: ByteProducer },
     /// More octets wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
     /// [`Mark`] may be on its way.
     Written { id: u32, upto: u32 },
@@ -161,10 +161,14 @@ pub(super) enum Event {
     Home {
         id: u32,
     },
-    /// The ring for sending, empty; many are about. [`Command::Home`] or [`Command::Ring`] follows.
-    GiveBack {
+    /// The ring for sending is empty, and many are about: [`Command::Unused`] follows, unless more was written. The
+    /// stack thread keeps its end meanwhile: an application that calls nothing any more has still sent and closed.
+    Wanted {
         id: u32,
-        ring: ByteConsumer,
+    },
+    /// A ring for sending that was not used comes home.
+    Unused {
+        ring: RingPair,
     },
     /// Something that the application asked to hear of.
     Report {

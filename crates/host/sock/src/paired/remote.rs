@@ -1,7 +1,7 @@
 //! What the application knows of its connections, and the queues to the threads that run them.
 
 use super::link::{Link, Patience};
-use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPair, RingPool, Rings, Status};
+use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
 use super::told::Told;
 use crate::Errno;
 use base::{Endpoint, Slab};
@@ -185,7 +185,8 @@ impl Remote {
                 None => drop(ring),
             },
             Event::Home { id } => self.on_ring_stays(link, id),
-            Event::GiveBack { id, ring } => self.on_ring_home(link, id, ring),
+            Event::Wanted { id } => self.on_ring_wanted(link, id),
+            Event::Unused { ring } => self.rings.put(ring),
             Event::Report { id, report } => {
                 if let Some(conn) = self.named(link, id) {
                     conn.told.get_or_insert_default().report(report);
@@ -222,10 +223,14 @@ impl Remote {
             conn.failure = Some(Failure::Tcp(e));
         }
         (conn.ended, conn.more) = (status.ended, status.more);
-        if edges.any(Events::WRITABLE) {
-            conn.wants_room = false;
-        }
         let owner = conn.owner;
+        if edges.any(Events::WRITABLE) {
+            // What is full all the same is another ring than the one that was meant: it is asked for again.
+            conn.wants_room = conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
+            if conn.wants_room {
+                self.links[link].tell(Command::WantRoom { id });
+            }
+        }
         self.ask_for_more(id, link);
         if owner != NOBODY {
             self.notices.push(Notice { owner, events: edges });
@@ -304,19 +309,12 @@ impl Remote {
         }
     }
 
-    /// The ring for sending comes back empty, unless something was written while it was under way.
-    fn on_ring_home(&mut self, link: usize, id: u32, ring: ByteConsumer) {
-        let Some(conn) = self.named(link, id) else {
-            // It crossed our Close, which took the other end along: the stack thread waits for it.
-            return self.links[link].tell(Command::Ring { id, ring, upto: None });
-        };
-        let unused = conn.send.take_if(|tx| tx.vacant() == tx.capacity());
-        match unused {
-            Some(tx) => {
-                self.rings.put(RingPair { tx, rx: ring });
-                self.links[link].tell(Command::Home { id });
-            }
-            None => self.links[link].tell(Command::Ring { id, ring, upto: None }),
+    /// The stack thread would have our end of the ring for sending too. It gets it, unless our Close took that along or
+    /// something was written meanwhile.
+    fn on_ring_wanted(&mut self, link: usize, id: u32) {
+        let unused = |conn: &mut Conn| conn.send.take_if(|tx| tx.vacant() == tx.capacity());
+        if let Some(ring) = self.named(link, id).and_then(unused) {
+            self.links[link].tell(Command::Unused { id, ring });
         }
     }
 

@@ -362,6 +362,42 @@ fn model(seed: u64, steps: u32) {
     world.settle();
 }
 
+/// Nothing waits for another call of an application that has made its last one: neither its octets nor the end.
+#[test]
+fn what_was_closed_needs_no_more_calls() {
+    for seed in 0..200 {
+        let mut world = World::new(seed);
+        world.connect();
+        while world.pairs[0].fds[1].is_none() {
+            world.introduce();
+            (0..2).for_each(|end| world.step(end));
+            world.collect(1);
+            world.accept();
+        }
+        world.finish(0, 0);
+        while !world.pairs[0].ways[0].ended {
+            (0..2).for_each(|end| world.step(end));
+            world.collect(1);
+            world.read(0, 1);
+        }
+        for _ in 0..20 {
+            world.write(0, 1);
+            for _ in 0..world.rng.below(6) {
+                let end = world.rng.below(2) as usize;
+                world.step(end);
+            }
+        }
+        world.close(0, 1);
+        assert!(!world.pairs[0].broken);
+        for _ in 0..5_000 {
+            (0..2).for_each(|end| world.step(end));
+            world.collect(0);
+            world.read(0, 0);
+        }
+        assert!(world.pairs[0].ways[1].ended, "seed {seed}: no end came");
+    }
+}
+
 #[test]
 fn any_order_of_turns() {
     for seed in 0..150 {

@@ -4,7 +4,7 @@ use super::super::message::{Event, RingPair};
 use super::Worker;
 use super::record::Record;
 use base::Instant;
-use ring::bytes::ByteConsumer;
+use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::Core;
 use tcp::{Events, Shutdown, State, WriteError};
 
@@ -63,9 +63,6 @@ impl Worker {
     /// Moves what the application wrote into the connection, and ends that direction after it if asked to.
     pub(super) fn pump_out(&mut self, core: &mut Core, now: Instant, index: u32) {
         let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
-        if stream.over {
-            return;
-        }
         let conn = stream.conn;
         loop {
             if let Some(hints) = stream.end_here() {
@@ -104,26 +101,30 @@ impl Worker {
             stream.wants_room = false;
             stream.edges |= Events::WRITABLE;
         }
-        if stream.away {
-            return;
-        }
         if left == 0 && stream.shut {
             stream.shut = false;
             core.shutdown(now, conn, Shutdown::Write);
         }
         if left == 0 && stream.closing {
             core.close(now, conn);
-            return self.end(index);
+            return self.release(index);
         }
-        if left == 0
-            && self.rings.scarce()
-            && let Some(ring) = stream.send.take()
-        {
-            stream.away = true;
+        if left == 0 && self.rings.scarce() && stream.send.is_some() && !stream.wanted {
+            stream.wanted = true;
             let (link, id) = (stream.link, stream.id);
-            self.say(link, Event::GiveBack { id, ring });
+            self.say(link, Event::Wanted { id });
         }
         self.remember(index);
+    }
+
+    /// The application gave up its end of the ring for sending, which is empty.
+    pub(super) fn send_home(&mut self, index: u32, tx: ByteProducer) {
+        let Some(stream) = self.stream(index) else { return };
+        stream.wanted = false;
+        if let Some(rx) = stream.send.take() {
+            let link = stream.link;
+            self.say(link, Event::Unused { ring: RingPair { tx, rx } });
+        }
     }
 
     /// The receive ring comes back empty, unless more was put in while it was under way.

@@ -139,17 +139,7 @@ impl Worker {
         } else {
             return self.pump_out(core, now, index);
         }
-        self.end(index);
-    }
-
-    /// The core has let go of the connection. The record goes too, unless the ring for sending is still under way:
-    /// the application will send it back under this name.
-    pub(super) fn end(&mut self, index: u32) {
-        let Some(stream) = self.stream(index) else { return };
-        stream.over = true;
-        if !stream.away {
-            self.release(index);
-        }
+        self.release(index);
     }
 
     /// The core has no more to do with this connection: forget it, and say so where the name is not ours to give.

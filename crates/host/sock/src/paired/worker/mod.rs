@@ -108,21 +108,11 @@ impl Worker {
             Command::Ring { id, ring, upto } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
-                    (stream.send, stream.away) = (Some(ring), false);
-                    stream.announced = upto.unwrap_or(stream.announced);
-                    if stream.over {
-                        return self.release(index);
-                    }
+                    (stream.send, stream.announced) = (Some(ring), upto);
                 }
                 self.pump_out(core, now, index);
             }
-            Command::Home { id } => {
-                let index = self.record(link, id);
-                if let Some(stream) = self.stream(index) {
-                    stream.away = false;
-                }
-                self.pump_out(core, now, index);
-            }
+            Command::Unused { id, ring } => self.send_home(self.record(link, id), ring),
             Command::Mark { id, mark } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
@@ -141,7 +131,7 @@ impl Worker {
             Command::Written { id, upto } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
-                    stream.announced = upto;
+                    (stream.announced, stream.wanted) = (upto, false);
                 }
                 self.pump_out(core, now, index);
             }
@@ -249,7 +239,7 @@ impl Worker {
     pub(super) fn notice(&mut self, core: &mut Core, now: Instant, notice: Notice) {
         match self.records.get_mut(notice.owner) {
             Some(Record::Listener(_)) => self.accept(core, now, notice.owner),
-            Some(Record::Stream(stream)) if !stream.over => {
+            Some(Record::Stream(stream)) => {
                 // Readable is what is in the ring, writable is room in the ring: those edges are made here.
                 stream.edges |= Events(notice.events.0 & !(Events::READABLE | Events::WRITABLE).0);
                 while let Some(report) = core.take_report(stream.conn) {
@@ -294,7 +284,6 @@ impl Worker {
                     // The record may have ended since, and its place may be another's.
                     if let Some(Record::Stream(stream)) = self.records.get_mut(index)
                         && stream.pending
-                        && !stream.over
                         && stream.link == link
                     {
                         let event = stream.tell(core);

@@ -20,8 +20,8 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) conn: ConnId,
     pub(super) send: Option<ByteConsumer>,
-    /// The ring for sending is on its way home, and may come back with octets in it.
-    pub(super) away: bool,
+    /// The application was asked for its end of the ring for sending, and has written nothing since.
+    pub(super) wanted: bool,
     pub(super) receive: Option<ByteProducer>,
     /// Octets ever taken out of the ring for sending, and put into the other, modulo 2^32.
     pub(super) taken: u32,
@@ -43,8 +43,6 @@ pub(super) struct Stream {
     pub(super) shut: bool,
     /// The application has let go: close once everything is sent.
     pub(super) closing: bool,
-    /// The core has let go too.
-    pub(super) over: bool,
     /// The other end of the ring for sending, which came with the application's Close.
     pub(super) send_home: Option<ByteProducer>,
 }
@@ -64,7 +62,7 @@ impl Stream {
             id,
             conn: ConnId(NONE),
             send: None,
-            away: false,
+            wanted: false,
             receive: None,
             taken: 0,
             announced: 0,
@@ -78,7 +76,6 @@ impl Stream {
             wants_room: false,
             shut: false,
             closing: false,
-            over: false,
             send_home: None,
         }
     }
