@@ -261,6 +261,21 @@ settings! {
         min_burst: u8 = 2, 1 => 64,
             "Least segments of a super-segment where `push_bursts` bounds them, and of what leaves at once where \
              departures are paced (Linux's tcp_min_tso_segs).";
+        mtu_probing: u8 = 0, 0 => 2,
+            "Find the path's MTU without ICMP (RFC 4821, RFC 8899): 0 never, 1 where a path swallows full segments, 2 \
+             always, beginning with the base size (Linux's tcp_mtu_probing).";
+        base_mss: u16 = 1024, 48 => 32_767,
+            "Octets of data in a segment that every path is thought to carry (Linux's tcp_base_mss).";
+        mtu_probe_floor: u16 = 48, 48 => 32_767,
+            "Where a path swallows everything, segments shrink to this and no further (Linux's tcp_mtu_probe_floor).";
+        mtu_probes: u8 = 3, 1 => 10,
+            "Probes of one size that are lost in a row before it counts as too large (MAX_PROBES of RFC 8899; 1 on \
+             Linux).";
+        probe_interval: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
+            "How long after a search its end is put in question again (RFC 8899's PMTU_RAISE_TIMER, Linux's \
+             tcp_probe_interval).";
+        probe_threshold: u16 = 8, 1 => 9000,
+            "The search ends when fewer octets than this are open (Linux's tcp_probe_threshold).";
         pacing: bool = false, false => true,
             "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks \
              for it or who set SO_MAX_PACING_RATE.";

@@ -15,6 +15,7 @@ use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
 use crate::marks::Marks;
+use crate::mtu_search::MtuSearch;
 use crate::output::Due;
 use crate::pacing::Pacing;
 use crate::rack::Reordering;
@@ -157,6 +158,10 @@ bits! {
     SIGNED,
     /// Timeouts asked for another path: `Rare::path`.
     REHASHED,
+    /// What the path carries is looked for.
+    SEARCHING,
+    /// A segment larger than the others is in flight.
+    PROBING_MTU,
 }
 
 impl Bits {
@@ -331,6 +336,8 @@ pub(crate) struct Rare {
     pub(crate) auth: Option<Box<Auth>>,
     /// Which of the paths to the peer, as far as a flow label can choose: another after each timeout.
     pub(crate) path: u16,
+    /// Exists while [`Bits::SEARCHING`].
+    pub(crate) search: Option<Box<MtuSearch>>,
 }
 
 impl Connection {
@@ -546,6 +553,9 @@ impl Connection {
     pub(crate) fn establish(&mut self, cx: &mut Cx<'_>) {
         cx.counters.established += 1;
         self.timers.rtx = Instant::FAR_FUTURE;
+        if cx.config.mtu_probing > 1 {
+            self.begin_search(cx);
+        }
         let mut path = self.path_info(cx);
         if self.bits.has(Bits::ACCECN) && self.takes_marked_greeting() {
             path.initial_window = self.snd_mss.into();
@@ -628,6 +638,7 @@ impl Connection {
                 accecn: None,
                 auth: None,
                 path: 0,
+                search: None,
             })
         })
     }

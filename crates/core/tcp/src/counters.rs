@@ -90,6 +90,10 @@ base::counters! {
         icmp_hard: "ICMP errors that ended a handshake.",
         icmp_ignored: "ICMP errors about octets that are not in flight (RFC 5927).",
         mtu_reductions: "Path MTU reductions by ICMP.",
+        mtu_probes: "Segments sent larger than the others, to find the path's MTU (RFC 8899).",
+        mtu_probes_lost: "Of these, those that alone were lost.",
+        mtu_raises: "Of these, those that arrived: the path's MTU is larger.",
+        black_holes: "Times segments became smaller because nothing got through any more (RFC 4821, section 7.7).",
         paced: "Times something waited for the pace to let it go.",
         idle_restarts: "Congestion windows restarted after idleness (RFC 5681, section 4.1).",
     }

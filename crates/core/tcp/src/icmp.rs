@@ -42,7 +42,7 @@ impl Connection {
             return;
         }
         let error = match kind {
-            IcmpError::TooBig { mtu } => return self.on_too_big(cx, mtu),
+            IcmpError::TooBig { mtu } => return self.on_too_big(cx, mtu, seq),
             IcmpError::HostUnreachable => Error::HostUnreachable,
             IcmpError::NetUnreachable => Error::NetUnreachable,
             IcmpError::PortUnreachable => Error::Refused,
@@ -72,13 +72,22 @@ impl Connection {
     /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of
     /// congestion (RFC 1191, section 6.4; RFC 8201).
     /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3.
-    fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16) {
+    fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) {
         let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {
-            0 => PLATEAUS.into_iter().find(|&plateau| plateau < self.path_mtu).unwrap_or(least),
+            0 => {
+                let refused = self.mtu_refused(seq);
+                let told = PLATEAUS.into_iter().find(|&plateau| plateau < refused).unwrap_or(least);
+                // What was said of a probe does not touch what is known to pass.
+                if refused > self.path_mtu { told.max(self.path_mtu) } else { told }
+            }
             mtu => mtu,
         };
         let mtu = told.max(least);
+        if self.bits.has(Bits::SEARCHING) && self.too_big_for_search(cx, mtu, seq) {
+            cx.counters.mtu_probes_lost += 1;
+            return;
+        }
         if mtu >= self.path_mtu {
             cx.counters.icmp_ignored += 1;
             return;

@@ -42,6 +42,7 @@ mod info;
 mod input;
 mod isn;
 mod marks;
+mod mtu_search;
 mod output;
 mod pacing;
 mod path;

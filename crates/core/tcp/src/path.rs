@@ -34,8 +34,30 @@ impl Connection {
     /// The MSS option of our SYN: what our end of the path can receive (RFC 9293, section 3.7.1).
     /// RFC 9293, MUST-67.
     pub(crate) fn advertised_mss(&self) -> u16 {
-        let mss = self.path_mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
+        self.payload_of(self.route_mtu())
+    }
+
+    /// Octets that a packet of `mtu` has room for behind headers without options, and that the application allows.
+    fn payload_of(&self, mtu: u16) -> u16 {
+        let mss = mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
+    }
+
+    /// Octets of the options that every segment carries; `counters` of them are accurate ECN's.
+    fn options_len(&self, counters: u16) -> u16 {
+        let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        stamps + counters + self.signature_len()
+    }
+
+    /// Octets of data in a full segment if the path takes packets of `mtu`.
+    pub(crate) fn mss_for(&self, config: &Config, mtu: u16) -> u16 {
+        self.payload_of(mtu).min(self.peer_mss) - self.options_len(self.counters_len(config))
+    }
+
+    /// The packet that holds `mss` octets of data.
+    pub(crate) fn mtu_for(&self, config: &Config, mss: u16) -> u16 {
+        let options = self.options_len(self.counters_len(config));
+        mss.saturating_add(options).saturating_add(headers(&self.key))
     }
 
     /// Eff.snd.MSS (RFC 9293, section 3.7.1) less the timestamps and the signature that every segment carries, and
@@ -53,8 +75,6 @@ impl Connection {
     }
 
     fn leave_room(&mut self, counters: u16) {
-        let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        let options = stamps + counters + self.signature_len();
-        self.snd_mss = self.advertised_mss().min(self.peer_mss) - options;
+        self.snd_mss = self.payload_of(self.path_mtu).min(self.peer_mss) - self.options_len(counters);
     }
 }

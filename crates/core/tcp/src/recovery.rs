@@ -291,6 +291,9 @@ impl Connection {
     /// `delivered`: octets that the acknowledgment which shows the loss newly delivered.
     /// RFC 5681, 3.2-6; RFC 9937, 6-1.
     fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>, delivered: u32) {
+        if self.bits.has(Bits::PROBING_MTU) && self.blames_mtu_probe(cx) {
+            return;
+        }
         cx.counters.fast_retransmits += 1;
         // What an echo told of was this congestion.
         let told = self.phase() == Phase::Reduced;
@@ -369,15 +372,29 @@ impl Connection {
     /// Everything in flight is sent anew, but for what was SACKed.
     /// RFC 6582, 4-1.
     pub(crate) fn send_again(&mut self, phase: Phase) {
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
+        self.send_between(phase, self.snd_una, self.snd_nxt);
+    }
+
+    /// What lies from `start` to `end` is sent anew, in segments of another size: it was too large, nothing more.
+    #[cold]
+    pub(crate) fn resegment(&mut self, start: Seq, end: Seq) {
+        self.send_between(Phase::Resegment, start, end);
+        if !self.bits.has(Bits::SACK) {
+            // Duplicates that ask for `end` itself are about something else.
+            self.loss().recover = end - 1;
+        }
+    }
+
+    fn send_between(&mut self, phase: Phase, start: Seq, end: Seq) {
+        let una = self.snd_una;
         let loss = self.loss();
         loss.phase = phase;
-        loss.recover = nxt;
-        loss.resend = una;
+        loss.recover = end;
+        loss.resend = start;
         loss.resent.clear();
-        loss.rack.lost = nxt;
+        loss.rack.lost = loss.rack.lost.later(end);
         loss.inflation = 0;
-        loss.urgent = true;
+        loss.urgent = start == una;
         loss.begin_judging(false);
         self.dup_acks = 0;
         self.bits.clear(Bits::PROBING);
@@ -470,8 +487,7 @@ impl Connection {
     pub(crate) fn tidy_loss(&mut self) {
         let Some(loss) = &self.loss else { return };
         let una = self.snd_una;
-        let over = loss.phase == Phase::Disorder
-            && loss.board.is_empty()
+        let over = loss.is_calm()
             && !self.bits.has(Bits::PROBING)
             && loss.reports_until.is_none_or(|until| una.after(until))
             && (self.bits.has(Bits::SACK) || una.after(loss.recover) || self.flight() == 0);
@@ -525,6 +541,11 @@ impl Connection {
 }
 
 impl Loss {
+    /// Nothing is missing, and nothing is being sent again.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.phase == Phase::Disorder && self.board.is_empty()
+    }
+
     /// A repair begins, and with it the account by which it may be found needless; not if it goes on where another
     /// one stopped (`again`).
     fn begin_judging(&mut self, again: bool) {

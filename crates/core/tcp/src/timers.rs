@@ -116,7 +116,9 @@ impl Connection {
 
     /// For how many milliseconds, at most, our SYN has been on its way.
     pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
-        let since = if self.retries == 0 { self.rto() } else { self.stalled(cx) };
+        // Before the first timeout a whole one at most, and by how much its timer is late.
+        let late = cx.now.since(self.timers.rtx);
+        let since = if self.retries == 0 { self.rto() + late } else { self.stalled(cx) };
         since.as_millis() as u32 + 1
     }
 
@@ -187,6 +189,12 @@ impl Connection {
         self.note_timeout(cx);
         self.count_retry(cx);
         self.choose_another_path(cx);
+        if self.bits.has(Bits::PROBING_MTU) {
+            self.forget_mtu_probe(cx);
+        }
+        if cx.config.mtu_probing > 0 {
+            self.suspect_black_hole(cx);
+        }
         let info = self.signal_info(cx);
         self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
         if self.bits.has(Bits::SYN_DATA) {

@@ -425,9 +425,12 @@ impl Core {
         let remote = tcp.key().remote().addr;
         match self.path(now, remote) {
             Ok(path) => {
-                let meta = &mut self.conns.slot_mut(index).meta;
-                meta.hop = path.hop;
-                meta.way = self.ip.generation();
+                let way = self.ip.generation();
+                let Some((meta, tcp)) = self.conns.get_mut(index) else { return Ok(()) };
+                (meta.hop, meta.way) = (path.hop, way);
+                if tcp.route_mtu() != path.mtu {
+                    tcp.on_route_mtu(&self.shared.cx(now), path.mtu);
+                }
                 Ok(())
             }
             Err(_) => Err(Blocked::Unreachable(tcp::IcmpError::NetUnreachable)),

@@ -178,7 +178,7 @@ impl Core {
     }
 
     /// Something the kernel says of the interface.
-    pub(crate) fn on_net_event(&mut self, now: Instant, event: &NetEvent) {
+    pub fn on_net_event(&mut self, now: Instant, event: &NetEvent) {
         match *event {
             NetEvent::Neighbour { addr, mac } => self.learn(now, addr, mac, true),
             NetEvent::NeighbourGone { addr } => self.hops.forget(addr),

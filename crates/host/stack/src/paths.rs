@@ -37,6 +37,8 @@ struct Cached {
 pub(crate) struct Paths {
     cache: Vec<Cached>,
     mtus: BTreeMap<Addr, (u16, Instant)>,
+    /// When the first of them has grown too old.
+    next: Option<Instant>,
 }
 
 /// Why there is no path.
@@ -53,7 +55,7 @@ impl Paths {
         let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0 };
         // Generation 0 is never an Ip's first.
         let cached = Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path: none };
-        Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new() }
+        Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new(), next: None }
     }
 
     /// The path to `dst`, if it was looked up under this generation of the routes.
@@ -98,6 +100,21 @@ impl Paths {
             }
         }
         self.mtus.insert(dst, (mtu, now + PMTU_AGE));
+        self.next = Instant::earliest(self.next, Some(now + PMTU_AGE));
+        ip.touch();
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// What ICMP said long ago is forgotten, and every way looked up again: also destinations in use, and connections
+    /// that live, get the route's MTU back.
+    /// RFC 1191, 6.3-2.
+    pub(crate) fn expire(&mut self, now: Instant, ip: &mut Ip) {
+        self.mtus.retain(|_, (_, until)| now < *until);
+        self.next = self.mtus.values().map(|&(_, until)| until).min();
         ip.touch();
     }
 
@@ -140,5 +157,23 @@ mod tests {
         };
         assert_eq!((mtu(0, dst), mtu(0, other)), (1300, 1500));
         assert_eq!((mtu(599, dst), mtu(601, dst)), (1300, 1500));
+    }
+
+    /// RFC 1191, 6.3-2.
+    #[test]
+    fn a_destination_in_use_gets_its_mtu_back() {
+        let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
+        let dst = Addr::v4([10, 0, 0, 2]);
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
+        let start = Instant::from_secs(100);
+        paths.too_big(start, dst, 1300, &mut ip);
+        let later = start + PMTU_AGE;
+        assert_eq!(paths.look_up(start, dst, &mut ip, &mut hops, &isn).unwrap().mtu, 1300);
+        assert_eq!(paths.known(dst, ip.generation()).map(|path| path.mtu), Some(1300));
+        assert_eq!(paths.next(), Some(later));
+        paths.expire(later, &mut ip);
+        assert_eq!((paths.known(dst, ip.generation()), paths.next(), paths.learned()), (None, None, 0));
+        assert_eq!(paths.look_up(later, dst, &mut ip, &mut hops, &isn).unwrap().mtu, 1500);
     }
 }

@@ -109,7 +109,7 @@ impl Core {
         if self.port.pending() > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
-        [self.wheel.next(), self.waits.next(), self.hops.next(), self.ports.next()]
+        [self.wheel.next(), self.waits.next(), self.hops.next(), self.paths.next(), self.ports.next()]
             .into_iter()
             .fold(None, Instant::earliest)
     }
@@ -247,6 +247,9 @@ impl Core {
         }
         if self.hops.next().is_some_and(|at| at <= now) {
             self.ask_again(now);
+        }
+        if self.paths.next().is_some_and(|at| at <= now) {
+            self.paths.expire(now, &mut self.ip);
         }
         if self.ports.next().is_some_and(|at| at <= now) {
             self.ports.expire(self.port.io.as_mut(), now);

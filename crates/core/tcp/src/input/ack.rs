@@ -160,8 +160,9 @@ impl Connection {
             cx.counters.sack_blocks_in += blocks.len() as u64;
             let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
             let mss = u32::from(self.snd_mss);
-            // Where the segments were cut is known as long as all in flight are full.
-            let full = self.snd_small.at_or_before(una) && self.phase() != Phase::Resegment;
+            // Where the segments were cut is known as long as all in flight are full, and of one size.
+            let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment;
+            let full = self.snd_small.at_or_before(una) && even;
             if cx.config.whole_sacks && full {
                 let whole = blocks.iter().map(|&block| whole_segments(una, nxt, mss, block));
                 let mut cut = [(una, una); 4];
@@ -171,6 +172,9 @@ impl Connection {
                 sacked = self.loss().board.update(una, nxt, blocks);
             }
             if sacked.newly > 0 {
+                if self.bits.has(Bits::PROBING_MTU) {
+                    self.look_for_mtu_probe(cx);
+                }
                 self.due |= Due::DATA;
             }
         }
@@ -207,7 +211,10 @@ impl Connection {
         if self.tx.is_empty() && data > 0 {
             self.note_busy(self.last_rcv_ms, false);
         }
-        if self.bits.has(Bits::MARKED | Bits::MORE | Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
+        if self
+            .bits
+            .has(Bits::MARKED | Bits::MORE | Bits::WINDOW_STARVED | Bits::BUFFER_STARVED | Bits::PROBING_MTU)
+        {
             self.on_progress(cx);
         }
         self.retries = 0;
@@ -227,6 +234,9 @@ impl Connection {
     #[cold]
     fn on_progress(&mut self, cx: &mut Cx<'_>) {
         self.bits.clear(Bits::MORE);
+        if self.bits.has(Bits::PROBING_MTU) {
+            self.look_for_mtu_probe(cx);
+        }
         if self.bits.has(Bits::MARKED) {
             self.on_marked_acknowledged(cx);
         }

@@ -6,6 +6,7 @@ use wire::tcp::Flags;
 
 use crate::config::Switch;
 use crate::connection::{Bits, Connection};
+use crate::mtu_search::Probing;
 use crate::output::{Due, Plan};
 use crate::pool::Pool;
 use crate::recovery::Phase;
@@ -62,8 +63,17 @@ impl Connection {
         }
         let mss = u32::from(self.snd_mss - self.blocks_len());
         let window = self.snd_wnd.saturating_sub(flight);
-        let ready =
-            if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, unsent) } else { unsent };
+        let mut ready = unsent;
+        if self.bits.has(Bits::MARKED | Bits::SEARCHING) {
+            if self.bits.has(Bits::SEARCHING) {
+                match self.plan_mtu_probe(cx, unsent) {
+                    Probing::Now(plan) => return Some(plan),
+                    Probing::Wait => return None,
+                    Probing::No => {}
+                }
+            }
+            ready = self.within_record(self.snd_nxt, unsent);
+        }
         let Some((len, fin)) = self.allowance(cx, mss, limits, Waiting { ready, unsent, fin }, window) else {
             if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE && !self.bits.has(Bits::PACE_WAIT) {
                 self.arm_override(cx);
@@ -315,6 +325,9 @@ impl Connection {
         }
         if self.bits.has(Bits::SAMPLED) {
             self.take_back_sample(tx.header.seq, tx.retransmit);
+        }
+        if self.bits.has(Bits::PROBING_MTU) {
+            self.mtu_probe_failed(tx.header.seq);
         }
         if tx.retransmit {
             self.retransmission_failed(tx.header.seq);

@@ -304,3 +304,14 @@ fn a_syn_echoes_nothing() {
     rig.until_sent(Duration::from_secs(3));
     assert_eq!(rig.one().options.timestamps.map(|ts| ts.ecr), Some(0));
 }
+
+/// RFC 7323, 3.2-5: what echoes our SYN is its answer, also if the SYN's timer is late.
+#[test]
+fn an_answer_may_overtake_a_late_timer() {
+    let setup = Setup::modern();
+    let mut rig = setup.syn_sent();
+    rig.now += ms(1_020);
+    rig.peer_syn(&setup, SYN_ACK);
+    rig.assert_state(State::Established);
+    assert!(rig.one().is_pure_ack());
+}

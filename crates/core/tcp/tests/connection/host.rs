@@ -65,6 +65,8 @@ pub(crate) struct Host {
     pub(crate) codepoints: Vec<u8>,
     /// When how many octets of data left.
     pub(crate) departures: Vec<(Instant, u32)>,
+    /// The connection's path MTU when something last left.
+    pub(crate) last_mtu: u16,
 }
 
 impl Host {
@@ -94,6 +96,7 @@ impl Host {
             copies: false,
             codepoints: Vec::new(),
             departures: Vec::new(),
+            last_mtu: 0,
         }
     }
 
@@ -187,6 +190,7 @@ impl Host {
             }
             if tx.len > 0 {
                 self.departures.push((now, tx.len));
+                self.last_mtu = conn.info(now).path_mtu;
             }
             let queued = self.out.len();
             let mut payload = vec![0xa5; tx.len as usize];

@@ -16,6 +16,7 @@ mod host;
 mod icmp;
 mod marks;
 mod memory;
+mod mtu_search;
 mod net;
 mod pacing;
 mod police;

@@ -79,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) peer: Options,
     pub(crate) window: u16,
     pub v4: bool,
+    /// Of our route.
+    pub(crate) mtu: u16,
 }
 
 impl Default for Setup {
@@ -90,6 +92,7 @@ impl Default for Setup {
             peer: Options { mss: Some(1460), ..Options::default() },
             window: 65_535,
             v4: true,
+            mtu: 1500,
         }
     }
 }
@@ -118,6 +121,7 @@ impl Setup {
         host.config = self.config.clone();
         host.options = self.options;
         host.control = "newreno";
+        host.mtu = self.mtu;
         host.limits.max_payload = 1460;
         let now = Instant::from_secs(100);
         Rig { host, now, next: PEER, ack: OURS + 1, window: self.window, clock: None, echo: 0 }

@@ -42,6 +42,8 @@ pub(super) struct Wire {
     pub(super) inbound: VecDeque<(Vec<u8>, u16)>,
     /// What the stack sent, and when.
     pub(super) outbound: VecDeque<(Instant, Vec<u8>)>,
+    /// Super-segments reach the script uncut.
+    pub(super) whole: bool,
 }
 
 /// The script's end of the port.
@@ -60,8 +62,6 @@ pub(super) struct ScriptPort {
     pool: FramePool,
     wire: Shared,
     time: Time,
-    /// Super-segments reach the script uncut.
-    whole: bool,
 }
 
 /// Nobody ever sleeps here.
@@ -72,7 +72,7 @@ impl Waker for Awake {
 }
 
 impl ScriptPort {
-    pub(super) fn new(mtu: usize, whole: bool, wire: Shared, time: Time) -> std::io::Result<Self> {
+    pub(super) fn new(mtu: usize, wire: Shared, time: Time) -> std::io::Result<Self> {
         Ok(ScriptPort {
             caps: Caps {
                 name: "drill".into(),
@@ -91,13 +91,7 @@ impl ScriptPort {
             pool: FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?,
             wire,
             time,
-            whole,
         })
-    }
-
-    /// What leaves the port as one packet: super-segments are cut unless the script wants them whole.
-    fn meta(&self, meta: TxMeta) -> TxMeta {
-        TxMeta { segmentation: meta.segmentation.filter(|_| !self.whole), ..meta }
     }
 }
 
@@ -135,7 +129,8 @@ impl PacketIo for ScriptPort {
         let mut wire = self.wire.lock();
         let mut sent = 0;
         while let Some(mut packet) = batch.pop_front() {
-            let meta = self.meta(packet.meta);
+            let cut = packet.meta.segmentation.filter(|_| !wire.whole);
+            let meta = TxMeta { segmentation: cut, ..packet.meta };
             let emit = |octets: &[u8]| wire.outbound.push_back((now, octets.to_vec()));
             emu::transmit(Medium::Ip, packet.frame.data_mut(), &meta, emit);
             self.pool.retire(packet.frame);

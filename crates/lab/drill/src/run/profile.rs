@@ -67,6 +67,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("keep_crossed_text", ["off", "on", "on"]),
     ("window_ramp", ["on", "off", "off"]),
     ("icmp_ends_half_open", ["on", "off", "off"]),
+    ("mtu_probes", ["1", "3", "3"]),
     ("sndbuf", ["131072,4194304", "32768,2097152", "65536,1048576"]),
 ];
 
@@ -154,8 +155,11 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Set(&["fastopen_pause"], "s")),
     ("net.ipv4.tcp_syncookies", Idle),
     ("net.ipv4.tcp_abort_on_overflow", Set(&["abort_on_overflow"], "")),
-    ("net.ipv4.tcp_mtu_probing", Only(&["0"])),
-    ("net.ipv4.tcp_base_mss", Idle),
+    ("net.ipv4.tcp_mtu_probing", Set(&["mtu_probing"], "")),
+    ("net.ipv4.tcp_base_mss", Set(&["base_mss"], "")),
+    ("net.ipv4.tcp_mtu_probe_floor", Set(&["mtu_probe_floor"], "")),
+    ("net.ipv4.tcp_probe_interval", Set(&["probe_interval"], "s")),
+    ("net.ipv4.tcp_probe_threshold", Set(&["probe_threshold"], "")),
     ("net.ipv4.tcp_ecn_option", Set(&["ecn_option"], "")),
     ("net.ipv4.tcp_ecn_option_beacon", Set(&["ecn_option_beacon"], "")),
     ("net.ipv4.tcp_ecn_fallback", Set(&["ecn_fallback"], "")),

@@ -11,7 +11,8 @@ use super::symbols;
 use super::world::{Pending, World};
 use crate::code;
 use crate::lang::{Action, Call, Event, Expr, ExprKind, Script, When};
-use base::{Duration, Endpoint};
+use base::{Addr, Duration, Endpoint};
+use pio::{NetEvent, Route};
 use sock::Fd;
 use stack::{CoreConfig, OwnAddr, Row};
 use std::collections::HashMap;
@@ -48,6 +49,10 @@ pub(super) struct Runner {
     pub(super) config: CoreConfig,
     defines: Vec<(String, String)>,
     world: Option<World>,
+    /// The largest packet that the route takes, where a line said so.
+    route_mtu: Option<u32>,
+    /// The interface cuts super-segments.
+    offload: bool,
     /// Script's descriptors and the door's.
     pub(super) fds: HashMap<i64, Fd>,
     pub(super) flows: Vec<Flow>,
@@ -76,6 +81,8 @@ impl Runner {
             config,
             defines,
             world: None,
+            route_mtu: None,
+            offload: true,
             fds: HashMap::new(),
             flows: Vec::new(),
             current: None,
@@ -141,8 +148,10 @@ impl Runner {
             let mut config = self.config.clone();
             config.addresses = vec![OwnAddr { addr: self.options.local, prefix: self.options.prefix }];
             config.gateways = vec![self.options.gateway];
-            let world = World::new(config, self.options.mtu, self.options.strict_segments);
+            let whole = self.options.strict_segments && self.offload;
+            let world = World::new(config, self.options.mtu, whole);
             self.world = Some(world.map_err(|e| Stop::Unsupported(format!("a port without memory: {e}")))?);
+            self.share_route();
         }
         self.world.as_ref().ok_or_else(|| Stop::Fail("no stack".into()))
     }
@@ -229,6 +238,16 @@ impl Runner {
                     self.config.tcp.set(row, &value).map_err(refused)?;
                     self.share_settings();
                 }
+                Wish::Mtu(mtu) => {
+                    self.route_mtu = Some(mtu);
+                    self.share_route();
+                }
+                Wish::Offload(on) => {
+                    self.offload = on;
+                    if let Some(world) = &self.world {
+                        world.wire.lock().whole = self.options.strict_segments && on;
+                    }
+                }
                 Wish::Pacing(on) => {
                     self.config.tcp.pacing = on;
                     self.share_settings();
@@ -249,6 +268,21 @@ impl Runner {
     fn share_settings(&self) {
         if let Some(world) = &self.world {
             world.engine().core().set_config(self.config.tcp.clone());
+        }
+    }
+
+    /// What the route to everybody now takes holds for a stack that runs, too.
+    fn share_route(&self) {
+        let (Some(world), Some(mtu)) = (&self.world, self.route_mtu) else { return };
+        let gateway = self.options.gateway;
+        let dst = if gateway.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+        let route = Route { dst, prefix: 0, gateway: Some(gateway), src: None, metric: 0, mtu: Some(mtu) };
+        let mut engine = world.engine();
+        let now = engine.now();
+        // As on Linux, a route may take more than the interface says.
+        let most = self.options.mtu.max(mtu as usize);
+        for event in [NetEvent::Mtu(most), NetEvent::RouteAdded(route)] {
+            engine.core().on_net_event(now, &event);
         }
     }
 

@@ -12,6 +12,10 @@ pub(super) enum Wish {
     Sysctl(String, String),
     /// A setting of [`tcp::Config`], its name and its value: what a route says of the connections that take it.
     Route(&'static str, String),
+    /// The largest packet that the route takes.
+    Mtu(u32),
+    /// The interface cuts super-segments, or the stack has to.
+    Offload(bool),
     /// Forget what was learned of destinations.
     Forget,
     /// The queue at the interface paces, or does not.
@@ -23,10 +27,8 @@ pub(super) enum Wish {
 }
 
 /// Commands that mean nothing to a stack that begins anew with every script.
-const IDLE: &[&str] = &[
-    "true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "ethtool", "grep", "rm",
-    "dd",
-];
+const IDLE: &[&str] =
+    &["true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "grep", "rm", "dd"];
 
 /// What the commands of a line ask for. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
@@ -63,6 +65,7 @@ fn command_wishes(command: &str, arguments: &[String], folder: &Path, depth: u32
         "set_sysctls.py" => wishes.extend(arguments.iter().filter_map(|argument| assignment(argument))),
         "ip" if arguments.iter().any(|word| word == "tcp_metrics") => wishes.push(Wish::Forget),
         "ip" if arguments.iter().any(|word| word == "route") => wishes.extend(route(arguments)),
+        "ethtool" => wishes.extend(offload(arguments)),
         "tc" => wishes.extend(root_queue(arguments)),
         "grep" => wishes.push(match listed(arguments) {
             Some((state, port)) => Wish::Listed(state, port),
@@ -88,11 +91,20 @@ fn route(arguments: &[String]) -> Vec<Wish> {
     // The destination.
     let _ = words.next();
     let mut wishes = Vec::new();
+    let (mut mtu, mut advmss) = (None, None);
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or("");
         wishes.push(match word {
             "via" | "dev" | "src" | "proto" | "scope" | "metric" | "table" | "onlink" | "pref" => continue,
             "initcwnd" => Wish::Route("initial_window", value.into()),
+            "mtu" if mtu.is_none() && value.parse::<u16>().is_ok() => {
+                mtu = value.parse().ok();
+                continue;
+            }
+            "advmss" if advmss.is_none() && value.parse::<u16>().is_ok() => {
+                advmss = value.parse().ok();
+                continue;
+            }
             "rto_min" => Wish::Route("rto_min", with_unit(value)),
             // Without end, as far as a script is concerned.
             "quickack" => Wish::Route("quick_acks", if value == "1" { "255" } else { "0" }.into()),
@@ -100,7 +112,24 @@ fn route(arguments: &[String]) -> Vec<Wish> {
             _ => Wish::Unsupported(format!("the route's {word}")),
         });
     }
+    wishes.extend(mtu.map(Wish::Mtu));
+    // The MSS that this stack announces is what the MTU has room for.
+    let fits = |mss: u32| [40, 60].iter().any(|headers| mtu == Some(mss + headers));
+    wishes.extend(advmss.filter(|&mss| !fits(mss)).map(|_| Wish::Unsupported("the route's advmss".into())));
     wishes
+}
+
+/// `ethtool -K tun0 gso off tso off`: without both, segments reach the interface cut.
+fn offload(words: &[String]) -> Option<Wish> {
+    let ["-K" | "--offload" | "--features", _, features @ ..] =
+        &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let names = ["tso", "gso", "tcp-segmentation-offload", "generic-segmentation-offload"];
+    let mut states = features.chunks(2).filter(|pair| names.contains(&pair[0])).peekable();
+    states.peek()?;
+    Some(Wish::Offload(states.all(|pair| pair.get(1) == Some(&"on"))))
 }
 
 /// A time without a unit counts milliseconds here.
@@ -197,7 +226,9 @@ mod tests {
                     ../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 \\\n /proc/sys/net/ipv4/tcp_sack=1\n\
                     sysctl -w net.inet.tcp.sack.enable=1 > /dev/null 2>&1; ip tcp_metrics flush all\n\
                     sysctl net.inet.tcp.hostcache.purgenow=1\n\
-                    ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock 1400\n\
+                    ip route change default via 10.0.0.1 rto_min 40ms initcwnd 20 mtu lock 1400 advmss 1360\n\
+                    ip route change default via 10.0.0.1 advmss 500\n\
+                    ethtool -K tun0 gso off tso on; ethtool -K tun0 tso on; ethtool -S tun0\n\
                     tc qdisc replace dev tun0 root fq\ntc qdisc add dev tun0 root pfifo\ntc qdisc show\n\
                     grep \" 0A \" /proc/net/tcp | grep \":1F90\"\n\
                     grep x y\n./no-such.sh\n/tmp/sysctl_restore_${PPID}.sh";
@@ -211,7 +242,10 @@ mod tests {
             Wish::Forget,
             Wish::Route("rto_min", "40ms".into()),
             Wish::Route("initial_window", "20".into()),
-            Wish::Unsupported("the route's mtu".into()),
+            Wish::Mtu(1400),
+            Wish::Unsupported("the route's advmss".into()),
+            Wish::Offload(false),
+            Wish::Offload(true),
             Wish::Pacing(true),
             Wish::Pacing(false),
             Wish::Listed(10, 8080),

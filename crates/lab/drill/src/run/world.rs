@@ -105,7 +105,8 @@ impl World {
     pub fn new(config: CoreConfig, mtu: usize, whole: bool) -> std::io::Result<World> {
         let (time, wire) = (Time::default(), Shared::default());
         time.set(START);
-        let port = ScriptPort::new(mtu, whole, wire.clone(), time.clone())?;
+        wire.lock().whole = whole;
+        let port = ScriptPort::new(mtu, wire.clone(), time.clone())?;
         let limits = Limits { descriptors: 4_096, spin: Duration::ZERO };
         let engine = Engine::new(Core::new(config, Box::new(port)), Box::new(time.clone()), limits);
         let baton = Mutex::new(Baton::Script);

@@ -103,6 +103,11 @@ fn config(input: &mut Input<'_>) -> Config {
     if one_in(3, input) {
         config.sndbuf = (2048 + magnitude(15, input), 1 << 20);
     }
+    if one_in(3, input) {
+        config.mtu_probing = 1 + input.below(2) as u8;
+        config.base_mss = 48 + input.below(1_400) as u16;
+        config.mtu_probes = 1 + input.below(3) as u8;
+    }
     config
 }
 
