@@ -8,6 +8,7 @@ use crate::play::{Host, Meeting, play};
 use crate::scripts::Script;
 use base::Duration;
 use pio::PacketIo;
+use sock::{Clock, SystemClock};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -36,8 +37,8 @@ impl Bed {
         Ok(Bed { near: Namespace::new(NEAR_KERNEL)?, far: Namespace::new(FAR)? })
     }
 
-    /// What the near end sent and was told.
-    pub(crate) fn run(&mut self, script: &Script, who: Who) -> Result<Vec<Line>, String> {
+    /// What the near end sent and was told, and how late at most this machine woke a thread meanwhile.
+    pub(crate) fn run(&mut self, script: &Script, who: Who) -> Result<(Vec<Line>, Duration), String> {
         static PORT: AtomicU16 = AtomicU16::new(2_000);
         let port = PORT.fetch_add(1, Ordering::Relaxed);
         let addr = if who == Who::Ours { NEAR_OURS } else { NEAR_KERNEL };
@@ -55,11 +56,12 @@ impl Bed {
             path.set_bell(End::Near, near_tap.waker());
         }
         let (stop, meeting) = (AtomicBool::new(false), Meeting::default());
-        let told = std::thread::scope(|scope| {
+        let (told, late) = std::thread::scope(|scope| {
             let mut turning = vec![scope.spawn(|| turn(far_tap, &path, End::Far, &stop))];
             if who == Who::Kernel {
                 turning.push(scope.spawn(|| turn(near_tap, &path, End::Near, &stop)));
             }
+            let witness = scope.spawn(|| witness(&stop));
             let far = scope.spawn(|| {
                 enter(far_net)?;
                 play(&Kernel, far_at, near_at, script.far, &meeting).map_err(|e| format!("the far end: {e}"))
@@ -77,10 +79,21 @@ impl Bed {
                 thread.join().map_err(panicked)??;
             }
             played.1??;
-            played.0?
+            Ok::<_, String>((played.0??, witness.join().map_err(panicked)?))
         })?;
         let mut lines = normalise(&path.take_seen());
         lines.extend(told.into_iter().map(|text| Line { at: None, text, push: false }));
-        Ok(lines)
+        Ok((lines, late))
     }
+}
+
+/// Sleeps again and again until told to stop; how much longer than asked it slept at most.
+fn witness(stop: &AtomicBool) -> Duration {
+    let (clock, nap, mut late) = (SystemClock::new(), Duration::from_millis(3), Duration::ZERO);
+    while !stop.load(Ordering::Acquire) {
+        let before = clock.now();
+        std::thread::sleep(nap);
+        late = late.max(clock.now().since(before).saturating_sub(nap));
+    }
+    late
 }

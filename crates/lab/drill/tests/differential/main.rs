@@ -20,25 +20,37 @@ mod path;
 mod play;
 mod scripts;
 
+use base::Duration;
 use bed::{Bed, Who};
 use compare::{Line, differences};
 use expected::{ANY, ROWS, Verdict};
 use scripts::{SCRIPTS, Script};
+use sock::{Clock, SystemClock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Scripts at a time. They sleep most of the time.
 const WORKERS: usize = 8;
-/// A machine that was busy at the wrong moment gets another chance, with half as many scripts at a time, unless it is
-/// so many of them that something else is wrong.
-const AGAIN: usize = 3;
-const AGAIN_MAX: usize = 16;
+/// What looks odd is played again, until this much time has passed: a round takes less than 20 s.
+const AGAIN_UNTIL: Duration = Duration::from_secs(35);
+/// A round of so few takes half as many at a time.
+const FEW: usize = 16;
+/// A machine that wakes threads later than this decides itself what an end does: what it shows proves nothing.
+const LATE: Duration = Duration::from_millis(12);
 
 /// What was seen of a script.
 struct Outcome {
     kernel: Vec<Line>,
     ours: Vec<Line>,
     verdict: Verdict,
+    /// How late the machine was.
+    late: Duration,
+}
+
+impl Outcome {
+    fn is_odd(&self) -> bool {
+        !self.verdict.is_as_expected()
+    }
 }
 
 #[test]
@@ -49,25 +61,27 @@ fn our_stack_and_the_kernel_in_the_same_situations() {
     }
     let wanted = std::env::var("MILLSTREAM_SCRIPT").unwrap_or_default();
     let scripts: Vec<&Script> = SCRIPTS.iter().filter(|script| script.name.contains(&wanted)).collect();
+    let clock = SystemClock::new();
+    let started = clock.now();
     let mut outcomes = run_all(&scripts, WORKERS);
-    for round in 1..=AGAIN {
-        let odd: Vec<usize> =
-            (0..scripts.len()).filter(|&index| !outcomes[index].verdict.is_as_expected()).collect();
-        if odd.is_empty() || odd.len() > AGAIN_MAX {
+    for round in 1.. {
+        let odd: Vec<usize> = (0..scripts.len()).filter(|&index| outcomes[index].is_odd()).collect();
+        if odd.is_empty() || clock.now().since(started) > AGAIN_UNTIL {
             break;
         }
         let again: Vec<&Script> = odd.iter().map(|&index| scripts[index]).collect();
+        let workers = if again.len() > FEW { WORKERS } else { WORKERS / 2 };
         println!(
             "again ({round}): {}",
             again.iter().map(|script| script.name).collect::<Vec<_>>().join(", ")
         );
-        for (index, outcome) in odd.into_iter().zip(run_all(&again, WORKERS / 2)) {
+        for (index, outcome) in odd.into_iter().zip(run_all(&again, workers)) {
             outcomes[index] = outcome;
         }
     }
-    let (mut failed, mut reasons) = (Vec::new(), Vec::new());
+    let (mut failed, mut open, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     println!("\n| Script | Kernel | Ours | Differences |\n|---|---|---|---|");
-    for (script, Outcome { kernel, ours, verdict }) in scripts.iter().zip(&outcomes) {
+    for (script, Outcome { kernel, ours, verdict, late }) in scripts.iter().zip(&outcomes) {
         let numbers = verdict.reasons.iter().map(|reason| (number(&mut reasons, reason) + 1).to_string());
         let numbers = numbers.collect::<Vec<_>>().join(", ");
         let segments = |lines: &[Line]| lines.iter().filter(|line| line.at.is_some()).count();
@@ -75,16 +89,21 @@ fn our_stack_and_the_kernel_in_the_same_situations() {
         if !verdict.is_as_expected() || !wanted.is_empty() {
             verdict.unexplained.iter().for_each(|difference| println!("    UNEXPLAINED {difference}"));
             verdict.unseen.iter().for_each(|what| println!("    NOT SEEN ANY MORE {what}"));
+            println!("    threads woke late by {late:.0?} at most");
             show("kernel", kernel);
             show("ours", ours);
         }
         if !verdict.is_as_expected() {
-            failed.push(script.name);
+            let list = if *late > LATE { &mut open } else { &mut failed };
+            list.push(script.name);
         }
     }
     println!();
     reasons.iter().enumerate().for_each(|(index, reason)| println!("{}. {reason}", index + 1));
-    for row in ROWS.iter().filter(|row| row.script == ANY && wanted.is_empty()) {
+    if !open.is_empty() {
+        println!("INCONCLUSIVE, because this machine is too busy: {}", open.join(", "));
+    }
+    for row in ROWS.iter().filter(|row| row.script == ANY && wanted.is_empty() && open.is_empty()) {
         let seen = outcomes.iter().any(|outcome| outcome.verdict.reasons.contains(&row.reason));
         assert!(seen, "no script shows this any more: {}", row.reason);
     }
@@ -122,9 +141,10 @@ fn run_all(scripts: &[&Script], workers: usize) -> Vec<Outcome> {
                     let mut run = |who| {
                         bed.run(script, who).unwrap_or_else(|why| panic!("{}: {who:?}: {why}", script.name))
                     };
-                    let (kernel, ours) = (run(Who::Kernel), run(Who::Ours));
+                    let ((kernel, late), (ours, later)) = (run(Who::Kernel), run(Who::Ours));
+                    let late = late.max(later);
                     let verdict = Verdict::of(ROWS, script.name, differences(&kernel, &ours));
-                    seen.lock().expect("no panic")[index] = Some(Outcome { kernel, ours, verdict });
+                    seen.lock().expect("no panic")[index] = Some(Outcome { kernel, ours, verdict, late });
                 }
             });
         }
