@@ -94,6 +94,12 @@ impl HyStart {
         HyStart { left: 0, now_min: UNKNOWN, last_min: UNKNOWN, baseline: UNKNOWN, samples: 0, rounds }
     }
 
+    /// Nothing is known any more; the rule stays.
+    pub(crate) fn restart(&mut self) {
+        let rounds = if self.rounds >= CLASSIC { self.rounds } else { 0 };
+        *self = HyStart { rounds, ..HyStart::new(Rule::Plus) };
+    }
+
     /// What it watches for.
     pub(crate) const fn rule(&self) -> Rule {
         match self.rounds {

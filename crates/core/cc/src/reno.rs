@@ -68,7 +68,7 @@ impl Reno {
         self.ssthresh = path.ssthresh.map_or(u32::MAX, |remembered| remembered.max(2 * self.mss()));
         self.credit = 0;
         self.repair = Repair::None;
-        self.first = HyStart::new(self.first.rule());
+        self.first.restart();
     }
 
     /// Congestion window, octets.

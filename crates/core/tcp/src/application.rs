@@ -345,11 +345,24 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn has_space(&self) -> bool {
-        let used = self.charge();
-        let room = self.tx.limit.saturating_sub(used) >= (used / 2).max(1);
+        if self.bits.has(Bits::PIECES | Bits::MARKED) {
+            self.has_bounded_space()
+        } else {
+            self.is_third_free(self.tx.len())
+        }
+    }
+
+    /// The same, where more than octets counts.
+    #[cold]
+    fn has_bounded_space(&self) -> bool {
         // Half of the mark, so that a writer does not wake for every segment.
         let lowat = self.unsent().saturating_mul(2) < self.options.lowat();
-        room && lowat && !self.marks_full()
+        self.is_third_free(self.charge()) && lowat && !self.marks_full()
+    }
+
+    fn is_third_free(&self, used: u32) -> bool {
+        self.tx.limit.saturating_sub(used) >= (used / 2).max(1)
     }
 }

@@ -473,6 +473,11 @@ impl Switch {
     pub(crate) const DATED: Switch = Switch(16);
     /// TCP_NOTSENT_LOWAT is the stack's, not the socket's own.
     const DEFAULT_LOWAT: Switch = Switch(32);
+
+    /// Its bit, or none.
+    const fn if_on(self, on: bool) -> u8 {
+        self.0 * on as u8
+    }
 }
 
 /// The same in 44 octets, as a connection keeps them.
@@ -525,15 +530,11 @@ impl From<&SocketOptions> for PackedOptions {
             tos: o.tos,
             ttl: o.ttl,
             on: Switch(
-                [
-                    (o.nodelay, Switch::NODELAY),
-                    (o.cork, Switch::CORK),
-                    (o.quickack, Switch::QUICKACK),
-                    (o.keepalive, Switch::KEEPALIVE),
-                    (o.dated, Switch::DATED),
-                ]
-                .iter()
-                .fold(0, |all, (on, switch)| if *on { all | switch.0 } else { all }),
+                Switch::NODELAY.if_on(o.nodelay)
+                    | Switch::CORK.if_on(o.cork)
+                    | Switch::QUICKACK.if_on(o.quickack)
+                    | Switch::KEEPALIVE.if_on(o.keepalive)
+                    | Switch::DATED.if_on(o.dated),
             ),
         }
     }

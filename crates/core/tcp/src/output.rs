@@ -91,7 +91,7 @@ impl Connection {
         self.segs_out = self.segs_out.wrapping_add(1);
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
-        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::SIGNED);
+        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::SIGNED | Bits::ECN | Bits::ACCECN);
         if !usual || self.reassembly.is_some() || cx.probe.is_some() {
             return Some(self.build_fully(cx, &plan));
         }
@@ -99,11 +99,23 @@ impl Connection {
         Some(self.build(cx, &plan, options))
     }
 
-    /// With whatever options, and whoever watches.
+    /// With whatever options.
     #[inline(never)]
     fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
         let options = self.header_options(cx, plan);
-        let tx = self.build(cx, plan, options);
+        if cx.probe.is_some() || self.bits.has(Bits::ECN | Bits::ACCECN) {
+            return self.build_marked(cx, plan, options);
+        }
+        self.build(cx, plan, options)
+    }
+
+    /// And with marks, and whoever watches.
+    #[inline(never)]
+    fn build_marked(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
+        let mut tx = self.build(cx, plan, options);
+        if self.bits.has(Bits::ECN | Bits::ACCECN) {
+            self.mark(cx, plan, &mut tx);
+        }
         if cx.probe.is_some() {
             self.show(cx, true, &tx.header, tx.len);
         }
@@ -164,7 +176,7 @@ impl Connection {
         Plan { retransmit: true, ..again }
     }
 
-    #[cold]
+    #[inline]
     fn plan_first(&mut self, cx: &mut Cx<'_>) -> Plan {
         if self.due.has(Due::RST) {
             return self.plan_reset(cx);

@@ -64,7 +64,9 @@ impl Connection {
     /// accurate ECN's counters. SACK blocks are taken off segment by segment.
     /// RFC 9293, MUST-16.
     pub(crate) fn refresh_mss(&mut self, config: &Config) {
-        self.leave_room(self.counters_len(config));
+        // Nobody else has counters.
+        let counters = if self.bits.has(Bits::ACCECN) { self.counters_len(config) } else { 0 };
+        self.leave_room(counters);
     }
 
     /// The signature has become another; with one there are no counters.

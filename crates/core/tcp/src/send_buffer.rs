@@ -151,7 +151,10 @@ impl SendBuffer {
     /// Gives everything back.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
         self.chain.release(pool);
-        (self.lent, self.len) = (None, 0);
+        self.len = 0;
+        if self.lent.is_some() {
+            self.lent = None;
+        }
     }
 
     /// Copied octets before `offset`.

@@ -120,8 +120,16 @@ impl Connection {
     }
 
     /// How far the right edge could move.
+    #[inline(never)]
     fn gain(&self, cx: &Cx<'_>) -> u32 {
         self.room(cx).saturating_sub(self.receive_window())
+    }
+
+    /// No less than [`Connection::gain`], and mostly known to be too little before what else bounds that is looked at.
+    #[inline(always)]
+    fn gain_at_most(&self) -> u32 {
+        let room = if self.bits.has(Bits::READ_CLOSED) { self.buffer_limit() } else { self.buffer_room() };
+        room.saturating_sub(self.receive_window())
     }
 
     /// Silly window avoidance (RFC 9293, section 3.8.6.2.2): the edge moves by a full segment, or by half the
@@ -133,9 +141,14 @@ impl Connection {
 
     /// Moves the right edge, where that is worth it; it never moves left.
     /// RFC 9293, SHLD-14 and MUST-39.
+    #[inline(always)]
     pub(crate) fn advance_window(&mut self, cx: &Cx<'_>) {
+        let least = if cx.config.tell_all_room { 0 } else { self.worth_telling() };
+        if self.gain_at_most() < least {
+            return;
+        }
         let gain = self.gain(cx);
-        if gain >= self.worth_telling() || cx.config.tell_all_room {
+        if gain >= least {
             self.rcv_adv += gain;
         }
     }
@@ -154,11 +167,10 @@ impl Connection {
         }
         // An update of its own only when the window at least doubles; otherwise the next acknowledgment
         // tells.
-        let gain = self.gain(cx);
-        let doubles = gain >= self.receive_window();
+        let least = self.receive_window().max(self.worth_telling());
         let drained =
             self.readable() == 0 && self.bits.has(Bits::PUSHED) && !self.bits.has(Bits::INTERACTIVE);
-        if doubles && gain >= self.worth_telling() {
+        if self.gain_at_most() >= least && self.gain(cx) >= least {
             cx.counters.window_updates += 1;
             self.due |= Due::ACK;
         } else if drained && self.rcv_nxt != self.last_ack_sent {

@@ -77,8 +77,17 @@ impl Connection {
     /// Fast Open `proves` that the client is there, and is no duplicate.
     /// RFC 9293, MUST-37 and SHLD-17.
     fn process_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32, proves: bool) {
-        let in_flight = self.pipe();
         let fin = acked > self.tx.len();
+        let amiss = self.loss.is_some() || self.dup_acks > 0 || !seg.options.sack.is_empty();
+        if acked > 0 && !amiss && !self.bits.has(Bits::ECN | Bits::ACCECN | Bits::PROBING) {
+            self.update_send_window(cx.config, seg.window, seg.seq);
+            self.advance(cx, seg, acked);
+            if fin {
+                self.on_fin_acknowledged(cx);
+            }
+            return;
+        }
+        let in_flight = self.pipe();
         let before = self.sacked();
         let told = if self.bits.has(Bits::SACK) { 0 } else { u32::from(self.dup_acks) };
         let duplicates = told * u32::from(self.snd_mss);
@@ -127,6 +136,15 @@ impl Connection {
         if fin {
             self.on_fin_acknowledged(cx);
         }
+    }
+
+    /// An acknowledgment of `acked` octets, or FIN, while nothing is missing and nothing suspected.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
+        let in_flight = self.flight();
+        let rtt = self.retire(cx, seg, acked);
+        self.inform_policy(cx, seg, acked, 0, in_flight, rtt);
+        self.settle_timer(cx);
     }
 
     /// May the window grow for what arrived out of order?

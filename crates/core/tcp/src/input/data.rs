@@ -12,11 +12,16 @@ use crate::{Config, Cx, DropReason, Error, Events, State};
 impl Connection {
     /// Seventh check: the data that lies in the window.
     /// RFC 9293, SHLD-3.
+    #[inline(always)]
     pub(crate) fn take_text(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
-        let data = seg.payload;
-        if data.is_empty() || !self.state.may_receive() {
+        if seg.payload.is_empty() || !self.state.may_receive() {
             return Ok(());
         }
+        self.take_payload(cx, seg)
+    }
+
+    fn take_payload(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
+        let data = seg.payload;
         let end = seg.seq + data.len() as u32;
         if end.after(self.rcv_nxt) && self.has_no_reader() {
             // Nobody will ever read this: the peer must know that it is lost (RFC 2525, section 2.17).
@@ -193,7 +198,14 @@ impl Connection {
     }
 
     /// Eighth check: FIN, taken when everything before it was. One that came early waits.
+    #[inline(always)]
     pub(crate) fn take_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        if seg.flags.has(Flags::FIN) || self.reassembly.is_some() {
+            self.look_for_fin(cx, seg);
+        }
+    }
+
+    fn look_for_fin(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         if !self.state.may_receive() {
             if seg.flags.has(Flags::FIN) && self.state != State::Closed {
                 // Again: our acknowledgment was lost.

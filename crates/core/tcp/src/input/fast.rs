@@ -40,10 +40,7 @@ impl Connection {
         }
         if acked > 0 {
             cx.counters.fast_path_acks += 1;
-            let in_flight = self.flight();
-            let rtt = self.retire(cx, seg, acked);
-            self.inform_policy(cx, seg, acked, 0, in_flight, rtt);
-            self.settle_timer(cx);
+            self.advance(cx, seg, acked);
         }
         if len > 0 {
             cx.counters.fast_path_data += 1;

@@ -54,6 +54,9 @@ impl Connection {
         self.syn_acknowledged(cx, seg);
         // The handshake's third segment; data takes its place if the application writes in this turn.
         self.due |= Due::ACK;
+        if seg.seq_len() == 1 {
+            return Ok(());
+        }
         // What came with the SYN-ACK goes the usual way, one number further.
         let rest = super::behind_syn(seg);
         let taken = self.take_text(cx, &rest);

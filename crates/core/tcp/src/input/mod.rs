@@ -24,9 +24,12 @@ impl Connection {
         if cx.probe.is_some() {
             self.show_inbound(cx, seg);
         }
-        if self.fast_path(cx, seg) {
-            return Disposition::Done;
-        }
+        if self.fast_path(cx, seg) { Disposition::Done } else { self.take_unusual(cx, seg) }
+    }
+
+    /// What the short path leaves. Apart from it, or the short path would pay for all that this keeps at hand.
+    #[inline(never)]
+    fn take_unusual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         let result = match self.state {
             State::Closed => return Disposition::Dropped(DropReason::Closed),
             State::SynSent => self.on_syn_sent(cx, seg),

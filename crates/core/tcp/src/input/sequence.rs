@@ -1,6 +1,5 @@
 //! PAWS, the sequence check, and SYNs out of place.
 
-use base::Seq;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
@@ -60,8 +59,8 @@ impl Connection {
     /// RFC 5961, 3.2-1; RFC 7323, 2.4-2.
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
-        let starts = seg.seq.before(self.right_edge(cx, seg)) || seg.seq.at_or_before(self.rcv_nxt);
-        if starts && end.at_or_after(self.last_ack_sent) {
+        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
+        if (starts || self.starts_in_buffer(cx, seg)) && end.at_or_after(self.last_ack_sent) {
             return Ok(());
         }
         if self.is_first_syn(seg) {
@@ -75,14 +74,15 @@ impl Connection {
         Err(DropReason::OutOfWindow)
     }
 
-    /// Where the window ends that `seg` must lie in.
-    fn right_edge(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> Seq {
+    /// Does `seg` start before the window would end if all the buffer's room were told, where that counts?
+    #[cold]
+    fn starts_in_buffer(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         // A listener's half-open connection has no buffer there yet.
         let half_open = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
-        if cx.config.window_by_buffer && seg.flags.any(Flags::RST | Flags::SYN) && !half_open {
-            return self.rcv_adv.later(self.rcv_nxt + self.buffer_room());
-        }
-        self.rcv_adv
+        cx.config.window_by_buffer
+            && seg.flags.any(Flags::RST | Flags::SYN)
+            && !half_open
+            && seg.seq.before(self.rcv_nxt + self.buffer_room())
     }
 
     /// The acknowledgment that an unacceptable segment gets. Data is always answered: the sender needs to

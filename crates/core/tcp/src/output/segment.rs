@@ -16,7 +16,7 @@ const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
 
 impl Connection {
-    /// The segment of a plan. Whatever carries an ACK settles the acknowledgments owed.
+    /// The segment of a plan, before ECN has had its say. Whatever carries an ACK settles the acknowledgments owed.
     /// RFC 9293, MUST-48, MUST-49, SHLD-21 and SHLD-22.
     #[inline(always)]
     pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
@@ -25,7 +25,7 @@ impl Connection {
         if acknowledges {
             self.acknowledged(plan);
         }
-        let mut tx = Transmit {
+        Transmit {
             header: Header {
                 src_port: self.key.local().port,
                 dst_port: self.key.remote().port,
@@ -42,11 +42,7 @@ impl Connection {
             tos: self.options.tos & DSCP,
             ttl: self.options.ttl(),
             retransmit: plan.retransmit,
-        };
-        if self.bits.has(Bits::ECN | Bits::ACCECN) {
-            self.mark(cx, plan, &mut tx);
         }
-        tx
     }
 
     /// The peer is about to learn RCV.NXT.
@@ -107,16 +103,24 @@ impl Connection {
         blocks
     }
 
+    #[inline(always)]
     fn window_field(&mut self, cx: &Cx<'_>, flags: Flags) -> u16 {
-        if flags.has(Flags::SYN) {
-            let window = if flags.has(Flags::ACK) { self.syn_ack_window(cx) } else { self.syn_window() };
-            return to_field(window, 0);
-        }
-        if flags.has(Flags::RST) || self.state == State::SynSent {
-            return 0;
+        if flags.any(Flags::SYN | Flags::RST) || self.state == State::SynSent {
+            return self.unscaled_window_field(cx, flags);
         }
         self.advance_window(cx);
         to_field(self.receive_window(), self.rcv_scale)
+    }
+
+    /// That of a SYN; nothing else without a window has one to tell.
+    #[inline(never)]
+    fn unscaled_window_field(&mut self, cx: &Cx<'_>, flags: Flags) -> u16 {
+        let window = match flags {
+            _ if !flags.has(Flags::SYN) => 0,
+            _ if flags.has(Flags::ACK) => self.syn_ack_window(cx),
+            _ => self.syn_window(),
+        };
+        to_field(window, 0)
     }
 
     /// RFC 7323, 3.2-2 and 3.2-5.
