@@ -50,6 +50,9 @@ pub struct Needs {
     pub pacing: bool,
     /// Delivery rate samples come with acknowledgments.
     pub rates: bool,
+    /// A recovery by SACK sends what [`Window::cwnd`] leaves room for in the network, instead of approaching it by
+    /// proportional rate reduction (RFC 9937): the policy answers losses itself, and at every acknowledgment.
+    pub unmetered: bool,
     /// Where ECN's feedback is RFC 3168's, [`Controller::on_ecn`] hears of every acknowledgment, echo or not.
     pub echoes: bool,
 }

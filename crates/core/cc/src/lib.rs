@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod bbr;
 mod cdg;
 mod classical;
 mod control;
@@ -25,6 +26,7 @@ mod round;
 mod testing;
 mod vegas;
 
+pub use bbr::Bbr;
 pub use cdg::Cdg;
 pub use classical::{Classical, HALF, Law, Part};
 pub use control::Control;

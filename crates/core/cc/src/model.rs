@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use crate::reno::WINDOW_MAX;
 use crate::{
-    AckSample, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, PathInfo, Registry, Signal,
-    SignalInfo, Vegas,
+    AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, PathInfo, RateSample,
+    Registry, Signal, SignalInfo, Vegas,
 };
 
 /// Drives each built-in policy through the life that `data` spells, checking its promises at every step.
@@ -31,6 +31,9 @@ struct Promises {
     yields_to_delay: bool,
     /// Most that a loss or a mark leaves of what was in flight, tenths.
     keeps: u64,
+    /// Does it keep a window as RFC 5681 does? A policy with a model of the path answers losses by what it measures,
+    /// has no threshold, and gives back what a repair took when that is over.
+    classical: bool,
 }
 
 impl Promises {
@@ -41,7 +44,8 @@ impl Promises {
             HTcp::NAME | Cubic::NAME_OF_2009 => 8,
             _ => 7,
         };
-        Promises { yields_to_delay: matches!(name, Cdg::NAME | Vegas::NAME), keeps }
+        let classical = name != Bbr::NAME;
+        Promises { yields_to_delay: matches!(name, Cdg::NAME | Vegas::NAME), keeps, classical }
     }
 }
 
@@ -66,11 +70,31 @@ struct World {
     now: Instant,
     mss: u32,
     srtt: Duration,
+    delivered: u64,
+    /// The greatest window so far.
+    peak: u32,
 }
 
 impl World {
     fn path(&self, initial_window: u32, ssthresh: Option<u32>) -> PathInfo {
         PathInfo { mss: self.mss, srtt: Some(self.srtt), initial_window, ssthresh }
+    }
+
+    /// What the acknowledgment says about deliveries, with as much lost as `op` says.
+    fn deliver(&mut self, ack: &AckSample, op: u32) -> RateSample {
+        let prior = self.delivered.saturating_sub(u64::from(ack.in_flight) >> (op % 4));
+        self.delivered += u64::from(ack.bytes);
+        let lost = if op & 16 == 0 { 0 } else { ack.in_flight >> (op / 64 * 3) };
+        RateSample {
+            delivered: (self.delivered - prior).min(u64::from(u32::MAX)) as u32,
+            interval: self.srtt.max(Duration::from_nanos(1)),
+            total: self.delivered,
+            prior,
+            app_limited: op & 12 == 12,
+            in_flight: ack.in_flight,
+            lost,
+            newly_lost: lost / 2,
+        }
     }
 
     fn info(&self, flight_size: u32) -> SignalInfo {
@@ -84,14 +108,17 @@ fn drive(policy: &mut Control, promises: &Promises, data: &[u8]) {
         now: Instant::from_secs(1),
         mss: 1 + octets.number() % 65_535,
         srtt: Duration::from_millis(40),
+        delivered: 0,
+        peak: 0,
     };
     let remembered = octets.number();
     let path = world.path(octets.number(), (remembered > 0).then_some(remembered));
     let abc_limit = octets.next().unwrap_or(2) % 4;
-    assert_eq!(policy.set_tunable("abc_limit", i64::from(abc_limit)), Ok(()));
+    assert_eq!(policy.set_tunable("abc_limit", i64::from(abc_limit)).is_ok(), promises.classical);
     policy.on_established(&path);
     check(policy, &world);
     while let Some(op) = octets.next() {
+        world.peak = world.peak.max(policy.window().cwnd);
         step(policy, promises, &mut world, op, &mut octets);
         check(policy, &world);
     }
@@ -106,7 +133,8 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, o
         10 => congest(policy, promises, world, Signal::Timeout { nth: 1 + op / 16 % 4 }, octets),
         11 => {
             policy.on_recovery_end(&world.info(octets.number()));
-            assert!(policy.window().cwnd <= before.cwnd, "{policy:?}: recovery's end is no reason to grow");
+            let same = policy.window().cwnd <= before.cwnd || !promises.classical;
+            assert!(same, "{policy:?}: recovery's end is no reason to grow");
         }
         12 => {
             policy.on_spurious(Signal::Loss, world.now);
@@ -163,7 +191,16 @@ fn acknowledge(
             marked_octets: if op & 64 == 0 { ack.bytes / 2 } else { u32::MAX },
         });
     }
-    policy.on_ack(&ack);
+    let sample = world.deliver(&ack, op);
+    policy.on_ack(&AckSample { rate: Some(&sample).filter(|_| op & 128 == 0), ..ack });
+    if !promises.classical {
+        // By what arrived, or back to what it was before it looked for the round trip; and four segments keep
+        // acknowledgments coming, whatever is known (draft-ietf-ccwg-bbr, sections 5.3.4.4, 5.6.4.3 and 5.6.4.6).
+        let grown = u64::from(before.cwnd.max(world.peak)) + u64::from(ack.bytes);
+        let most = grown.max(4 * u64::from(world.mss));
+        assert!(u64::from(policy.window().cwnd) <= most, "{policy:?}: {ack:?} is worth less than that");
+        return assert_eq!(policy.window().ssthresh, u32::MAX);
+    }
     let grown = i64::from(policy.window().cwnd) - i64::from(before.cwnd);
     assert!(grown >= 0 || promises.yields_to_delay, "{policy:?}: {ack:?} shrank the window by {}", -grown);
     assert!(grown <= 0 || (ack.window_limited && !ack.in_recovery), "{policy:?}: grew without leave");
@@ -197,6 +234,7 @@ fn congest(
                 "{policy:?}: backing off moved the threshold"
             );
         }
+        Signal::Loss | Signal::Ecn if !promises.classical => {}
         Signal::Loss | Signal::Ecn => {
             let most = (u64::from(flight) * promises.keeps / 10).max(2 * u64::from(world.mss));
             assert!(u64::from(after.ssthresh) <= most, "{policy:?}: kept more than its part of {flight}");

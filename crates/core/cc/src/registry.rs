@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::{Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, TunableError, Vegas};
+use crate::{Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, TunableError, Vegas};
 
 /// Makes a fresh policy for one connection.
 pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
@@ -71,13 +71,14 @@ enum Make {
 }
 
 /// What every registry starts with; the first row is the default.
-const BUILT_IN: [(&str, Make); 7] = [
+const BUILT_IN: [(&str, Make); 8] = [
     (Cubic::NAME, Make::Cubic),
     (NewReno::NAME, Make::NewReno),
     (HTcp::NAME, Make::Boxed(|| Box::new(HTcp::new()))),
     (Cdg::NAME, Make::Boxed(|| Box::new(Cdg::new()))),
     (Vegas::NAME, Make::Boxed(|| Box::new(Vegas::new()))),
     (Dctcp::NAME, Make::Boxed(|| Box::new(Dctcp::new()))),
+    (Bbr::NAME, Make::Boxed(|| Box::new(Bbr::new()))),
     (Cubic::NAME_OF_2009, Make::Boxed(|| Box::new(Cubic::of_2009()))),
 ];
 

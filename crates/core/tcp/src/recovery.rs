@@ -152,8 +152,8 @@ impl Connection {
     /// Is what is sent metered by what arrives?
     fn is_metered(&self) -> bool {
         match self.phase() {
-            Phase::Fast => self.bits.has(Bits::SACK),
-            Phase::Reduced => true,
+            Phase::Fast => self.bits.has(Bits::SACK) && !self.control.needs().unmetered,
+            Phase::Reduced => !self.control.needs().unmetered,
             _ => false,
         }
     }

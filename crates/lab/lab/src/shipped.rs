@@ -10,7 +10,9 @@ macro_rules! shipped {
 }
 
 shipped![
+    "bbr-loss",
     "dctcp-step",
+    "fairness",
     "p1-htcp-sawtooth",
     "p2-abc",
     "p3-induced-delay",

@@ -26,6 +26,12 @@ fn marks_keep_the_queue_at_the_step() {
     holds("dctcp-step", 4);
 }
 
+/// draft-ietf-ccwg-bbr-06 over paths that lose.
+#[test]
+fn random_losses_leave_bbr_its_rate() {
+    holds("bbr-loss", 8);
+}
+
 const SMALL: &str = r#"
 title = "Two flows and datagrams"
 seconds = 10

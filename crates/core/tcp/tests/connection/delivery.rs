@@ -9,10 +9,12 @@ use tcp::State;
 
 use crate::host::ms;
 use crate::net::{Link, Net};
+use crate::rig::Setup;
 
 /// A window that never changes, and what was told.
 struct Recorder {
     cwnd: u32,
+    unmetered: bool,
     told: Arc<Mutex<Vec<RateSample>>>,
 }
 
@@ -21,7 +23,7 @@ impl Controller for Recorder {
         "recorder"
     }
     fn needs(&self) -> Needs {
-        Needs { rates: true, ..Needs::default() }
+        Needs { rates: true, unmetered: self.unmetered, ..Needs::default() }
     }
     fn on_ack(&mut self, ack: &AckSample) {
         self.told.lock().unwrap().extend(ack.rate.copied());
@@ -48,7 +50,7 @@ fn samples(seed: u64, cwnd: u32, loss: f64, octets: u64) -> Vec<RateSample> {
     while net.hosts[0].state() == State::SynSent {
         net.step(end);
     }
-    let recorder = Recorder { cwnd, told: told.clone() };
+    let recorder = Recorder { cwnd, unmetered: false, told: told.clone() };
     let now = net.now;
     net.hosts[0].with(now, |conn, cx| conn.set_control(cx, Control::Boxed(Box::new(recorder))));
     net.resume(Duration::from_secs(300));
@@ -92,4 +94,26 @@ fn a_window_below_what_the_path_holds_shows() {
 fn an_application_that_sends_little_is_known_as_such() {
     let told = samples(9, 1_000_000, 0.0, 10_000);
     assert!(told.iter().skip(1).all(|sample| sample.app_limited), "{told:?}");
+}
+
+/// Segments that leave when SACK tells that the first four of ten are lost, with a window of ten.
+fn sent_into_a_recovery(unmetered: bool) -> usize {
+    let mut rig = Setup::sack().connected();
+    let recorder = Recorder { cwnd: 14_600, unmetered, told: Arc::default() };
+    let now = rig.now;
+    rig.host.with(now, |conn, cx| conn.set_control(cx, Control::Boxed(Box::new(recorder))));
+    rig.write(&[1; 60_000]).unwrap();
+    let sent = rig.sent();
+    assert_eq!(sent.len(), 10);
+    rig.pass(ms(20));
+    rig.ack(sent[0].seq, &[(sent[4].seq, sent[9].end())]);
+    assert!(rig.host.conn().info(rig.now).recovery);
+    rig.sent().len()
+}
+
+#[test]
+fn whoever_is_not_metered_fills_the_window_in_a_recovery() {
+    assert_eq!(sent_into_a_recovery(true), 10, "nothing is left in the network");
+    let metered = sent_into_a_recovery(false);
+    assert!((1..=7).contains(&metered), "what arrived, and a segment: {metered}");
 }
