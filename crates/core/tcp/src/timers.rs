@@ -116,9 +116,11 @@ impl Connection {
 
     /// For how many milliseconds, at most, our SYN has been on its way.
     pub(crate) fn opening_ms(&self, cx: &Cx<'_>) -> u32 {
-        // Before the first timeout a whole one at most, and by how much its timer is late.
+        // Before the first timeout a whole one at most, and by how much its timer is late. Afterwards nobody knows how
+        // late it was.
+        const LATE_AT_MOST: Duration = Duration::from_secs(60);
         let late = cx.now.since(self.timers.rtx);
-        let since = if self.retries == 0 { self.rto() + late } else { self.stalled(cx) };
+        let since = if self.retries == 0 { self.rto() + late } else { self.stalled(cx) + LATE_AT_MOST };
         since.as_millis() as u32 + 1
     }
 

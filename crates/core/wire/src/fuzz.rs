@@ -120,9 +120,11 @@ fn header_of(src_port: u16, dst_port: u16, segment: &Segment<'_>) -> Header {
     let ack = if segment.flags.has(tcp::Flags::ACK) { segment.ack } else { base::Seq::new(0) };
     let Segment { seq, flags, window, options, .. } = *segment;
     let header = Header { src_port, dst_port, seq, ack, flags, window, options };
-    // We pad more than others do, and sign once.
-    let kept = options.signature.filter(|&one| one != tcp::Signature::Several && header.len() <= 60);
-    Header { options: tcp::Options { signature: kept, ..options }, ..header }
+    // We pad more than others do, and sign once: what is left out for want of room was not said.
+    let signature = options.signature.filter(|&one| one != tcp::Signature::Several && header.len() <= 60);
+    let options = tcp::Options { signature, ..options };
+    let accecn = if flags.has(tcp::Flags::SYN) { options.counters_on_syn(flags) } else { options.accecn };
+    Header { options: tcp::Options { accecn, ..options }, ..header }
 }
 
 const V4: [Addr; 2] = [Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2])];

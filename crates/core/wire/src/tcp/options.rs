@@ -290,7 +290,7 @@ impl Options {
 
     /// As many of accurate ECN's counters as a SYN-ACK has room for; a SYN carries none.
     /// RFC 9768, 3.2.3.2.1-1.
-    fn counters_on_syn(&self, flags: Flags) -> Option<AccEcn> {
+    pub(crate) fn counters_on_syn(&self, flags: Flags) -> Option<AccEcn> {
         let option = self.accecn.filter(|_| flags.has(Flags::ACK))?;
         let room = MAX_LEN.saturating_sub(self.syn_len());
         (0..=option.fields()).rev().map(|n| option.cut(n)).find(|option| self.syn_place(option) <= room)
