@@ -1,6 +1,6 @@
 //! `millstream drill`: scripts of the packetdrill language against this stack, in virtual time.
 
-use crate::CliResult;
+use crate::{CliResult, at_once};
 use ::drill::run::{Config, IpVersion, Outcome, Profile, Report};
 use ::drill::suite::{run_all, scripts, summary};
 use std::path::PathBuf;
@@ -52,11 +52,7 @@ fn define(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(args: &Args) -> CliResult {
     let paths = scripts(&args.paths)?;
     let config = Config { profile: args.profile, version: args.ip_version, defines: args.defines.clone() };
-    let jobs = match args.jobs {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        jobs => jobs,
-    };
-    let reports = run_all(&paths, &config, jobs);
+    let reports = run_all(&paths, &config, at_once(args.jobs));
     let summary = summary(&reports);
     if args.json {
         println!("{}", json(&reports));

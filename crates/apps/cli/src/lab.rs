@@ -1,6 +1,6 @@
 //! `millstream lab`: experiments in virtual time.
 
-use crate::CliResult;
+use crate::{CliResult, at_once};
 use ::lab::report::{self, Chapter};
 use ::lab::{Experiment, Store, Verdict, shipped, sweep};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -141,12 +141,8 @@ fn complete(args: &RunArgs, experiment: &Experiment, store: &mut Store) -> CliRe
     let style = ProgressStyle::with_template("{prefix:<20} {bar:40} {pos}/{len} runs, {eta} left")?;
     let bar = ProgressBar::new(all).with_style(style).with_prefix(experiment.name.clone());
     bar.set_position(all - missing.len() as u64);
-    let jobs = match args.jobs {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        jobs => jobs,
-    };
     let mut written = Ok(());
-    sweep(&missing, jobs, |outcome| {
+    sweep(&missing, at_once(args.jobs), |outcome| {
         written = store.keep(outcome);
         bar.inc(1);
         written.is_ok()

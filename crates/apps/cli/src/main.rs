@@ -67,3 +67,11 @@ fn main() -> ExitCode {
 
 /// What a command ends with; the text says what to do.
 type CliResult = Result<(), Box<dyn std::error::Error>>;
+
+/// How many of many jobs run at the same time: as many as asked for, or for 0 one on each processor.
+fn at_once(jobs: usize) -> usize {
+    match jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    }
+}

@@ -2,6 +2,7 @@
 //! few rounds of slower growth tell a queue from a passing delay.
 
 use crate::controller::AckSample;
+use crate::round::Round;
 
 /// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts.
 const TICK_US: u128 = 64;
@@ -68,8 +69,7 @@ impl Pace {
 /// One connection's first slow start, round by round. 12 octets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
-    /// Octets of this round not yet acknowledged.
-    left: u32,
+    round: Round,
     /// Smallest round-trip time of this round and of the one before.
     now_min: u16,
     last_min: u16,
@@ -91,7 +91,14 @@ impl HyStart {
             Rule::Plus => 0,
             Rule::Classic => CLASSIC,
         };
-        HyStart { left: 0, now_min: UNKNOWN, last_min: UNKNOWN, baseline: UNKNOWN, samples: 0, rounds }
+        HyStart {
+            round: Round::new(),
+            now_min: UNKNOWN,
+            last_min: UNKNOWN,
+            baseline: UNKNOWN,
+            samples: 0,
+            rounds,
+        }
     }
 
     /// Nothing is known any more; the rule stays.
@@ -124,12 +131,7 @@ impl HyStart {
         if self.samples >= SAMPLES {
             self.judge();
         }
-        let over = ack.bytes >= self.left;
-        self.left = self.left.saturating_sub(ack.bytes);
-        if over {
-            return self.next_round(ack.in_flight.saturating_sub(ack.bytes));
-        }
-        self.pace()
+        if self.round.ends_with(ack) { self.next_round() } else { self.pace() }
     }
 
     /// HyStart as Linux has it (S. Ha and I. Rhee, "Taming the elephants", 2011): slow start is over when the
@@ -138,12 +140,9 @@ impl HyStart {
     /// the train's last acknowledgment came, both in ticks modulo 2^16.
     fn classic(&mut self, ack: &AckSample) -> Pace {
         let now = (ack.now.as_micros() / TICK_US as u64) as u16;
-        if ack.bytes > self.left {
-            self.left = ack.in_flight.saturating_sub(ack.bytes);
+        if self.round.is_passed_by(ack) {
             (self.last_min, self.baseline) = (now, now);
             (self.now_min, self.samples) = (UNKNOWN, 0);
-        } else {
-            self.left -= ack.bytes;
         }
         let Some(rtt) = ack.rtt else { return Pace::Full };
         let least = ticks(ack.min_rtt);
@@ -185,16 +184,15 @@ impl HyStart {
         }
     }
 
-    /// What is `in_flight` now makes the next round.
+    /// A round is over, and the next has begun.
     /// RFC 9406, 4.2-1 and 4.2-5.
-    fn next_round(&mut self, in_flight: u32) -> Pace {
+    fn next_round(&mut self) -> Pace {
         if self.baseline != UNKNOWN {
             self.rounds += 1;
             if self.rounds >= ROUNDS {
                 return Pace::Enough;
             }
         }
-        self.left = in_flight.max(1);
         self.last_min = self.now_min;
         self.now_min = UNKNOWN;
         self.samples = 0;

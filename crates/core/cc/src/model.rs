@@ -3,8 +3,6 @@
 
 use base::{Duration, Instant};
 
-use alloc::vec::Vec;
-
 use crate::reno::WINDOW_MAX;
 use crate::{
     AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, PathInfo, RateSample,
@@ -17,8 +15,7 @@ use crate::{
 /// When a window leaves its bounds, grows without leave, or a threshold falls below two segments.
 pub fn fuzz(data: &[u8]) {
     let mut registry = Registry::new();
-    let names: Vec<_> = registry.available().map(|row| row.name).collect();
-    for name in names {
+    for name in Registry::built_in() {
         if let Ok(mut policy) = registry.create(name) {
             drive(&mut policy, &Promises::of(name), data);
         }

@@ -1,6 +1,6 @@
 //! The measures: their names, and how those that are more than a sum are made.
 
-use crate::stats::quantile;
+use crate::stats::{mean, quantile};
 
 macro_rules! measures {
     ($($constant:ident = $name:literal: $help:literal),+ $(,)?) => {
@@ -61,7 +61,7 @@ impl Delays {
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.all.iter().sum::<f64>() / self.all.len() as f64
+        mean(&self.all)
     }
 
     pub(crate) fn quantile(&mut self, q: f64) -> f64 {
@@ -129,8 +129,8 @@ impl Sawtooth {
 
     /// What a fall leaves of the window on average; NaN without one.
     pub(crate) fn kept(&self) -> f64 {
-        let falls = self.falls();
-        falls.iter().map(|fall| fall.kept).sum::<f64>() / falls.len() as f64
+        let kept: Vec<f64> = self.falls().iter().map(|fall| fall.kept).collect();
+        mean(&kept)
     }
 
     /// Growth in the second after the bottom on average, without falls that end sooner; NaN without one.
@@ -146,7 +146,7 @@ impl Sawtooth {
                 (after < self.samples.len()).then(|| self.samples[after - 1].1 - fall.low)
             })
             .collect();
-        grown.iter().sum::<f64>() / grown.len() as f64
+        mean(&grown)
     }
 }
 

@@ -90,10 +90,10 @@ impl Chapter<'_> {
         *page += "<h3>Expected and seen</h3><div class=\"wide\"><table>";
         *page += "<tr><th></th><th>Expected</th><th>Where</th><th>Seen</th></tr>";
         for Verdict { expected, at, seen, holds } in self.verdicts {
-            let (class, mark) = if *holds { ("holds", "holds") } else { ("fails", "fails") };
+            let mark = if *holds { "holds" } else { "fails" };
             let (expected, at, seen) = (escape(expected), escape(at), escape(seen));
             *page += &format!(
-                "<tr><td class=\"{class}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}</td></tr>"
+                "<tr><td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}</td></tr>"
             );
         }
         *page += "</table></div>";

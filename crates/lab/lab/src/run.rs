@@ -12,7 +12,7 @@ use crate::apps::{Begun, Receiver, Sender};
 use crate::build::{Node, World, build, seconds};
 use crate::measure::{Delays, Sawtooth, name};
 use crate::spec::{Point, SpecError, Task};
-use crate::stats::{jain, quantile};
+use crate::stats::{jain, mean, quantile};
 
 /// Flows whose window becomes a series; more would only be a thicker line.
 const DRAWN: usize = 8;
@@ -143,8 +143,8 @@ impl<'a> Recorder<'a> {
             self.queue.push(octets as f64);
         }
         let mut drawn = 0;
-        for host in world.senders.clone() {
-            let Node::Sender(host) = world.net.host(host) else { continue };
+        for host in &world.senders {
+            let Node::Sender(host) = world.net.host(*host) else { continue };
             for flow in host.app.flows.iter().filter(|flow| flow.finished.is_none()) {
                 let info = host.core.connection(flow.id).info(now);
                 let cwnd = f64::from(info.window.cwnd) / f64::from(info.snd_mss.max(1));
@@ -232,10 +232,6 @@ impl<'a> Recorder<'a> {
         out.delays = ledger.delays.steps(STEPS);
         out
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn senders(world: &World) -> impl Iterator<Item = &Sender> {

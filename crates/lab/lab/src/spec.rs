@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::check::{Check, Verdict};
+use crate::measure::is_measure;
 use crate::run::Outcome;
 
 /// One experiment: a path, what flows over it, what is varied, and what must come out.
@@ -153,6 +154,26 @@ pub struct Plot {
     pub to: Option<f64>,
 }
 
+impl Plot {
+    /// Does it show something there can be?
+    fn validate(&self, spec: &Spec) -> Result<(), SpecError> {
+        match self.show.split_once(' ') {
+            Some(("series", _)) | Some(("cdf", "delay_ms")) => Ok(()),
+            Some(("measure", name)) if !is_measure(name) => {
+                Err(SpecError(format!("plot: no measure `{name}`")))
+            }
+            Some(("measure", _)) if !spec.vary.contains_key(&self.x) => {
+                Err(SpecError(format!("plot: `{}` is not varied", self.x)))
+            }
+            Some(("measure", _)) => Ok(()),
+            _ => {
+                let wants = "`series NAME`, `cdf delay_ms` or `measure NAME`";
+                Err(SpecError(format!("plot: want {wants}, not `{}`", self.show)))
+            }
+        }
+    }
+}
+
 /// One combination of the varied parameters, by their places.
 pub type Point = BTreeMap<String, String>;
 
@@ -202,6 +223,9 @@ impl Experiment {
         // Each combination must be an experiment too.
         for point in experiment.points() {
             crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
+        }
+        for plot in &experiment.spec.plots {
+            plot.validate(&experiment.spec).map_err(|error| wrong(&error))?;
         }
         for check in &experiment.spec.checks {
             check.validate(&experiment).map_err(|error| wrong(&error))?;

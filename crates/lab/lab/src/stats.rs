@@ -18,7 +18,7 @@ impl Estimate {
         if count == 0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / count as f64;
+        let mean = mean(values);
         let half = if count < 2 {
             0.0
         } else {
@@ -33,6 +33,11 @@ impl Estimate {
     pub fn interval(&self) -> (f64, f64) {
         (self.mean - self.half, self.mean + self.half)
     }
+}
+
+/// The mean of `values`; NaN of nothing.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The 97.5 % quantile of Student's distribution with so many degrees of freedom (1 and more).

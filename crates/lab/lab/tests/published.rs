@@ -91,6 +91,12 @@ fn a_wrong_file_says_what_is_wrong() {
             "no measure `beauty`",
         ),
         ("[cbr]", "[[check]]\nmeasure = \"failed\"\n[cbr]", "a check wants one of"),
+        ("[cbr]", "[[plot]]\ntitle = \"t\"\nshow = \"serie cwnd 1\"\n[cbr]", "want `series NAME`"),
+        (
+            "[cbr]",
+            "[[plot]]\ntitle = \"t\"\nshow = \"measure failed\"\nx = \"y\"\n[cbr]",
+            "`y` is not varied",
+        ),
     ] {
         let text = complaint(from, to);
         assert!(text.contains(says), "{text:?} does not say {says:?}");
