@@ -26,6 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // apps
     ("capi", &["base", "sock"]),
     ("preload", &["base", "sock"]),
+    ("quic", &["base", "wire", "cc", "pio", "emu"]),
     ("drill-plugin", &["base", "stack", "sock", "drill"]),
     (
         "millstream",

@@ -1,0 +1,80 @@
+//! The registry, shared by the connections of an endpoint.
+
+use crate::Adapter;
+use cc::{Control, Listed, Registry, Unknown};
+use quinn_proto::congestion::{Controller, ControllerFactory};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A registry that QUIC connections take their policies from. Connections of quinn live on several threads, so unlike
+/// a core's own registry this one is locked: when a connection begins and when it ends, not in between.
+#[derive(Clone)]
+pub struct Policies(Arc<Shared>);
+
+struct Shared {
+    registry: Mutex<Registry>,
+    substituted: AtomicU64,
+}
+
+impl Policies {
+    /// Offers what `registry` holds.
+    pub fn new(registry: Registry) -> Self {
+        Policies(Arc::new(Shared { registry: Mutex::new(registry), substituted: AtomicU64::new(0) }))
+    }
+
+    /// What makes the policy `name` for each connection of an endpoint.
+    ///
+    /// # Errors
+    /// Nobody registered that name.
+    pub fn factory(&self, name: &str) -> Result<Factory, Unknown> {
+        let name = self.registry().find(name).ok_or(Unknown)?.name;
+        Ok(Factory { policies: self.clone(), name })
+    }
+
+    /// Every policy, and how many connections use it now.
+    pub fn available(&self) -> Vec<Listed> {
+        self.registry().available().collect()
+    }
+
+    /// Works on the registry: registers, removes, sets tunables.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
+        work(&mut self.registry())
+    }
+
+    /// Connections that got the registry's default because theirs had been removed after its [`Factory`] was made.
+    pub fn substituted(&self) -> u64 {
+        self.0.substituted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn create(&self, name: &str) -> Control {
+        let mut registry = self.registry();
+        registry.create(name).unwrap_or_else(|_| {
+            self.0.substituted.fetch_add(1, Ordering::Relaxed);
+            let default = registry.default_name();
+            registry.create(default).expect("a default cannot be removed")
+        })
+    }
+
+    pub(crate) fn retire(&self, name: &str) {
+        self.registry().retire(name);
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        // A panic under the lock leaves counts, no broken policy.
+        self.0.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes one policy for each connection; goes into [`quinn_proto::TransportConfig::congestion_controller_factory`].
+#[derive(Clone)]
+pub struct Factory {
+    policies: Policies,
+    name: &'static str,
+}
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Adapter::begin(self.policies.clone(), self.name, now, current_mtu))
+    }
+}

@@ -1,0 +1,210 @@
+//! Delivery rate samples from what quinn tells (draft-ietf-ccwg-bbr, section 4.1; names of theirs in brackets).
+//! Transmissions are known by when they left: quinn says no packet numbers with acknowledgments.
+
+use base::Instant;
+use cc::RateSample;
+use std::collections::VecDeque;
+
+/// Most transmissions remembered; the oldest is forgotten.
+const MOST: usize = 8_192;
+
+/// How things stood when something left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: Instant,
+    /// Octets delivered until then, and when the last of them were (P.delivered, P.delivered_time).
+    delivered: u64,
+    delivered_at: Instant,
+    /// When that left whose acknowledgment began the time of sending (P.first_send_time).
+    first_at: Instant,
+    app_limited: bool,
+    in_flight: u64,
+    lost: u64,
+}
+
+/// One connection's account.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    /// C.delivered and C.delivered_time.
+    delivered: u64,
+    delivered_at: Instant,
+    /// C.first_send_time.
+    first_at: Instant,
+    /// C.lost, and how many of them the policy was told.
+    lost: u64,
+    lost_told: u64,
+    /// Until so much is delivered, the application bounds what is in flight (C.app_limited).
+    limited_until: u64,
+    log: VecDeque<Left>,
+}
+
+impl Rates {
+    pub(crate) fn new(now: Instant) -> Self {
+        Rates {
+            delivered: 0,
+            delivered_at: now,
+            first_at: now,
+            lost: 0,
+            lost_told: 0,
+            limited_until: 0,
+            log: VecDeque::new(),
+        }
+    }
+
+    /// Something left at `now`, and `in_flight` octets are in the network with it (OnPacketSent).
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if in_flight <= bytes {
+            (self.first_at, self.delivered_at) = (now, now);
+        }
+        match self.log.back_mut() {
+            // Of one time, with nothing delivered in between: the same sample.
+            Some(last) if last.at == now && last.delivered == self.delivered => last.in_flight = in_flight,
+            _ => {
+                if self.log.len() == MOST {
+                    self.log.pop_front();
+                }
+                self.log.push_back(Left {
+                    at: now,
+                    delivered: self.delivered,
+                    delivered_at: self.delivered_at,
+                    first_at: self.first_at,
+                    app_limited: self.limited_until > 0,
+                    in_flight,
+                    lost: self.lost,
+                });
+            }
+        }
+    }
+
+    /// `octets` were found lost.
+    pub(crate) fn on_lost(&mut self, octets: u64) {
+        self.lost += octets;
+    }
+
+    /// `octets` arrived, of which what left at `newest` left last; `in_flight` are still under way. The sample, if what
+    /// left then is still remembered (UpdateRateSample, GenerateRateSample).
+    pub(crate) fn on_delivered(
+        &mut self,
+        now: Instant,
+        octets: u64,
+        newest: Instant,
+        app_limited: bool,
+        in_flight: u64,
+    ) -> Option<RateSample> {
+        self.delivered += octets;
+        self.delivered_at = now;
+        if self.delivered > self.limited_until {
+            self.limited_until = 0;
+        }
+        if app_limited {
+            self.limited_until = (self.delivered + in_flight).max(1);
+        }
+        // What left before was acknowledged, or will be called lost, or comes too late to say anything about now.
+        while self.log.pop_front_if(|left| left.at < newest).is_some() {}
+        let left = *self.log.front().filter(|left| left.at == newest)?;
+        let sending = left.at.since(left.first_at);
+        let acknowledging = now.since(left.delivered_at);
+        self.first_at = left.at;
+        let newly_lost = self.lost - std::mem::replace(&mut self.lost_told, self.lost);
+        Some(RateSample {
+            delivered: octets_of(self.delivered - left.delivered),
+            interval: sending.max(acknowledging),
+            total: self.delivered,
+            prior: left.delivered,
+            app_limited: left.app_limited,
+            in_flight: octets_of(left.in_flight),
+            lost: octets_of(self.lost - left.lost),
+            newly_lost: octets_of(newly_lost),
+        })
+    }
+}
+
+/// A count as policies take it: no window is beyond 2^30.
+pub(crate) fn octets_of(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    //! The rate of a path comes out whatever the acknowledgments do, and nothing is remembered for ever.
+
+    use super::*;
+    use base::Duration;
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    #[test]
+    fn a_steady_path_shows_its_rate() {
+        let mut rates = Rates::new(ms(0));
+        let mut last = None;
+        // A thousand octets a millisecond, 20 ms there and back.
+        for at in 0..200 {
+            if at >= 20 {
+                last = rates.on_delivered(ms(at), 1000, ms(at - 20), false, 19_000);
+            }
+            rates.on_sent(ms(at), 1000, 1000 * (at + 1).min(20));
+        }
+        let sample = last.expect("what left is remembered");
+        assert_eq!(sample.rate().bytes_per_sec(), 1_000_000);
+        assert_eq!(sample.delivered, 20_000, "a round trip's worth");
+        assert!(!sample.app_limited);
+    }
+
+    #[test]
+    fn acknowledgments_in_a_burst_do_not_look_like_a_fast_path() {
+        let mut rates = Rates::new(ms(0));
+        for at in 0..20 {
+            rates.on_sent(ms(at), 1000, 1000 * (at + 1));
+        }
+        // All at once, held back by 30 ms.
+        let sample = rates.on_delivered(ms(50), 20_000, ms(19), false, 0).expect("remembered");
+        assert_eq!(sample.interval, Duration::from_millis(50));
+    }
+
+    #[test]
+    fn an_idle_time_begins_the_account_anew() {
+        let mut rates = Rates::new(ms(0));
+        rates.on_sent(ms(0), 1000, 1000);
+        rates.on_delivered(ms(20), 1000, ms(0), true, 0);
+        rates.on_sent(ms(5_000), 1000, 1000);
+        let sample = rates.on_delivered(ms(5_020), 1000, ms(5_000), false, 0).expect("remembered");
+        assert_eq!(sample.interval, Duration::from_millis(20), "the seconds of silence do not count");
+    }
+
+    #[test]
+    fn what_the_application_bounded_says_so_until_it_is_delivered() {
+        let mut rates = Rates::new(ms(0));
+        rates.on_sent(ms(0), 1000, 1000);
+        rates.on_sent(ms(1), 1000, 2000);
+        rates.on_delivered(ms(20), 1000, ms(0), true, 1000);
+        rates.on_sent(ms(21), 1000, 2000);
+        rates.on_delivered(ms(22), 1000, ms(1), false, 1000);
+        let sample = rates.on_delivered(ms(41), 1000, ms(21), false, 0).expect("remembered");
+        assert!(sample.app_limited);
+        rates.on_sent(ms(42), 1000, 1000);
+        assert!(!rates.on_delivered(ms(62), 1000, ms(42), false, 0).expect("remembered").app_limited);
+    }
+
+    #[test]
+    fn losses_are_told_once() {
+        let mut rates = Rates::new(ms(0));
+        rates.on_sent(ms(0), 3000, 3000);
+        rates.on_lost(1000);
+        let first = rates.on_delivered(ms(20), 1000, ms(0), false, 1000).expect("remembered");
+        let second = rates.on_delivered(ms(21), 1000, ms(0), false, 0).expect("remembered");
+        assert_eq!((first.newly_lost, second.newly_lost), (1000, 0));
+        assert_eq!((first.lost, second.lost), (1000, 1000));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut rates = Rates::new(ms(0));
+        for at in 0..3 * MOST as u64 {
+            rates.on_sent(ms(at), 1000, 1000 * (at + 1));
+        }
+        assert_eq!(rates.log.len(), MOST);
+        assert!(rates.on_delivered(ms(100_000), 1000, ms(0), false, 0).is_none(), "forgotten");
+    }
+}
