@@ -27,7 +27,7 @@ use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::timers::Timers;
 use crate::window::Tuner;
-use crate::{Cookie, Cx, Error, Events, SocketOptions, State, accecn, path};
+use crate::{Cookie, Cx, Error, Events, Incident, SocketOptions, State, accecn, path};
 
 /// What a new connection needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -693,6 +693,7 @@ impl Connection {
             _ => {}
         }
         self.error = Some(error);
+        self.note(cx, Incident::Failed(error));
         self.events |= Events::ERROR | Events::READABLE | Events::WRITABLE;
         self.finish(cx);
     }

@@ -3,7 +3,7 @@
 use base::{FlowKey, Instant};
 use wire::tcp::Header;
 
-use crate::{Config, Counters, Info, Pool, State};
+use crate::{Config, Counters, Incident, Info, Pool, State};
 
 /// Time, and the things all connections of a core share.
 pub struct Cx<'a> {
@@ -33,4 +33,6 @@ pub trait Probe {
     );
     /// The state changed.
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State);
+    /// Something else happened; who looks at segments only need not care.
+    fn incident(&mut self, _now: Instant, _key: &FlowKey, _incident: &Incident) {}
 }

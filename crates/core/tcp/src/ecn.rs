@@ -108,8 +108,7 @@ impl Connection {
             return false;
         }
         cx.counters.ecn_reductions += 1;
-        let info = self.signal_info(cx);
-        self.control.on_congestion(Signal::Ecn, &info);
+        self.tell_congestion(cx, Signal::Ecn);
         let (nxt, target) = (self.snd_nxt, self.control.window().cwnd);
         let loss = self.loss();
         loss.phase = Phase::Reduced;

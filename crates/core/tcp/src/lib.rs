@@ -38,6 +38,7 @@ mod frto;
 pub mod fuzz;
 mod getters;
 mod icmp;
+mod incident;
 mod info;
 mod input;
 mod isn;
@@ -85,6 +86,7 @@ pub use fast_open::{
     Lesson,
 };
 pub use icmp::IcmpError;
+pub use incident::{Incident, Timer};
 pub use info::{AccEcnInfo, Info, OptionSeen};
 pub use isn::IsnSource;
 pub use marks::{Hints, Report, Stamps};

@@ -221,7 +221,7 @@ impl Connection {
     /// RACK_detect_loss (RFC 8985, section 6.2, step 5): has anything been found lost? What may be lost a little
     /// later is looked at again then.
     /// RFC 8985, 6.2-6.
-    pub(crate) fn find_losses(&mut self, cx: &Cx<'_>) -> bool {
+    pub(crate) fn find_losses(&mut self, cx: &mut Cx<'_>) -> bool {
         let wnd = self.reordering_window(cx.config);
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let Some(loss) = &mut self.loss else { return false };

@@ -14,7 +14,6 @@ use base::Seq;
 use cc::{Controller, Signal, SignalInfo};
 use wire::tcp::Segment;
 
-use crate::Cx;
 use crate::connection::{Bits, Connection};
 use crate::frto::Frto;
 use crate::output::Due;
@@ -23,6 +22,7 @@ use crate::rack::Rack;
 use crate::resent::Resent;
 use crate::scale::{ts_before, ts_value};
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
+use crate::{Cx, Incident};
 
 /// Which repair is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,6 +221,13 @@ impl Connection {
         }
     }
 
+    /// The policy hears of congestion, and who watches too.
+    pub(crate) fn tell_congestion(&mut self, cx: &mut Cx<'_>, signal: Signal) {
+        let info = self.signal_info(cx);
+        self.control.on_congestion(signal, &info);
+        self.note(cx, Incident::Congestion(signal));
+    }
+
     /// A duplicate acknowledgment where there is no SACK (RFC 5681, section 3.2; RFC 6582).
     /// RFC 5681, 3.2-3 and 3.2-7; RFC 6582, 3.2-1.
     pub(crate) fn on_duplicate_ack(&mut self, cx: &mut Cx<'_>) {
@@ -295,10 +302,11 @@ impl Connection {
             return;
         }
         cx.counters.fast_retransmits += 1;
+        self.note(cx, Incident::RecoveryEntered);
         // What an echo told of was this congestion.
         let told = self.phase() == Phase::Reduced;
         if !told {
-            self.control.on_congestion(Signal::Loss, &self.signal_info(cx));
+            self.tell_congestion(cx, Signal::Loss);
         }
         let (una, nxt, mss, flight) = (self.snd_una, self.snd_nxt, u32::from(self.snd_mss), self.flight());
         let inflation = u32::from(self.dup_acks) * mss;
@@ -329,7 +337,7 @@ impl Connection {
     /// A retransmission that left when SND.NXT was `mark` is lost. If that is news since the last reduction, the
     /// policy reduces again (RFC 5681, section 4.3).
     /// RFC 5681, 4.3-1; RFC 8985, 6.3-1.
-    pub(crate) fn on_retransmission_lost(&mut self, cx: &Cx<'_>, mark: Seq) {
+    pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, mark: Seq) {
         let nxt = self.snd_nxt;
         let Some(loss) = &mut self.loss else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
@@ -338,8 +346,7 @@ impl Connection {
         if cx.config.reduce_again && loss.phase == Phase::Fast && mark.at_or_after(loss.reduced) {
             loss.recover = nxt;
             loss.reduced = nxt;
-            let info = self.signal_info(cx);
-            self.control.on_congestion(Signal::Loss, &info);
+            self.tell_congestion(cx, Signal::Loss);
             let (pipe, target) = (self.pipe(), self.control.window().cwnd);
             let mss = u32::from(self.snd_mss);
             self.loss().prr = Prr::new(pipe, target, mss);
@@ -456,6 +463,7 @@ impl Connection {
             }
             let info = self.signal_info(cx);
             let ended = core::mem::replace(&mut self.loss().phase, Phase::Disorder);
+            self.note(cx, Incident::RecoveryLeft { needless: false });
             if ended != Phase::Resegment {
                 self.control.on_recovery_end(&info);
             }
@@ -533,6 +541,7 @@ impl Connection {
             self.rare_mut().reordering.on_overtaken(0);
         }
         self.control.on_spurious(signal, cx.now);
+        self.note(cx, Incident::RecoveryLeft { needless: true });
         if ended == Phase::Timeout {
             self.note_timeout_over(cx);
         }

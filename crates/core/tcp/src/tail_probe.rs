@@ -127,7 +127,7 @@ impl Connection {
             return;
         }
         let info = self.signal_info(cx);
-        self.control.on_congestion(Signal::Loss, &info);
+        self.tell_congestion(cx, Signal::Loss);
         self.control.on_recovery_end(&info);
     }
 

@@ -1,13 +1,13 @@
 //! Three dates a connection waits for, and what happens when they come.
 
 use base::{Duration, Instant};
-use cc::{Controller, Signal};
+use cc::Signal;
 
 use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::rtt::backed_off;
-use crate::{Config, Cx, Error, Events, State};
+use crate::{Config, Cx, Error, Events, Incident, State};
 
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
 /// rule 5.7).
@@ -44,6 +44,9 @@ impl Connection {
 
     /// `poll_timeout` has come (calling it early is harmless).
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        if cx.probe.is_some() {
+            self.note_timers(cx);
+        }
         if self.timers.delack <= cx.now {
             self.on_delayed_ack(cx);
         }
@@ -197,8 +200,8 @@ impl Connection {
         if cx.config.mtu_probing > 0 {
             self.suspect_black_hole(cx);
         }
-        let info = self.signal_info(cx);
-        self.control.on_congestion(Signal::Timeout { nth: self.retries.into() }, &info);
+        self.note(cx, Incident::Timeout { nth: self.retries });
+        self.tell_congestion(cx, Signal::Timeout { nth: self.retries.into() });
         if self.bits.has(Bits::SYN_DATA) {
             self.note_stall(cx);
         }

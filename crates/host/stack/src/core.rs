@@ -15,6 +15,7 @@ use crate::listeners::{ListenerId, Listeners};
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
+use crate::probes::Probes;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::turn::Scratch;
@@ -70,13 +71,13 @@ pub(crate) struct Shared {
     pub(crate) config: tcp::Config,
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
-    pub(crate) probe: Option<Box<dyn Probe + Send>>,
+    pub(crate) probes: Option<Box<Probes>>,
 }
 
 impl Shared {
     #[inline]
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
-        let probe = self.probe.as_mut().map(|probe| probe.as_mut() as &mut dyn Probe);
+        let probe = self.probes.as_mut().map(|probes| probes.as_mut() as &mut dyn Probe);
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 }
@@ -124,6 +125,8 @@ pub struct Core {
     pub(crate) events_at: Instant,
     /// The time of the last turn.
     pub(crate) now: Instant,
+    /// Probes attached so far.
+    pub(crate) probes_begun: u64,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
 }
@@ -147,7 +150,7 @@ impl Core {
                 config: config.tcp,
                 pool: Pool::new(config.max_chunks),
                 counters: Counters::default(),
-                probe: None,
+                probes: None,
             },
             conns: Conns::new(config.max_connections),
             table,
@@ -176,6 +179,7 @@ impl Core {
             error: None,
             events_at: Instant::ZERO,
             now: Instant::ZERO,
+            probes_begun: 0,
             starved: false,
             port,
         }

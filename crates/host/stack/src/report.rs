@@ -1,7 +1,7 @@
-//! What a core tells about itself: counters, memory, and a probe for those who want every segment.
+//! What a core tells about itself: counters and memory.
 
 use base::Instant;
-use tcp::{Counters, Info, Probe};
+use tcp::{Counters, Info};
 
 use crate::conns::ConnId;
 use crate::core::Core;
@@ -72,10 +72,5 @@ impl Core {
     /// Replaces TCP's settings: what begins or is decided from now on follows them.
     pub fn set_config(&mut self, config: tcp::Config) {
         self.shared.config = config;
-    }
-
-    /// Attach or detach a probe that sees every segment of every connection.
-    pub fn set_probe(&mut self, probe: Option<Box<dyn Probe + Send>>) {
-        self.shared.probe = probe;
     }
 }

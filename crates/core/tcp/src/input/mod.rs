@@ -11,7 +11,7 @@ use wire::tcp::{Flags, Header, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::{Cx, Disposition, DropReason, State};
+use crate::{Cx, Disposition, DropReason, Incident, State};
 
 /// Goes on to the next check, or is dropped for a reason that was counted.
 type Check = Result<(), DropReason>;
@@ -41,6 +41,7 @@ impl Connection {
             (_, Ok(())) => Disposition::Done,
             (_, Err(reason)) => {
                 cx.counters.count_drop(reason);
+                self.note(cx, Incident::Dropped(reason));
                 Disposition::Dropped(reason)
             }
         }
