@@ -17,6 +17,8 @@ pub(crate) struct Account {
     pub(crate) duplicates: u32,
     /// Segments that arrived here out of order.
     pub(crate) out_of_order: u32,
+    /// Of these, those that were refused.
+    pub(crate) refused: u32,
     /// Segments that the acknowledgments delivered which echoed a mark (RFC 3168).
     pub(crate) marked: u32,
     /// How long the peer's window, and how long the send buffer, was what held data back: see [`Connection::watch`].

@@ -184,7 +184,7 @@ impl Connection {
             self.events |= Events::READABLE;
             if cx.config.discard_after_shutdown {
                 self.bits.set(Bits::READ_CLOSED);
-                self.forget_out_of_order(cx);
+                self.discard_out_of_order(cx);
             }
         }
         if matches!(how, Shutdown::Write | Shutdown::Both) {
@@ -302,7 +302,9 @@ impl Connection {
 
     /// Give every chunk back to the pool. The caller must do this before it drops the connection.
     pub fn release(&mut self, pool: &mut Pool) {
-        self.reassembly = None;
+        if let Some(queue) = self.reassembly.take() {
+            queue.release(pool);
+        }
         self.rx.release(pool);
         self.tx.release(pool);
         self.sent.release(pool.departures_mut());

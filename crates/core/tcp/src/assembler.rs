@@ -27,6 +27,12 @@ struct Run {
     end: u32,
 }
 
+impl Run {
+    fn octets(self) -> u32 {
+        self.end.wrapping_sub(self.start)
+    }
+}
+
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 struct Runs {
@@ -34,9 +40,14 @@ struct Runs {
     base: u32,
     /// By distance from `base`, disjoint and not adjacent.
     runs: Vec<Run>,
+    /// Of all runs.
+    octets: u32,
     /// Starts of the runs changed last, latest first.
     recent: [u32; RECENT],
     recents: u8,
+    /// Runs moved or compared so far.
+    #[cfg(test)]
+    work: u64,
 }
 
 /// The ranges received out of order, as offsets from RCV.NXT.
@@ -68,6 +79,27 @@ impl Assembler {
         self.rest.as_ref().map_or(0, |rest| rest.runs.len() as u16)
     }
 
+    /// Octets held beyond the first hole.
+    pub(crate) fn octets(&self) -> u32 {
+        self.rest.as_ref().map_or(0, |rest| rest.octets)
+    }
+
+    /// Octets of memory that the notes take.
+    pub(crate) fn footprint(&self) -> u32 {
+        self.rest
+            .as_ref()
+            .map_or(0, |rest| (size_of::<Runs>() + rest.runs.capacity() * size_of::<Run>()) as u32)
+    }
+
+    /// Would [`Assembler::insert`] take these octets, which are not none?
+    pub(crate) fn admits(&self, start: u32, end: u32, max_ranges: usize) -> bool {
+        if start <= self.front {
+            return true;
+        }
+        let Some(rest) = &self.rest else { return max_ranges > 0 };
+        rest.runs.len() < max_ranges || rest.touched(start, end).0 < rest.touched(start, end).1
+    }
+
     /// Notes the octets `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are
     /// kept; what joins a run, or continues from RCV.NXT, is always taken.
     pub(crate) fn insert(&mut self, start: u32, end: u32, max_ranges: usize) -> Inserted {
@@ -83,8 +115,11 @@ impl Assembler {
                 empty => empty.insert(Box::new(Runs {
                     base: 0,
                     runs: Vec::new(),
+                    octets: 0,
                     recent: [0; RECENT],
                     recents: 0,
+                    #[cfg(test)]
+                    work: 0,
                 })),
             };
             return rest.insert(start, end, max);
@@ -97,6 +132,11 @@ impl Assembler {
             }
         }
         Inserted::New
+    }
+
+    /// Where the furthest octet held ends.
+    pub(crate) fn reach(&self) -> u32 {
+        self.rest.as_ref().and_then(|rest| Some(rest.offset(rest.runs.last()?.end))).unwrap_or(self.front)
     }
 
     /// The first stretch of `start..end` that is held already.
@@ -168,15 +208,15 @@ impl Runs {
     }
 
     fn insert(&mut self, start: u32, end: u32, max: usize) -> Inserted {
-        // The runs that overlap or touch start..end are `first..last`.
-        let first = self.runs.partition_point(|run| self.offset(run.end) < start);
-        let last = first + self.runs[first..].partition_point(|run| self.offset(run.start) <= end);
+        let (first, last) = self.touched(start, end);
+        self.count_work(first);
         let mut new = Run { start: self.base.wrapping_add(start), end: self.base.wrapping_add(end) };
         if first == last {
             if self.runs.len() >= max {
                 return Inserted::Refused;
             }
             self.runs.insert(first, new);
+            self.octets += end - start;
             self.touch(new.start);
             return Inserted::New;
         }
@@ -192,22 +232,43 @@ impl Runs {
             new.end = high.end;
         }
         for i in first..last {
+            self.octets -= self.runs[i].octets();
             self.forget(self.runs[i].start);
         }
+        self.octets += new.octets();
         self.runs[first] = new;
         self.runs.drain(first + 1..last);
         self.touch(new.start);
         Inserted::New
     }
 
+    /// The runs that overlap or touch `start..end`: the first, and the first behind them.
+    fn touched(&self, start: u32, end: u32) -> (usize, usize) {
+        let first = self.runs.partition_point(|run| self.offset(run.end) < start);
+        (first, first + self.runs[first..].partition_point(|run| self.offset(run.start) <= end))
+    }
+
+    /// A change at this place moves the runs behind it; each search compares a few.
+    #[cfg(test)]
+    fn count_work(&mut self, first: usize) {
+        let search = usize::BITS - self.runs.len().leading_zeros();
+        self.work += (self.runs.len() - first) as u64 + 2 * u64::from(search) + 2 * RECENT as u64;
+    }
+
+    #[cfg(not(test))]
+    #[inline(always)]
+    fn count_work(&mut self, _first: usize) {}
+
     /// Removes the runs that `0..front` reaches; how far the octets held now go.
     fn swallow(&mut self, mut front: u32) -> u32 {
         let mut gone = 0;
         while let Some(run) = self.runs.get(gone).copied().filter(|run| self.offset(run.start) <= front) {
             front = front.max(self.offset(run.end));
+            self.octets -= run.octets();
             self.forget(run.start);
             gone += 1;
         }
+        self.count_work(0);
         self.runs.drain(..gone);
         front
     }
@@ -283,5 +344,27 @@ mod tests {
         assert_eq!((taken, assembler.runs()), (64, 64));
         assert_eq!(assembler.insert(0, 1, 64), Inserted::New, "the hole filler is never refused");
         assert_eq!((assembler.advance(), assembler.runs()), (2, 63));
+    }
+
+    /// The attack of CVE-2018-6922: islands where each costs most, at the front of all others, and then segments that
+    /// are refused, join, or are held. No segment may cost more than the queue is long.
+    #[test]
+    fn no_segment_costs_more_than_the_limit_allows() {
+        const LIMIT: u32 = 1_024;
+        let most = u64::from(LIMIT) + 2 * u64::from(u32::BITS - LIMIT.leading_zeros()) + 2 * RECENT as u64;
+        let mut assembler = Assembler::new();
+        let mut before = 0;
+        let mut rng = base::Rng::new(1);
+        for i in 0..20_000u32 {
+            let start = match i {
+                0..LIMIT => 1 + 4 * (LIMIT - i),
+                _ => 1 + rng.below(8 * u64::from(LIMIT)) as u32,
+            };
+            assembler.insert(start, start + 1, LIMIT as usize);
+            let work = assembler.rest.as_ref().map_or(0, |rest| rest.work);
+            assert!(work - before <= most, "segment {i}: {} runs moved or compared", work - before);
+            before = work;
+        }
+        assert!(assembler.runs() as u32 <= LIMIT);
     }
 }

@@ -57,6 +57,22 @@ impl Chain {
         self.chunks_for(self.len)
     }
 
+    /// Chunks that hold nothing of the `len` oldest octets.
+    pub(crate) fn chunks_beyond(&self, len: u32) -> u32 {
+        self.chunks() - self.chunks_for(len.min(self.len))
+    }
+
+    /// Chunks that it lacks to hold `len` octets.
+    pub(crate) fn missing_for(&self, len: u32) -> u32 {
+        self.chunks_for(len).saturating_sub(self.chunks())
+    }
+
+    /// Octets it could hold, were it given all that the pool has.
+    pub(crate) fn most(&self, pool: &Pool) -> u32 {
+        let chunks = self.chunks().saturating_add(pool.available());
+        chunks.saturating_mul(CHUNK as u32).saturating_sub(self.head_skip.into())
+    }
+
     fn chunks_for(&self, len: u32) -> u32 {
         (usize::from(self.head_skip) + len as usize).div_ceil(CHUNK) as u32
     }
@@ -232,7 +248,7 @@ impl Chain {
         if len <= self.len {
             return true;
         }
-        let missing = self.chunks_for(len) - self.chunks();
+        let missing = self.missing_for(len);
         if missing > pool.available() {
             return false;
         }

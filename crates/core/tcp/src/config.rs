@@ -254,6 +254,9 @@ settings! {
         reassembly_runs: u16 = 1024, 1 => 8192,
             "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
              no room for as many full segments.";
+        reassembly_share: u8 = 50, 1 => 100,
+            "Most of the pool of a core, in percent, that the out-of-order data of all its connections takes, with the \
+             memory of the holes before it.";
         push_bursts: bool = false, false => true,
             "Super-segments as Linux makes them: PSH at the end of each, so that receivers that merge segments hand \
              on sooner, no larger than half the congestion window, so that two are under way, nor than what \

@@ -52,8 +52,9 @@ base::counters! {
         out_of_order_in: "Data segments that left a hole before them.",
         duplicates_in: "Data segments that held nothing new.",
         reassembly_refused: "Out-of-order segments refused because a connection held too many runs.",
+        reassembly_full: "Those refused because such data took its share of the pool.",
+        beyond_fin: "Data segments that lay beyond the peer's FIN.",
         no_memory: "Data segments refused because the pool of chunks was exhausted.",
-        reneged: "Times out-of-order data was dropped to make room.",
         paws_drops: "Segments dropped by PAWS (RFC 7323, section 5).",
         missing_timestamps: "Segments dropped because they lacked the negotiated timestamp.",
         out_of_window: "Segments outside the receive window.",
@@ -128,7 +129,7 @@ base::names! {
         BadReset: "bad-reset", "RST that is not exactly the next octet (RFC 5961, section 3).",
         BadSyn: "bad-syn", "SYN in a synchronized state (RFC 5961, section 4).",
         NoMemory: "no-memory", "No chunk left for its data.",
-        Reassembly: "reassembly", "Too many runs of out-of-order data held already.",
+        Reassembly: "reassembly", "More out-of-order data than may be held.",
         Closed: "closed", "The connection is over.",
     }
 }

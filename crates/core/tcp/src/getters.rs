@@ -163,7 +163,7 @@ impl Connection {
             segs_in: self.segs_in.into(),
             sndbuf: (self.tx.limit, self.tx.len()),
             rcvbuf: (self.rcvbuf, self.rx.len()),
-            reassembly: self.reassembly.as_ref().map_or(0, |reassembly| reassembly.held.runs()),
+            reassembly: self.reassembly_info(account.refused),
             path_mtu: self.path_mtu,
             adv_mss: self.advertised_mss(),
             rcv_rtt: self.receiver_rtt(),

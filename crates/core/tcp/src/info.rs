@@ -4,7 +4,7 @@ use base::{Duration, Rate, Seq};
 use cc::Window;
 use wire::tcp::EcnOctets;
 
-use crate::State;
+use crate::{ReassemblyInfo, State};
 
 /// Everything TCP_INFO shows, and more (RFC 4898 terms).
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +97,8 @@ pub struct Info {
     pub sndbuf: (u32, u32),
     /// Receive buffer limit and use.
     pub rcvbuf: (u32, u32),
-    /// Out-of-order runs held.
-    pub reassembly: u16,
+    /// Out-of-order data held.
+    pub reassembly: ReassemblyInfo,
     /// Path MTU.
     pub path_mtu: u16,
     /// MSS that our SYN told.

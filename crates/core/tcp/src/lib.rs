@@ -91,6 +91,7 @@ pub use info::{AccEcnInfo, Info, OptionSeen};
 pub use isn::IsnSource;
 pub use marks::{Hints, Report, Stamps};
 pub use pool::Pool;
+pub use reassembly::ReassemblyInfo;
 pub use reset::reset_for;
 pub use state::State;
 pub use timewait::{TimeWait, TimeWaitAnswer};

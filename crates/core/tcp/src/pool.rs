@@ -25,6 +25,8 @@ pub struct Pool {
     free: u32,
     used: u32,
     limit: u32,
+    /// Octets that connections keep because they miss what precedes them.
+    out_of_order: u64,
     departures: Departures,
 }
 
@@ -37,6 +39,7 @@ impl Pool {
             free: NONE,
             used: 0,
             limit: limit.min(NONE - PAGE as u32),
+            out_of_order: 0,
             departures: Departures::new(limit),
         }
     }
@@ -49,6 +52,17 @@ impl Pool {
     /// Most chunks it will hold.
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// Octets occupied by out-of-order data: its chunks, those of the holes before it, and notes.
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    /// A connection that occupied `before` octets with out-of-order data occupies `now`.
+    pub(crate) fn charge_out_of_order(&mut self, before: u32, now: u32) {
+        debug_assert!(self.out_of_order >= u64::from(before), "what was charged is taken back once");
+        self.out_of_order = self.out_of_order - u64::from(before) + u64::from(now);
     }
 
     /// Octets reserved from the allocator.

@@ -26,6 +26,7 @@ impl Core {
             ("flows", u64::from(self.table.len())),
             ("ports_claimed", self.ports.claimed() as u64),
             ("chunks_used", u64::from(self.shared.pool.used())),
+            ("out_of_order", self.shared.pool.out_of_order()),
         ];
         let footprint = self.footprint();
         let whole = ("footprint", footprint.iter().map(|(_, octets)| octets).sum());

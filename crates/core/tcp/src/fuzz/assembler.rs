@@ -115,7 +115,10 @@ pub fn assembler(data: &[u8]) {
                 let end = (start + 1 + input.below(if op < 10 { 8 } else { 60 }) as usize).min(WINDOW);
                 if start < end {
                     assert_eq!(real.overlap(start as u32, end as u32), oracle.overlap(start, end));
+                    let admitted = real.admits(start as u32, end as u32, max);
                     let got = real.insert(start as u32, end as u32, max);
+                    assert!(admitted || got != Inserted::New, "{start}..{end} is told to be too much");
+                    assert!(got != Inserted::Refused || !admitted, "{start}..{end} is told to be welcome");
                     assert_eq!(got, oracle.insert(start, end, max), "{start}..{end}");
                 }
             }
@@ -128,6 +131,8 @@ pub fn assembler(data: &[u8]) {
 fn check(real: &Assembler, oracle: &Oracle, rcv_nxt: Seq, input: &mut Input<'_>) {
     let runs = oracle.runs();
     assert_eq!(usize::from(real.runs()), runs.len());
+    assert_eq!(real.octets() as usize, runs.iter().map(|(start, end)| end - start).sum::<usize>());
+    assert_eq!(real.reach() as usize, runs.last().map_or(oracle.front(), |run| run.1));
     let (max, with_dsack) = (3 + input.below(2) as usize, input.below(4) == 0);
     let dsack = with_dsack.then(|| (rcv_nxt - 9, rcv_nxt - 4));
     let blocks = real.sack_blocks(rcv_nxt, dsack, max);

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Segment};
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
-use crate::reassembly::Kept;
+use crate::reassembly::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
 
 impl Connection {
@@ -98,43 +98,37 @@ impl Connection {
             self.rare_mut().account.out_of_order += 1;
             self.reassembly().owe();
         }
-        if self.bits.has(Bits::READ_CLOSED) {
-            return if offset > 0 {
-                Err(DropReason::Reassembly)
-            } else {
-                self.take_in_order(cx, data, Flags::ACK)
-            };
-        }
         let end = offset + data.len() as u32;
         let twice = self.reassembly.as_ref().and_then(|reassembly| reassembly.held.overlap(offset, end));
-        let mut kept = self.keep(cx, offset, data);
-        if kept == Kept::NoMemory && offset == 0 {
-            // What can be delivered is worth more than what cannot yet.
-            cx.counters.reneged += 1;
-            self.forget_out_of_order(cx);
-            return self.take_in_order(cx, data, Flags::ACK);
-        }
+        let kept = self.keep(cx, offset, data);
         // A segment that is new in part reports the first part that is not (RFC 2883, section 4.2).
         let told = self.reassembly.as_ref().is_some_and(|reassembly| reassembly.duplicate.is_some());
-        if let (Some((left, right)), Kept::New | Kept::Duplicate, false) = (twice, kept, told) {
+        if let (Some((left, right)), Kept::New | Kept::Cut | Kept::Duplicate, false) = (twice, kept, told) {
             self.report_duplicate(cx.config, self.rcv_nxt + left, self.rcv_nxt + right);
         }
-        if kept == Kept::New && offset == 0 {
+        if offset == 0 && matches!(kept, Kept::New | Kept::Cut) {
             self.deliver(cx);
-        } else if kept == Kept::Duplicate && offset > 0 {
-            kept = Kept::New;
         }
         match kept {
             Kept::New | Kept::Duplicate => Ok(()),
-            Kept::Refused => {
-                cx.counters.reassembly_refused += 1;
+            Kept::Refused(limit) => {
+                self.count_refused(cx, limit);
                 Err(DropReason::Reassembly)
             }
-            Kept::NoMemory => {
+            Kept::Cut | Kept::NoMemory => {
                 cx.counters.no_memory += 1;
                 Err(DropReason::NoMemory)
             }
         }
+    }
+
+    fn count_refused(&mut self, cx: &mut Cx<'_>, limit: Limit) {
+        self.rare_mut().account.refused += 1;
+        *match limit {
+            Limit::Runs => &mut cx.counters.reassembly_refused,
+            Limit::Share => &mut cx.counters.reassembly_full,
+            Limit::Fin => &mut cx.counters.beyond_fin,
+        } += 1;
     }
 
     /// Has the application said that it will neither read nor write any more (RFC 1122, section 4.2.2.13)?
@@ -162,7 +156,7 @@ impl Connection {
         let room = self.receive_window() as usize;
         let data = &seg.payload[..seg.payload.len().min(room)];
         // What there is no memory for comes again: it is not acknowledged.
-        if !data.is_empty() && self.keep(cx, 0, data) == Kept::NoMemory {
+        if !data.is_empty() && matches!(self.keep(cx, 0, data), Kept::NoMemory | Kept::Cut) {
             cx.counters.no_memory += 1;
         }
     }
@@ -178,7 +172,7 @@ impl Connection {
 
     /// A hole was filled: RCV.NXT moves over it and over what lay behind.
     fn deliver(&mut self, cx: &mut Cx<'_>) {
-        let n = self.advance_reassembly();
+        let n = self.advance_reassembly(cx);
         self.rcv_nxt += n;
         self.bytes_received += u64::from(n);
         cx.counters.octets_in += u64::from(n);
@@ -216,7 +210,9 @@ impl Connection {
         if seg.flags.has(Flags::FIN) {
             let at = seg.seq + seg.payload.len() as u32;
             if at.after(self.rcv_nxt) {
-                if at.at_or_before(self.rcv_adv) {
+                let beyond = self.reassembly().held.reach();
+                if at.at_or_before(self.rcv_adv) && at.at_or_after(self.rcv_nxt + beyond) {
+                    // One that would lie before data that came is not the peer's.
                     self.reassembly().fin = Some(at);
                 }
                 // The peer learns of the hole before it, as it does from data (RFC 5681, section 4.2).

@@ -312,6 +312,7 @@ impl Host {
             conn.release(&mut self.pool);
         }
         assert_eq!(self.pool.used(), 0, "every chunk went back to the pool");
+        assert_eq!(self.pool.out_of_order(), 0, "and nothing counts as out of order");
     }
 }
 

@@ -21,6 +21,7 @@ mod net;
 mod pacing;
 mod police;
 mod rack;
+mod reassembly;
 mod recovery;
 mod rfc5961;
 mod rig;
