@@ -19,6 +19,8 @@ mod htcp;
 mod hystart;
 mod model;
 mod newreno;
+#[cfg(test)]
+mod oracles;
 mod registry;
 mod reno;
 mod round;
