@@ -165,7 +165,7 @@ impl Connection {
         }
         if self.bits.has(Bits::READ_CLOSED) {
             // Nobody reads it, but what was SACKed must not be asked for again.
-            return self.note(offset, end, data.len());
+            return self.hold(offset, end, data.len());
         }
         // Memory first: an octet noted as held must be there.
         let at = self.reassembly().readable + offset;
@@ -178,13 +178,13 @@ impl Connection {
             return Kept::NoMemory;
         }
         self.write_missing(cx, offset, &data[..fits]);
-        let kept = self.note(offset, offset + fits as u32, data.len());
+        let kept = self.hold(offset, offset + fits as u32, data.len());
         self.charge_reassembly(cx);
         kept
     }
 
     /// Notes that `offset..end` is held, which the limits allow; `wanted` octets came.
-    fn note(&mut self, offset: u32, end: u32, wanted: usize) -> Kept {
+    fn hold(&mut self, offset: u32, end: u32, wanted: usize) -> Kept {
         match self.reassembly().held.insert(offset, end, usize::MAX) {
             Inserted::Duplicate => Kept::Duplicate,
             _ if (end - offset) as usize == wanted => Kept::New,
