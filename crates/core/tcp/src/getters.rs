@@ -2,7 +2,7 @@
 
 use base::{Duration, FlowKey, Instant, Rate};
 use cc::Controller;
-use wire::tcp::{Flags, Header, Segment};
+use wire::tcp::{Flags, Segment};
 
 use crate::config::Switch;
 use crate::connection::{Bits, Connection};
@@ -194,13 +194,5 @@ impl Connection {
     /// time that a round trip takes.
     fn delivery_rate(&self) -> Option<Rate> {
         self.rtt.is_measured().then(|| Rate::over(self.round_flight.into(), self.rtt.srtt()))
-    }
-
-    /// Shows a segment to the probe.
-    #[cold]
-    pub(crate) fn show(&self, cx: &mut Cx<'_>, outbound: bool, header: &Header, len: u32) {
-        if let Some(probe) = cx.probe.as_deref_mut() {
-            probe.packet(cx.now, outbound, &self.key, &self.info(cx.now), header, len);
-        }
     }
 }

@@ -48,6 +48,7 @@ mod output;
 mod pacing;
 mod path;
 mod pool;
+mod probe;
 mod prr;
 mod rack;
 mod reassembly;
@@ -65,6 +66,7 @@ mod tail_probe;
 mod timers;
 mod timewait;
 mod transmit;
+mod vitals;
 mod window;
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ pub use config::{Config, Setting, SettingError, SocketOptions};
 pub use connection::{Connection, Open};
 pub use cookie::{Cookie, CookieJar};
 pub use counters::{Counters, DropReason};
-pub use cx::{Cx, Probe};
+pub use cx::Cx;
 pub use ecn_policy::EcnPolicy;
 pub use event::{Disposition, Error, Events, ReadError, Shutdown, WriteError};
 pub use fast_open::{
@@ -91,8 +93,10 @@ pub use info::{AccEcnInfo, Info, OptionSeen};
 pub use isn::IsnSource;
 pub use marks::{Hints, Report, Stamps};
 pub use pool::Pool;
+pub use probe::{Payload, Probe, Seen, Stray};
 pub use reassembly::ReassemblyInfo;
 pub use reset::reset_for;
 pub use state::State;
 pub use timewait::{TimeWait, TimeWaitAnswer};
 pub use transmit::{Transmit, TransmitClass, TxLimits};
+pub use vitals::Vitals;

@@ -117,7 +117,7 @@ impl Connection {
             self.mark(cx, plan, &mut tx);
         }
         if cx.probe.is_some() {
-            self.show(cx, true, &tx.header, tx.len);
+            self.show_outbound(cx, &tx);
         }
         tx
     }

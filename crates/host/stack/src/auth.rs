@@ -63,14 +63,20 @@ impl Core {
     }
 
     /// An answer of a TIME-WAIT entry, signed if it signs.
-    pub(crate) fn answer_waiting(&mut self, entry: u32, mut header: Header, sender: &Sender<'_>) {
+    pub(crate) fn answer_waiting(
+        &mut self,
+        now: Instant,
+        entry: u32,
+        mut header: Header,
+        sender: &Sender<'_>,
+    ) {
         // Out for the moment: what sends needs all of the core.
         let auth = self.signed_waits.remove(&entry);
         let key = self.waits.get(entry).key;
         if let Some(auth) = &auth {
             header.options.signature = Some(auth.signature());
         }
-        self.answer(&key, &header, sender, auth.as_deref());
+        self.answer(now, &key, &header, sender, auth.as_deref());
         if let Some(auth) = auth {
             self.signed_waits.insert(entry, auth);
         }

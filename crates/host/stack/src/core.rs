@@ -3,7 +3,8 @@
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
 use tcp::{
-    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, IsnSource, Open, Pool, Probe, State, TransmitClass,
+    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, IsnSource, Open, Pool, Probe, State, Stray,
+    TransmitClass,
 };
 
 use crate::auth::SignedWaits;
@@ -79,6 +80,13 @@ impl Shared {
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
         let probe = self.probes.as_mut().map(|probes| probes.as_mut() as &mut dyn Probe);
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
+    }
+
+    /// Tells who watches of a segment that no connection had a part in.
+    pub(crate) fn show_stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
+        if let Some(probes) = &mut self.probes {
+            probes.stray(now, outbound, key, whose);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use base::{FlowKey, Instant, Seq};
 use tcp::auth::Auth;
-use tcp::{Connection, Disposition, Events, FastOpenAnswer, TimeWaitAnswer};
+use tcp::{Connection, Disposition, Events, FastOpenAnswer, Stray, TimeWaitAnswer};
 use wire::tcp::{Flags, Segment};
 
 use crate::conns::{Marks, Meta, NIL};
@@ -50,7 +50,7 @@ impl Core {
     #[inline(never)]
     fn deliver_watched(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         if !self.lets_through(now, index, sender, segment) {
-            return;
+            return self.shared.show_stray(now, false, sender.key, Stray::Withheld);
         }
         let Some((_, tcp)) = self.conns.get_mut(index) else { return };
         let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
@@ -116,7 +116,7 @@ impl Core {
         }
         let signed = !self.signed_waits.is_empty() || segment.options.signature.is_some();
         if signed && !self.admits_waiting(entry, sender, segment) {
-            return;
+            return self.shared.show_stray(now, false, sender.key, Stray::Withheld);
         }
         let wait = self.waits.get_mut(entry);
         let mut answer = wait.on_segment(now, &self.shared.config, segment);
@@ -125,11 +125,14 @@ impl Core {
         {
             answer = wait.challenge(now);
         }
+        if !matches!(answer, TimeWaitAnswer::Reuse { .. }) {
+            self.shared.show_stray(now, false, sender.key, Stray::TimeWait);
+        }
         match answer {
             TimeWaitAnswer::Ignore => {}
             TimeWaitAnswer::Ack(header) => {
                 self.waits.restarted(entry);
-                self.answer_waiting(entry, header, sender);
+                self.answer_waiting(now, entry, header, sender);
             }
             TimeWaitAnswer::Remove => self.end_time_wait(now, entry),
             TimeWaitAnswer::Reuse { isn_above } => {
@@ -140,9 +143,23 @@ impl Core {
         }
     }
 
-    /// A segment of no flow: a SYN or the answer to a cookie for a listener, or something to be reset.
-    /// RFC 9293, MUST-57 and MUST-63.
+    /// A segment of no flow, which may begin one.
     fn on_stranger(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
+        self.serve_stranger(now, sender, segment, above);
+        if self.shared.probes.is_some() && self.find(sender.hash, sender.key).is_none() {
+            self.shared.show_stray(now, false, sender.key, Stray::Unknown);
+        }
+    }
+
+    /// A SYN or the answer to a cookie for a listener, or something to be reset.
+    /// RFC 9293, MUST-57 and MUST-63.
+    fn serve_stranger(
+        &mut self,
+        now: Instant,
+        sender: &Sender<'_>,
+        segment: &Segment<'_>,
+        above: Option<Seq>,
+    ) {
         let (local, remote) = (sender.key.local(), sender.key.remote());
         let absurd = remote.addr.is_unspecified()
             || self.ip.is_of_many(remote.addr)
@@ -258,7 +275,7 @@ impl Core {
             header.options.signature = Some(auth.signature());
         }
         self.stats.cookies_sent += 1;
-        self.answer(sender.key, &header, sender, auth.as_ref());
+        self.answer(now, sender.key, &header, sender, auth.as_ref());
     }
 
     /// An ACK for a listener: the end of a handshake of which we kept nothing, or a stray.
@@ -311,12 +328,13 @@ impl Core {
             return self.drops.count(PacketDrop::RateLimited);
         }
         self.stats.resets_out += 1;
-        self.answer(sender.key, &header, sender, auth);
+        self.answer(now, sender.key, &header, sender, auth);
     }
 
     /// Sends what belongs to no connection back where the segment came from, signed if its header has room for that.
     pub(crate) fn answer(
         &mut self,
+        now: Instant,
         key: &FlowKey,
         header: &wire::tcp::Header,
         sender: &Sender<'_>,
@@ -326,7 +344,11 @@ impl Core {
             Envelope { mac: sender.mac(self.port.caps.medium), hash: sender.hash, tos: 0, ttl: TTL };
         if !self.port.header_only(key, header, &envelope, auth) {
             self.stats.no_frame += 1;
-            self.drops.count(PacketDrop::NoFrame);
+            return self.drops.count(PacketDrop::NoFrame);
+        }
+        if self.shared.probes.is_some() {
+            let waiting = matches!(self.find(sender.hash, key), Some(Flow::TimeWait(_)));
+            self.shared.show_stray(now, true, key, if waiting { Stray::TimeWait } else { Stray::Unknown });
         }
     }
 

@@ -1,8 +1,7 @@
 //! Who watches a core's connections: nobody, mostly, or any number of probes, each of which sees everything.
 
-use base::{FlowKey, Instant};
-use tcp::{Incident, Info, Probe, State};
-use wire::tcp::Header;
+use base::{Duration, FlowKey, Instant};
+use tcp::{Incident, Probe, Seen, State, Stray};
 
 use crate::core::Core;
 
@@ -14,8 +13,8 @@ pub struct ProbeId(u64);
 pub(crate) struct Probes(Vec<(ProbeId, Box<dyn Probe + Send>)>);
 
 impl Probe for Probes {
-    fn packet(&mut self, now: Instant, out: bool, key: &FlowKey, info: &Info, header: &Header, len: u32) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.packet(now, out, key, info, header, len));
+    fn packet(&mut self, seen: &Seen<'_>) {
+        self.0.iter_mut().for_each(|(_, probe)| probe.packet(seen));
     }
 
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State) {
@@ -24,6 +23,14 @@ impl Probe for Probes {
 
     fn incident(&mut self, now: Instant, key: &FlowKey, incident: &Incident) {
         self.0.iter_mut().for_each(|(_, probe)| probe.incident(now, key, incident));
+    }
+
+    fn round_trip(&mut self, now: Instant, key: &FlowKey, sample: Duration) {
+        self.0.iter_mut().for_each(|(_, probe)| probe.round_trip(now, key, sample));
+    }
+
+    fn stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
+        self.0.iter_mut().for_each(|(_, probe)| probe.stray(now, outbound, key, whose));
     }
 }
 
@@ -62,7 +69,7 @@ mod tests {
     struct Count(Arc<AtomicU32>);
 
     impl Probe for Count {
-        fn packet(&mut self, _: Instant, _: bool, _: &FlowKey, _: &Info, _: &Header, _: u32) {}
+        fn packet(&mut self, _: &Seen<'_>) {}
         fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {
             self.0.fetch_add(1, Relaxed);
         }

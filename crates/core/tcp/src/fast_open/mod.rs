@@ -18,7 +18,7 @@ mod keys;
 
 use alloc::boxed::Box;
 
-use base::{FlowKey, Seq};
+use base::{Duration, FlowKey, Seq};
 use cc::{Control, Controller};
 use wire::tcp::{FastOpen, Flags, Segment};
 
@@ -393,7 +393,9 @@ impl Connection {
     pub(crate) fn prove(&mut self, cx: &mut Cx<'_>) {
         self.bits.clear(Bits::EARLY | Bits::COOKIE);
         if let Some(left) = self.attempt().left {
-            self.rtt.sample((cx.now.as_micros() as u32).wrapping_sub(left));
+            let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
+            self.rtt.sample(micros);
+            self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
         self.rare_mut().attempt = None;
         self.due.clear(Due::SYN);

@@ -270,7 +270,7 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn measure_rtt(
         &mut self,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
         seg: &Segment<'_>,
         left: Option<u32>,
     ) -> Option<Duration> {
@@ -279,6 +279,9 @@ impl Connection {
             if seg.ack.after(self.rtt_seq) {
                 self.rtt_seq = self.snd_nxt;
                 self.rtt.sample(micros);
+                if cx.probe.is_some() {
+                    self.show_round_trip(cx, Duration::from_micros(micros.into()));
+                }
                 self.backoff = 0;
                 self.refresh_rto(cx.config);
             }
@@ -288,7 +291,7 @@ impl Connection {
     }
 
     /// RFC 7323, 4.1-1.
-    fn measure_by_echo(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
+    fn measure_by_echo(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
         let millis = ts_value(cx.now, self.ts_offset).wrapping_sub(echo);
         if echo == 0 || millis > ECHO_LIMIT_MS {
@@ -299,6 +302,9 @@ impl Connection {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
             let samples = self.flight() / (2 * u32::from(self.snd_mss));
             self.rtt.sample_of(rtt, samples);
+            if cx.probe.is_some() {
+                self.show_round_trip(cx, rtt);
+            }
             self.backoff = 0;
             self.refresh_rto(cx.config);
         }

@@ -7,7 +7,7 @@ mod handshake;
 mod reset;
 mod sequence;
 
-use wire::tcp::{Flags, Header, Segment};
+use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -88,19 +88,6 @@ impl Connection {
         self.rare_mut().challenge_ms = Some(now);
         self.bits.put(Bits::CHALLENGED, cx.config.repeat_fin);
         self.due |= Due::ACK;
-    }
-
-    pub(crate) fn show_inbound(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
-        let header = Header {
-            src_port: self.key.remote().port,
-            dst_port: self.key.local().port,
-            seq: seg.seq,
-            ack: seg.ack,
-            flags: seg.flags,
-            window: seg.window,
-            options: seg.options,
-        };
-        self.show(cx, false, &header, seg.payload.len() as u32);
     }
 }
 

@@ -1,0 +1,175 @@
+//! Who watches connections: what a probe is shown, and when.
+
+use base::{Duration, FlowKey, Instant};
+use wire::tcp::{Header, Segment};
+
+use crate::{Connection, Cx, Incident, Pool, State, Transmit};
+
+/// Sees a connection's segments, round-trip times and changes of state; for SIFTR, captures and tests. Must not block.
+pub trait Probe {
+    /// A segment came in, and its connection has not processed it yet; or one goes out, and its connection has done all
+    /// that sending means.
+    fn packet(&mut self, seen: &Seen<'_>);
+
+    /// The state changed.
+    fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State);
+
+    /// Something else happened; who looks at segments only need not care.
+    fn incident(&mut self, _now: Instant, _key: &FlowKey, _incident: &Incident) {}
+
+    /// A round-trip time was measured (RFC 6298, section 3): `sample` is as it was before it was smoothed.
+    fn round_trip(&mut self, _now: Instant, _key: &FlowKey, _sample: Duration) {}
+
+    /// A segment passed that no connection had a part in.
+    fn stray(&mut self, _now: Instant, _outbound: bool, _key: &FlowKey, _whose: Stray) {}
+}
+
+/// A segment on its way past a probe.
+pub struct Seen<'a> {
+    /// The time of this turn.
+    pub now: Instant,
+    /// It goes out.
+    pub outbound: bool,
+    /// Its connection: [`Connection::vitals`] for what changes with every segment, [`Connection::info`] for everything.
+    pub conn: &'a Connection,
+    /// Its header. An inbound one is put together again from what was understood of it.
+    pub header: &'a Header,
+    /// Its data.
+    pub payload: Payload<'a>,
+}
+
+/// Why a segment belonged to no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stray {
+    /// What is left of its connection is a TIME-WAIT entry.
+    TimeWait,
+    /// There is no such connection, or not yet: refused, answered with a reset or a cookie.
+    Unknown,
+    /// It was kept from its connection: a bad signature, or no room to accept.
+    Withheld,
+}
+
+/// The data of a segment, where it lies.
+#[derive(Clone, Copy)]
+pub struct Payload<'a>(Place<'a>);
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Received(&'a [u8]),
+    Sent { conn: &'a Connection, pool: &'a Pool, tx: &'a Transmit },
+}
+
+impl Payload<'_> {
+    /// Octets.
+    pub fn len(&self) -> u32 {
+        match self.0 {
+            Place::Received(data) => data.len() as u32,
+            Place::Sent { tx, .. } => tx.len,
+        }
+    }
+
+    /// Does the segment carry none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with its pieces in order.
+    pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
+        match self.0 {
+            Place::Received(data) => each(data),
+            Place::Sent { conn, pool, tx } => conn.payload(pool, tx).for_each(each),
+        }
+    }
+}
+
+impl Connection {
+    /// Shows a segment that came in.
+    #[cold]
+    pub(crate) fn show_inbound(&self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
+        let Some(probe) = cx.probe.as_deref_mut() else { return };
+        let header = Header {
+            src_port: self.key.remote().port,
+            dst_port: self.key.local().port,
+            seq: seg.seq,
+            ack: seg.ack,
+            flags: seg.flags,
+            window: seg.window,
+            options: seg.options,
+        };
+        let payload = Payload(Place::Received(seg.payload));
+        probe.packet(&Seen { now: cx.now, outbound: false, conn: self, header: &header, payload });
+    }
+
+    /// Shows a segment that goes out.
+    #[cold]
+    pub(crate) fn show_outbound(&self, cx: &mut Cx<'_>, tx: &Transmit) {
+        let Some(probe) = cx.probe.as_deref_mut() else { return };
+        let payload = Payload(Place::Sent { conn: self, pool: cx.pool, tx });
+        probe.packet(&Seen { now: cx.now, outbound: true, conn: self, header: &tx.header, payload });
+    }
+
+    /// Shows a sample of the round-trip time.
+    #[cold]
+    pub(crate) fn show_round_trip(&self, cx: &mut Cx<'_>, sample: Duration) {
+        if let Some(probe) = cx.probe.as_deref_mut() {
+            probe.round_trip(cx.now, &self.key, sample);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what goes out is shown after it changed the connection, what comes in before, both with their data; and
+    //! a sample of the round-trip time as it was taken.
+    use super::*;
+    use crate::TxLimits;
+    use crate::testing::{Pair, cx};
+    use alloc::vec::Vec;
+
+    #[derive(Default)]
+    struct Notes {
+        /// Outbound, octets in flight, data.
+        packets: Vec<(bool, u32, Vec<u8>)>,
+        samples: Vec<u128>,
+    }
+
+    impl Probe for Notes {
+        fn packet(&mut self, seen: &Seen<'_>) {
+            let mut data = Vec::new();
+            seen.payload.for_each(|piece| data.extend_from_slice(piece));
+            assert_eq!(data.len() as u32, seen.payload.len());
+            self.packets.push((seen.outbound, seen.conn.vitals().flight, data));
+        }
+
+        fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
+
+        fn round_trip(&mut self, _: Instant, _: &FlowKey, sample: Duration) {
+            self.samples.push(sample.as_millis());
+        }
+    }
+
+    #[test]
+    fn shown_at_the_right_moment() {
+        let Pair { mut now, a: mut client, b: mut server } = Pair::new();
+        let mut notes = Notes::default();
+        client.write(now, b"question");
+        let limits = TxLimits { max_payload: 1448 };
+        let tx = {
+            let cx = cx!(client, now);
+            cx.probe = Some(&mut notes);
+            client.conn.poll_transmit(cx, &limits).expect("data to send")
+        };
+        let question = client.packet(&tx);
+        now += Duration::from_millis(30);
+        server.take(now, &question);
+        server.write(now, b"answer");
+        let answer = server.poll(now).expect("an answer");
+        {
+            let cx = cx!(client, now);
+            cx.probe = Some(&mut notes);
+            client.conn.on_segment(cx, &answer.segment());
+        }
+        assert_eq!(notes.packets, [(true, 8, b"question".to_vec()), (false, 8, b"answer".to_vec())]);
+        assert_eq!((notes.samples, client.conn.vitals().flight), ([30].to_vec(), 0));
+    }
+}
