@@ -73,8 +73,23 @@ fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingError> 
     let refuse = |e: &dyn std::fmt::Display| SettingError(format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| refuse(&e))?;
     let table: toml::Table = text.parse().map_err(|e| refuse(&e))?;
-    for (key, value) in &table {
+    apply_table(settings, "", &table, &refuse)
+}
+
+/// Keys with dots, such as names of the run-time tree, are tables in tables.
+fn apply_table(
+    settings: &mut Settings,
+    prefix: &str,
+    table: &toml::Table,
+    refuse: &dyn Fn(&dyn std::fmt::Display) -> SettingError,
+) -> Result<(), SettingError> {
+    for (key, value) in table {
+        let key = &format!("{prefix}{key}");
         let text = match value {
+            toml::Value::Table(below) => {
+                apply_table(settings, &format!("{key}."), below, refuse)?;
+                continue;
+            }
             toml::Value::String(text) => text.clone(),
             toml::Value::Array(items) => {
                 let texts: Option<Vec<_>> = items.iter().map(toml::Value::as_str).collect();
@@ -145,6 +160,16 @@ mod tests {
         let s = a.settings().unwrap();
         std::fs::remove_file(path).unwrap();
         assert_eq!((s.cores, s.cc.as_str(), s.address.len(), s.buffers.0), (4, "newreno", 2, 64 << 20));
+    }
+
+    #[test]
+    fn a_file_may_name_the_run_time_tree() {
+        let text = "net.inet.tcp.cc.htcp.rtt_scaling = 1\nnet.inet.tcp.rcvbuf = \"4096,8192\"\n";
+        let path = file("tree", text);
+        let s = args(Some(path.clone())).settings();
+        std::fs::remove_file(path).unwrap();
+        let pairs = [("net.inet.tcp.cc.htcp.rtt_scaling", "1"), ("net.inet.tcp.rcvbuf", "4096,8192")];
+        assert_eq!(s.unwrap().sysctl.0, pairs.map(|(name, value)| (name.to_string(), value.to_string())));
     }
 
     #[test]

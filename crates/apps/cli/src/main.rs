@@ -8,6 +8,7 @@ mod lab;
 mod load;
 mod serve;
 mod show;
+mod sysctl;
 #[cfg(test)]
 mod testing;
 
@@ -40,6 +41,8 @@ enum Command {
     Stat(show::Args),
     /// Record packets of a running stack to a pcapng file.
     Capture(show::CaptureArgs),
+    /// Read and set values of running stacks: congestion control policies, TCP's settings, logs.
+    Sysctl(sysctl::Args),
     /// List every setting with its default: flags, TOML keys and environment variables.
     Settings(config::StackArgs),
 }
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Capture(args) => show::capture(&args),
+        Command::Sysctl(args) => sysctl::run(&args),
         Command::Settings(args) => config::print(&args),
     };
     match result {

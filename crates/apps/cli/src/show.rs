@@ -66,9 +66,12 @@ fn ask(path: &Path, question: &str) -> std::io::Result<UnixStream> {
 }
 
 /// Every answer of every running stack, with its process number.
-fn answers(args: &Args, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
+pub(crate) fn answers(
+    pid: Option<u32>,
+    question: &str,
+) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
     let mut all = Vec::new();
-    for (pid, path) in running(args.pid)? {
+    for (pid, path) in running(pid)? {
         let socket = match ask(&path, question) {
             Ok(socket) => socket,
             // A process that was killed leaves its socket behind.
@@ -92,7 +95,7 @@ fn answers(args: &Args, question: &str) -> Result<Vec<(u32, Value)>, Box<dyn std
 
 /// `millstream ss`.
 pub(crate) fn ss(args: &Args) -> CliResult {
-    let rows = answers(args, "ss")?;
+    let rows = answers(args.pid, "ss")?;
     if args.json {
         rows.iter().for_each(|(_, row)| println!("{row}"));
         return Ok(());
@@ -124,7 +127,7 @@ pub(crate) fn ss(args: &Args) -> CliResult {
 
 /// `millstream stat`.
 pub(crate) fn stat(args: &Args) -> CliResult {
-    for (pid, value) in answers(args, "stat")? {
+    for (pid, value) in answers(args.pid, "stat")? {
         if args.json {
             println!("{value}");
             continue;

@@ -77,12 +77,13 @@ fn upload(bed: &Bed, octets: usize) {
     assert_eq!(got, pattern(3));
 }
 
+fn look(bed: &Bed, args: &[&str]) -> std::process::Output {
+    let mut command = std::process::Command::new(MILLSTREAM);
+    command.args(args).env("MILLSTREAM_RUN", &bed.dir).output().expect("millstream runs")
+}
+
 fn ask(bed: &Bed, args: &[&str]) -> String {
-    let output = std::process::Command::new(MILLSTREAM)
-        .args(args)
-        .env("MILLSTREAM_RUN", &bed.dir)
-        .output()
-        .expect("millstream runs");
+    let output = look(bed, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -286,6 +287,13 @@ fn looking_at_a_running_stack() {
     let ss = ask(&bed, &["ss"]);
     assert!(ss.contains("LISTEN") && ss.contains(":80"), "{ss}");
     assert_eq!(number(&stat(&bed), "tcp", "passive_opens"), 1);
+    let told = ask(&bed, &["sysctl", "net.inet.tcp.cc.algorithm=htcp", "net.inet.tcp.cc.htcp"]);
+    assert!(told.starts_with("net.inet.tcp.cc.algorithm: cubic -> htcp\n"), "{told}");
+    assert!(told.contains("\nnet.inet.tcp.cc.htcp.rtt_scaling: 0\n"), "{told}");
+    let refused = look(&bed, &["sysctl", "net.inet.tcp.cc.available=htcp"]);
+    assert!(
+        !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("can only be read")
+    );
     let file: PathBuf = bed.dir.join("packets.pcapng");
     let capture = std::thread::scope(|scope| {
         let capture = scope.spawn(|| ask(&bed, &["capture", "-s", "1", "-w", &file.to_string_lossy()]));

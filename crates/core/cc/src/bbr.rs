@@ -21,9 +21,7 @@ mod tests;
 
 use base::{Duration, Instant, Rate};
 
-use crate::controller::{
-    AckSample, Controller, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
-};
+use crate::controller::{AckSample, Controller, Needs, PathInfo, RateSample, Signal, SignalInfo, Window};
 use crate::reno::WINDOW_MAX;
 use bounds::{Bounds, Latest};
 use cycle::Cycle;
@@ -385,10 +383,6 @@ impl Controller for Bbr {
     fn window(&self) -> Window {
         let pacing = (self.pacing > 0).then(|| Rate::from_bytes_per_sec(self.pacing));
         Window { cwnd: self.cwnd, ssthresh: u32::MAX, pacing }
-    }
-
-    fn set_tunable(&mut self, _name: &str, _value: i64) -> Result<(), TunableError> {
-        Err(TunableError::Unknown)
     }
 
     fn recycle(&mut self, path: &PathInfo) {

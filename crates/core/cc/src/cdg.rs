@@ -5,9 +5,10 @@
 use base::{Duration, Rng};
 
 use crate::classical::{Classical, HALF, Law, Part};
-use crate::controller::{AckSample, PathInfo, Signal, SignalInfo, TunableError};
-use crate::reno::{Reno, tunable};
+use crate::controller::{AckSample, PathInfo, Signal, SignalInfo};
+use crate::reno::Reno;
 use crate::round::Round;
+use crate::tunable::tunables;
 
 /// CDG.
 ///
@@ -19,7 +20,7 @@ use crate::round::Round;
 /// | `loss_compete_consec_cong` | 0 to 255 | 5 | backoffs that change nothing before delay is ignored |
 /// | `loss_compete_hold_backoff` | 0 to 255 | 5 | rounds for which it is then ignored |
 ///
-/// and those of [`Reno::set_tunable`].
+/// and those of [`Reno::tunables`].
 pub type Cdg = Classical<Gradient>;
 
 /// Rounds of the moving average.
@@ -230,17 +231,15 @@ impl Law for Gradient {
         (part.min(flight), flight)
     }
 
-    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        let tunables = &mut self.tunables;
-        match name {
-            "beta_delay" => tunables.beta_delay = tunable(value, 1, 99)?,
-            "beta_loss" => tunables.beta_loss = tunable(value, 1, 99)?,
-            "exp_backoff_scale" => tunables.scale = tunable(value, 1, u8::MAX)?,
-            "loss_compete_consec_cong" => tunables.ineffective = tunable(value, 0, u8::MAX)?,
-            "loss_compete_hold_backoff" => tunables.hold = tunable(value, 0, u8::MAX)?,
-            _ => return Err(TunableError::Unknown),
-        }
-        Ok(())
+    tunables! {
+        "beta_delay": tunables.beta_delay, 1 => 99, "What a backoff for delay leaves, percent.";
+        "beta_loss": tunables.beta_loss, 1 => 99, "What a backoff for a loss leaves, percent.";
+        "exp_backoff_scale": tunables.scale, 1 => u8::MAX,
+            "Scale of the probability to back off: the larger, the rarer.";
+        "loss_compete_consec_cong": tunables.ineffective, 0 => u8::MAX,
+            "Backoffs in a row without effect after which delay is ignored for a while; 0 never ignores it.";
+        "loss_compete_hold_backoff": tunables.hold, 0 => u8::MAX,
+            "Backoffs for delay that are then left out.";
     }
 }
 

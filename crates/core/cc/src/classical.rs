@@ -5,10 +5,9 @@ use core::fmt;
 
 use base::{Duration, Instant};
 
-use crate::controller::{
-    AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, TunableError, Window,
-};
+use crate::controller::{AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, Window};
 use crate::reno::Reno;
+use crate::tunable::{Tunable, TunableError};
 
 /// A part of a whole, such as (7, 10).
 pub type Part = (u32, u32);
@@ -75,7 +74,18 @@ pub trait Law: Default + Send + fmt::Debug {
     /// The last reduction was a mistake, and the window is back: so is what else went with it.
     fn undo(&mut self) {}
 
-    /// Changes one of the policy's own tunables; those of [`Reno::set_tunable`] all policies have.
+    /// What can be tuned beside what [`Reno::tunables`] lists, which all policies of this kind have.
+    fn tunables(&self) -> &'static [Tunable] {
+        &[]
+    }
+
+    /// The value of one of the policy's own tunables.
+    fn tunable(&self, name: &str) -> Option<i64> {
+        let _ = name;
+        None
+    }
+
+    /// Changes one of the policy's own tunables.
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         let _ = (name, value);
         Err(TunableError::Unknown)
@@ -205,6 +215,14 @@ impl<L: Law> Controller for Classical<L> {
 
     fn window(&self) -> Window {
         Window { cwnd: self.reno.cwnd, ssthresh: self.reno.ssthresh, pacing: None }
+    }
+
+    fn tunables(&self) -> [&'static [Tunable]; 2] {
+        [self.law.tunables(), self.reno.tunables()]
+    }
+
+    fn tunable(&self, name: &str) -> Option<i64> {
+        self.law.tunable(name).or_else(|| self.reno.tunable(name))
     }
 
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {

@@ -5,10 +5,8 @@ use core::fmt;
 
 use base::{Duration, Instant};
 
-use crate::controller::{
-    AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, TunableError, Window,
-};
-use crate::{Cubic, NewReno};
+use crate::controller::{AckSample, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, Window};
+use crate::{Cubic, NewReno, Tunable, TunableError};
 
 /// A connection's policy: the built-in ones inline, so that they cost no allocation and no indirect call;
 /// registered ones boxed.
@@ -87,6 +85,14 @@ impl Controller for Control {
 
     fn window(&self) -> Window {
         either!(self, policy => policy.window())
+    }
+
+    fn tunables(&self) -> [&'static [Tunable]; 2] {
+        either!(self, policy => policy.tunables())
+    }
+
+    fn tunable(&self, name: &str) -> Option<i64> {
+        either!(self, policy => policy.tunable(name))
     }
 
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {

@@ -2,6 +2,8 @@
 
 use base::{Duration, Instant, Rate};
 
+use crate::tunable::{Tunable, TunableError};
+
 /// What a policy is told about the path when it starts and when it restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
@@ -142,20 +144,6 @@ pub struct Window {
     pub pacing: Option<Rate>,
 }
 
-/// A tunable could not be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TunableError {
-    /// The policy has no such tunable.
-    Unknown,
-    /// The value lies outside `min..=max`.
-    OutOfRange {
-        /// Least value allowed.
-        min: i64,
-        /// Greatest value allowed.
-        max: i64,
-    },
-}
-
 /// A congestion control policy for one connection.
 ///
 /// Calls arrive in the order of the connection's life: `on_established`, then any of the others. During fast
@@ -202,6 +190,15 @@ pub trait Controller: Send {
     fn on_mss_change(&mut self, mss: u32);
     /// Cwnd, ssthresh, pacing.
     fn window(&self) -> Window;
+    /// What can be tuned about it: rows of its own, and rows that it shares with other policies.
+    fn tunables(&self) -> [&'static [Tunable]; 2] {
+        [&[], &[]]
+    }
+    /// The value of a tunable; `None` if there is none of that name.
+    fn tunable(&self, name: &str) -> Option<i64> {
+        let _ = name;
+        None
+    }
     /// Change a tunable of this connection's policy.
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
         let _ = (name, value);

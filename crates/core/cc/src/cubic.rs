@@ -3,8 +3,9 @@
 use base::{Duration, Instant};
 
 use crate::classical::Part;
-use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, TunableError, Window};
-use crate::reno::{Reno, WINDOW_MAX, tunable};
+use crate::controller::{AckSample, Controller, PathInfo, Signal, SignalInfo, Window};
+use crate::reno::{Reno, WINDOW_MAX};
+use crate::tunable::{Tunable, TunableError, tunables};
 
 /// The constants that RFC 9438 changed since CUBIC first spread.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ const CURVE_SPAN: u32 = 1 << 18;
 
 /// RFC 9438, with RFC 9406. At most 80 octets.
 ///
-/// Tunables: `fast_convergence` (0 or 1, default 1) and those of [`Reno::set_tunable`].
+/// Tunables: `fast_convergence` (0 or 1, default 1) and those of [`Reno::tunables`].
 ///
 /// ```text
 ///            window
@@ -46,13 +47,26 @@ pub struct Cubic {
     undo: Undo,
     undo_valid: bool,
     in_recovery: bool,
-    fast_convergence: bool,
+    own: Own,
     of_2009: bool,
     /// Is `curve.time` a date or a span? Undo keeps a span or nothing.
     clock: Clock,
 }
 
 const _: () = assert!(size_of::<Cubic>() <= 80);
+
+/// What can be tuned beside what all window-based policies have.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    fast_convergence: bool,
+}
+
+impl Own {
+    tunables! {
+        "fast_convergence": fast_convergence, 0 => 1,
+            "Does a flow whose window shrinks give way further to others (RFC 9438, section 4.7)?";
+    }
+}
 
 /// One avoidance stage of the window (an epoch), and what it remembers of the last.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +113,7 @@ impl Cubic {
             undo: Undo { cwnd: 0, ssthresh: 0, curve },
             undo_valid: false,
             in_recovery: false,
-            fast_convergence: true,
+            own: Own { fast_convergence: true },
             of_2009: false,
             clock: Clock::Stopped,
         }
@@ -188,7 +202,7 @@ impl Cubic {
     /// RFC 9438, 4.6-1 and 4.7-1.
     fn reduce(&mut self, flight: u32) {
         let cwnd = self.reno.cwnd;
-        let releasing = self.fast_convergence && cwnd < self.curve.w_max;
+        let releasing = self.own.fast_convergence && cwnd < self.curve.w_max;
         self.curve.w_max = if releasing { part(cwnd, self.constants().released) } else { cwnd };
         self.cwnd_prior = cwnd;
         self.reno.reduce(flight, self.constants().keep);
@@ -340,12 +354,19 @@ impl Controller for Cubic {
         Window { cwnd: self.reno.cwnd, ssthresh: self.reno.ssthresh, pacing: None }
     }
 
+    fn tunables(&self) -> [&'static [Tunable]; 2] {
+        [self.own.tunables(), self.reno.tunables()]
+    }
+
+    fn tunable(&self, name: &str) -> Option<i64> {
+        self.own.tunable(name).or_else(|| self.reno.tunable(name))
+    }
+
     fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        if name != "fast_convergence" {
-            return self.reno.set_tunable(name, value);
+        match self.own.set_tunable(name, value) {
+            Err(TunableError::Unknown) => self.reno.set_tunable(name, value),
+            done => done,
         }
-        self.fast_convergence = tunable(value, 0, 1)? == 1;
-        Ok(())
     }
 
     fn recycle(&mut self, path: &PathInfo) {

@@ -6,9 +6,10 @@
 //! ```
 
 use crate::classical::{Classical, HALF, Law, Part};
-use crate::controller::{AckSample, EcnFeedback, PathInfo, Signal, SignalInfo, TunableError};
+use crate::controller::{AckSample, EcnFeedback, PathInfo, Signal, SignalInfo};
 use crate::reno::Reno;
 use crate::round::Round;
+use crate::tunable::tunables;
 
 /// DCTCP. It counts what accurate ECN tells (RFC 9768); where echoes are RFC 3168's, which last until the sender
 /// answers, it takes more for marked than was, and gives way more, as NewReno would at most.
@@ -19,7 +20,7 @@ use crate::round::Round;
 /// | `alpha` | 0 to 1024 | 1024 | alpha at the beginning, of 1024: all of it is the cautious choice |
 /// | `slowstart` | 0, 1 | 0 | the first mark halves the window, whatever alpha is |
 ///
-/// and those of [`Reno::set_tunable`].
+/// and those of [`Reno::tunables`].
 pub type Dctcp = Classical<Extent>;
 
 /// 1 in the fixed point of alpha: with 24 bits the smallest g still takes alpha down to 2^-14.
@@ -106,19 +107,10 @@ impl Law for Extent {
         (2 * ONE - self.alpha, 2 * ONE)
     }
 
-    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        match name {
-            "shift_g" => self.shift_g = crate::reno::tunable(value, 0, SHIFT_MAX)?,
-            "slowstart" => self.slowstart = crate::reno::tunable(value, 0, 1)? == 1,
-            "alpha" => {
-                let error = TunableError::OutOfRange { min: 0, max: i64::from(TUNABLE_ONE) };
-                let within = u16::try_from(value).ok().filter(|value| *value <= TUNABLE_ONE);
-                self.first_alpha = within.ok_or(error)?;
-                self.restart();
-            }
-            _ => return Err(TunableError::Unknown),
-        }
-        Ok(())
+    tunables! {
+        "shift_g": shift_g, 0 => SHIFT_MAX, "The estimate moves by 2^-shift_g of what is new.";
+        "slowstart": slowstart, 0 => 1, "Does the first mark halve the window, whatever alpha is?";
+        "alpha": first_alpha, 0 => TUNABLE_ONE, "The estimate at first, 1024 being 1.", then restart;
     }
 }
 
@@ -126,8 +118,8 @@ impl Law for Extent {
 mod tests {
     //! Goal: alpha is what real numbers say, the window gives way by half of it, and losses still halve.
     use super::*;
-    use crate::Controller;
     use crate::testing::{Lab, MSS};
+    use crate::{Controller, TunableError};
     use base::{Instant, Rng};
 
     /// In avoidance, alpha being so many 1024ths.

@@ -2,8 +2,9 @@
 //! grows; and it may keep as much of it as the path's queue is deep.
 
 use crate::classical::{Classical, HALF, Law, Part};
-use crate::controller::{AckSample, PathInfo, Signal, SignalInfo, TunableError};
-use crate::reno::{Reno, tunable};
+use crate::controller::{AckSample, PathInfo, Signal, SignalInfo};
+use crate::reno::Reno;
+use crate::tunable::tunables;
 
 /// H-TCP.
 ///
@@ -12,7 +13,7 @@ use crate::reno::{Reno, tunable};
 /// | `adaptive_backoff` | 0, 1 | 0 | keep RTT_min/RTT_max of the window, between 0.5 and 0.8, instead of half |
 /// | `rtt_scaling` | 0, 1 | 0 | grow in proportion to the round-trip time, relative to 100 ms, between 0.1 and 2 |
 ///
-/// and those of [`Reno::set_tunable`].
+/// and those of [`Reno::tunables`].
 pub type HTcp = Classical<Hamilton>;
 
 /// D_L: for this long after congestion the window grows as NewReno's, milliseconds.
@@ -169,13 +170,11 @@ impl Law for Hamilton {
         self.since = self.before;
     }
 
-    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        match name {
-            "adaptive_backoff" => self.adaptive_backoff = tunable(value, 0, 1)? == 1,
-            "rtt_scaling" => self.rtt_scaling = tunable(value, 0, 1)? == 1,
-            _ => return Err(TunableError::Unknown),
-        }
-        Ok(())
+    tunables! {
+        "adaptive_backoff": adaptive_backoff, 0 => 1,
+            "Does congestion leave the least round-trip time's part of the greatest, 0.5 to 0.8, and not 0.5?";
+        "rtt_scaling": rtt_scaling, 0 => 1,
+            "Is the increase scaled by the round-trip time, 100 ms being 1?";
     }
 }
 

@@ -26,6 +26,7 @@ mod reno;
 mod round;
 #[cfg(test)]
 mod testing;
+mod tunable;
 mod vegas;
 
 pub use bbr::Bbr;
@@ -33,13 +34,14 @@ pub use cdg::Cdg;
 pub use classical::{Classical, HALF, Law, Part};
 pub use control::Control;
 pub use controller::{
-    AckSample, Controller, EcnFeedback, Needs, PathInfo, RateSample, Signal, SignalInfo, TunableError, Window,
+    AckSample, Controller, EcnFeedback, Needs, PathInfo, RateSample, Signal, SignalInfo, Window,
 };
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;
-pub use registry::{Factory, Listed, RegisterError, Registry, RemoveError, SetError, Unknown};
+pub use registry::{Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown};
 pub use reno::Reno;
+pub use tunable::{Tunable, TunableError};
 pub use vegas::Vegas;

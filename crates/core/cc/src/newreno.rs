@@ -5,7 +5,7 @@ use crate::classical::{Classical, Law};
 
 /// RFC 5681 and RFC 6582, with RFC 9406. 40 octets.
 ///
-/// Tunables: those of [`Reno::set_tunable`](crate::Reno::set_tunable).
+/// Tunables: those of [`Reno::tunables`](crate::Reno::tunables).
 pub type NewReno = Classical<Standard>;
 
 /// One segment a round trip, half of it on congestion.

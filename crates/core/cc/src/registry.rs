@@ -5,15 +5,18 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::{Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, TunableError, Vegas};
+use crate::{Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, Tunable, TunableError, Vegas};
 
 /// Makes a fresh policy for one connection.
 pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
 
+/// The policy that cannot be removed: connections whose own is removed by force go on with it.
+pub const REFUGE: &str = NewReno::NAME;
+
 /// Most policies a registry holds.
 const POLICIES_MAX: usize = 64;
 
-/// Nobody registered a policy under that name (ENOENT at the doors).
+/// Nobody offers a policy under that name, or no more (ENOENT at the doors).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -28,11 +31,13 @@ pub enum RegisterError {
     Full,
 }
 
-/// A policy could not be removed.
+/// A policy could not be withdrawn or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveError {
     /// There is none of that name.
     Unknown,
+    /// It is [`REFUGE`], which takes the connections of those that go by force (EPERM).
+    Refuge,
     /// New connections would get it: choose another default first.
     IsDefault,
     /// Connections live by it.
@@ -60,6 +65,8 @@ pub struct Listed {
     pub default: bool,
     /// How many of this core's connections use it now.
     pub connections: u32,
+    /// Is it withdrawn? Then those that use it keep it, and nobody new gets it.
+    pub quiesced: bool,
 }
 
 #[derive(Clone)]
@@ -86,13 +93,14 @@ struct Entry {
     name: &'static str,
     make: Make,
     connections: u32,
+    quiesced: bool,
     /// What new policies are told at birth, in the order it was set.
     tunables: Vec<(String, i64)>,
 }
 
 impl Entry {
     fn new(name: &'static str, make: Make) -> Entry {
-        Entry { name, make, connections: 0, tunables: Vec::new() }
+        Entry { name, make, connections: 0, quiesced: false, tunables: Vec::new() }
     }
 
     fn make(&self) -> Control {
@@ -135,6 +143,7 @@ impl Registry {
     pub fn for_another_core(&self) -> Self {
         let fresh = |entry: &Entry| Entry {
             tunables: entry.tunables.clone(),
+            quiesced: entry.quiesced,
             ..Entry::new(entry.name, entry.make.clone())
         };
         Registry { entries: self.entries.iter().map(fresh).collect(), default: self.default }
@@ -155,18 +164,52 @@ impl Registry {
         Ok(())
     }
 
-    /// Offers `name` no more. Built-in policies may be removed too.
+    /// Offers `name` to nobody new; those that use it keep it. Once they have gone it can be [removed](Self::remove).
+    ///
+    /// # Errors
+    /// There is no such policy, it is the default, or [`REFUGE`].
+    pub fn quiesce(&mut self, name: &str) -> Result<(), RemoveError> {
+        let index = self.index_to_remove(name)?;
+        self.entries[index].quiesced = true;
+        Ok(())
+    }
+
+    /// Offers `name` again.
+    pub fn resume(&mut self, name: &str) -> Result<(), Unknown> {
+        let index = self.index(name).ok_or(Unknown)?;
+        self.entries[index].quiesced = false;
+        Ok(())
+    }
+
+    /// Forgets `name`. Built-in policies may be removed too, but for [`REFUGE`].
+    ///
+    /// # Errors
+    /// As [`quiesce`](Self::quiesce), and while connections use it: nothing changes.
     pub fn remove(&mut self, name: &str) -> Result<(), RemoveError> {
-        let index = self.index(name).ok_or(RemoveError::Unknown)?;
-        if self.entries[index].name == self.default {
-            return Err(RemoveError::IsDefault);
-        }
+        let index = self.index_to_remove(name)?;
         match self.entries[index].connections {
             0 => {
                 self.entries.remove(index);
                 Ok(())
             }
             connections => Err(RemoveError::InUse { connections }),
+        }
+    }
+
+    /// May it be removed, but for connections that use it?
+    ///
+    /// # Errors
+    /// As [`quiesce`](Self::quiesce).
+    pub fn removable(&self, name: &str) -> Result<(), RemoveError> {
+        self.index_to_remove(name).map(|_| ())
+    }
+
+    fn index_to_remove(&self, name: &str) -> Result<usize, RemoveError> {
+        let index = self.index(name).ok_or(RemoveError::Unknown)?;
+        match self.entries[index].name {
+            REFUGE => Err(RemoveError::Refuge),
+            name if name == self.default => Err(RemoveError::IsDefault),
+            _ => Ok(index),
         }
     }
 
@@ -187,14 +230,14 @@ impl Registry {
 
     /// Changes the default; connections that live keep theirs.
     pub fn set_default(&mut self, name: &str) -> Result<(), Unknown> {
-        self.default = self.entries[self.index(name).ok_or(Unknown)?].name;
+        self.default = self.entries[self.offered(name)?].name;
         Ok(())
     }
 
     /// A fresh policy for one connection, counted until it is retired.
     /// RFC 9293, MAY-18.
     pub fn create(&mut self, name: &str) -> Result<Control, Unknown> {
-        let index = self.index(name).ok_or(Unknown)?;
+        let index = self.offered(name)?;
         let entry = &mut self.entries[index];
         entry.connections += 1;
         Ok(entry.make())
@@ -215,9 +258,11 @@ impl Registry {
         Ok(())
     }
 
-    /// What policies made as `name` are told at birth.
-    pub fn tunables(&self, name: &str) -> &[(String, i64)] {
-        self.index(name).map_or(&[], |index| &self.entries[index].tunables)
+    /// What can be tuned about `name`, and what policies made as it begin with; `None` if there is no such policy.
+    pub fn tunables(&self, name: &str) -> Option<Vec<(&'static Tunable, i64)>> {
+        let fresh = self.entries[self.index(name)?].make();
+        let rows = fresh.tunables().into_iter().flatten();
+        Some(rows.filter_map(|row| Some((row, fresh.tunable(row.name)?))).collect())
     }
 
     /// A connection no longer uses the policy `name` that [`create`](Registry::create) made for it.
@@ -236,8 +281,14 @@ impl Registry {
         self.entries.iter().position(|entry| core::ptr::eq(entry.name, name) || entry.name == name)
     }
 
+    /// Where `name` is, if new connections may have it.
+    fn offered(&self, name: &str) -> Result<usize, Unknown> {
+        self.index(name).filter(|&index| !self.entries[index].quiesced).ok_or(Unknown)
+    }
+
     fn listed(&self, entry: &Entry) -> Listed {
-        Listed { name: entry.name, default: entry.name == self.default, connections: entry.connections }
+        let &Entry { name, connections, quiesced, .. } = entry;
+        Listed { name, default: name == self.default, connections, quiesced }
     }
 }
 
@@ -248,113 +299,4 @@ impl Default for Registry {
 }
 
 #[cfg(test)]
-mod tests {
-    //! Goal: every refusal is honest, counts follow connections, and an unknown name is never a default.
-    use super::*;
-    use crate::{AckSample, PathInfo, Signal, SignalInfo, Window};
-    use base::{Duration, Instant};
-
-    struct Fixed(&'static str);
-
-    impl Controller for Fixed {
-        fn name(&self) -> &'static str {
-            self.0
-        }
-        fn on_ack(&mut self, _: &AckSample) {}
-        fn on_congestion(&mut self, _: Signal, _: &SignalInfo) {}
-        fn on_recovery_end(&mut self, _: &SignalInfo) {}
-        fn on_idle_restart(&mut self, _: Instant, _: Duration, _: &PathInfo) {}
-        fn on_mss_change(&mut self, _: u32) {}
-        fn window(&self) -> Window {
-            Window { cwnd: 4242, ssthresh: u32::MAX, pacing: None }
-        }
-        fn recycle(&mut self, _: &PathInfo) {}
-    }
-
-    fn fixed(name: &'static str) -> Factory {
-        Arc::new(move || Box::new(Fixed(name)))
-    }
-
-    /// RFC 9293, MAY-18.
-    #[test]
-    fn a_registered_policy_is_made_counted_and_removed() {
-        let mut registry = Registry::new();
-        registry.register("fixed", fixed("fixed")).unwrap();
-        assert_eq!(registry.register("fixed", fixed("fixed")), Err(RegisterError::Exists));
-        assert_eq!(registry.register("cubic", fixed("cubic")), Err(RegisterError::Exists));
-        assert_eq!(registry.register("other", fixed("fixed")), Err(RegisterError::Misnamed));
-
-        let control = registry.create("fixed").unwrap();
-        assert_eq!((control.name(), control.window().cwnd), ("fixed", 4242));
-        assert!(matches!(control, Control::Boxed(_)));
-        let _second = registry.create("fixed").unwrap();
-        assert_eq!(registry.remove("fixed"), Err(RemoveError::InUse { connections: 2 }));
-        registry.retire("fixed");
-        registry.retire(control.name());
-        assert_eq!(registry.remove("fixed"), Ok(()));
-        assert_eq!(registry.remove("fixed"), Err(RemoveError::Unknown));
-        assert!(registry.create("fixed").is_err());
-    }
-
-    #[test]
-    fn the_default_is_cubic_until_changed_and_cannot_be_removed() {
-        let mut registry = Registry::new();
-        assert_eq!(registry.default_name(), "cubic");
-        assert_eq!(registry.remove("cubic"), Err(RemoveError::IsDefault));
-        assert_eq!(registry.set_default("bbr9"), Err(Unknown));
-        assert_eq!(registry.default_name(), "cubic");
-        registry.set_default("newreno").unwrap();
-        assert!(matches!(registry.create(registry.default_name()), Ok(Control::NewReno(_))));
-        assert_eq!(registry.remove("cubic"), Ok(()));
-        assert_eq!(registry.create("cubic").err(), Some(Unknown));
-    }
-
-    #[test]
-    fn the_list_shows_order_default_and_counts() {
-        let mut registry = Registry::new();
-        registry.register("fixed", fixed("fixed")).unwrap();
-        let _one = registry.create("newreno").unwrap();
-        let rows: Vec<_> = registry.available().map(|row| (row.name, row.default, row.connections)).collect();
-        let built_in =
-            BUILT_IN.iter().map(|(name, _)| (*name, *name == "cubic", u32::from(*name == "newreno")));
-        let wanted: Vec<_> = built_in.chain([("fixed", false, 0)]).collect();
-        assert_eq!(rows, wanted);
-        let elsewhere = registry.for_another_core();
-        assert!(elsewhere.available().all(|row| row.connections == 0));
-        assert_eq!(elsewhere.available().count(), BUILT_IN.len() + 1);
-        assert_eq!(registry.find("newreno").map(|row| row.connections), Some(1));
-        assert_eq!(registry.find("reno"), None);
-    }
-
-    #[test]
-    fn tunables_are_tried_kept_and_told_to_the_newborn() {
-        let mut registry = Registry::new();
-        assert_eq!(registry.set_tunable("magic", "hystart", 0), Err(SetError::Policy));
-        assert_eq!(registry.set_tunable("vegas", "magic", 0), Err(SetError::Tunable(TunableError::Unknown)));
-        let out = TunableError::OutOfRange { min: 0, max: 255 };
-        assert_eq!(registry.set_tunable("newreno", "abc_limit", 256), Err(SetError::Tunable(out)));
-        assert!(registry.tunables("newreno").is_empty());
-
-        for limit in [0, 1] {
-            assert_eq!(registry.set_tunable("newreno", "abc_limit", limit), Ok(()));
-        }
-        assert_eq!(registry.tunables("newreno"), [("abc_limit".into(), 1)]);
-        let grown = |registry: &mut Registry| {
-            let mut lab = crate::testing::Lab::new(registry.create("newreno").unwrap(), 10, None);
-            lab.ack(2 * crate::testing::MSS);
-            lab.cwnd()
-        };
-        assert_eq!(grown(&mut registry), 11.0);
-        assert_eq!(grown(&mut registry.for_another_core()), 11.0);
-    }
-
-    #[test]
-    fn a_full_registry_says_so() {
-        let mut registry = Registry::new();
-        for i in registry.entries.len()..POLICIES_MAX {
-            let name: &'static str = alloc::format!("policy{i}").leak();
-            registry.register(name, fixed(name)).unwrap();
-        }
-        assert_eq!(registry.register("more", fixed("more")), Err(RegisterError::Full));
-    }
-}
+mod tests;

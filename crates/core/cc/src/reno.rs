@@ -7,8 +7,9 @@
 //!   an acknowledgment)                             part of it     the same threshold
 //! ```
 
-use crate::controller::{AckSample, PathInfo, TunableError};
+use crate::controller::{AckSample, PathInfo};
 use crate::hystart::{HyStart, Pace, Rule};
+use crate::tunable::tunables;
 
 /// No window grows beyond what a scaled receive window can offer (RFC 7323, section 2.3).
 pub(crate) const WINDOW_MAX: u32 = 1 << 30;
@@ -253,22 +254,11 @@ impl Reno {
         self.ssthresh = self.ssthresh.max(2 * self.mss());
     }
 
-    /// What every window-based policy can be told:
-    ///
-    /// | Tunable | Values | Default | Meaning |
-    /// |---|---|---|---|
-    /// | `abc_limit` | 0 to 255 | 2 | the L of RFC 3465; 0 counts acknowledgments instead of octets |
-    /// | `hystart` | 0 to 2 | 1 | the first slow start watches the round-trip time: 1 as in RFC 9406, 2 as in Linux |
-    pub fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        match name {
-            "abc_limit" => self.abc_limit = tunable(value, ABC_OFF, u8::MAX)?,
-            "hystart" => {
-                let rules = [Rule::Off, Rule::Plus, Rule::Classic];
-                self.first = HyStart::new(rules[usize::from(tunable(value, 0, 2)?)]);
-            }
-            _ => return Err(TunableError::Unknown),
-        }
-        Ok(())
+    tunables! { pub
+        "abc_limit": abc_limit, ABC_OFF => u8::MAX,
+            "The L of RFC 3465, segments; 0 counts acknowledgments instead of octets.";
+        "hystart": first, 0 => 2,
+            "Does the first slow start watch the round-trip time: 0 no, 1 as in RFC 9406, 2 as in Linux?";
     }
 }
 
@@ -276,12 +266,6 @@ impl Default for Reno {
     fn default() -> Self {
         Reno::new()
     }
-}
-
-/// A tunable's value, if it lies in `min..=max`.
-pub(crate) fn tunable(value: i64, min: u8, max: u8) -> Result<u8, TunableError> {
-    let error = TunableError::OutOfRange { min: i64::from(min), max: i64::from(max) };
-    u8::try_from(value).ok().filter(|v| (min..=max).contains(v)).ok_or(error)
 }
 
 /// A segment's payload as IP can carry it.

@@ -4,9 +4,10 @@
 use base::Duration;
 
 use crate::classical::{Classical, Law};
-use crate::controller::{AckSample, PathInfo, TunableError};
-use crate::reno::{Reno, tunable};
+use crate::controller::{AckSample, PathInfo};
+use crate::reno::Reno;
 use crate::round::Round;
+use crate::tunable::tunables;
 
 /// Vegas.
 ///
@@ -16,7 +17,7 @@ use crate::round::Round;
 /// | `beta` | 1 to 255 | 4 | more segments in the queue: shrink |
 /// | `gamma` | 1 to 255 | 1 | more segments in the queue: slow start is over |
 ///
-/// and those of [`Reno::set_tunable`].
+/// and those of [`Reno::tunables`].
 pub type Vegas = Classical<Queue>;
 
 /// Samples that make a round's smallest round-trip time believable: one may be a delayed acknowledgment's.
@@ -92,14 +93,10 @@ impl Law for Queue {
         }
     }
 
-    fn set_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-        match name {
-            "alpha" => self.alpha = tunable(value, 1, u8::MAX)?,
-            "beta" => self.beta = tunable(value, 1, u8::MAX)?,
-            "gamma" => self.gamma = tunable(value, 1, u8::MAX)?,
-            _ => return Err(TunableError::Unknown),
-        }
-        Ok(())
+    tunables! {
+        "alpha": alpha, 1 => u8::MAX, "Fewer segments than this in the queue: the window grows.";
+        "beta": beta, 1 => u8::MAX, "More segments than this in the queue: the window shrinks.";
+        "gamma": gamma, 1 => u8::MAX, "More segments than this in the queue end slow start.";
     }
 }
 

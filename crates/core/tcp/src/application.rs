@@ -295,8 +295,7 @@ impl Connection {
         if self.state.is_synchronized() {
             let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
-            self.control.on_established(&path);
-            self.refresh_pacing(cx);
+            self.begin_policy(cx, &path);
         }
     }
 

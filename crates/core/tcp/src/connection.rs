@@ -560,17 +560,7 @@ impl Connection {
         if self.bits.has(Bits::ACCECN) && self.takes_marked_greeting() {
             path.initial_window = self.snd_mss.into();
         }
-        self.control.on_established(&path);
-        if cx.config.abc_limit != ABC_LIMIT {
-            // A policy that does not count by RFC 3465 has no such limit to move.
-            let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
-        }
-        if cx.config.hystart != HYSTART {
-            // Linux's rule is part of its CUBIC alone.
-            let none = cx.config.hystart > HYSTART && self.control.name() != Cubic::NAME;
-            let _ = self.control.set_tunable("hystart", if none { 0 } else { cx.config.hystart.into() });
-        }
-        self.refresh_pacing(cx);
+        self.begin_policy(cx, &path);
         self.retries = 0;
         if self.flight() == 0 {
             self.snd_small = self.snd_una;
@@ -586,6 +576,21 @@ impl Connection {
             self.due |= Due::DATA;
             self.set_state(cx, State::FinWait1);
         }
+    }
+
+    /// The policy takes over, on a new connection or on one that lives.
+    pub(crate) fn begin_policy(&mut self, cx: &Cx<'_>, path: &PathInfo) {
+        self.control.on_established(path);
+        if cx.config.abc_limit != ABC_LIMIT {
+            // A policy that does not count by RFC 3465 has no such limit to move.
+            let _ = self.control.set_tunable("abc_limit", cx.config.abc_limit.into());
+        }
+        if cx.config.hystart != HYSTART {
+            // Linux's rule is part of its CUBIC alone.
+            let none = cx.config.hystart > HYSTART && self.control.name() != Cubic::NAME;
+            let _ = self.control.set_tunable("hystart", if none { 0 } else { cx.config.hystart.into() });
+        }
+        self.refresh_pacing(cx);
     }
 
     /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if

@@ -1,12 +1,13 @@
-//! The door for those who look: a UNIX socket per process. `ss` and `stat` are answered with lines of JSON,
-//! `capture SECONDS` with a pcapng file.
+//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `sysctl PREFIX` and
+//! `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS` with a pcapng file.
 //!
-//! `millstream ss`, `stat` and `capture` find the sockets in [`directory`] and ask.
+//! `millstream ss`, `stat`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
 
 use crate::Engine;
 use crate::clock::{Clock, SystemClock};
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
+use crate::tree::{Access, Node, Tree, TreeError};
 use base::{Duration, Instant};
 use serde_json::{Value, json};
 use stack::Row;
@@ -50,19 +51,22 @@ pub fn serve(opened: &Opened) -> std::io::Result<Control> {
         _ => {}
     }
     let listener = UnixListener::bind(&path)?;
-    let (stacks, taps) = (opened.stacks.clone(), opened.taps.clone());
+    let (stacks, taps, tree) = (opened.stacks.clone(), opened.taps.clone(), opened.tree.clone());
     std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
         for client in listener.incoming().flatten() {
             // Somebody who asks and leaves before the answer hurts nobody.
-            let _ = answer(&stacks, &taps, client);
+            let _ = answer(&stacks, &taps, &tree, client);
         }
     })?;
     Ok(Control { path })
 }
 
-fn answer(stacks: &[Stack], taps: &[Tap], mut client: UnixStream) -> std::io::Result<()> {
+fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -> std::io::Result<()> {
     let mut line = String::new();
     BufReader::new(client.try_clone()?).read_line(&mut line)?;
+    if let Some(wish) = line.trim().strip_prefix("sysctl") {
+        return sysctl(tree, wish.trim(), &mut client);
+    }
     let words: Vec<&str> = line.split_whitespace().collect();
     let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
         ["ss"] => rows,
@@ -71,7 +75,7 @@ fn answer(stacks: &[Stack], taps: &[Tap], mut client: UnixStream) -> std::io::Re
             Ok(seconds) => return record(taps, &mut client, Duration::from_secs(seconds)),
             Err(_) => return refuse(&mut client, "capture takes whole seconds"),
         },
-        _ => return refuse(&mut client, "ask ss, stat or capture SECONDS"),
+        _ => return refuse(&mut client, "ask ss, stat, sysctl or capture SECONDS"),
     };
     for (core, stack) in stacks.iter().enumerate() {
         let mut found = Vec::new();
@@ -82,6 +86,44 @@ fn answer(stacks: &[Stack], taps: &[Tap], mut client: UnixStream) -> std::io::Re
         }
     }
     Ok(())
+}
+
+/// `NAME=VALUE` sets and tells what was before and what is now; a name or prefix lists what is there, and nothing at
+/// all lists everything.
+fn sysctl(tree: &Tree, wish: &str, client: &mut UnixStream) -> std::io::Result<()> {
+    let outcome = match wish.split_once('=') {
+        Some((name, value)) => assign(tree, name.trim(), value.trim()).map(|line| vec![line]),
+        None => values(tree, wish),
+    };
+    match outcome {
+        Ok(lines) => lines.iter().try_for_each(|line| writeln!(client, "{line}")),
+        Err(e) => refuse(client, &e.to_string()),
+    }
+}
+
+fn assign(tree: &Tree, name: &str, value: &str) -> Result<Value, TreeError> {
+    // What can only be written has nothing before and nothing after.
+    let read = || match tree.get(name) {
+        Err(TreeError::Access(_)) => Ok(None),
+        value => value.map(Some),
+    };
+    let old = read()?;
+    tree.set(name, value)?;
+    Ok(json!({ "name": name, "old": old, "value": read()? }))
+}
+
+fn values(tree: &Tree, prefix: &str) -> Result<Vec<Value>, TreeError> {
+    let line = |node: Node| {
+        let value = match node.access {
+            Access::Write => None,
+            Access::Read | Access::ReadWrite => Some(tree.get(&node.name)?),
+        };
+        let writable = node.access != Access::Read;
+        Ok(json!({
+            "name": node.name, "value": value, "writable": writable, "form": node.form, "help": node.help,
+        }))
+    };
+    tree.list(prefix)?.into_iter().map(line).collect()
 }
 
 fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {

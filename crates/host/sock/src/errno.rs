@@ -25,6 +25,7 @@ macro_rules! errnos {
 }
 
 errnos! {
+    EPERM = libc::EPERM, "not permitted";
     EAGAIN = libc::EAGAIN, "would block; try again";
     EBADF = libc::EBADF, "bad descriptor";
     EINVAL = libc::EINVAL, "invalid argument";

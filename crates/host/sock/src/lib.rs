@@ -23,6 +23,7 @@ mod sockets;
 mod table;
 pub mod tcp_info;
 mod transport;
+pub mod tree;
 mod waiting;
 mod watch;
 
@@ -34,7 +35,7 @@ pub use net::{Stack, TcpListener, TcpStream};
 pub use open::{OpenError, Opened, Tap, open, pin_to};
 pub use paired::Paired;
 pub use poller::Poller;
-pub use settings::{Mode, Octets, Row, SettingError, Settings, tcp_settings};
+pub use settings::{Assignments, Mode, Octets, Row, SettingError, Settings, tcp_settings};
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };

@@ -6,6 +6,7 @@ use crate::engine::{Engine, Limits};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
 use crate::settings::{Mode, Settings};
+use crate::tree::Tree;
 use base::Duration;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
@@ -29,6 +30,8 @@ pub struct Opened {
     pub stacks: Vec<Stack>,
     /// The taps on their ports, in the same order.
     pub taps: Vec<Tap>,
+    /// What can be read and set while they run.
+    pub tree: Arc<Tree>,
 }
 
 /// Where the packets of one core can be watched.
@@ -50,15 +53,19 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     let ports = pio::open(&settings.link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
     let config = core_config(settings, seed)?;
-    let mut opened = Opened { stacks: Vec::new(), taps: Vec::new() };
+    let (mut stacks, mut taps) = (Vec::new(), Vec::new());
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
         let (port, switch) = trace::tapped(port);
-        opened.taps.push(Tap { switch, name, medium });
+        taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
-        opened.stacks.push(start(settings, core, Core::new(config, port))?);
+        stacks.push(start(settings, core, Core::new(config, port))?);
     }
-    Ok(opened)
+    let tree = Arc::new(Tree::new(&stacks));
+    for (name, value) in &settings.sysctl.0 {
+        tree.set(name, value).map_err(|e| OpenError(format!("sysctl {name} = {value}: {e}")))?;
+    }
+    Ok(Opened { stacks, taps, tree })
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {

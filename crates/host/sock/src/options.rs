@@ -452,6 +452,11 @@ impl<T: Transport> Engine<T> {
         let name = std::str::from_utf8(&value[..end]).map_err(|_| Errno::EINVAL)?;
         // Linux calls its NewReno "reno".
         let name = if name == "reno" { "newreno" } else { name };
+        let stream = self.stream(fd).ok().map(|stream| stream.conn);
+        if stream.is_some_and(|conn| self.core.control_name(conn) == name) {
+            // Even if the policy has been withdrawn: who has it keeps it.
+            return Ok(());
+        }
         let known = self.core.find_control(name).ok_or(Errno::ENOENT)?;
         match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings.control = Some(known),

@@ -125,6 +125,31 @@ impl Value for (u16, u16) {
     }
 }
 
+/// Names of the [tree](crate::tree) and what they are set to once the stacks run, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assignments(pub Vec<(String, String)>);
+
+/// Separated by commas; what lacks a `=` belongs to the value before.
+impl Value for Assignments {
+    fn parse(text: &str) -> Option<Self> {
+        let mut all: Vec<(String, String)> = Vec::new();
+        for item in text.split(',').filter(|item| !item.trim().is_empty()) {
+            match item.split_once('=') {
+                Some((name, value)) => all.push((name.trim().into(), value.trim().into())),
+                None => {
+                    let (_, value) = all.last_mut()?;
+                    *value = format!("{value},{}", item.trim());
+                }
+            }
+        }
+        Some(Assignments(all))
+    }
+
+    fn show(&self) -> String {
+        self.0.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// A row of [`Settings::ROWS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -194,6 +219,8 @@ settings! {
         "Local ports for connections that name none.";
     spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
+    sysctl: Assignments = Assignments::default(), "NAME=VALUE, separated by commas",
+        "Values of the run-time tree, set once the stack runs; `millstream sysctl -a` lists them.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }
 
@@ -202,6 +229,9 @@ pub fn tcp_settings() -> &'static [tcp::Setting] {
     tcp::Config::ROWS
 }
 
+/// Keys that begin so are names of the run-time tree; whether they exist is known when the stack runs.
+const TREE: &str = "net.";
+
 /// Every key there is, TCP's included.
 fn keys() -> impl Iterator<Item = &'static str> {
     Settings::ROWS.iter().map(|row| row.key).chain(tcp::Config::ROWS.iter().map(|row| row.name))
@@ -209,6 +239,10 @@ fn keys() -> impl Iterator<Item = &'static str> {
 
 impl Settings {
     fn set_tcp(&mut self, key: &str, text: &str) -> Result<(), SettingError> {
+        if key.starts_with(TREE) {
+            self.sysctl.0.push((key.into(), text.trim().into()));
+            return Ok(());
+        }
         let refused = |why: String| Err(SettingError(why));
         match self.tcp.set(key, text.trim()) {
             Ok(()) => Ok(()),
@@ -279,6 +313,17 @@ mod tests {
             assert!(error.contains(key) && error.contains(bad), "{error}");
         }
         assert_eq!(s, Settings::default(), "nothing half set");
+    }
+
+    #[test]
+    fn names_of_the_tree_are_kept_in_order() {
+        let mut s = Settings::default();
+        s.set("sysctl", "net.inet.tcp.rcvbuf=4096,8192, net.inet.tcp.sack = off").unwrap();
+        s.set("net.inet.tcp.cc.algorithm", " htcp ").unwrap();
+        let shown = "net.inet.tcp.rcvbuf=4096,8192,net.inet.tcp.sack=off,net.inet.tcp.cc.algorithm=htcp";
+        assert_eq!(s.sysctl.show(), shown);
+        assert_eq!(Assignments::parse(shown), Some(s.sysctl.clone()));
+        assert!(s.set("sysctl", "net.inet.tcp.sack").is_err());
     }
 
     #[test]

@@ -250,12 +250,8 @@ impl Core {
         };
         self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         let Listener { wish, .. } = self.listeners.get(id)?;
-        let name = wish.control.unwrap_or(self.registry.default_name());
         let open = self.opening(now, *sender.key, &path, wish.options);
-        let Ok(control) = self.registry.create(name) else {
-            self.drops.count(PacketDrop::NoRoom);
-            return None;
-        };
+        let control = self.control_for(wish.control);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         meta.listener = id.0;
         Some((open, control, meta))

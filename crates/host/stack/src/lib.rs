@@ -20,6 +20,7 @@ mod listeners;
 mod neighbours;
 mod ops;
 mod paths;
+mod policies;
 mod ports;
 mod probes;
 mod report;

@@ -195,6 +195,10 @@ impl Listeners {
         self.slots.iter().filter_map(|slot| slot.listener.as_ref())
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.slots.iter_mut().filter_map(|slot| slot.listener.as_mut())
+    }
+
     fn index(&self, id: ListenerId) -> Option<usize> {
         let at = id.0 as usize & 0xffff;
         let slot = self.slots.get(at)?;

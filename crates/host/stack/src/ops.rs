@@ -486,7 +486,7 @@ impl Core {
 
     /// A connection may have something to send, unless it is over and waits only for its owner.
     #[inline]
-    fn touch_open(&mut self, index: u32) {
+    pub(crate) fn touch_open(&mut self, index: u32) {
         if self.conns.slot(index).meta.marks.has(Marks::IN_TABLE) {
             self.touch(index);
         }
@@ -498,19 +498,6 @@ impl Core {
             tcp.set_options(&mut self.shared.cx(now), options);
             self.touch_open(id.0);
         }
-    }
-
-    /// Replace a connection's congestion control.
-    ///
-    /// # Errors
-    /// [`OpError::NoControl`] for an unknown name, [`OpError::Invalid`] for a dead connection.
-    pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> {
-        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(OpError::Invalid) };
-        let control = self.registry.create(name).map_err(|_| OpError::NoControl)?;
-        let before = tcp.control_name();
-        tcp.set_control(&mut self.shared.cx(now), control);
-        self.registry.retire(before);
-        Ok(())
     }
 
     /// The connection, to ask.
@@ -546,29 +533,6 @@ impl Core {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.wish.options = options;
         }
-    }
-
-    /// Replace the congestion control that connections accepted from now on begin with; a name of the
-    /// registry.
-    pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.wish.control = Some(name);
-        }
-    }
-
-    /// The registry's own copy of a congestion control's name, if there is one.
-    pub fn find_control(&self, name: &str) -> Option<&'static str> {
-        self.registry.find(name).map(|listed| listed.name)
-    }
-
-    /// The congestion control of those that ask for none.
-    pub fn default_control(&self) -> &'static str {
-        self.registry.default_name()
-    }
-
-    /// The congestion control policies of this core.
-    pub fn controls(&mut self) -> &mut cc::Registry {
-        &mut self.registry
     }
 
     /// The port, to wait on or to ask.

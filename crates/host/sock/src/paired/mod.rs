@@ -35,7 +35,6 @@ pub use stack_thread::{PairedConfig, StackThread};
 use crate::door::Mode;
 use crate::engine::{Engine, Limits};
 use crate::sockets::Fd;
-use crate::transport::Transport;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
 use base::{Duration, Instant};
@@ -56,14 +55,7 @@ impl Paired {
     pub fn new(threads: &[Arc<StackThread>], limits: Limits) -> io::Result<Paired> {
         let Some(first) = threads.first() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let (ringer, bell) = ring::doorbell()?;
-        let defaults = {
-            let core = &first.shared.engine.lock().core;
-            Defaults {
-                control: core.default_control(),
-                buffers: Transport::default_buffers(core),
-                fast_open: core.fast_open_client(),
-            }
-        };
+        let defaults = Defaults::of(&first.shared.engine.lock().core);
         let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
         let rings = RingPool::new(first.config.ring, first.config.rings_kept);
         let remote = Remote::new(links, bell, first.config.connections, rings, defaults);
@@ -179,9 +171,14 @@ impl Mode for Paired {
         Ok(())
     }
 
-    /// Looks at the first core.
+    /// Looks at the first core; what it changes there is a default for the sockets here from then on.
     fn look(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
-        look(&mut self.threads[0].shared.engine.lock());
+        let mut engine = self.threads[0].shared.engine.lock();
+        look(&mut engine);
+        let defaults = Defaults::of(&engine.core);
+        // Calls wait for a stack thread while they hold the sockets: never the other way round.
+        drop(engine);
+        self.hold().core.defaults = defaults;
     }
 }
 

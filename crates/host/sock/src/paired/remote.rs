@@ -4,6 +4,7 @@ use super::link::{Link, Patience};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
 use super::told::Told;
 use crate::Errno;
+use crate::transport::Transport;
 use base::{Endpoint, Slab};
 use ring::Sleeper;
 use ring::bytes::{ByteConsumer, ByteProducer};
@@ -64,6 +65,16 @@ pub(super) struct Defaults {
     pub(super) buffers: (u32, u32),
     /// Connects may use Fast Open.
     pub(super) fast_open: bool,
+}
+
+impl Defaults {
+    pub(super) fn of(core: &stack::Core) -> Self {
+        Defaults {
+            control: core.default_control(),
+            buffers: Transport::default_buffers(core),
+            fast_open: core.fast_open_client(),
+        }
+    }
 }
 
 /// The queues to one or more stack threads, as something that descriptors can stand on.

@@ -1,0 +1,60 @@
+//! `millstream sysctl`: names and values of running stacks, in sysctl(8)'s manner.
+
+use crate::{CliResult, show};
+use clap::Args as ClapArgs;
+use serde_json::Value;
+
+/// Flags of `sysctl`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Only this process; without it, every running stack.
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+    /// List everything.
+    #[arg(short, long)]
+    all: bool,
+    /// Say what each name is and which values it takes, too.
+    #[arg(short, long)]
+    describe: bool,
+    /// A name, the beginning of names up to a dot, or NAME=VALUE.
+    #[arg(value_name = "NAME[=VALUE]", required_unless_present = "all")]
+    names: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> CliResult {
+    let everything = [String::new()];
+    let wishes = if args.all { &everything } else { &args.names[..] };
+    for wish in wishes {
+        let answers = show::answers(args.pid, &format!("sysctl {wish}"))?;
+        let several = answers.iter().any(|(pid, _)| *pid != answers[0].0);
+        for (pid, value) in &answers {
+            match args.json {
+                true => println!("{value}"),
+                false => print(args, several.then_some(*pid), value),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `name: value`, or `name: old -> new` where something was set; with the process before it where there are several.
+fn print(args: &Args, pid: Option<u32>, answer: &Value) {
+    let text = |key: &str| answer[key].as_str();
+    let process = pid.map_or(String::new(), |pid| format!("{pid} "));
+    let name = text("name").unwrap_or_default();
+    match (text("old"), text("value")) {
+        (Some(old), Some(new)) => println!("{process}{name}: {old} -> {new}"),
+        (None, Some(value)) => println!("{process}{name}: {value}"),
+        // It can only be written: a wish was done, or the list names it.
+        (_, None) if answer.get("help").is_none() => println!("{process}{name}: done"),
+        (_, None) if !args.describe => {}
+        (_, None) => println!("{process}{name}"),
+    }
+    if let (true, Some(help)) = (args.describe, text("help")) {
+        let access = if answer["writable"] == true { "" } else { "; read-only" };
+        println!("    {help}\n    {}{access}", text("form").unwrap_or_default());
+    }
+}

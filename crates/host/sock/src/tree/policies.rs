@@ -1,0 +1,290 @@
+//! `net.inet.tcp.cc`: which congestion control policies there are, which is the default, how they are tuned, and how
+//! they come and go.
+//!
+//! A policy's tunables are those of connections that begin from the write on; connections that live keep theirs
+//! (`TCP_CONGESTION_OPTIONS` changes one of them).
+
+use super::{Access, Branch, Cores, Node, TreeError};
+use cc::{RemoveError, SetError, TunableError};
+
+const PREFIX: &str = "net.inet.tcp.cc";
+
+pub(super) struct Policies;
+
+/// A name that does not depend on which policies there are.
+struct Fixed {
+    name: &'static str,
+    access: Access,
+    form: &'static str,
+    help: &'static str,
+    get: fn(&Cores) -> String,
+    set: fn(&Cores, &str) -> Result<(), TreeError>,
+}
+
+const A_POLICY: &str = "a name of net.inet.tcp.cc.available";
+
+const FIXED: &[Fixed] = &[
+    Fixed {
+        name: "algorithm",
+        access: Access::ReadWrite,
+        form: A_POLICY,
+        help: "The policy of connections that ask for none.",
+        get: |cores| cores.first(|engine| engine.core().default_control().to_string()),
+        set: set_default,
+    },
+    Fixed {
+        name: "available",
+        access: Access::Read,
+        form: "names, separated by commas",
+        help: "The policies that connections may have.",
+        get: |cores| {
+            let offered = |row: &cc::Listed| !row.quiesced;
+            let names = cores.first(|engine| {
+                engine.core().controls().available().filter(offered).map(|row| row.name).collect::<Vec<_>>()
+            });
+            names.join(", ")
+        },
+        set: read_only,
+    },
+    Fixed {
+        name: "policies",
+        access: Access::Read,
+        form: "names with * at the default, how many connections use each, and whether it is withdrawn",
+        help: "Every policy and who uses it, on all cores.",
+        get: |cores| {
+            let rows = rows(cores).into_iter().map(|row| {
+                let default = if row.default { "*" } else { "" };
+                let quiesced = if row.quiesced { " withdrawn" } else { "" };
+                format!("{}{default} {}{quiesced}", row.name, row.connections)
+            });
+            rows.collect::<Vec<_>>().join(", ")
+        },
+        set: read_only,
+    },
+    Fixed {
+        name: "remove",
+        access: Access::Write,
+        form: A_POLICY,
+        help: "Removes a policy that is not the default and that no connection and no listener uses.",
+        get: |_| String::new(),
+        set: remove,
+    },
+    Fixed {
+        name: "remove_force",
+        access: Access::Write,
+        form: A_POLICY,
+        help: "Removes a policy whoever uses it; connections that do go on with newreno, on their own core, with the \
+               window that they have.",
+        get: |_| String::new(),
+        set: evict,
+    },
+];
+
+/// A name that every policy has.
+struct OfPolicy {
+    name: &'static str,
+    access: Access,
+    form: &'static str,
+    help: &'static str,
+}
+
+const CONNECTIONS: OfPolicy = OfPolicy {
+    name: "connections",
+    access: Access::Read,
+    form: "a number",
+    help: "Connections that use this policy, on all cores.",
+};
+
+const QUIESCED: OfPolicy = OfPolicy {
+    name: "quiesced",
+    access: Access::ReadWrite,
+    form: "0 to 1",
+    help: "Is this policy withdrawn? Then connections that use it keep it, and nobody new gets it.",
+};
+
+const OF_POLICY: [OfPolicy; 2] = [CONNECTIONS, QUIESCED];
+
+impl Branch for Policies {
+    fn prefix(&self) -> &str {
+        PREFIX
+    }
+
+    fn nodes(&self, cores: &Cores) -> Vec<Node> {
+        let node = |name: String, access, form: &str, help: &str| Node {
+            name: format!("{PREFIX}.{name}"),
+            access,
+            form: form.into(),
+            help: help.into(),
+        };
+        let mut nodes: Vec<_> =
+            FIXED.iter().map(|row| node(row.name.into(), row.access, row.form, row.help)).collect();
+        let policies = cores.first(|engine| {
+            let registry = engine.core().controls();
+            let names: Vec<_> = registry.available().map(|row| row.name).collect();
+            names
+                .into_iter()
+                .map(|name| (name, registry.tunables(name).unwrap_or_default()))
+                .collect::<Vec<_>>()
+        });
+        for (policy, tunables) in policies {
+            nodes.extend(
+                OF_POLICY
+                    .iter()
+                    .map(|row| node(format!("{policy}.{}", row.name), row.access, row.form, row.help)),
+            );
+            nodes.extend(tunables.into_iter().map(|(row, _)| {
+                let form = format!("{} to {}", row.min, row.max);
+                node(format!("{policy}.{}", row.name), Access::ReadWrite, &form, row.help)
+            }));
+        }
+        nodes
+    }
+
+    fn get(&self, cores: &Cores, name: &str) -> Result<String, TreeError> {
+        let gone = || TreeError::Unknown(format!("there is no {name}"));
+        let (fixed, policy, leaf) = split(name).ok_or_else(gone)?;
+        if let Some(row) = fixed {
+            return Ok((row.get)(cores));
+        }
+        let row = rows(cores).into_iter().find(|row| row.name == policy).ok_or_else(gone)?;
+        if leaf == CONNECTIONS.name {
+            return Ok(row.connections.to_string());
+        }
+        if leaf == QUIESCED.name {
+            return Ok(u8::from(row.quiesced).to_string());
+        }
+        let tunables = cores.first(|engine| engine.core().controls().tunables(policy)).unwrap_or_default();
+        let value = tunables.iter().find(|(row, _)| row.name == leaf).map(|(_, value)| value.to_string());
+        value.ok_or_else(gone)
+    }
+
+    fn set(&self, cores: &Cores, name: &str, value: &str) -> Result<(), TreeError> {
+        let (fixed, policy, leaf) =
+            split(name).ok_or_else(|| TreeError::Unknown(format!("there is no {name}")))?;
+        if let Some(row) = fixed {
+            return (row.set)(cores, value);
+        }
+        let number: i64 = value
+            .parse()
+            .map_err(|_| TreeError::Invalid(format!("{name}: \"{value}\" is not a whole number")))?;
+        match leaf == QUIESCED.name {
+            true => set_quiesced(cores, name, policy, number),
+            false => set_tunable(cores, name, policy, leaf, number),
+        }
+    }
+}
+
+/// A fixed row, or a policy and what of it.
+fn split(name: &str) -> Option<(Option<&'static Fixed>, &str, &str)> {
+    let rest = name.strip_prefix(PREFIX)?.strip_prefix('.')?;
+    match FIXED.iter().find(|row| row.name == rest) {
+        Some(row) => Some((Some(row), "", "")),
+        None => rest.rsplit_once('.').map(|(policy, leaf)| (None, policy, leaf)),
+    }
+}
+
+/// Every policy, with its connections on all cores.
+fn rows(cores: &Cores) -> Vec<cc::Listed> {
+    let per_core = cores.each(|engine| engine.core().controls().available().collect::<Vec<_>>());
+    let mut per_core = per_core.into_iter();
+    let mut rows = per_core.next().unwrap_or_default();
+    for other in per_core.flatten() {
+        if let Some(row) = rows.iter_mut().find(|row| row.name == other.name) {
+            row.connections += other.connections;
+        }
+    }
+    rows
+}
+
+fn read_only(_: &Cores, value: &str) -> Result<(), TreeError> {
+    Err(TreeError::Access(format!("\"{value}\" cannot be written here")))
+}
+
+fn missing(cores: &Cores, policy: &str) -> TreeError {
+    let offered = cores.first(|engine| {
+        let rows = engine.core().controls().available();
+        rows.filter(|row| !row.quiesced).map(|row| row.name).collect::<Vec<_>>()
+    });
+    TreeError::Missing(format!(
+        "no congestion control \"{policy}\" is offered; there are {}",
+        offered.join(", ")
+    ))
+}
+
+fn refused(cores: &Cores, policy: &str, error: RemoveError) -> TreeError {
+    match error {
+        RemoveError::Unknown => missing(cores, policy),
+        RemoveError::Refuge => TreeError::Access(format!(
+            "{policy} stays: connections whose policy is removed by force go on with it"
+        )),
+        RemoveError::IsDefault => {
+            TreeError::Busy(format!("{policy} is the default: set {PREFIX}.algorithm to another first"))
+        }
+        RemoveError::InUse { connections } => TreeError::Busy(format!(
+            "{connections} connections and listeners use {policy}; {PREFIX}.remove_force moves them to {}",
+            cc::REFUGE
+        )),
+    }
+}
+
+fn set_default(cores: &Cores, policy: &str) -> Result<(), TreeError> {
+    let done: Result<(), _> =
+        cores.each(|engine| engine.core().controls().set_default(policy)).into_iter().collect();
+    done.map_err(|cc::Unknown| missing(cores, policy))
+}
+
+fn set_quiesced(cores: &Cores, name: &str, policy: &str, number: i64) -> Result<(), TreeError> {
+    let outcomes = match number {
+        0 => cores.each(|engine| {
+            engine.core().controls().resume(policy).map_err(|cc::Unknown| RemoveError::Unknown)
+        }),
+        1 => cores.each(|engine| engine.core().controls().quiesce(policy)),
+        _ => {
+            return Err(TreeError::Invalid(format!(
+                "{name}: {number} is out of bounds; it goes from 0 to 1"
+            )));
+        }
+    };
+    let done: Result<(), _> = outcomes.into_iter().collect();
+    done.map_err(|error| refused(cores, policy, error))
+}
+
+fn set_tunable(cores: &Cores, name: &str, policy: &str, leaf: &str, value: i64) -> Result<(), TreeError> {
+    let outcomes = cores.each(|engine| engine.core().controls().set_tunable(policy, leaf, value));
+    let done: Result<(), _> = outcomes.into_iter().collect();
+    done.map_err(|error| match error {
+        SetError::Policy => missing(cores, policy),
+        SetError::Tunable(TunableError::Unknown) => TreeError::Unknown(format!("there is no {name}")),
+        SetError::Tunable(TunableError::OutOfRange { min, max }) => {
+            TreeError::Invalid(format!("{name}: {value} is out of bounds; it goes from {min} to {max}"))
+        }
+    })
+}
+
+/// Nobody new gets it on any core; then it goes, if nobody on any core has it.
+fn remove(cores: &Cores, policy: &str) -> Result<(), TreeError> {
+    let before = rows(cores).iter().any(|row| row.name == policy && row.quiesced);
+    set_quiesced(cores, "", policy, 1)?;
+    let connections = cores.each(|engine| engine.core().control_users(policy)).into_iter().sum();
+    let error = match connections {
+        0 => {
+            let outcomes = cores.each(|engine| engine.core().remove_control(policy));
+            outcomes.into_iter().find_map(Result::err)
+        }
+        connections => Some(RemoveError::InUse { connections }),
+    };
+    let Some(error) = error else { return Ok(()) };
+    if !before {
+        set_quiesced(cores, "", policy, 0)?;
+    }
+    Err(refused(cores, policy, error))
+}
+
+fn evict(cores: &Cores, policy: &str) -> Result<(), TreeError> {
+    let outcomes = cores.each(|engine| {
+        let now = engine.time();
+        engine.core().evict_control(now, policy)
+    });
+    let done: Result<Vec<u32>, _> = outcomes.into_iter().collect();
+    done.map(|_| ()).map_err(|error| refused(cores, policy, error))
+}

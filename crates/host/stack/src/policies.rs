@@ -1,0 +1,113 @@
+//! Congestion control policies of a core: which there are, who has which, and how they come and go under connections
+//! that live.
+
+use base::Instant;
+use cc::{Control, Registry, RemoveError};
+
+use crate::conns::ConnId;
+use crate::core::Core;
+use crate::listeners::ListenerId;
+use crate::ops::OpError;
+
+impl Core {
+    /// The congestion control policies of this core. [`Core::remove_control`] knows of listeners, too.
+    pub fn controls(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// The registry's own copy of a policy's name, if new connections may have it.
+    pub fn find_control(&self, name: &str) -> Option<&'static str> {
+        self.registry.find(name).filter(|row| !row.quiesced).map(|row| row.name)
+    }
+
+    /// The policy of those that ask for none.
+    pub fn default_control(&self) -> &'static str {
+        self.registry.default_name()
+    }
+
+    /// The policy of a connection that a listener accepts: what the listener wants, or the default where that has been
+    /// withdrawn meanwhile.
+    pub(crate) fn control_for(&mut self, wish: Option<&'static str>) -> Control {
+        let wished = wish.and_then(|name| self.registry.create(name).ok());
+        wished.unwrap_or_else(|| {
+            let default = self.registry.default_name();
+            self.registry.create(default).expect("the default can be neither withdrawn nor removed")
+        })
+    }
+
+    /// Replace a connection's policy; the one that it has already goes on as it was. The new one is made first: if that
+    /// fails nothing changes.
+    ///
+    /// # Errors
+    /// [`OpError::NoControl`] for an unknown or withdrawn name, [`OpError::Invalid`] for a dead connection.
+    pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> {
+        let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(OpError::Invalid) };
+        let before = tcp.control_name();
+        if before == name {
+            return Ok(());
+        }
+        let control = self.registry.create(name).map_err(|_| OpError::NoControl)?;
+        tcp.set_control(&mut self.shared.cx(now), control);
+        self.registry.retire(before);
+        self.touch_open(id.0);
+        Ok(())
+    }
+
+    /// Replace the policy that connections accepted from now on begin with; a name of the registry.
+    pub fn set_listener_control(&mut self, id: ListenerId, name: &'static str) {
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.wish.control = Some(name);
+        }
+    }
+
+    /// Connections and listeners of this core that name a policy.
+    pub fn control_users(&self, name: &str) -> u32 {
+        let connections = self.registry.find(name).map_or(0, |row| row.connections);
+        connections + self.listeners_with(name)
+    }
+
+    fn listeners_with(&self, name: &str) -> u32 {
+        self.listeners.iter().filter(|listener| listener.wish.control == Some(name)).count() as u32
+    }
+
+    /// Removes a policy that nobody uses.
+    ///
+    /// # Errors
+    /// As [`Registry::remove`]; listeners count as users.
+    pub fn remove_control(&mut self, name: &str) -> Result<(), RemoveError> {
+        match self.listeners_with(name) {
+            0 => self.registry.remove(name),
+            _ => self
+                .registry
+                .removable(name)
+                .and(Err(RemoveError::InUse { connections: self.control_users(name) })),
+        }
+    }
+
+    /// Removes a policy whoever uses it: connections and listeners go on with [`cc::REFUGE`], windows and thresholds as
+    /// they are, and so does the default if it was this one. How many connections changed over.
+    ///
+    /// # Errors
+    /// There is no such policy, or it is [`cc::REFUGE`].
+    pub fn evict_control(&mut self, now: Instant, name: &str) -> Result<u32, RemoveError> {
+        if self.registry.default_name() == name && name != cc::REFUGE {
+            self.registry.set_default(cc::REFUGE).expect("the refuge is always there");
+        }
+        self.registry.quiesce(name)?;
+        let users: Vec<u32> = self
+            .conns
+            .iter()
+            .filter(|(_, _, tcp)| tcp.control_name() == name)
+            .map(|(index, _, _)| index)
+            .collect();
+        for &index in &users {
+            self.set_control(now, ConnId(index), cc::REFUGE)
+                .expect("the refuge is offered, and the connection lives");
+        }
+        for listener in self.listeners.iter_mut().filter(|listener| listener.wish.control == Some(name)) {
+            listener.wish.control = Some(cc::REFUGE);
+        }
+        self.registry.remove(name)?;
+        Ok(users.len() as u32)
+    }
+}
