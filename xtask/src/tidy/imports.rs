@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
     ("lab", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
-    ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "lab"]),
     ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps
     ("capi", &["base", "sock"]),

@@ -6,6 +6,7 @@ mod drill;
 mod iperf;
 mod lab;
 mod load;
+mod pipe;
 mod serve;
 mod show;
 mod sysctl;
@@ -35,6 +36,8 @@ enum Command {
     Drill(drill::Args),
     /// Run experiments on congestion control in virtual time and write a report.
     Lab(lab::Args),
+    /// Join two links by emulated pipes in real time: rate, delay, queue, losses for any programs.
+    Pipe(pipe::Args),
     /// List the connections of running stacks.
     Ss(show::Args),
     /// Show counters, tables and memory of running stacks.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Iperf(args) => iperf::run(args),
         Command::Drill(args) => drill::run(&args),
         Command::Lab(args) => lab::run(args),
+        Command::Pipe(args) => pipe::run(args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Capture(args) => show::capture(&args),

@@ -2,6 +2,7 @@
 //!
 //! One of the four rooms where `unsafe` lives.
 
+mod doze;
 mod fault;
 pub mod fuzz;
 mod layer;
@@ -23,9 +24,10 @@ mod vnet;
 mod watch;
 pub mod xdp;
 
+pub use doze::Doze;
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use layer::Layer;
-pub use open::{OpenError, open, open_help};
+pub use open::{OpenError, open, open_help, open_wire};
 pub use packet::{Packet, PacketConfig, Receive, open_packet};
 pub use pair::{Pair, PairConfig, pair};
 pub use pcap::{Pcap, PcapConfig, open_pcap};

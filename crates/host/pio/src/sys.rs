@@ -101,6 +101,15 @@ pub(crate) fn bind_to_interface(fd: RawFd, ifindex: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &(ifindex as i32))
 }
 
+/// Makes an interface hear frames for others too, until the packet socket `fd` is closed.
+pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
+    // SAFETY: all zero is a valid packet_mreq.
+    let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
+    wish.mr_ifindex = ifindex as i32;
+    wish.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
+}
+
 /// `count` octets of the kernel's entropy.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];

@@ -195,24 +195,12 @@ impl Bed {
 
     /// Starts a server pinned to its core; it says nothing when it is ready.
     pub fn spawn(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
-        self.command(ns, program, args)
-            .spawn()
-            .map(|child| Server { child, _out: None })
-            .map_err(|e| format!("{}: {e}", program.display()))
+        Server::spawn(self.command(ns, program, args))
     }
 
     /// Starts a server pinned to its core and waits until it says that it serves.
     pub fn start(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
-        let spawned = self.command(ns, program, args).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|e| format!("{}: {e}", program.display()))?;
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
-        out.read_line(&mut line).map_err(|e| e.to_string())?;
-        if !(line.contains("ready") || line.contains("serving")) {
-            let status = child.wait().map_err(|e| e.to_string())?;
-            return Err(format!("{} did not start ({status}): {line}", program.display()));
-        }
-        Ok(Server { child, _out: Some(out) })
+        serving(self.command(ns, program, args))
     }
 
     /// Microseconds a server of ours has spent looking for packets that were not there; 0 for others.
@@ -241,14 +229,55 @@ impl Bed {
     }
 }
 
+/// Starts a command and waits until it says that it serves or is ready.
+///
+/// # Errors
+/// It cannot be run, or said something else.
+pub fn serving(mut command: Command) -> Result<Server, String> {
+    command.stdout(Stdio::piped());
+    let mut server = Server::spawn(command)?;
+    let mut line = String::new();
+    let mut out = BufReader::new(server.child.stdout.take().ok_or("no output")?);
+    out.read_line(&mut line).map_err(|e| e.to_string())?;
+    if !(line.contains("ready") || line.contains("serving")) {
+        let status = server.child.wait().map_err(|e| e.to_string())?;
+        return Err(format!("it did not start ({status}): {line}"));
+    }
+    server.out = Some(out);
+    Ok(server)
+}
+
 /// A running server; ended when dropped.
 pub struct Server {
     child: Child,
     /// Kept open, so that the server can say its last words.
-    _out: Option<BufReader<ChildStdout>>,
+    out: Option<BufReader<ChildStdout>>,
 }
 
 impl Server {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn spawn(mut command: Command) -> Result<Server, String> {
+        let child = command.spawn().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+        Ok(Server { child, out: None })
+    }
+
+    /// Asks it to end (SIGTERM) and reads what it says until it has.
+    ///
+    /// # Errors
+    /// It did not end well.
+    pub fn stop(mut self) -> Result<String, String> {
+        sh("kill", &["-TERM", &self.child.id().to_string()])?;
+        let mut said = String::new();
+        if let Some(out) = &mut self.out {
+            out.read_to_string(&mut said).map_err(|e| e.to_string())?;
+        }
+        let status = self.child.wait().map_err(|e| e.to_string())?;
+        if status.success() { Ok(said) } else { Err(format!("it ended with {status}: {said}")) }
+    }
+
     /// Its process number.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -6,11 +6,14 @@
 
 pub mod bed;
 pub mod count;
+pub mod crosscheck;
 pub mod demo;
+pub mod emulator;
 pub mod link;
 pub mod memory;
 pub mod smol;
 pub mod stats;
+pub mod wire;
 
 use serde_json::Value;
 
@@ -54,6 +57,18 @@ pub const ALL: &[Bench] = &[
         help: "Octets per idle established connection, by opening one million.",
         needs_tools: false,
         run: memory::idle,
+    },
+    Bench {
+        name: "emu",
+        help: "The network in virtual time: packets and whole-stack segments a second, P3's 300 s.",
+        needs_tools: false,
+        run: emulator::run,
+    },
+    Bench {
+        name: "crosscheck",
+        help: "CUBIC over one emulated path: the kernel's, ours, ours in virtual time. Wants --seconds 20.",
+        needs_tools: false,
+        run: crosscheck::run,
     },
     Bench {
         name: "link",

@@ -1,6 +1,7 @@
 //! A network in virtual time: pipes with a rate, a delay and every ill of a real path, switches, and whole
 //! hosts stepped together. Nothing reads a clock and every random choice follows from one seed, so a run is
-//! repeated by its seed and a minute of network takes as long as its packets take to handle.
+//! repeated by its seed and a minute of network takes as long as its packets take to handle. The same pipes join two
+//! ports of the real world ([`Bridge`]): there the owner tells the time.
 //!
 //! ```
 //! use base::{Duration, Instant};
@@ -33,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bridge;
 mod core_host;
 mod medium;
 mod network;
@@ -43,6 +45,7 @@ mod positions;
 mod router;
 mod switch;
 
+pub use bridge::{Bridge, BridgeCounters, Lateness};
 pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use nic::transmit;

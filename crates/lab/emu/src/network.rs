@@ -218,7 +218,8 @@ impl<H: Host> Network<H> {
     }
 
     fn pipe_to(&mut self, to: End, config: &PipeConfig) -> PipeId {
-        let pipe = Pipe::new(config.clone(), self.seed.next_u64());
+        let number = self.pipes.len() as u32;
+        let pipe = Pipe::new(config.clone(), self.seed.next_u64()).numbered(number);
         self.pipes.push(PipeSlot { pipe, to, event: None });
         PipeId(self.pipes.len() as u32 - 1)
     }

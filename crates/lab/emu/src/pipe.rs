@@ -5,6 +5,7 @@
 
 mod aqm;
 mod config;
+mod flows;
 mod log;
 mod loss;
 mod packet;
@@ -17,6 +18,7 @@ pub use loss::GilbertElliott;
 use crate::medium::{Packet, packet_of};
 use aqm::Verdict;
 use base::{Duration, Instant, Rng};
+use flows::Flows;
 use packet::{flip_a_bit, is_neighbour_talk, mark};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -99,10 +101,15 @@ type Logger = Box<dyn FnMut(&LogRow)>;
 /// One direction of a path.
 pub struct Pipe {
     config: PipeConfig,
+    /// What the log calls it.
+    number: u32,
+    seed: u64,
     rng: Rng,
     counters: PipeCounters,
     /// Packets that entered since the configuration was set.
     position: u64,
+    /// The same for each flow, if they are numbered so.
+    flows: Flows,
     /// Packets entered ever, to keep equal dates in order.
     seq: u64,
     /// When the line is free again.
@@ -121,13 +128,16 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe whose choices follow from `seed`.
+    /// A pipe whose choices follow from `seed`; its log calls it 0.
     pub fn new(config: PipeConfig, seed: u64) -> Self {
         Pipe {
             config,
+            number: 0,
+            seed,
             rng: Rng::new(seed),
             counters: PipeCounters::default(),
             position: 0,
+            flows: Flows::default(),
             seq: 0,
             free_at: Instant::ZERO,
             queued: VecDeque::new(),
@@ -140,6 +150,17 @@ impl Pipe {
         }
     }
 
+    /// Gives it another number for the log.
+    pub(crate) fn numbered(mut self, number: u32) -> Self {
+        self.number = number;
+        self
+    }
+
+    /// What its choices follow from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// How it behaves.
     pub fn config(&self) -> &PipeConfig {
         &self.config
@@ -149,6 +170,7 @@ impl Pipe {
     pub fn set_config(&mut self, config: PipeConfig) {
         self.config = config;
         self.position = 0;
+        self.flows = Flows::default();
         (self.bad, self.aqm) = (false, aqm::State::default());
     }
 
@@ -177,7 +199,8 @@ impl Pipe {
 
     fn tell(&mut self, at: Instant, event: PipeEvent, packet: PacketName) {
         if let Some(logger) = &mut self.logger {
-            logger(&LogRow { at, event, packet, packets: self.queued.len(), octets: self.queued_octets });
+            let (pipe, packets, octets) = (self.number, self.queued.len(), self.queued_octets);
+            logger(&LogRow { at, pipe, event, packet, packets, octets });
         }
     }
 
@@ -238,10 +261,14 @@ impl Pipe {
         packet: &mut Packet,
         ill: bool,
     ) -> Result<(), DropReason> {
+        let position = match self.config.discard_per_flow {
+            true => self.flows.position(&packet.bytes),
+            false => self.position,
+        };
         if self.config.down {
             return Err(DropReason::Down);
         }
-        if self.config.discard.contains(self.position) {
+        if self.config.discard.contains(position) {
             return Err(DropReason::Listed);
         }
         if ill && (chance(&mut self.rng, self.config.loss) || self.loses_in_bursts()) {
@@ -253,13 +280,14 @@ impl Pipe {
             self.obey(verdict, packet)?;
         }
         let len = self.size(packet) as u64;
+        let held = self.config.holds.is_none_or(|most| self.under_way() < most as usize);
         let room = match self.config.queue {
             Queue::Unlimited => true,
             Queue::Slots(limit) => packets < limit as usize,
             Queue::Strict(limit) => octets + len <= limit,
             Queue::Loose(limit) => octets < limit,
         };
-        if room { Ok(()) } else { Err(DropReason::Full) }
+        if room && held { Ok(()) } else { Err(DropReason::Full) }
     }
 
     fn loses_in_bursts(&mut self) -> bool {
@@ -380,3 +408,5 @@ fn up_to(rng: &mut Rng, most: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::check_log;

@@ -7,12 +7,13 @@
 //!   datagrams-/                               \-- nobody's
 //! ```
 
-use base::{Addr, Duration, Endpoint, Instant, Rate, Rng};
-use emu::{Aqm, CoDel, CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig, Queue, Red};
+use base::{Addr, Endpoint, Instant, Rng};
+use emu::{CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig};
 use stack::{Core, CoreConfig, OwnAddr};
 use wire::{ethernet, ipv4, protocol};
 
 use crate::apps::{Metronome, Receiver, Sender, Start};
+use crate::path::{millis, pipes, seconds};
 use crate::spec::{Flow, Spec, SpecError};
 
 /// The port receivers listen on.
@@ -34,83 +35,8 @@ pub(crate) struct Plan {
 
 /// Reads the words of `spec`.
 pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
-    let path = &spec.path;
-    let down = PipeConfig {
-        rate: rate(path.down_kbit),
-        delay: millis(path.rtt_ms / 2.0),
-        queue: queue(&path.queue)?,
-        aqm: aqm(&path.aqm)?,
-        loss: path.loss,
-        discard: path.discard.parse().map_err(|error| SpecError(format!("path.discard: {error}")))?,
-        ..common()
-    };
-    let up = PipeConfig {
-        rate: rate(path.up_kbit.unwrap_or(path.down_kbit)),
-        delay: millis(path.rtt_ms / 2.0),
-        queue: queue(path.up_queue.as_ref().unwrap_or(&path.queue))?,
-        ..common()
-    };
+    let [down, up] = pipes(&spec.path)?;
     Ok(Plan { down, up, tcp: settings(spec)?, policies: policies(spec)? })
-}
-
-/// Neighbours find each other whatever the path does, and sizes are those of IP packets.
-fn common() -> PipeConfig {
-    PipeConfig { spares_neighbours: true, ip_only: true, ..PipeConfig::default() }
-}
-
-fn rate(kbit: f64) -> Option<Rate> {
-    (kbit > 0.0).then(|| Rate::from_bits_per_sec((kbit * 1000.0) as u64))
-}
-
-fn millis(ms: f64) -> Duration {
-    Duration::from_nanos((ms.max(0.0) * 1e6) as u64)
-}
-
-/// A date, seconds from the beginning.
-pub(crate) fn seconds(s: f64) -> Instant {
-    Instant::ZERO + millis(s * 1000.0)
-}
-
-fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<T, SpecError> {
-    let parsed = text.and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| SpecError(format!("{what}: want a number, not `{}`", text.unwrap_or(""))))
-}
-
-fn queue(text: &str) -> Result<Queue, SpecError> {
-    let (kind, size) = text.split_once(' ').map_or((text, None), |(kind, size)| (kind, Some(size)));
-    Ok(match kind {
-        "unlimited" => Queue::Unlimited,
-        "slots" => Queue::Slots(number("queue slots", size)?),
-        "strict" => Queue::Strict(number("queue strict", size)?),
-        "loose" => Queue::Loose(number("queue loose", size)?),
-        _ => {
-            let wants = "`loose OCTETS`, `strict OCTETS`, `slots N` or `unlimited`";
-            return Err(SpecError(format!("queue: want {wants}, not `{text}`")));
-        }
-    })
-}
-
-fn aqm(text: &str) -> Result<Aqm, SpecError> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let word = |nth: usize| words.get(nth).copied();
-    Ok(match word(0).unwrap_or("") {
-        "none" => Aqm::None,
-        "codel" => Aqm::CoDel(CoDel::default()),
-        "codel-ecn" => Aqm::CoDel(CoDel { ecn: true, ..CoDel::default() }),
-        "step" => Aqm::Step(number("aqm step", word(1))?),
-        kind @ ("red" | "red-ecn") => Aqm::Red(Red {
-            min: number("aqm red min", word(1))?,
-            max: number("aqm red max", word(2))?,
-            most: number("aqm red p", word(3))?,
-            weight: 0.002,
-            gentle: true,
-            ecn: kind == "red-ecn",
-        }),
-        _ => {
-            let wants = "`none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`";
-            return Err(SpecError(format!("aqm: want {wants}, not `{text}`")));
-        }
-    })
 }
 
 fn settings(spec: &Spec) -> Result<tcp::Config, SpecError> {

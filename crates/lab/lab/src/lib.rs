@@ -30,6 +30,7 @@ mod apps;
 mod build;
 mod check;
 mod measure;
+mod path;
 pub mod report;
 mod run;
 mod shipped;
@@ -39,8 +40,9 @@ mod sweep;
 
 pub use check::{Check, Falls, Order, Range, Ratio, Verdict, Want};
 pub use measure::measures;
+pub use path::pipes;
 pub use run::{Outcome, Series, run};
 pub use shipped::shipped;
-pub use spec::{Cbr, Experiment, Flow, Path, Plot, Point, Spec, SpecError, Task};
+pub use spec::{Cbr, Experiment, Flow, Ills, Path, Plot, Point, Spec, SpecError, Task};
 pub use stats::{Estimate, jain, quantile};
 pub use sweep::{Store, sweep};

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use wire::protocol;
 
 use crate::apps::{Begun, Receiver, Sender};
-use crate::build::{Node, World, build, seconds};
+use crate::build::{Node, World, build};
 use crate::measure::{Delays, Sawtooth, name};
+use crate::path::seconds;
 use crate::spec::{Point, SpecError, Task};
 use crate::stats::{jain, mean, quantile};
 

@@ -74,18 +74,97 @@ pub struct Path {
     pub queue: String,
     /// Room before the line of the way back; the same if absent.
     pub up_queue: Option<String>,
-    /// Queue management: `none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`.
+    /// To the receivers, this and the next eight: see [`Ills`].
     #[serde(default = "none")]
     pub aqm: String,
-    /// Chance that a packet to the receivers is lost.
+    /// See there.
     #[serde(default)]
     pub loss: f64,
-    /// Positions of packets to drop, such as `1,5-10,30`, or `none`.
+    /// See there.
+    #[serde(default = "none")]
+    pub bursts: String,
+    /// See there.
     #[serde(default = "none")]
     pub discard: String,
+    /// See there.
+    #[serde(default)]
+    pub jitter_ms: f64,
+    /// See there.
+    #[serde(default)]
+    pub reorder: f64,
+    /// See there.
+    #[serde(default)]
+    pub reorder_ms: f64,
+    /// See there.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// See there.
+    #[serde(default)]
+    pub corrupt: f64,
+    /// What befalls packets on the way back.
+    #[serde(default)]
+    pub up: Ills,
     /// Greatest IP packet, octets.
     #[serde(default = "ethernet")]
     pub mtu: u16,
+}
+
+impl Path {
+    /// What befalls packets to the receivers.
+    pub fn ills(&self) -> Ills {
+        Ills {
+            aqm: self.aqm.clone(),
+            loss: self.loss,
+            bursts: self.bursts.clone(),
+            discard: self.discard.clone(),
+            jitter_ms: self.jitter_ms,
+            reorder: self.reorder,
+            reorder_ms: self.reorder_ms,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+        }
+    }
+}
+
+/// What befalls packets on one way of a path. Chances are from 0 to 1, for each packet.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ills {
+    /// Queue management: `none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`.
+    pub aqm: String,
+    /// Chance to be lost.
+    pub loss: f64,
+    /// Losses that come together, after Gilbert and Elliott: `none`, `LOSS MEAN_LENGTH` (the part of all packets, the
+    /// packets lost in a row) or `TO_BAD TO_GOOD LOSS_BAD LOSS_GOOD`.
+    pub bursts: String,
+    /// Positions of packets to drop, such as `1,5-10,30`, or `none`; counted for each flow after `per-flow `.
+    pub discard: String,
+    /// Delay comes to up to so much more, milliseconds; packets stay in order.
+    pub jitter_ms: f64,
+    /// Chance to be held back and overtaken.
+    pub reorder: f64,
+    /// For how long at most, milliseconds.
+    pub reorder_ms: f64,
+    /// Chance to arrive twice.
+    pub duplicate: f64,
+    /// Chance that a bit flips.
+    pub corrupt: f64,
+}
+
+impl Default for Ills {
+    fn default() -> Ills {
+        Ills {
+            aqm: none(),
+            loss: 0.0,
+            bursts: none(),
+            discard: none(),
+            jitter_ms: 0.0,
+            reorder: 0.0,
+            reorder_ms: 0.0,
+            duplicate: 0.0,
+            corrupt: 0.0,
+        }
+    }
 }
 
 fn none() -> String {
@@ -299,7 +378,7 @@ pub(crate) fn show(value: &toml::Value) -> String {
 
 /// Puts a value at a dotted place; steps that do not exist yet are made, and refused later if the file knows no such
 /// key. In an array a number names one element, anything else is put into all. `None` if the place cannot be.
-fn put(at: &mut toml::Value, place: &str, value: &toml::Value) -> Option<()> {
+pub(crate) fn put(at: &mut toml::Value, place: &str, value: &toml::Value) -> Option<()> {
     let (step, rest) = place.split_once('.').map_or((place, None), |(step, rest)| (step, Some(rest)));
     match at {
         toml::Value::Table(table) => match rest {

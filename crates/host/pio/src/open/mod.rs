@@ -26,6 +26,8 @@ struct Kind {
     /// What it is good for.
     about: &'static str,
     options: &'static [Setting],
+    /// What [`open_wire`] says besides.
+    as_wire: &'static str,
     open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
 }
 
@@ -42,6 +44,11 @@ const fn setting(name: &'static str, value: &'static str, about: &'static str) -
 
 const QUEUES: Setting = setting("queues", "N", "queues, one per core");
 const OFFLOAD: Setting = setting("offload", "on|off", "partial checksums and super-segments (on)");
+const WHOLE: Setting = setting(
+    "whole",
+    "on|off",
+    "every frame, whoever it is for: an end of a wire, with an address of its own (off)",
+);
 const MTU: Setting = setting("mtu", "OCTETS", "largest IP packet");
 const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
 
@@ -57,7 +64,9 @@ const KINDS: &[Kind] = &[
             setting("zerocopy", "on|off", "let the device use our memory if it can (on)"),
             setting("rx_ring", "N", "packets waiting to be received, a power of two (2048)"),
             setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
+            WHOLE,
         ],
+        as_wire: "whole=on",
         open: |spec, queues| {
             let plain = XdpConfig::default();
             let modes = [("native", XdpMode::Native), ("generic", XdpMode::Generic)];
@@ -67,6 +76,7 @@ const KINDS: &[Kind] = &[
                 zero_copy: spec.switch("zerocopy")?.unwrap_or(plain.zero_copy),
                 rx_ring: spec.number("rx_ring")?.unwrap_or(plain.rx_ring),
                 tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
+                whole: spec.switch("whole")?.unwrap_or(plain.whole),
             };
             Ok(boxed(open_xdp_with(spec.what, &config)?))
         },
@@ -79,7 +89,9 @@ const KINDS: &[Kind] = &[
             QUEUES,
             OFFLOAD,
             setting("rx", "calls|ring", "copied by system calls, or through a ring up to 1 ms later (calls)"),
+            WHOLE,
         ],
+        as_wire: "whole=on",
         open: |spec, queues| {
             let plain = PacketConfig::new(spec.what);
             let ways = [("calls", Receive::Calls), ("ring", Receive::Ring)];
@@ -87,6 +99,7 @@ const KINDS: &[Kind] = &[
                 queues,
                 receive: spec.choice("rx", &ways)?.unwrap_or(plain.receive),
                 offload: spec.switch("offload")?.unwrap_or(plain.offload),
+                whole: spec.switch("whole")?.unwrap_or(plain.whole),
                 ..plain
             };
             Ok(boxed(open_packet(&config)?))
@@ -103,6 +116,8 @@ const KINDS: &[Kind] = &[
             MAC,
             setting("host", "ADDR/PREFIX", "an address for the kernel's end"),
         ],
+        // The kernel cuts and sums before it hands frames over.
+        as_wire: "offload=off",
         open: |spec, queues| {
             let plain = TapConfig::new(spec.what);
             let config = TapConfig {
@@ -121,6 +136,7 @@ const KINDS: &[Kind] = &[
         what: "PATH",
         about: "a cable to another process, through shared memory; both name the same path",
         options: &[QUEUES, MTU, MAC],
+        as_wire: "",
         open: |spec, queues| {
             let plain = ShmConfig::new(spec.what);
             let config = ShmConfig {
@@ -143,6 +159,7 @@ const KINDS: &[Kind] = &[
             MTU,
             MAC,
         ],
+        as_wire: "",
         open: |spec, queues| {
             if queues != 1 {
                 return Err(spec.wrong("a capture has one queue; use one core".into()));
@@ -199,6 +216,22 @@ pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError
         return Err(spec.wrong(format!("queues are from 1 to {QUEUES_MAX}")));
     }
     (kind.open)(&spec, queues)
+}
+
+/// Opens the link a user wrote as an end of a wire between two networks: one queue, every frame that arrives whoever it
+/// is for, and a link-layer address that does not matter.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_wire(spec: &str) -> Result<Box<dyn PacketIo>, OpenError> {
+    let parsed = Spec::parse(spec)?;
+    let kind = KINDS.iter().find(|kind| kind.name == parsed.kind);
+    let more = kind.map_or("", |kind| kind.as_wire);
+    let said = more.split_once('=').is_some_and(|(name, _)| parsed.text(name).is_some());
+    let ports = if more.is_empty() || said { open(spec, 1)? } else { open(&format!("{spec},{more}"), 1)? };
+    <[_; 1]>::try_from(ports)
+        .map(|[port]| port)
+        .map_err(|_| parsed.wrong("an end of a wire has one queue".into()))
 }
 
 /// What can be written for [`open`], a paragraph for each kind.

@@ -143,6 +143,11 @@ impl Claims {
         Ok(())
     }
 
+    /// A packet socket that gets everything, whatever is claimed.
+    pub(super) fn take_all(fd: RawFd) -> io::Result<()> {
+        attach(fd, &filter::everything())
+    }
+
     /// The rule by which the kernel chooses a queue, so far.
     pub(super) fn spread(&self) -> Spread {
         self.lock().spread

@@ -123,6 +123,11 @@ fn tree(intervals: &[(u16, u16)], into: &mut Vec<sock_filter>) {
     }
 }
 
+/// Keeps all that arrives but what is inside a VLAN, whose tag the kernel has taken off.
+pub(super) fn everything() -> Vec<sock_filter> {
+    vec![load_word(VLAN_PRESENT), jump(libc::BPF_JEQ, 0, 0, 1), give(KEEP), give(0)]
+}
+
 /// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours;
 /// nothing that was sent to other hosts or by this one, nothing from inside a VLAN, no fragments.
 pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {

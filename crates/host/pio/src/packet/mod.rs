@@ -5,6 +5,9 @@
 //! header. It does not take packets away from the kernel: [`claims`] says how the kernel is kept silent,
 //! [`filter`] what is copied and to which queue.
 //!
+//! **As an end of a wire** ([`PacketConfig::whole`]) it gives every frame, whoever it is for, and claims nothing. The
+//! kernel still gets copies: an interface without addresses ignores them.
+//!
 //! **Receiving, two ways.** By default frames are filled by the kernel directly, many in one system call.
 //! With [`Receive::Ring`] they come through a shared ring (TPACKET_V3), whose blocks the kernel hands over
 //! when they are full or a millisecond old, and are copied a second time. Over veth the ring was worse in
@@ -26,7 +29,7 @@ mod tests;
 pub(crate) use ring::fuzz;
 
 use crate::lot::Lot;
-use crate::netlink::{self, Scope};
+use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::*;
 use crate::sys;
@@ -76,12 +79,21 @@ pub struct PacketConfig {
     pub receive: Receive,
     /// Checksums and segmentation may be left to the kernel.
     pub offload: bool,
+    /// Every untagged frame that arrives, not only those to ports of ours. For one queue, on an interface without
+    /// addresses.
+    pub whole: bool,
 }
 
 impl PacketConfig {
     /// One queue, offloads on.
     pub fn new(name: &str) -> PacketConfig {
-        PacketConfig { name: name.into(), queues: 1, receive: Receive::default(), offload: true }
+        PacketConfig {
+            name: name.into(),
+            queues: 1,
+            receive: Receive::default(),
+            offload: true,
+            whole: false,
+        }
     }
 }
 
@@ -90,6 +102,7 @@ pub struct Packet {
     caps: Caps,
     socket: Arc<OwnedFd>,
     claims: Arc<Claims>,
+    whole: bool,
     pool: FramePool,
     ring: Option<Ring>,
     lot: Lot,
@@ -132,6 +145,11 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
     };
     let interface = netlink::interface(name).map_err(failed)?.ok_or_else(|| OpenError::no_interface(name))?;
     let queues = config.queues.max(1);
+    if config.whole {
+        let mut events = Vec::new();
+        Monitor::open(interface.index, Scope::All).map_err(failed)?.poll(&mut events);
+        fit_for_a_wire(config, &events)?;
+    }
     let claims = Arc::new(Claims::new(interface.index, queues));
     let mut group = None;
     let ports = (0..queues).map(|queue| {
@@ -141,7 +159,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
             medium: Medium::Ethernet,
             mac: interface.mac,
             ifindex: Some(interface.index),
-            shares_kernel_addresses: true,
+            shares_kernel_addresses: !config.whole,
             queues,
             queue,
             tx_checksum: config.offload,
@@ -154,15 +172,40 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
     ports.collect()
 }
 
-/// A packet socket that is on `ifindex` and copies nothing yet.
+/// Would the kernel answer what passes, or a second queue see it out of order?
+fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenError> {
+    let name = &config.name;
+    let own = news.iter().find_map(|event| match event {
+        NetEvent::AddrAdded { addr, .. } if !addr.is_link_local_v6() => Some(addr),
+        _ => None,
+    });
+    let help = match own {
+        _ if config.queues > 1 => "it has one queue only".into(),
+        Some(addr) => format!(
+            "the kernel has {addr} there and would answer too; take its addresses away with \
+             `ip addr flush dev {name}`, or use xdp:{name}"
+        ),
+        None => return Ok(()),
+    };
+    Err(OpenError::Unusable { what: format!("packet:{name} with whole=on"), help })
+}
+
+/// A packet socket that is on the port's interface and copies nothing yet, or at once everything if it is one of
+/// `whole` frames.
 fn prepare(
     socket: &Arc<OwnedFd>,
     ifindex: u32,
     claims: &Claims,
     receive: Receive,
+    whole: bool,
 ) -> io::Result<Option<Ring>> {
     let fd = socket.as_raw_fd();
-    claims.join(Arc::downgrade(socket))?;
+    if whole {
+        Claims::take_all(fd)?;
+        sys::hear_everybody(fd, ifindex)?;
+    } else {
+        claims.join(Arc::downgrade(socket))?;
+    }
     let on = 1_i32;
     sys::set_option(fd, SOL_PACKET, libc::PACKET_VNET_HDR, &on)?;
     sys::set_option(fd, SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
@@ -195,7 +238,8 @@ impl Packet {
     fn new(caps: Caps, receive: Receive, claims: Arc<Claims>, group: &mut Option<u16>) -> io::Result<Packet> {
         let ifindex = caps.ifindex.unwrap_or(0);
         let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);
-        let ring = prepare(&socket, ifindex, &claims, receive)?;
+        let whole = !caps.shares_kernel_addresses;
+        let ring = prepare(&socket, ifindex, &claims, receive, whole)?;
         if caps.queues > 1 {
             join_group(socket.as_raw_fd(), group, &claims)?;
         }
@@ -203,12 +247,13 @@ impl Packet {
             caps,
             socket,
             claims,
+            whole,
             pool: FramePool::new(SLOTS, SLOT)?,
             ring,
             lot: Lot::new(),
             staged: Vec::with_capacity(BATCH_MAX),
             appetite: BATCH_MAX,
-            watch: Watch::new(ifindex, Scope::All)?,
+            watch: Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?,
             down: false,
             blocked: false,
             counts: Counts::default(),
@@ -245,7 +290,7 @@ impl Packet {
             self.counts.rx_malformed += 1;
             return None;
         };
-        if !self.claims.wants(&bytes[HEADER..]) {
+        if !self.whole && !self.claims.wants(&bytes[HEADER..]) {
             self.counts.rx_unclaimed += 1;
             return None;
         }
@@ -463,7 +508,8 @@ impl PacketIo for Packet {
     }
 
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.claims.claim(claim, self.caps.queue)
+        // Nothing is the kernel's where everything is ours.
+        if self.whole { Ok(()) } else { self.claims.claim(claim, self.caps.queue) }
     }
 
     fn release(&mut self, claim: &PortClaim) {

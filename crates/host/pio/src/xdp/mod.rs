@@ -20,6 +20,8 @@
 //!
 //! **Super-segments** leave through a packet socket where the kernel copies anyway (`supers`).
 //!
+//! **As an end of a wire** ([`XdpConfig::whole`]) another program takes every frame, whoever it is for.
+//!
 //! **Queues.** Every receive queue of the device must be served, or the kernel would answer what arrives
 //! there with resets; if there are fewer ports than queues, a port serves several. Which queue a flow's
 //! packets arrive at is the device's decision.
@@ -77,11 +79,20 @@ pub struct XdpConfig {
     pub rx_ring: u32,
     /// Packets that a port can have under way to the device, a power of two.
     pub tx_ring: u32,
+    /// Every frame that arrives, not only segments to ports of ours: the kernel gets none.
+    pub whole: bool,
 }
 
 impl Default for XdpConfig {
     fn default() -> Self {
-        XdpConfig { ports: 1, mode: XdpMode::Auto, zero_copy: true, rx_ring: 2048, tx_ring: 1024 }
+        XdpConfig {
+            ports: 1,
+            mode: XdpMode::Auto,
+            zero_copy: true,
+            rx_ring: 2048,
+            tx_ring: 1024,
+            whole: false,
+        }
     }
 }
 
@@ -136,7 +147,7 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
         return Err(too_few_queues(&device, config.ports));
     }
     raise_memory_limit();
-    let steering = Arc::new(Steering::attach(&device, config.mode)?);
+    let steering = Arc::new(Steering::attach(&device, config.mode, config.whole)?);
     (0..config.ports).map(|number| open_port(&device, config, number, &steering)).collect()
 }
 
@@ -156,8 +167,9 @@ fn open_port(
         OpenError::os(&format!("get {} KiB for packets", slots as usize * slot_size / 1024), e)
     })?;
     let lanes = open_lanes(device, config, &queues, rx, steering, &pool)?;
-    let monitor = Monitor::open(device.index, Scope::All)
-        .map_err(|e| OpenError::os("follow the kernel's network", e))?;
+    let scope = if config.whole { Scope::Link } else { Scope::All };
+    let monitor =
+        Monitor::open(device.index, scope).map_err(|e| OpenError::os("follow the kernel's network", e))?;
     let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
     // Never in zero-copy mode, which has no metadata.
     let tx_checksum = lanes[0].grant.tx_metadata;
@@ -169,7 +181,7 @@ fn open_port(
         medium: Medium::Ethernet,
         mac: device.mac,
         ifindex: Some(device.index),
-        shares_kernel_addresses: true,
+        shares_kernel_addresses: !steering.is_whole(),
         queues: config.ports,
         queue: number,
         tx_checksum,

@@ -8,6 +8,7 @@ use super::device::Device;
 use super::holder;
 use super::{XdpMode, refused};
 use crate::open::OpenError;
+use crate::sys;
 use base::Addr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -26,7 +27,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Makes the maps and loads the program.
-    pub(super) fn new(device: &Device) -> Result<Loaded, OpenError> {
+    pub(super) fn new(device: &Device, whole: bool) -> Result<Loaded, OpenError> {
         let map = |kind, name, key, value, entries, flags| {
             bpf::create_map(kind, name, key, value, entries, flags).map_err(|e| refused("make a BPF map", e))
         };
@@ -34,7 +35,8 @@ impl Loaded {
         let local = map(MapKind::Hash, "ms_local", size_of::<LocalKey>(), 4, LOCAL_MAX, bpf::F_NO_PREALLOC)?;
         let socks = map(MapKind::Sockets, "ms_socks", 4, 4, u32::from(device.queues), 0)?;
         let fds = Maps { ports: ports.as_raw_fd(), local: local.as_raw_fd(), socks: socks.as_raw_fd() };
-        let (program, frags) = bpf::load_xdp("ms_steering", &program::steering(fds)).map_err(not_loaded)?;
+        let program = if whole { program::everything(fds) } else { program::steering(fds) };
+        let (program, frags) = bpf::load_xdp("ms_steering", &program).map_err(not_loaded)?;
         let marks = Marks::map(&ports).map_err(|e| refused("map a BPF map", e))?;
         Ok(Loaded { claims: Claims::new(device.index, marks, local), socks, program, frags })
     }
@@ -59,14 +61,18 @@ fn not_loaded(failure: LoadError) -> OpenError {
 pub(super) struct Steering {
     loaded: Loaded,
     hook: Hook,
+    /// What makes the interface hear frames for others, where it is an end of a wire.
+    all_ears: Option<OwnedFd>,
     /// Last: the program stays while anything else does.
     _link: OwnedFd,
 }
 
 impl Steering {
     /// Loads the program and puts it on the interface, in the driver if it can be had there.
-    pub(super) fn attach(device: &Device, mode: XdpMode) -> Result<Steering, OpenError> {
-        let loaded = Loaded::new(device)?;
+    pub(super) fn attach(device: &Device, mode: XdpMode, whole: bool) -> Result<Steering, OpenError> {
+        let loaded = Loaded::new(device, whole)?;
+        let all_ears = whole.then(|| all_ears(device.index)).transpose();
+        let all_ears = all_ears.map_err(|e| refused("hear frames for others", e))?;
         let hooks: &[Hook] = match mode {
             XdpMode::Auto => &[Hook::Native, Hook::Generic],
             XdpMode::Native => &[Hook::Native],
@@ -75,7 +81,7 @@ impl Steering {
         let mut last = None;
         for &hook in hooks {
             match bpf::attach_xdp(&loaded.program, device.index, hook) {
-                Ok(link) => return Ok(Steering { loaded, hook, _link: link }),
+                Ok(link) => return Ok(Steering { loaded, hook, all_ears, _link: link }),
                 Err(error) if is_held(&error) => return Err(held(device)),
                 Err(error) => last = Some(error),
             }
@@ -93,6 +99,11 @@ impl Steering {
         &self.loaded.claims
     }
 
+    /// Everything that arrives is ours.
+    pub(super) fn is_whole(&self) -> bool {
+        self.all_ears.is_some()
+    }
+
     pub(super) fn has_frags(&self) -> bool {
         self.loaded.frags
     }
@@ -105,6 +116,13 @@ impl Steering {
     pub(super) fn address(&self, addr: Addr, present: bool) -> io::Result<()> {
         if present { self.claims().add_address(addr) } else { self.claims().remove_address(addr) }
     }
+}
+
+/// A packet socket that receives nothing itself.
+fn all_ears(ifindex: u32) -> io::Result<OwnedFd> {
+    let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    sys::hear_everybody(socket.as_raw_fd(), ifindex)?;
+    Ok(socket)
 }
 
 /// Does the error say that another program is there? EEXIST is for one at the other hook.

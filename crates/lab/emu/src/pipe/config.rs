@@ -53,6 +53,12 @@ pub struct PipeConfig {
     pub spares_neighbours: bool,
     /// Packets to drop by their number since the pipe got this configuration.
     pub discard: Positions,
+    /// They are numbered in each flow (protocol, addresses and ports of one direction) by itself. Of the first
+    /// 65,536 flows, that is; those after them, and packets that are not IP, count as one flow.
+    pub discard_per_flow: bool,
+    /// Most packets inside, waiting and travelling together; beyond, they are dropped as for a full queue. `None` for
+    /// no bound, which only virtual time can do with.
+    pub holds: Option<u32>,
     /// Nothing passes.
     pub down: bool,
 }

@@ -21,6 +21,8 @@ pub enum PipeEvent {
 pub struct LogRow {
     /// When.
     pub at: Instant,
+    /// Which pipe: its number ([`crate::Network`] counts them from 0, see [`crate::PipeId`]).
+    pub pipe: u32,
     /// What.
     pub event: PipeEvent,
     /// The packet.
@@ -40,7 +42,7 @@ pub struct PacketName {
     pub len: u32,
     /// IP protocol and addresses, if it is IP.
     pub ip: Option<(u8, Addr, Addr)>,
-    /// TCP's ports, source first.
+    /// Ports of TCP or UDP, source first.
     pub ports: Option<(u16, u16)>,
 }
 
@@ -49,17 +51,23 @@ impl PacketName {
         let mut name = PacketName { nth, len: size as u32, ip: None, ports: None };
         if let Ok(Content::Ip(ip)) = parse_frame(frame, frame.len()).map(|parsed| parsed.content) {
             name.ip = Some((ip.protocol, ip.src, ip.dst));
-            name.ports = ip.tcp(frame).ok().map(|(src, dst, _)| (src, dst));
+            name.ports = ports(ip.protocol, ip.upper(frame));
         }
         name
     }
 }
 
+fn ports(protocol: u8, upper: &[u8]) -> Option<(u16, u16)> {
+    let [a, b, c, d] = *upper.first_chunk()?;
+    let known = matches!(protocol, wire::protocol::TCP | wire::protocol::UDP);
+    known.then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
 impl LogRow {
-    /// The columns: microseconds, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its octets, IP
-    /// protocol, source and destination with ports, packets and octets in the queue afterwards.
+    /// The columns: microseconds, the pipe, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its
+    /// octets, IP protocol, source and destination with ports, packets and octets in the queue afterwards.
     pub const HEADER: &'static str =
-        "time_us,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets";
+        "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets";
 }
 
 impl fmt::Display for LogRow {
@@ -70,7 +78,7 @@ impl fmt::Display for LogRow {
             PipeEvent::Dropped(reason) => ("drop", reason.name()),
         };
         let PacketName { nth, len, ip, ports } = self.packet;
-        write!(f, "{},{event},{reason},{nth},{len}", self.at.as_micros())?;
+        write!(f, "{},{},{event},{reason},{nth},{len}", self.at.as_micros(), self.pipe)?;
         match (ip, ports) {
             (Some((protocol, src, dst)), Some((sport, dport))) => {
                 write!(f, ",{protocol},{src},{sport},{dst},{dport}")?;

@@ -121,6 +121,52 @@ fn named_positions_are_dropped_and_counted_from_the_last_change() {
 }
 
 #[test]
+fn reasons_come_in_their_order_and_every_arrival_counts() {
+    let mut config = PipeConfig {
+        discard: "1".parse().unwrap(),
+        loss: 1.0,
+        aqm: Aqm::Red(Red { min: 0, max: 0, most: 1.0, weight: 1.0, gentle: false, ecn: false }),
+        queue: Queue::Strict(0),
+        ..slow()
+    };
+    let fate =
+        |config: &PipeConfig| Pipe::new(config.clone(), 1).enter(Instant::ZERO, frame(0, LEN), &mut vec![]);
+    assert_eq!(fate(&PipeConfig { down: true, ..config.clone() }), Err(DropReason::Down));
+    assert_eq!(fate(&config), Err(DropReason::Listed));
+    config.discard = "none".parse().unwrap();
+    assert_eq!(fate(&config), Err(DropReason::Lost));
+    config.loss = 0.0;
+    assert_eq!(fate(&config), Err(DropReason::Managed));
+    config.aqm = Aqm::None;
+    assert_eq!(fate(&config), Err(DropReason::Full));
+    config.queue = Queue::Slots(1);
+    assert_eq!(fate(&config), Ok(()));
+    // Two fit; of the ten that are dropped for other reasons each has its number.
+    let queue = Queue::Slots(2);
+    let (pipe, out) = burst(PipeConfig { queue, discard: "12-13".parse().unwrap(), ..slow() }, 14);
+    assert_eq!((out.len(), pipe.counters().full, pipe.counters().listed), (2, 10, 2));
+}
+
+#[test]
+fn positions_may_be_those_of_each_flow() {
+    let config =
+        PipeConfig { discard: "2".parse().unwrap(), discard_per_flow: true, ..PipeConfig::default() };
+    let mut pipe = Pipe::new(config.clone(), 1);
+    let pass = |pipe: &mut Pipe, v6| pipe.enter(Instant::ZERO, ip_frame(v6, 0), &mut vec![]).is_ok();
+    let fates: Vec<bool> = [false, true, false, false, true, true].map(|v6| pass(&mut pipe, v6)).into();
+    assert_eq!(fates, [true, true, false, true, false, true]);
+    pipe.set_config(config);
+    assert!(pass(&mut pipe, false) && !pass(&mut pipe, false), "counted from the last change");
+}
+
+#[test]
+fn a_bound_holds_what_waits_and_travels() {
+    let config = PipeConfig { holds: Some(3), delay: Duration::from_secs(1), ..PipeConfig::default() };
+    let (pipe, out) = burst(config, 5);
+    assert_eq!((out.len(), pipe.counters().full), (3, 2));
+}
+
+#[test]
 fn chances_are_as_asked() {
     let many = 100_000;
     let ill = |config: PipeConfig| burst(config, many).0.counters().clone();
@@ -266,7 +312,7 @@ fn the_log_conserves_packets_and_octets() {
     }
 }
 
-fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
+pub(crate) fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
     let mut inside = VecDeque::new();
     let mut octets = 0;
     let (mut entered, mut refused, mut managed) = (0, 0, 0);
@@ -301,13 +347,14 @@ fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
 fn a_row_of_the_log_reads_as_its_header_says() {
     let packet = PacketName { nth: 7, len: 54, ip: None, ports: None };
     let dropped = PipeEvent::Dropped(DropReason::Full);
-    let mut row = LogRow { at: Instant::from_micros(1_500), event: dropped, packet, packets: 2, octets: 108 };
-    assert_eq!(row.to_string(), "1500,drop,full,7,54,,,,,,2,108");
+    let at = Instant::from_micros(1_500);
+    let mut row = LogRow { at, pipe: 1, event: dropped, packet, packets: 2, octets: 108 };
+    assert_eq!(row.to_string(), "1500,1,drop,full,7,54,,,,,,2,108");
     let (src, dst) = (base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2]));
     row.packet.ip = Some((6, src, dst));
     row.packet.ports = Some((80, 1024));
     row.event = PipeEvent::Enqueued;
-    assert_eq!(row.to_string(), "1500,enq,,7,54,6,10.0.0.1,80,10.0.0.2,1024,2,108");
+    assert_eq!(row.to_string(), "1500,1,enq,,7,54,6,10.0.0.1,80,10.0.0.2,1024,2,108");
     assert_eq!(row.to_string().split(',').count(), LogRow::HEADER.split(',').count());
 }
 
@@ -318,7 +365,7 @@ fn ip_frame(v6: bool, ecn: u8) -> Packet {
     if v6 {
         bytes[14..16].copy_from_slice(&[0x60, ecn << 4]);
     } else {
-        bytes[14..16].copy_from_slice(&[0x45, ecn]);
+        bytes[14..18].copy_from_slice(&[0x45, ecn, 0, 20]);
         let sum = wire::checksum::Sum::of(&bytes[14..34]).checksum();
         bytes[24..26].copy_from_slice(&sum.to_be_bytes());
     }

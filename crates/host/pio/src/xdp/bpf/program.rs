@@ -113,15 +113,28 @@ pub(crate) fn steering(maps: Maps) -> Vec<Insn> {
     unknown_to_kernel(&mut asm, kernel, ours);
 
     asm.bind(ours);
+    redirect(&mut asm, maps);
+    asm.bind(kernel);
+    asm.mov(R0, XDP_PASS);
+    asm.exit();
+    asm.finish()
+}
+
+/// The program of an interface that is an end of a wire: every frame is ours.
+pub(crate) fn everything(maps: Maps) -> Vec<Insn> {
+    let mut asm = Asm::default();
+    asm.mov(R6, R1);
+    redirect(&mut asm, maps);
+    asm.finish()
+}
+
+/// To the socket of the queue that the packet, whose context is in R6, arrived at.
+fn redirect(asm: &mut Asm, maps: Maps) {
     asm.load_map(R1, maps.socks);
     asm.load(Size::W, R2, R6, CTX_RX_QUEUE);
     asm.mov(R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     asm.exit();
-    asm.bind(kernel);
-    asm.mov(R0, XDP_PASS);
-    asm.exit();
-    asm.finish()
 }
 
 /// Leave for `label` unless the packet goes on for `len` octets from the cursor.

@@ -27,7 +27,7 @@ impl Bench {
         }
         let device =
             Device { name: "lo".into(), index: 1, mtu: 65536, mac: [0; 6], queues: 1, driver: String::new() };
-        let loaded = match Loaded::new(&device) {
+        let loaded = match Loaded::new(&device, false) {
             Ok(loaded) => loaded,
             Err(crate::OpenError::Privilege { what, .. }) => {
                 eprintln!("SKIPPED: no permission for {what}");

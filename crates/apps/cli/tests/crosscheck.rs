@@ -1,0 +1,25 @@
+//! Goal: over one path the Linux kernel's CUBIC, ours in its place and ours in virtual time reach the same goodput,
+//! within 15 per cent of each other: what virtual time says of a path is true of a real one.
+//!
+//! Needs root for network namespaces, and iperf3; without them the test says that it was skipped. The table of
+//! docs/EXPERIMENTS.md is `cargo xtask bench crosscheck --seconds 20 --rounds 3`.
+
+use bench::crosscheck::{CASES, compare};
+use std::path::Path;
+
+#[test]
+fn three_cubics_agree() {
+    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
+    if !root || bench::bed::sh("iperf3", &["--version"]).is_err() {
+        eprintln!("SKIPPED: needs root for network namespaces, and iperf3");
+        return;
+    }
+    let ours = Path::new(env!("CARGO_BIN_EXE_millstream"));
+    // Chance needs more time to be fair than a test has.
+    for case in &CASES[..2] {
+        let figures = compare(ours, case, 6, 1).expect("all three run");
+        eprintln!("{}: {figures:?}", case.name);
+        assert!(figures.spread() <= 1.15, "{}: {figures:?}", case.name);
+        assert!(figures.kernel > 10.0 && figures.kernel < 20.0, "{}: {figures:?}", case.name);
+    }
+}

@@ -1,0 +1,38 @@
+//! The sleep of a program that serves several ports on one thread and must wake at a date.
+
+use crate::port::{IoError, PacketIo, Wake};
+use crate::sys::{self, interest};
+use base::Duration;
+use std::io;
+
+/// Sleeps on several ports at once. Wakes as precisely as the machine can: the kernel's habit of gathering wakes of
+/// fifty microseconds (prctl(2), PR_SET_TIMERSLACK) is switched off for the thread that made it.
+pub struct Doze {
+    fds: Vec<libc::pollfd>,
+}
+
+impl Doze {
+    /// For the calling thread and these ports, which must outlive it to be of use.
+    ///
+    /// # Errors
+    /// The kernel keeps its habit.
+    pub fn new<'a>(ports: impl IntoIterator<Item = &'a dyn PacketIo>) -> io::Result<Doze> {
+        // SAFETY: takes numbers only.
+        sys::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) })?;
+        let fds = ports.into_iter().flat_map(|port| port.poll_fds());
+        Ok(Doze { fds: fds.map(|fd| interest(fd, libc::POLLIN)).collect() })
+    }
+
+    /// Until a port may have packets or news ([`PacketIo::net_events`]), `timeout` passes or a signal arrives.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        match sys::poll(&mut self.fds, timeout) {
+            Ok(0) => Ok(Wake::Timeout),
+            Ok(_) => Ok(Wake::Ready),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
+            Err(error) => Err(IoError::Os(error)),
+        }
+    }
+}

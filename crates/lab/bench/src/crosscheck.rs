@@ -1,0 +1,162 @@
+//! Ours, the Linux kernel's and virtual time's CUBIC over the same path.
+//!
+//! The path is `millstream pipe` between two kernels, or the same words as an experiment. Three senders take turns:
+//! the kernel, our stack in the kernel's place, and our stack in virtual time; who receives is the kernel, or in
+//! virtual time our stack.
+
+use crate::bed::{our_command, sh};
+use crate::wire::{LEFT, Wire};
+use crate::{Plan, stats};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// Seconds at the beginning that are left out: slow start.
+const DISCARD: u32 = 1;
+
+/// A path to compare on.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What it is called in the table.
+    pub name: &'static str,
+    /// Words of the path.
+    pub words: &'static [(&'static str, &'static str)],
+}
+
+/// 20 Mbit/s, 40 ms and a bandwidth-delay product of room, without losses of its own, with each 1000th packet named for
+/// loss, and with one in a thousand lost by chance.
+pub const CASES: &[Case] = &[
+    Case { name: "plain", words: PATH },
+    Case { name: "each 1000th lost", words: &[PATH[0], PATH[1], PATH[2], ("discard", "THOUSANDS")] },
+    Case { name: "0.1 % lost by chance", words: &[PATH[0], PATH[1], PATH[2], ("loss", "0.001")] },
+];
+
+const PATH: &[(&str, &str)] = &[("rtt_ms", "40"), ("down_kbit", "20000"), ("queue", "strict 100000")];
+
+/// What came out on one path: goodputs in Mbit/s.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// The kernel's.
+    pub kernel: f64,
+    /// Our stack's, on the same link.
+    pub ours: f64,
+    /// Our stack's, in virtual time.
+    pub virtually: f64,
+}
+
+impl Figures {
+    /// The greatest of the three over the least.
+    pub fn spread(&self) -> f64 {
+        let all = [self.kernel, self.ours, self.virtually];
+        all.iter().copied().fold(f64::MIN, f64::max) / all.iter().copied().fold(f64::MAX, f64::min)
+    }
+}
+
+/// The words with their values; positions are spelled out for as many packets as `seconds` can bring.
+fn words(case: &Case, seconds: u32) -> Vec<(&'static str, String)> {
+    let spell = |value: &str| match value {
+        "THOUSANDS" => {
+            let packets = u64::from(seconds) * 20_000_000 / 8 / 1500;
+            (1..=packets / 1000).map(|n| (n * 1000).to_string()).collect::<Vec<_>>().join(",")
+        }
+        plain => plain.to_string(),
+    };
+    case.words.iter().map(|(key, value)| (*key, spell(value))).collect()
+}
+
+/// Runs all three senders over a path, `seconds` each; real ones once, in virtual time with five seeds.
+///
+/// # Errors
+/// What is missing for it.
+pub fn compare(ours: &Path, case: &Case, seconds: u32, seed: u64) -> Result<Figures, String> {
+    let seconds = seconds + DISCARD;
+    let words = words(case, seconds);
+    Ok(Figures {
+        kernel: really(ours, &words, seconds, seed, false)?,
+        ours: really(ours, &words, seconds, seed, true)?,
+        virtually: virtually(&words, seconds)?,
+    })
+}
+
+/// Goodput from left to right, whoever sends there.
+fn really(
+    ours: &Path,
+    words: &[(&str, String)],
+    seconds: u32,
+    seed: u64,
+    our_sender: bool,
+) -> Result<f64, String> {
+    let wire = Wire::new()?;
+    let sets: Vec<String> = words.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let seed = seed.to_string();
+    let mut args = vec!["--seed", &seed];
+    sets.iter().for_each(|set| args.extend(["--set", set]));
+    let _pipe = wire.pipe(ours, "packet", &args)?;
+    let (time, omit) = ((seconds - DISCARD).to_string(), DISCARD.to_string());
+    let client = ["-c", LEFT, "-R", "-t", &time, "-O", &omit];
+    // The kernel's server on the left sends as ours does: both are asked for the reverse direction.
+    let _server = if our_sender {
+        let args = ["iperf", "--link", "packet:a0", "--cc", "cubic"];
+        wire.start(&wire.left, ours, &args)?
+    } else {
+        wire.spawn(&wire.left, "iperf3", &["-s", "-1"])?
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let said = wire.iperf3(&wire.right, &client)?;
+    let rate = said["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.map(|rate| rate / 1e6).ok_or_else(|| format!("iperf3 said no rate: {said}"))
+}
+
+/// The same path as an experiment.
+fn virtually(words: &[(&str, String)], seconds: u32) -> Result<f64, String> {
+    let text = |value: &String| match value.parse::<f64>() {
+        Ok(_) => value.clone(),
+        Err(_) => format!("{value:?}"),
+    };
+    let rows: String = words.iter().map(|(key, value)| format!("{key} = {}\n", text(value))).collect();
+    let file = format!(
+        "title = \"Crosscheck\"\nseconds = {seconds}\ndiscard = {DISCARD}\nseeds = 5\n\
+         [path]\n{rows}[[flow]]\ncc = \"cubic\"\n"
+    );
+    let experiment = lab::Experiment::parse("crosscheck", &file).map_err(|e| e.to_string())?;
+    let tasks = experiment.tasks(None).map_err(|e| e.to_string())?;
+    let outcomes: Result<Vec<_>, _> = tasks.iter().map(lab::run).collect();
+    let goodputs = outcomes.map_err(|e| e.to_string())?;
+    let goodputs: Vec<f64> =
+        goodputs.iter().filter_map(|outcome| outcome.measures.get("goodput_mbit")).copied().collect();
+    Ok(stats::median(&goodputs))
+}
+
+/// The `crosscheck` benchmark: the table of docs/EXPERIMENTS.md.
+///
+/// # Errors
+/// Those of [`compare`].
+pub fn run(plan: &Plan) -> Result<Value, String> {
+    let ours = our_command()?;
+    sh("iperf3", &["--version"])?;
+    let seconds = plan.seconds.ceil().max(5.0) as u32;
+    let mut rows = Vec::new();
+    for case in CASES {
+        let mut all = Vec::new();
+        for round in 0..plan.rounds {
+            all.push(compare(&ours, case, seconds, u64::from(round) + 1)?);
+        }
+        let median = |of: fn(&Figures) -> f64| stats::median(&all.iter().map(of).collect::<Vec<_>>());
+        let figures = Figures {
+            kernel: median(|f| f.kernel),
+            ours: median(|f| f.ours),
+            virtually: median(|f| f.virtually),
+        };
+        let Figures { kernel, ours, virtually } = figures;
+        eprintln!(
+            "{:<24} kernel {kernel:>6.2}  ours {ours:>6.2}  virtual {virtually:>6.2} Mbit/s  spread {:.3}",
+            case.name,
+            figures.spread()
+        );
+        rows.push(json!({
+            "path": case.name, "kernel_mbit": kernel, "ours_mbit": ours, "virtual_mbit": virtually,
+            "spread": figures.spread(),
+        }));
+    }
+    Ok(json!({"bench": "crosscheck", "rounds": plan.rounds, "seconds": seconds, "rows": rows}))
+}
