@@ -7,12 +7,12 @@ TARGET ?= all
 NAME ?=
 ARGS ?=
 
-.PHONY: help demo test bench fuzz setup
+.PHONY: help demo test bench fuzz setup setup-demo
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-demo: setup ## serve real clients from our stack and from the kernel, side by side
+demo: setup-demo ## serve real clients from our stack and from the kernel, side by side
 	@demo/run.sh
 
 test: setup ## everything that must hold before a change lands
@@ -26,3 +26,6 @@ fuzz: setup ## fuzz on stable: make fuzz TARGET=all RUNS=1000000 SEED=0
 
 setup: ## install what the other commands need (as root, or with sudo)
 	@.ci/setup
+
+setup-demo:
+	@.ci/setup demo

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, deny, rfc, run, tidy, wasm};
+use crate::{Outcome, deny, lab, rfc, run, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning, tests included", run: clippy },
     Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },
     Step { name: "test", what: "every test of the workspace", run: test },
+    Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];

@@ -3,6 +3,7 @@
 
 mod ci;
 mod deny;
+mod lab;
 mod metadata;
 mod rfc;
 mod run;

@@ -1,15 +1,28 @@
 //! What a sweep brought, for people: one page without anything from elsewhere, and a table for programs.
 
+#[cfg(feature = "parquet")]
+mod columns;
+mod csv;
+mod draw;
+
 use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use crate::check::{Verdict, describe, estimate};
-use crate::run::{Outcome, Series};
+use crate::grid::typed;
+use crate::run::Outcome;
 use crate::spec::{Experiment, Plot, Point};
+use crate::sweep::Failure;
 
-/// Points of a line on the page; the shape survives, since the extremes of each stretch are kept.
-const POINTS_MAX: usize = 1500;
+#[cfg(feature = "parquet")]
+pub use columns::{TableError, runs, series};
+pub use csv::csv;
+
+/// Combinations that stand side by side in a table.
+const ACROSS_MAX: usize = 6;
+/// Runs that the page lists.
+const RUNS_MAX: usize = 5000;
 
 /// An experiment with what it brought.
 pub struct Chapter<'a> {
@@ -17,26 +30,21 @@ pub struct Chapter<'a> {
     pub experiment: &'a Experiment,
     /// Its runs, in any order.
     pub outcomes: &'a [Outcome],
+    /// Runs that brought nothing.
+    pub failures: Vec<&'a Failure>,
     /// Whether they are as expected.
     pub verdicts: &'a [Verdict],
+    /// What the command line calls it.
+    pub file: &'a str,
 }
 
-/// A plot as the page's script reads it.
-#[derive(Serialize)]
-struct Drawing {
-    title: String,
-    x: String,
-    y: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    categories: Option<Vec<String>>,
-    lines: Vec<Line>,
-}
-
-#[derive(Serialize)]
-struct Line {
-    name: String,
-    /// x, y, and half of the confidence interval where there is one.
-    points: Vec<Vec<f64>>,
+/// The command that runs one combination with one seed again.
+pub fn replay(file: &str, point: &Point, seed: u64) -> String {
+    let quote = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let at = if point.is_empty() { String::new() } else { format!(" --point {}", quote(&typed(point))) };
+    let plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let file = if plain { file.into() } else { quote(file) };
+    format!("millstream lab replay {file}{at} --seed {seed}")
 }
 
 /// The whole page.
@@ -45,7 +53,8 @@ pub fn html(chapters: &[Chapter<'_>]) -> String {
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
     page += "<title>Millstream laboratory</title>";
     page += &format!(
-        "<style>{}</style></head><body><h1>Millstream laboratory</h1>",
+        "<style>{}</style></head><body><header><h1>Millstream laboratory</h1>\
+         <button type=\"button\" id=\"theme\">light or dark</button></header>",
         include_str!("report/page.css")
     );
     if chapters.len() > 1 {
@@ -56,11 +65,13 @@ pub fn html(chapters: &[Chapter<'_>]) -> String {
         page += "</nav>";
     }
     chapters.iter().for_each(|chapter| chapter.write(&mut page));
-    page += &format!("<script>{}</script></body></html>\n", include_str!("report/plot.js"));
+    let scripts = [include_str!("report/plot.js"), include_str!("report/page.js")];
+    scripts.iter().for_each(|script| page += &format!("<script>{script}</script>"));
+    page += "</body></html>\n";
     page
 }
 
-impl Chapter<'_> {
+impl<'a> Chapter<'a> {
     fn write(&self, page: &mut String) {
         let spec = self.experiment.spec();
         let name = escape(&self.experiment.name);
@@ -72,11 +83,13 @@ impl Chapter<'_> {
             spec.seconds,
             span(&seeds)
         );
+        self.write_failures(page);
         self.write_verdicts(page);
         for plot in &spec.plots {
             self.write_plot(page, plot);
         }
         self.write_measures(page);
+        self.write_runs(page);
         *page += &format!(
             "<details><summary>The file</summary><pre>{}</pre></details>",
             escape(self.experiment.text())
@@ -88,7 +101,7 @@ impl Chapter<'_> {
             return;
         }
         *page += "<h3>Expected and seen</h3><div class=\"wide\"><table>";
-        *page += "<tr><th></th><th>Expected</th><th>Where</th><th>Seen</th></tr>";
+        *page += "<thead><tr><th></th><th>Expected</th><th>Where</th><th>Seen</th></tr></thead><tbody>";
         for Verdict { expected, at, seen, holds } in self.verdicts {
             let mark = if *holds { "holds" } else { "fails" };
             let (expected, at, seen) = (escape(expected), escape(at), escape(seen));
@@ -96,142 +109,140 @@ impl Chapter<'_> {
                 "<tr><td class=\"{mark}\">{mark}</td><td>{expected}</td><td>{at}</td><td>{seen}</td></tr>"
             );
         }
-        *page += "</table></div>";
+        *page += "</tbody></table></div>";
     }
 
     fn write_plot(&self, page: &mut String, plot: &Plot) {
         let Some(drawing) = self.draw(plot) else { return };
-        // A script's end tag cannot hide in a name.
-        let data = serde_json::to_string(&drawing).expect("strings and numbers").replace("</", "<\\/");
-        let title = escape(&plot.title);
-        *page += &format!(
-            "<h3>{title}</h3><div class=\"plot\"><script type=\"application/json\">{data}</script></div>"
-        );
+        *page += &format!("<h3>{}</h3><div class=\"plot\">{}</div>", escape(&plot.title), data(&drawing));
     }
 
+    /// Means over the seeds: measures down and combinations across, or the other way where there are many.
     fn write_measures(&self, page: &mut String) {
-        let names: BTreeSet<&String> =
-            self.outcomes.iter().flat_map(|outcome| outcome.measures.keys()).collect();
-        let points: BTreeSet<&Point> = self.outcomes.iter().map(|outcome| &outcome.point).collect();
-        *page += "<h3>Measures</h3><div class=\"wide\"><table><tr><th></th>";
-        points.iter().for_each(|point| *page += &format!("<th>{}</th>", escape(&describe(point))));
-        *page += "</tr>";
-        for name in names {
-            *page += &format!("<tr><td>{}</td>", escape(name));
-            for point in &points {
-                let here = self.outcomes.iter().filter(|outcome| outcome.point == **point);
-                let cell = estimate(here, name)
-                    .map_or("".into(), |seen| format!("{:.4} ± {:.4}", seen.mean, seen.half));
-                *page += &format!("<td class=\"number\">{cell}</td>");
-            }
-            *page += "</tr>";
-        }
-        *page += "</table></div>";
-    }
-
-    /// `None` if nothing of what is to be shown was seen.
-    fn draw(&self, plot: &Plot) -> Option<Drawing> {
-        let (kind, what) = plot.show.split_once(' ')?;
-        let mut drawing = Drawing {
-            title: plot.title.clone(),
-            x: plot.x.clone(),
-            y: what.into(),
-            categories: None,
-            lines: Vec::new(),
+        let means = self.means();
+        let names: Vec<String> = means.measures.iter().map(|name| escape(name)).collect();
+        let places: Vec<String> = means.points.iter().map(|mean| escape(&describe(mean.point))).collect();
+        let cell = |place: usize, name: usize| match means.points[place].seen[name] {
+            Some((mean, half)) => format!("<td class=\"number\">{mean:.4} ± {half:.4}</td>"),
+            None => "<td></td>".into(),
         };
-        match kind {
-            "series" => {
-                drawing.x = "seconds".into();
-                drawing.lines = self.courses(plot, what);
-            }
-            "cdf" => {
-                (drawing.x, drawing.y) = ("milliseconds".into(), "part of all".into());
-                drawing.lines = self.distributions();
-            }
-            _ => drawing.categories = self.measures_over(plot, what, &mut drawing.lines),
+        *page += "<h3>Means</h3>";
+        if places.len() > ACROSS_MAX {
+            table(page, &places, &names, cell);
+        } else {
+            table(page, &names, &places, |name, place| cell(place, name));
         }
-        (!drawing.lines.is_empty()).then_some(drawing)
     }
 
-    /// A course over time for each combination, of its first seed.
-    fn courses(&self, plot: &Plot, what: &str) -> Vec<Line> {
-        let (from, to) = (plot.from.unwrap_or(f64::MIN), plot.to.unwrap_or(f64::MAX));
-        let mut firsts: BTreeMap<&Point, &Outcome> = BTreeMap::new();
+    fn write_runs(&self, page: &mut String) {
+        let means = self.means();
+        let runs = self.outcomes.iter().take(RUNS_MAX).map(|outcome| {
+            let texts = means.parameters.iter().map(|place| json!(outcome.point.get(*place)));
+            let numbers = means.measures.iter().map(|name| json!(outcome.measures.get(*name)));
+            let again = json!(replay(self.file, &outcome.point, outcome.seed));
+            texts.chain([json!(outcome.seed)]).chain(numbers).chain([again]).collect()
+        });
+        let explored = Explored {
+            parameters: &means.parameters,
+            measures: &means.measures,
+            points: means
+                .points
+                .iter()
+                .map(|mean| Place {
+                    at: means.parameters.iter().map(|place| mean.point.get(*place)).collect(),
+                    seen: &mean.seen,
+                })
+                .collect(),
+            runs: runs.collect(),
+        };
+        *page += &format!("<div class=\"data\">{}", data(&explored));
+        *page += "<h3>Any measure</h3><div class=\"explorer\"></div><h3>Runs</h3>";
+        if self.outcomes.len() > RUNS_MAX {
+            *page += &format!("<p>The first {RUNS_MAX}; report.csv has them all.</p>");
+        }
+        *page += "<div class=\"search\"></div></div>";
+    }
+
+    fn write_failures(&self, page: &mut String) {
+        if self.failures.is_empty() {
+            return;
+        }
+        *page += "<h3 class=\"fails\">Runs that brought nothing</h3><div class=\"wide\"><table>";
+        *page += "<thead><tr><th>Where</th><th>Seed</th><th>Why</th><th>Again</th></tr></thead><tbody>";
+        for Failure { point, seed, why } in &self.failures {
+            let (at, why) = (escape(&describe(point)), escape(why));
+            let again = escape(&replay(self.file, point, *seed));
+            *page += &format!(
+                "<tr><td>{at}</td><td class=\"number\">{seed}</td><td>{why}</td><td><code>{again}</code></td></tr>"
+            );
+        }
+        *page += "</tbody></table></div>";
+    }
+
+    /// Means of all measures at all combinations.
+    fn means(&self) -> Means<'a> {
+        let parameters: BTreeSet<&'a str> =
+            self.outcomes.iter().flat_map(|run| run.point.keys().map(String::as_str)).collect();
+        let names: BTreeSet<&'a str> =
+            self.outcomes.iter().flat_map(|run| run.measures.keys().map(String::as_str)).collect();
+        let mut groups: BTreeMap<&'a Point, Vec<&'a Outcome>> = BTreeMap::new();
         for outcome in self.outcomes {
-            let first = firsts.entry(&outcome.point).or_insert(outcome);
-            if outcome.seed < first.seed {
-                *first = outcome;
-            }
+            groups.entry(&outcome.point).or_default().push(outcome);
         }
-        let line = |(point, outcome): (&&Point, &&Outcome)| {
-            let inside = |(t, _): &&(f64, f64)| (from..=to).contains(t);
-            let course: Series = outcome.series.get(what)?.iter().filter(inside).copied().collect();
-            let points = thinned(&course).into_iter().map(|(t, value)| vec![t, value]).collect();
-            Some(Line { name: label(point, what), points })
+        let mean = |(point, here): (&'a Point, Vec<&Outcome>)| {
+            let one = |name: &&str| estimate(here.iter().copied(), name).map(|seen| (seen.mean, seen.half));
+            Mean { point, seen: names.iter().map(one).collect() }
         };
-        firsts.iter().filter_map(line).collect()
-    }
-
-    /// The distribution for each combination: quantiles, each on average over the seeds.
-    fn distributions(&self) -> Vec<Line> {
-        let mut groups: BTreeMap<&Point, Vec<&Vec<f64>>> = BTreeMap::new();
-        for outcome in self.outcomes.iter().filter(|outcome| !outcome.delays.is_empty()) {
-            groups.entry(&outcome.point).or_default().push(&outcome.delays);
-        }
-        let line = |(point, runs): (&Point, Vec<&Vec<f64>>)| {
-            let steps = runs.iter().map(|run| run.len()).min().unwrap_or(0);
-            let mean = |nth: usize| runs.iter().map(|run| run[nth]).sum::<f64>() / runs.len() as f64;
-            let at = |nth: usize| vec![mean(nth), nth as f64 / steps.saturating_sub(1).max(1) as f64];
-            Line { name: label(point, "all"), points: (0..steps).map(at).collect() }
-        };
-        groups.into_iter().map(line).collect()
-    }
-
-    /// A measure along a parameter, a line for each combination of the others; the parameter's values where they are no
-    /// numbers.
-    fn measures_over(&self, plot: &Plot, what: &str, lines: &mut Vec<Line>) -> Option<Vec<String>> {
-        let values: Vec<String> =
-            self.experiment.spec().vary.get(&plot.x)?.iter().map(crate::spec::show).collect();
-        let numbers: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
-        let place = |nth: usize| numbers.as_ref().map_or(nth as f64, |numbers| numbers[nth]);
-        let rest = |outcome: &Outcome| {
-            let mut point = outcome.point.clone();
-            point.remove(&plot.x);
-            point
-        };
-        let others: BTreeSet<Point> = self.outcomes.iter().map(rest).collect();
-        for other in &others {
-            let at = |(nth, value): (usize, &String)| {
-                let here =
-                    |outcome: &&Outcome| rest(outcome) == *other && outcome.point.get(&plot.x) == Some(value);
-                let seen = estimate(self.outcomes.iter().filter(here), what)?;
-                Some(vec![place(nth), seen.mean, seen.half])
-            };
-            let points: Vec<Vec<f64>> = values.iter().enumerate().filter_map(at).collect();
-            if !points.is_empty() {
-                lines.push(Line { name: label(other, what), points });
-            }
-        }
-        if numbers.is_some() { None } else { Some(values) }
+        let points = groups.into_iter().map(mean).collect();
+        Means { parameters: parameters.into_iter().collect(), measures: names.into_iter().collect(), points }
     }
 }
 
-fn label(point: &Point, otherwise: &str) -> String {
-    if point.is_empty() { otherwise.into() } else { describe(point) }
+/// Means over seeds.
+struct Means<'a> {
+    parameters: Vec<&'a str>,
+    measures: Vec<&'a str>,
+    points: Vec<Mean<'a>>,
 }
 
-/// The least and the greatest value of each stretch of a long course, in the order of time.
-fn thinned(course: &[(f64, f64)]) -> Series {
-    if course.len() <= POINTS_MAX {
-        return course.to_vec();
+/// Those of a combination, in the order of the measures: mean and half of the interval.
+struct Mean<'a> {
+    point: &'a Point,
+    seen: Vec<Option<(f64, f64)>>,
+}
+
+/// What the page's script lets the reader search and draw.
+#[derive(Serialize)]
+struct Explored<'a> {
+    parameters: &'a [&'a str],
+    measures: &'a [&'a str],
+    points: Vec<Place<'a>>,
+    /// Parameters, seed, measures, and the command that repeats it.
+    runs: Vec<Vec<serde_json::Value>>,
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    at: Vec<Option<&'a String>>,
+    seen: &'a [Option<(f64, f64)>],
+}
+
+/// Data for a script. A script's end tag cannot hide in a name.
+fn data(what: &impl Serialize) -> String {
+    let text = serde_json::to_string(what).expect("strings and numbers").replace("</", "<\\/");
+    format!("<script type=\"application/json\">{text}</script>")
+}
+
+fn table(page: &mut String, down: &[String], across: &[String], cell: impl Fn(usize, usize) -> String) {
+    *page += "<div class=\"wide\"><table><thead><tr><th></th>";
+    across.iter().for_each(|name| *page += &format!("<th>{name}</th>"));
+    *page += "</tr></thead><tbody>";
+    for (row, name) in down.iter().enumerate() {
+        *page += &format!("<tr><td>{name}</td>");
+        (0..across.len()).for_each(|column| *page += &cell(row, column));
+        *page += "</tr>";
     }
-    let stretch = course.len().div_ceil(POINTS_MAX / 2);
-    let ends = |piece: &[(f64, f64)]| {
-        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
-        let (low, high) = (*piece.iter().min_by(by_value)?, *piece.iter().max_by(by_value)?);
-        Some(if low.0 <= high.0 { [low, high] } else { [high, low] })
-    };
-    course.chunks(stretch).filter_map(ends).flatten().collect()
+    *page += "</tbody></table></div>";
 }
 
 /// Seeds as people write them: `1-10`, or all of them where they have gaps.
@@ -248,67 +259,32 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A row for each run: the experiment, its parameters, the seed, the measures. A field with a comma, a quote or a
-/// line's end is quoted (RFC 4180).
-pub fn csv(chapters: &[Chapter<'_>]) -> String {
-    let outcomes =
-        || chapters.iter().flat_map(|chapter| chapter.outcomes.iter().map(move |outcome| (chapter, outcome)));
-    let parameters: BTreeSet<&String> = outcomes().flat_map(|(_, outcome)| outcome.point.keys()).collect();
-    let measures: BTreeSet<&String> = outcomes().flat_map(|(_, outcome)| outcome.measures.keys()).collect();
-    let mut table = String::from("experiment");
-    for column in parameters
-        .iter()
-        .map(|name| name.as_str())
-        .chain(["seed"])
-        .chain(measures.iter().map(|name| name.as_str()))
-    {
-        let _ = write!(table, ",{}", field(column));
-    }
-    table += "\n";
-    for (chapter, outcome) in outcomes() {
-        table += &field(&chapter.experiment.name);
-        for name in &parameters {
-            let _ = write!(table, ",{}", field(outcome.point.get(*name).map_or("", String::as_str)));
-        }
-        let _ = write!(table, ",{}", outcome.seed);
-        for name in &measures {
-            let value = outcome.measures.get(*name).map_or(String::new(), f64::to_string);
-            let _ = write!(table, ",{value}");
-        }
-        table += "\n";
-    }
-    table
-}
-
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    //! Goal: nothing in a name breaks the page or the table, long courses keep their extremes.
+    //! Goal: nothing in a name breaks the page, and commands can be pasted.
     use super::*;
 
     #[test]
-    fn long_courses_keep_their_extremes() {
-        let mut course: Series = (0..100_000).map(|nth| (f64::from(nth), 0.0)).collect();
-        (course[5_000].1, course[77_777].1) = (9.0, -9.0);
-        let thin = thinned(&course);
-        assert!(
-            thin.len() <= POINTS_MAX && thin.contains(&(5_000.0, 9.0)) && thin.contains(&(77_777.0, -9.0))
-        );
-        assert!(thin.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-    }
-
-    #[test]
-    fn fields_are_quoted_where_they_must_be() {
-        assert_eq!((field("a"), field("a,\"b\"")), ("a".into(), "\"a,\"\"b\"\"\"".into()));
+    fn names_and_seeds_are_written_for_people() {
         assert_eq!(escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
         assert_eq!(span(&[1, 2, 3].into()), "1-3");
         assert_eq!(span(&[1, 3].into()), "1, 3");
+    }
+
+    #[test]
+    fn a_run_is_repeated_by_a_command_that_can_be_pasted() {
+        let point: Point =
+            [("path.queue".into(), "strict 100".into()), ("path.rtt_ms".into(), "10".into())].into();
+        let seen = replay("p2-abc", &point, 3);
+        assert_eq!(
+            seen,
+            "millstream lab replay p2-abc --point 'path.queue=strict 100,path.rtt_ms=10' --seed 3"
+        );
+        assert_eq!(replay("it's.toml", &Point::new(), 1), "millstream lab replay 'it'\\''s.toml' --seed 1");
+    }
+
+    #[test]
+    fn data_cannot_end_its_script() {
+        assert!(!data(&"</script>")[30..].trim_end_matches("</script>").contains("</"));
     }
 }

@@ -1,7 +1,7 @@
 //! One run: the network is built, time moves from sample to sample, and what happened becomes numbers.
 
 use base::Instant;
-use emu::{DropReason, LogRow, PipeEvent};
+use emu::{DropReason, LogRow, PipeEvent, Sight};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -78,7 +78,23 @@ impl Ledger {
 /// # Errors
 /// What is wrong with its file; [`crate::Experiment::parse`] has found that already.
 pub fn run(task: &Task) -> Result<Outcome, SpecError> {
+    go(task, build(&task.spec, task.seed)?)
+}
+
+/// Runs `task` while `watcher` sees every packet that comes to a pipe.
+///
+/// # Errors
+/// Those of [`run`].
+pub(crate) fn run_watched(
+    task: &Task,
+    watcher: impl FnMut(&Sight<'_>) + 'static,
+) -> Result<Outcome, SpecError> {
     let mut world = build(&task.spec, task.seed)?;
+    world.net.watch(watcher);
+    go(task, world)
+}
+
+fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
     let ledger = attach_ledger(&mut world, task);
     let mut recorder = Recorder::new(task);
     let step = base::Duration::from_nanos((task.spec.sample_ms * 1e6) as u64);

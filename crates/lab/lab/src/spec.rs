@@ -52,6 +52,9 @@ pub struct Spec {
     pub plots: Vec<Plot>,
 }
 
+/// Points of a series.
+const SAMPLES_MAX: f64 = 1e6;
+
 fn ten() -> u64 {
     10
 }
@@ -235,7 +238,7 @@ pub struct Plot {
 
 impl Plot {
     /// Does it show something there can be?
-    fn validate(&self, spec: &Spec) -> Result<(), SpecError> {
+    pub(crate) fn validate(&self, spec: &Spec) -> Result<(), SpecError> {
         match self.show.split_once(' ') {
             Some(("series", _)) | Some(("cdf", "delay_ms")) => Ok(()),
             Some(("measure", name)) if !is_measure(name) => {
@@ -347,7 +350,16 @@ impl Experiment {
             put(&mut table, place, value)
                 .ok_or_else(|| SpecError(format!("{}: vary: no place `{place}` in this file", self.name)))?;
         }
-        table.try_into().map_err(|error| SpecError(format!("{}: {error}", self.name)))
+        let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{}: {error}", self.name));
+        let spec: Spec = table.try_into().map_err(|error| wrong(&error))?;
+        // Not a number is no number of samples either.
+        let samples = spec.seconds * 1000.0 / spec.sample_ms;
+        if !(spec.seconds > 0.0 && spec.sample_ms > 0.0 && samples <= SAMPLES_MAX) {
+            let (seconds, sample_ms) = (spec.seconds, spec.sample_ms);
+            let text = format!("{seconds} seconds every {sample_ms} ms: want 1 to {SAMPLES_MAX} samples");
+            return Err(wrong(&text));
+        }
+        Ok(spec)
     }
 
     /// Whether `outcomes` are what its checks expect.
@@ -363,12 +375,17 @@ impl Experiment {
         let mut tasks = Vec::new();
         for point in self.points() {
             let spec = self.at(&point)?;
-            let point: Point = point.into_iter().map(|(place, value)| (place, show(&value))).collect();
+            let point = shown(point);
             let seeds = 1..=seeds.unwrap_or(spec.seeds);
             tasks.extend(seeds.map(|seed| Task { spec: spec.clone(), point: point.clone(), seed }));
         }
         Ok(tasks)
     }
+}
+
+/// A combination of values as runs are named by.
+pub(crate) fn shown(point: Vec<(String, toml::Value)>) -> Point {
+    point.into_iter().map(|(place, value)| (place, show(&value))).collect()
 }
 
 /// A parameter's value as people write it.

@@ -1,155 +1,108 @@
-//! Many runs: on all cores, kept as they come, so that a sweep that was stopped goes on where it was.
+//! Many runs on all cores. One that fails, or panics, does not stop the others.
 
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, Once, mpsc};
 
 use crate::run::{Outcome, run};
-use crate::spec::{Experiment, Point, SpecError, Task};
+use crate::spec::{Point, SpecError, Task};
 
-/// Runs `tasks` on `threads` threads and hands each outcome to `done` as it comes, on the caller's thread. `done` may
-/// stop the sweep by returning false; runs that have begun are finished, and thrown away.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn sweep(tasks: &[Task], threads: usize, mut done: impl FnMut(Outcome) -> bool) -> Result<(), SpecError> {
+/// A run that brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The parameters it ran with.
+    pub point: Point,
+    /// Its seed.
+    pub seed: u64,
+    /// What went wrong; of a panic, where as well.
+    pub why: String,
+}
+
+/// How a run ended.
+pub type Ended = Result<Outcome, Failure>;
+
+/// Runs `tasks` on `threads` threads and hands each end to `done` as it comes, on the caller's thread. `done` may stop
+/// the sweep by returning false; runs that have begun are finished, and thrown away.
+pub fn sweep(tasks: &[Task], threads: usize, done: impl FnMut(Ended) -> bool) {
+    sweep_by(run, tasks, threads, done);
+}
+
+/// Runs one; a panic becomes a failure.
+pub fn attempt(task: &Task) -> Ended {
+    attempt_by(run, task)
+}
+
+fn sweep_by(
+    run: impl Fn(&Task) -> Result<Outcome, SpecError> + Sync,
+    tasks: &[Task],
+    threads: usize,
+    mut done: impl FnMut(Ended) -> bool,
+) {
     let queue = Mutex::new(tasks.iter());
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, tasks.len().max(1)) {
-            let (send, queue) = (send.clone(), &queue);
+            let (send, queue, run) = (send.clone(), &queue, &run);
             scope.spawn(move || {
                 loop {
                     let Some(task) = queue.lock().unwrap_or_else(|broken| broken.into_inner()).next() else {
                         return;
                     };
                     // Nobody listens any more: the sweep was stopped.
-                    if send.send(run(task)).is_err() {
+                    if send.send(attempt_by(run, task)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(send);
-        for outcome in &receive {
-            if !done(outcome?) {
+        for ended in &receive {
+            if !done(ended) {
                 break;
             }
         }
         drop(receive);
-        Ok(())
-    })
+    });
 }
 
-/// The first line of a file of outcomes.
-#[derive(PartialEq, Serialize, Deserialize)]
-struct Head {
-    experiment: String,
-    /// What decides a run besides its point and seed: the file and the program.
-    file: String,
-    version: String,
-}
-
-impl Head {
-    fn of(experiment: &Experiment) -> Head {
-        Head {
-            experiment: experiment.name.clone(),
-            file: experiment.text().into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        }
+fn attempt_by(run: impl Fn(&Task) -> Result<Outcome, SpecError>, task: &Task) -> Ended {
+    let failure = |why| Failure { point: task.point.clone(), seed: task.seed, why };
+    hear_panics();
+    HEARD.set(Some(String::new()));
+    // What a run that panicked leaves half done is its own network, and dropped with it.
+    let ended = catch_unwind(AssertUnwindSafe(|| run(task)));
+    let heard = HEARD.take().unwrap_or_default();
+    match ended {
+        Ok(outcome) => outcome.map_err(|error| failure(error.0)),
+        Err(_) => Err(failure(heard)),
     }
 }
 
-/// Outcomes on disk, a line of JSON each behind a first line that says what they are of.
-pub struct Store {
-    path: PathBuf,
-    file: File,
-    outcomes: Vec<Outcome>,
+thread_local! {
+    /// What a panic of the run on this thread said; `None` while there is no run.
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-impl Store {
-    /// Opens `NAME.jsonl` in `folder` (which is made) and reads the outcomes in it. A file of another version of the
-    /// experiment or the program is begun anew; a last line that was cut off is dropped.
-    ///
-    /// # Errors
-    /// The folder or the file cannot be made, read or written.
-    pub fn open(folder: &Path, experiment: &Experiment) -> io::Result<Store> {
-        std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}.jsonl", experiment.name));
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let head = Head::of(experiment);
-        let (outcomes, whole) = read(&mut file, &head)?;
-        file.set_len(whole)?;
-        file.seek(SeekFrom::End(0))?;
-        if whole == 0 {
-            append(&mut file, &head)?;
-        }
-        Ok(Store { path, file, outcomes })
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What it holds.
-    pub fn outcomes(&self) -> &[Outcome] {
-        &self.outcomes
-    }
-
-    /// Those of `tasks` that it does not hold yet.
-    pub fn missing(&self, tasks: Vec<Task>) -> Vec<Task> {
-        let held: HashSet<(&Point, u64)> =
-            self.outcomes.iter().map(|outcome| (&outcome.point, outcome.seed)).collect();
-        tasks.into_iter().filter(|task| !held.contains(&(&task.point, task.seed))).collect()
-    }
-
-    /// Keeps an outcome.
-    ///
-    /// # Errors
-    /// It cannot be written; it is held in memory all the same.
-    pub fn keep(&mut self, outcome: Outcome) -> io::Result<()> {
-        let written = append(&mut self.file, &outcome);
-        self.outcomes.push(outcome);
-        written
-    }
-}
-
-/// The outcomes behind a first line like `head`, and the octets of whole lines; nothing if the first line is another.
-fn read(file: &mut File, head: &Head) -> io::Result<(Vec<Outcome>, u64)> {
-    let mut lines = BufReader::new(file);
-    let mut line = String::new();
-    let mut whole = lines.read_line(&mut line)? as u64;
-    if serde_json::from_str::<Head>(&line).ok().as_ref() != Some(head) {
-        return Ok((Vec::new(), 0));
-    }
-    let mut outcomes = Vec::new();
-    loop {
-        line.clear();
-        let len = lines.read_line(&mut line)? as u64;
-        match serde_json::from_str(&line) {
-            Ok(outcome) if line.ends_with('\n') => outcomes.push(outcome),
-            _ => return Ok((outcomes, whole)),
-        }
-        whole += len;
-    }
-}
-
-fn append(file: &mut File, row: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(row)?;
-    line.push(b'\n');
-    file.write_all(&line)
+/// Panics of runs are kept for their record, with their place; all others go where they went before.
+fn hear_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let ours = HEARD.with_borrow_mut(|heard| heard.as_mut().map(|heard| *heard = panic.to_string()));
+            if ours.is_none() {
+                before(panic);
+            }
+        }));
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a sweep brings each run once, however many threads; a store goes on after a kill and refuses what is
-    //! stale.
+    //! Goal: a sweep brings each run once, however many threads; what fails is told and does no harm.
     use super::*;
+    use crate::Experiment;
 
     const FILE: &str = r#"
         title = "Small"
@@ -167,11 +120,10 @@ mod tests {
 
     fn all(threads: usize, tasks: &[Task]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        sweep(tasks, threads, |outcome| {
-            outcomes.push(outcome);
+        sweep(tasks, threads, |ended| {
+            outcomes.push(ended.unwrap());
             true
-        })
-        .unwrap();
+        });
         outcomes.sort_by(|a, b| (&a.point, a.seed).cmp(&(&b.point, b.seed)));
         outcomes
     }
@@ -187,31 +139,31 @@ mod tests {
         sweep(&tasks, 2, |_| {
             seen += 1;
             false
-        })
-        .unwrap();
+        });
         assert_eq!(seen, 1, "stopped");
     }
 
     #[test]
-    fn a_store_goes_on_where_it_was_cut_off() {
-        let folder = std::env::temp_dir().join(format!("millstream-lab-{}", std::process::id()));
+    fn a_panic_is_a_failure_of_its_run_only() {
         let experiment = Experiment::parse("small", FILE).unwrap();
-        let tasks = || experiment.tasks(None).unwrap();
-        let mut store = Store::open(&folder, &experiment).unwrap();
-        for outcome in all(2, &tasks()[..3]) {
-            store.keep(outcome).unwrap();
-        }
-        let (path, kept) = (store.path().to_owned(), store.outcomes().to_vec());
-        drop(store);
-        let mut text = std::fs::read(&path).unwrap();
-        text.extend_from_slice(b"{\"point\":{},\"se");
-        std::fs::write(&path, &text).unwrap();
-        let store = Store::open(&folder, &experiment).unwrap();
-        assert_eq!(store.outcomes(), kept);
-        assert_eq!(store.missing(tasks()).len(), 3);
-
-        let changed = Experiment::parse("small", &FILE.replace("slots 10", "slots 11")).unwrap();
-        assert!(Store::open(&folder, &changed).unwrap().outcomes().is_empty());
-        std::fs::remove_dir_all(&folder).unwrap();
+        let tasks = experiment.tasks(None).unwrap();
+        let odd = |task: &Task| match task.seed {
+            1 => panic!("no such luck"),
+            2 => Err(SpecError("no".into())),
+            _ => run(task),
+        };
+        let (mut whole, mut failed) = (0, Vec::new());
+        sweep_by(odd, &tasks, 2, |ended| {
+            match ended {
+                Ok(_) => whole += 1,
+                Err(failure) => failed.push(failure),
+            }
+            true
+        });
+        failed.sort_by_key(|failure| failure.seed);
+        let seeds: Vec<u64> = failed.iter().map(|failure| failure.seed).collect();
+        assert_eq!((whole, seeds), (2, vec![1, 1, 2, 2]));
+        assert!(failed[0].why.contains("no such luck") && failed[0].why.contains("sweep.rs"), "{failed:?}");
+        assert_eq!(failed[3].why, "no");
     }
 }

@@ -80,6 +80,8 @@ fn a_wrong_file_says_what_is_wrong() {
         ("slots 20", "slots many", "queue slots: want a number, not `many`"),
         ("slots 20", "drawers 20", "queue: want `loose OCTETS`"),
         ("loss = 0.01", "lost = 0.01", "unknown field `lost`"),
+        ("seconds = 10", "seconds = 10\nsample_ms = 0", "want 1 to 1000000 samples"),
+        ("seconds = 10", "seconds = -1", "want 1 to 1000000 samples"),
         ("loss = 0.01", "discard = \"5-\"", "path.discard: want positions like 1,5-10,30"),
         ("[cbr]", "[stack]\nsacks = true\n[cbr]", "stack.sacks = true: Unknown"),
         ("[cbr]", "[vary]\n\"flow.ccc\" = [1]\n[cbr]", "unknown field `ccc`"),

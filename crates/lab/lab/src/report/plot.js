@@ -1,15 +1,33 @@
-// Draws every element of class "plot" from the JSON inside it: lines with error bars, a legend that switches lines,
-// zoom by dragging, reset by a double click, values under the pointer.
+// Draws every element of class "plot" from the JSON inside it: lines with error bars, a legend that switches lines, zoom
+// by dragging, by the wheel and by keys, values under the pointer or the cursor, and the plot's data as a file.
 "use strict";
 const NS = "http://www.w3.org/2000/svg";
 const W = 860, H = 380, LEFT = 70, RIGHT = 16, TOP = 12, BOTTOM = 46;
-const COLOURS = ["#3b6fb6", "#d1652b", "#3f9142", "#b33f62", "#7a5ab5", "#8a6d1d", "#25848e", "#666666"];
+// Told apart by those who see few colours too (Okabe and Ito's, darker where paper is white); dashes beyond eight.
+const COLOURS = 8;
+const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
+// Of the whole width, by one key.
+const STEP = 0.1, ZOOM = 0.7;
 
 function node(name, attributes, parent, text) {
   const made = document.createElementNS(NS, name);
   for (const key in attributes) made.setAttribute(key, attributes[key]);
   if (text !== undefined) made.textContent = text;
   if (parent) parent.appendChild(made);
+  return made;
+}
+
+function element(name, attributes, parent, text) {
+  const made = document.createElement(name);
+  for (const key in attributes) made.setAttribute(key, attributes[key]);
+  if (text !== undefined) made.textContent = text;
+  if (parent) parent.appendChild(made);
+  return made;
+}
+
+function button(parent, text, help, action) {
+  const made = element("button", { type: "button", title: help, "aria-label": help }, parent, text);
+  made.addEventListener("click", action);
   return made;
 }
 
@@ -29,63 +47,160 @@ function show(value) {
   return String(Number(value.toPrecision(5)));
 }
 
+function save(name, kind, octets) {
+  const link = element("a", { download: name, href: URL.createObjectURL(new Blob([octets], { type: kind })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function quoted(field) {
+  return /[",\n\r]/.test(field) ? `"${field.replaceAll('"', '""')}"` : String(field);
+}
+
 class Plot {
-  constructor(box) {
-    this.data = JSON.parse(box.querySelector("script").textContent);
+  constructor(box, data) {
+    this.data = data || JSON.parse(box.querySelector("script").textContent);
     this.off = new Set();
-    this.svg = node("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, box);
-    node("title", {}, this.svg, this.data.title);
-    this.legend = document.createElement("div");
-    this.legend.className = "legend";
-    box.appendChild(this.legend);
+    this.cursor = null;
+    this.box = box;
+    this.tools();
+    const help = `${this.data.title}. Arrows move a cursor, plus and minus zoom, shift with arrows moves the view, ` +
+      "0 shows everything.";
+    this.svg = node("svg", { viewBox: `0 0 ${W} ${H}`, role: "application", tabindex: 0, "aria-label": help }, box);
+    this.legend = element("div", { class: "legend" }, box);
+    this.told = element("div", { class: "told", role: "status", hidden: "" }, box);
     this.data.lines.forEach((line, nth) => this.entry(line, nth));
-    this.reset();
-    this.listen();
+    this.everything();
+    this.pointer();
+    this.keys();
+  }
+
+  tools() {
+    const bar = element("div", { class: "tools" }, this.box);
+    button(bar, "+", "zoom in", () => this.zoom(ZOOM));
+    button(bar, "−", "zoom out", () => this.zoom(1 / ZOOM));
+    button(bar, "all", "show everything", () => this.everything());
+    button(bar, "csv", "save the plot's data", () => save(`${this.name()}.csv`, "text/csv", this.csv()));
+    button(bar, "svg", "save the picture", () => save(`${this.name()}.svg`, "image/svg+xml", this.picture()));
+  }
+
+  name() { return this.data.title.replace(/[^\w.-]+/g, "-").toLowerCase(); }
+
+  // A row for each point of the lines that are switched on.
+  csv() {
+    const rows = [["line", this.data.x, this.data.y, "half of the 95 % interval"]];
+    const names = this.data.categories;
+    this.lines().forEach(({ line }) => line.points.forEach(([x, y, half]) =>
+      rows.push([line.name, names ? names[x] : x, y, half === undefined ? "" : half])));
+    return rows.map(row => row.map(quoted).join(",") + "\n").join("");
+  }
+
+  // The drawing with the colours it has now, for other programs.
+  picture() {
+    const copy = this.svg.cloneNode(true);
+    const from = this.svg.querySelectorAll("*"), to = copy.querySelectorAll("*");
+    const keep = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "opacity"];
+    from.forEach((old, nth) => {
+      const style = getComputedStyle(old);
+      keep.forEach(name => to[nth].setAttribute(name, style.getPropertyValue(name)));
+    });
+    copy.setAttribute("xmlns", NS);
+    copy.setAttribute("font-family", "sans-serif");
+    copy.setAttribute("style", `background: ${getComputedStyle(document.body).backgroundColor}`);
+    return new XMLSerializer().serializeToString(copy);
   }
 
   entry(line, nth) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.innerHTML = `<i style="background:${COLOURS[nth % COLOURS.length]}"></i>`;
-    button.appendChild(document.createTextNode(line.name));
-    button.setAttribute("aria-pressed", "true");
-    button.onclick = () => {
-      this.off.has(nth) ? this.off.delete(nth) : this.off.add(nth);
-      button.setAttribute("aria-pressed", String(!this.off.has(nth)));
-      this.draw();
-    };
-    this.legend.appendChild(button);
+    const made = button(this.legend, "", "switch; with shift: only this one", event => {
+      if (event.shiftKey) this.alone(nth);
+      else if (!this.off.delete(nth)) this.off.add(nth);
+      this.pressed();
+    });
+    made.removeAttribute("aria-label");
+    made.appendChild(element("i", { class: `colour c${nth % COLOURS}` }));
+    made.appendChild(document.createTextNode(line.name));
+    made.setAttribute("aria-pressed", "true");
   }
 
-  // Everything that is switched on fits.
-  reset() {
-    let [x0, x1, y1] = [Infinity, -Infinity, -Infinity], y0 = 0;
-    for (const line of this.data.lines) {
-      for (const [x, y, half] of line.points) {
-        x0 = Math.min(x0, x); x1 = Math.max(x1, x);
-        y0 = Math.min(y0, y - (half || 0)); y1 = Math.max(y1, y + (half || 0));
-      }
+  alone(only) {
+    const others = this.data.lines.map((_, nth) => nth).filter(nth => nth !== only);
+    const already = others.every(nth => this.off.has(nth)) && !this.off.has(only);
+    this.off = new Set(already ? [] : others);
+  }
+
+  pressed() {
+    [...this.legend.children].forEach((made, nth) => made.setAttribute("aria-pressed", String(!this.off.has(nth))));
+    this.fit();
+    this.draw();
+  }
+
+  // Lines that are switched on.
+  lines() {
+    return this.data.lines.map((line, nth) => ({ line, nth })).filter(({ nth }) => !this.off.has(nth));
+  }
+
+  // The whole of x, of all lines, and what fits of y.
+  everything() {
+    let [x0, x1] = [Infinity, -Infinity];
+    for (const line of this.data.lines) for (const [x] of line.points) {
+      x0 = Math.min(x0, x);
+      x1 = Math.max(x1, x);
     }
-    if (!(x1 >= x0)) [x0, x1, y1] = [0, 1, 1];
-    if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
-    const pad = this.data.categories ? 0.3 : 0;
-    this.view = { x0: x0 - pad, x1: x1 + pad, y0, y1: y1 > y0 ? y1 * 1.04 : y0 + 1 };
+    if (!(x1 >= x0)) [x0, x1] = [0, 1];
+    const pad = this.data.categories ? 0.3 : x0 === x1 ? 0.5 : 0;
+    this.whole = { x0: x0 - pad, x1: x1 + pad };
+    this.view = { ...this.whole };
+    this.frozen = false;
+    this.fit();
+    this.draw();
+  }
+
+  // The room that visible points need, unless somebody chose another.
+  fit() {
+    if (this.frozen) return;
+    let y0 = 0, y1 = -Infinity;
+    for (const { line } of this.lines()) for (const [x, y, half] of line.points) {
+      if (x < this.view.x0 || x > this.view.x1) continue;
+      y0 = Math.min(y0, y - (half || 0));
+      y1 = Math.max(y1, y + (half || 0));
+    }
+    this.view.y0 = y0;
+    this.view.y1 = y1 > y0 ? y0 + (y1 - y0) * 1.04 : y0 + 1;
+  }
+
+  // Makes the view `part` as wide, around the cursor or the middle.
+  zoom(part, around) {
+    const { x0, x1 } = this.view;
+    const at = around ?? (this.cursor !== null && this.cursor > x0 && this.cursor < x1 ? this.cursor : (x0 + x1) / 2);
+    this.look(at - (at - x0) * part, at + (x1 - at) * part);
+  }
+
+  // Shows x0 to x1, as far as there is something.
+  look(x0, x1) {
+    const { x0: low, x1: high } = this.whole;
+    const width = Math.min(Math.max(x1 - x0, (high - low) * 1e-5), high - low);
+    this.view.x0 = Math.min(Math.max(x0, low), high - width);
+    this.view.x1 = this.view.x0 + width;
+    this.fit();
     this.draw();
   }
 
   px(x) { return LEFT + (x - this.view.x0) / (this.view.x1 - this.view.x0) * (W - LEFT - RIGHT); }
   py(y) { return H - BOTTOM - (y - this.view.y0) / (this.view.y1 - this.view.y0) * (H - TOP - BOTTOM); }
   x(px) { return this.view.x0 + (px - LEFT) / (W - LEFT - RIGHT) * (this.view.x1 - this.view.x0); }
+  y(py) { return this.view.y0 + (H - BOTTOM - py) / (H - TOP - BOTTOM) * (this.view.y1 - this.view.y0); }
 
   draw() {
     if (this.body) this.body.remove();
     this.body = node("g", {}, this.svg);
+    this.svg.dataset.view = [this.view.x0, this.view.x1, this.view.y0, this.view.y1].join(" ");
     this.axes();
-    const id = "clip" + Math.random().toString(36).slice(2);
+    const id = "clip" + Plot.made++;
     const clip = node("clipPath", { id }, node("defs", {}, this.body));
     node("rect", { x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM }, clip);
     const inside = node("g", { "clip-path": `url(#${id})` }, this.body);
-    this.data.lines.forEach((line, nth) => { if (!this.off.has(nth)) this.line(line, nth, inside); });
+    this.lines().forEach(({ line, nth }) => this.line(line, nth, inside));
+    this.tell(this.cursor);
   }
 
   axes() {
@@ -98,6 +213,7 @@ class Plot {
       node("text", { x: this.px(x), y: H - BOTTOM + 16, "text-anchor": "middle" }, axes, names ? names[x] : show(x));
     }
     for (const y of ticks(this.view.y0, this.view.y1, 6)) {
+      if (y < this.view.y0) continue;
       node("line", { x1: LEFT, x2: W - RIGHT, y1: this.py(y), y2: this.py(y) }, axes);
       node("text", { x: LEFT - 6, y: this.py(y) + 4, "text-anchor": "end" }, axes, show(y));
     }
@@ -108,63 +224,118 @@ class Plot {
   }
 
   line(line, nth, parent) {
-    const colour = COLOURS[nth % COLOURS.length];
+    const group = node("g", { class: `line c${nth % COLOURS}`, "data-line": nth }, parent);
     const path = line.points.map(([x, y], at) => `${at ? "L" : "M"}${this.px(x).toFixed(1)} ${this.py(y).toFixed(1)}`);
-    node("path", { d: path.join(""), stroke: colour, class: "line" }, parent);
+    const dash = DASHES[Math.floor(nth / COLOURS) % DASHES.length];
+    node("path", { d: path.join(""), "stroke-dasharray": dash || "none" }, group);
     for (const [x, y, half] of line.points) {
       if (half === undefined) continue;
-      const at = this.px(x);
-      node("line", { x1: at, x2: at, y1: this.py(y - half), y2: this.py(y + half), stroke: colour, class: "bar" }, parent);
-      node("circle", { cx: at, cy: this.py(y), r: 3.2, fill: colour }, parent);
+      const at = this.px(x), [low, high] = [this.py(y - half), this.py(y + half)];
+      node("path", { d: `M${at - 3} ${low}h6m-3 0V${high}m-3 0h6` }, group);
+      node("circle", { cx: at, cy: this.py(y), r: 3.2 }, group);
     }
   }
 
-  listen() {
+  pointer() {
     const svg = this.svg;
     const at = event => {
       const box = svg.getBoundingClientRect();
-      return Math.min(W - RIGHT, Math.max(LEFT, (event.clientX - box.left) / box.width * W));
+      return {
+        x: Math.min(W - RIGHT, Math.max(LEFT, (event.clientX - box.left) / box.width * W)),
+        y: Math.min(H - BOTTOM, Math.max(TOP, (event.clientY - box.top) / box.height * H)),
+      };
     };
     let from = null, band = null;
     svg.addEventListener("pointerdown", event => {
+      if (event.button !== 0) return;
       from = at(event);
-      band = node("rect", { class: "band", x: from, y: TOP, width: 0, height: H - TOP - BOTTOM }, svg);
+      band = node("rect", { class: "band" }, svg);
       svg.setPointerCapture(event.pointerId);
     });
+    // A drag across takes a stretch of x; one that goes down as well takes a box.
+    const span = (here, from) => {
+      const boxed = Math.abs(here.y - from.y) > 40 && Math.abs(here.x - from.x) > 6;
+      return {
+        boxed, x: Math.min(from.x, here.x), width: Math.abs(here.x - from.x),
+        y: boxed ? Math.min(from.y, here.y) : TOP, height: boxed ? Math.abs(here.y - from.y) : H - TOP - BOTTOM,
+      };
+    };
     svg.addEventListener("pointermove", event => {
       const here = at(event);
-      this.tell(here);
+      this.tell(this.x(here.x));
       if (!band) return;
-      band.setAttribute("x", Math.min(from, here));
-      band.setAttribute("width", Math.abs(here - from));
+      const { boxed, ...place } = span(here, from);
+      for (const key in place) band.setAttribute(key, place[key]);
     });
+    const leave = () => { if (band) band.remove(); band = null; };
+    svg.addEventListener("pointercancel", leave);
     svg.addEventListener("pointerup", event => {
       if (!band) return;
-      const here = at(event), [a, b] = [this.x(Math.min(from, here)), this.x(Math.max(from, here))];
-      band.remove();
-      band = null;
-      if (Math.abs(here - from) > 6) { this.view.x0 = a; this.view.x1 = b; this.draw(); }
+      const { boxed, x, width, y, height } = span(at(event), from);
+      leave();
+      if (width <= 6) return;
+      const [x0, x1] = [this.x(x), this.x(x + width)];
+      if (boxed) {
+        [this.view.y0, this.view.y1] = [this.y(y + height), this.y(y)];
+        this.frozen = true;
+      }
+      this.look(x0, x1);
     });
-    svg.addEventListener("pointerleave", () => { if (this.note) { this.note.remove(); this.note = null; } });
-    svg.addEventListener("dblclick", () => this.reset());
+    svg.addEventListener("pointerleave", () => { if (document.activeElement !== svg) this.tell(null); });
+    svg.addEventListener("dblclick", () => this.everything());
+    // Only where the plot has the focus: a page that is scrolled must not stop at each plot.
+    svg.addEventListener("wheel", event => {
+      if (document.activeElement !== svg) return;
+      event.preventDefault();
+      this.zoom(event.deltaY < 0 ? ZOOM : 1 / ZOOM, this.x(at(event).x));
+    }, { passive: false });
   }
 
-  // The value of each line nearest to the pointer.
-  tell(px) {
+  keys() {
+    const width = () => this.view.x1 - this.view.x0;
+    const move = by => {
+      const next = this.data.categories ? Math.sign(by) : width() / 100 * Math.sign(by);
+      const at = (this.cursor ?? (this.view.x0 + this.view.x1) / 2) + next;
+      this.tell(Math.min(this.view.x1, Math.max(this.view.x0, at)));
+    };
+    const pan = by => this.look(this.view.x0 + by * STEP * width(), this.view.x1 + by * STEP * width());
+    this.svg.addEventListener("keydown", event => {
+      const turn = event.shiftKey ? pan : move;
+      const action = {
+        ArrowLeft: () => turn(-1), ArrowRight: () => turn(1), "+": () => this.zoom(ZOOM), "=": () => this.zoom(ZOOM),
+        "-": () => this.zoom(1 / ZOOM), 0: () => this.everything(), Escape: () => this.tell(null),
+      }[event.key];
+      if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      action();
+    });
+    this.svg.addEventListener("blur", () => this.tell(null));
+  }
+
+  // The value of each line nearest to the cursor, beside it.
+  tell(x) {
+    this.cursor = x;
     if (this.note) this.note.remove();
-    const x = this.x(px);
+    this.note = null;
+    this.told.hidden = x === null;
+    if (x === null) return;
+    const names = this.data.categories;
+    const px = this.px(names ? Math.round(x) : x);
     this.note = node("g", { class: "note" }, this.svg);
     node("line", { x1: px, x2: px, y1: TOP, y2: H - BOTTOM }, this.note);
-    let row = 0;
-    this.data.lines.forEach((line, nth) => {
-      if (this.off.has(nth) || line.points.length === 0) return;
+    const where = names ? names[Math.min(names.length - 1, Math.max(0, Math.round(x)))] : show(x);
+    this.told.replaceChildren(element("b", {}, null, `${this.data.x} ${where}`));
+    for (const { line, nth } of this.lines()) {
+      if (line.points.length === 0) continue;
       const near = line.points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
-      const text = `${line.name}: ${show(near[1])}`;
-      const left = px < W / 2;
-      const place = { x: px + (left ? 8 : -8), y: TOP + 14 + 15 * row++, "text-anchor": left ? "start" : "end" };
-      node("text", { ...place, fill: COLOURS[nth % COLOURS.length] }, this.note, text);
-    });
+      const half = near[2] === undefined ? "" : ` ± ${show(near[2])}`;
+      const row = element("span", {}, this.told);
+      element("i", { class: `colour c${nth % COLOURS}` }, row);
+      row.appendChild(document.createTextNode(`${line.name}: ${show(near[1])}${half}`));
+      node("circle", { cx: this.px(near[0]), cy: this.py(near[1]), r: 3, class: `c${nth % COLOURS}` }, this.note);
+    }
   }
 }
+Plot.made = 0;
 
-document.querySelectorAll(".plot").forEach(box => new Plot(box));
+document.querySelectorAll(".plot").forEach(box => { if (box.querySelector("script")) new Plot(box); });

@@ -1,0 +1,62 @@
+//! Which experiments a command is about.
+
+use ::lab::{Experiment, Vary, shipped};
+use std::error::Error;
+use std::path::Path;
+
+/// An experiment, and where it came from.
+pub(super) struct Chosen {
+    pub(super) experiment: Experiment,
+    /// What the command line calls it.
+    pub(super) source: String,
+}
+
+/// The shipped experiment called `name`, or that of a file.
+pub(super) fn find(name: &str) -> Result<Chosen, Box<dyn Error>> {
+    let shipped = shipped()?;
+    let source = name.to_owned();
+    if let Some(experiment) = shipped.iter().find(|experiment| experiment.name == name) {
+        return Ok(Chosen { experiment: experiment.clone(), source });
+    }
+    let path = Path::new(name);
+    if path.extension().is_none() {
+        let names: Vec<&str> = shipped.iter().map(|experiment| experiment.name.as_str()).collect();
+        return Err(format!("no experiment {name}; there are {}, and files *.toml", names.join(", ")).into());
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+    let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
+    Ok(Chosen { experiment: Experiment::parse(&stem, &text)?, source })
+}
+
+/// Those called `names`, or all that are shipped. Each needs a name of its own: files of results are called by it.
+pub(super) fn all(names: &[String], all: bool) -> Result<Vec<Chosen>, Box<dyn Error>> {
+    if all {
+        let known = |experiment: Experiment| Chosen { source: experiment.name.clone(), experiment };
+        return Ok(shipped()?.into_iter().map(known).collect());
+    }
+    let chosen = names.iter().map(|name| find(name)).collect::<Result<Vec<Chosen>, _>>()?;
+    for (nth, one) in chosen.iter().enumerate() {
+        if chosen[..nth].iter().any(|before| before.experiment.name == one.experiment.name) {
+            return Err(format!("two experiments called {}", one.experiment.name).into());
+        }
+    }
+    Ok(chosen)
+}
+
+/// The same with other values to vary. The file this makes is written to `folder`, so that its runs can be repeated.
+pub(super) fn varied(chosen: Chosen, vary: &[Vary], folder: &Path) -> Result<Chosen, Box<dyn Error>> {
+    if vary.is_empty() {
+        return Ok(chosen);
+    }
+    let (experiment, left_out) = chosen.experiment.with(vary)?;
+    if left_out > 0 {
+        eprintln!(
+            "{}: {left_out} checks and plots do not fit what is varied, and are left out",
+            experiment.name
+        );
+    }
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join(format!("{}.toml", experiment.name));
+    super::results::replace(&path, experiment.text().as_bytes())?;
+    Ok(Chosen { experiment, source: path.display().to_string() })
+}

@@ -1,0 +1,72 @@
+//! `lab replay`: one run again, with everything that can be seen of it.
+
+use super::choice;
+use super::results::replace;
+use crate::CliResult;
+use ::lab::{Film, Outcome, Point};
+use std::fmt::Write;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A shipped experiment by name, or a TOML file.
+    experiment: String,
+    /// The combination: PLACE=VALUE,... for everything the file varies, and for more if you like.
+    #[arg(long, default_value = "", value_parser = ::lab::point)]
+    point: std::collections::BTreeMap<String, String>,
+    /// The seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// MiB of packets to film at most; 0 for no film.
+    #[arg(long, default_value_t = 256)]
+    film: u64,
+    /// Fail unless the run has this digest.
+    #[arg(long)]
+    digest: Option<String>,
+    /// Folder for outcome.json, series.csv and packets.pcapng.
+    #[arg(short, long, default_value = "lab-replay")]
+    out: PathBuf,
+}
+
+pub(super) fn replay(args: &Args) -> CliResult {
+    let point: &Point = &args.point;
+    let experiment = choice::find(&args.experiment)?.experiment.only(point)?;
+    let task = experiment.tasks(Some(args.seed))?.pop().ok_or("a seed is 1 or more")?;
+    std::fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
+    let outcome = if args.film == 0 {
+        ::lab::run(&task)?
+    } else {
+        let path = args.out.join("packets.pcapng");
+        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let film = Film::new(BufWriter::new(file), args.film << 20);
+        let (outcome, packets, missed) = ::lab::replay(&task, film)?;
+        println!("{}: {packets} packets, {missed} beyond --film", path.display());
+        outcome
+    };
+    let digest = outcome.digest();
+    let mut text = serde_json::to_string_pretty(&outcome)?;
+    text.push('\n');
+    replace(&args.out.join("outcome.json"), text.as_bytes())?;
+    replace(&args.out.join("series.csv"), series(&outcome).as_bytes())?;
+    for (measure, value) in &outcome.measures {
+        println!("{measure:<20} {value}");
+    }
+    println!("digest {digest}");
+    match &args.digest {
+        Some(wanted) if *wanted != digest => Err(format!("the run is not {wanted}").into()),
+        _ => Ok(()),
+    }
+}
+
+/// A row for each point of a course.
+fn series(outcome: &Outcome) -> String {
+    let mut table = String::from("name,time,value\n");
+    for (name, course) in &outcome.series {
+        for (time, value) in course {
+            writeln!(table, "{name},{time},{value}").expect("a string takes everything");
+        }
+    }
+    table
+}

@@ -1,0 +1,154 @@
+//! `lab run`, `lab sweep` and `lab report`: everything an experiment's file and the command line ask for, on all cores.
+
+use super::choice::{self, Chosen};
+use super::results::{self, Results};
+use super::{COMMIT, expect};
+use crate::{CliResult, at_once};
+use ::lab::{Courses, Expectation, Limits, Store, Vary};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Shipped experiments by name, or TOML files.
+    #[arg(required_unless_present = "all")]
+    experiments: Vec<String>,
+    /// All shipped experiments.
+    #[arg(long, conflicts_with = "experiments")]
+    all: bool,
+    #[command(flatten)]
+    engine: Engine,
+    /// Fail if something expected did not come out.
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Compare with what `lab record` wrote: a file, or a folder with a file for each experiment. Fails if a mean left
+    /// its tolerance.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// With --expect: fail, too, if a run is not the recorded octets.
+    #[arg(long, requires = "expect")]
+    exact: bool,
+}
+
+#[derive(clap::Args)]
+pub(super) struct SweepArgs {
+    #[command(flatten)]
+    args: Args,
+    /// A parameter and its values, such as path.rtt_ms=10,20,40: instead of the file's or beside them. May be repeated;
+    /// every combination is run.
+    #[arg(long, value_name = "PLACE=VALUE,...", required = true)]
+    vary: Vec<Vary>,
+}
+
+/// How runs are done and kept.
+#[derive(clap::Args)]
+pub(super) struct Engine {
+    /// Seeds for each combination of parameters, instead of the file's number.
+    #[arg(long)]
+    pub(super) seeds: Option<u64>,
+    /// Runs at the same time; 0 means one for each processor.
+    #[arg(short, long, default_value_t = 0)]
+    jobs: usize,
+    /// Keep the courses over time of all seeds, not only those of the first.
+    #[arg(long)]
+    all_courses: bool,
+    /// MiB that the runs of an experiment may take on disk; beyond them only measures are kept.
+    #[arg(long, default_value_t = 1024)]
+    disk: u64,
+    /// Folder for the runs, report.html and the tables.
+    #[arg(short, long, default_value = "lab-results")]
+    pub(super) out: PathBuf,
+}
+
+impl Engine {
+    pub(super) fn limits(&self) -> Limits {
+        let courses = if self.all_courses { Courses::All } else { Courses::First };
+        Limits { courses, octets: self.disk.saturating_mul(1 << 20) }
+    }
+
+    fn open(&self, chosen: &Chosen) -> Result<Store, Box<dyn Error>> {
+        open(&self.out, chosen, self.limits())
+    }
+
+    /// Runs what is missing, with so many seeds each.
+    pub(super) fn complete(&self, chosen: &Chosen, seeds: Option<u64>) -> Result<Store, Box<dyn Error>> {
+        let mut store = self.open(chosen)?;
+        let tasks = chosen.experiment.tasks(seeds)?;
+        let all = tasks.len() as u64;
+        let missing = store.missing(tasks);
+        let style =
+            ProgressStyle::with_template("{prefix:<20} {bar:40} {pos}/{len} runs, {eta} left{wide_msg}")?;
+        let bar = ProgressBar::new(all).with_style(style).with_prefix(chosen.experiment.name.clone());
+        bar.set_position(all - missing.len() as u64);
+        bar.reset_eta();
+        let (mut written, mut failed) = (Ok(()), 0);
+        ::lab::sweep(&missing, at_once(self.jobs), |ended| {
+            failed += usize::from(ended.is_err());
+            written = store.keep(ended);
+            if failed > 0 {
+                bar.set_message(format!(", {failed} failed"));
+            }
+            bar.inc(1);
+            written.is_ok()
+        });
+        bar.finish_and_clear();
+        let ended = written.and_then(|()| if missing.is_empty() { Ok(()) } else { store.finish() });
+        ended.map_err(|error| format!("{}: {error}", store.path().display()))?;
+        Ok(store)
+    }
+}
+
+/// The runs of an experiment that lie in `folder`.
+pub(super) fn open(folder: &Path, chosen: &Chosen, limits: Limits) -> Result<Store, Box<dyn Error>> {
+    let store = Store::open(folder, &chosen.experiment, &program()?, limits);
+    Ok(store.map_err(|error| format!("{}: {error}", folder.display()))?)
+}
+
+/// What this program is: another build may bring other octets, though nobody changed its version.
+fn program() -> Result<String, Box<dyn Error>> {
+    let file = std::fs::metadata(std::env::current_exe()?)?;
+    let built = file.modified()?.duration_since(std::time::UNIX_EPOCH)?.as_nanos();
+    Ok(format!("{} {COMMIT} {} {built}", env!("CARGO_PKG_VERSION"), file.len()))
+}
+
+pub(super) fn run(args: &Args) -> CliResult {
+    go(args, &[], true)
+}
+
+pub(super) fn sweep(args: &SweepArgs) -> CliResult {
+    go(&args.args, &args.vary, true)
+}
+
+pub(super) fn report(args: &Args) -> CliResult {
+    go(args, &[], false)
+}
+
+fn go(args: &Args, vary: &[Vary], runs: bool) -> CliResult {
+    let mut all = Vec::new();
+    let mut expected = Vec::new();
+    for chosen in choice::all(&args.experiments, args.all)? {
+        let chosen = choice::varied(chosen, vary, &args.engine.out)?;
+        let expectation = args.expect.as_deref().map(|path| expect::read(path, &chosen)).transpose()?;
+        let seeds = args.engine.seeds.or(expectation.as_ref().map(|expectation| expectation.seeds));
+        let store = if runs { args.engine.complete(&chosen, seeds)? } else { args.engine.open(&chosen)? };
+        expected.push(expectation);
+        all.push(Results::new(chosen, store));
+    }
+    results::write(&args.engine.out, &all)?;
+    if args.json {
+        results::print_json(&all);
+    } else {
+        results::print(&args.engine.out, &all);
+    }
+    results::judge(&all, args.check)?;
+    let pairs: Vec<(&Expectation, &Results)> = expected
+        .iter()
+        .zip(&all)
+        .filter_map(|(expectation, results)| Some((expectation.as_ref()?, results)))
+        .collect();
+    expect::compare(&pairs, args.exact, args.json)
+}

@@ -1,0 +1,191 @@
+//! Goal: a sweep that is killed goes on where it was and ends as if nothing had been; tasks run one by one bring the same;
+//! what was recorded is found again, and what moved is told.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+
+const SMALL: &str = r#"
+title = "Small"
+seconds = 20
+seeds = 5
+[path]
+rtt_ms = 10
+down_kbit = 4000
+queue = "slots 20"
+loss = 0.001
+[[flow]]
+cc = "newreno"
+count = 2
+"#;
+
+const GRID: [&str; 4] = ["--vary", "path.rtt_ms=10,20,40", "--vary", "flow.cc=cubic,htcp"];
+const RUNS: usize = 3 * 2 * 5;
+
+/// A folder of its own, with `small.toml` in it.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(name: &str) -> Desk {
+        let folder = std::env::temp_dir().join(format!("millstream-desk-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("small.toml"), SMALL).unwrap();
+        Desk(folder)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(MILLSTREAM);
+        command.arg("lab").args(arguments).current_dir(&self.0);
+        command
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Must succeed; what it said.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.lab(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Must fail; what it complained of.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.lab(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn read(&self, file: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [["sweep", "small.toml", "-o", "out"].as_slice(), &GRID, more].concat()
+}
+
+/// What a sweep leaves.
+const FILES: [&str; 6] = [
+    "out/small.jsonl",
+    "out/small.toml",
+    "out/report.csv",
+    "out/report.html",
+    "out/report.parquet",
+    "out/series.parquet",
+];
+
+fn lines(path: &Path) -> usize {
+    std::fs::read(path).map_or(0, |text| text.iter().filter(|octet| **octet == b'\n').count())
+}
+
+fn kill_when(mut child: Child, enough: impl Fn() -> bool) {
+    // Bounded: the sweep ends by itself.
+    while !enough() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // A process that has ended just now cannot be killed; the test holds then, too.
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_sweep_goes_on() {
+    let (killed, straight) = (Desk::new("killed"), Desk::new("straight"));
+    let path = killed.0.join("out/small.jsonl");
+    for goal in [3, 9] {
+        let child = killed
+            .command(&sweep(&["--jobs", "2"]))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        kill_when(child, || lines(&path) > goal);
+    }
+    assert!(lines(&path) > 3, "runs were kept");
+    killed.done(&sweep(&["--jobs", "3"]));
+    straight.done(&sweep(&["--jobs", "1"]));
+    assert_eq!(lines(&path), 1 + RUNS);
+    for file in FILES {
+        assert_eq!(killed.read(file), straight.read(file), "{file}");
+    }
+}
+
+#[test]
+fn tasks_bring_what_a_sweep_brings() {
+    let (tasks, straight) = (Desk::new("tasks"), Desk::new("alone"));
+    straight.done(&sweep(&["--seeds", "2"]));
+    tasks.done(&[["export", "small.toml", "--seeds", "2", "-o", "out"].as_slice(), &GRID].concat());
+    let plan = String::from_utf8(tasks.read("out/tasks.jsonl")).unwrap();
+    assert_eq!(plan.lines().count(), 12);
+    assert!(tasks.refused(&["gather", "out"]).contains("12 tasks have no result"));
+    for line in plan.lines() {
+        let task: serde_json::Value = serde_json::from_str(line).unwrap();
+        let mut child =
+            tasks.command(&["task"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let name = format!("out/results/{}.json", task["id"].as_str().unwrap());
+        std::fs::write(tasks.0.join(name), output.stdout).unwrap();
+    }
+    tasks.done(&["gather", "out"]);
+    for file in FILES {
+        assert_eq!(tasks.read(file), straight.read(file), "{file}");
+    }
+    let wider = tasks.refused(&["export", "small.toml", "-o", "out"]);
+    assert!(wider.contains("another plan, with results"), "{wider}");
+}
+
+#[test]
+fn what_was_recorded_is_found_again() {
+    let desk = Desk::new("recorded");
+    desk.done(&["record", "small.toml", "--seeds", "3", "--to", "kept"]);
+    let said = desk.done(&["run", "small.toml", "--expect", "kept", "--exact", "-o", "again"]);
+    assert!(said.contains("small: 3 of 3 runs are the recorded octets"), "{said}");
+
+    let recorded = String::from_utf8(desk.read("kept/small.toml")).unwrap();
+    let digest = recorded.split('"').find(|word| word.len() == 32 && *word != basis(&recorded)).unwrap();
+    let replay = desk.done(&["replay", "small.toml", "--seed", "1", "--digest", digest]);
+    assert!(replay.contains(digest), "{replay}");
+    assert!(desk.read("lab-replay/packets.pcapng").starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
+    desk.refused(&["replay", "small.toml", "--seed", "2", "--digest", digest]);
+
+    let utilisation = recorded.lines().find(|line| line.starts_with("utilisation")).unwrap();
+    let moved = recorded.replace(utilisation, "utilisation = [0.5, 0.01]").replace(digest, &"0".repeat(32));
+    std::fs::write(desk.0.join("kept/small.toml"), moved).unwrap();
+    let output = desk.lab(&["run", "small.toml", "--expect", "kept", "-o", "again"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success() && said.contains("MOVED AWAY   utilisation: 0.50000 -> "), "{said}");
+    assert!(said.contains("2 of 3 runs are the recorded octets"), "{said}");
+}
+
+fn basis(recorded: &str) -> &str {
+    recorded.lines().find_map(|line| line.strip_prefix("basis = ")).unwrap().trim_matches('"')
+}
+
+#[test]
+fn a_wrong_grid_is_told() {
+    let desk = Desk::new("wrong");
+    for (vary, says) in [
+        ("flow.cc=magic", "no congestion control `magic`"),
+        ("flow.cc", "want PLACE=VALUE"),
+        ("path.nothing=1", "unknown field `nothing`"),
+    ] {
+        let said = desk.refused(&["sweep", "small.toml", "--vary", vary]);
+        assert!(said.contains(says), "{said}");
+    }
+    let said = desk.refused(&["replay", "p2-abc"]);
+    assert!(said.contains("which `tunables.newreno.abc_limit`? There are 0, 2"), "{said}");
+}

@@ -1,0 +1,294 @@
+//! Parameters put in from outside: other values to vary than the file's, or one point of them only.
+
+use sha2::{Digest, Sha256};
+use std::str::FromStr;
+use toml::{Table, Value};
+
+use crate::check::Check;
+use crate::spec::{Experiment, Plot, Point, SpecError, show};
+
+/// Combinations an experiment may have. Each is read and checked before the first runs.
+const POINTS_MAX: usize = 100_000;
+
+/// Measures that are drawn along a parameter which the file has no plot for.
+const DRAWN: [&str; 3] = ["goodput_mbit", "queue_mean", "srtt_ms"];
+
+/// A parameter to vary, written `PLACE=VALUE,VALUE,...`. A value is one of TOML, or else a text; a text with a comma
+/// stands in quotes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vary {
+    /// The place in the file, as under `[vary]`.
+    pub place: String,
+    /// What to put there.
+    pub values: Vec<Value>,
+}
+
+impl FromStr for Vary {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Vary, SpecError> {
+        let wants = || SpecError(format!("vary: want PLACE=VALUE,VALUE,..., not `{text}`"));
+        let (place, values) = text.split_once('=').ok_or_else(wants)?;
+        let values: Vec<&str> = pieces(values);
+        if place.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
+            return Err(wants());
+        }
+        Ok(Vary { place: place.trim().into(), values: values.into_iter().map(literal).collect() })
+    }
+}
+
+/// The parts between commas that stand outside quotes, trimmed.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut quote = None;
+    let between = |c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if c == '"' || c == '\'' => quote = Some(c),
+            _ => {}
+        }
+        c == ',' && quote.is_none()
+    };
+    text.split(between).map(str::trim).collect()
+}
+
+fn literal(text: &str) -> Value {
+    let table: Option<Table> = toml::from_str(&format!("value = {text}")).ok();
+    let value = table.filter(|table| table.len() == 1).and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| text.into())
+}
+
+/// A combination as people type it: `place=value,place=value`.
+///
+/// # Errors
+/// A part without `=`, or a place named twice.
+pub fn point(text: &str) -> Result<Point, SpecError> {
+    let mut point = Point::new();
+    for piece in pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
+        let wants = || SpecError(format!("point: want PLACE=VALUE,..., not `{piece}`"));
+        let (place, value) = piece.split_once('=').ok_or_else(wants)?;
+        if point.insert(place.trim().into(), show(&literal(value.trim()))).is_some() {
+            return Err(SpecError(format!("point: `{place}` twice")));
+        }
+    }
+    Ok(point)
+}
+
+/// The same, from the combination; a value with a comma or a quote stands in quotes.
+pub fn typed(point: &Point) -> String {
+    let one = |(place, value): (&String, &String)| {
+        if value.contains([',', '"', '\'']) {
+            format!("{place}={}", Value::from(value.as_str()))
+        } else {
+            format!("{place}={value}")
+        }
+    };
+    point.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+impl Experiment {
+    /// The same experiment with other values to vary: each of `vary` replaces the file's values at its place or comes
+    /// beside them, and is drawn if no plot of the file has it along its axis. Checks and plots that speak of values
+    /// which are varied no longer are left out; their number is beside the experiment.
+    ///
+    /// # Errors
+    /// As [`Experiment::parse`]; too many combinations.
+    pub fn with(&self, vary: &[Vary]) -> Result<(Experiment, usize), SpecError> {
+        let mut table = self.table()?;
+        let places = part(&mut table, "vary");
+        for Vary { place, values } in vary {
+            places.insert(place.clone(), Value::Array(values.clone()));
+        }
+        self.bounded(places)?;
+        let (checks, plots) = (list(&mut table, "check"), list(&mut table, "plot"));
+        let bare = self.again(&table)?;
+        let checked =
+            |value: &Value| value.clone().try_into().is_ok_and(|check: Check| check.validate(&bare).is_ok());
+        let shown = |value: &Value| {
+            value.clone().try_into().is_ok_and(|plot: Plot| plot.validate(bare.spec()).is_ok())
+        };
+        let before = checks.len() + plots.len();
+        let checks: Vec<Value> = checks.into_iter().filter(checked).collect();
+        let mut plots: Vec<Value> = plots.into_iter().filter(shown).collect();
+        let left_out = before - checks.len() - plots.len();
+        for Vary { place, .. } in vary {
+            let along = |plot: &Value| plot.get("x").and_then(Value::as_str) == Some(place);
+            if !plots.iter().any(along) {
+                plots.extend(DRAWN.iter().map(|measure| plot_along(measure, place)));
+            }
+        }
+        table.insert("check".into(), checks.into());
+        table.insert("plot".into(), plots.into());
+        Ok((self.again(&table)?, left_out))
+    }
+
+    /// The same experiment with one combination only: nothing is left open, nothing checked or drawn. Places that the
+    /// file does not vary may be named, too.
+    ///
+    /// # Errors
+    /// The file varies a place that `point` does not name; as [`Experiment::parse`].
+    pub fn only(&self, point: &Point) -> Result<Experiment, SpecError> {
+        let mut table = self.table()?;
+        list(&mut table, "check");
+        list(&mut table, "plot");
+        let places = part(&mut table, "vary");
+        if let Some((place, values)) = places.iter().find(|(place, _)| !point.contains_key(*place)) {
+            let values: Vec<String> = values.as_array().into_iter().flatten().map(show).collect();
+            return Err(SpecError(format!(
+                "{}: which `{place}`? There are {}",
+                self.name,
+                values.join(", ")
+            )));
+        }
+        for (place, text) in point {
+            let known = places.get(place).and_then(Value::as_array).into_iter().flatten();
+            let known = known.into_iter().find(|value| show(value) == *text).cloned();
+            let value = known.unwrap_or_else(|| literal(text));
+            places.insert(place.clone(), Value::Array(vec![value]));
+        }
+        self.again(&table)
+    }
+
+    /// Stands for everything in the file that decides what a run with given parameters brings: the same as long as only
+    /// what is varied, checked, drawn or said about it changes.
+    pub fn basis(&self) -> String {
+        let mut table = self.table().expect("read before");
+        for key in ["title", "about", "seeds", "vary", "check", "plot"] {
+            table.remove(key);
+        }
+        hex(table.to_string().as_bytes())
+    }
+
+    fn table(&self) -> Result<Table, SpecError> {
+        toml::from_str(self.text()).map_err(|error| SpecError(format!("{}: {error}", self.name)))
+    }
+
+    fn again(&self, table: &Table) -> Result<Experiment, SpecError> {
+        Experiment::parse(&self.name, &table.to_string())
+    }
+
+    fn bounded(&self, places: &Table) -> Result<(), SpecError> {
+        let counts = places.values().map(|values| values.as_array().map_or(1, Vec::len));
+        let points = counts.fold(1, usize::saturating_mul);
+        if points > POINTS_MAX {
+            return Err(SpecError(format!("{}: {points} combinations; {POINTS_MAX} may be", self.name)));
+        }
+        Ok(())
+    }
+}
+
+/// The table under `key`, made if there is none.
+fn part<'a>(table: &'a mut Table, key: &str) -> &'a mut Table {
+    let value = table.entry(key).or_insert_with(|| Table::new().into());
+    value.as_table_mut().expect("the file was read: a table")
+}
+
+/// Takes the list under `key` out.
+fn list(table: &mut Table, key: &str) -> Vec<Value> {
+    match table.remove(key) {
+        Some(Value::Array(rows)) => rows,
+        _ => Vec::new(),
+    }
+}
+
+fn plot_along(measure: &str, place: &str) -> Value {
+    let mut plot = Table::new();
+    plot.insert("title".into(), format!("{measure} along {place}").into());
+    plot.insert("show".into(), format!("measure {measure}").into());
+    plot.insert("x".into(), place.into());
+    plot.into()
+}
+
+/// Sixteen octets of SHA-256, as people write them.
+pub(crate) fn hex(octets: &[u8]) -> String {
+    Sha256::digest(octets).iter().take(16).map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is typed is what is varied; checks and plots follow; what decides a run has one name.
+    use super::*;
+
+    const FILE: &str = r#"
+        title = "Small"
+        seconds = 1
+        seeds = 3
+        [path]
+        rtt_ms = 10
+        down_kbit = 1000
+        queue = "slots 10"
+        [[flow]]
+        cc = "newreno"
+        [vary]
+        "flow.cc" = ["newreno", "cubic"]
+        [[check]]
+        measure = "failed"
+        range = { min = 0, max = 0 }
+        only = { "flow.cc" = "cubic" }
+        [[check]]
+        measure = "failed"
+        range = { min = 0, max = 0 }
+        [[plot]]
+        title = "Goodput"
+        show = "measure goodput_mbit"
+        x = "flow.cc"
+    "#;
+
+    fn small() -> Experiment {
+        Experiment::parse("small", FILE).unwrap()
+    }
+
+    fn vary(text: &str) -> Vary {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn values_are_toml_or_text() {
+        let seen = vary("path.queue=strict 100, 5 ,0.5,true,\"1,2\",1-5");
+        let expected: Vec<Value> =
+            vec!["strict 100".into(), 5.into(), 0.5.into(), true.into(), "1,2".into(), "1-5".into()];
+        assert_eq!((seen.place.as_str(), seen.values), ("path.queue", expected));
+        for wrong in ["path.queue", "=1", "a=1,,2", "a="] {
+            assert!(wrong.parse::<Vary>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_point_is_typed_as_it_is_read() {
+        let seen = point("path.discard=\"1,5-10\", path.rtt_ms=10,stack.sack=true").unwrap();
+        assert_eq!(seen["path.discard"], "1,5-10");
+        assert_eq!(point(&typed(&seen)).unwrap(), seen);
+        assert!(point("a=1,a=2").is_err() && point("a").is_err() && point("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn values_from_outside_replace_and_add() {
+        let (wider, left_out) = small().with(&[vary("path.rtt_ms=10,20")]).unwrap();
+        assert_eq!((wider.points().len(), left_out), (4, 0));
+        assert_eq!((wider.spec().checks.len(), wider.spec().plots.len()), (2, 1 + DRAWN.len()));
+        let (other, left_out) = small().with(&[vary("flow.cc=htcp")]).unwrap();
+        assert_eq!((other.points().len(), left_out), (1, 1), "the check of cubic");
+        assert_eq!((other.spec().checks.len(), other.spec().plots.len()), (1, 1));
+        let SpecError(text) = small().with(&[vary("flow.cc=magic")]).unwrap_err();
+        assert!(text.contains("no congestion control `magic`"), "{text}");
+        let many = Vary { place: "path.loss".into(), values: vec![0.5.into(); POINTS_MAX] };
+        assert!(small().with(&[many]).is_err());
+    }
+
+    #[test]
+    fn one_point_runs_as_it_does_among_others() {
+        let tasks = small().tasks(Some(1)).unwrap();
+        let alone = small().only(&tasks[1].point).unwrap().tasks(Some(1)).unwrap();
+        assert_eq!(alone.len(), 1);
+        assert_eq!(crate::run(&alone[0]).unwrap(), crate::run(&tasks[1]).unwrap());
+        assert!(small().only(&Point::new()).is_err());
+    }
+
+    #[test]
+    fn the_basis_is_what_decides_a_run() {
+        let basis = small().basis();
+        assert_eq!(small().with(&[vary("path.rtt_ms=10,20")]).unwrap().0.basis(), basis);
+        assert_eq!(small().only(&point("flow.cc=cubic").unwrap()).unwrap().basis(), basis);
+        let changed = Experiment::parse("small", &FILE.replace("slots 10", "slots 11")).unwrap();
+        assert_ne!(changed.basis(), basis);
+    }
+}

@@ -1,0 +1,153 @@
+//! What plots show, as the page's script reads it.
+
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Chapter;
+use crate::check::{describe, estimate};
+use crate::run::{Outcome, Series};
+use crate::spec::{Plot, Point};
+
+/// Points of a line on the page; the shape survives, since the extremes of each stretch are kept.
+const POINTS_MAX: usize = 1500;
+
+/// A plot as the page's script reads it.
+#[derive(Serialize)]
+pub(super) struct Drawing {
+    title: String,
+    x: String,
+    y: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    categories: Option<Vec<String>>,
+    lines: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    /// x, y, and half of the confidence interval where there is one.
+    points: Vec<Vec<f64>>,
+}
+
+impl Chapter<'_> {
+    /// `None` if nothing of what is to be shown was seen.
+    pub(super) fn draw(&self, plot: &Plot) -> Option<Drawing> {
+        let (kind, what) = plot.show.split_once(' ')?;
+        let mut drawing = Drawing {
+            title: plot.title.clone(),
+            x: plot.x.clone(),
+            y: what.into(),
+            categories: None,
+            lines: Vec::new(),
+        };
+        match kind {
+            "series" => {
+                drawing.x = "seconds".into();
+                drawing.lines = self.courses(plot, what);
+            }
+            "cdf" => {
+                (drawing.x, drawing.y) = ("milliseconds".into(), "part of all".into());
+                drawing.lines = self.distributions();
+            }
+            _ => drawing.categories = self.measures_over(plot, what, &mut drawing.lines),
+        }
+        (!drawing.lines.is_empty()).then_some(drawing)
+    }
+
+    /// A course over time for each combination, of its first seed.
+    fn courses(&self, plot: &Plot, what: &str) -> Vec<Line> {
+        let (from, to) = (plot.from.unwrap_or(f64::MIN), plot.to.unwrap_or(f64::MAX));
+        let mut firsts: BTreeMap<&Point, &Outcome> = BTreeMap::new();
+        for outcome in self.outcomes {
+            let first = firsts.entry(&outcome.point).or_insert(outcome);
+            if outcome.seed < first.seed {
+                *first = outcome;
+            }
+        }
+        let line = |(point, outcome): (&&Point, &&Outcome)| {
+            let inside = |(t, _): &&(f64, f64)| (from..=to).contains(t);
+            let course: Series = outcome.series.get(what)?.iter().filter(inside).copied().collect();
+            let points = thinned(&course).into_iter().map(|(t, value)| vec![t, value]).collect();
+            Some(Line { name: label(point, what), points })
+        };
+        firsts.iter().filter_map(line).collect()
+    }
+
+    /// The distribution for each combination: quantiles, each on average over the seeds.
+    fn distributions(&self) -> Vec<Line> {
+        let mut groups: BTreeMap<&Point, Vec<&Vec<f64>>> = BTreeMap::new();
+        for outcome in self.outcomes.iter().filter(|outcome| !outcome.delays.is_empty()) {
+            groups.entry(&outcome.point).or_default().push(&outcome.delays);
+        }
+        let line = |(point, runs): (&Point, Vec<&Vec<f64>>)| {
+            let steps = runs.iter().map(|run| run.len()).min().unwrap_or(0);
+            let mean = |nth: usize| runs.iter().map(|run| run[nth]).sum::<f64>() / runs.len() as f64;
+            let at = |nth: usize| vec![mean(nth), nth as f64 / steps.saturating_sub(1).max(1) as f64];
+            Line { name: label(point, "all"), points: (0..steps).map(at).collect() }
+        };
+        groups.into_iter().map(line).collect()
+    }
+
+    /// A measure along a parameter, a line for each combination of the others; the parameter's values where they are no
+    /// numbers.
+    fn measures_over(&self, plot: &Plot, what: &str, lines: &mut Vec<Line>) -> Option<Vec<String>> {
+        let values: Vec<String> =
+            self.experiment.spec().vary.get(&plot.x)?.iter().map(crate::spec::show).collect();
+        let numbers: Option<Vec<f64>> = values.iter().map(|value| value.parse().ok()).collect();
+        let place = |nth: usize| numbers.as_ref().map_or(nth as f64, |numbers| numbers[nth]);
+        let rest = |outcome: &Outcome| {
+            let mut point = outcome.point.clone();
+            point.remove(&plot.x);
+            point
+        };
+        let others: BTreeSet<Point> = self.outcomes.iter().map(rest).collect();
+        for other in &others {
+            let at = |(nth, value): (usize, &String)| {
+                let here =
+                    |outcome: &&Outcome| rest(outcome) == *other && outcome.point.get(&plot.x) == Some(value);
+                let seen = estimate(self.outcomes.iter().filter(here), what)?;
+                Some(vec![place(nth), seen.mean, seen.half])
+            };
+            let points: Vec<Vec<f64>> = values.iter().enumerate().filter_map(at).collect();
+            if !points.is_empty() {
+                lines.push(Line { name: label(other, what), points });
+            }
+        }
+        if numbers.is_some() { None } else { Some(values) }
+    }
+}
+
+fn label(point: &Point, otherwise: &str) -> String {
+    if point.is_empty() { otherwise.into() } else { describe(point) }
+}
+
+/// The least and the greatest value of each stretch of a long course, in the order of time.
+fn thinned(course: &[(f64, f64)]) -> Series {
+    if course.len() <= POINTS_MAX {
+        return course.to_vec();
+    }
+    let stretch = course.len().div_ceil(POINTS_MAX / 2);
+    let ends = |piece: &[(f64, f64)]| {
+        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let (low, high) = (*piece.iter().min_by(by_value)?, *piece.iter().max_by(by_value)?);
+        Some(if low.0 <= high.0 { [low, high] } else { [high, low] })
+    };
+    course.chunks(stretch).filter_map(ends).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: long courses keep their extremes.
+    use super::*;
+
+    #[test]
+    fn long_courses_keep_their_extremes() {
+        let mut course: Series = (0..100_000).map(|nth| (f64::from(nth), 0.0)).collect();
+        (course[5_000].1, course[77_777].1) = (9.0, -9.0);
+        let thin = thinned(&course);
+        assert!(
+            thin.len() <= POINTS_MAX && thin.contains(&(5_000.0, 9.0)) && thin.contains(&(77_777.0, -9.0))
+        );
+        assert!(thin.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+}

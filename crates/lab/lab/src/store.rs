@@ -1,0 +1,420 @@
+//! Runs on disk, kept as they end, so that a sweep that was stopped goes on where it was.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::run::Outcome;
+use crate::spec::{Experiment, Point, Task, shown};
+use crate::sweep::{Ended, Failure};
+
+/// Of which runs the courses over time are kept; they are most of what a run brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Courses {
+    /// Of the first seed: what a report draws.
+    First,
+    /// Of all.
+    All,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Whose courses are kept.
+    pub courses: Courses,
+    /// Octets of the file; runs that end beyond it are kept with their measures only.
+    pub octets: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { courses: Courses::First, octets: 1 << 30 }
+    }
+}
+
+impl Limits {
+    /// Are the courses of a run with this seed kept?
+    pub(crate) fn wants_courses(&self, seed: u64) -> bool {
+        self.courses == Courses::All || seed == FIRST
+    }
+}
+
+/// The seed that every combination is run with.
+const FIRST: u64 = 1;
+
+/// The first line of a file of runs.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Head {
+    experiment: String,
+    /// What decides a run besides its point and seed: see [`Experiment::basis`].
+    basis: String,
+    /// And the program.
+    program: String,
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Line {
+    Run(Run),
+    Failed(Failure),
+}
+
+impl Line {
+    /// Which run it is about.
+    pub(crate) fn key(&self) -> (&Point, u64) {
+        match self {
+            Line::Run(Run { outcome, .. }) => (&outcome.point, outcome.seed),
+            Line::Failed(Failure { point, seed, .. }) => (point, *seed),
+        }
+    }
+}
+
+/// A run that ended well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// [`Outcome::digest`] of all that it brought, before courses were left out.
+    pub(crate) digest: String,
+    pub(crate) outcome: Outcome,
+}
+
+impl Outcome {
+    /// Stands for everything a run brought, to the last bit: parameters, seed, measures, courses, distribution.
+    pub fn digest(&self) -> String {
+        crate::grid::hex(&serde_json::to_vec(self).expect("numbers and texts"))
+    }
+}
+
+/// The name of a run: its parameters and its seed.
+type Key = (Point, u64);
+
+/// Runs on disk, a line of JSON each behind a first line that says what they are of.
+pub struct Store {
+    path: PathBuf,
+    file: File,
+    head: Head,
+    points: HashSet<Point>,
+    limits: Limits,
+    /// Octets in the file.
+    len: u64,
+    outcomes: Vec<Outcome>,
+    /// Where each of them is, and what stood for it before courses were left out.
+    held: BTreeMap<Key, (usize, String)>,
+    failures: BTreeMap<Key, Failure>,
+    /// Lines about combinations that the experiment does not have now, but had and may have again.
+    aside: Vec<Line>,
+    /// Runs whose courses found no room.
+    curtailed: usize,
+}
+
+impl Store {
+    /// Opens `NAME.jsonl` in `folder` (which is made) and reads the runs in it, those of `experiment`'s combinations.
+    /// A file of another basis or another `program` is begun anew; a last line that was cut off is dropped.
+    ///
+    /// # Errors
+    /// The folder or the file cannot be made, read or written.
+    pub fn open(folder: &Path, experiment: &Experiment, program: &str, limits: Limits) -> io::Result<Store> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{}.jsonl", experiment.name));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let head =
+            Head { experiment: experiment.name.clone(), basis: experiment.basis(), program: program.into() };
+        let mut store = Store {
+            path,
+            file,
+            head,
+            points: experiment.points().into_iter().map(shown).collect(),
+            limits,
+            len: 0,
+            outcomes: Vec::new(),
+            held: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            aside: Vec::new(),
+            curtailed: 0,
+        };
+        store.read()?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The runs that ended well.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// Those that did not.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.failures.values()
+    }
+
+    /// [`Outcome::digest`] of a run it holds, as it was before courses were left out.
+    pub fn digest(&self, point: &Point, seed: u64) -> Option<&str> {
+        self.held.get(&(point.clone(), seed)).map(|(_, digest)| digest.as_str())
+    }
+
+    /// Runs whose courses were left out because the file is full.
+    pub fn curtailed(&self) -> usize {
+        self.curtailed
+    }
+
+    /// Those of `tasks` that it does not hold yet; what failed is tried again.
+    pub fn missing(&self, tasks: Vec<Task>) -> Vec<Task> {
+        let full = self.len >= self.limits.octets;
+        let whole = |outcome: &&Outcome| {
+            full || !self.limits.wants_courses(outcome.seed) || !outcome.series.is_empty()
+        };
+        let held: HashSet<(&Point, u64)> =
+            self.outcomes.iter().filter(whole).map(|outcome| (&outcome.point, outcome.seed)).collect();
+        tasks.into_iter().filter(|task| !held.contains(&(&task.point, task.seed))).collect()
+    }
+
+    /// Keeps how a run ended.
+    ///
+    /// # Errors
+    /// It cannot be written; it is held in memory all the same.
+    pub fn keep(&mut self, ended: Ended) -> io::Result<()> {
+        let line = match ended {
+            Ok(outcome) => Line::Run(self.curtail(outcome)),
+            Err(failure) => Line::Failed(failure),
+        };
+        self.keep_line(line)
+    }
+
+    /// Keeps how a run ended elsewhere.
+    pub(crate) fn keep_line(&mut self, line: Line) -> io::Result<()> {
+        let written = self.append(&line);
+        self.hold(line);
+        written
+    }
+
+    /// Puts the file in order: a line a run, sorted by parameters and seed, so that it is the same however often the
+    /// sweep was stopped and whoever ran it.
+    ///
+    /// # Errors
+    /// It cannot be written; what lies on disk is as before.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let beside = self.path.with_extension("jsonl.new");
+        self.file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside)?;
+        self.len = 0;
+        self.append(&self.head.clone())?;
+        let mut lines: Vec<Line> = std::mem::take(&mut self.aside);
+        for outcome in std::mem::take(&mut self.outcomes) {
+            let (_, digest) = self.held.remove(&(outcome.point.clone(), outcome.seed)).expect("held");
+            lines.push(Line::Run(Run { digest, outcome }));
+        }
+        lines.extend(std::mem::take(&mut self.failures).into_values().map(Line::Failed));
+        lines.sort_by(|a, b| a.key().cmp(&b.key()));
+        for line in lines {
+            self.append(&line)?;
+            self.hold(line);
+        }
+        std::fs::rename(&beside, &self.path)
+    }
+
+    /// Leaves courses out that are not wanted or find no room.
+    fn curtail(&mut self, mut outcome: Outcome) -> Run {
+        let digest = outcome.digest();
+        let wanted = self.limits.wants_courses(outcome.seed);
+        let full = self.len >= self.limits.octets;
+        if !wanted || full {
+            outcome.series.clear();
+        }
+        if full {
+            outcome.delays.clear();
+        }
+        self.curtailed += usize::from(wanted && full);
+        Run { digest, outcome }
+    }
+
+    fn hold(&mut self, line: Line) {
+        if !self.points.contains(line.key().0) {
+            return self.aside.push(line);
+        }
+        match line {
+            Line::Run(Run { digest, outcome }) => {
+                let key = (outcome.point.clone(), outcome.seed);
+                self.failures.remove(&key);
+                match self.held.get(&key) {
+                    Some((at, _)) => self.outcomes[*at] = outcome,
+                    None => {
+                        self.held.insert(key, (self.outcomes.len(), digest));
+                        self.outcomes.push(outcome);
+                    }
+                }
+            }
+            Line::Failed(failure) => {
+                self.failures.insert((failure.point.clone(), failure.seed), failure);
+            }
+        }
+    }
+
+    /// Reads the lines behind a first line like ours, as far as they are whole; begins anew if the first is another.
+    fn read(&mut self) -> io::Result<()> {
+        let mut lines = BufReader::new(self.file.try_clone()?);
+        let mut line = String::new();
+        let mut whole = lines.read_line(&mut line)? as u64;
+        if serde_json::from_str::<Head>(&line).ok().as_ref() != Some(&self.head) {
+            whole = 0;
+        }
+        while whole > 0 {
+            line.clear();
+            let len = lines.read_line(&mut line)? as u64;
+            match serde_json::from_str::<Line>(&line) {
+                Ok(read) if line.ends_with('\n') => {
+                    self.hold(read);
+                }
+                _ => break,
+            }
+            whole += len;
+        }
+        self.file.set_len(whole)?;
+        self.file.seek(SeekFrom::End(0))?;
+        self.len = whole;
+        if whole == 0 { self.append(&self.head.clone()) } else { Ok(()) }
+    }
+
+    fn append(&mut self, row: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(row)?;
+        line.push(b'\n');
+        self.len += line.len() as u64;
+        self.file.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a store goes on after a kill, keeps no more than it may, and refuses what is stale.
+    use super::*;
+    use crate::attempt;
+
+    const FILE: &str = r#"
+        title = "Small"
+        seconds = 1
+        seeds = 3
+        [path]
+        rtt_ms = 10
+        down_kbit = 1000
+        queue = "slots 10"
+        [[flow]]
+        cc = "newreno"
+        [vary]
+        "path.rtt_ms" = [10, 20]
+    "#;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            Folder(std::env::temp_dir().join(format!("millstream-lab-{name}-{}", std::process::id())))
+        }
+
+        fn open(&self, file: &str, limits: Limits) -> Store {
+            Store::open(&self.0, &Experiment::parse("small", file).unwrap(), "here", limits).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn tasks(file: &str) -> Vec<Task> {
+        Experiment::parse("small", file).unwrap().tasks(None).unwrap()
+    }
+
+    fn complete(store: &mut Store, file: &str) {
+        for task in store.missing(tasks(file)) {
+            store.keep(attempt(&task)).unwrap();
+        }
+        store.finish().unwrap();
+    }
+
+    #[test]
+    fn it_goes_on_where_it_was_cut_off() {
+        let (folder, whole) = (Folder::new("cut"), Folder::new("whole"));
+        let mut store = folder.open(FILE, Limits::default());
+        for task in tasks(FILE)[..3].iter().rev() {
+            store.keep(attempt(task)).unwrap();
+        }
+        let (path, kept) = (store.path().to_owned(), store.outcomes().to_vec());
+        drop(store);
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend_from_slice(b"{\"run\":{\"dig");
+        std::fs::write(&path, &text).unwrap();
+        let mut store = folder.open(FILE, Limits::default());
+        assert_eq!(store.outcomes(), kept);
+        assert_eq!(store.missing(tasks(FILE)).len(), 3);
+        complete(&mut store, FILE);
+
+        let mut straight = whole.open(FILE, Limits::default());
+        complete(&mut straight, FILE);
+        assert_eq!(std::fs::read(store.path()).unwrap(), std::fs::read(straight.path()).unwrap());
+        let stored = std::fs::read(store.path()).unwrap();
+        let again = folder.open(FILE, Limits::default());
+        assert_eq!((again.outcomes(), again.missing(tasks(FILE)).len()), (straight.outcomes(), 0));
+        assert_eq!(std::fs::read(again.path()).unwrap(), stored);
+    }
+
+    #[test]
+    fn other_values_leave_what_was_run() {
+        let folder = Folder::new("wider");
+        complete(&mut folder.open(FILE, Limits::default()), FILE);
+        let wider = FILE.replace("[10, 20]", "[10, 30]");
+        let mut store = folder.open(&wider, Limits::default());
+        assert_eq!((store.outcomes().len(), store.missing(tasks(&wider)).len()), (3, 3));
+        complete(&mut store, &wider);
+        assert_eq!(folder.open(FILE, Limits::default()).outcomes().len(), 6);
+
+        let changed = FILE.replace("slots 10", "slots 11");
+        assert!(folder.open(&changed, Limits::default()).outcomes().is_empty());
+    }
+
+    #[test]
+    fn courses_of_the_first_seed_stay_while_there_is_room() {
+        let folder = Folder::new("room");
+        let mut store = folder.open(FILE, Limits::default());
+        complete(&mut store, FILE);
+        let with = |store: &Store| -> Vec<u64> {
+            let whole = store.outcomes().iter().filter(|outcome| !outcome.series.is_empty());
+            whole.map(|outcome| outcome.seed).collect()
+        };
+        assert_eq!(with(&store), [1, 1]);
+        let task = &tasks(FILE)[1];
+        let digest = crate::run(task).unwrap().digest();
+        assert_eq!(store.digest(&task.point, task.seed), Some(digest.as_str()), "of the whole run");
+
+        let all = Limits { courses: Courses::All, ..Limits::default() };
+        let mut store = folder.open(FILE, all);
+        assert_eq!(store.missing(tasks(FILE)).len(), 4, "those without courses");
+        complete(&mut store, FILE);
+        assert_eq!(with(&store).len(), 6);
+
+        let small = Folder::new("small");
+        let mut store = small.open(FILE, Limits { octets: 4000, ..all });
+        complete(&mut store, FILE);
+        assert!(with(&store).len() < 6 && store.curtailed() > 0 && store.outcomes().len() == 6);
+        assert!(store.missing(tasks(FILE)).is_empty(), "no run again and again");
+    }
+
+    #[test]
+    fn a_failure_is_held_until_the_run_succeeds() {
+        let folder = Folder::new("failed");
+        let mut store = folder.open(FILE, Limits::default());
+        let task = &tasks(FILE)[0];
+        let failure = Failure { point: task.point.clone(), seed: task.seed, why: "no".into() };
+        store.keep(Err(failure.clone())).unwrap();
+        store.keep(Err(failure.clone())).unwrap();
+        store.finish().unwrap();
+        let mut store = folder.open(FILE, Limits::default());
+        assert!(store.failures().eq([&failure]) && store.missing(tasks(FILE)).len() == 6);
+        complete(&mut store, FILE);
+        assert_eq!(folder.open(FILE, Limits::default()).failures().count(), 0);
+    }
+}
