@@ -1,5 +1,5 @@
-//! Goal: a sweep that is killed goes on where it was and ends as if nothing had been; tasks run one by one bring the same;
-//! what was recorded is found again, and what moved is told.
+//! Goal: a sweep that is killed goes on where it was and ends as if nothing had been; tasks run one by one bring the
+//! same; what was recorded is found again, and what moved is told.
 #![forbid(unsafe_code)]
 
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Prints the digests of a few small runs: the same from every build and on every machine. `cargo xtask ci lab` compares
-//! a debug build with a release build.
+//! Prints the digests of a few small runs: the same from every build and on every machine. `cargo xtask ci lab`
+//! compares a debug build with a release build.
 #![forbid(unsafe_code)]
 
 /// Shipped experiments whose runs take less than a second.

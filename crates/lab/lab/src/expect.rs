@@ -123,8 +123,8 @@ impl Expectation {
 
     /// As TOML.
     pub fn text(&self) -> String {
-        let about = "# What the experiment brought when it was recorded (`millstream lab record`): digests of each seed's \
-                     run, and\n# mean and tolerance of each measure.\n";
+        let about = "# What the experiment brought when it was recorded (`millstream lab record`): digests of each \
+                     seed's run, and\n# mean and tolerance of each measure.\n";
         format!("{about}{}", toml::to_string(self).expect("texts and numbers"))
     }
 

@@ -80,8 +80,8 @@ impl<W: Write> Film<W> {
     }
 }
 
-/// Runs `task` and films it: what it brought, packets filmed and packets that found no room. The film changes nothing in
-/// the run.
+/// Runs `task` and films it: what it brought, packets filmed and packets that found no room. The film changes nothing
+/// in the run.
 ///
 /// # Errors
 /// The task's text is wrong; the film cannot be written.

@@ -1,5 +1,5 @@
-//! Goal: the experiments whose expectations are shipped (`expectations/`) bring what they brought when they were recorded,
-//! within what chance alone would move. After a change that is meant to move them:
+//! Goal: the experiments whose expectations are shipped (`expectations/`) bring what they brought when they were
+//! recorded, within what chance alone would move. After a change that is meant to move them:
 //! `millstream lab record NAME --seeds N --to crates/lab/lab/expectations`.
 
 use lab::{Expectation, Experiment, Limits, Store, attempt};

@@ -1,9 +1,9 @@
 //! The tables for programs that read columns: Parquet, compressed with Snappy.
 //!
-//! * Runs: `experiment`, a column for each parameter (text), `seed`, a column for each measure (double, null where the run
-//!   has none).
-//! * Series: `experiment`, parameters, `seed`, `time` (seconds), `flow` (null where the series is not a flow's), `name`,
-//!   `value`; of the runs whose courses were kept.
+//! * Runs: `experiment`, a column for each parameter (text), `seed`, a column for each measure (double, null where the
+//!   run has none).
+//! * Series: `experiment`, parameters, `seed`, `time` (seconds), `flow` (null where the series is not a flow's),
+//!   `name`, `value`; of the runs whose courses were kept.
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
