@@ -14,7 +14,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sign", &["tcp"]),
     ("ring", &["base"]),
     ("pio", &["base", "wire", "ring"]),
-    ("trace", &["base", "wire", "tcp", "ring", "pio"]),
+    ("trace", &["base", "wire", "cc", "tcp", "ring", "pio"]),
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
     ("sock", &["base", "wire", "cc", "tcp", "sign", "ring", "pio", "trace", "stack"]),
     // lab

@@ -1,6 +1,7 @@
 //! The `millstream` command: serve, load, look.
 #![forbid(unsafe_code)]
 
+mod blackbox;
 mod config;
 mod drill;
 mod iperf;
@@ -14,6 +15,7 @@ mod sysctl;
 mod testing;
 
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 /// A user-level TCP stack: servers, load, and a look inside.
@@ -42,6 +44,8 @@ enum Command {
     Ss(show::Args),
     /// Show counters, tables and memory of running stacks.
     Stat(show::Args),
+    /// Show the last things that happened to connections of running stacks, living and dead.
+    Blackbox(blackbox::BlackboxArgs),
     /// Record packets of a running stack to a pcapng file.
     Capture(show::CaptureArgs),
     /// Read and set values of running stacks: congestion control policies, TCP's settings, logs.
@@ -60,12 +64,17 @@ fn main() -> ExitCode {
         Command::Pipe(args) => pipe::run(args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
+        Command::Blackbox(args) => blackbox::run(&args),
         Command::Capture(args) => show::capture(&args),
         Command::Sysctl(args) => sysctl::run(&args),
         Command::Settings(args) => config::print(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(e) if e.downcast_ref().map(io::Error::kind) == Some(io::ErrorKind::BrokenPipe) => {
+            ExitCode::SUCCESS
+        }
         Err(e) => {
             eprintln!("millstream: {e}");
             ExitCode::FAILURE
@@ -81,5 +90,17 @@ fn at_once(jobs: usize) -> usize {
     match jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: no command's flags contradict each other.
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_can_be_parsed() {
+        Cli::command().debug_assert();
     }
 }

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     /// Only this process; without it, every running stack.
     #[arg(long)]
-    pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// Print JSON, one object a line.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Flags of `capture`.
@@ -30,6 +30,9 @@ pub(crate) struct CaptureArgs {
     /// How long.
     #[arg(short, long, default_value_t = 10)]
     seconds: u64,
+    /// Comment each packet with the state of its connection: before one that arrived, after one that left.
+    #[arg(long)]
+    state: bool,
 }
 
 /// Control sockets of running stacks: process number and path.
@@ -133,7 +136,7 @@ pub(crate) fn stat(args: &Args) -> CliResult {
             continue;
         }
         println!("process {pid}, core {}", value["core"]);
-        for section in ["tcp", "stack", "link", "sock"] {
+        for section in ["tcp", "stack", "link", "sock", "blackbox"] {
             let Some(map) = value[section].as_object() else { continue };
             for (name, number) in map.iter().filter(|(_, n)| n.as_u64() != Some(0)) {
                 println!("  {:<40} {:>16}", format!("{section}.{name}"), number);
@@ -152,7 +155,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
             format!("several stacks run (processes {}); choose one with --pid", pids.join(", ")).into()
         );
     };
-    let mut socket = ask(path, &format!("capture {}", args.seconds))?;
+    let mut socket =
+        ask(path, &format!("capture {}{}", args.seconds, if args.state { " state" } else { "" }))?;
     let mut out: Box<dyn Write> = if args.write == Path::new("-") {
         Box::new(std::io::stdout())
     } else {

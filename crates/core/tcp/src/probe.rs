@@ -1,12 +1,14 @@
 //! Who watches connections: what a probe is shown, and when.
 
+use core::any::Any;
+
 use base::{Duration, FlowKey, Instant};
 use wire::tcp::{Header, Segment};
 
 use crate::{Connection, Cx, Incident, Pool, State, Transmit};
 
 /// Sees a connection's segments, round-trip times and changes of state; for SIFTR, captures and tests. Must not block.
-pub trait Probe {
+pub trait Probe: Any {
     /// A segment came in, and its connection has not processed it yet; or one goes out, and its connection has done all
     /// that sending means.
     fn packet(&mut self, seen: &Seen<'_>);

@@ -1,20 +1,21 @@
-//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `sysctl PREFIX` and
-//! `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS` with a pcapng file.
+//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `blackbox lines`, `sysctl PREFIX` and
+//! `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng file.
 //!
-//! `millstream ss`, `stat`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
+//! `millstream ss`, `stat`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
+
+mod blackbox;
+mod capture;
 
 use crate::Engine;
-use crate::clock::{Clock, SystemClock};
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
 use crate::tree::{Access, Node, Tree, TreeError};
-use base::{Duration, Instant};
+use base::Instant;
 use serde_json::{Value, json};
 use stack::Row;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use wire::pcap::LinkType;
 
 /// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
 /// that cannot be written, `/tmp/millstream`.
@@ -71,11 +72,10 @@ fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -
     let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
         ["ss"] => rows,
         ["stat"] => |engine| vec![stats(engine)],
-        ["capture", seconds] => match seconds.parse() {
-            Ok(seconds) => return record(taps, &mut client, Duration::from_secs(seconds)),
-            Err(_) => return refuse(&mut client, "capture takes whole seconds"),
-        },
-        _ => return refuse(&mut client, "ask ss, stat, sysctl or capture SECONDS"),
+        ["capture", seconds] => return capture::answer(stacks, taps, &mut client, seconds, false),
+        ["capture", seconds, "state"] => return capture::answer(stacks, taps, &mut client, seconds, true),
+        ["blackbox", ref words @ ..] => return blackbox::answer(stacks, &mut client, words),
+        _ => return refuse(&mut client, "ask ss, stat, blackbox, sysctl or capture SECONDS [state]"),
     };
     for (core, stack) in stacks.iter().enumerate() {
         let mut found = Vec::new();
@@ -128,47 +128,6 @@ fn values(tree: &Tree, prefix: &str) -> Result<Vec<Value>, TreeError> {
 
 fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {
     writeln!(client, "{}", json!({ "error": why }))
-}
-
-/// Sends what passes the taps as one pcapng file, an interface per core, until the time is over or nobody reads.
-fn record(taps: &[Tap], client: &mut UnixStream, time: Duration) -> std::io::Result<()> {
-    /// Octets kept of a packet, and octets that may wait for the writer.
-    const KEEP: usize = 65_536;
-    const ROOM: usize = 8 << 20;
-    let mut captures: Vec<_> =
-        taps.iter().map(|tap| trace::capture(&tap.switch, wall_clock, KEEP, ROOM)).collect();
-    let mut out = Vec::new();
-    let links = taps.iter().map(|tap| {
-        let ethernet = tap.medium == pio::Medium::Ethernet;
-        (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, tap.name.as_str())
-    });
-    trace::write_start(&mut out, links);
-    let clock = SystemClock::new();
-    let end = clock.now() + time;
-    let result = loop {
-        let over = clock.now() >= end;
-        if over {
-            taps.iter().for_each(|tap| tap.switch.stop());
-        }
-        for (interface, capture) in captures.iter_mut().enumerate() {
-            capture.drain(interface as u32, &mut out);
-        }
-        let sent = client.write_all(&out);
-        out.clear();
-        if over || sent.is_err() {
-            break sent;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    taps.iter().for_each(|tap| tap.switch.stop());
-    result
-}
-
-/// Time since 1970, as captures are dated.
-#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
-fn wall_clock() -> Instant {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Instant::ZERO + since.unwrap_or_default()
 }
 
 /// Every listener, connection and TIME-WAIT entry of an engine.
@@ -235,6 +194,13 @@ pub fn stats(engine: &mut Engine) -> Value {
     let (descriptors, watches) = engine.open();
     let (footprint, spun) = (engine.footprint(), engine.spun);
     let core = engine.core();
+    let blackbox = core.probe::<trace::blackbox::BlackBox>().map(|(_, box_)| {
+        let (written, lost) = box_.files().map_or((0, 0), trace::blackbox::Files::counts);
+        json!({
+            "connections": box_.rings(None).count(), "untracked": box_.untracked(), "footprint": box_.footprint(),
+            "dumps_written": written, "dumps_lost": lost,
+        })
+    });
     let pairs = |list: Vec<(&'static str, u64)>| -> Value {
         list.into_iter().map(|(name, value)| (name.to_string(), Value::from(value))).collect()
     };
@@ -247,5 +213,6 @@ pub fn stats(engine: &mut Engine) -> Value {
         "sock": {
             "descriptors": descriptors, "watches": watches, "footprint": footprint, "spin_us": spun.as_micros() as u64,
         },
+        "blackbox": blackbox,
     })
 }

@@ -11,6 +11,7 @@ use base::Duration;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
 use std::sync::Arc;
+use trace::blackbox::{BlackBox, Files, Size};
 
 /// A stack could not be opened; the text says what to do.
 #[derive(Debug)]
@@ -54,18 +55,44 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
     let config = core_config(settings, seed)?;
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());
+    let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
         let (port, switch) = trace::tapped(port);
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
-        stacks.push(start(settings, core, Core::new(config, port))?);
+        let mut stack = Core::new(config, port);
+        if settings.blackbox > 0 {
+            stack.attach(Box::new(black_box(settings, files.clone())));
+        }
+        stacks.push(start(settings, core, stack)?);
     }
     let tree = Arc::new(Tree::new(&stacks));
     for (name, value) in &settings.sysctl.0 {
         tree.set(name, value).map_err(|e| OpenError(format!("sysctl {name} = {value}: {e}")))?;
     }
     Ok(Opened { stacks, taps, tree })
+}
+
+/// Where connections that die by an error leave what is known of them, if anywhere.
+fn blackbox_files(settings: &Settings) -> Result<Option<Files>, OpenError> {
+    let directory = &settings.blackbox_on_error;
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    if settings.blackbox == 0 {
+        return Err(OpenError("blackbox_on_error needs blackbox, a number of records per connection".into()));
+    }
+    let refuse = |e| OpenError(format!("blackbox_on_error = \"{directory}\": {e}"));
+    Files::in_directory(directory.as_ref()).map(Some).map_err(refuse)
+}
+
+fn black_box(settings: &Settings, files: Option<Files>) -> BlackBox {
+    let box_ = BlackBox::new(Size { records: settings.blackbox, connections: settings.blackbox_connections });
+    match files {
+        Some(files) => box_.on_error(files),
+        None => box_,
+    }
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {

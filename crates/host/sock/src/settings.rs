@@ -221,6 +221,11 @@ settings! {
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
     sysctl: Assignments = Assignments::default(), "NAME=VALUE, separated by commas",
         "Values of the run-time tree, set once the stack runs; `millstream sysctl -a` lists them.";
+    blackbox: u32 = 0, "a number of records, 0 for none",
+        "The last things that happened to each connection, kept for millstream blackbox.";
+    blackbox_connections: u32 = 4_096, "a number", "Connections of which a core keeps them, the last dead included.";
+    blackbox_on_error: String = String::new(), "a directory, or nothing",
+        "Where a connection that dies by an error leaves them; the newest 256 files are kept.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }
 

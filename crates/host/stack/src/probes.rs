@@ -1,6 +1,7 @@
 //! Who watches a core's connections: nobody, mostly, or any number of probes, each of which sees everything.
 
 use base::{Duration, FlowKey, Instant};
+use std::any::Any;
 use tcp::{Incident, Probe, Seen, State, Stray};
 
 use crate::core::Core;
@@ -41,6 +42,15 @@ impl Core {
         let id = ProbeId(self.probes_begun);
         self.shared.probes.get_or_insert_with(|| Box::new(Probes(Vec::new()))).0.push((id, probe));
         id
+    }
+
+    /// The first probe of this type, if one is attached, and its id.
+    pub fn probe<T: Probe>(&mut self) -> Option<(ProbeId, &mut T)> {
+        let all = &mut self.shared.probes.as_mut()?.0;
+        all.iter_mut().find_map(|(id, probe)| {
+            let probe: &mut dyn Any = &mut **probe;
+            Some((*id, probe.downcast_mut()?))
+        })
     }
 
     /// Detaches a probe and gives it back; `None` if it is not attached.
@@ -93,6 +103,7 @@ mod tests {
         happen(&mut core);
         let second = core.attach(Box::new(Count(seen[1].clone())));
         happen(&mut core);
+        assert_eq!(core.probe::<Count>().map(|(id, count)| (id, count.0.load(Relaxed))), Some((first, 2)));
         assert!(core.detach(first).is_some() && core.detach(first).is_none());
         happen(&mut core);
         assert!(core.detach(second).is_some() && core.shared.probes.is_none());

@@ -1,5 +1,6 @@
 //! The way of a recorded packet from the core to whoever writes it down: one byte ring, drops counted, never a wait.
 
+use crate::annotate::{Annotator, StateProbe, annotator};
 use base::Instant;
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use std::sync::Arc;
@@ -7,14 +8,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::pcap::LinkType;
 use wire::pcap::ng::{self, Direction, Packet};
 
-/// Octets before each packet in the ring: nanoseconds, octets kept, octets on the wire, direction.
-const HEADER: usize = 8 + 4 + 4 + 1;
+/// Octets before each packet in the ring: nanoseconds, octets kept, octets on the wire, direction, batch.
+const HEADER: usize = 8 + 4 + 4 + 1 + 1;
+
+/// What stands before each packet in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketHeader {
+    pub(crate) at: Instant,
+    /// Octets kept, and octets on the wire.
+    pub(crate) kept: u32,
+    pub(crate) len: u32,
+    pub(crate) outbound: bool,
+    /// The same for packets that passed together; another one for the next that do.
+    pub(crate) batch: u8,
+}
+
+impl PacketHeader {
+    fn octets(&self) -> [u8; HEADER] {
+        let mut octets = [0; HEADER];
+        octets[..8].copy_from_slice(&self.at.as_nanos().to_le_bytes());
+        octets[8..12].copy_from_slice(&self.kept.to_le_bytes());
+        octets[12..16].copy_from_slice(&self.len.to_le_bytes());
+        octets[16] = self.outbound.into();
+        octets[17] = self.batch;
+        octets
+    }
+
+    fn of(octets: &[u8; HEADER]) -> PacketHeader {
+        let word =
+            |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+        let nanos = u64::from(word(4)) << 32 | u64::from(word(0));
+        PacketHeader {
+            at: Instant::from_nanos(nanos),
+            kept: word(8),
+            len: word(12),
+            outbound: octets[16] == 1,
+            batch: octets[17],
+        }
+    }
+
+    /// The packet as a block of a file.
+    fn block<'a>(&self, interface: u32, data: &'a [u8], comment: &'a str) -> Packet<'a> {
+        let direction = Some(if self.outbound { Direction::Outbound } else { Direction::Inbound });
+        Packet { interface, at: self.at, original_len: self.len, data, direction, comment }
+    }
+}
 
 /// What became of the packets offered to a capture.
 #[derive(Default, Debug)]
 pub struct CaptureStats {
     written: AtomicU64,
     dropped: AtomicU64,
+    unannotated: AtomicU64,
 }
 
 impl CaptureStats {
@@ -27,6 +72,15 @@ impl CaptureStats {
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
+
+    /// States that found no room on their way to their packets.
+    pub fn unannotated(&self) -> u64 {
+        self.unannotated.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_unannotated(&self) {
+        self.unannotated.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The core's end.
@@ -34,9 +88,15 @@ pub(crate) struct Recorder {
     ring: ByteProducer,
     stats: Arc<CaptureStats>,
     keep: usize,
+    batch: u8,
 }
 
 impl Recorder {
+    /// What is recorded from now on passes together.
+    pub(crate) fn begin_batch(&mut self) {
+        self.batch = self.batch.wrapping_add(1);
+    }
+
     /// Copies the first octets of a packet, which may lie in several parts, into the ring, or counts it as dropped.
     pub(crate) fn record<'a>(
         &mut self,
@@ -50,13 +110,10 @@ impl Recorder {
             self.stats.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let mut header = [0; HEADER];
-        header[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
-        header[8..12].copy_from_slice(&(kept as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&(len as u32).to_le_bytes());
-        header[16] = outbound.into();
+        let batch = self.batch;
+        let header = PacketHeader { at, kept: kept as u32, len: len as u32, outbound, batch };
         // There is room for everything: the consumer only ever makes more.
-        self.ring.write(&header);
+        self.ring.write(&header.octets());
         let mut left = kept;
         for part in parts {
             left -= self.ring.write(&part[..part.len().min(left)]);
@@ -75,16 +132,18 @@ pub struct Capture {
     ring: ByteConsumer,
     stats: Arc<CaptureStats>,
     /// The header of a packet whose octets have not all arrived.
-    pending: Option<[u8; HEADER]>,
+    pending: Option<PacketHeader>,
     packet: Vec<u8>,
+    /// Brings states to packets, if that was asked for.
+    annotator: Option<Annotator>,
 }
 
 /// A recorder for one core and the capture it feeds: at most `keep` octets of each packet, `room` octets in the ring.
 pub(crate) fn ring_pair(keep: usize, room: usize) -> (Recorder, Capture) {
     let (producer, consumer) = bytes(room);
     let stats = Arc::<CaptureStats>::default();
-    let recorder = Recorder { ring: producer, stats: stats.clone(), keep };
-    (recorder, Capture { ring: consumer, stats, pending: None, packet: Vec::new() })
+    let recorder = Recorder { ring: producer, stats: stats.clone(), keep, batch: 0 };
+    (recorder, Capture { ring: consumer, stats, pending: None, packet: Vec::new(), annotator: None })
 }
 
 /// Starts to record what passes `switch`: at most `keep` octets of each packet, `room` octets waiting to be written.
@@ -107,44 +166,64 @@ pub fn write_start<'n>(into: &mut Vec<u8>, links: impl Iterator<Item = (LinkType
 }
 
 impl Capture {
-    /// Appends every packet recorded so far as a pcapng block of interface `interface`; how many.
-    pub fn drain(&mut self, interface: u32, into: &mut Vec<u8>) -> usize {
-        let mut count = 0;
-        loop {
-            let header = match self.pending.take() {
-                Some(header) => header,
-                None => {
-                    let mut header = [0; HEADER];
-                    if self.ring.len() < HEADER {
-                        return count;
-                    }
-                    self.ring.read(&mut header);
-                    header
-                }
-            };
-            let word =
-                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-            let kept = word(8) as usize;
-            if self.ring.len() < kept {
-                self.pending = Some(header);
-                return count;
+    /// Makes the packets' comments tell the state of the connections they belong to, as it was before a packet that
+    /// arrived was processed and after one that leaves was built. The probe is to be attached to the core whose port is
+    /// tapped; `link` is what the packets start with.
+    pub fn annotate(&mut self, link: LinkType) -> StateProbe {
+        let (probe, annotator) = annotator(link, self.stats.clone());
+        self.annotator = Some(annotator);
+        probe
+    }
+
+    /// The next packet's header, once its octets are in `packet`.
+    fn take(&mut self) -> Option<PacketHeader> {
+        let header = match self.pending.take() {
+            Some(header) => header,
+            None if self.ring.len() < HEADER => return None,
+            None => {
+                let mut octets = [0; HEADER];
+                self.ring.read(&mut octets);
+                PacketHeader::of(&octets)
             }
-            self.packet.resize(kept, 0);
-            self.ring.read(&mut self.packet);
-            let nanos = u64::from(word(4)) << 32 | u64::from(word(0));
-            ng::write_packet(
-                into,
-                &Packet {
-                    interface,
-                    at: Instant::from_nanos(nanos),
-                    original_len: word(12),
-                    data: &self.packet,
-                    direction: Some(if header[16] == 1 { Direction::Outbound } else { Direction::Inbound }),
-                    comment: "",
-                },
-            );
-            count += 1;
+        };
+        if self.ring.len() < header.kept as usize {
+            self.pending = Some(header);
+            return None;
         }
+        self.packet.resize(header.kept as usize, 0);
+        self.ring.read(&mut self.packet);
+        Some(header)
+    }
+
+    /// Appends every packet recorded so far as a pcapng block of interface `interface`; how many. Some that wait for
+    /// the state of their connection come with a later call.
+    pub fn drain(&mut self, interface: u32, into: &mut Vec<u8>) -> usize {
+        self.drain_some(interface, into, false)
+    }
+
+    /// Like [`Capture::drain`], for the last time: nothing waits any longer.
+    pub fn finish(&mut self, interface: u32, into: &mut Vec<u8>) -> usize {
+        self.drain_some(interface, into, true)
+    }
+
+    fn drain_some(&mut self, interface: u32, into: &mut Vec<u8>, last: bool) -> usize {
+        let mut count = 0;
+        while let Some(header) = self.take() {
+            match &mut self.annotator {
+                Some(annotator) => annotator.hold(header, &self.packet),
+                None => {
+                    ng::write_packet(into, &header.block(interface, &self.packet, ""));
+                    count += 1;
+                }
+            }
+        }
+        if let Some(annotator) = &mut self.annotator {
+            annotator.release(last, |header, octets, comment| {
+                ng::write_packet(into, &header.block(interface, octets, comment));
+                count += 1;
+            });
+        }
+        count
     }
 
     /// What was recorded and what was not.

@@ -1,8 +1,11 @@
 //! What a stack lets people see: packets on their way, recorded without ever delaying one.
 #![forbid(unsafe_code)]
 
+mod annotate;
+pub mod blackbox;
 mod capture;
 mod tap;
 
+pub use annotate::StateProbe;
 pub use capture::{Capture, CaptureStats, capture, write_start};
 pub use tap::{Switch, tapped};

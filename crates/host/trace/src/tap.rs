@@ -68,6 +68,7 @@ impl Switch {
             return;
         }
         let now = clock();
+        recorder.begin_batch();
         packets.for_each(|parts| recorder.record(now, outbound, parts));
     }
 }

@@ -1,0 +1,81 @@
+//! Records of connections that died by an error, as files in a directory: written by a thread of their own.
+
+use super::ring::Ring;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Dumps that wait for the disk at most.
+const WAITING: usize = 64;
+/// Files kept at most; the oldest goes.
+pub(super) const KEPT: usize = 256;
+
+/// What became of the dumps.
+#[derive(Default, Debug)]
+struct Counts {
+    written: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// The cores' end: hands records over, never waits.
+#[derive(Clone)]
+pub struct Files {
+    queue: SyncSender<Ring>,
+    counts: Arc<Counts>,
+}
+
+impl Files {
+    /// A copy of the ring goes to the writer, or is counted as lost.
+    pub(super) fn keep(&mut self, ring: &Ring) {
+        match self.queue.try_send(ring.clone()) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.counts.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Dumps written, and dumps that could not be: the queue was full, or the file could not be made.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.counts.written.load(Ordering::Relaxed), self.counts.lost.load(Ordering::Relaxed))
+    }
+}
+
+impl Files {
+    /// Dumps go to `directory`, which is made if need be: one file a connection, `PID-NUMBER.txt`, the newest 256 of
+    /// this process. The thread that writes them ends when nobody can hand it any more.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or the thread not be started.
+    pub fn in_directory(directory: &Path) -> io::Result<Files> {
+        std::fs::create_dir_all(directory)?;
+        let (queue, dumps) = sync_channel(WAITING);
+        let counts = Arc::<Counts>::default();
+        let (directory, mine) = (directory.to_path_buf(), counts.clone());
+        std::thread::Builder::new()
+            .name("millstream-blackbox".into())
+            .spawn(move || write_all(&directory, &dumps, &mine))?;
+        Ok(Files { queue, counts })
+    }
+}
+
+fn write_all(directory: &Path, dumps: &Receiver<Ring>, counts: &Counts) {
+    let mut kept: VecDeque<PathBuf> = VecDeque::with_capacity(KEPT + 1);
+    for (number, ring) in dumps.iter().enumerate() {
+        let path = directory.join(format!("{}-{number}.txt", std::process::id()));
+        match std::fs::write(&path, ring.to_string()) {
+            Ok(()) => counts.written.fetch_add(1, Ordering::Relaxed),
+            Err(_) => counts.lost.fetch_add(1, Ordering::Relaxed),
+        };
+        kept.push_back(path);
+        if kept.len() > KEPT
+            && let Some(oldest) = kept.pop_front()
+        {
+            // Somebody may have tidied up before us.
+            let _ = std::fs::remove_file(oldest);
+        }
+    }
+}
