@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Print JSON, one object a line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Instead, what is remembered of peers for the next connections to them (`stat` only).
+    #[arg(long)]
+    hosts: bool,
 }
 
 /// Flags of `capture`.
@@ -130,6 +133,9 @@ pub(crate) fn ss(args: &Args) -> CliResult {
 
 /// `millstream stat`.
 pub(crate) fn stat(args: &Args) -> CliResult {
+    if args.hosts {
+        return hosts(args);
+    }
     for (pid, value) in answers(args.pid, "stat")? {
         if args.json {
             println!("{value}");
@@ -142,6 +148,34 @@ pub(crate) fn stat(args: &Args) -> CliResult {
                 println!("  {:<40} {:>16}", format!("{section}.{name}"), number);
             }
         }
+    }
+    Ok(())
+}
+
+/// `millstream stat --hosts`.
+fn hosts(args: &Args) -> CliResult {
+    let rows = answers(args.pid, "hosts")?;
+    if args.json {
+        rows.iter().for_each(|(_, row)| println!("{row}"));
+        return Ok(());
+    }
+    println!(
+        "{:<40} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>7}",
+        "Peer", "rtt us", "var us", "ssthresh", "cwnd", "rto us", "connections", "age s"
+    );
+    for (_, row) in &rows {
+        let number = |key: &str| row[key].as_u64().map_or(String::new(), |n| n.to_string());
+        println!(
+            "{:<40} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>7}",
+            row["remote"].as_str().unwrap_or(""),
+            number("srtt_us"),
+            number("rttvar_us"),
+            number("ssthresh"),
+            number("cwnd"),
+            number("rto_us"),
+            number("connections"),
+            number("age_s")
+        );
     }
     Ok(())
 }

@@ -53,7 +53,14 @@ impl Core {
         let a = Endpoint::new(Addr::v4([10, 0, 0, 1]), 40_000);
         let b = Endpoint::new(Addr::v4([10, 0, 0, 2]), 80);
         let key = if client { FlowKey::new(a, b) } else { FlowKey::new(b, a) };
-        Open { key, isn: Seq::new(12_345), ts_offset: 99, path_mtu: 1500, options: SocketOptions::default() }
+        Open {
+            key,
+            isn: Seq::new(12_345),
+            ts_offset: 99,
+            path_mtu: 1500,
+            options: SocketOptions::default(),
+            hint: tcp::HostHint::default(),
+        }
     }
 
     fn poll(&mut self, conn: &mut Connection, payload: &mut [u8]) -> Option<Transmit> {

@@ -251,6 +251,14 @@ settings! {
             "Receive buffer, octets: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s at 134 ms.";
         sndbuf: (u32, u32) = (128 << 10, 32 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
             "Send buffer, octets: at first, and at most when it follows twice the congestion window.";
+        host_cache: u32 = 1024, 0 => 65_536,
+            "Peers of which a core remembers what ended connections learned, for those to come (RFC 9040): \
+             the round-trip time, from which the timeout of a SYN and SYN-ACK is made. 0: none.";
+        host_cache_age: Duration = Duration::from_secs(3600), Duration::from_secs(1) => Duration::from_secs(86_400),
+            "How long that is believed, less and less.";
+        host_ssthresh: bool = false, false => true,
+            "Is the slow start threshold remembered, too? Linux did so once, FreeBSD does. What congestion there was \
+             then may be over, and the connection slow for nothing.";
         reassembly_runs: u16 = 1024, 1 => 8192,
             "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
              no room for as many full segments.";

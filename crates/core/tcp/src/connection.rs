@@ -27,7 +27,7 @@ use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::timers::Timers;
 use crate::window::Tuner;
-use crate::{Cookie, Cx, Error, Events, Incident, SocketOptions, State, accecn, path};
+use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, accecn, path};
 
 /// What a new connection needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,8 @@ pub struct Open {
     pub path_mtu: u16,
     /// The socket's options.
     pub options: SocketOptions,
+    /// What connections before it found on this path.
+    pub hint: HostHint,
 }
 
 /// Yes-or-no facts, one bit each.
@@ -338,6 +340,8 @@ pub(crate) struct Rare {
     pub(crate) path: u16,
     /// Exists while [`Bits::SEARCHING`].
     pub(crate) search: Option<Box<MtuSearch>>,
+    /// Where slow start ended for connections before this one, octets; 0 if nobody knows (RFC 9040).
+    pub(crate) ssthresh: u32,
 }
 
 impl Connection {
@@ -385,7 +389,7 @@ impl Connection {
             rcvbuf: if options.rcvbuf == 0 { cx.config.rcvbuf.0 } else { options.rcvbuf },
             snd_small: open.isn,
             timers: Timers::default(),
-            rtt: Rtt::new(),
+            rtt: Rtt::told(open.hint.rto_us),
             rto_us: 0,
             last_rcv_ms: cx.now.as_millis() as u32,
             last_send_ms: cx.now.as_millis() as u32,
@@ -424,6 +428,9 @@ impl Connection {
         conn.make_room_for_lowat(cx);
         if open.options.max_pacing.is_some() {
             conn.set_pace_cap(open.options.max_pacing);
+        }
+        if open.hint.ssthresh != 0 {
+            conn.rare_mut().ssthresh = open.hint.ssthresh;
         }
         conn.choose_charge(cx.config);
         conn.refresh_rto(cx.config);
@@ -611,7 +618,7 @@ impl Connection {
             mss: self.snd_mss.into(),
             srtt: self.rtt.is_measured().then(|| self.rtt.srtt()),
             initial_window: self.initial_window(cx),
-            ssthresh: None,
+            ssthresh: self.rare().map(|rare| rare.ssthresh).filter(|&told| told != 0),
         }
     }
 
@@ -644,6 +651,7 @@ impl Connection {
                 auth: None,
                 path: 0,
                 search: None,
+                ssthresh: 0,
             })
         })
     }

@@ -37,6 +37,7 @@ mod frto;
 #[doc(hidden)]
 pub mod fuzz;
 mod getters;
+mod host;
 mod icmp;
 mod incident;
 mod info;
@@ -87,6 +88,7 @@ pub use fast_open::{
     CookieWorth, FastOpenAnswer, FastOpenCache, FastOpenJar, FastOpenKeys, FastOpenOffer, FastOpenOutcome,
     Lesson,
 };
+pub use host::{HostHint, HostLesson, HostMemory};
 pub use icmp::IcmpError;
 pub use incident::{Incident, Timer};
 pub use info::{AccEcnInfo, Info, OptionSeen};

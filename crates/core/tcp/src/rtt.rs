@@ -17,7 +17,7 @@ const FINE: u32 = 16;
 pub(crate) struct Rtt {
     /// In 1/16 us; 0 before the first sample.
     srtt: u32,
-    /// In 1/16 us.
+    /// In 1/16 us. Before the first sample the timeout to begin with, us; 0 for that of the settings.
     rttvar: u32,
     /// Smallest sample, us; 0 before the first.
     min: u32,
@@ -29,6 +29,17 @@ impl Rtt {
     /// Nothing measured yet.
     pub(crate) const fn new() -> Self {
         Rtt { srtt: 0, rttvar: 0, min: 0 }
+    }
+
+    /// What these averages would be.
+    pub(crate) fn of(srtt_us: u32, rttvar_us: u32) -> Self {
+        let fine = |micros: u32| micros.clamp(1, LONGEST) * FINE;
+        Rtt { srtt: fine(srtt_us), rttvar: fine(rttvar_us), min: srtt_us }
+    }
+
+    /// Nothing measured yet; others found that a timeout of this many microseconds is right (0: the settings know).
+    pub(crate) fn told(rto_us: u32) -> Self {
+        Rtt { srtt: 0, rttvar: rto_us, min: 0 }
     }
 
     /// One sample a round trip (RFC 6298, section 2), in microseconds.
@@ -77,7 +88,12 @@ impl Rtt {
 
     /// RTTVAR; zero before the first sample.
     pub(crate) fn rttvar(&self) -> Duration {
-        fine(self.rttvar)
+        if self.is_measured() { fine(self.rttvar) } else { Duration::ZERO }
+    }
+
+    /// RTTVAR in whole microseconds, once there is one.
+    pub(crate) fn rttvar_micros(&self) -> u32 {
+        if self.is_measured() { self.rttvar / FINE } else { 0 }
     }
 
     /// The smallest sample; zero before the first.
@@ -98,6 +114,8 @@ impl Rtt {
         let rto = if self.is_measured() {
             let least = if config.rto_above_srtt { nanos(config.rto_min) } else { GRANULARITY_NANOS };
             fine_nanos(self.srtt) + least.max(4 * fine_nanos(self.rttvar))
+        } else if self.rttvar != 0 {
+            u64::from(self.rttvar) * 1_000
         } else {
             nanos(config.rto_initial)
         };

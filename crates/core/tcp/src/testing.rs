@@ -71,7 +71,14 @@ pub(crate) fn open(client: bool, options: SocketOptions) -> Open {
     let b = Endpoint::new(Addr::v4([10, 0, 0, 2]), 80);
     let (key, isn) =
         if client { (FlowKey::new(a, b), 0xffff_ff00) } else { (FlowKey::new(b, a), 0x7fff_ff00) };
-    Open { key, isn: Seq::new(isn), ts_offset: isn ^ 77, path_mtu: MTU, options }
+    Open {
+        key,
+        isn: Seq::new(isn),
+        ts_offset: isn ^ 77,
+        path_mtu: MTU,
+        options,
+        hint: crate::HostHint::default(),
+    }
 }
 
 pub(crate) fn policy() -> Control {

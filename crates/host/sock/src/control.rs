@@ -1,5 +1,5 @@
-//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `blackbox lines`, `sysctl PREFIX` and
-//! `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng file.
+//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `hosts`, `blackbox lines`,
+//! `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng file.
 //!
 //! `millstream ss`, `stat`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
 
@@ -71,11 +71,12 @@ fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -
     let words: Vec<&str> = line.split_whitespace().collect();
     let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
         ["ss"] => rows,
+        ["hosts"] => hosts,
         ["stat"] => |engine| vec![stats(engine)],
         ["capture", seconds] => return capture::answer(stacks, taps, &mut client, seconds, false),
         ["capture", seconds, "state"] => return capture::answer(stacks, taps, &mut client, seconds, true),
         ["blackbox", ref words @ ..] => return blackbox::answer(stacks, &mut client, words),
-        _ => return refuse(&mut client, "ask ss, stat, blackbox, sysctl or capture SECONDS [state]"),
+        _ => return refuse(&mut client, "ask ss, stat, hosts, blackbox, sysctl or capture SECONDS [state]"),
     };
     for (core, stack) in stacks.iter().enumerate() {
         let mut found = Vec::new();
@@ -148,6 +149,25 @@ pub fn rows(engine: &mut Engine) -> Vec<Value> {
         });
     });
     rows
+}
+
+/// What an engine remembers of peers.
+pub fn hosts(engine: &mut Engine) -> Vec<Value> {
+    let now = engine.now();
+    let row = |row: stack::HostRow| {
+        let lesson = row.memory.lesson;
+        json!({
+            "remote": row.remote.to_string(),
+            "srtt_us": lesson.srtt_us,
+            "rttvar_us": lesson.rttvar_us,
+            "ssthresh": (lesson.ssthresh > 0).then_some(lesson.ssthresh),
+            "cwnd": lesson.cwnd,
+            "rto_us": row.hint.rto_us,
+            "connections": row.memory.connections,
+            "age_s": row.age,
+        })
+    };
+    engine.core().hosts(now).map(row).collect()
 }
 
 fn connection(conn: &tcp::Connection, now: Instant) -> Value {

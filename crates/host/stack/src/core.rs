@@ -10,6 +10,7 @@ use tcp::{
 use crate::auth::SignedWaits;
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
+use crate::hosts::Hosts;
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
 use crate::listeners::{ListenerId, Listeners};
@@ -109,6 +110,7 @@ pub struct Core {
     pub(crate) ip: Ip,
     pub(crate) hops: Neighbours,
     pub(crate) paths: Paths,
+    pub(crate) hosts: Hosts,
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
@@ -170,6 +172,7 @@ impl Core {
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
             hops: Neighbours::new(kernel),
             paths: Paths::new(),
+            hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
             registry,
             isn: IsnSource::new(isns),
             cookies: CookieJar::new(cookies),
@@ -240,7 +243,8 @@ impl Core {
     ) -> Open {
         let usual = key.local().addr == path.src;
         let ts_offset = if usual { path.ts_offset } else { self.isn.ts_offset(&key) };
-        Open { key, isn: self.isn.isn(now, &key), ts_offset, path_mtu: path.mtu, options }
+        let hint = self.host_hint(now, key.remote().addr, path);
+        Open { key, isn: self.isn.isn(now, &key), ts_offset, path_mtu: path.mtu, options, hint }
     }
 
     /// The path to `dst`.
@@ -248,7 +252,7 @@ impl Core {
     pub(crate) fn path(&mut self, now: Instant, dst: Addr) -> Result<Path, NoPath> {
         match self.paths.known(dst, self.ip.generation()) {
             Some(path) => Ok(path),
-            None => self.paths.look_up(now, dst, &mut self.ip, &mut self.hops, &self.isn),
+            None => self.paths.look_up(now, dst, &mut self.ip, &mut self.hops, &self.isn, &self.hosts),
         }
     }
 
@@ -262,6 +266,7 @@ impl Core {
             self.table.remove(meta.hash, Flow::Connection(index));
             self.ports.let_go(self.port.io.as_mut(), now, local.port);
         }
+        self.learn_host(now, index);
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
         }
@@ -315,6 +320,7 @@ impl Core {
         }
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
         self.stats.time_wait_in += 1;
+        self.learn_host(now, index);
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
         }

@@ -4,6 +4,7 @@ use base::{Addr, Duration, Endpoint, FlowKey, Instant};
 use std::collections::BTreeMap;
 use tcp::IsnSource;
 
+use crate::hosts::{self, Hosts};
 use crate::ip::{Ip, Way};
 use crate::neighbours::{Found, Neighbours};
 
@@ -24,6 +25,8 @@ pub(crate) struct Path {
     pub(crate) mtu: u16,
     /// Offset of the timestamp clock between `src` and the destination.
     pub(crate) ts_offset: u32,
+    /// Where what connections to it learned lies in [`Hosts`], as far as known.
+    pub(crate) host: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -52,7 +55,7 @@ pub(crate) enum NoPath {
 
 impl Paths {
     pub(crate) fn new() -> Self {
-        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0 };
+        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0, host: hosts::NONE };
         // Generation 0 is never an Ip's first.
         let cached = Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path: none };
         Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new(), next: None }
@@ -65,6 +68,13 @@ impl Paths {
         (cached.dst == dst && cached.generation == generation).then_some(cached.path)
     }
 
+    /// The same, to change it.
+    #[inline]
+    pub(crate) fn known_mut(&mut self, dst: Addr, generation: u32) -> Option<&mut Path> {
+        let cached = &mut self.cache[slot(dst)];
+        (cached.dst == dst && cached.generation == generation).then_some(&mut cached.path)
+    }
+
     /// Finds the path to `dst`.
     pub(crate) fn look_up(
         &mut self,
@@ -73,6 +83,7 @@ impl Paths {
         ip: &mut Ip,
         hops: &mut Neighbours,
         isn: &IsnSource,
+        hosts: &Hosts,
     ) -> Result<Path, NoPath> {
         let Way { next_hop, src, mtu } = ip.way(dst).ok_or(NoPath::Route)?;
         let hop = match hops.find(next_hop) {
@@ -85,7 +96,8 @@ impl Paths {
         };
         let learned = self.mtus.get(&dst).filter(|(_, until)| now < *until).map_or(mtu, |&(mtu, _)| mtu);
         let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
-        let path = Path { hop, src, mtu: mtu.min(learned), ts_offset: isn.ts_offset(&pair) };
+        let path =
+            Path { hop, src, mtu: mtu.min(learned), ts_offset: isn.ts_offset(&pair), host: hosts.find(dst) };
         self.cache[slot(dst)] = Cached { dst, generation: ip.generation(), path };
         Ok(path)
     }
@@ -149,11 +161,12 @@ mod tests {
         let (dst, other) = (Addr::v4([10, 0, 0, 2]), Addr::v4([10, 0, 0, 3]));
         let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
+        let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);
         paths.too_big(start, dst, 1300, &mut ip);
         let mut mtu = |after: u64, dst| {
             let now = start + Duration::from_secs(after);
-            paths.look_up(now, dst, &mut ip, &mut hops, &isn).unwrap().mtu
+            paths.look_up(now, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu
         };
         assert_eq!((mtu(0, dst), mtu(0, other)), (1300, 1500));
         assert_eq!((mtu(599, dst), mtu(601, dst)), (1300, 1500));
@@ -166,14 +179,15 @@ mod tests {
         let dst = Addr::v4([10, 0, 0, 2]);
         let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
+        let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);
         paths.too_big(start, dst, 1300, &mut ip);
         let later = start + PMTU_AGE;
-        assert_eq!(paths.look_up(start, dst, &mut ip, &mut hops, &isn).unwrap().mtu, 1300);
+        assert_eq!(paths.look_up(start, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu, 1300);
         assert_eq!(paths.known(dst, ip.generation()).map(|path| path.mtu), Some(1300));
         assert_eq!(paths.next(), Some(later));
         paths.expire(later, &mut ip);
         assert_eq!((paths.known(dst, ip.generation()), paths.next(), paths.learned()), (None, None, 0));
-        assert_eq!(paths.look_up(later, dst, &mut ip, &mut hops, &isn).unwrap().mtu, 1500);
+        assert_eq!(paths.look_up(later, dst, &mut ip, &mut hops, &isn, &hosts).unwrap().mtu, 1500);
     }
 }

@@ -23,6 +23,7 @@ impl Core {
             ("listeners", self.listeners.len() as u64),
             ("neighbours", self.hops.len() as u64),
             ("path_mtus", self.paths.learned() as u64),
+            ("hosts", self.hosts.len() as u64),
             ("flows", u64::from(self.table.len())),
             ("ports_claimed", self.ports.claimed() as u64),
             ("chunks_used", u64::from(self.shared.pool.used())),
@@ -44,7 +45,10 @@ impl Core {
             ("bytes_chunks", self.shared.pool.footprint() as u64),
             (
                 "bytes_other",
-                (self.ports.footprint() + self.paths.footprint() + self.fast_open.footprint()) as u64,
+                (self.ports.footprint()
+                    + self.paths.footprint()
+                    + self.hosts.footprint()
+                    + self.fast_open.footprint()) as u64,
             ),
         ]
     }

@@ -65,6 +65,7 @@ targets! {
     "pio_packet", "blocks of packet sockets", pio::fuzz::packet_ring, seeds::none, FRAME;
     "pio_shm", "what the other process does to shared memory", pio::fuzz::shared_memory, seeds::none, FRAME;
     "pio_xdp", "receive descriptors of AF_XDP", pio::xdp::fuzz::descriptors, seeds::none, FRAME;
+    "stack_hosts", "what is remembered of peers, against a list", stack::fuzz::hosts, seeds::none, PORTS;
     "stack_ports", "who holds which local port, against a plain list", stack::fuzz::ports, seeds::none, PORTS;
     "stack_time_waits", "the TIME-WAIT table against a plain list", stack::fuzz::time_waits, seeds::none, SHORT;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;

@@ -11,8 +11,8 @@ use wire::tcp::{AccEcn, CounterOrder, EcnOctets, FastOpen, Flags, Options, SackB
 
 use super::Input;
 use crate::{
-    Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, IcmpError, Open, Pool,
-    ReadError, Shutdown, SocketOptions, State, TxLimits, WriteError,
+    Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, HostHint, IcmpError,
+    Open, Pool, ReadError, Shutdown, SocketOptions, State, TxLimits, WriteError,
 };
 
 /// No call makes a connection send more segments than this without hearing from its peer.
@@ -88,6 +88,7 @@ impl World {
             ts_offset: isn.raw().rotate_left(9),
             path_mtu: 576 + input.u16() % 9000,
             options: options(input),
+            hint: hint(irs),
         };
         let mut conn = None;
         let mut wrote = 0;
@@ -453,6 +454,15 @@ fn offer(input: &mut Input<'_>) -> Options {
         ..Options::default()
     }
     .with_fast_open(FastOpen::cookie(&[bits; 6], bits & 1 == 0).filter(|_| bits & 32 != 0))
+}
+
+/// What others learned about a path, or nothing.
+fn hint(seed: Seq) -> HostHint {
+    let raw = seed.raw();
+    match raw % 4 {
+        0 => HostHint { rto_us: raw / 256, ssthresh: raw >> (raw / 256 % 32) },
+        _ => HostHint::default(),
+    }
 }
 
 fn options(input: &mut Input<'_>) -> SocketOptions {

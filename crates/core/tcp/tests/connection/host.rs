@@ -3,7 +3,7 @@
 use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, Seq};
 use tcp::{
     Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
-    FastOpenOffer, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
+    FastOpenOffer, HostHint, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
 };
 use wire::tcp::{Flags, Header, Segment};
 
@@ -38,6 +38,7 @@ pub(crate) struct Host {
     pub(crate) ts_offset: u32,
     pub(crate) config: Config,
     pub(crate) options: SocketOptions,
+    pub(crate) hint: HostHint,
     pub(crate) control: &'static str,
     pub(crate) mtu: u16,
     pub(crate) pool: Pool,
@@ -79,6 +80,7 @@ impl Host {
             ts_offset: isn.raw().rotate_left(7),
             config: Config::default(),
             options: SocketOptions::default(),
+            hint: HostHint::default(),
             control: "cubic",
             mtu: 1500,
             pool: Pool::new(1 << 16),
@@ -107,6 +109,7 @@ impl Host {
             ts_offset: self.ts_offset,
             path_mtu: self.mtu,
             options: self.options,
+            hint: self.hint,
         };
         (open, cc::Registry::new().create(self.control).expect("a built-in policy"))
     }

@@ -1,9 +1,11 @@
 //! Models of the stack's tables: operations read from octets, checked against plain oracles. Each is both a
 //! seeded test and a fuzz target; a broken promise panics.
 
+mod hosts;
 mod ports;
 mod timewait;
 
+pub use hosts::hosts;
 pub use ports::ports;
 pub use timewait::time_waits;
 
@@ -25,6 +27,11 @@ mod tests {
     #[test]
     fn a_plain_list_holds_the_same_time_waits() {
         seeded(300, 3000, super::time_waits);
+    }
+
+    #[test]
+    fn a_plain_list_remembers_the_same_of_peers() {
+        seeded(400, 600, super::hosts);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use wire::tcp::{Flags, Header, Segment};
 use super::app::App;
 use crate::{
     Config, Connection, CookieJar, Counters, Cx, Disposition, Events, FastOpenAnswer, FastOpenKeys,
-    FastOpenOffer, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
+    FastOpenOffer, HostHint, Open, Pool, SocketOptions, State, TimeWait, TimeWaitAnswer, TxLimits,
 };
 
 /// No call makes a connection send more than this without hearing from its peer.
@@ -86,6 +86,7 @@ impl End {
             ts_offset: self.isn.raw().rotate_left(7),
             path_mtu: self.mtu,
             options: self.options,
+            hint: HostHint::default(),
         };
         (open, (self.control)())
     }

@@ -1,0 +1,162 @@
+//! What a connection leaves behind for the next one to the same host (RFC 9040, section 6: temporal sharing).
+//!
+//! Shared are the round-trip time, which decides how long a SYN or SYN-ACK waits for its answer, and, if the settings
+//! want it, the threshold at which slow start ends. The first sample of a connection's own replaces what it was told
+//! of the round trip. The congestion window is remembered for those who look, but no connection begins with it: what
+//! the path had room for then says too little about now, and the initial window needs nobody's leave (RFC 9040,
+//! section 6.1, allows it at most).
+
+use cc::Controller;
+
+use crate::Config;
+use crate::connection::Connection;
+use crate::rtt::Rtt;
+
+/// What an ended connection knows of its path. It has proven that the peer is where its address says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostLesson {
+    /// SRTT, microseconds.
+    pub srtt_us: u32,
+    /// RTTVAR, microseconds.
+    pub rttvar_us: u32,
+    /// Slow start threshold, octets; 0 if the window was never reduced.
+    pub ssthresh: u32,
+    /// Congestion window, octets.
+    pub cwnd: u32,
+}
+
+/// What a new connection is told of its path; by default nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HostHint {
+    /// Retransmission timeout before the first sample, microseconds; 0 for that of the settings.
+    pub rto_us: u32,
+    /// Slow start threshold, octets; 0 for none.
+    pub ssthresh: u32,
+}
+
+/// What is remembered of one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostMemory {
+    /// What the connections to it taught.
+    pub lesson: HostLesson,
+    /// How many they were.
+    pub connections: u32,
+    /// The timeout that follows from it, microseconds.
+    rto_us: u32,
+}
+
+impl HostMemory {
+    /// After the first connection.
+    pub fn new(config: &Config, lesson: HostLesson) -> HostMemory {
+        HostMemory { lesson, connections: 1, rto_us: timeout_us(config, &lesson) }
+    }
+
+    /// After one more. A longer round trip is believed at once, a shorter one by and by, so that what is told is rather
+    /// too long; the variation covers how far apart two connections were.
+    pub fn learn(&mut self, config: &Config, new: &HostLesson) {
+        let old = &mut self.lesson;
+        let apart = old.srtt_us.abs_diff(new.srtt_us).max(new.rttvar_us);
+        old.srtt_us = follow(old.srtt_us, new.srtt_us, 8);
+        old.rttvar_us = follow(old.rttvar_us, apart, 4);
+        old.ssthresh = match new.ssthresh {
+            // It has grown beyond what was too much then.
+            0 if old.ssthresh > 0 => old.ssthresh.max(new.cwnd),
+            0 => 0,
+            found if old.ssthresh > 0 => old.ssthresh / 2 + found / 2,
+            found => found,
+        };
+        old.cwnd = new.cwnd;
+        self.connections = self.connections.saturating_add(1);
+        self.rto_us = timeout_us(config, &self.lesson);
+    }
+
+    /// What a connection begins with when all this is as old as `age` seconds: less and less of it, and nothing when it
+    /// is too old.
+    #[inline]
+    pub fn hint(&self, config: &Config, age: u32) -> HostHint {
+        let ssthresh = if config.host_ssthresh { self.lesson.ssthresh } else { 0 };
+        if age == 0 { HostHint { rto_us: self.rto_us, ssthresh } } else { self.faded(config, age, ssthresh) }
+    }
+
+    #[inline(never)]
+    fn faded(&self, config: &Config, age: u32, ssthresh: u32) -> HostHint {
+        let (age, limit) = (u64::from(age), config.host_cache_age.as_secs());
+        if age >= limit {
+            return HostHint::default();
+        }
+        let usual = Rtt::new().rto_nanos(config) / 1_000;
+        let rto = (u64::from(self.rto_us) * (limit - age) + usual * age) / limit;
+        HostHint { rto_us: rto as u32, ssthresh }
+    }
+}
+
+fn timeout_us(config: &Config, lesson: &HostLesson) -> u32 {
+    (Rtt::of(lesson.srtt_us, lesson.rttvar_us).rto_nanos(config) / 1_000) as u32
+}
+
+/// `old`, if `new` is below it moved towards it by a part of the way.
+fn follow(old: u32, new: u32, part: u32) -> u32 {
+    if new >= old { new } else { old - (old - new) / part }
+}
+
+impl Connection {
+    /// What the next connection to the same host may learn from this one: nothing from one that measured no round trip,
+    /// so that who only forges SYNs teaches nobody, nor from one that ended in silence.
+    pub fn lesson(&self) -> Option<HostLesson> {
+        let srtt_us = self.rtt.srtt_micros().filter(|_| self.backoff == 0)?;
+        let window = self.control.window();
+        Some(HostLesson {
+            srtt_us,
+            rttvar_us: self.rtt.rttvar_micros(),
+            ssthresh: if window.ssthresh == u32::MAX { 0 } else { window.ssthresh },
+            cwnd: window.cwnd,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is told is never shorter than what was seen, and fades.
+    use super::*;
+    use base::Duration;
+
+    fn lesson(srtt_ms: u32) -> HostLesson {
+        HostLesson { srtt_us: srtt_ms * 1_000, rttvar_us: srtt_ms * 500, ssthresh: 0, cwnd: 14_600 }
+    }
+
+    #[test]
+    fn a_hint_fades_into_what_the_settings_say() {
+        let config = Config { host_cache_age: Duration::from_secs(1_000), ..Config::default() };
+        let memory = HostMemory::new(&config, lesson(100));
+        let rto = |secs| memory.hint(&config, secs).rto_us;
+        assert_eq!((rto(0), rto(500), rto(999)), (300_000, 650_000, 999_300));
+        assert_eq!((rto(1_000), rto(5_000)), (0, 0));
+        let long = HostMemory::new(&config, lesson(900));
+        assert_eq!(long.hint(&config, 0).rto_us, 2_700_000, "longer than one second where it takes that");
+    }
+
+    #[test]
+    fn longer_is_believed_at_once_and_shorter_slowly() {
+        let config = Config::default();
+        let mut memory = HostMemory::new(&config, lesson(100));
+        memory.learn(&config, &lesson(300));
+        assert_eq!((memory.lesson.srtt_us, memory.lesson.rttvar_us), (300_000, 200_000));
+        memory.learn(&config, &lesson(100));
+        assert_eq!((memory.lesson.srtt_us, memory.lesson.rttvar_us), (275_000, 200_000));
+        assert_eq!(memory.connections, 3);
+    }
+
+    #[test]
+    fn a_threshold_is_told_only_where_it_is_wanted() {
+        let reduced = HostLesson { ssthresh: 20_000, ..lesson(10) };
+        let wants = Config { host_ssthresh: true, ..Config::default() };
+        let mut memory = HostMemory::new(&wants, reduced);
+        assert_eq!(memory.hint(&wants, 0).ssthresh, 20_000);
+        assert_eq!(memory.hint(&Config::default(), 0).ssthresh, 0);
+        memory.learn(&wants, &HostLesson { ssthresh: 40_000, ..reduced });
+        assert_eq!(memory.lesson.ssthresh, 30_000);
+        memory.learn(&wants, &HostLesson { cwnd: 90_000, ..lesson(10) });
+        assert_eq!(memory.lesson.ssthresh, 90_000, "a window beyond it met no loss");
+        assert_eq!(HostMemory::new(&wants, lesson(10)).hint(&wants, 0).ssthresh, 0);
+    }
+}

@@ -1,0 +1,250 @@
+//! Hosts: what ended connections learned about a peer, for those to come (RFC 9040, temporal sharing).
+//!
+//! A table of sets; of a full one what was learned longest ago makes room. Only connections whose handshake was
+//! completed teach, so forged SYNs change nothing here; and addresses that one peer has many of, those of an IPv6
+//! network of 64 bits, share a set, so that nobody can drive out all the others. Like FreeBSD's host cache it goes by
+//! the peer's address alone, because the destination alone decides about the route here. A [`crate::paths::Path`] knows
+//! where its entry lies, and of all connections that end in the same second the first one teaches: a short connection
+//! pays two comparisons. The path MTUs that routers tell lie in [`crate::paths::Paths`], because connections that
+//! live obey them too.
+
+use base::{Addr, Instant, SipKey};
+use tcp::{Config, HostHint, HostLesson, HostMemory};
+
+use crate::core::Core;
+use crate::paths::Path;
+
+/// Entries of a set.
+const WAYS: usize = 8;
+/// No entry is known.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What is known about one host.
+#[derive(Clone, Copy)]
+struct Entry {
+    remote: Addr,
+    memory: HostMemory,
+    /// When the last connection taught it, seconds.
+    at: u32,
+}
+
+/// A line of what is known.
+#[derive(Clone, Copy, Debug)]
+pub struct HostRow {
+    /// The peer's.
+    pub remote: Addr,
+    /// What connections taught.
+    pub memory: HostMemory,
+    /// How long ago the last of them ended, seconds.
+    pub age: u32,
+    /// What a connection would be told now.
+    pub hint: HostHint,
+}
+
+/// The table. It takes its memory when the first connection ends.
+pub(crate) struct Hosts {
+    key: SipKey,
+    entries: Vec<Option<Entry>>,
+    len: usize,
+}
+
+impl Hosts {
+    pub(crate) fn new(key: SipKey) -> Hosts {
+        Hosts { key, entries: Vec::new(), len: 0 }
+    }
+
+    /// Entries.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Octets held.
+    pub(crate) fn footprint(&self) -> usize {
+        self.entries.capacity() * size_of::<Option<Entry>>()
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        (self.entries, self.len) = (Vec::new(), 0);
+    }
+
+    /// Where the set of this one begins.
+    fn set(&self, remote: Addr) -> usize {
+        let [network, host] = remote.halves();
+        let host = if remote.is_v4() { host } else { 0 };
+        let sets = self.entries.len() / WAYS;
+        self.key.fast(&[network, host]) as usize % sets * WAYS
+    }
+
+    /// The place of the host's entry, or [`NONE`].
+    pub(crate) fn find(&self, remote: Addr) -> u32 {
+        if self.entries.is_empty() {
+            return NONE;
+        }
+        let set = self.set(remote);
+        let known = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.remote == remote);
+        self.entries[set..set + WAYS].iter().position(known).map_or(NONE, |way| (set + way) as u32)
+    }
+
+    #[inline]
+    fn at(&self, place: u32, remote: Addr) -> Option<&Entry> {
+        self.entries.get(place as usize)?.as_ref().filter(|entry| entry.remote == remote)
+    }
+
+    /// What a connection to `remote` is told, if its entry lies at `place`.
+    #[inline]
+    pub(crate) fn hint(&self, config: &Config, now: Instant, place: u32, remote: Addr) -> HostHint {
+        let entry = self.at(place, remote);
+        entry.map_or(HostHint::default(), |entry| {
+            entry.memory.hint(config, seconds(now).wrapping_sub(entry.at))
+        })
+    }
+
+    /// Did the entry at `place`, if it is of `remote`, learn something in this very second?
+    #[inline]
+    fn is_fresh(&self, now: Instant, place: u32, remote: Addr) -> bool {
+        self.at(place, remote).is_some_and(|entry| entry.at == seconds(now))
+    }
+
+    /// A connection to `remote` ended. Where its entry lies.
+    pub(crate) fn learn(&mut self, config: &Config, now: Instant, remote: Addr, lesson: &HostLesson) -> u32 {
+        let (place, at) = (self.place_for(config, remote), seconds(now));
+        let taken = &mut self.entries[place as usize];
+        match taken.as_mut().filter(|entry| entry.remote == remote) {
+            Some(entry) if u64::from(at.wrapping_sub(entry.at)) < config.host_cache_age.as_secs() => {
+                entry.memory.learn(config, lesson);
+                entry.at = at;
+            }
+            _ => {
+                self.len += usize::from(taken.is_none());
+                *taken = Some(Entry { remote, memory: HostMemory::new(config, *lesson), at });
+            }
+        }
+        place
+    }
+
+    /// The host's place, or one that may be taken for it.
+    fn place_for(&mut self, config: &Config, remote: Addr) -> u32 {
+        if self.entries.is_empty() {
+            self.entries = vec![None; (config.host_cache as usize).next_multiple_of(WAYS)];
+        }
+        let known = self.find(remote);
+        if known != NONE {
+            return known;
+        }
+        let set = self.set(remote);
+        // A vacant place is older than any.
+        let oldest = (set..set + WAYS).min_by_key(|&place| self.entries[place].map(|entry| entry.at));
+        oldest.unwrap_or(set) as u32
+    }
+
+    /// Everything known.
+    fn rows(&self, config: &Config, now: Instant) -> impl Iterator<Item = HostRow> {
+        self.entries.iter().flatten().map(move |entry| {
+            let Entry { remote, memory, at } = *entry;
+            let age = seconds(now).wrapping_sub(at);
+            HostRow { remote, memory, age, hint: memory.hint(config, age) }
+        })
+    }
+}
+
+fn seconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}
+
+impl Core {
+    /// What is remembered of peers.
+    pub fn hosts(&self, now: Instant) -> impl Iterator<Item = HostRow> {
+        self.hosts.rows(&self.shared.config, now)
+    }
+
+    /// Forgets what is remembered of peers.
+    pub fn forget_hosts(&mut self) {
+        self.hosts.clear();
+    }
+
+    /// What a connection begins with.
+    #[inline]
+    pub(crate) fn host_hint(&self, now: Instant, remote: Addr, path: &Path) -> HostHint {
+        let config = &self.shared.config;
+        match path.host {
+            NONE => HostHint::default(),
+            _ if config.host_cache == 0 => HostHint::default(),
+            place => self.hosts.hint(config, now, place, remote),
+        }
+    }
+
+    /// A connection is over: what it learned of its peer.
+    #[inline]
+    pub(crate) fn learn_host(&mut self, now: Instant, index: u32) {
+        let Some((_, tcp)) = self.conns.get(index) else { return };
+        let remote = tcp.key().remote().addr;
+        let known = self.paths.known(remote, self.ip.generation()).map_or(NONE, |path| path.host);
+        if self.shared.config.host_cache > 0 && !self.hosts.is_fresh(now, known, remote) {
+            self.remember(now, index, remote);
+        }
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, now: Instant, index: u32, remote: Addr) {
+        let Some(lesson) = self.conns.get(index).and_then(|(_, tcp)| tcp.lesson()) else { return };
+        let place = self.hosts.learn(&self.shared.config, now, remote, &lesson);
+        if let Some(path) = self.paths.known_mut(remote, self.ip.generation()) {
+            path.host = place;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the table is bounded, and no network fills it.
+    use super::*;
+    use base::Duration;
+
+    fn lesson(srtt_us: u32) -> HostLesson {
+        HostLesson { srtt_us, rttvar_us: srtt_us / 2, ssthresh: 0, cwnd: 14_600 }
+    }
+
+    fn learn(hosts: &mut Hosts, config: &Config, secs: u64, remote: Addr, srtt_us: u32) {
+        hosts.learn(config, Instant::from_secs(secs), remote, &lesson(srtt_us));
+    }
+
+    #[test]
+    fn it_is_bounded_and_keeps_the_latest() {
+        let (mut hosts, config) =
+            (Hosts::new(SipKey::new(1, 2)), Config { host_cache: 64, ..Config::default() });
+        for n in 0..10_000u32 {
+            let [_, b, c, d] = n.to_be_bytes();
+            let remote = Addr::v4([10, b, c, d]);
+            learn(&mut hosts, &config, 100 + u64::from(n), remote, 1_000 + n);
+            assert_ne!(hosts.find(remote), NONE);
+        }
+        assert!(hosts.len() <= 64 && hosts.len() > 48, "{}", hosts.len());
+    }
+
+    #[test]
+    fn the_addresses_of_one_network_share_a_set() {
+        let (mut hosts, config) = (Hosts::new(SipKey::new(1, 2)), Config::default());
+        let addr = |network: u8, host: u16| {
+            let [a, b] = host.to_be_bytes();
+            Addr::v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, a, b])
+        };
+        (0..10_000).for_each(|host| learn(&mut hosts, &config, 100 + u64::from(host), addr(1, host), 5_000));
+        assert_eq!(hosts.len(), WAYS);
+        (2..200).for_each(|network| learn(&mut hosts, &config, 20_000, addr(network, 1), 5_000));
+        assert!(hosts.len() > 150);
+    }
+
+    #[test]
+    fn what_is_too_old_is_replaced() {
+        let (mut hosts, config) = (Hosts::new(SipKey::new(1, 2)), Config::default());
+        let peer = Addr::v4([10, 0, 0, 9]);
+        let age = config.host_cache_age;
+        learn(&mut hosts, &config, 100, peer, 500_000);
+        learn(&mut hosts, &config, 100 + age.as_secs(), peer, 1_000);
+        let rows: Vec<HostRow> = hosts.rows(&config, Instant::from_secs(200) + age).collect();
+        assert_eq!((rows.len(), rows[0].memory.lesson.srtt_us, rows[0].memory.connections), (1, 1_000, 1));
+        let late = Instant::from_secs(100) + age + age + Duration::from_secs(1);
+        assert_eq!(hosts.hint(&config, late, hosts.find(peer), peer), HostHint::default());
+    }
+}
