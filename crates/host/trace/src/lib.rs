@@ -4,6 +4,8 @@
 mod annotate;
 pub mod blackbox;
 mod capture;
+pub mod queue;
+pub mod siftr;
 mod tap;
 
 pub use annotate::StateProbe;

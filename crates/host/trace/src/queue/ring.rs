@@ -1,0 +1,223 @@
+//! One core's way into a queue: whole records in a ring of octets.
+//!
+//! ```text
+//!   | len | record | len | record | pad | hole      |  end of the memory
+//!   | len | record | ...
+//! ```
+//! A record lies in one piece. One that does not fit before the end of the memory begins at its start, and what is left
+//! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four octets, so that
+//! there is always room for the mark.
+
+use crate::queue::{Config, Policy, Refused};
+use base::Duration;
+use ring::Ringer;
+use ring::bytes::{ByteConsumer, ByteProducer, bytes};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Octets of a record's length.
+const HEAD: usize = 4;
+/// In place of a length: nothing more before the end of the memory.
+const HOLE: u32 = u32::MAX;
+/// How long a producer that blocks sleeps before it looks again.
+const NAP: Duration = Duration::from_micros(200);
+
+/// What the two ends of a ring tell of it.
+#[derive(Default, Debug)]
+pub(super) struct Tally {
+    /// Records the ring took, and records it refused.
+    pub(super) taken: AtomicU64,
+    pub(super) refused: AtomicU64,
+    /// Records that are in the file.
+    pub(super) written: AtomicU64,
+}
+
+/// What all ends of a queue share.
+#[derive(Default, Debug)]
+pub(super) struct Shared {
+    /// A thread drains the rings.
+    pub(super) active: AtomicBool,
+    /// The file takes nothing.
+    pub(super) failed: AtomicBool,
+    /// The queue takes nothing any more.
+    pub(super) closed: AtomicBool,
+}
+
+/// Adds to a counter that only one thread writes.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+fn padded(len: usize) -> usize {
+    len.next_multiple_of(HEAD)
+}
+
+/// The end of a queue that one thread puts records into.
+pub struct Producer {
+    ring: ByteProducer,
+    policy: Policy,
+    tally: Arc<Tally>,
+    shared: Arc<Shared>,
+    bell: Option<Ringer>,
+    /// Longest record.
+    most: usize,
+    /// Octets put in since the bell was last rung.
+    unrung: usize,
+}
+
+/// The ring of one producer.
+pub(super) fn ring_pair(config: &Config, shared: &Arc<Shared>, bell: Option<Ringer>) -> (Producer, Consumer) {
+    let Config { longest: most, policy, room, .. } = *config;
+    assert!(most < HOLE as usize, "a record of {most} octets");
+    // Wherever in an empty ring the longest record is to begin, it finds a place: there, or behind a hole.
+    let (producer, consumer) = bytes(room.max(2 * (HEAD + padded(most))));
+    let tally = Arc::<Tally>::default();
+    let (shared, heard) = (shared.clone(), tally.clone());
+    (
+        Producer { ring: producer, policy, tally, shared, bell, most, unrung: 0 },
+        Consumer { ring: consumer, tally: heard },
+    )
+}
+
+impl Producer {
+    /// Puts one record in, in whole or not at all.
+    ///
+    /// # Errors
+    /// Why not; it was counted as dropped.
+    pub fn write(&mut self, record: &[u8]) -> Result<(), Refused> {
+        self.write_with(record.len(), |into| {
+            into.copy_from_slice(record);
+            record.len()
+        })
+    }
+
+    /// Puts in a record of at most `len` octets that `fill` writes to where it is to lie; it gives how many there are.
+    ///
+    /// # Errors
+    /// As for [`Producer::write`]; then `fill` was not called.
+    ///
+    /// # Panics
+    /// If `fill` gives more than `len`.
+    #[inline]
+    pub fn write_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> Result<(), Refused> {
+        let hole = match self.place(len) {
+            Ok(hole) => hole,
+            Err(refused) => match self.wait(len, refused) {
+                Ok(hole) => hole,
+                Err(refused) => {
+                    add(&self.tally.refused, 1);
+                    return Err(refused);
+                }
+            },
+        };
+        let need = HEAD + padded(len);
+        let (first, second) = self.ring.spare(hole + need);
+        let place = if hole == 0 { first } else { second };
+        let used = fill(&mut place[HEAD..HEAD + len]);
+        assert!(used <= len, "a record of {used} octets where {len} were reserved");
+        place[..HEAD].copy_from_slice(&(used as u32).to_le_bytes());
+        if hole > 0 {
+            let (first, _) = self.ring.spare(hole);
+            first[..HEAD].copy_from_slice(&HOLE.to_le_bytes());
+        }
+        let octets = hole + HEAD + padded(used);
+        self.ring.commit(octets);
+        add(&self.tally.taken, 1);
+        self.unrung += octets;
+        if self.unrung >= self.ring.capacity() / 2 {
+            self.unrung = 0;
+            if let Some(bell) = &self.bell {
+                bell.ring();
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds a place for a record: how many octets before it become a hole.
+    #[inline]
+    fn place(&mut self, len: usize) -> Result<usize, Refused> {
+        if len > self.most {
+            return Err(Refused::TooLong);
+        }
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(Refused::Closed);
+        }
+        let need = HEAD + padded(len);
+        let (first, second) = self.ring.spare(need);
+        if first.len() == need {
+            return Ok(0);
+        }
+        if first.len() + second.len() < need {
+            return Err(Refused::Full);
+        }
+        let hole = first.len();
+        if self.ring.spare(hole + need).1.len() == need { Ok(hole) } else { Err(Refused::Full) }
+    }
+
+    /// Waits for room, if that is the policy and room may come.
+    #[cold]
+    fn wait(&mut self, len: usize, mut refused: Refused) -> Result<usize, Refused> {
+        while refused == Refused::Full && self.policy == Policy::Block {
+            if !self.shared.active.load(Ordering::Acquire) {
+                // Nobody drains it but, perhaps, this very thread.
+                return Err(Refused::Full);
+            }
+            if self.shared.failed.load(Ordering::Acquire) {
+                return Err(Refused::Failed);
+            }
+            if let Some(bell) = &self.bell {
+                bell.ring();
+            }
+            std::thread::sleep(NAP);
+            match self.place(len) {
+                Ok(hole) => return Ok(hole),
+                Err(why) => refused = why,
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// The end that the writer takes records out of.
+pub(super) struct Consumer {
+    ring: ByteConsumer,
+    pub(super) tally: Arc<Tally>,
+}
+
+impl Consumer {
+    /// Gives `each` the records that wait, in order, while it says that it takes more.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(&[u8]) -> bool) {
+        let (first, second) = self.ring.peek(usize::MAX);
+        let (mut taken, mut more) = (0, true);
+        for part in [first, second] {
+            let mut at = 0;
+            while more && let Some(&head) = part[at..].first_chunk::<HEAD>() {
+                let len = u32::from_le_bytes(head);
+                if len == HOLE {
+                    at = part.len();
+                    break;
+                }
+                let record = at + HEAD..at + HEAD + len as usize;
+                at += HEAD + padded(len as usize);
+                more = each(&part[record]);
+            }
+            taken += at;
+        }
+        self.ring.consume(taken);
+    }
+
+    /// Is it half full?
+    pub(super) fn is_pressing(&self) -> bool {
+        self.ring.waiting() >= self.ring.capacity() / 2
+    }
+
+    /// Octets it holds at most.
+    pub(super) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Counts a record as written.
+    pub(super) fn count_written(&self) {
+        add(&self.tally.written, 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! The controls of `net.inet.siftr`: what can be read and set, and what that does.
+
+use super::{Hook, Log, LogConfig, Profile, Summary};
+use base::{Duration, Instant};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The cores whose packets are logged.
+pub trait Cores {
+    /// The time of the cores at this moment, and from 1970 to its beginning.
+    fn time(&self) -> (Instant, Duration);
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Gives each core its hook.
+    fn attach(&mut self, hooks: Vec<Hook>);
+
+    /// Takes the hooks back, and drops them.
+    fn detach(&mut self);
+}
+
+/// A control could not be set.
+#[derive(Debug)]
+pub enum ControlError {
+    /// There is no such control.
+    Unknown,
+    /// It does not take this value; what it takes.
+    Value(&'static str),
+    /// Not while a log is written.
+    Busy,
+    /// The file, or what was to be written to it.
+    File(PathBuf, io::Error),
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ControlError::Unknown => {
+                let known: Vec<_> = CONTROLS.iter().map(|(name, _)| *name).collect();
+                write!(f, "no such control; there are {}", known.join(", "))
+            }
+            ControlError::Value(takes) => write!(f, "takes {takes}"),
+            ControlError::Busy => f.write_str("cannot be changed while it is enabled"),
+            ControlError::File(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+/// Every control: its name, and what it says or does.
+pub const CONTROLS: &[(&str, &str)] = &[
+    ("enabled", "1 while a log is written; setting it begins and ends one."),
+    ("logfile", "The file; if a log is written, it goes on in the new one."),
+    ("ppl", "Every how many packets of a flow, both directions together, one is logged."),
+    ("genhashes", "1 if packets are hashed, so that they are found again in another host's log."),
+    ("port_filter", "The port to or from which logged packets go; 0 for all."),
+    ("profile", "The format: siftr-1.2, freebsd-9.3, siftr-1.2.4, siftr-1.3 or teacup."),
+];
+
+/// The controls, and the log while there is one.
+pub struct Siftr<C: Cores> {
+    cores: C,
+    config: LogConfig,
+    logfile: PathBuf,
+    log: Option<Log>,
+}
+
+impl<C: Cores> Siftr<C> {
+    /// Controls as they are in the beginning: not enabled. `seed` is for what must not be guessed.
+    pub fn new(cores: C, seed: u64) -> Siftr<C> {
+        let config = LogConfig { seed, ..LogConfig::default() };
+        Siftr { cores, config, logfile: PathBuf::from("/var/log/siftr.log"), log: None }
+    }
+
+    /// The value of a control.
+    ///
+    /// # Errors
+    /// [`ControlError::Unknown`].
+    pub fn get(&self, name: &str) -> Result<String, ControlError> {
+        let bit = |on: bool| u8::from(on).to_string();
+        Ok(match name {
+            "enabled" => bit(self.log.is_some()),
+            "logfile" => self.logfile.display().to_string(),
+            "ppl" => self.config.ppl.to_string(),
+            "genhashes" => bit(self.config.genhashes),
+            "port_filter" => self.config.port_filter.to_string(),
+            "profile" => self.config.profile.name().into(),
+            _ => return Err(ControlError::Unknown),
+        })
+    }
+
+    /// Sets a control, and does what that means.
+    ///
+    /// # Errors
+    /// Why not. Disabling a log whose file takes nothing any more disables it, and says so.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ControlError> {
+        match name {
+            "enabled" => match bit(value)? {
+                true => self.enable(),
+                false => self.disable().map(|_| ()),
+            },
+            "logfile" => self.set_logfile(Path::new(value)),
+            "ppl" => {
+                let ppl = value.parse().ok().filter(|&ppl| ppl > 0);
+                self.config.ppl = ppl.ok_or(ControlError::Value("a number of packets, 1 or more"))?;
+                self.tell(|log, config| log.set_ppl(config.ppl))
+            }
+            "genhashes" => {
+                self.config.genhashes = bit(value)?;
+                self.tell(|log, config| log.set_genhashes(config.genhashes))
+            }
+            "port_filter" => {
+                self.config.port_filter = value.parse().map_err(|_| ControlError::Value("a port, or 0"))?;
+                self.tell(|log, config| log.set_port_filter(config.port_filter))
+            }
+            "profile" if self.log.is_some() => Err(ControlError::Busy),
+            "profile" => {
+                let takes = "siftr-1.2, freebsd-9.3, siftr-1.2.4, siftr-1.3 or teacup";
+                self.config.profile = Profile::find(value).ok_or(ControlError::Value(takes))?;
+                Ok(())
+            }
+            _ => Err(ControlError::Unknown),
+        }
+    }
+
+    /// What last went wrong with the file, if a log is written and something did.
+    pub fn fault(&self) -> Option<String> {
+        self.log.as_ref().and_then(Log::fault)
+    }
+
+    fn tell(&self, what: impl FnOnce(&Log, &LogConfig)) -> Result<(), ControlError> {
+        if let Some(log) = &self.log {
+            what(log, &self.config);
+        }
+        Ok(())
+    }
+
+    fn enable(&mut self) -> Result<(), ControlError> {
+        if self.log.is_some() {
+            return Ok(());
+        }
+        let file = open(&self.logfile)?;
+        let (now, epoch) = self.cores.time();
+        let config = LogConfig { cores: self.cores.count(), epoch, ..self.config.clone() };
+        let begun = Log::begin(&config, Box::new(file), now);
+        let (log, hooks) = begun.map_err(|error| ControlError::File(self.logfile.clone(), error))?;
+        self.cores.attach(hooks);
+        self.log = Some(log);
+        Ok(())
+    }
+
+    /// Ends the log, if one is written; what its last line says.
+    ///
+    /// # Errors
+    /// What the file said. The log is over nevertheless.
+    pub fn disable(&mut self) -> Result<Option<Summary>, ControlError> {
+        let Some(log) = self.log.take() else { return Ok(None) };
+        self.cores.detach();
+        let ended = log.end(self.cores.time().0);
+        ended.map(Some).map_err(|error| ControlError::File(self.logfile.clone(), error))
+    }
+
+    /// The new file is opened first: if that fails, the old one stays.
+    fn set_logfile(&mut self, path: &Path) -> Result<(), ControlError> {
+        if let Some(log) = &self.log {
+            let file = open(path)?;
+            let old = std::mem::replace(&mut self.logfile, path.into());
+            return log.switch(Box::new(file)).map_err(|error| ControlError::File(old, error));
+        }
+        self.logfile = path.into();
+        Ok(())
+    }
+}
+
+impl<C: Cores> Drop for Siftr<C> {
+    /// What was logged is written, and the last line; there is nobody left to tell if the file does not take it.
+    fn drop(&mut self) {
+        let _ = self.disable();
+    }
+}
+
+fn bit(value: &str) -> Result<bool, ControlError> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(ControlError::Value("0 or 1")),
+    }
+}
+
+fn open(path: &Path) -> Result<std::fs::File, ControlError> {
+    let opened = OpenOptions::new().create(true).append(true).mode(0o644).open(path);
+    opened.map_err(|error| ControlError::File(path.into(), error))
+}

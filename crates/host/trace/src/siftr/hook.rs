@@ -1,0 +1,161 @@
+//! What a core does for a log: counts, and copies a record. It neither formats, allocates, waits nor calls the system.
+
+use super::flows::Flows;
+use super::profile::{Profile, Skipped};
+use super::record::{LEN, Record};
+use crate::queue::Producer;
+use base::{Duration, FlowKey, Instant, SipKey};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tcp::{Probe, Seen, State, Stray};
+use wire::checksum::{Sum, pseudo};
+use wire::{protocol, tcp as header};
+
+/// What can be changed while a log is written.
+#[derive(Debug)]
+pub(super) struct Knobs {
+    /// Every how many packets of a flow one is logged.
+    pub(super) ppl: AtomicU32,
+    /// The port to which or from which packets must go; 0 for any.
+    pub(super) port: AtomicU32,
+    pub(super) hashes: AtomicBool,
+}
+
+/// What a hook found out, once its core has let it go.
+#[derive(Default, Debug)]
+pub(super) struct Found {
+    pub(super) packets: [u64; 2],
+    pub(super) skipped: Skipped,
+    pub(super) flows: Vec<FlowKey>,
+}
+
+/// What all hooks of a log found out.
+pub(super) type Book = Arc<Mutex<Vec<Found>>>;
+
+/// The probe of one core. What it counted is told when it is dropped.
+pub struct Hook {
+    producer: Producer,
+    knobs: Arc<Knobs>,
+    profile: Profile,
+    flows: Flows,
+    found: Found,
+    book: Book,
+}
+
+impl Hook {
+    pub(super) fn new(
+        producer: Producer,
+        knobs: Arc<Knobs>,
+        profile: Profile,
+        flows: usize,
+        secret: SipKey,
+        book: Book,
+    ) -> Hook {
+        Hook { producer, knobs, profile, flows: Flows::new(flows, secret), found: Found::default(), book }
+    }
+
+    /// Counts a packet; true if it is to be looked at.
+    #[inline]
+    fn admits(&mut self, outbound: bool, key: &FlowKey) -> bool {
+        let port = self.knobs.port.load(Ordering::Relaxed);
+        let ports = key.ports();
+        let wanted = port == 0 || ports >> 16 == port || ports & 0xffff == port;
+        if wanted || self.profile.counts_filtered() {
+            self.found.packets[usize::from(outbound)] += 1;
+        }
+        wanted
+    }
+}
+
+impl Probe for Hook {
+    fn packet(&mut self, seen: &Seen<'_>) {
+        let (key, side) = (seen.conn.key(), usize::from(seen.outbound));
+        if !self.admits(seen.outbound, key) {
+            return;
+        }
+        if self.profile.skips_handshakes() && !seen.conn.state().is_synchronized() {
+            self.found.skipped.tcpcb[side] += 1;
+            return;
+        }
+        let Some(flow) = self.flows.get(key) else {
+            self.found.skipped.malloc[side] += 1;
+            return;
+        };
+        let ppl = self.knobs.ppl.load(Ordering::Relaxed);
+        // It may have become less since the last one was logged.
+        flow.pass = flow.pass.min(ppl);
+        if flow.pass > 0 {
+            flow.pass -= 1;
+            return;
+        }
+        flow.pass = ppl - 1;
+        let hash = if self.knobs.hashes.load(Ordering::Relaxed) { hash(seen) } else { 0 };
+        let record = Record {
+            at: seen.now,
+            outbound: seen.outbound,
+            key: *key,
+            vitals: seen.conn.vitals(),
+            rtt_us: flow.rtt_us,
+            hash,
+        };
+        let taken = self.producer.write_with(LEN, |into| {
+            if let Some(into) = into.first_chunk_mut() {
+                record.put(into);
+            }
+            LEN
+        });
+        self.found.skipped.malloc[side] += u64::from(taken.is_err());
+    }
+
+    fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
+
+    fn round_trip(&mut self, _: Instant, key: &FlowKey, sample: Duration) {
+        if let Some(flow) = self.flows.known(key) {
+            flow.rtt_us = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX);
+        }
+    }
+
+    fn stray(&mut self, _: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
+        if self.admits(outbound, key) {
+            let skipped = &mut self.found.skipped;
+            let why = if whose == Stray::TimeWait { &mut skipped.tcpcb } else { &mut skipped.inpcb };
+            why[usize::from(outbound)] += 1;
+        }
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        let mut found = std::mem::take(&mut self.found);
+        found.flows = self.flows.keys().collect();
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+    }
+}
+
+/// The hash by which a packet is found again in the log of the other end: of the TCP header with its checksum, and of
+/// the data (Bernstein's, as FreeBSD has it). Of IPv4 only, as SIFTR's. The header is the one that this stack would write.
+#[cold]
+fn hash(seen: &Seen<'_>) -> u32 {
+    let key = seen.conn.key();
+    if !key.is_v4() {
+        return 0;
+    }
+    let (src, dst) = match seen.outbound {
+        true => (key.local().addr, key.remote().addr),
+        false => (key.remote().addr, key.local().addr),
+    };
+    let mut octets = [0; 60];
+    let len = seen.header.emit(&mut octets);
+    let mut sum =
+        pseudo(src, dst, protocol::TCP, len as u32 + seen.payload.len()).plus(Sum::of(&octets[..len]));
+    let mut at = len;
+    seen.payload.for_each(|piece| {
+        sum = sum.plus_at(at, Sum::of(piece));
+        at += piece.len();
+    });
+    header::set_checksum(&mut octets, sum.checksum());
+    let step = |hash: u32, octet: &u8| hash.wrapping_mul(33).wrapping_add((*octet).into());
+    let mut hash = octets[..len].iter().fold(0, step);
+    seen.payload.for_each(|piece| hash = piece.iter().fold(hash, step));
+    hash
+}

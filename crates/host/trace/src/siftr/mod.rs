@@ -1,0 +1,186 @@
+//! SIFTR: a line about a connection for each of its packets, as FreeBSD's module of that name writes it.
+//!
+//! Each packet in or out is an occasion to tell the variables of its connection: inbound as they were before the packet
+//! was processed, outbound as they are after it was sent. Two stages: a [`Hook`] on each core copies a record of fixed
+//! length into the core's ring ([`crate::queue`]); the queue's writer makes lines of records. A packet is never delayed
+//! or lost because of the log, and one that finds no room in it is counted: with one packet per line,
+//! `lines = packets - skipped`.
+//!
+//! [`Log`] is one log from its first line to its last; [`Siftr`] is the controls that people know.
+
+mod controls;
+mod digits;
+mod flows;
+mod hook;
+mod profile;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use controls::{CONTROLS, ControlError, Cores, Siftr};
+pub use hook::Hook;
+pub use profile::{Profile, Skipped, Summary};
+
+use crate::queue::{self, Output, Policy, Queue};
+use base::{Duration, Instant, SipKey};
+use hook::{Book, Knobs};
+use profile::Lines;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
+
+/// Octets of a core's ring: some thousand records, in the cache of the core.
+const ROOM: usize = 4 << 20;
+/// Flows of a core that a log follows; packets of more are counted as skipped.
+const FLOWS: usize = 65_536;
+
+/// How a log is begun.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Its format.
+    pub profile: Profile,
+    /// Every how many packets of a flow one is logged; 0 counts as 1.
+    pub ppl: u32,
+    /// Packets are hashed, so that they are found again in another host's log.
+    pub genhashes: bool,
+    /// Only packets to or from this port are logged; 0 for all.
+    pub port_filter: u16,
+    /// Cores, each with a hook of its own.
+    pub cores: usize,
+    /// From 1970 to the beginning of the cores' time.
+    pub epoch: Duration,
+    /// A thread writes; otherwise [`Log::drain`] does, and the same packets give the same file.
+    pub threaded: bool,
+    /// What becomes of records that find no room.
+    pub policy: Policy,
+    /// Octets of each core's ring.
+    pub room: usize,
+    /// Flows that each core follows.
+    pub flows: usize,
+    /// Seed of what must not be guessed.
+    pub seed: u64,
+}
+
+impl Default for LogConfig {
+    /// Every packet of one core, written by a thread in TEACUP's format.
+    fn default() -> Self {
+        LogConfig {
+            profile: Profile::Teacup,
+            ppl: 1,
+            genhashes: false,
+            port_filter: 0,
+            cores: 1,
+            epoch: Duration::ZERO,
+            threaded: true,
+            policy: Policy::DropNew,
+            room: ROOM,
+            flows: FLOWS,
+            seed: 0,
+        }
+    }
+}
+
+/// One log, from the line that says that it begins to the one that sums it up.
+pub struct Log {
+    queue: Queue,
+    knobs: Arc<Knobs>,
+    book: Book,
+    profile: Profile,
+    epoch: Duration,
+}
+
+impl Log {
+    /// Begins a log at `now`; each of the hooks is a probe for one core.
+    ///
+    /// # Errors
+    /// There is no thread for us, or `output` refuses the first line.
+    pub fn begin(config: &LogConfig, output: Output, now: Instant) -> std::io::Result<(Log, Vec<Hook>)> {
+        let epoch_us = config.epoch.as_micros() as u64;
+        let queue_config = queue::Config {
+            rings: config.cores,
+            room: config.room,
+            longest: record::LEN,
+            policy: config.policy,
+            threaded: config.threaded,
+        };
+        let lines = Box::new(Lines::new(config.profile, epoch_us));
+        let (queue, producers) = queue::open(&queue_config, lines, output)?;
+        let mut line = Vec::new();
+        config.profile.enable_line(&mut line, epoch_us + now.as_micros());
+        queue.line(&line)?;
+        let knobs = Arc::new(Knobs {
+            ppl: AtomicU32::new(config.ppl.max(1)),
+            port: AtomicU32::new(config.port_filter.into()),
+            hashes: AtomicBool::new(config.genhashes),
+        });
+        let book = Book::default();
+        let hooks = producers.into_iter().zip(1..).map(|(producer, nth)| {
+            let secret = SipKey::new(config.seed, nth);
+            Hook::new(producer, knobs.clone(), config.profile, config.flows, secret, book.clone())
+        });
+        let hooks = hooks.collect();
+        Ok((Log { queue, knobs, book, profile: config.profile, epoch: config.epoch }, hooks))
+    }
+
+    /// From now on one packet in `ppl` of a flow is logged.
+    pub fn set_ppl(&self, ppl: u32) {
+        self.knobs.ppl.store(ppl.max(1), Ordering::Relaxed);
+    }
+
+    /// From now on only packets to or from `port` are logged; 0 for all.
+    pub fn set_port_filter(&self, port: u16) {
+        self.knobs.port.store(port.into(), Ordering::Relaxed);
+    }
+
+    /// From now on packets are hashed, or not.
+    pub fn set_genhashes(&self, on: bool) {
+        self.knobs.hashes.store(on, Ordering::Relaxed);
+    }
+
+    /// Writes what waits; for logs without a thread.
+    ///
+    /// # Errors
+    /// What the file said.
+    pub fn drain(&self) -> std::io::Result<()> {
+        self.queue.drain()
+    }
+
+    /// Writes to `output` from now on.
+    ///
+    /// # Errors
+    /// What the old one said last.
+    pub fn switch(&self, output: Output) -> std::io::Result<()> {
+        self.queue.switch(output)
+    }
+
+    /// What last went wrong with the file, if anything did.
+    pub fn fault(&self) -> Option<String> {
+        self.queue.fault()
+    }
+
+    /// Ends the log at `now`: writes what waits and the last line. The hooks must be gone; what one counts later is not
+    /// told.
+    ///
+    /// # Errors
+    /// What the file said: then the last line may be missing.
+    pub fn end(mut self, now: Instant) -> std::io::Result<Summary> {
+        let closed = self.queue.close();
+        let mut summary = Summary::default();
+        for found in self.book.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for (sum, skipped) in [
+                (&mut summary.packets, found.packets),
+                (&mut summary.skipped.malloc, found.skipped.malloc),
+                (&mut summary.skipped.tcpcb, found.skipped.tcpcb),
+                (&mut summary.skipped.inpcb, found.skipped.inpcb),
+            ] {
+                (sum[0], sum[1]) = (sum[0] + skipped[0], sum[1] + skipped[1]);
+            }
+            summary.flows.extend(found.flows);
+        }
+        closed?;
+        let mut line = Vec::new();
+        let micros = (self.epoch.as_micros() as u64) + now.as_micros();
+        self.profile.disable_line(&mut line, micros, &summary)?;
+        self.queue.line(&line)?;
+        Ok(summary)
+    }
+}
