@@ -6,6 +6,8 @@
 mod blackbox;
 mod capture;
 
+pub(crate) use capture::wall_clock;
+
 use crate::Engine;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
@@ -16,6 +18,7 @@ use stack::Row;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
 /// that cannot be written, `/tmp/millstream`.
@@ -52,9 +55,12 @@ pub fn serve(opened: &Opened) -> std::io::Result<Control> {
         _ => {}
     }
     let listener = UnixListener::bind(&path)?;
-    let (stacks, taps, tree) = (opened.stacks.clone(), opened.taps.clone(), opened.tree.clone());
+    let (stacks, taps) = (opened.stacks.clone(), opened.taps.clone());
+    // The tree ends with the program: a log that is being written then gets its last line.
+    let tree = Arc::downgrade(&opened.tree);
     std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
         for client in listener.incoming().flatten() {
+            let Some(tree) = tree.upgrade() else { return };
             // Somebody who asks and leaves before the answer hurts nobody.
             let _ = answer(&stacks, &taps, &tree, client);
         }

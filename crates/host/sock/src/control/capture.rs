@@ -77,7 +77,7 @@ fn record(
 
 /// Time since 1970, as captures are dated.
 #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
-fn wall_clock() -> Instant {
+pub(crate) fn wall_clock() -> Instant {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Instant::ZERO + since.unwrap_or_default()
 }

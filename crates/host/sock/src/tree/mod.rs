@@ -10,6 +10,7 @@
 
 mod config;
 mod policies;
+mod siftr;
 #[cfg(test)]
 mod tests;
 
@@ -144,7 +145,11 @@ impl Tree {
     /// Without a core.
     pub fn new(cores: &[Stack]) -> Tree {
         assert!(!cores.is_empty(), "a tree stands on a core");
-        let branches: Vec<Arc<dyn Branch>> = vec![Arc::new(policies::Policies), Arc::new(config::Settings)];
+        let branches: Vec<Arc<dyn Branch>> = vec![
+            Arc::new(policies::Policies),
+            Arc::new(config::Settings),
+            Arc::new(siftr::Logging::new(cores)),
+        ];
         Tree { cores: Cores(cores.to_vec()), branches: Mutex::new(branches) }
     }
 

@@ -1,9 +1,9 @@
 //! An asynchronous log: cores put records into rings of their own, one writer puts them into a file.
 //!
 //! A producer never waits for the file ([`Policy::DropNew`]) unless it is told to ([`Policy::Block`]). The writer is a
-//! thread, which looks ten times a second and when a ring is half full, or the caller itself ([`Queue::drain`]): then the
-//! same records give the same file, whatever the machine does meanwhile. What does not find room is counted, and after
-//! [`Queue::close`] `written + dropped = offered` for each ring.
+//! thread, which looks ten times a second and when a ring is half full, or the caller itself ([`Queue::drain`]): then
+//! the same records give the same file, whatever the machine does meanwhile. What does not find room is counted, and
+//! after [`Queue::close`] `written + dropped = offered` for each ring.
 
 mod ring;
 #[cfg(test)]
@@ -172,8 +172,8 @@ impl Queue {
         lock(&self.writer).rings().iter().map(total).collect()
     }
 
-    /// Takes no more, writes what waits, and gives what became of the records of each ring. Exact if no producer is in a
-    /// call.
+    /// Takes no more, writes what waits, and gives what became of the records of each ring. Exact if no producer is in
+    /// a call.
     ///
     /// # Errors
     /// What the file said; [`Queue::totals`] says how much it did not take.

@@ -5,8 +5,8 @@
 //!   | len | record | ...
 //! ```
 //! A record lies in one piece. One that does not fit before the end of the memory begins at its start, and what is left
-//! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four octets, so that
-//! there is always room for the mark.
+//! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four octets, so
+//! that there is always room for the mark.
 
 use crate::queue::{Config, Policy, Refused};
 use base::Duration;

@@ -1,5 +1,5 @@
-//! Goal: every record reaches the file in whole, in its producer's order and once, or is counted as dropped; and nothing
-//! that a file or a thread does makes a producer wait for ever.
+//! Goal: every record reaches the file in whole, in its producer's order and once, or is counted as dropped; and
+//! nothing that a file or a thread does makes a producer wait for ever.
 use super::*;
 use base::Rng;
 use std::io::Write;

@@ -40,7 +40,7 @@ impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ControlError::Unknown => {
-                let known: Vec<_> = CONTROLS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
                 write!(f, "no such control; there are {}", known.join(", "))
             }
             ControlError::Value(takes) => write!(f, "takes {takes}"),
@@ -52,15 +52,51 @@ impl fmt::Display for ControlError {
 
 impl std::error::Error for ControlError {}
 
-/// Every control: its name, and what it says or does.
-pub const CONTROLS: &[(&str, &str)] = &[
-    ("enabled", "1 while a log is written; setting it begins and ends one."),
-    ("logfile", "The file; if a log is written, it goes on in the new one."),
-    ("ppl", "Every how many packets of a flow, both directions together, one is logged."),
-    ("genhashes", "1 if packets are hashed, so that they are found again in another host's log."),
-    ("port_filter", "The port to or from which logged packets go; 0 for all."),
-    ("profile", "The format: siftr-1.2, freebsd-9.3, siftr-1.2.4, siftr-1.3 or teacup."),
+/// A row of [`CONTROLS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// Its name.
+    pub name: &'static str,
+    /// What a value looks like.
+    pub form: &'static str,
+    /// What it says or does.
+    pub help: &'static str,
+}
+
+/// Every control.
+pub const CONTROLS: &[Control] = &[
+    Control { name: "enabled", form: "0 or 1", help: "A log is written; setting it begins and ends one." },
+    Control {
+        name: "logfile",
+        form: "a path",
+        help: "The file, which is appended to; a log that is being written goes on in the new one.",
+    },
+    Control {
+        name: "ppl",
+        form: "a number of packets, 1 or more",
+        help: "Of how many packets of a flow, both directions together, one is logged.",
+    },
+    Control {
+        name: "genhashes",
+        form: "0 or 1",
+        help: "Packets are hashed (IPv4 only), so that they are found again in another host's log.",
+    },
+    Control {
+        name: "port_filter",
+        form: "a port, or 0 for all",
+        help: "Only packets to or from this port are logged.",
+    },
+    Control {
+        name: "profile",
+        form: "siftr-1.2, freebsd-9.3, siftr-1.2.4, siftr-1.3 or teacup",
+        help: "The format of the log.",
+    },
 ];
+
+/// What a value of `name` looks like.
+fn form(name: &str) -> &'static str {
+    CONTROLS.iter().find(|control| control.name == name).map_or("", |control| control.form)
+}
 
 /// The controls, and the log while there is one.
 pub struct Siftr<C: Cores> {
@@ -99,29 +135,33 @@ impl<C: Cores> Siftr<C> {
     /// # Errors
     /// Why not. Disabling a log whose file takes nothing any more disables it, and says so.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ControlError> {
+        let refused = ControlError::Value(form(name));
+        let bit = match value {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        };
         match name {
-            "enabled" => match bit(value)? {
+            "enabled" => match bit.ok_or(refused)? {
                 true => self.enable(),
                 false => self.disable().map(|_| ()),
             },
             "logfile" => self.set_logfile(Path::new(value)),
             "ppl" => {
-                let ppl = value.parse().ok().filter(|&ppl| ppl > 0);
-                self.config.ppl = ppl.ok_or(ControlError::Value("a number of packets, 1 or more"))?;
+                self.config.ppl = value.parse().ok().filter(|&ppl| ppl > 0).ok_or(refused)?;
                 self.tell(|log, config| log.set_ppl(config.ppl))
             }
             "genhashes" => {
-                self.config.genhashes = bit(value)?;
+                self.config.genhashes = bit.ok_or(refused)?;
                 self.tell(|log, config| log.set_genhashes(config.genhashes))
             }
             "port_filter" => {
-                self.config.port_filter = value.parse().map_err(|_| ControlError::Value("a port, or 0"))?;
+                self.config.port_filter = value.parse().ok().ok_or(refused)?;
                 self.tell(|log, config| log.set_port_filter(config.port_filter))
             }
             "profile" if self.log.is_some() => Err(ControlError::Busy),
             "profile" => {
-                let takes = "siftr-1.2, freebsd-9.3, siftr-1.2.4, siftr-1.3 or teacup";
-                self.config.profile = Profile::find(value).ok_or(ControlError::Value(takes))?;
+                self.config.profile = Profile::find(value).ok_or(refused)?;
                 Ok(())
             }
             _ => Err(ControlError::Unknown),
@@ -181,14 +221,6 @@ impl<C: Cores> Drop for Siftr<C> {
     /// What was logged is written, and the last line; there is nobody left to tell if the file does not take it.
     fn drop(&mut self) {
         let _ = self.disable();
-    }
-}
-
-fn bit(value: &str) -> Result<bool, ControlError> {
-    match value {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err(ControlError::Value("0 or 1")),
     }
 }
 

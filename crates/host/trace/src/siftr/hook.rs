@@ -133,7 +133,8 @@ impl Drop for Hook {
 }
 
 /// The hash by which a packet is found again in the log of the other end: of the TCP header with its checksum, and of
-/// the data (Bernstein's, as FreeBSD has it). Of IPv4 only, as SIFTR's. The header is the one that this stack would write.
+/// the data (Bernstein's, as FreeBSD has it). Of IPv4 only, as SIFTR's. The header is the one that this stack would
+/// write.
 #[cold]
 fn hash(seen: &Seen<'_>) -> u32 {
     let key = seen.conn.key();

@@ -17,7 +17,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use controls::{CONTROLS, ControlError, Cores, Siftr};
+pub use controls::{CONTROLS, Control, ControlError, Cores, Siftr};
 pub use hook::Hook;
 pub use profile::{Profile, Skipped, Summary};
 

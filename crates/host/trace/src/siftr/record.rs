@@ -19,7 +19,8 @@ pub(super) struct Record {
     pub(super) hash: u32,
 }
 
-/// Flags of a record, from its lowest bit up: outbound, scaling, timestamps (offered, negotiated each), SACK, TCP_NODELAY.
+/// Flags of a record, from its lowest bit up: outbound; scaling, then timestamps, offered and negotiated; SACK;
+/// TCP_NODELAY.
 fn flags(record: &Record) -> u8 {
     let v = &record.vitals;
     let bits = [record.outbound, v.scaling.0, v.scaling.1, v.timestamps.0, v.timestamps.1, v.sack, v.nodelay];

@@ -14,5 +14,6 @@ mod path;
 mod peer;
 mod replay;
 mod routed;
+mod siftr;
 mod transfer;
 mod vanishing;
