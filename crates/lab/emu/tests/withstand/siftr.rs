@@ -188,16 +188,23 @@ fn packets_are_found_again_by_their_hashes() {
     }
 }
 
-/// What a reader by TEACUP's rules makes of a log, for each flow that it finds: its windows, and its round-trip times,
-/// smoothed and not, in milliseconds, over time.
-struct Teacup {
-    flows: BTreeMap<[String; 4], Vec<(f64, u64, f64, f64)>>,
+/// What a reader by TEACUP's rules makes of a line: when, the window, and the round-trip time, smoothed and not, in
+/// milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    at: f64,
+    cwnd: u64,
+    srtt: f64,
+    rtt: f64,
 }
+
+/// Rows by the flow that they are of.
+type Flows = BTreeMap<[String; 4], Vec<Row>>;
 
 /// The rules, as far as they are known: the last line says that logging was disabled; tokens four and five of the first
 /// say what the unit of round-trip times is; the second line has 27 columns at least; lines of packets that go out
 /// count; a flow is columns four to seven; its first two windows mean nothing; and the last line of data is left alone.
-fn teacup(text: &str) -> Result<Teacup, &'static str> {
+fn teacup(text: &str) -> Result<Flows, &'static str> {
     let lines: Vec<&str> = text.lines().collect();
     let [first, data @ .., last] = &lines[..] else { return Err("too short") };
     if !last.contains("disable_time_secs") {
@@ -210,7 +217,7 @@ fn teacup(text: &str) -> Result<Teacup, &'static str> {
         first.split_whitespace().nth(nth)?.strip_prefix(key)?.strip_prefix('=')?.parse().ok()
     };
     let (hz, scale) = token(3, "hz").zip(token(4, "tcp_rtt_scale")).ok_or("no units")?;
-    let mut flows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut flows = Flows::new();
     for line in &data[..data.len() - 1] {
         let columns: Vec<&str> = line.split(',').collect();
         if columns[0] != "o" {
@@ -219,31 +226,31 @@ fn teacup(text: &str) -> Result<Teacup, &'static str> {
         let number = |nth: usize| columns[nth - 1].parse::<f64>().map_err(|_| "not a number");
         let millis = |value: f64| value * 1000.0 / (hz * scale);
         let flow: [String; 4] = std::array::from_fn(|nth| columns[3 + nth].to_string());
-        let row = (number(3)?, number(9)? as u64, millis(number(17)?), millis(number(27)?));
+        let (srtt, rtt) = (millis(number(17)?), millis(number(27)?));
+        let row = Row { at: number(3)?, cwnd: number(9)? as u64, srtt, rtt };
         flows.entry(flow).or_default().push(row);
     }
     flows.values_mut().for_each(|rows| drop(rows.drain(..rows.len().min(2))));
-    Ok(Teacup { flows })
+    Ok(flows)
 }
 
 #[test]
 fn teacup_reads_what_is_true() {
     let [client, server] = logged(11, Family::V4, true, &LogConfig::default());
     let read = teacup(&client.text).unwrap();
-    assert_eq!(read.flows.len(), 1);
-    let (flow, rows) = read.flows.first_key_value().unwrap();
+    assert_eq!(read.len(), 1);
+    let (flow, rows) = read.first_key_value().unwrap();
     assert_eq!((&flow[0][..], &flow[2][..], &flow[3][..]), ("10.0.0.1", "10.0.0.2", "7000"));
-    assert!(rows.len() > 500 && rows.is_sorted_by(|a, b| a.0 <= b.0));
-    assert!(rows.iter().all(|row| (1_448..4 << 20).contains(&row.1)), "windows");
+    assert!(rows.len() > 500 && rows.is_sorted_by(|a, b| a.at <= b.at));
+    assert!(rows.iter().all(|row| (1_448..4 << 20).contains(&row.cwnd)), "windows");
     // The path takes 20 ms, and a full queue of 64 KiB at 20 Mbit/s another 26 each way; a repair measures longer.
-    let measured: Vec<_> = rows.iter().filter(|row| row.3 > 0.0).collect();
-    assert!(measured.len() > 500 && measured.iter().all(|row| (20.0..400.0).contains(&row.3)));
-    assert!(measured.iter().all(|row| (20.0..400.0).contains(&row.2)));
+    let measured: Vec<_> = rows.iter().filter(|row| row.rtt > 0.0).collect();
+    assert!(measured.len() > 500 && measured.iter().all(|row| (20.0..400.0).contains(&row.rtt)));
+    assert!(measured.iter().all(|row| (20.0..400.0).contains(&row.srtt)));
     // Samples jump, their average does not.
-    let roughness = |of: fn(&(f64, u64, f64, f64)) -> f64| -> f64 {
-        measured.windows(2).map(|two| (of(two[1]) - of(two[0])).abs()).sum()
-    };
-    assert!(roughness(|row| row.3) > 2.0 * roughness(|row| row.2));
+    let roughness =
+        |of: fn(&Row) -> f64| -> f64 { measured.windows(2).map(|two| (of(two[1]) - of(two[0])).abs()).sum() };
+    assert!(roughness(|row| row.rtt) > 2.0 * roughness(|row| row.srtt));
     // What came too early waits at the receiver, and its log says so.
     let waits = |log: &Logged| log.rows().iter().filter(|row| row[25] != "0").count();
     assert!(waits(&server) > 10, "{}", waits(&server));
