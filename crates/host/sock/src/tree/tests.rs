@@ -222,15 +222,15 @@ fn any_row_may_change_under_a_transfer() {
 
 #[test]
 fn others_hang_in_branches_of_their_own() {
-    struct Siftr(Mutex<String>);
+    struct Trial(Mutex<String>);
 
-    impl Branch for Siftr {
+    impl Branch for Trial {
         fn prefix(&self) -> &str {
-            "net.inet.siftr"
+            "net.inet.trial"
         }
         fn nodes(&self, _: &Cores) -> Vec<Node> {
             let node = |name: &str| Node {
-                name: format!("net.inet.siftr.{name}"),
+                name: format!("net.inet.trial.{name}"),
                 access: Access::ReadWrite,
                 form: "0 to 1".into(),
                 help: "Is it on?".into(),
@@ -247,11 +247,11 @@ fn others_hang_in_branches_of_their_own() {
     }
 
     let tree = Tree::new(&direct());
-    let siftr = || Arc::new(Siftr(Mutex::new("0".into())));
-    tree.add(siftr()).unwrap();
-    assert_eq!(tree.add(siftr()).unwrap_err().errno(), Errno::EEXIST);
-    tree.set("net.inet.siftr.enabled", " 1 ").unwrap();
-    assert_eq!(tree.get("net.inet.siftr.enabled").unwrap(), "1");
-    assert_eq!(tree.list("net.inet.siftr").unwrap().len(), 1);
-    assert!(text(tree.get("net.inet.siftr.ppl")).contains("enabled"));
+    let trial = || Arc::new(Trial(Mutex::new("0".into())));
+    tree.add(trial()).unwrap();
+    assert_eq!(tree.add(trial()).unwrap_err().errno(), Errno::EEXIST);
+    tree.set("net.inet.trial.enabled", " 1 ").unwrap();
+    assert_eq!(tree.get("net.inet.trial.enabled").unwrap(), "1");
+    assert_eq!(tree.list("net.inet.trial").unwrap().len(), 1);
+    assert!(text(tree.get("net.inet.trial.ppl")).contains("enabled"));
 }

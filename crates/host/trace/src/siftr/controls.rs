@@ -68,7 +68,7 @@ pub const CONTROLS: &[Control] = &[
     Control { name: "enabled", form: "0 or 1", help: "A log is written; setting it begins and ends one." },
     Control {
         name: "logfile",
-        form: "a path",
+        form: "an absolute path",
         help: "The file, which is appended to; a log that is being written goes on in the new one.",
     },
     Control {
@@ -146,6 +146,7 @@ impl<C: Cores> Siftr<C> {
                 true => self.enable(),
                 false => self.disable().map(|_| ()),
             },
+            "logfile" if !Path::new(value).is_absolute() => Err(refused),
             "logfile" => self.set_logfile(Path::new(value)),
             "ppl" => {
                 self.config.ppl = value.parse().ok().filter(|&ppl| ppl > 0).ok_or(refused)?;

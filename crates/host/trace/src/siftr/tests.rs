@@ -220,6 +220,7 @@ fn controls() {
     for (name, value) in [
         ("enabled", "2"),
         ("enabled", "on"),
+        ("logfile", "siftr.log"),
         ("ppl", "0"),
         ("ppl", "4294967296"),
         ("port_filter", "65536"),
