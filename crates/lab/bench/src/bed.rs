@@ -185,22 +185,27 @@ impl Bed {
         Ok(())
     }
 
-    /// Starts a program pinned to the servers' core, its output still to be read.
-    fn command(&self, ns: &str, program: &Path, args: &[&str]) -> Command {
+    /// Starts a program pinned to `cpus`, its output still to be read.
+    fn command(&self, ns: &str, cpus: &str, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", ns, "taskset", "-c", SERVER_CPU]).arg(program).args(args);
+        command.args(["netns", "exec", ns, "taskset", "-c", cpus]).arg(program).args(args);
         command.env("MILLSTREAM_RUN", &self.dir);
         command
     }
 
     /// Starts a server pinned to its core; it says nothing when it is ready.
     pub fn spawn(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
-        Server::spawn(self.command(ns, program, args))
+        Server::spawn(self.command(ns, SERVER_CPU, program, args))
     }
 
     /// Starts a server pinned to its core and waits until it says that it serves.
     pub fn start(&self, ns: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
-        serving(self.command(ns, program, args))
+        self.start_on(ns, SERVER_CPU, program, args)
+    }
+
+    /// [`Bed::start`] on other cores.
+    pub fn start_on(&self, ns: &str, cpus: &str, program: &Path, args: &[&str]) -> Result<Server, String> {
+        serving(self.command(ns, cpus, program, args))
     }
 
     /// Microseconds a server of ours has spent looking for packets that were not there; 0 for others.

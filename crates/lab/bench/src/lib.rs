@@ -13,6 +13,7 @@ pub mod link;
 pub mod memory;
 pub mod smol;
 pub mod stats;
+pub mod trace;
 pub mod wire;
 
 use serde_json::Value;
@@ -87,6 +88,12 @@ pub const ALL: &[Bench] = &[
         help: "One bulk flow: tap with offloads and veth without, beside the kernel's.",
         needs_tools: true,
         run: link::bulk,
+    },
+    Bench {
+        name: "trace",
+        help: "One bulk flow with SIFTR off and on, and with a capture, in turns.",
+        needs_tools: true,
+        run: trace::run,
     },
 ];
 

@@ -161,7 +161,14 @@ pub fn bulk(plan: &Plan) -> Result<Value, String> {
     Ok(json!({"bench": "bulk", "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows}))
 }
 
-fn gbit(bed: &Bed, programs: &Programs, server: &Server, plan: &Plan, mode: &str) -> Result<f64, String> {
+/// One bulk flow; its rate, Gbit/s.
+pub(crate) fn gbit(
+    bed: &Bed,
+    programs: &Programs,
+    server: &Server,
+    plan: &Plan,
+    mode: &str,
+) -> Result<f64, String> {
     let begin = now();
     let s = sample(bed, server, &programs.client, mode, 1, plan.seconds)?;
     if s.errors > 0 || s.octets_per_s == 0.0 {

@@ -36,6 +36,7 @@ pub(crate) struct Plan {
 /// Reads the words of `spec`.
 pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     let [down, up] = pipes(&spec.path)?;
+    spec.siftr.as_ref().map(crate::logs::plan).transpose()?;
     Ok(Plan { down, up, tcp: settings(spec)?, policies: policies(spec)? })
 }
 

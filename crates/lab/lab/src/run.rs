@@ -10,6 +10,7 @@ use wire::protocol;
 
 use crate::apps::{Begun, Receiver, Sender};
 use crate::build::{Node, World, build};
+use crate::logs::Logs;
 use crate::measure::{Delays, Sawtooth, name};
 use crate::path::seconds;
 use crate::spec::{Point, SpecError, Task};
@@ -76,7 +77,7 @@ impl Ledger {
 /// Runs `task` from beginning to end.
 ///
 /// # Errors
-/// What is wrong with its file; [`crate::Experiment::parse`] has found that already.
+/// What is wrong with its file, which [`crate::Experiment::parse`] has found already; or that a log cannot be written.
 pub fn run(task: &Task) -> Result<Outcome, SpecError> {
     go(task, build(&task.spec, task.seed)?)
 }
@@ -96,6 +97,7 @@ pub(crate) fn run_watched(
 
 fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
     let ledger = attach_ledger(&mut world, task);
+    let logs = Logs::begin(&mut world, task)?;
     let mut recorder = Recorder::new(task);
     let step = base::Duration::from_nanos((task.spec.sample_ms * 1e6) as u64);
     let end = seconds(task.spec.seconds);
@@ -104,7 +106,9 @@ fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
         now = (now + step).min(end);
         world.net.run_until(now);
         recorder.sample(&mut world, now);
+        logs.drain()?;
     }
+    logs.end(&mut world, now)?;
     Ok(recorder.outcome(&world, &mut ledger.borrow_mut()))
 }
 

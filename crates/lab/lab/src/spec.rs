@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::check::{Check, Verdict};
+use crate::logs::Siftr;
 use crate::measure::is_measure;
 use crate::run::Outcome;
 
@@ -41,6 +42,9 @@ pub struct Spec {
     /// Congestion control tunables, `policy.tunable = value`.
     #[serde(default)]
     pub tunables: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Every host keeps a SIFTR log of its packets.
+    #[serde(default)]
+    pub siftr: Option<Siftr>,
     /// Parameters to vary: a place in this file and the values it takes.
     #[serde(default)]
     pub vary: BTreeMap<String, Vec<toml::Value>>,
@@ -268,6 +272,8 @@ pub struct Task {
     pub point: Point,
     /// The seed.
     pub seed: u64,
+    /// The folder for SIFTR's logs, where the experiment has them kept.
+    pub logs: Option<std::path::PathBuf>,
 }
 
 /// What is wrong with a file, and where.
@@ -377,7 +383,12 @@ impl Experiment {
             let spec = self.at(&point)?;
             let point = shown(point);
             let seeds = 1..=seeds.unwrap_or(spec.seeds);
-            tasks.extend(seeds.map(|seed| Task { spec: spec.clone(), point: point.clone(), seed }));
+            tasks.extend(seeds.map(|seed| Task {
+                spec: spec.clone(),
+                point: point.clone(),
+                seed,
+                logs: None,
+            }));
         }
         Ok(tasks)
     }

@@ -77,7 +77,9 @@ impl Engine {
     /// Runs what is missing, with so many seeds each.
     pub(super) fn complete(&self, chosen: &Chosen, seeds: Option<u64>) -> Result<Store, Box<dyn Error>> {
         let mut store = self.open(chosen)?;
-        let tasks = chosen.experiment.tasks(seeds)?;
+        let mut tasks = chosen.experiment.tasks(seeds)?;
+        let logs = self.out.join(format!("{}.siftr", chosen.experiment.name));
+        tasks.iter_mut().for_each(|task| task.logs = Some(logs.clone()));
         let all = tasks.len() as u64;
         let missing = store.missing(tasks);
         let style =

@@ -1,0 +1,184 @@
+//! SIFTR's logs of an experiment's hosts, one file a host and run, beside the results.
+
+use base::Instant;
+use emu::HostId;
+use serde::Deserialize;
+use stack::{Core, ProbeId};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use trace::siftr::{Log, LogConfig, Profile};
+
+use crate::build::{Node, World};
+use crate::spec::{Point, SpecError, Task};
+
+/// The key `siftr`: every host keeps a log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Siftr {
+    /// The format: `siftr-1.2`, `freebsd-9.3`, `siftr-1.2.4`, `siftr-1.3` or `teacup`.
+    #[serde(default = "teacup")]
+    pub profile: String,
+    /// Of how many packets of a flow one is logged.
+    #[serde(default = "one")]
+    pub ppl: u32,
+    /// Packets are hashed.
+    #[serde(default)]
+    pub genhashes: bool,
+}
+
+fn teacup() -> String {
+    Profile::Teacup.name().into()
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How the key wants logs to be.
+///
+/// # Errors
+/// There is no such profile, or one packet in none is wanted.
+pub(crate) fn plan(siftr: &Siftr) -> Result<LogConfig, SpecError> {
+    let known = || Profile::ALL.iter().map(|profile| profile.name()).collect::<Vec<_>>().join(", ");
+    let profile = Profile::find(&siftr.profile).ok_or_else(|| {
+        SpecError(format!("siftr.profile: want one of {}, not `{}`", known(), siftr.profile))
+    })?;
+    if siftr.ppl == 0 {
+        return Err(SpecError("siftr.ppl: want 1 or more".into()));
+    }
+    let (ppl, genhashes) = (siftr.ppl, siftr.genhashes);
+    Ok(LogConfig { profile, ppl, genhashes, threaded: false, ..LogConfig::default() })
+}
+
+/// The logs of a run that is under way.
+pub(crate) struct Logs(Vec<(HostId, PathBuf, Log, Vec<ProbeId>)>);
+
+impl Logs {
+    /// Begins what `task` wants: nothing, if its file does not say so or nobody said where.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub(crate) fn begin(world: &mut World, task: &Task) -> Result<Logs, SpecError> {
+        let mut logs = Vec::new();
+        let (Some(siftr), Some(folder)) = (&task.spec.siftr, &task.logs) else { return Ok(Logs(logs)) };
+        let config = plan(siftr)?;
+        std::fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
+        let groups = [("sender", world.senders.clone()), ("receiver", world.receivers.clone())];
+        for (side, hosts) in groups {
+            for (nth, host) in (1..).zip(hosts) {
+                let name = format!("{}seed-{}-{side}-{nth}.log", words(&task.point), task.seed);
+                let path = folder.join(name);
+                let file = File::create(&path).map_err(|error| told(&path, &error))?;
+                let begun = Log::begin(&config, Box::new(file), Instant::ZERO);
+                let (log, hooks) = begun.map_err(|error| told(&path, &error))?;
+                let Some(core) = core(world, host) else { continue };
+                // One core, one hook.
+                let ids = hooks.into_iter().map(|hook| core.attach(Box::new(hook))).collect();
+                logs.push((host, path, log, ids));
+            }
+        }
+        Ok(Logs(logs))
+    }
+
+    /// Writes what there is so far.
+    ///
+    /// # Errors
+    /// A file takes no more.
+    pub(crate) fn drain(&self) -> Result<(), SpecError> {
+        self.0.iter().try_for_each(|(_, path, log, _)| log.drain().map_err(|error| told(path, &error)))
+    }
+
+    /// Writes the rest, and the last lines.
+    ///
+    /// # Errors
+    /// As for [`Logs::drain`].
+    pub(crate) fn end(self, world: &mut World, now: Instant) -> Result<(), SpecError> {
+        for (host, path, log, ids) in self.0 {
+            if let Some(core) = core(world, host) {
+                ids.into_iter().for_each(|id| drop(core.detach(id)));
+            }
+            log.end(now).map_err(|error| told(&path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+fn core(world: &mut World, host: HostId) -> Option<&mut Core> {
+    match world.net.host_mut(host) {
+        Node::Sender(host) => Some(&mut host.core),
+        Node::Receiver(host) => Some(&mut host.core),
+        Node::Metronome(_) => None,
+    }
+}
+
+fn told(path: &Path, error: &std::io::Error) -> SpecError {
+    SpecError(format!("{}: {error}", path.display()))
+}
+
+/// What was varied, as a part of a file's name.
+fn words(point: &Point) -> String {
+    let words: String = point.iter().map(|(place, value)| format!("{place}-{value}-")).collect();
+    words.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an experiment with the key leaves a log of each host and run, the same each time, and none without.
+    use crate::{Experiment, run};
+
+    const TEXT: &str = r#"
+        title = "Logged"
+        seconds = 2
+        seeds = 2
+        [siftr]
+        profile = "siftr-1.2"
+        [path]
+        rtt_ms = 20
+        down_kbit = 5000
+        queue = "slots 50"
+        [[flow]]
+        cc = "cubic"
+        [vary]
+        "flow.cc" = ["newreno", "cubic"]
+    "#;
+
+    #[test]
+    fn one_log_for_each_host_and_run() {
+        let folder = std::env::temp_dir().join(format!("ms-lab-siftr-{}", std::process::id()));
+        let experiment = Experiment::parse("logged", TEXT).unwrap();
+        let mut tasks = experiment.tasks(None).unwrap();
+        let silent = run(&tasks[0]).unwrap();
+        tasks.iter_mut().for_each(|task| task.logs = Some(folder.clone()));
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(run(&tasks[0]).unwrap(), silent, "a log changes nothing");
+        let first = read("flow.cc-newreno-seed-1-sender-1.log");
+        tasks.iter().for_each(|task| drop(run(task).unwrap()));
+        assert_eq!(read("flow.cc-newreno-seed-1-sender-1.log"), first);
+        let mut names: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names.len(), 2 * 2 * 2);
+        assert_eq!(names[0], "flow.cc-cubic-seed-1-receiver-1.log");
+        for name in &names {
+            let text = read(name);
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines.len() > 500 && lines[0].starts_with("enable_time_secs=0\t"), "{name}");
+            assert!(lines[1..lines.len() - 1].iter().all(|line| line.split(',').count() == 25));
+            assert!(lines[lines.len() - 1].starts_with("disable_time_secs=2\t"));
+            assert!(lines[lines.len() - 1].contains("\tnum_inbound_skipped_pkts_malloc=0\t"));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        for (from, to, word) in
+            [("siftr-1.2", "siftr-9", "siftr.profile"), ("siftr-1.2\"", "teacup\"\nppl = 0", "siftr.ppl")]
+        {
+            let error = Experiment::parse("bad", &TEXT.replace(from, to)).unwrap_err();
+            assert!(error.0.contains(word), "{error}");
+        }
+    }
+}
