@@ -1,5 +1,6 @@
 //! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `hosts`, `blackbox lines`,
-//! `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng file.
+//! `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng
+//! file.
 //!
 //! `millstream ss`, `stat`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
 
