@@ -138,6 +138,25 @@ fn the_pipe_sees_packets_of_the_links_size_and_its_log_adds_up() {
     }
 }
 
+#[test]
+fn datagrams_of_one_write_pass_one_by_one() {
+    let Some(wire) = wire() else { return };
+    let pipe = pipe(&wire, "packet", &["rtt_ms=2"]);
+    let receive = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 7)); s.settimeout(5)\n\
+                   print('ready', flush=True)\nprint([len(s.recv(9999)) for _ in range(11)])";
+    let receiver = wire.start(&wire.right, Path::new("python3"), &["-c", receive]).expect("python3");
+    // UDP_SEGMENT is option 103 of level 17.
+    let send = format!(
+        "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.setsockopt(17, 103, 1200)\n\
+         s.sendto(b'x' * 12100, ('{RIGHT}', 7))"
+    );
+    wire.run(&wire.left, "python3", &["-c", &send]).expect("sends");
+    let said = receiver.wait().expect("eleven datagrams");
+    let listing = end(pipe);
+    assert!(said.contains(&format!("[{}100]", "1200, ".repeat(10))), "{said} {listing}");
+    assert_eq!(listing["pipes"][0]["bridge"]["cut"], 1, "{listing}");
+}
+
 /// Each packet enters or is dropped, leaves in order, and the columns of the queue are what that makes of it.
 fn check_log(text: &str, pipe: usize, counters: &Value) {
     assert!(text.starts_with("# seed 1\ntime_us,pipe,event,reason,packet,octets,"), "{}", &text[..80]);

@@ -46,11 +46,61 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64) < p
     }
 
+    /// A time after an exponential distribution of mean 1, as between events that do not know of each other. Made of
+    /// operations that every machine rounds alike, which the logarithms of libraries are not.
+    pub fn exponential(&mut self) -> f64 {
+        // Uniform over (0, 1].
+        -ln(((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64)
+    }
+
     /// Fill `bytes` with random octets.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
+    }
+}
+
+/// The natural logarithm of a positive normal number: 2^e m with m within a factor of the square root of 2 of 1, and
+/// ln m = 2 artanh((m - 1) / (m + 1)) by its series.
+fn ln(x: f64) -> f64 {
+    const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = x.to_bits();
+    let mut exponent = (bits >> MANTISSA) as i64 - 1023;
+    let mut m = f64::from_bits(bits & ((1 << MANTISSA) - 1) | 1023 << MANTISSA);
+    if m > core::f64::consts::SQRT_2 {
+        m /= 2.0;
+        exponent += 1;
+    }
+    let s = (m - 1.0) / (m + 1.0);
+    let square = s * s;
+    // |s| < 0.172: the twelfth term is below 1e-19.
+    let series = (0..12).rev().fold(0.0, |sum, n| sum * square + 1.0 / f64::from(2 * n + 1));
+    exponent as f64 * core::f64::consts::LN_2 + 2.0 * s * series
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: logarithms are those of the library, and times of chance have the distribution they say.
+    use super::*;
+
+    #[test]
+    fn logarithms_are_right() {
+        for x in [1.0, 0.5, 0.7, 0.71, 1e-16, 1.4, 1.5, 2.0, 1e300, 0.999_999_999] {
+            assert!((ln(x) - f64::ln(x)).abs() <= 4.0 * f64::EPSILON * f64::ln(x).abs().max(0.01), "{x}");
+        }
+    }
+
+    #[test]
+    fn exponential_times_have_their_mean_and_tail() {
+        let mut rng = Rng::new(1);
+        let all: [f64; 4] = core::array::from_fn(|_| {
+            let times = (0..100_000).map(|_| rng.exponential());
+            let (sum, late) = times.fold((0.0, 0), |(sum, late), t| (sum + t, late + u32::from(t > 3.0)));
+            assert!((f64::from(late) / 1e5 - 0.0498).abs() < 0.003, "{late}");
+            sum / 1e5
+        });
+        assert!(all.iter().all(|mean| (mean - 1.0).abs() < 0.02), "{all:?}");
     }
 }

@@ -14,6 +14,7 @@ const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 /// What is known or wanted of the checksum.
@@ -33,11 +34,22 @@ pub enum Checksum {
     Valid,
 }
 
+/// What a packet that stands for several is cut into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// TCP segments over IPv4.
+    Tcp4,
+    /// TCP segments over IPv6.
+    Tcp6,
+    /// UDP datagrams. Nothing that we offer, but packet sockets see those of others.
+    Udp,
+}
+
 /// A packet that stands for several segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segmentation {
-    /// IPv6 (else IPv4).
-    pub v6: bool,
+    /// What they are.
+    pub cut: Cut,
     /// CWR is set on the first segment only (RFC 3168).
     pub ecn: bool,
     /// Payload octets per segment, never 0.
@@ -58,8 +70,8 @@ pub struct Header {
 /// Reads the header before a frame of `frame_len` octets. `bytes` may be longer than the header.
 ///
 /// # Errors
-/// [`ParseError::VirtioMalformed`] if it is short, wants a sum outside the frame, or a segmentation we never
-/// offered (UDP) or that makes no sense (size 0).
+/// [`ParseError::VirtioMalformed`] if it is short, wants a sum outside the frame, or a segmentation of another
+/// kind (fragments of UDP) or that makes no sense (size 0).
 pub fn parse(bytes: &[u8], frame_len: usize) -> Result<Header, ParseError> {
     let b: &[u8; LEN] = bytes.first_chunk().ok_or(ParseError::VirtioMalformed)?;
     let half = |at: usize| u16::from_ne_bytes([b[at], b[at + 1]]);
@@ -74,10 +86,11 @@ pub fn parse(bytes: &[u8], frame_len: usize) -> Result<Header, ParseError> {
     } else {
         Checksum::None
     };
-    let v6 = match b[1] & !GSO_ECN {
+    let cut = match b[1] & !GSO_ECN {
         0 => return Ok(Header { checksum, segmentation: None }),
-        GSO_TCPV4 => false,
-        GSO_TCPV6 => true,
+        GSO_TCPV4 => Cut::Tcp4,
+        GSO_TCPV6 => Cut::Tcp6,
+        GSO_UDP => Cut::Udp,
         _ => return Err(ParseError::VirtioMalformed),
     };
     let size = half(4);
@@ -85,7 +98,7 @@ pub fn parse(bytes: &[u8], frame_len: usize) -> Result<Header, ParseError> {
         return Err(ParseError::VirtioMalformed);
     }
     let ecn = b[1] & GSO_ECN != 0;
-    Ok(Header { checksum, segmentation: Some(Segmentation { v6, ecn, size, header_len: half(2) }) })
+    Ok(Header { checksum, segmentation: Some(Segmentation { cut, ecn, size, header_len: half(2) }) })
 }
 
 impl Header {
@@ -108,7 +121,12 @@ impl Header {
             }
         }
         if let Some(gso) = self.segmentation {
-            into[1] = if gso.v6 { GSO_TCPV6 } else { GSO_TCPV4 } | if gso.ecn { GSO_ECN } else { 0 };
+            let kind = match gso.cut {
+                Cut::Tcp4 => GSO_TCPV4,
+                Cut::Tcp6 => GSO_TCPV6,
+                Cut::Udp => GSO_UDP,
+            };
+            into[1] = kind | if gso.ecn { GSO_ECN } else { 0 };
             put(into, 2, gso.header_len.to_ne_bytes());
             put(into, 4, gso.size.to_ne_bytes());
         }

@@ -67,7 +67,7 @@ pub enum RxChecksum {
 pub struct RxMeta {
     /// State of the TCP checksum.
     pub checksum: RxChecksum,
-    /// Payload octets per wire segment if this is a TCP super-segment, else 0.
+    /// Payload octets per wire segment if this is a super-segment of TCP (or, on ports opened whole, of UDP), else 0.
     pub gso_size: u16,
     /// The packet goes on in the next frame of the batch (AF_XDP multi-buffer): that frame holds payload only.
     pub more: bool,

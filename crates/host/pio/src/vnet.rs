@@ -1,7 +1,7 @@
 //! Between the port's words and the virtio-net header, which taps, packet sockets and shared memory speak.
 
 use crate::port::{RxChecksum, RxMeta, TxMeta};
-use wire::virtio::{Checksum, Header, Segmentation};
+use wire::virtio::{Checksum, Cut, Header, Segmentation};
 
 /// Octets of the header as all ports here use it.
 pub(crate) const LEN: usize = wire::virtio::LEN_MERGED;
@@ -47,7 +47,8 @@ pub(crate) fn request(
     // RFC 3168, section 6.1.2: CWR belongs to the first segment alone, and whoever cuts must know.
     const FLAGS: usize = 13;
     let ecn = frame.get(usize::from(start) + FLAGS).is_some_and(|flags| flags & 0x80 != 0);
-    let cut = Segmentation { v6: cut.v6, ecn, size: cut.size, header_len: cut.header_len };
+    let kind = if cut.v6 { Cut::Tcp6 } else { Cut::Tcp4 };
+    let cut = Segmentation { cut: kind, ecn, size: cut.size, header_len: cut.header_len };
     Some(Header { checksum, segmentation: Some(cut) })
 }
 

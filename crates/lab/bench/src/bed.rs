@@ -273,8 +273,16 @@ impl Server {
     ///
     /// # Errors
     /// It did not end well.
-    pub fn stop(mut self) -> Result<String, String> {
+    pub fn stop(self) -> Result<String, String> {
         sh("kill", &["-TERM", &self.child.id().to_string()])?;
+        self.wait()
+    }
+
+    /// Reads what it says until it ends by itself.
+    ///
+    /// # Errors
+    /// It did not end well.
+    pub fn wait(mut self) -> Result<String, String> {
         let mut said = String::new();
         if let Some(out) = &mut self.out {
             out.read_to_string(&mut said).map_err(|e| e.to_string())?;

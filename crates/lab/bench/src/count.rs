@@ -4,12 +4,15 @@ use crate::Plan;
 use crate::bed::sh;
 use serde_json::{Value, json};
 
-/// Workload, connections in flight, and the two numbers of transactions whose difference is counted.
-const ROWS: [(&str, &str, u64, u64); 4] = [
+/// Workload, connections in flight, and the two numbers of transactions (packets in virtual time) whose difference is
+/// counted.
+const ROWS: [(&str, &str, u64, u64); 6] = [
     ("short", "1", 2_000, 6_000),
     ("short", "1000", 6_000, 18_000),
     ("keep", "1", 4_000, 12_000),
     ("keep", "1000", 10_000, 30_000),
+    ("forward", "1", 40_000, 120_000),
+    ("transfer", "1", 40_000, 120_000),
 ];
 
 /// The `instructions` benchmark.

@@ -18,7 +18,7 @@ struct Args {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// For `exactly` only: workload, connections in flight and transactions, as callgrind is to count them.
-    #[arg(num_args = 3, value_names = ["short|keep", "IN_FLIGHT", "COUNT"])]
+    #[arg(num_args = 3, value_names = ["short|keep|forward|transfer", "IN_FLIGHT", "COUNT"])]
     exactly: Vec<String>,
     /// Print only JSON.
     #[arg(long)]
@@ -72,12 +72,16 @@ fn main() -> ExitCode {
 /// Runs a fixed number of transactions and nothing else.
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
-        eprintln!("millstream-bench: exactly short|keep IN_FLIGHT COUNT");
+        eprintln!("millstream-bench: exactly short|keep|forward|transfer IN_FLIGHT COUNT");
         return ExitCode::FAILURE;
     };
-    let load = if load == "short" { Load::Short } else { Load::Keep };
     match (in_flight.parse(), count.parse()) {
-        (Ok(in_flight), Ok(count)) => bench::memory::exactly(load, in_flight, count),
+        (Ok(_), Ok(count)) if load == "forward" => drop(bench::emulator::forward(count)),
+        (Ok(_), Ok(count)) if load == "transfer" => drop(bench::emulator::transfer(count)),
+        (Ok(in_flight), Ok(count)) => {
+            let load = if load == "short" { Load::Short } else { Load::Keep };
+            bench::memory::exactly(load, in_flight, count);
+        }
         _ => {
             eprintln!("millstream-bench: exactly: two numbers, please");
             return ExitCode::FAILURE;

@@ -32,7 +32,7 @@ base::counters! {
         received: "Frames received, a super-segment being one.",
         cut: "Super-segments cut into packets of the wire's size.",
         completed: "Checksums completed that the sender had left to hardware.",
-        oversize: "Packets too big for the other end's link and not TCP; dropped.",
+        oversize: "Packets too big for the other end's link that cannot be cut; dropped.",
         sent: "Packets handed to the other end.",
         undelivered: "Packets that came out of the pipe while the other end was down; dropped.",
     }

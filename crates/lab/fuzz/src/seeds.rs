@@ -139,12 +139,16 @@ fn arp_frame() -> Vec<u8> {
 pub(crate) fn virtio() -> Vec<Vec<u8>> {
     let frame = tcp_frame(&below(V4, true), &headers()[2]);
     let needed = virtio::Checksum::Needed { start: 34, offset: 16 };
-    let segmentation = |v6| Some(virtio::Segmentation { v6, ecn: !v6, size: 1448, header_len: 66 });
+    let segmentation = |cut| {
+        let ecn = cut == virtio::Cut::Tcp4;
+        Some(virtio::Segmentation { cut, ecn, size: 1448, header_len: 66 })
+    };
     let headers = [
         virtio::Header::default(),
         virtio::Header { checksum: virtio::Checksum::Valid, segmentation: None },
-        virtio::Header { checksum: needed, segmentation: segmentation(false) },
-        virtio::Header { checksum: needed, segmentation: segmentation(true) },
+        virtio::Header { checksum: needed, segmentation: segmentation(virtio::Cut::Tcp4) },
+        virtio::Header { checksum: needed, segmentation: segmentation(virtio::Cut::Tcp6) },
+        virtio::Header { checksum: needed, segmentation: segmentation(virtio::Cut::Udp) },
     ];
     let before = |header: &virtio::Header| {
         let mut out = vec![0; virtio::LEN_MERGED];

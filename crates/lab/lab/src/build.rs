@@ -161,9 +161,7 @@ fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
     let mut at = flow.start;
     let mut starts = Vec::new();
     loop {
-        // Exponential gaps; a uniform number of 53 bits that is never 0.
-        let uniform = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        at -= uniform.ln() / per_second;
+        at += rng.exponential() / per_second;
         if at >= spec.seconds {
             return starts;
         }

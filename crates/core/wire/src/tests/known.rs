@@ -297,7 +297,8 @@ fn neighbour_discovery_is_refused_where_the_rfc_says_so() {
 
 #[test]
 fn virtio_headers_must_fit_their_packet() {
-    let segmentation = Some(virtio::Segmentation { v6: true, ecn: true, size: 1428, header_len: 86 });
+    let segmentation =
+        Some(virtio::Segmentation { cut: virtio::Cut::Tcp6, ecn: true, size: 1428, header_len: 86 });
     let header =
         virtio::Header { checksum: virtio::Checksum::Needed { start: 54, offset: 16 }, segmentation };
     let mut out = [0xee; 12];
@@ -307,8 +308,15 @@ fn virtio_headers_must_fit_their_packet() {
     assert_eq!(virtio::parse(&out, 72), Ok(header));
     assert_eq!(virtio::parse(&out, 71), Err(ParseError::VirtioMalformed), "the sum would lie outside");
     assert_eq!(virtio::parse(&out[..9], 100), Err(ParseError::VirtioMalformed));
+    out[1] = 5;
+    let cut = virtio::parse(&out, 100).unwrap().segmentation.unwrap();
+    assert_eq!((cut.cut, cut.size), (virtio::Cut::Udp, 1428));
     out[1] = 3;
-    assert_eq!(virtio::parse(&out, 100), Err(ParseError::VirtioMalformed), "UDP was never offered");
+    assert_eq!(
+        virtio::parse(&out, 100),
+        Err(ParseError::VirtioMalformed),
+        "fragments of UDP were never offered"
+    );
     out[1] = 1;
     out[4..6].fill(0);
     assert_eq!(virtio::parse(&out, 100), Err(ParseError::VirtioMalformed), "segments of no octets");

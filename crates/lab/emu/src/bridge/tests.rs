@@ -123,6 +123,28 @@ fn super_segments_are_cut_and_sums_completed() {
 }
 
 #[test]
+fn datagrams_of_one_write_are_cut() {
+    let mut udp = vec![0x5a; 14 + 20 + 8 + 2_500];
+    below().emit(wire::protocol::UDP, 8 + 2_500, &mut udp);
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let cut = nic::segment(pio::Medium::Ethernet, &udp, 1_000, &mut Vec::new(), |bytes| {
+        pieces.push(bytes.to_vec())
+    });
+    assert!(cut && pieces.iter().map(Vec::len).eq([1_042, 1_042, 542]));
+    for piece in &pieces {
+        let Content::Ip(ip) = parse_frame(piece, piece.len()).unwrap().content else { panic!("no IP") };
+        let upper = ip.upper(piece);
+        assert!(ip.pseudo().plus(wire::checksum::Sum::of(upper)).is_valid());
+        assert_eq!(usize::from(u16::from_be_bytes([upper[4], upper[5]])), upper.len());
+        assert!(upper[8..].iter().all(|octet| *octet == 0x5a));
+    }
+    udp[23] = wire::protocol::ICMP;
+    assert!(!nic::segment(pio::Medium::Ethernet, &udp, 1_000, &mut Vec::new(), |_| panic!(
+        "ICMP is not cut"
+    )));
+}
+
+#[test]
 fn what_is_too_big_for_the_other_end_is_cut_or_dropped() {
     let (mut left, near) = pair(&PairConfig { mtu: 9_000, ..PairConfig::default() }).unwrap();
     let (far, mut right) = pair(&PairConfig::default()).unwrap();

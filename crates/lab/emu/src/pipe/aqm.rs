@@ -124,8 +124,8 @@ impl Red {
         } else {
             // As if small packets had found an empty queue for as long as it was empty.
             let since = *state.empty_since.get_or_insert(now);
-            let packets = now.since(since).as_nanos() as f64 / one.as_nanos().max(1) as f64;
-            state.average *= (1.0 - self.weight).powf(packets.max(1.0));
+            let packets = now.since(since).as_nanos() / one.as_nanos().max(1);
+            state.average *= power(1.0 - self.weight, packets.max(1) as u64);
             state.empty_since = Some(now);
         }
         let p = self.probability(state.average);
@@ -155,6 +155,19 @@ impl Red {
             1.0
         }
     }
+}
+
+/// By multiplication alone: libraries differ in the last bit of theirs, and runs must not.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
 }
 
 impl CoDel {
@@ -216,6 +229,15 @@ mod tests {
         let (mut state, mut rng) = (State::default(), Rng::new(1));
         let mut see = |octets| Aqm::Step(3000).on_arrival(&mut state, Instant::ZERO, octets, ONE, &mut rng);
         assert_eq!((see(3000), see(3001)), (Verdict::Pass, Verdict::Hint));
+    }
+
+    #[test]
+    fn powers_are_products() {
+        for exponent in [0, 1, 2, 3, 10, 1_000] {
+            let product: f64 = (0..exponent).map(|_| 0.998).product();
+            assert!((power(0.998, exponent) - product).abs() < 1e-12);
+        }
+        assert_eq!(power(0.998, u64::MAX), 0.0);
     }
 
     fn red() -> Red {
