@@ -32,9 +32,9 @@ fn whole(frame: &mut [u8], checksum: Option<ChecksumOffload>, mut emit: impl FnM
     true
 }
 
-/// Cuts a TCP packet into segments of `size` octets of payload, or a UDP packet into datagrams: the headers are repeated
-/// with the sequence number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR on the first
-/// alone. Each is put together in `out`. False if it is neither or the size makes no sense.
+/// Cuts a TCP packet into segments of `size` octets of payload, or a UDP packet into datagrams: the headers are
+/// repeated with the sequence number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR
+/// on the first alone. Each is put together in `out`. False if it is neither or the size makes no sense.
 pub(crate) fn segment(
     medium: Medium,
     frame: &[u8],
