@@ -94,13 +94,13 @@ impl Wire {
         serving(command)
     }
 
-    /// Starts a program in a namespace that says nothing when it is ready.
+    /// Starts a program in a namespace that says nothing when it is ready; what else it says is not heard.
     ///
     /// # Errors
     /// It cannot be run.
     pub fn spawn(&self, ns: &str, program: &str, args: &[&str]) -> Result<Server, String> {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", ns, program]).args(args).stdout(Stdio::null());
+        command.args(["netns", "exec", ns, program]).args(args).stdout(Stdio::null()).stderr(Stdio::null());
         Server::spawn(command)
     }
 
