@@ -107,11 +107,11 @@ fn really(ours: &Path, words: &[(&str, String)], seconds: u32, our_sender: bool)
 
 /// The same path as an experiment.
 fn virtually(words: &[(&str, String)], seconds: u32) -> Result<f64, String> {
-    let text = |value: &String| match value.parse::<f64>() {
-        Ok(_) => value.clone(),
-        Err(_) => format!("{value:?}"),
+    let text = |key: &str, value: &String| match key {
+        "queue" | "discard" => format!("{value:?}"),
+        _ => value.clone(),
     };
-    let rows: String = words.iter().map(|(key, value)| format!("{key} = {}\n", text(value))).collect();
+    let rows: String = words.iter().map(|(key, value)| format!("{key} = {}\n", text(key, value))).collect();
     let file = format!(
         "title = \"Crosscheck\"\nseconds = {seconds}\ndiscard = {DISCARD}\nseeds = 1\n\
          [path]\n{rows}[[flow]]\ncc = \"cubic\"\n"

@@ -41,10 +41,7 @@ impl Path {
         let mut file: toml::Table = file.parse().map_err(|error| wrong(&error))?;
         let mut path = file.remove("path").unwrap_or_else(|| toml::Table::new().into());
         for (key, value) in words {
-            // What is no number and no table is text, with or without quotes.
-            let line: Result<toml::Table, _> = format!("value = {value}").parse();
-            let read = line.ok().and_then(|mut line| line.remove("value"));
-            put(&mut path, key, &read.unwrap_or_else(|| value.as_str().into()))
+            put(&mut path, key, &word(key, value))
                 .ok_or_else(|| wrong(&format!("no place `{key}` in a path")))?;
         }
         let path_table = path.as_table_mut().ok_or_else(|| wrong(&"`path` is no table"))?;
@@ -53,6 +50,17 @@ impl Path {
         }
         path.try_into().map_err(|error| wrong(&error))
     }
+}
+
+/// Keys whose value is text, also where it looks like a number.
+const TEXTS: [&str; 5] = ["queue", "up_queue", "aqm", "bursts", "discard"];
+
+/// A value as a file would have it: text with or without quotes, or a number.
+fn word(key: &str, value: &str) -> toml::Value {
+    let line: Result<toml::Table, _> = format!("value = {value}").parse();
+    let read = line.ok().and_then(|mut line| line.remove("value"));
+    let is_text = TEXTS.contains(&key.rsplit('.').next().unwrap_or(key));
+    read.filter(|read| read.is_str() || !is_text).unwrap_or_else(|| value.into())
 }
 
 /// A pipe with ills.
@@ -197,6 +205,7 @@ mod tests {
             ("up.loss", "0"),
             ("up.aqm", "codel"),
             ("up.bursts", "0.1 0.2 0.9 0"),
+            ("up.discard", "7"),
         ];
         let [down, up] = read(&words).unwrap();
         let rate = |kbit: u64| Some(Rate::from_bits_per_sec(kbit * 1000));
@@ -205,6 +214,7 @@ mod tests {
         assert_eq!((down.discard.count(), down.discard_per_flow), (7, true));
         assert_eq!((down.jitter, down.reorder_by), (Duration::from_micros(1500), Duration::from_millis(3)));
         assert_eq!((down.reorder, down.bursts), (0.01, Some(GilbertElliott::bursts(0.01, 3.0))));
+        assert_eq!(up.discard.to_string(), "7");
         assert_eq!((up.aqm, up.bursts.unwrap().loss_bad), (Aqm::CoDel(CoDel::default()), 0.9));
     }
 
