@@ -33,6 +33,7 @@ pub(crate) fn tidy() -> Outcome {
 const UNSAFE_ROOMS: &[&str] = &[
     "millstream-ring",
     "millstream-pio",
+    "millstream-policy",
     "millstream-capi",
     "millstream-preload",
     "millstream-drill-plugin",

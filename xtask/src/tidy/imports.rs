@@ -11,16 +11,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("offload", &["base", "wire"]),
     ("tcp", &["base", "wire", "cc"]),
     // host
+    ("policy", &["base", "cc"]),
     ("sign", &["tcp"]),
     ("ring", &["base"]),
     ("pio", &["base", "wire", "ring"]),
     ("trace", &["base", "wire", "cc", "tcp", "ring", "pio"]),
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
-    ("sock", &["base", "wire", "cc", "tcp", "sign", "ring", "pio", "trace", "stack"]),
+    ("sock", &["base", "wire", "cc", "tcp", "policy", "sign", "ring", "pio", "trace", "stack"]),
     // lab
     ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
-    ("lab", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    ("lab", &["base", "wire", "cc", "tcp", "policy", "ring", "pio", "trace", "stack", "sock", "emu"]),
     ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "lab"]),
     ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps

@@ -51,8 +51,7 @@ impl Policies {
         let mut registry = self.registry();
         registry.create(name).unwrap_or_else(|_| {
             self.0.substituted.fetch_add(1, Ordering::Relaxed);
-            let default = registry.default_name();
-            registry.create(default).expect("a default cannot be removed")
+            registry.create_or_default(None)
         })
     }
 

@@ -41,7 +41,9 @@ pub use dctcp::Dctcp;
 pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;
-pub use registry::{Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown};
+pub use registry::{
+    CreateError, Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown,
+};
 pub use reno::Reno;
 pub use tunable::{Tunable, TunableError};
 pub use vegas::Vegas;

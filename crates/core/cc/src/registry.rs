@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use crate::{Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, Tunable, TunableError, Vegas};
 
-/// Makes a fresh policy for one connection.
-pub type Factory = Arc<dyn Fn() -> Box<dyn Controller> + Send + Sync>;
+/// Makes a fresh policy for one connection; `None` if it cannot.
+pub type Factory = Arc<dyn Fn() -> Option<Box<dyn Controller>> + Send + Sync>;
 
 /// The policy that cannot be removed: connections whose own is removed by force go on with it.
 pub const REFUGE: &str = NewReno::NAME;
@@ -20,6 +20,15 @@ const POLICIES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
+/// No policy could be made for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateError {
+    /// See [`Unknown`].
+    Unknown,
+    /// Its [`Factory`] failed.
+    Failed,
+}
+
 /// A policy could not be registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterError {
@@ -27,6 +36,8 @@ pub enum RegisterError {
     Exists,
     /// What the factory makes calls itself by another name.
     Misnamed,
+    /// The factory makes nothing.
+    Failed,
     /// Sixty-four policies are registered already.
     Full,
 }
@@ -52,6 +63,8 @@ pub enum RemoveError {
 pub enum SetError {
     /// No policy has that name.
     Policy,
+    /// None could be made to try it on.
+    Failed,
     /// The policy does not take it.
     Tunable(TunableError),
 }
@@ -103,18 +116,18 @@ impl Entry {
         Entry { name, make, connections: 0, quiesced: false, tunables: Vec::new() }
     }
 
-    fn make(&self) -> Control {
+    fn make(&self) -> Option<Control> {
         let mut control = match &self.make {
             Make::NewReno => Control::NewReno(NewReno::new()),
             Make::Cubic => Control::Cubic(Cubic::new()),
             Make::Boxed(make) => Control::Boxed(make()),
-            Make::Custom(factory) => Control::Boxed(factory()),
+            Make::Custom(factory) => Control::Boxed(factory()?),
         };
         for (name, value) in &self.tunables {
             let set = control.set_tunable(name, *value);
             debug_assert_eq!(set, Ok(()), "it was tried before it was kept");
         }
-        control
+        Some(control)
     }
 }
 
@@ -157,8 +170,10 @@ impl Registry {
         if self.entries.len() == POLICIES_MAX {
             return Err(RegisterError::Full);
         }
-        if factory().name() != name {
-            return Err(RegisterError::Misnamed);
+        match factory() {
+            None => return Err(RegisterError::Failed),
+            Some(policy) if policy.name() != name => return Err(RegisterError::Misnamed),
+            Some(_) => {}
         }
         self.entries.push(Entry::new(name, Make::Custom(factory)));
         Ok(())
@@ -236,11 +251,22 @@ impl Registry {
 
     /// A fresh policy for one connection, counted until it is retired.
     /// RFC 9293, MAY-18.
-    pub fn create(&mut self, name: &str) -> Result<Control, Unknown> {
-        let index = self.offered(name)?;
+    pub fn create(&mut self, name: &str) -> Result<Control, CreateError> {
+        let index = self.offered(name).map_err(|Unknown| CreateError::Unknown)?;
         let entry = &mut self.entries[index];
+        let control = entry.make().ok_or(CreateError::Failed)?;
         entry.connections += 1;
-        Ok(entry.make())
+        Ok(control)
+    }
+
+    /// The same where nobody can be told that it failed: the default instead, and [`REFUGE`] instead of that. The
+    /// policy's own name says which it is.
+    pub fn create_or_default(&mut self, name: Option<&str>) -> Control {
+        let wished = name.and_then(|name| self.create(name).ok());
+        let default = self.default;
+        wished.or_else(|| self.create(default).ok()).unwrap_or_else(|| {
+            self.create(REFUGE).expect("the refuge can be neither withdrawn nor removed, and takes no memory")
+        })
     }
 
     /// Tells every policy that is made as `name` from now on to set a tunable; those that live keep what they have.
@@ -250,7 +276,8 @@ impl Registry {
     pub fn set_tunable(&mut self, name: &str, tunable: &str, value: i64) -> Result<(), SetError> {
         let index = self.index(name).ok_or(SetError::Policy)?;
         let entry = &mut self.entries[index];
-        entry.make().set_tunable(tunable, value).map_err(SetError::Tunable)?;
+        let mut fresh = entry.make().ok_or(SetError::Failed)?;
+        fresh.set_tunable(tunable, value).map_err(SetError::Tunable)?;
         match entry.tunables.iter_mut().find(|(known, _)| known == tunable) {
             Some((_, kept)) => *kept = value,
             None => entry.tunables.push((tunable.into(), value)),
@@ -258,9 +285,10 @@ impl Registry {
         Ok(())
     }
 
-    /// What can be tuned about `name`, and what policies made as it begin with; `None` if there is no such policy.
+    /// What can be tuned about `name`, and what policies made as it begin with; `None` if there is no such policy or
+    /// none can be made.
     pub fn tunables(&self, name: &str) -> Option<Vec<(&'static Tunable, i64)>> {
-        let fresh = self.entries[self.index(name)?].make();
+        let fresh = self.entries[self.index(name)?].make()?;
         let rows = fresh.tunables().into_iter().flatten();
         Some(rows.filter_map(|row| Some((row, fresh.tunable(row.name)?))).collect())
     }

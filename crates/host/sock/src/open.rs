@@ -51,9 +51,10 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     if settings.cores == 0 {
         return Err(OpenError("cores = 0: a stack needs at least one core".into()));
     }
+    let registry = registry(settings)?;
     let ports = pio::open(&settings.link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
-    let config = core_config(settings, seed)?;
+    let config = core_config(settings, seed);
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
@@ -62,6 +63,7 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
         let mut stack = Core::new(config, port);
+        *stack.controls() = registry.for_another_core();
         if settings.blackbox > 0 {
             stack.attach(Box::new(black_box(settings, files.clone())));
         }
@@ -116,9 +118,9 @@ fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenErr
     }
 }
 
-fn core_config(settings: &Settings, seed: u64) -> Result<CoreConfig, OpenError> {
+fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
     let cap = |octets: u64| u32::try_from(octets).unwrap_or(u32::MAX);
-    Ok(CoreConfig {
+    CoreConfig {
         tcp: settings.tcp.clone(),
         max_connections: settings.max_connections,
         max_time_wait: settings.max_time_wait,
@@ -128,16 +130,23 @@ fn core_config(settings: &Settings, seed: u64) -> Result<CoreConfig, OpenError> 
         core: (0, settings.cores),
         addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
         gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
-        control: control(&settings.cc)?,
-    })
+        ..CoreConfig::default()
+    }
 }
 
-fn control(name: &str) -> Result<&'static str, OpenError> {
-    let registry = cc::Registry::new();
-    registry.find(name).map(|listed| listed.name).ok_or_else(|| {
+/// The policies of every core: ours, those of libraries, and which is the default.
+fn registry(settings: &Settings) -> Result<cc::Registry, OpenError> {
+    let mut registry = cc::Registry::new();
+    for path in &settings.cc_load {
+        let loaded = policy::Library::open(path).and_then(|library| library.register(&mut registry));
+        loaded.map_err(|e| OpenError(format!("cc_load: {e}")))?;
+    }
+    let name = &settings.cc;
+    registry.set_default(name).map_err(|cc::Unknown| {
         let known: Vec<_> = registry.available().map(|listed| listed.name).collect();
         OpenError(format!("cc = \"{name}\" is not registered; there are {}", known.join(", ")))
-    })
+    })?;
+    Ok(registry)
 }
 
 /// Eight octets of the kernel's entropy.

@@ -2,6 +2,7 @@
 //! variable, the TOML key and the help.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// A setting was refused; says which and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,17 @@ impl Value for Vec<IpAddr> {
     }
 }
 
+/// Paths, separated by commas.
+impl Value for Vec<PathBuf> {
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(PathBuf::from).collect())
+    }
+
+    fn show(&self) -> String {
+        self.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// First and last of a range of ports.
 impl Value for (u16, u16) {
     fn parse(text: &str) -> Option<Self> {
@@ -208,6 +220,8 @@ settings! {
     cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
     mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
+    cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
+        "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";
     address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas",
         "Our addresses, for links that do not share the kernel's.";
     gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",

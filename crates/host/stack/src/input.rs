@@ -251,7 +251,8 @@ impl Core {
         self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         let Listener { wish, .. } = self.listeners.get(id)?;
         let open = self.opening(now, *sender.key, &path, wish.options);
-        let control = self.control_for(wish.control);
+        // What the listener wants, or the default where that has been withdrawn meanwhile.
+        let control = self.registry.create_or_default(wish.control);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         meta.listener = id.0;
         Some((open, control, meta))

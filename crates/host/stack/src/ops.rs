@@ -246,9 +246,12 @@ impl Core {
         let addr = if local.addr.is_unspecified() { path.src } else { local.addr };
         let (key, bound, fresh) = self.choose_key(now, connect, addr)?;
         let name = connect.control.unwrap_or(self.registry.default_name());
-        let Ok(control) = self.registry.create(name) else {
-            self.give_up(now, local, fresh);
-            return Err(OpError::NoControl);
+        let control = match self.registry.create(name) {
+            Ok(control) => control,
+            Err(failed) => {
+                self.give_up(now, local, fresh);
+                return Err(failed.into());
+            }
         };
         let open = self.opening(now, key, &path, connect.options);
         let auth = match self.auth_of(connect, &key, open.isn) {

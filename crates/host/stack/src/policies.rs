@@ -2,12 +2,21 @@
 //! that live.
 
 use base::Instant;
-use cc::{Control, Registry, RemoveError};
+use cc::{CreateError, Registry, RemoveError};
 
 use crate::conns::ConnId;
 use crate::core::Core;
 use crate::listeners::ListenerId;
 use crate::ops::OpError;
+
+impl From<CreateError> for OpError {
+    fn from(error: CreateError) -> OpError {
+        match error {
+            CreateError::Unknown => OpError::NoControl,
+            CreateError::Failed => OpError::NoBuffers,
+        }
+    }
+}
 
 impl Core {
     /// The congestion control policies of this core. [`Core::remove_control`] knows of listeners, too.
@@ -25,28 +34,19 @@ impl Core {
         self.registry.default_name()
     }
 
-    /// The policy of a connection that a listener accepts: what the listener wants, or the default where that has been
-    /// withdrawn meanwhile.
-    pub(crate) fn control_for(&mut self, wish: Option<&'static str>) -> Control {
-        let wished = wish.and_then(|name| self.registry.create(name).ok());
-        wished.unwrap_or_else(|| {
-            let default = self.registry.default_name();
-            self.registry.create(default).expect("the default can be neither withdrawn nor removed")
-        })
-    }
-
     /// Replace a connection's policy; the one that it has already goes on as it was. The new one is made first: if that
     /// fails nothing changes.
     ///
     /// # Errors
-    /// [`OpError::NoControl`] for an unknown or withdrawn name, [`OpError::Invalid`] for a dead connection.
+    /// [`OpError::NoControl`] for an unknown or withdrawn name, [`OpError::NoBuffers`] if the policy cannot be made,
+    /// [`OpError::Invalid`] for a dead connection.
     pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> {
         let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(OpError::Invalid) };
         let before = tcp.control_name();
         if before == name {
             return Ok(());
         }
-        let control = self.registry.create(name).map_err(|_| OpError::NoControl)?;
+        let control = self.registry.create(name)?;
         tcp.set_control(&mut self.shared.cx(now), control);
         self.registry.retire(before);
         self.touch_open(id.0);

@@ -50,9 +50,9 @@ fn settings(spec: &Spec) -> Result<tcp::Config, SpecError> {
 }
 
 fn policies(spec: &Spec) -> Result<Vec<&'static str>, SpecError> {
-    let known = || cc::Registry::built_in().collect::<Vec<_>>();
     let mut registry = cc::Registry::new();
     tune(spec, &mut registry)?;
+    let known = || registry.available().map(|row| row.name).collect::<Vec<_>>();
     let named = spec.flows.iter().map(|flow| {
         let row = registry.find(&flow.cc).map(|row| row.name);
         row.ok_or_else(|| {
@@ -62,7 +62,12 @@ fn policies(spec: &Spec) -> Result<Vec<&'static str>, SpecError> {
     named.collect()
 }
 
+/// Loads and tunes what `spec` says.
 fn tune(spec: &Spec, registry: &mut cc::Registry) -> Result<(), SpecError> {
+    for path in &spec.policies {
+        let loaded = policy::Library::open(path).and_then(|library| library.register(registry));
+        loaded.map_err(|error| SpecError(format!("policies: {error}")))?;
+    }
     for (policy, tunables) in &spec.tunables {
         for (name, value) in tunables {
             registry
@@ -124,17 +129,15 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
             tcp: plan.tcp.clone(),
             seed,
             addresses: vec![OwnAddr { addr, prefix: 8 }],
-            control: policy,
             ..CoreConfig::default()
         };
         let (out, back) = (net.port(&port), net.port(&port));
         let (out_id, back_id) = (out.id(), back.id());
         let remote = Endpoint::new(to, PORT);
-        let mut core = Core::new(config(from, rng.next_u64()), Box::new(out));
-        tune(spec, core.controls())?;
+        let core = equip(spec, policy, Core::new(config(from, rng.next_u64()), Box::new(out)))?;
         let sender = Sender::new(starts(spec, flow, &mut rng), remote);
         senders.push(net.add_host(Node::Sender(Box::new(CoreHost::new(core, sender))), &[out_id]));
-        let core = Core::new(config(to, rng.next_u64()), Box::new(back));
+        let core = equip(spec, policy, Core::new(config(to, rng.next_u64()), Box::new(back)))?;
         let receiver = Receiver::new(remote);
         receivers.push(net.add_host(Node::Receiver(Box::new(CoreHost::new(core, receiver))), &[back_id]));
         net.plug(out_id, left, &access, &access);
@@ -150,6 +153,13 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         net.plug(to_id, right, &PipeConfig::default(), &PipeConfig::default());
     }
     Ok(World { net, senders, receivers, down })
+}
+
+/// A core whose connections use `policy`.
+fn equip(spec: &Spec, policy: &str, mut core: Core) -> Result<Core, SpecError> {
+    tune(spec, core.controls())?;
+    core.controls().set_default(policy).map_err(|cc::Unknown| SpecError(format!("no policy {policy}")))?;
+    Ok(core)
 }
 
 /// When the flows of a group begin.

@@ -39,6 +39,9 @@ pub struct Spec {
     /// Settings of both stacks, as `millstream settings` lists them.
     #[serde(default)]
     pub stack: BTreeMap<String, toml::Value>,
+    /// Shared libraries with congestion control of your own (millstream_cc.h), which flows may then name.
+    #[serde(default)]
+    pub policies: Vec<std::path::PathBuf>,
     /// Congestion control tunables, `policy.tunable = value`.
     #[serde(default)]
     pub tunables: BTreeMap<String, BTreeMap<String, i64>>,

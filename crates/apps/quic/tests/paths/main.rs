@@ -120,7 +120,7 @@ fn a_program_s_own_policy_serves_quic_too() {
         }
     }
     let policies = Policies::new(cc::Registry::new());
-    let factory: cc::Factory = std::sync::Arc::new(|| Box::new(cc::Classical::<Four>::new()));
+    let factory: cc::Factory = std::sync::Arc::new(|| Some(Box::new(cc::Classical::<Four>::new())));
     policies.with(|registry| registry.register("four", factory)).expect("a new name");
     let run = |name: &str| World::new(&policies, name, 8 << 20, &path(), 1).run(Duration::from_secs(120));
     let (four, newreno) = (run("four"), run("newreno"));

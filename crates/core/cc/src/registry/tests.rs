@@ -21,7 +21,7 @@ impl Controller for Fixed {
 }
 
 fn fixed(name: &'static str) -> Factory {
-    Arc::new(move || Box::new(Fixed(name)))
+    Arc::new(move || Some(Box::new(Fixed(name))))
 }
 
 /// RFC 9293, MAY-18.
@@ -55,7 +55,7 @@ fn the_default_is_cubic_until_changed_and_cannot_be_removed() {
     registry.set_default("newreno").unwrap();
     assert!(matches!(registry.create(registry.default_name()), Ok(Control::NewReno(_))));
     assert_eq!(registry.remove("cubic"), Ok(()));
-    assert_eq!(registry.create("cubic").err(), Some(Unknown));
+    assert_eq!(registry.create("cubic").err(), Some(CreateError::Unknown));
 }
 
 #[test]
@@ -68,7 +68,9 @@ fn a_withdrawn_policy_is_kept_by_those_who_have_it_and_given_to_nobody() {
     }
     let _flow = registry.create("htcp").unwrap();
     registry.quiesce("htcp").unwrap();
-    assert_eq!(registry.create("htcp").err(), Some(Unknown));
+    assert_eq!(registry.create("htcp").err(), Some(CreateError::Unknown));
+    assert_eq!(registry.create_or_default(Some("htcp")).name(), "cubic");
+    registry.retire("cubic");
     assert_eq!(registry.set_default("htcp"), Err(Unknown));
     assert_eq!(registry.register("htcp", fixed("htcp")), Err(RegisterError::Exists));
     assert_eq!(registry.remove("htcp"), Err(RemoveError::InUse { connections: 1 }));
@@ -77,6 +79,27 @@ fn a_withdrawn_policy_is_kept_by_those_who_have_it_and_given_to_nobody() {
     registry.resume("htcp").unwrap();
     assert!(registry.create("htcp").is_ok());
     assert_eq!(registry.resume("magic"), Err(Unknown));
+}
+
+#[test]
+fn a_policy_that_cannot_be_made_is_nobody_s() {
+    use core::sync::atomic::{AtomicBool, Ordering};
+    static WORKS: AtomicBool = AtomicBool::new(false);
+    let make: Factory = Arc::new(|| {
+        let made: Box<dyn Controller> = Box::new(Fixed("moody"));
+        WORKS.load(Ordering::Relaxed).then_some(made)
+    });
+    let mut registry = Registry::new();
+    assert_eq!(registry.register("moody", make.clone()), Err(RegisterError::Failed));
+    WORKS.store(true, Ordering::Relaxed);
+    registry.register("moody", make).unwrap();
+    registry.set_default("moody").unwrap();
+    WORKS.store(false, Ordering::Relaxed);
+    assert_eq!(registry.create("moody").err(), Some(CreateError::Failed));
+    assert_eq!(registry.set_tunable("moody", "magic", 1), Err(SetError::Failed));
+    assert_eq!(registry.create_or_default(None).name(), REFUGE);
+    let count = |name| registry.find(name).map(|row| row.connections);
+    assert_eq!((count("moody"), count(REFUGE)), (Some(0), Some(1)));
 }
 
 /// What a registry must do, said as plainly as can be.

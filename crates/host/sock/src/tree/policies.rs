@@ -1,11 +1,12 @@
 //! `net.inet.tcp.cc`: which congestion control policies there are, which is the default, how they are tuned, and how
 //! they come and go.
 //!
-//! A policy's tunables are those of connections that begin from the write on; connections that live keep theirs
-//! (`TCP_CONGESTION_OPTIONS` changes one of them).
+//! A policy's tunables are those of connections that begin from the write on; connections that live keep theirs.
 
 use super::{Access, Branch, Cores, Node, TreeError};
 use cc::{RemoveError, SetError, TunableError};
+use policy::{Library, LoadError};
+use std::path::Path;
 
 const PREFIX: &str = "net.inet.tcp.cc";
 
@@ -56,6 +57,28 @@ const FIXED: &[Fixed] = &[
                 let default = if row.default { "*" } else { "" };
                 let quiesced = if row.quiesced { " withdrawn" } else { "" };
                 format!("{}{default} {}{quiesced}", row.name, row.connections)
+            });
+            rows.collect::<Vec<_>>().join(", ")
+        },
+        set: read_only,
+    },
+    Fixed {
+        name: "load",
+        access: Access::Write,
+        form: "the path of a shared library",
+        help: "Maps a library and offers the policy that it has (see millstream_cc.h).",
+        get: |_| String::new(),
+        set: load,
+    },
+    Fixed {
+        name: "libraries",
+        access: Access::Read,
+        form: "names, each with its file and how often a window that it wanted made no sense and was corrected",
+        help: "The policies that came from shared libraries which are still mapped.",
+        get: |_| {
+            let rows = Library::mapped().into_iter().map(|library| {
+                let file = library.file().unwrap_or(Path::new("")).display().to_string();
+                format!("{} {file} {}", library.name(), library.corrections())
             });
             rows.collect::<Vec<_>>().join(", ")
         },
@@ -254,9 +277,27 @@ fn set_tunable(cores: &Cores, name: &str, policy: &str, leaf: &str, value: i64) 
     let done: Result<(), _> = outcomes.into_iter().collect();
     done.map_err(|error| match error {
         SetError::Policy => missing(cores, policy),
+        SetError::Failed => TreeError::Busy(format!("{policy} cannot be made now")),
         SetError::Tunable(TunableError::Unknown) => TreeError::Unknown(format!("there is no {name}")),
         SetError::Tunable(TunableError::OutOfRange { min, max }) => {
             TreeError::Invalid(format!("{name}: {value} is out of bounds; it goes from {min} to {max}"))
+        }
+    })
+}
+
+fn load(cores: &Cores, path: &str) -> Result<(), TreeError> {
+    let library = Library::open(Path::new(path));
+    let registered = library.and_then(|library| {
+        let outcomes = cores.each(|engine| library.register(engine.core().controls()));
+        outcomes.into_iter().collect::<Result<(), _>>()
+    });
+    registered.map_err(|error| {
+        let text = error.to_string();
+        match error {
+            LoadError::File(_) => TreeError::Missing(text),
+            LoadError::Symbol(_) | LoadError::Version(_) | LoadError::Table(_) => TreeError::Invalid(text),
+            LoadError::Exists(_) => TreeError::Exists(text),
+            LoadError::Refused(_) => TreeError::Busy(text),
         }
     })
 }

@@ -1,0 +1,299 @@
+//! The other way round: a [`Controller`] as a table, for policies in Rust that are loaded from a library of their own.
+
+use crate::abi;
+use base::{Duration, Instant};
+use cc::{
+    AckSample, Controller, EcnFeedback, PathInfo, RateSample, Signal, SignalInfo, Tunable, TunableError,
+};
+use std::ffi::{CString, c_int, c_void};
+
+/// Exports a policy from a `cdylib` crate: its name, its type, and what makes a fresh one.
+///
+/// ```
+/// use cc::{AckSample, Classical, Law, Reno};
+///
+/// #[derive(Clone, Debug, Default)]
+/// struct Twice;
+///
+/// impl Law for Twice {
+///     const NAME: &'static str = "twice";
+///     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
+///         reno.add_per_window(2 * Reno::ONE, bytes, ack);
+///     }
+/// }
+///
+/// policy::export!("twice", Classical<Twice>, Classical::<Twice>::new);
+/// ```
+///
+/// A panic in a hook ends the process: there is no way to unwind through C.
+#[macro_export]
+macro_rules! export {
+    ($name:expr, $policy:ty, $make:expr) => {
+        struct MillstreamExport;
+
+        impl $crate::export::Export for MillstreamExport {
+            type Policy = $policy;
+            const NAME: &'static str = $name;
+            fn make() -> $policy {
+                $make()
+            }
+        }
+
+        /// What the stack looks for.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn millstream_cc_policy() -> *const $crate::abi::Table {
+            static TABLE: std::sync::OnceLock<$crate::abi::Table> = std::sync::OnceLock::new();
+            TABLE.get_or_init($crate::export::table::<MillstreamExport>)
+        }
+    };
+}
+
+/// What [`export!`](crate::export!) says about a policy.
+pub trait Export {
+    /// The policy.
+    type Policy: Controller;
+    /// The name it is registered under; [`Controller::name`] is not asked.
+    const NAME: &'static str;
+    /// A fresh one.
+    fn make() -> Self::Policy;
+}
+
+/// The table of a policy. Its strings are kept for good: make it once.
+///
+/// # Panics
+/// If a name contains a zero.
+pub fn table<E: Export>() -> abi::Table {
+    let fresh = E::make();
+    let needs = fresh.needs();
+    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+    let keep =
+        |text: &str| CString::new(text).expect("no zero in a name or a sentence").into_raw().cast_const();
+    let row = |row: &Tunable| abi::Tunable {
+        name: keep(row.name),
+        help: keep(row.help),
+        min: row.min,
+        max: row.max,
+    };
+    let tunables: Vec<_> = rows(&fresh).map(row).collect();
+    let tunables = tunables.leak();
+    abi::Table {
+        state_size: size_of::<E::Policy>(),
+        state_align: align_of::<E::Policy>(),
+        tunables_len: tunables.len() as u32,
+        tunables: tunables.as_ptr(),
+        needs: bit(needs.pacing, abi::NEEDS_PACING)
+            | bit(needs.rates, abi::NEEDS_RATES)
+            | bit(needs.unmetered, abi::NEEDS_UNMETERED)
+            | bit(needs.echoes, abi::NEEDS_ECHOES),
+        init: Some(init::<E>),
+        destroy: Some(destroy::<E>),
+        get_tunable: Some(get_tunable::<E>),
+        set_tunable: Some(set_tunable::<E>),
+        established: Some(established::<E>),
+        sent: Some(sent::<E>),
+        ack: Some(ack::<E>),
+        ecn: Some(ecn::<E>),
+        wants_ect1: Some(wants_ect1::<E>),
+        congestion: Some(congestion::<E>),
+        recovery_end: Some(recovery_end::<E>),
+        spurious: Some(spurious::<E>),
+        idle_restart: Some(idle_restart::<E>),
+        mss_change: Some(mss_change::<E>),
+        ..abi::Table::new(keep(E::NAME))
+    }
+}
+
+fn rows(policy: &impl Controller) -> impl Iterator<Item = &'static Tunable> {
+    policy.tunables().into_iter().flatten()
+}
+
+/// # Safety
+/// `state` is one that `init` has filled and nobody else uses now.
+unsafe fn policy<'a, E: Export>(state: *mut c_void) -> &'a mut E::Policy {
+    // SAFETY: the stack gives each hook a state of the declared size and alignment, one call at a time.
+    unsafe { &mut *state.cast::<E::Policy>() }
+}
+
+/// Calls the policy and tells what it wants.
+///
+/// # Safety
+/// As for [`policy`]; `window` can be written.
+unsafe fn call<E: Export>(state: *mut c_void, window: *mut abi::Window, call: impl FnOnce(&mut E::Policy)) {
+    // SAFETY: the caller's promise.
+    let policy = unsafe { policy::<E>(state) };
+    call(policy);
+    let wanted = policy.window();
+    let pacing_rate = wanted.pacing.map_or(0, |rate| rate.bytes_per_sec());
+    // SAFETY: the caller's promise.
+    unsafe { window.write(abi::Window { cwnd: wanted.cwnd, ssthresh: wanted.ssthresh, pacing_rate }) };
+}
+
+fn path_of(path: &abi::Path) -> PathInfo {
+    PathInfo {
+        mss: path.mss,
+        srtt: (path.srtt_ns > 0).then(|| Duration::from_nanos(path.srtt_ns)),
+        initial_window: path.initial_window,
+        ssthresh: (path.ssthresh != abi::NO_SSTHRESH).then_some(path.ssthresh),
+    }
+}
+
+fn info_of(told: &abi::Congestion) -> SignalInfo {
+    SignalInfo {
+        now: Instant::from_nanos(told.now_ns),
+        flight_size: told.flight_size,
+        mss: told.mss,
+        metered: told.metered != 0,
+    }
+}
+
+fn signal_of(number: u32, nth: u32) -> Signal {
+    match number {
+        abi::ECN => Signal::Ecn,
+        abi::TIMEOUT => Signal::Timeout { nth },
+        _ => Signal::Loss,
+    }
+}
+
+unsafe extern "C" fn init<E: Export>(state: *mut c_void) -> c_int {
+    // SAFETY: the place is of the declared size and alignment, and nothing lives there yet.
+    unsafe { state.cast::<E::Policy>().write(E::make()) };
+    0
+}
+
+unsafe extern "C" fn destroy<E: Export>(state: *mut c_void) {
+    // SAFETY: `init` put it there, and this is the last call.
+    unsafe { state.cast::<E::Policy>().drop_in_place() };
+}
+
+unsafe extern "C" fn get_tunable<E: Export>(state: *const c_void, index: u32) -> i64 {
+    // SAFETY: see `policy`; shared here, for nothing is changed.
+    let policy = unsafe { &*state.cast::<E::Policy>() };
+    let row = rows(policy).nth(index as usize);
+    row.and_then(|row| policy.tunable(row.name)).unwrap_or_default()
+}
+
+unsafe extern "C" fn set_tunable<E: Export>(state: *mut c_void, index: u32, value: i64) {
+    // SAFETY: see `policy`.
+    let policy = unsafe { policy::<E>(state) };
+    let row = rows(policy).nth(index as usize);
+    let set = row.map_or(Err(TunableError::Unknown), |row| policy.set_tunable(row.name, value));
+    debug_assert_eq!(set, Ok(()), "the loader checks index and range");
+}
+
+unsafe extern "C" fn established<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    path: *const abi::Path,
+) {
+    // SAFETY: what the pointers lead to lives until this returns.
+    unsafe { call::<E>(state, window, |policy| policy.on_established(&path_of(&*path))) };
+}
+
+unsafe extern "C" fn sent<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    now: u64,
+    bytes: u32,
+    in_flight: u32,
+) {
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_sent(Instant::from_nanos(now), bytes, in_flight)) };
+}
+
+unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window, ack: *const abi::Ack) {
+    // SAFETY: as in `established`; the rate is null or lives as long.
+    let (told, rate) = unsafe { (&*ack, (*ack).rate.as_ref()) };
+    let rate = rate.map(|rate| RateSample {
+        delivered: rate.delivered,
+        interval: Duration::from_nanos(rate.interval_ns),
+        total: rate.total,
+        prior: rate.prior,
+        app_limited: rate.app_limited != 0,
+        in_flight: rate.in_flight,
+        lost: rate.lost,
+        newly_lost: rate.newly_lost,
+    });
+    let sample = AckSample {
+        now: Instant::from_nanos(told.now_ns),
+        bytes: told.bytes,
+        sacked: told.sacked,
+        segments: u16::try_from(told.segments).unwrap_or(u16::MAX),
+        in_flight: told.in_flight,
+        rtt: (told.rtt_ns > 0).then(|| Duration::from_nanos(told.rtt_ns)),
+        srtt: Duration::from_nanos(told.srtt_ns),
+        min_rtt: Duration::from_nanos(told.min_rtt_ns),
+        rate: rate.as_ref(),
+        window_limited: told.flags & abi::WINDOW_LIMITED != 0,
+        in_recovery: told.flags & abi::IN_RECOVERY != 0,
+    };
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_ack(&sample)) };
+}
+
+unsafe extern "C" fn ecn<E: Export>(state: *mut c_void, window: *mut abi::Window, ecn: *const abi::Ecn) {
+    // SAFETY: as in `established`.
+    let told = unsafe { &*ecn };
+    let feedback = EcnFeedback {
+        now: Instant::from_nanos(told.now_ns),
+        segments: told.segments,
+        marked_segments: told.marked_segments,
+        octets: told.octets,
+        marked_octets: told.marked_octets,
+    };
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_ecn(&feedback)) };
+}
+
+unsafe extern "C" fn wants_ect1<E: Export>(state: *const c_void) -> c_int {
+    // SAFETY: see `policy`; shared here, for nothing is changed.
+    unsafe { &*state.cast::<E::Policy>() }.wants_ect1().into()
+}
+
+unsafe extern "C" fn congestion<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    told: *const abi::Congestion,
+) {
+    // SAFETY: as in `established`.
+    let told = unsafe { &*told };
+    let signal = signal_of(told.signal, told.nth);
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_congestion(signal, &info_of(told))) };
+}
+
+unsafe extern "C" fn recovery_end<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    told: *const abi::Congestion,
+) {
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_recovery_end(&info_of(&*told))) };
+}
+
+unsafe extern "C" fn spurious<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    signal: u32,
+    now: u64,
+) {
+    let signal = signal_of(signal, 1);
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_spurious(signal, Instant::from_nanos(now))) };
+}
+
+unsafe extern "C" fn idle_restart<E: Export>(
+    state: *mut c_void,
+    window: *mut abi::Window,
+    now: u64,
+    idle: u64,
+    path: *const abi::Path,
+) {
+    let (now, idle) = (Instant::from_nanos(now), Duration::from_nanos(idle));
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_idle_restart(now, idle, &path_of(&*path))) };
+}
+
+unsafe extern "C" fn mss_change<E: Export>(state: *mut c_void, window: *mut abi::Window, mss: u32) {
+    // SAFETY: as in `established`.
+    unsafe { call::<E>(state, window, |policy| policy.on_mss_change(mss)) };
+}
