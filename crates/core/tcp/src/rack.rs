@@ -204,8 +204,10 @@ impl Connection {
         if let Some(left) = loss.resent.take_delivered(arrived) {
             let took = now.wrapping_sub(left.at);
             // It may be the first transmission that arrived: the echo is older than the second, or the second
-            // cannot have arrived yet.
-            let older = age.is_some_and(|age| age > took / 1_000 + 1);
+            // cannot have arrived yet. Above a hole the echo is that of what came before the hole, whichever arrived,
+            // and tells nothing (RFC 7323, section 4.3).
+            let tells = left.end.at_or_before(una);
+            let older = tells && age.is_some_and(|age| age > took / 1_000 + 1);
             if !older && took >= least {
                 loss.rack.deliver(left, now);
             }

@@ -22,7 +22,7 @@ use crate::rack::Rack;
 use crate::resent::Resent;
 use crate::scale::{ts_before, ts_value};
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
-use crate::{Cx, Incident};
+use crate::{Config, Cx, Incident};
 
 /// Which repair is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -480,11 +480,12 @@ impl Connection {
         self.tidy_loss();
     }
 
-    /// Should this acknowledgment restart the retransmission timer? During a recovery without SACK only the
-    /// first partial one does: many holes are repaired faster by a timeout (RFC 6582, section 3.2).
+    /// Should this acknowledgment restart the retransmission timer? During a recovery without SACK only the first
+    /// partial one does where the settings are impatient (RFC 6582, section 3.2); otherwise each of them, so that a
+    /// window with many losses is repaired hole by hole instead of by a timeout.
     /// RFC 6582, 3.2-4.
-    pub(crate) fn restarts_timer(&mut self) -> bool {
-        let sack = self.bits.has(Bits::SACK);
+    pub(crate) fn restarts_timer(&mut self, config: &Config) -> bool {
+        let sack = self.bits.has(Bits::SACK) || config.steady_repair;
         let Some(loss) = self.loss.as_mut().filter(|loss| loss.phase == Phase::Fast && !sack) else {
             return true;
         };

@@ -35,14 +35,18 @@ fn sections() -> Vec<Section> {
 
 /// One end's keys: those it sends with, and receives with.
 fn ring(title: &str, ids: (u8, u8), peer: Addr) -> Keyring {
+    let mut ring = Keyring::default();
+    ring.add_ao(key(title, ids, peer)).unwrap();
+    ring
+}
+
+fn key(title: &str, ids: (u8, u8), peer: Addr) -> MasterKey {
     let mut words = title.split(' ').skip(1);
     let algorithm = sign::find(words.next().unwrap()).unwrap();
     let peers = Peers { addr: peer, prefix: if peer.is_v4() { 32 } else { 128 } };
     let secret = Secret::new(b"testvector").unwrap();
     let covers_options = words.next() == Some("covers");
-    let mut ring = Keyring::default();
-    ring.add_ao(MasterKey { covers_options, ..MasterKey::new(peers, ids, secret, algorithm) }).unwrap();
-    ring
+    MasterKey { covers_options, ..MasterKey::new(peers, ids, secret, algorithm) }
 }
 
 struct Read<'a> {
@@ -109,6 +113,34 @@ fn every_packet_to_the_octet() {
             let wanted = if title.ends_with("covers") { Err(Refused::AoBad) } else { Ok(false) };
             assert_eq!(receiver.verify(&changed, &segment), wanted, "{title}, packet {nth}");
         }
+    }
+}
+
+/// A key that was left is not taken up again because somebody replays the SYN, whose MAC stays right for ever.
+#[test]
+fn a_replayed_syn_moves_no_key() {
+    for Section { title, packets } in &sections() {
+        let (syn, ack) = (read(&packets[0]), read(&packets[2]));
+        let (ours, theirs) = (read(&packets[1]).segment.seq, syn.segment.seq);
+        let (flow, back) = (syn.flow, syn.flow.reversed());
+        let mut client =
+            Auth::new(&ring(title, (CLIENT, SERVER), flow.remote().addr), &flow, theirs).unwrap();
+        client.complete(theirs, ours);
+        let mut keys = ring(title, (SERVER, CLIENT), back.remote().addr);
+        keys.add_ao(key(title, (SERVER + 1, CLIENT + 1), back.remote().addr)).unwrap();
+        let mut server = Auth::new(&keys, &back, ours).unwrap();
+        server.verify(syn.tcp, &syn.segment).unwrap();
+        server.complete(ours, theirs);
+        // The client wishes to be answered with the other key.
+        let mut wish = ack.tcp.to_vec();
+        let mac = Signature::find(&wish).unwrap().mac;
+        wish[mac.start - 1] = SERVER + 1;
+        client.sign(&mut wish);
+        let (.., segment) = wire::tcp::parse(&wish).unwrap();
+        assert_eq!(server.verify(&wish, &segment), Ok(true), "{title}");
+        let moved = server.signature();
+        assert_eq!(server.verify(syn.tcp, &syn.segment), Ok(false), "{title}");
+        assert_eq!(server.signature(), moved, "{title}");
     }
 }
 

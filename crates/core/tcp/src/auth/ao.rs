@@ -222,6 +222,10 @@ impl Ao {
             // It decides what a passive open begins with.
             self.next = at;
         }
+        if self.complete && flags.has(Flags::SYN) {
+            // The MAC of a SYN stays right for ever: one that comes now may be a replay, and wishes nothing.
+            return Ok(false);
+        }
         Ok(self.follow(next))
     }
 

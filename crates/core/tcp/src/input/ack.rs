@@ -351,7 +351,7 @@ impl Connection {
     pub(crate) fn settle_timer(&mut self, cx: &Cx<'_>) {
         if self.flight() == 0 {
             self.timers.rtx = Instant::FAR_FUTURE;
-        } else if self.loss.is_none() || self.restarts_timer() {
+        } else if self.loss.is_none() || self.restarts_timer(cx.config) {
             self.arm_rtx(cx);
         }
     }

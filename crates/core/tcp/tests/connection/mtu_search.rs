@@ -96,6 +96,19 @@ fn end(rig: &Rig) -> Seq {
     rig.host.conn().info(rig.now).snd_nxt
 }
 
+/// RFC 4821, 7.4-1.
+#[test]
+fn a_probe_leaves_only_with_enough_behind_it_to_show_its_loss() {
+    let enough = 1242 + 4 * BASE as usize;
+    for (octets, probes) in [(enough - 1, 0), (enough, 1)] {
+        let mut rig = searching().connected();
+        rig.write(&vec![1; octets]).unwrap();
+        let behind = rig.sent()[1..].iter().filter(|s| s.len() == BASE as usize).count();
+        assert_eq!(rig.host.counters.mtu_probes, probes, "{octets} octets");
+        assert!(probes == 0 || behind > 3, "{behind} segments");
+    }
+}
+
 /// RFC 8899, 3-2 and 4.1-2.
 #[test]
 fn an_acknowledged_probe_makes_all_segments_larger() {

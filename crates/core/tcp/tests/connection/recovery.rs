@@ -332,10 +332,11 @@ fn the_first_two_duplicates_let_new_segments_out() {
     }
 }
 
-/// RFC 6582, 3.2-4.
-#[test]
-fn only_the_first_partial_acknowledgment_restarts_the_timer() {
-    let (mut rig, sent) = flight(&Setup::default());
+/// Which acknowledgments, of three duplicates and three partial ones, moved the timer.
+fn dates_of_partial_acknowledgments(steady: bool) -> Vec<Option<base::Instant>> {
+    let mut setup = Setup::default();
+    setup.config.steady_repair = steady;
+    let (mut rig, sent) = flight(&setup);
     let una = rig.ack;
     for _ in 0..3 {
         rig.ack(una, &[]);
@@ -346,8 +347,20 @@ fn only_the_first_partial_acknowledgment_restarts_the_timer() {
         rig.ack(sent[hole].seq, &[]);
         dates.push(rig.host.timeout());
     }
+    dates
+}
+
+/// RFC 6582, 3.2-4.
+#[test]
+fn only_the_first_partial_acknowledgment_restarts_an_impatient_timer() {
+    let dates = dates_of_partial_acknowledgments(false);
     assert!(dates[0] < dates[1], "{dates:?}");
     assert!(dates[1] == dates[2] && dates[2] == dates[3], "{dates:?}");
+}
+
+#[test]
+fn every_partial_acknowledgment_restarts_a_steady_timer() {
+    assert!(dates_of_partial_acknowledgments(true).is_sorted_by(|a, b| a < b));
 }
 
 /// RFC 6582, 3.2-1 and 4-1.

@@ -68,6 +68,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("window_ramp", ["on", "off", "off"]),
     ("icmp_ends_half_open", ["on", "off", "off"]),
     ("mtu_probes", ["1", "3", "3"]),
+    ("steady_repair", ["on", "on", "off"]),
     ("host_cache", ["0", "0", "1024"]),
     ("sndbuf", ["131072,4194304", "32768,2097152", "65536,1048576"]),
 ];

@@ -19,9 +19,6 @@ pub(crate) const ANY: &str = "";
 const MERGED: &str =
     "what one turn has to send leaves together: a call hands its wish over, the turn after it sends";
 
-const STALE_ECHO: &str = "a probe above a hole is SACKed with the time stamp of what came before the hole; RFC 8985 \
-                          (section 6.2, step 2) then lets it prove nothing, and the timeout repairs; Linux believes it";
-
 pub(crate) const ROWS: &[Row] = &[
     Row {
         script: ANY,
@@ -50,17 +47,11 @@ pub(crate) const ROWS: &[Row] = &[
         reason: "an answer that is written in the turn in which its question came carries the acknowledgment",
     },
     Row {
-        script: "last two of five lost",
-        what: &["later: [.] 4345:5793(1448)", "earlier: [F.] 7241:7241(0)"],
-        reason: STALE_ECHO,
-    },
-    Row {
         script: "data and FIN lost",
         what: &["later: [F.] 1001:1001(0)"],
         reason: "a FIN is no segment of FlightSize: less than one SMSS may be acknowledged late (RFC 8985, \
                  section 7.2)",
     },
-    Row { script: "data and FIN lost", what: &["later: [.] 1002:1002(0)"], reason: STALE_ECHO },
     Row {
         script: "data and FIN lost",
         what: &["kernel: [.] 1:1001(1000)", "ours: [F.] 1:1001(1000)"],
