@@ -9,18 +9,55 @@ use crate::{
     Registry, Signal, SignalInfo, Vegas,
 };
 
-/// Drives each built-in policy through the life that `data` spells, checking its promises at every step.
+/// Drives each built-in policy through the life that `data` spells, checking its promises at every step. On the way
+/// others take over, as a live connection's policy is replaced: what they promise holds from then on.
 ///
 /// # Panics
-/// When a window leaves its bounds, grows without leave, or a threshold falls below two segments.
+/// When a window leaves its bounds, grows without leave, or a threshold falls below two segments; when a policy that
+/// takes over does not take the window; and when a registry loses count.
 pub fn fuzz(data: &[u8]) {
     let mut registry = Registry::new();
     for name in Registry::built_in() {
-        if let Ok(mut policy) = registry.create(name) {
-            drive(&mut policy, &Promises::of(name), data);
+        if let Ok(policy) = registry.create(name) {
+            let mut life = Life { policy, promises: Promises::of(name), registry };
+            drive(&mut life, data);
+            registry = life.registry;
+            registry.retire(life.policy.name());
         }
     }
 }
+
+/// A policy, what it promises, and where the next comes from.
+struct Life {
+    policy: Control,
+    promises: Promises,
+    registry: Registry,
+}
+
+impl Life {
+    /// Another policy takes over, or the same one anew (TCP_CONGESTION on a live connection): the window and the
+    /// threshold carry over, whatever else either knew.
+    fn switch(&mut self, world: &World, choice: u32) {
+        let before = self.policy.window();
+        let nth = choice as usize % Registry::built_in().count();
+        let Some(name) = Registry::built_in().nth(nth) else { return };
+        let Ok(next) = self.registry.create(name) else { return };
+        self.registry.retire(self.policy.name());
+        (self.policy, self.promises) = (next, Promises::of(name));
+        let ssthresh = Some(before.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
+        self.policy.on_established(&world.path(before.cwnd, ssthresh));
+        let after = self.policy.window();
+        assert_eq!(after.cwnd, before.cwnd, "{:?}: took over another window", self.policy);
+        let threshold = if self.promises.classical { before.ssthresh } else { u32::MAX };
+        assert_eq!(after.ssthresh, threshold, "{:?}: took over another threshold", self.policy);
+        let living: u32 = self.registry.available().map(|row| row.connections).sum();
+        let own = self.registry.find(name).map(|row| row.connections);
+        assert_eq!((living, own), (1, Some(1)), "{name}: the registry lost count");
+    }
+}
+
+/// The operation by which another policy takes over.
+const SWITCH: u32 = 0xff;
 
 /// Where policies may differ.
 struct Promises {
@@ -99,7 +136,8 @@ impl World {
     }
 }
 
-fn drive(policy: &mut Control, promises: &Promises, data: &[u8]) {
+fn drive(life: &mut Life, data: &[u8]) {
+    let Life { policy, promises, .. } = life;
     let mut octets = Octets(data);
     let mut world = World {
         now: Instant::from_secs(1),
@@ -115,9 +153,12 @@ fn drive(policy: &mut Control, promises: &Promises, data: &[u8]) {
     policy.on_established(&path);
     check(policy, &world);
     while let Some(op) = octets.next() {
-        world.peak = world.peak.max(policy.window().cwnd);
-        step(policy, promises, &mut world, op, &mut octets);
-        check(policy, &world);
+        world.peak = world.peak.max(life.policy.window().cwnd);
+        match op {
+            SWITCH => life.switch(&world, octets.next().unwrap_or(0)),
+            _ => step(&mut life.policy, &life.promises, &mut world, op, &mut octets),
+        }
+        check(&life.policy, &world);
     }
 }
 
