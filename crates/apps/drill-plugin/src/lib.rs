@@ -7,8 +7,6 @@
 //! C is met in three files: `interface` (the functions), `memory` (what their pointers point to) and `kernel`
 //! (descriptors, errno). Nothing else is unsafe.
 
-mod address;
-mod control;
 mod flags;
 mod interface;
 mod kernel;

@@ -2,8 +2,8 @@
 //! memory lies there as the length beside it says, of the type that the call's manual page names, and nobody else
 //! writes to it meanwhile. NULL is checked.
 
-use crate::control::Control;
 use libc::{c_void, iovec, msghdr, socklen_t};
+use sock::cmsg::Control;
 use std::slice;
 
 /// An error number.

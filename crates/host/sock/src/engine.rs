@@ -194,8 +194,8 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
-        let (id, extras) = match &self.object(fd)?.kind {
-            Kind::Listener(l) => (l.id, l.settings.extras),
+        let (id, v6, extras) = match &self.object(fd)?.kind {
+            Kind::Listener(l) => (l.id, l.settings.family == Family::V6, l.settings.extras),
             Kind::Fresh(_) | Kind::Stream(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),
         };
@@ -203,8 +203,13 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EAGAIN);
         }
         // The descriptor first: a connection that could not get one stays in the queue.
-        let stream =
-            Stream { conn: ConnId(u32::MAX), connecting: false, read_shut: false, extras: extras.boxed() };
+        let stream = Stream {
+            conn: ConnId(u32::MAX),
+            v6,
+            connecting: false,
+            read_shut: false,
+            extras: extras.boxed(),
+        };
         let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;
         let Some(conn) = self.core.accept(id, index) else {
             self.descriptors.close(new)?;

@@ -4,6 +4,7 @@
 
 mod backstop;
 mod clock;
+pub mod cmsg;
 pub mod control;
 mod descriptors;
 mod direct;
@@ -19,6 +20,7 @@ pub mod paired;
 mod pipe;
 mod poller;
 mod settings;
+pub mod sockaddr;
 mod sockets;
 mod table;
 pub mod tcp_info;
@@ -39,7 +41,7 @@ pub use settings::{Assignments, Mode, Octets, Row, SettingError, Settings, tcp_s
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };
-pub use tcp::Hints;
+pub use tcp::{Hints, Shutdown};
 pub use transport::Transport;
 
 /// The guide's programs are compiled with the tests.

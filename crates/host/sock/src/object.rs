@@ -41,6 +41,8 @@ pub(crate) enum Kind {
 /// A connected, connecting or once connected socket.
 pub(crate) struct Stream {
     pub(crate) conn: ConnId,
+    /// Of an IPv6 socket, whatever the addresses are.
+    pub(crate) v6: bool,
     /// A connect has not been reported yet.
     pub(crate) connecting: bool,
     /// shutdown(SHUT_RD) was called.

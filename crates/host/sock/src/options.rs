@@ -411,6 +411,17 @@ impl<T: Transport> Engine<T> {
         self.store_options(fd, options)
     }
 
+    /// The family that the socket was made for; of an accepted one, its listener's.
+    fn family(&self, fd: Fd) -> Result<Family, Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Fresh(settings) => Ok(settings.family),
+            Kind::Listener(listener) => Ok(listener.settings.family),
+            Kind::Stream(stream) if stream.v6 => Ok(Family::V6),
+            Kind::Stream(_) => Ok(Family::V4),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
     fn options(&self, fd: Fd) -> Result<SocketOptions, Errno> {
         match &self.object(fd)?.kind {
             Kind::Fresh(settings) => Ok(settings.options),
@@ -543,7 +554,6 @@ impl<T: Transport> Engine<T> {
         if let Some(v) = get_plain(&self.options(fd)?, id) {
             return Ok(v);
         }
-        let family = self.local_addr(fd)?.addr.is_v4();
         let conn = self.stream(fd).map(|s| s.conn).ok();
         let now = self.now();
         let info = conn.and_then(|conn| self.core.info(now, conn));
@@ -586,13 +596,10 @@ impl<T: Transport> Engine<T> {
             Id::StampNs => self.extras(fd).dates.nanos.into(),
             Id::Stamping => self.extras(fd).dates.stamping as i32,
             Id::SockType => c::SOCK_STREAM,
-            Id::Domain => {
-                if family {
-                    c::AF_INET
-                } else {
-                    c::AF_INET6
-                }
-            }
+            Id::Domain => match self.family(fd)? {
+                Family::V4 => c::AF_INET,
+                Family::V6 => c::AF_INET6,
+            },
             Id::Protocol => c::IPPROTO_TCP,
             Id::AcceptConn => matches!(self.object(fd)?.kind, Kind::Listener(_)).into(),
             Id::ReuseAddr | Id::ReusePort | Id::V6Only | Id::FreeBind | Id::FreeBind6 => {

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::Errno;
 use crate::object::{Kind, Stream};
-use crate::sockets::{Fd, SendFlags};
+use crate::sockets::{Family, Fd, SendFlags};
 use crate::transport::Transport;
 use base::Endpoint;
 
@@ -73,7 +73,9 @@ impl<T: Transport> Engine<T> {
     /// The socket has a connection that is on its way.
     pub(super) fn begin_stream(&mut self, fd: Fd, conn: stack::ConnId) -> Result<(), Errno> {
         let extras = self.extras(fd).boxed();
-        self.object_mut(fd)?.kind = Kind::Stream(Stream { conn, connecting: true, read_shut: false, extras });
+        let object = self.object_mut(fd)?;
+        let v6 = matches!(&object.kind, Kind::Fresh(settings) if settings.family == Family::V6);
+        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, extras });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Socket addresses as C lays them out.
 
+use crate::Errno;
 use base::Endpoint;
-use sock::Errno;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Octets of `struct sockaddr_in` and `struct sockaddr_in6`.
@@ -10,7 +10,8 @@ const LEN_V6: usize = 28;
 
 /// What a socket address names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Named {
+pub enum Named {
+    /// An address and a port.
     At(Endpoint),
     /// AF_UNSPEC.
     Nobody,
@@ -20,7 +21,7 @@ pub(crate) enum Named {
 ///
 /// # Errors
 /// EINVAL if it is too short, EAFNOSUPPORT for another family.
-pub(crate) fn read(octets: &[u8]) -> Result<Named, Errno> {
+pub fn read(octets: &[u8]) -> Result<Named, Errno> {
     let family = octets.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Errno::EINVAL)?;
     let port = || octets.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
     match i32::from(family) {
@@ -40,7 +41,7 @@ pub(crate) fn read(octets: &[u8]) -> Result<Named, Errno> {
 }
 
 /// Writes one: `struct sockaddr_in6` if `v6`, an IPv4 address mapped into it.
-pub(crate) fn write(endpoint: Endpoint, v6: bool) -> Vec<u8> {
+pub fn write(endpoint: Endpoint, v6: bool) -> Vec<u8> {
     let family = if v6 { libc::AF_INET6 } else { libc::AF_INET } as u16;
     let mut octets = Vec::with_capacity(LEN_V6);
     octets.extend(family.to_ne_bytes());

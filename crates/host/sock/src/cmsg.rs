@@ -1,7 +1,7 @@
 //! Control messages of recvmsg, as Linux lays them out (cmsg(3)).
 
+use crate::sockets::{ErrorReport, Received};
 use base::Instant;
-use sock::{ErrorReport, Received};
 
 /// TCP_CM_INQ.
 const CM_INQ: i32 = 36;
@@ -11,7 +11,7 @@ const ALIGN: usize = 8;
 
 /// How times of arrival are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stamp {
+pub enum Stamp {
     /// SO_TIMESTAMP: `struct timeval`.
     Micros,
     /// SO_TIMESTAMPNS: `struct timespec`.
@@ -22,13 +22,13 @@ pub(crate) enum Stamp {
 
 /// Control messages, one after the other.
 #[derive(Default)]
-pub(crate) struct Control {
+pub struct Control {
     octets: Vec<u8>,
 }
 
 impl Control {
     /// What came with octets.
-    pub(crate) fn of_data(seen: &Received, stamp: Stamp) -> Control {
+    pub fn of_data(seen: &Received, stamp: Stamp) -> Control {
         let mut control = Control::default();
         if let Some(at) = seen.arrived {
             control.time(at, stamp);
@@ -40,7 +40,7 @@ impl Control {
     }
 
     /// A report of the error queue; `v6` is the socket's family.
-    pub(crate) fn of_report(report: &ErrorReport, v6: bool) -> Control {
+    pub fn of_report(report: &ErrorReport, v6: bool) -> Control {
         let mut control = Control::default();
         if let Some(at) = report.at {
             control.time(at, Stamp::Three);
@@ -84,7 +84,7 @@ impl Control {
     }
 
     /// The messages that fit whole into so much room; do all?
-    pub(crate) fn fit(&self, room: usize) -> (&[u8], bool) {
+    pub fn fit(&self, room: usize) -> (&[u8], bool) {
         let mut end = 0;
         while let Some(header) = self.octets.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
             let next = (end + usize::from_ne_bytes(*header)).next_multiple_of(ALIGN);
@@ -101,7 +101,7 @@ impl Control {
 mod tests {
     //! Goal: the layout is Linux's, message by message, and what does not fit is left out whole.
     use super::*;
-    use sock::Errno;
+    use crate::Errno;
 
     #[test]
     fn layout() {
