@@ -7,10 +7,14 @@ TARGET ?= all
 NAME ?=
 ARGS ?=
 
-.PHONY: help demo test bench fuzz setup setup-demo
+# Where the library for C programs goes.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: help demo test bench fuzz install-c setup setup-demo
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo: setup-demo ## serve real clients from our stack and from the kernel, side by side
 	@demo/run.sh
@@ -23,6 +27,10 @@ bench: setup ## a benchmark: make bench NAME=... ARGS=--json; without NAME, the 
 
 fuzz: setup ## fuzz on stable: make fuzz TARGET=all RUNS=1000000 SEED=0
 	@cargo xtask fuzz $(TARGET) --runs $(RUNS) --seed $(SEED) --release
+
+install-c: setup ## the library for C programs: make install-c PREFIX=/usr/local DESTDIR=
+	@cargo build --locked --profile dist --package millstream-capi
+	@$(MAKE) -C crates/apps/capi install PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 
 setup: ## install what the other commands need (as root, or with sudo)
 	@.ci/setup

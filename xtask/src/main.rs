@@ -20,6 +20,7 @@ cargo xtask COMMAND
 
   ci [STEP...]         everything that must hold before a change lands, or the named steps
   tidy                 sizes, left-overs, forbidden unsafe, who may import whom
+  headers              write the headers of the library for C programs from its functions
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
   docs [--open]        the documentation, without warnings
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         "ci" => ci::ci(rest),
         "tidy" => tidy::tidy(),
+        "headers" => headers(),
         "wasm" => wasm::prove(),
         "deny" => deny::deny(),
         "docs" => docs(rest),
@@ -58,6 +60,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The test that compares the headers with the functions, told to write them.
+fn headers() -> Outcome {
+    run::cargo(&["test", "--quiet", "--locked", "--package", "millstream-capi", "--test", "header"])
+        .env("MILLSTREAM_BLESS", "1")
+        .check()
 }
 
 /// `cargo doc` of every room, warnings refused.

@@ -3,7 +3,7 @@
 use crate::CliResult;
 use clap::Args;
 use sock::{SettingError, Settings};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Flags every command that opens a stack takes.
 #[derive(Args, Clone)]
@@ -42,7 +42,7 @@ impl StackArgs {
     pub(crate) fn settings(&self) -> Result<Settings, SettingError> {
         let mut settings = Settings::default();
         if let Some(path) = &self.config {
-            apply_file(&mut settings, path)?;
+            settings.from_file(path)?;
         }
         settings.from_env(std::env::vars())?;
         let cores = self.cores.map(|n| n.to_string());
@@ -67,39 +67,6 @@ impl StackArgs {
         }
         Ok(settings)
     }
-}
-
-fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingError> {
-    let refuse = |e: &dyn std::fmt::Display| SettingError(format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(&e))?;
-    let table: toml::Table = text.parse().map_err(|e| refuse(&e))?;
-    apply_table(settings, "", &table, &refuse)
-}
-
-/// Keys with dots, such as names of the run-time tree, are tables in tables.
-fn apply_table(
-    settings: &mut Settings,
-    prefix: &str,
-    table: &toml::Table,
-    refuse: &dyn Fn(&dyn std::fmt::Display) -> SettingError,
-) -> Result<(), SettingError> {
-    for (key, value) in table {
-        let key = &format!("{prefix}{key}");
-        let text = match value {
-            toml::Value::Table(below) => {
-                apply_table(settings, &format!("{key}."), below, refuse)?;
-                continue;
-            }
-            toml::Value::String(text) => text.clone(),
-            toml::Value::Array(items) => {
-                let texts: Option<Vec<_>> = items.iter().map(toml::Value::as_str).collect();
-                texts.ok_or_else(|| refuse(&format!("{key}: write the items as strings")))?.join(",")
-            }
-            other => other.to_string(),
-        };
-        settings.set(key, &text).map_err(|e| refuse(&e))?;
-    }
-    Ok(())
 }
 
 /// `millstream settings`.

@@ -10,8 +10,8 @@ use libc::{
     c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, epoll_event, iovec, loff_t, msghdr, nfds_t,
     pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval,
 };
+use sock::address::{self, Named};
 use sock::cmsg::{Control, Stamp};
-use sock::sockaddr::{self, Named};
 use sock::{EpollEvent, EpollOp, Family, Fd, PollFd, Ready, RecvFlags, SendFlags};
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -177,7 +177,7 @@ fn family(domain: c_int, kind: c_int, protocol: c_int) -> Result<(Family, bool)>
 unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Result<Named> {
     // SAFETY: as the caller vouches.
     let octets = unsafe { memory::octets(addr.cast(), len as usize) }?;
-    sockaddr::read(octets).map_err(sock::Errno::raw)
+    address::read(octets).map_err(sock::Errno::raw)
 }
 
 calls! {
@@ -213,7 +213,7 @@ calls! {
         let number = descriptor(plug, answer, v6)?;
         if let Some(peer) = peer {
             // SAFETY: C's contract.
-            unsafe { memory::put_sized(&sockaddr::write(peer, v6), addr.cast(), len) }?;
+            unsafe { memory::put_sized(&address::write(peer, v6), addr.cast(), len) }?;
         }
         Ok(number)
     }

@@ -2,9 +2,11 @@
 //! Rust door that reads like std::net.
 #![forbid(unsafe_code)]
 
+pub mod address;
 mod backstop;
 mod clock;
 pub mod cmsg;
+mod config_file;
 pub mod control;
 mod descriptors;
 mod direct;
@@ -20,7 +22,6 @@ pub mod paired;
 mod pipe;
 mod poller;
 mod settings;
-pub mod sockaddr;
 mod sockets;
 mod table;
 pub mod tcp_info;

@@ -1,0 +1,120 @@
+//! Between C and Rust: errors become -1 and `errno`, panics become EIO, and both leave a sentence behind.
+
+use sock::Errno;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A call failed with this `errno`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refused(pub(crate) c_int);
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Refused {
+        Refused(errno.raw())
+    }
+}
+
+/// What a door's body gives.
+pub(crate) type Outcome<T> = Result<T, Refused>;
+
+/// What C sees of a failure.
+pub(crate) trait Failure {
+    /// -1, or NULL.
+    const FAILURE: Self;
+}
+
+impl Failure for c_int {
+    const FAILURE: c_int = -1;
+}
+
+impl Failure for isize {
+    const FAILURE: isize = -1;
+}
+
+impl<T> Failure for *const T {
+    const FAILURE: *const T = std::ptr::null();
+}
+
+impl<T> Failure for *mut T {
+    const FAILURE: *mut T = std::ptr::null_mut();
+}
+
+thread_local! {
+    /// The sentence on this thread's last failure that had one.
+    static WHY: RefCell<CString> = RefCell::default();
+    /// This thread is inside a function that the program gave us while the stack is held.
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a call: no panic leaves it, and a failure sets `errno`.
+pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
+    let outcome = if HELD.get() {
+        Err(refuse(libc::EDEADLK, "a function given to ms_borrow calls the stack that waits for it"))
+    } else {
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+            Err(refuse(libc::EIO, &format!("a fault in the stack: {text}")))
+        })
+    };
+    outcome.unwrap_or_else(|Refused(errno)| {
+        set_errno(errno);
+        R::FAILURE
+    })
+}
+
+/// An error with a sentence, which `ms_error` shows.
+pub(crate) fn refuse(errno: c_int, why: &str) -> Refused {
+    let text: Vec<u8> = why.bytes().filter(|octet| *octet != 0).collect();
+    WHY.with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    Refused(errno)
+}
+
+/// Shows the sentence; it stays until this thread's next failure.
+pub(crate) fn with_why<R>(show: impl FnOnce(&CStr) -> R) -> R {
+    WHY.with(|last| show(&last.borrow()))
+}
+
+/// Runs a function of the program while the stack is held: what it calls of ours fails with EDEADLK.
+pub(crate) fn while_held<R>(call: impl FnOnce() -> R) -> R {
+    HELD.set(true);
+    let result = call();
+    HELD.set(false);
+    result
+}
+
+fn set_errno(errno: c_int) {
+    // SAFETY: glibc gives every thread an errno of its own.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a failure is -1 or NULL with errno, a panic is EIO with its words, and a call from within is refused.
+    use super::*;
+
+    fn errno() -> c_int {
+        std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+    }
+
+    #[test]
+    fn failures_and_panics_become_errno() {
+        assert_eq!(door(|| Ok(7)), 7);
+        assert_eq!(door::<c_int>(|| Err(Errno::EBADF.into())), -1);
+        assert_eq!(errno(), libc::EBADF);
+        let none: *mut u8 = door(|| Err(refuse(libc::EINVAL, "not\0so")));
+        assert!(none.is_null() && errno() == libc::EINVAL);
+        with_why(|why| assert_eq!(why, c"notso"));
+        assert_eq!(door::<isize>(|| panic!("number {}", 5)), -1);
+        assert_eq!(errno(), libc::EIO);
+        with_why(|why| assert_eq!(why, c"a fault in the stack: number 5"));
+    }
+
+    #[test]
+    fn calls_from_within_are_refused() {
+        assert_eq!(while_held(|| door(|| Ok(1))), -1);
+        assert_eq!(errno(), libc::EDEADLK);
+        assert_eq!(door(|| Ok(1)), 1);
+    }
+}

@@ -1,0 +1,235 @@
+//! Octets: read(2), write(2), recv(2), send(2) and their kin.
+
+use super::sockets::remote;
+use crate::boundary::{Outcome, Refused, refuse};
+use crate::context::Context;
+use crate::memory;
+use base::Endpoint;
+use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
+use sock::{Fd, RecvFlags, SendFlags};
+use std::cell::RefCell;
+
+/// Octets that a call through several vectors moves at a time, and that a thread keeps for it.
+const SCRATCH: usize = 256 << 10;
+
+thread_local! {
+    /// Where several vectors become one.
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `call` with a buffer of this thread's.
+pub(super) fn with_scratch<R>(call: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    GATHERED.with(|gathered| {
+        let mut scratch = gathered.take();
+        scratch.clear();
+        let result = call(&mut scratch);
+        if scratch.capacity() <= SCRATCH {
+            gathered.replace(scratch);
+        }
+        result
+    })
+}
+
+/// MSG_* of a call that receives.
+pub(super) fn recv_flags(flags: c_int) -> Outcome<RecvFlags> {
+    let known = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC;
+    // There are no signals, and no descriptors that arrive.
+    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
+    match flags {
+        _ if flags & libc::MSG_OOB != 0 => Err(refuse(libc::EINVAL, "there is no urgent data")),
+        _ if flags & !(known | nothing) != 0 => {
+            Err(refuse(libc::EOPNOTSUPP, &format!("flags {flags:#x} of a call that receives")))
+        }
+        _ => Ok(RecvFlags {
+            peek: flags & libc::MSG_PEEK != 0,
+            dont_wait: flags & libc::MSG_DONTWAIT != 0,
+            wait_all: flags & libc::MSG_WAITALL != 0,
+            discard: flags & libc::MSG_TRUNC != 0,
+        }),
+    }
+}
+
+/// MSG_* of a call that sends.
+pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
+    let known = libc::MSG_DONTWAIT | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
+    // There are no signals; what confirms a neighbour does nothing for TCP on Linux either.
+    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+    if flags & !(known | nothing) != 0 {
+        return Err(refuse(libc::EOPNOTSUPP, &format!("flags {flags:#x} of a call that sends")));
+    }
+    Ok(SendFlags {
+        dont_wait: flags & libc::MSG_DONTWAIT != 0,
+        more: flags & libc::MSG_MORE != 0,
+        end_of_record: flags & libc::MSG_EOR != 0,
+        zero_copy: flags & libc::MSG_ZEROCOPY != 0,
+    })
+}
+
+/// Receives into several places: one after the other.
+///
+/// # Safety
+/// C's contract for each vector.
+unsafe fn recv_vectors(ctx: &Context, fd: Fd, to: &[iovec], flags: RecvFlags) -> Outcome<ssize_t> {
+    let sockets = ctx.sockets()?;
+    if let [one] = to {
+        // SAFETY: C's contract.
+        let room = ctx.unless_bad(fd, unsafe { memory::room(one.iov_base, one.iov_len) })?;
+        return Ok(sockets.recv(fd, room, flags)? as ssize_t);
+    }
+    with_scratch(|scratch| {
+        scratch.resize(memory::total(to).min(SCRATCH), 0);
+        let got = sockets.recv(fd, scratch, flags)?;
+        // SAFETY: C's contract.
+        unsafe { memory::scatter(&scratch[..got], to) }?;
+        Ok(got as ssize_t)
+    })
+}
+
+/// Sends from several places, as much at a time as a thread keeps room for.
+///
+/// # Safety
+/// C's contract for each vector.
+pub(super) unsafe fn send_vectors(
+    ctx: &Context,
+    fd: Fd,
+    from: &[iovec],
+    flags: SendFlags,
+    to: Option<Option<Endpoint>>,
+) -> Outcome<ssize_t> {
+    if let [one] = from {
+        // SAFETY: C's contract.
+        let octets = unsafe { memory::octets(one.iov_base, one.iov_len) };
+        return send_octets(ctx, fd, octets, flags, to);
+    }
+    with_scratch(|scratch| {
+        // SAFETY: C's contract.
+        let gathered = unsafe { memory::gather(from, scratch) };
+        send_octets(ctx, fd, gathered.map(|()| &scratch[..]), flags, to)
+    })
+}
+
+/// Sends; `to` is where MSG_FASTOPEN connects to. A socket that could not send anyway says so before the memory is
+/// blamed, as on Linux.
+fn send_octets(
+    ctx: &Context,
+    fd: Fd,
+    octets: Outcome<&[u8]>,
+    flags: SendFlags,
+    to: Option<Option<Endpoint>>,
+) -> Outcome<ssize_t> {
+    let sockets = ctx.sockets()?;
+    let octets = match octets {
+        Ok(octets) => octets,
+        Err(fault) => {
+            sockets.send(fd, &[], SendFlags { dont_wait: true, ..flags })?;
+            return Err(fault);
+        }
+    };
+    let sent = match to {
+        Some(remote) => sockets.send_fast(fd, octets, remote, flags)?,
+        None => sockets.send(fd, octets, flags)?,
+    };
+    Ok(sent as ssize_t)
+}
+
+/// Where MSG_FASTOPEN connects to: a name, or the one that connect has said.
+///
+/// # Safety
+/// C's contract for `addr` and `len`.
+pub(super) unsafe fn fast_open(
+    ctx: &Context,
+    fd: Fd,
+    flags: c_int,
+    addr: *const sockaddr,
+    len: socklen_t,
+) -> Outcome<Option<Option<Endpoint>>> {
+    match (flags & libc::MSG_FASTOPEN != 0, addr.is_null()) {
+        (false, _) => Ok(None),
+        (true, true) => Ok(Some(None)),
+        // SAFETY: C's contract.
+        (true, false) => Ok(Some(Some(unsafe { remote(ctx, fd, addr, len) }?))),
+    }
+}
+
+doors! {
+    /// read(2), from a socket or a pipe.
+    fn ms_read(ctx, fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
+        // SAFETY: C's contract.
+        let room = ctx.unless_bad(fd, unsafe { memory::room(to, len) })?;
+        Ok(ctx.sockets()?.recv(fd, room, RecvFlags::default())? as ssize_t)
+    }
+
+    /// write(2), to a socket or a pipe. A blocking socket takes everything. There is no SIGPIPE: EPIPE is all.
+    fn ms_write(ctx, fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+        // SAFETY: C's contract.
+        let octets = unsafe { memory::octets(from, len) };
+        send_octets(ctx, fd, octets, SendFlags::default(), None)
+    }
+
+    /// readv(2).
+    fn ms_readv(ctx, fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
+        let count = usize::try_from(count).map_err(|_| Refused(libc::EINVAL));
+        // SAFETY: C's contract.
+        let to = count.and_then(|count| unsafe { memory::vectors(vectors, count) });
+        let to = ctx.unless_bad(fd, to)?;
+        // SAFETY: C's contract.
+        unsafe { recv_vectors(ctx, fd, to, RecvFlags::default()) }
+    }
+
+    /// writev(2): nothing of another call comes between the parts.
+    fn ms_writev(ctx, fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
+        let count = usize::try_from(count).map_err(|_| Refused(libc::EINVAL));
+        // SAFETY: C's contract.
+        let from = count.and_then(|count| unsafe { memory::vectors(vectors, count) });
+        let from = ctx.unless_bad(fd, from)?;
+        // SAFETY: C's contract.
+        unsafe { send_vectors(ctx, fd, from, SendFlags::default(), None) }
+    }
+
+    /// recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; EOPNOTSUPP for flags that mean nothing here.
+    fn ms_recv(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        ctx.socket_only(fd)?;
+        let flags = ctx.unless_no_socket(fd, recv_flags(flags))?;
+        // SAFETY: C's contract.
+        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
+        let got = ctx.sockets()?.recv(fd, room, flags).map_err(Refused::from);
+        Ok(ctx.unless_no_socket(fd, got)? as ssize_t)
+    }
+
+    /// send(2) with MSG_DONTWAIT, MSG_MORE, MSG_EOR, MSG_ZEROCOPY, MSG_FASTOPEN; there is no SIGPIPE.
+    fn ms_send(ctx, fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        ctx.socket_only(fd)?;
+        let how = ctx.unless_no_socket(fd, send_flags(flags))?;
+        let to = (flags & libc::MSG_FASTOPEN != 0).then_some(None);
+        // SAFETY: C's contract.
+        let octets = unsafe { memory::octets(from, len) };
+        ctx.unless_no_socket(fd, send_octets(ctx, fd, octets, how, to))
+    }
+
+    /// recvfrom(2): a TCP socket names nobody, so `*addr_len` becomes 0.
+    fn ms_recvfrom(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr,
+                   addr_len: *mut socklen_t) -> ssize_t {
+        ctx.socket_only(fd)?;
+        let flags = ctx.unless_no_socket(fd, recv_flags(flags))?;
+        // SAFETY: C's contract.
+        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
+        let got = ctx.sockets()?.recv(fd, room, flags).map_err(Refused::from);
+        let got = ctx.unless_no_socket(fd, got)?;
+        if !addr.is_null() {
+            // SAFETY: C's contract.
+            unsafe { memory::put(0, addr_len) }?;
+        }
+        Ok(got as ssize_t)
+    }
+
+    /// sendto(2): the address counts with MSG_FASTOPEN, which connects to it with data in the SYN; else it is ignored,
+    /// as on Linux.
+    fn ms_sendto(ctx, fd: c_int, from: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr,
+                 addr_len: socklen_t) -> ssize_t {
+        ctx.socket_only(fd)?;
+        let how = ctx.unless_no_socket(fd, send_flags(flags))?;
+        // SAFETY: C's contract.
+        let (octets, to) = unsafe { (memory::octets(from, len), fast_open(ctx, fd, flags, addr, addr_len)?) };
+        ctx.unless_no_socket(fd, send_octets(ctx, fd, octets, how, to))
+    }
+}

@@ -1,0 +1,110 @@
+//! Without a copy: received octets where they lie, and memory that a connection refers to until the peer has it.
+
+use super::data::send_flags;
+use crate::boundary::{Refused, refuse, while_held};
+use libc::{c_int, c_void, size_t, ssize_t};
+use std::sync::Arc;
+
+/// Memory to lend. Opaque in C: `struct ms_buffer`.
+pub struct Buffer {
+    octets: Arc<[u8]>,
+}
+
+/// What `ms_borrow` shows octets to; nonzero ends the showing. In C: `ms_look *`.
+pub type Look = unsafe extern "C" fn(arg: *mut c_void, octets: *const c_void, len: size_t) -> c_int;
+
+/// Most octets of a buffer.
+const BUFFER_MAX: usize = 1 << 30;
+
+doors! {
+    /// Shows `look` at most `max` received octets where they lie, piece by piece, until there are no more or it returns
+    /// nonzero; how many were shown. They stay until ms_consume() drops them, their place only until `look` returns.
+    /// Never waits: -1 with EAGAIN if there is nothing, 0 at the end. `look` must not call this library (EDEADLK).
+    fn ms_borrow(ctx, fd: c_int, max: size_t, look: Option<Look>, arg: *mut c_void) -> ssize_t {
+        let look = ctx.unless_no_socket(fd, look.ok_or(Refused(libc::EFAULT)))?;
+        let mut shown: usize = 0;
+        ctx.sockets()?.borrow(fd, max.min(isize::MAX as usize), &mut |piece| {
+            shown += piece.len();
+            // SAFETY: the program's function, with its argument and octets that live as long as it runs.
+            while_held(|| unsafe { look(arg, piece.as_ptr().cast(), piece.len()) }) == 0
+        })?;
+        Ok(shown as ssize_t)
+    }
+
+    /// Drops `len` octets that ms_borrow() has shown.
+    fn ms_consume(ctx, fd: c_int, len: size_t) -> c_int {
+        ctx.sockets()?.consume(fd, len)?;
+        Ok(0)
+    }
+
+    /// send(2) of `len` octets of a buffer from `offset` on, without a copy where the link can (docs/C.md): the
+    /// connection refers to the buffer until the peer has acknowledged them, and so long it stays busy.
+    fn ms_lend(ctx, fd: c_int, buffer: *const Buffer, offset: size_t, len: size_t, flags: c_int) -> ssize_t {
+        let flags = ctx.unless_no_socket(fd, send_flags(flags))?;
+        // SAFETY: NULL, or what ms_buffer_new gave.
+        let buffer = ctx.unless_no_socket(fd, unsafe { buffer.as_ref() }.ok_or(Refused(libc::EFAULT)))?;
+        let end = offset.checked_add(len).filter(|end| *end <= buffer.octets.len());
+        let end = end.ok_or_else(|| refuse(libc::EINVAL, "the octets to lend do not lie in the buffer"))?;
+        Ok(ctx.sockets()?.lend(fd, &buffer.octets, offset..end, flags)? as ssize_t)
+    }
+}
+
+free_doors! {
+    /// A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it at once.
+    fn ms_buffer_new(len: size_t) -> *mut Buffer {
+        if len > BUFFER_MAX {
+            return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 octets"));
+        }
+        Ok(Box::into_raw(Box::new(Buffer { octets: vec![0; len].into() })))
+    }
+
+    /// The octets of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
+    /// refers to them.
+    fn ms_buffer_octets(buffer: *mut Buffer) -> *mut c_void {
+        // SAFETY: NULL, or what ms_buffer_new gave, and one thread at a time prepares a buffer.
+        let buffer = unsafe { buffer.as_mut() }.ok_or(Refused(libc::EFAULT))?;
+        let octets = Arc::get_mut(&mut buffer.octets).ok_or(Refused(libc::EBUSY))?;
+        Ok(octets.as_mut_ptr().cast())
+    }
+
+    /// 1 while a connection refers to the buffer, else 0.
+    fn ms_buffer_busy(buffer: *const Buffer) -> c_int {
+        // SAFETY: NULL, or what ms_buffer_new gave.
+        let buffer = unsafe { buffer.as_ref() }.ok_or(Refused(libc::EFAULT))?;
+        Ok(c_int::from(Arc::strong_count(&buffer.octets) > 1))
+    }
+
+    /// Gives a buffer up; connections that refer to it still finish.
+    fn ms_buffer_free(buffer: *mut Buffer) -> c_int {
+        if !buffer.is_null() {
+            // SAFETY: it came from Box::into_raw, and the program gives it up.
+            drop(unsafe { Box::from_raw(buffer) });
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a buffer can be written to while nobody refers to it, and only then.
+    use super::*;
+    use crate::memory;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn a_buffer_that_is_lent_is_busy() {
+        // SAFETY: a buffer of ours, from its beginning to its end.
+        unsafe {
+            let buffer = ms_buffer_new(8);
+            let octets = ms_buffer_octets(buffer);
+            memory::put([7_u8; 8], octets.cast()).unwrap();
+            let lent = (*buffer).octets.clone();
+            assert_eq!((ms_buffer_busy(buffer), ms_buffer_octets(buffer)), (1, null_mut()));
+            assert_eq!(*lent, [7; 8]);
+            drop(lent);
+            assert_eq!((ms_buffer_busy(buffer), ms_buffer_octets(buffer)), (0, octets));
+            assert_eq!((ms_buffer_free(buffer), ms_buffer_free(null_mut())), (0, 0));
+            assert!(ms_buffer_new(BUFFER_MAX + 1).is_null());
+        }
+    }
+}

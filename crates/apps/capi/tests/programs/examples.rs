@@ -1,0 +1,56 @@
+//! The examples, against clients on the kernel.
+
+use crate::installed::{bed, compile, pkg_config, prefix, root};
+use bench::bed::{Bed, SERVER_ADDR, Server, sh};
+
+/// Starts an example over tap, with settings on its command line.
+fn start(bed: &Bed, name: &str) -> Server {
+    let program = compile(&format!("examples/c/{name}.c"), name, &[]);
+    bed.tap_instead().expect("a tap device");
+    let address = format!("address={SERVER_ADDR}/16");
+    bed.start(&bed.client, &program, &["link=tap:mst0", &address]).expect("the example starts")
+}
+
+#[test]
+fn echo_gives_back_what_it_gets() {
+    let Some(bed) = bed() else { return };
+    let client = compile("crates/apps/capi/tests/c/client.c", "client", &[]);
+    let _server = start(&bed, "echo");
+    for octets in ["1", "1448", "100000", "5000000"] {
+        let said = bed.in_ns(&bed.client, &client.to_string_lossy(), &[SERVER_ADDR, "7", octets]);
+        assert_eq!(
+            said.unwrap_or_else(|e| panic!("{octets}: {e}")),
+            format!("{octets} octets are the same\n")
+        );
+    }
+}
+
+#[test]
+fn symbols_have_versions_and_nothing_else_is_shown() {
+    let library = prefix().join("lib/libmillstream.so.1");
+    let shown = sh("nm", &["-D", "--defined-only", &library.to_string_lossy()]).expect("nm");
+    assert!(shown.contains("ms_open@@MILLSTREAM_1.0"), "{shown}");
+    let odd: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .filter(|name| !name.ends_with("@@MILLSTREAM_1.0") && *name != "MILLSTREAM_1.0")
+        .collect();
+    assert!(odd.is_empty(), "{odd:?}");
+    let header = sh("readelf", &["-d", &library.to_string_lossy()]).expect("readelf");
+    assert!(header.contains("Library soname: [libmillstream.so.1]"), "{header}");
+}
+
+#[test]
+fn the_examples_compile_as_their_makefile_says() {
+    assert!(pkg_config("--libs").iter().any(|flag| flag == "-lmillstream"));
+    let path = format!("PKG_CONFIG_PATH={}/lib/pkgconfig", prefix().display());
+    let home = root().join("examples/c");
+    let folder = prefix().join("examples");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for entry in home.read_dir().expect("examples").flatten() {
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).expect("a copy");
+    }
+    let folder = folder.to_string_lossy();
+    sh("env", &[&path, "make", "-C", &folder, "CFLAGS=-O2 -Wall -Wextra -Werror"])
+        .unwrap_or_else(|e| panic!("{e}"));
+}
