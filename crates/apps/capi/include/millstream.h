@@ -249,6 +249,24 @@ int ms_stats(struct ms_ctx *ctx, char *into, size_t room);
  */
 int ms_connections(struct ms_ctx *ctx, char *into, size_t room);
 
+/**
+ * The value of a name of the tree of what runs (docs/GUIDE.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
+ * ENOENT for a name that does not exist, EPERM for one that can only be written; ms_error() says more.
+ */
+int ms_sysctl_get(struct ms_ctx *ctx, const char *name, char *into, size_t room);
+
+/**
+ * Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can only
+ * be read, EBUSY for what is in use.
+ */
+int ms_sysctl_set(struct ms_ctx *ctx, const char *name, const char *value);
+
+/**
+ * The names below `prefix` ("" for all) as a JSON array: name, access ("r", "rw" or "w"), form, help. Like
+ * snprintf(3).
+ */
+int ms_sysctl_list(struct ms_ctx *ctx, const char *prefix, char *into, size_t room);
+
 /** The time on the clock of the stamps that ms_recvmsg() tells; all contexts of a process share it. */
 int ms_clock(struct ms_ctx *ctx, struct timespec *now);
 

@@ -3,6 +3,7 @@
 use crate::boundary::{Outcome, Refused, refuse};
 use base::{Duration, Instant};
 use sock::control::{self, Control};
+use sock::tree::Tree;
 use sock::{Errno, Fd, Opened, Settings, Sockets, Stack};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -13,6 +14,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// One core's stack. Opaque in C: `struct ms_ctx`.
 pub struct Context {
     stack: Stack,
+    /// Names and values of what was opened together.
+    tree: Arc<Tree>,
     /// The highest descriptor given out; [`Context::end`] closes up to it.
     highest: AtomicI32,
     /// Has it ever made a pipe? Else no descriptor with octets is anything but a socket.
@@ -33,8 +36,10 @@ pub(crate) fn open(settings: &Settings) -> Outcome<Vec<Context>> {
     let opened = sock::open(settings).map_err(|e| refuse(libc::ENODEV, &e.0))?;
     let control = serve(&opened);
     let born = FORKS.load(Ordering::Relaxed);
+    let tree = opened.tree;
     let context = |stack| Context {
         stack,
+        tree: tree.clone(),
         highest: AtomicI32::new(-1),
         pipes: AtomicBool::new(false),
         born,
@@ -78,6 +83,11 @@ impl Context {
             ));
         }
         Ok(&*self.stack)
+    }
+
+    /// The tree of names.
+    pub(crate) fn tree(&self) -> Outcome<&Tree> {
+        self.sockets().map(|_| &*self.tree)
     }
 
     /// A descriptor is given to the program.

@@ -427,18 +427,6 @@ impl<T: Transport> Engine<T> {
         })
     }
 
-    /// See [`Sockets::readable`].
-    pub fn readable(&self, fd: Fd) -> Result<usize, Errno> {
-        Ok(self.core.readable(self.stream(fd)?.conn) as usize)
-    }
-
-    /// See [`Sockets::unsent`].
-    pub fn unsent(&mut self, fd: Fd) -> Result<(usize, usize), Errno> {
-        let conn = self.stream(fd)?.conn;
-        let (unacked, unsent) = self.core.unsent(conn);
-        Ok((unacked as usize, unsent as usize))
-    }
-
     /// Fills in each row's readiness; how many rows have any.
     pub fn poll(&mut self, fds: &mut [PollFd]) -> usize {
         let mut found = 0;

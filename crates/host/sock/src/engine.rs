@@ -152,6 +152,9 @@ impl<T: Transport> Engine<T> {
         }
         let any = (settings.reuse_addr, settings.reuse_port, settings.v6_only);
         let free = settings.free_bind;
+        if settings.v6_only && local.addr.is_v4() {
+            return Err(Errno::EINVAL);
+        }
         let local = in_family(settings, local)?;
         let bound = match free {
             false => self.core.bind(local, any.0, any.1, any.2)?,
@@ -478,6 +481,28 @@ impl<T: Transport> Engine<T> {
                 self.pipes.remove(pipe);
                 Err(e)
             }
+        }
+    }
+
+    /// See [`crate::Sockets::readable`]: of a pipe, what lies in it.
+    pub fn readable(&self, fd: Fd) -> Result<usize, Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Stream(stream) => Ok(self.core.readable(stream.conn) as usize),
+            Kind::PipeRead(pipe) | Kind::PipeWrite(pipe) => Ok(self.pipes.get(*pipe).map_or(0, Pipe::len)),
+            Kind::Fresh(_) => Ok(0),
+            Kind::Listener(_) | Kind::Epoll(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    /// See [`crate::Sockets::unsent`].
+    pub fn unsent(&mut self, fd: Fd) -> Result<(usize, usize), Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Stream(stream) => {
+                let (unacked, unsent) = self.core.unsent(stream.conn);
+                Ok((unacked as usize, unsent as usize))
+            }
+            Kind::Fresh(_) => Ok((0, 0)),
+            _ => Err(Errno::EINVAL),
         }
     }
 

@@ -78,14 +78,14 @@ options! {
     SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
     RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";
     SndTimeo: SOL_SOCKET SO_SNDTIMEO Shape::Time, true, "How long send and connect block.";
-    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Int(1, MAX), true, "Readable from this many octets on.";
+    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Word, true, "Readable from this many octets on; negative: very many.";
     SndLowat: SOL_SOCKET SO_SNDLOWAT Shape::Int(1, 1), false, "Always 1, as on Linux.";
     PendingError: SOL_SOCKET SO_ERROR Shape::Int(0, MAX), false, "The pending error, taken.";
     SockType: SOL_SOCKET SO_TYPE Shape::Int(0, MAX), false, "SOCK_STREAM.";
     Domain: SOL_SOCKET SO_DOMAIN Shape::Int(0, MAX), false, "AF_INET or AF_INET6.";
     Protocol: SOL_SOCKET SO_PROTOCOL Shape::Int(0, MAX), false, "IPPROTO_TCP.";
     AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "Does it listen?";
-    ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Bool, true, "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
+    ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Int(0, 1), true, "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
     Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Tell when what is received arrived.";
     StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
     Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
@@ -101,7 +101,7 @@ options! {
     KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
     SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
     WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
-    Inq: IPPROTO_TCP TCP_INQ Shape::Bool, true, "Tell how many octets are left to read.";
+    Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many octets are left to read.";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
@@ -122,7 +122,7 @@ options! {
     AoDelKey: IPPROTO_TCP TCP_AO_DEL_KEY Shape::Auth, true, "Remove one that is not in use.";
     AoInfo: IPPROTO_TCP TCP_AO_INFO Shape::Auth, true, "Choose keys, demand TCP-AO, believe ICMP; counters.";
     AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "The master key tuples.";
-    Tos: IPPROTO_IP IP_TOS Shape::Int(0, 255), true, "DSCP of packets sent; the ECN bits stay TCP's.";
+    Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of packets sent, in the lowest octet; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
     FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
@@ -135,6 +135,17 @@ options! {
     Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(1, 255), true, "Hop limit of packets sent.";
     Mtu6: IPPROTO_IPV6 IPV6_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
     V6Only: IPPROTO_IPV6 IPV6_V6ONLY Shape::Bool, true, "An IPv6 socket that takes no IPv4; before bind.";
+}
+
+impl Id {
+    /// The value, out of the bounds, that takes a choice back.
+    fn usual(self) -> Option<i32> {
+        match self {
+            Id::MaxSeg => Some(0),
+            Id::Ttl | Id::Hops => Some(-1),
+            _ => None,
+        }
+    }
 }
 
 /// Finds a row by Linux's numbers.
@@ -211,7 +222,7 @@ fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
         Id::KeepAlive => o.keepalive = on,
         Id::RcvBuf => o.rcvbuf = (v as u32).saturating_mul(2).max(2_304),
         Id::SndBuf => o.sndbuf = (v as u32).saturating_mul(2).max(4_608),
-        Id::RcvLowat => o.rcv_lowat = v as u32,
+        Id::RcvLowat => o.rcv_lowat = u32::try_from(v).unwrap_or(MAX as u32).max(1),
         Id::NoDelay => o.nodelay = on,
         Id::Cork => o.cork = on,
         Id::MaxSeg => o.max_seg = v as u16,
@@ -224,7 +235,7 @@ fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
         Id::UserTimeout => o.user_timeout = Duration::from_millis(v as u64),
         Id::NotSentLowat => o.notsent_lowat = v as u32,
         Id::Tos | Id::TClass => o.tos = v as u8 & !3,
-        Id::Ttl | Id::Hops => o.ttl = v as u8,
+        Id::Ttl | Id::Hops => o.ttl = u8::try_from(v).unwrap_or(0),
         _ => return false,
     }
     true
@@ -272,7 +283,7 @@ impl<T: Transport> Engine<T> {
             Shape::Word => self.set_int(fd, row.id, int(level, value)?),
             Shape::Int(min, max) => {
                 let v = int(level, value)?;
-                if !(min..=max).contains(&v) {
+                if !(min..=max).contains(&v) && row.id.usual() != Some(v) {
                     return Err(Errno::EINVAL);
                 }
                 self.set_int(fd, row.id, v)
@@ -324,9 +335,13 @@ impl<T: Transport> Engine<T> {
         if id == Id::FastOpenConnect && !self.has_fast_open() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let Kind::Fresh(settings) = &mut self.object_mut(fd)?.kind else {
-            // REUSEADDR and REUSEPORT on a bound socket change nothing that is still to come; V6ONLY is too late.
-            return if matches!(id, Id::ReuseAddr | Id::ReusePort) { Ok(()) } else { Err(Errno::EINVAL) };
+        // What is said about binding changes nothing that is still to come once it is done; V6ONLY is too late.
+        let late = matches!(id, Id::ReuseAddr | Id::ReusePort | Id::FreeBind | Id::FreeBind6);
+        let settings = match &mut self.object_mut(fd)?.kind {
+            Kind::Fresh(settings) => settings,
+            Kind::Listener(listener) if late => &mut listener.settings,
+            Kind::Stream(_) if late => return Ok(()),
+            _ => return Err(Errno::EINVAL),
         };
         match id {
             Id::ReuseAddr => settings.reuse_addr = v != 0,

@@ -1,9 +1,10 @@
 //! What goes on inside.
 
-use crate::boundary::Outcome;
+use crate::boundary::{Outcome, Refused, refuse};
 use crate::memory;
 use libc::{c_char, c_int, size_t, timespec};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sock::tree::{Access, Node, TreeError};
 use sock::{Engine, control};
 
 /// Puts a text and a NUL there, as snprintf(3) does: the length it has, and as much of it as fits.
@@ -27,6 +28,19 @@ fn ask(ctx: &crate::Context, look: fn(&mut Engine) -> Value) -> Outcome<String> 
     Ok(found.to_string())
 }
 
+fn untold(error: TreeError) -> Refused {
+    refuse(error.errno().raw(), &error.to_string())
+}
+
+fn shown(node: &Node) -> Value {
+    let access = match node.access {
+        Access::Read => "r",
+        Access::ReadWrite => "rw",
+        Access::Write => "w",
+    };
+    json!({ "name": node.name, "access": access, "form": node.form, "help": node.help })
+}
+
 doors! {
     /// Counters, table sizes and memory of the core as JSON, what `millstream stat --json` shows. Like snprintf(3): at
     /// most `room` octets with the NUL; returns the length of the whole text.
@@ -40,6 +54,36 @@ doors! {
     /// snprintf(3).
     fn ms_connections(ctx, into: *mut c_char, room: size_t) -> c_int {
         let text = ask(ctx, |engine| Value::from(control::rows(engine)))?;
+        // SAFETY: C's contract.
+        unsafe { put_text(&text, into, room) }
+    }
+
+    /// The value of a name of the tree of what runs (docs/GUIDE.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
+    /// ENOENT for a name that does not exist, EPERM for one that can only be written; ms_error() says more.
+    fn ms_sysctl_get(ctx, name: *const c_char, into: *mut c_char, room: size_t) -> c_int {
+        // SAFETY: C's contract.
+        let name = unsafe { memory::text(name) }?;
+        let value = ctx.tree()?.get(name).map_err(untold)?;
+        // SAFETY: C's contract.
+        unsafe { put_text(&value, into, room) }
+    }
+
+    /// Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can only
+    /// be read, EBUSY for what is in use.
+    fn ms_sysctl_set(ctx, name: *const c_char, value: *const c_char) -> c_int {
+        // SAFETY: C's contract.
+        let (name, value) = unsafe { (memory::text(name)?, memory::text(value)?) };
+        ctx.tree()?.set(name, value).map_err(untold)?;
+        Ok(0)
+    }
+
+    /// The names below `prefix` ("" for all) as a JSON array: name, access ("r", "rw" or "w"), form, help. Like
+    /// snprintf(3).
+    fn ms_sysctl_list(ctx, prefix: *const c_char, into: *mut c_char, room: size_t) -> c_int {
+        // SAFETY: C's contract.
+        let prefix = unsafe { memory::text(prefix) }?;
+        let nodes = ctx.tree()?.list(prefix).map_err(untold)?;
+        let text = Value::from(nodes.iter().map(shown).collect::<Vec<_>>()).to_string();
         // SAFETY: C's contract.
         unsafe { put_text(&text, into, room) }
     }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::memory;
 use base::Endpoint;
 use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
-use sock::{Fd, RecvFlags, SendFlags};
+use sock::{Errno, Fd, RecvFlags, SendFlags};
 use std::cell::RefCell;
 
 /// Octets that a call through several vectors moves at a time, and that a thread keeps for it.
@@ -69,12 +69,26 @@ pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
 ///
 /// # Safety
 /// C's contract for each vector.
-unsafe fn recv_vectors(ctx: &Context, fd: Fd, to: &[iovec], flags: RecvFlags) -> Outcome<ssize_t> {
-    let sockets = ctx.sockets()?;
+unsafe fn recv_vectors(ctx: &Context, fd: Fd, to: &[iovec]) -> Outcome<ssize_t> {
+    let (sockets, flags) = (ctx.sockets()?, RecvFlags::default());
+    let nothing = || sockets.recv(fd, &mut [], RecvFlags { dont_wait: true, ..flags });
+    if memory::total(to) == 0 {
+        // As on Linux nothing is read, not even the state of the connection.
+        return match nothing() {
+            Err(e @ (Errno::EBADF | Errno::EINVAL)) => Err(e.into()),
+            _ => Ok(0),
+        };
+    }
     if let [one] = to {
         // SAFETY: C's contract.
-        let room = ctx.unless_bad(fd, unsafe { memory::room(one.iov_base, one.iov_len) })?;
-        return Ok(sockets.recv(fd, room, flags)? as ssize_t);
+        return match unsafe { memory::room(one.iov_base, one.iov_len) } {
+            Ok(room) => Ok(sockets.recv(fd, room, flags)? as ssize_t),
+            // A socket that could not read anyway says so before the memory is blamed.
+            Err(fault) => {
+                nothing()?;
+                Err(fault)
+            }
+        };
     }
     with_scratch(|scratch| {
         scratch.resize(memory::total(to).min(SCRATCH), 0);
@@ -155,8 +169,7 @@ doors! {
     /// read(2), from a socket or a pipe.
     fn ms_read(ctx, fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: C's contract.
-        let room = ctx.unless_bad(fd, unsafe { memory::room(to, len) })?;
-        Ok(ctx.sockets()?.recv(fd, room, RecvFlags::default())? as ssize_t)
+        unsafe { recv_vectors(ctx, fd, &[iovec { iov_base: to, iov_len: len }]) }
     }
 
     /// write(2), to a socket or a pipe. A blocking socket takes everything. There is no SIGPIPE: EPIPE is all.
@@ -173,7 +186,7 @@ doors! {
         let to = count.and_then(|count| unsafe { memory::vectors(vectors, count) });
         let to = ctx.unless_bad(fd, to)?;
         // SAFETY: C's contract.
-        unsafe { recv_vectors(ctx, fd, to, RecvFlags::default()) }
+        unsafe { recv_vectors(ctx, fd, to) }
     }
 
     /// writev(2): nothing of another call comes between the parts.

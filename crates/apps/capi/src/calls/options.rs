@@ -1,11 +1,29 @@
 //! Socket options.
 
-use crate::boundary::Refused;
+use crate::boundary::{Outcome, Refused};
 use crate::memory;
 use libc::{c_int, c_void, socklen_t};
+use sock::options::{self, Shape};
 
 /// No option takes more (`struct tcp_ao_add`, with room for what a program hands over too much).
 const VALUE_MAX: usize = 65_536;
+
+/// Levels that a TCP socket has options at.
+const LEVELS: [c_int; 4] = [libc::SOL_SOCKET, libc::IPPROTO_TCP, libc::IPPROTO_IP, libc::IPPROTO_IPV6];
+
+/// Linux looks at a length before it knows what it is the length of: what is no `int` fails with EINVAL even where
+/// there is no such option.
+fn acceptable(level: c_int, name: c_int, len: usize) -> Outcome<()> {
+    let named = options::find(level, name)
+        .is_some_and(|row| matches!(row.shape, Shape::Name | Shape::Keys | Shape::Auth));
+    match level {
+        _ if !LEVELS.contains(&level) => Err(Refused(libc::ENOPROTOOPT)),
+        libc::SOL_SOCKET | libc::IPPROTO_TCP if len < size_of::<c_int>() && !named => {
+            Err(Refused(libc::EINVAL))
+        }
+        _ => Ok(()),
+    }
+}
 
 doors! {
     /// setsockopt(2), with Linux's numbers and structures; docs/C.md lists them. ENOPROTOOPT for what this stack does
@@ -14,6 +32,7 @@ doors! {
         if len > i32::MAX as u32 {
             return ctx.unless_no_socket(fd, Err(Refused(libc::EINVAL)));
         }
+        ctx.unless_no_socket(fd, acceptable(level, name, len as usize))?;
         // SAFETY: C's contract.
         let octets = unsafe { memory::octets(value, (len as usize).min(VALUE_MAX)) };
         let octets = ctx.unless_no_socket(fd, octets)?;
@@ -24,6 +43,10 @@ doors! {
     /// getsockopt(2), with Linux's numbers and structures.
     fn ms_getsockopt(ctx, fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
         ctx.is_v6(fd)?;
+        if !LEVELS.contains(&level) {
+            return Err(Refused(libc::EOPNOTSUPP));
+        }
+        options::find(level, name).ok_or(Refused(libc::ENOPROTOOPT))?;
         // SAFETY: C's contract.
         let into = unsafe { memory::room(value, memory::length(len)?) }?;
         let told = ctx.sockets()?.getsockopt(fd, level, name, into)?;

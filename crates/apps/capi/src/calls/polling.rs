@@ -38,16 +38,9 @@ fn interest(bits: u32) -> Ready {
     Ready(all)
 }
 
-/// What epoll_ctl is to do.
-///
-/// # Safety
-/// C's contract for `event`.
-pub(crate) unsafe fn operation(op: c_int, event: *const epoll_event) -> Outcome<EpollOp> {
-    if op == libc::EPOLL_CTL_DEL {
-        return Ok(EpollOp::Delete);
-    }
-    // SAFETY: C's contract.
-    let event = unsafe { memory::value(event) }?;
+/// What epoll_ctl is to do; only EPOLL_CTL_DEL comes without an event.
+fn operation(op: c_int, event: Option<epoll_event>) -> Outcome<EpollOp> {
+    let Some(event) = event else { return Ok(EpollOp::Delete) };
     if event.events & EXCLUSIVE != 0 {
         return Err(refuse(libc::EINVAL, "EPOLLEXCLUSIVE means nothing within one context"));
     }
@@ -80,9 +73,9 @@ doors! {
     /// kernel's descriptors.
     fn ms_epoll_ctl(ctx, epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
         // SAFETY: C's contract.
-        let op = unsafe { operation(op, event) };
+        let event = if op == libc::EPOLL_CTL_DEL { None } else { Some(unsafe { memory::value(event) }?) };
         ctx.sockets()?.nonblocking(epfd)?;
-        let op = ctx.unless_bad(fd, op)?;
+        let op = ctx.unless_bad(fd, operation(op, event))?;
         ctx.sockets()?.epoll_ctl(epfd, fd, op)?;
         Ok(0)
     }

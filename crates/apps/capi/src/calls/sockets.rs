@@ -18,14 +18,19 @@ const LEN_V6_SHORT: usize = 24;
 const TYPES: c_int = 11;
 const PROTOCOLS: c_int = 263;
 
-/// The address, as a socket of this family may be given it.
+/// The octets of an address.
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.
-unsafe fn named(v6: bool, addr: *const sockaddr, len: socklen_t) -> Outcome<Named> {
+unsafe fn raw<'a>(addr: *const sockaddr, len: socklen_t) -> Outcome<&'a [u8]> {
     let len = usize::try_from(len).ok().filter(|len| *len <= STORAGE).ok_or(Refused(libc::EINVAL))?;
     // SAFETY: C's contract.
-    let octets = unsafe { memory::octets(addr.cast(), len) }?;
+    unsafe { memory::octets(addr.cast(), len) }
+}
+
+/// The address, as a socket of this family may be given it.
+fn named(v6: bool, octets: &[u8]) -> Outcome<Named> {
+    let len = octets.len();
     let family =
         octets.first_chunk().map(|family| u16::from_ne_bytes(*family)).ok_or(Refused(libc::EINVAL))?;
     if c_int::from(family) == libc::AF_UNSPEC {
@@ -52,9 +57,11 @@ pub(super) unsafe fn remote(
     addr: *const sockaddr,
     len: socklen_t,
 ) -> Outcome<Endpoint> {
-    let v6 = ctx.is_v6(fd)?;
+    ctx.sockets()?.nonblocking(fd)?;
+    // Memory first, and only then whether it is a socket, as on Linux.
     // SAFETY: C's contract.
-    match unsafe { named(v6, addr, len) }? {
+    let octets = unsafe { raw(addr, len) }?;
+    match named(ctx.is_v6(fd)?, octets)? {
         Named::At(remote) => Ok(remote),
         Named::Nobody => {
             Err(refuse(libc::EAFNOSUPPORT, "a socket is not taken off its connection by AF_UNSPEC: close it"))
@@ -144,7 +151,7 @@ doors! {
     fn ms_bind(ctx, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
         let v6 = ctx.is_v6(fd)?;
         // SAFETY: C's contract.
-        let local = match unsafe { named(v6, addr, len) }? {
+        let local = match named(v6, unsafe { raw(addr, len) }?)? {
             Named::At(local) => local,
             Named::Nobody => return Err(Refused(libc::EAFNOSUPPORT)),
         };

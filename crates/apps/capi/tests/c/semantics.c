@@ -553,12 +553,13 @@ static void options_of(int side, int fd, const char *kind)
         if (rc == 0)
             told(option->shows ? value : (long)len, "%s: %s", kind, option->text);
         for (size_t v = 0; v < sizeof VALUES / sizeof *VALUES; v++) {
-            rc = told(X(setsockopt, side, fd, option->level, option->name, &VALUES[v], sizeof(int)), "%s: %s to %d", kind,
+            told(X(setsockopt, side, fd, option->level, option->name, &VALUES[v], sizeof(int)), "%s: %s to %d", kind,
                       option->text, VALUES[v]);
-            if (rc == 0 && option->shows) {
+            if (option->shows) {
                 len = sizeof value;
                 X(getsockopt, side, fd, option->level, option->name, &value, &len);
-                told(value, "%s: %s is", kind, option->text);
+                errno = 0;
+                told(value, "%s: %s to %d is", kind, option->text, VALUES[v]);
             }
         }
         told(X(setsockopt, side, fd, option->level, option->name, &value, 1), "%s: %s, one octet", kind, option->text);
@@ -618,6 +619,7 @@ static void kinds(void)
     int gone = new_socket(SERVER, AF_INET);
     X(close, SERVER, gone);
     gone = 9999;
+    int spare = new_socket(SERVER, AF_INET);
     struct { const char *name; int fd; } kind[] = {
         { "new", fresh }, { "listener", listens }, { "connection", server }, { "read end", ends[0] },
         { "write end", ends[1] }, { "set", set }, { "none", gone }, { "-1", -1 },
@@ -658,7 +660,7 @@ static void kinds(void)
         told(X(epoll_ctl, SERVER, epoll, EPOLL_CTL_ADD, fd, NULL), "%s: EPOLL_CTL_ADD from NULL", k);
         told(X(epoll_ctl, SERVER, epoll, EPOLL_CTL_ADD, fd, &event), "%s: EPOLL_CTL_ADD", k);
         told(X(epoll_ctl, SERVER, epoll, EPOLL_CTL_ADD, fd, &event), "%s: EPOLL_CTL_ADD again", k);
-        told(X(epoll_ctl, SERVER, fd, EPOLL_CTL_ADD, client, &event), "%s: as a set", k);
+        told(X(epoll_ctl, SERVER, fd, EPOLL_CTL_ADD, spare, &event), "%s: as a set", k);
         told(X(epoll_wait, SERVER, fd, &event, 1, 0), "%s: epoll_wait", k);
         struct epoll_event found = { 0 };
         told(X(epoll_wait, SERVER, epoll, &found, 1, 0), "%s: what is ready", k);
@@ -675,6 +677,7 @@ static void kinds(void)
         told(X(close, SERVER, fd), "%s: close", k);
     }
     X(close, SERVER, epoll);
+    X(close, SERVER, spare);
     X(close, CLIENT, client);
 }
 

@@ -14,10 +14,69 @@ fn start(bed: &Bed, name: &str) -> Server {
 #[test]
 fn echo_gives_back_what_it_gets() {
     let Some(bed) = bed() else { return };
-    let client = compile("crates/apps/capi/tests/c/client.c", "client", &[]);
+    let client = compile_client();
     let _server = start(&bed, "echo");
     for octets in ["1", "1448", "100000", "5000000"] {
-        let said = bed.in_ns(&bed.client, &client.to_string_lossy(), &[SERVER_ADDR, "7", octets]);
+        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "7", octets]);
+        assert_eq!(
+            said.unwrap_or_else(|e| panic!("{octets}: {e}")),
+            format!("{octets} octets are the same\n")
+        );
+    }
+}
+
+fn curl(bed: &Bed, url: &str, to: &str) -> Result<String, String> {
+    bed.in_ns(&bed.client, "curl", &["-sS", "--max-time", "20", "-o", to, "-w", "%{http_code}", url])
+}
+
+fn compile_client() -> String {
+    compile("crates/apps/capi/tests/c/client.c", "client", &[]).to_string_lossy().into_owned()
+}
+
+#[test]
+fn http_serves_files() {
+    let Some(bed) = bed() else { return };
+    let octets: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    std::fs::write(bed.dir.join("big"), &octets).expect("a file");
+    std::fs::write(bed.dir.join("index.html"), "hello").expect("a file");
+    let program = compile("examples/c/http.c", "http", &[]);
+    bed.tap_instead().expect("a tap device");
+    let (root, address) = (format!("ROOT={}", bed.dir.display()), format!("address={SERVER_ADDR}/16"));
+    let program = program.to_string_lossy();
+    let _server = bed
+        .start(&bed.client, "env".as_ref(), &[&root, &program, "link=tap:mst0", &address])
+        .expect("the example starts");
+    let got = bed.dir.join("got");
+    for (name, status, wanted) in [
+        ("", "200", b"hello".as_slice()),
+        ("big", "200", &octets),
+        ("index.html", "200", b"hello"),
+        ("none", "404", b""),
+    ] {
+        let said = curl(&bed, &format!("http://{SERVER_ADDR}/{name}"), &got.to_string_lossy());
+        assert_eq!(said.as_deref(), Ok(status), "{name}");
+        assert!(std::fs::read(&got).unwrap_or_default() == wanted, "{name}: the octets differ");
+        let _ = std::fs::remove_file(&got);
+    }
+}
+
+#[test]
+fn proxy_joins_both_sides() {
+    let Some(bed) = bed() else { return };
+    let client = compile_client();
+    let proxy = compile("examples/c/proxy.c", "proxy", &[]);
+    // The server behind is the kernel's.
+    let behind = compile("crates/apps/capi/tests/c/echo.c", "echo-kernel", &[]);
+    let _behind = bed.start(&bed.client, &behind, &["9000"]).expect("the server behind starts");
+    bed.tap_instead().expect("a tap device");
+    let address = format!("address={SERVER_ADDR}/16");
+    let to = format!("TO={}:9000", bench::bed::CLIENT_BASE);
+    let proxy = proxy.to_string_lossy();
+    let _proxy = bed
+        .start(&bed.client, "env".as_ref(), &[&to, "PORT=8080", &proxy, "link=tap:mst0", &address])
+        .expect("the example starts");
+    for octets in ["1", "100000", "3000000"] {
+        let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "8080", octets]);
         assert_eq!(
             said.unwrap_or_else(|e| panic!("{octets}: {e}")),
             format!("{octets} octets are the same\n")

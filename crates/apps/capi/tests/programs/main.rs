@@ -3,5 +3,7 @@
 //!
 //! Those that talk to the kernel need root for network namespaces; without it they say that they were skipped.
 
+mod differential;
 mod examples;
 mod installed;
+mod mtcp;
