@@ -220,7 +220,7 @@ int ms_consume(struct ms_ctx *ctx, int fd, size_t len);
 ssize_t ms_lend(struct ms_ctx *ctx, int fd, const struct ms_buffer *buffer, size_t offset,
                 size_t len, int flags);
 
-/** A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it at once. */
+/** A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it. */
 struct ms_buffer *ms_buffer_new(size_t len);
 
 /**
@@ -256,8 +256,8 @@ int ms_connections(struct ms_ctx *ctx, char *into, size_t room);
 int ms_sysctl_get(struct ms_ctx *ctx, const char *name, char *into, size_t room);
 
 /**
- * Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can only
- * be read, EBUSY for what is in use.
+ * Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can
+ * only be read, EBUSY for what is in use.
  */
 int ms_sysctl_set(struct ms_ctx *ctx, const char *name, const char *value);
 

@@ -85,7 +85,8 @@ options! {
     Domain: SOL_SOCKET SO_DOMAIN Shape::Int(0, MAX), false, "AF_INET or AF_INET6.";
     Protocol: SOL_SOCKET SO_PROTOCOL Shape::Int(0, MAX), false, "IPPROTO_TCP.";
     AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "Does it listen?";
-    ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Int(0, 1), true, "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
+    ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Int(0, 1), true,
+        "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
     Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Tell when what is received arrived.";
     StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
     Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";

@@ -68,8 +68,8 @@ doors! {
         unsafe { put_text(&value, into, room) }
     }
 
-    /// Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can only
-    /// be read, EBUSY for what is in use.
+    /// Sets it, on all cores that were opened together. EINVAL for a value that cannot be, EPERM for a name that can
+    /// only be read, EBUSY for what is in use.
     fn ms_sysctl_set(ctx, name: *const c_char, value: *const c_char) -> c_int {
         // SAFETY: C's contract.
         let (name, value) = unsafe { (memory::text(name)?, memory::text(value)?) };

@@ -50,7 +50,7 @@ doors! {
 }
 
 free_doors! {
-    /// A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it at once.
+    /// A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it.
     fn ms_buffer_new(len: size_t) -> *mut Buffer {
         if len > BUFFER_MAX {
             return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 octets"));
