@@ -120,6 +120,11 @@ fn a_killed_sweep_goes_on() {
     for file in FILES {
         assert_eq!(killed.read(file), straight.read(file), "{file}");
     }
+    killed.done(&["report", "out/small.toml", "-o", "out"]);
+    for file in FILES {
+        assert_eq!(killed.read(file), straight.read(file), "{file}: reported again");
+    }
+    assert!(killed.refused(&["report", "p2-abc", "-o", "out"]).contains("p2-abc in out: "));
 }
 
 #[test]

@@ -21,7 +21,7 @@ def main():
         page.open(Path(folder, "report.html"))
         page.tell("document.documentElement.dataset.theme = 'light'")
         page.mouse("mouseMoved", page.place(".plot svg", (0.62, 0.5)))
-        height = page.tell("document.querySelector('.told').getBoundingClientRect().bottom + scrollY + 8")
+        height = page.tell("document.querySelector('.told').getBoundingClientRect().bottom + scrollY + 2")
         (ROOT / "docs" / "lab.png").write_bytes(page.screenshot(0, 0, 1000, height))
         if page.problems:
             sys.exit("\n".join(page.problems))

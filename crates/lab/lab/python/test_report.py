@@ -132,6 +132,26 @@ class Report(unittest.TestCase):
         self.page.key("Escape")
         self.assertTrue(self.tell("document.querySelector('.plot .told').hidden"))
 
+    def test_a_logarithmic_axis_has_room_for_factors(self):
+        self.open("nasty")
+        # Powers of ten stand at equal distances, and what is not above nothing is nowhere.
+        where = self.tell("""(() => {
+            const box = document.querySelector("main") || document.body.appendChild(document.createElement("div"));
+            const points = [[0, 1, 0], [0.001, 10, 1], [0.01, 100, 200], [0.1, 1000, 1]];
+            const plot = new Plot(box, { title: "t", x: "p", y: "v", lines: [{ name: "a", points }] });
+            const seen = () => [...box.querySelectorAll(".line circle")].map(dot => Number(dot.getAttribute("cx")));
+            const before = seen();
+            const [x, y] = [...box.querySelectorAll(".tools button")].filter(made => made.textContent.startsWith("log"));
+            x.click(); y.click();
+            const after = seen();
+            box.remove();
+            return [before, after];
+        })()""")
+        self.assertEqual([len(dots) for dots in where], [4, 3])
+        left, middle, right = where[1]
+        self.assertAlmostEqual(middle - left, right - middle, places=3)
+        self.assertGreater(middle - left, 100)
+
     def test_the_pointer_tells_values(self):
         self.open("nasty")
         self.page.mouse("mouseMoved", self.page.place(".plot:nth-of-type(2) svg"))
@@ -161,8 +181,8 @@ class Report(unittest.TestCase):
     def test_data_and_picture_can_be_saved(self):
         self.open("nasty")
         self.tell("window.saved = []; URL.createObjectURL = blob => { saved.push(blob); return '#'; }")
-        for nth in (4, 5):
-            self.page.click(f".plot:nth-of-type(2) .tools button:nth-child({nth})")
+        for back in (2, 1):
+            self.page.click(f".plot:nth-of-type(2) .tools button:nth-last-child({back})")
         table, picture = self.tell("Promise.all(saved.map(blob => blob.text()))")
         rows = table.strip().split("\n")
         self.assertEqual((rows[0], len(rows)), ("line,path.rtt_ms,goodput_mbit,half of the 95 % interval", 10))

@@ -136,9 +136,11 @@ impl Expectation {
         let here: BTreeSet<Point> = places(experiment)?.into_iter().collect();
         let there: BTreeSet<Point> = self.points.iter().map(|expected| expected.at.clone()).collect();
         if (&self.experiment, &self.basis) != (&experiment.name, &experiment.basis()) || here != there {
-            let text =
-                format!("{}: its file has changed since the expectation was recorded", experiment.name);
-            return Err(SpecError(text));
+            let (name, seeds) = (&experiment.name, self.seeds);
+            return Err(SpecError(format!(
+                "{name}: its file has changed since the expectation was recorded; `millstream lab record {name} \
+                 --seeds {seeds} --to FOLDER` records it again"
+            )));
         }
         let mut seen = Comparison::default();
         for Expected { at, digests, measures } in &self.points {

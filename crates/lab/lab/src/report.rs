@@ -21,7 +21,9 @@ pub use csv::csv;
 
 /// Combinations that stand side by side in a table.
 const ACROSS_MAX: usize = 6;
-/// Runs that the page lists.
+/// Rows of a table of means.
+const DOWN_MAX: usize = 300;
+/// Runs that the page lists, and combinations that it draws on demand.
 const RUNS_MAX: usize = 5000;
 
 /// An experiment with what it brought.
@@ -115,6 +117,7 @@ impl<'a> Chapter<'a> {
     fn write_plot(&self, page: &mut String, plot: &Plot) {
         let Some(drawing) = self.draw(plot) else { return };
         *page += &format!("<h3>{}</h3><div class=\"plot\">{}</div>", escape(&plot.title), data(&drawing));
+        told(page, drawing.left_out, "lines more are not drawn");
     }
 
     /// Means over the seeds: measures down and combinations across, or the other way where there are many.
@@ -128,7 +131,9 @@ impl<'a> Chapter<'a> {
         };
         *page += "<h3>Means</h3>";
         if places.len() > ACROSS_MAX {
-            table(page, &places, &names, cell);
+            let (shown, rest) = places.split_at(places.len().min(DOWN_MAX));
+            table(page, shown, &names, cell);
+            told(page, rest.len(), "combinations more are not listed");
         } else {
             table(page, &names, &places, |name, place| cell(place, name));
         }
@@ -148,6 +153,7 @@ impl<'a> Chapter<'a> {
             points: means
                 .points
                 .iter()
+                .take(RUNS_MAX)
                 .map(|mean| Place {
                     at: means.parameters.iter().map(|place| mean.point.get(*place)).collect(),
                     seen: &mean.seen,
@@ -157,9 +163,7 @@ impl<'a> Chapter<'a> {
         };
         *page += &format!("<div class=\"data\">{}", data(&explored));
         *page += "<h3>Any measure</h3><div class=\"explorer\"></div><h3>Runs</h3>";
-        if self.outcomes.len() > RUNS_MAX {
-            *page += &format!("<p>The first {RUNS_MAX}; report.csv has them all.</p>");
-        }
+        told(page, self.outcomes.len().saturating_sub(RUNS_MAX), "runs more are not listed");
         *page += "<div class=\"search\"></div></div>";
     }
 
@@ -173,7 +177,7 @@ impl<'a> Chapter<'a> {
             let (at, why) = (escape(&describe(point)), escape(why));
             let again = escape(&replay(self.file, point, *seed));
             *page += &format!(
-                "<tr><td>{at}</td><td class=\"number\">{seed}</td><td>{why}</td><td><code>{again}</code></td></tr>"
+                "<tr><td>{at}</td><td class=\"number\">{seed}</td><td class=\"why\">{why}</td><td><code>{again}</code></td></tr>"
             );
         }
         *page += "</tbody></table></div>";
@@ -233,6 +237,13 @@ fn data(what: &impl Serialize) -> String {
     format!("<script type=\"application/json\">{text}</script>")
 }
 
+/// Says what a page had no room for.
+fn told(page: &mut String, count: usize, what: &str) {
+    if count > 0 {
+        *page += &format!("<p>{count} {what}; report.csv has everything.</p>");
+    }
+}
+
 fn table(page: &mut String, down: &[String], across: &[String], cell: impl Fn(usize, usize) -> String) {
     *page += "<div class=\"wide\"><table><thead><tr><th></th>";
     across.iter().for_each(|name| *page += &format!("<th>{name}</th>"));
@@ -281,6 +292,19 @@ mod tests {
             "millstream lab replay p2-abc --point 'path.queue=strict 100,path.rtt_ms=10' --seed 3"
         );
         assert_eq!(replay("it's.toml", &Point::new(), 1), "millstream lab replay 'it'\\''s.toml' --seed 1");
+    }
+
+    #[test]
+    fn a_failure_is_told_with_the_command_that_repeats_it() {
+        let file = "title = 't'\nseconds = 1\n[path]\nrtt_ms = 1\ndown_kbit = 1\nqueue = 'slots 1'\n";
+        let experiment = Experiment::parse("small", file).unwrap();
+        let failure = Failure { point: Point::new(), seed: 7, why: "panicked at <here>".into() };
+        let failures = vec![&failure];
+        let chapter =
+            Chapter { experiment: &experiment, outcomes: &[], failures, verdicts: &[], file: "small.toml" };
+        let page = html(&[chapter]);
+        assert!(page.contains("panicked at &lt;here&gt;"));
+        assert!(page.contains("millstream lab replay small.toml --seed 7"));
     }
 
     #[test]

@@ -111,17 +111,56 @@ pub struct Store {
 
 impl Store {
     /// Opens `NAME.jsonl` in `folder` (which is made) and reads the runs in it, those of `experiment`'s combinations.
-    /// A file of another basis or another `program` is begun anew; a last line that was cut off is dropped.
+    /// A file of another basis or another `program` is put aside as `NAME.jsonl.old` and one begun anew; a last line that
+    /// was cut off is dropped.
     ///
     /// # Errors
-    /// The folder or the file cannot be made, read or written.
+    /// The folder or the file cannot be made, read or written; somebody else has it open.
     pub fn open(folder: &Path, experiment: &Experiment, program: &str, limits: Limits) -> io::Result<Store> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}.jsonl", experiment.name));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let path = place(folder, experiment);
         let head =
             Head { experiment: experiment.name.clone(), basis: experiment.basis(), program: program.into() };
-        let mut store = Store {
+        let mut file = create(&path, false)?;
+        let known = first_line(&mut BufReader::new(file.try_clone()?))?.is_some_and(|(seen, _)| seen == head);
+        if !known && file.metadata()?.len() > 0 {
+            std::fs::rename(&path, path.with_extension("jsonl.old"))?;
+            file = create(&path, false)?;
+        }
+        file.seek(SeekFrom::Start(0))?;
+        let mut store = Store::empty(path, file, head, experiment, limits);
+        if known {
+            let whole = store.read()?;
+            store.file.set_len(whole)?;
+            store.file.seek(SeekFrom::End(0))?;
+            store.len = whole;
+        } else {
+            store.append(&store.head.clone())?;
+        }
+        Ok(store)
+    }
+
+    /// Reads the runs of `experiment` in `folder`, whichever program ran them, and changes nothing.
+    ///
+    /// # Errors
+    /// There are none, or they are of another basis.
+    pub fn look(folder: &Path, experiment: &Experiment) -> io::Result<Store> {
+        let path = place(folder, experiment);
+        let mut file = File::open(&path)?;
+        let head = first_line(&mut BufReader::new(file.try_clone()?))?.map(|(head, _)| head);
+        let fits =
+            |head: &Head| (&head.experiment, head.basis == experiment.basis()) == (&experiment.name, true);
+        let head = head.filter(fits).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "its runs are of another version of the experiment")
+        })?;
+        file.seek(SeekFrom::Start(0))?;
+        let mut store = Store::empty(path, file, head, experiment, Limits::default());
+        store.read()?;
+        Ok(store)
+    }
+
+    fn empty(path: PathBuf, file: File, head: Head, experiment: &Experiment, limits: Limits) -> Store {
+        Store {
             path,
             file,
             head,
@@ -133,9 +172,7 @@ impl Store {
             failures: BTreeMap::new(),
             aside: Vec::new(),
             curtailed: 0,
-        };
-        store.read()?;
-        Ok(store)
+        }
     }
 
     /// Where it is.
@@ -200,7 +237,7 @@ impl Store {
     /// It cannot be written; what lies on disk is as before.
     pub fn finish(&mut self) -> io::Result<()> {
         let beside = self.path.with_extension("jsonl.new");
-        self.file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside)?;
+        self.file = create(&beside, true)?;
         self.len = 0;
         self.append(&self.head.clone())?;
         let mut lines: Vec<Line> = std::mem::take(&mut self.aside);
@@ -254,29 +291,20 @@ impl Store {
         }
     }
 
-    /// Reads the lines behind a first line like ours, as far as they are whole; begins anew if the first is another.
-    fn read(&mut self) -> io::Result<()> {
+    /// Reads the file as far as its lines are whole: so many octets.
+    fn read(&mut self) -> io::Result<u64> {
         let mut lines = BufReader::new(self.file.try_clone()?);
+        let mut whole = first_line(&mut lines)?.map_or(0, |(_, len)| len);
         let mut line = String::new();
-        let mut whole = lines.read_line(&mut line)? as u64;
-        if serde_json::from_str::<Head>(&line).ok().as_ref() != Some(&self.head) {
-            whole = 0;
-        }
-        while whole > 0 {
+        loop {
             line.clear();
             let len = lines.read_line(&mut line)? as u64;
             match serde_json::from_str::<Line>(&line) {
-                Ok(read) if line.ends_with('\n') => {
-                    self.hold(read);
-                }
-                _ => break,
+                Ok(read) if line.ends_with('\n') => self.hold(read),
+                _ => return Ok(whole),
             }
             whole += len;
         }
-        self.file.set_len(whole)?;
-        self.file.seek(SeekFrom::End(0))?;
-        self.len = whole;
-        if whole == 0 { self.append(&self.head.clone()) } else { Ok(()) }
     }
 
     fn append(&mut self, row: &impl Serialize) -> io::Result<()> {
@@ -285,6 +313,24 @@ impl Store {
         self.len += line.len() as u64;
         self.file.write_all(&line)
     }
+}
+
+fn place(folder: &Path, experiment: &Experiment) -> PathBuf {
+    folder.join(format!("{}.jsonl", experiment.name))
+}
+
+/// A file for us alone: two sweeps that write one file would leave neither's.
+fn create(path: &Path, truncate: bool) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(truncate).open(path)?;
+    file.try_lock().map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "another sweep writes it"))?;
+    Ok(file)
+}
+
+/// The head of a file and its octets; `None` if that is no head.
+fn first_line(lines: &mut impl BufRead) -> io::Result<Option<(Head, u64)>> {
+    let mut line = String::new();
+    let len = lines.read_line(&mut line)? as u64;
+    Ok(serde_json::from_str(&line).ok().map(|head| (head, len)))
 }
 
 #[cfg(test)]
@@ -355,8 +401,9 @@ mod tests {
 
         let mut straight = whole.open(FILE, Limits::default());
         complete(&mut straight, FILE);
-        assert_eq!(std::fs::read(store.path()).unwrap(), std::fs::read(straight.path()).unwrap());
         let stored = std::fs::read(store.path()).unwrap();
+        assert_eq!(stored, std::fs::read(straight.path()).unwrap());
+        drop(store);
         let again = folder.open(FILE, Limits::default());
         assert_eq!((again.outcomes(), again.missing(tasks(FILE)).len()), (straight.outcomes(), 0));
         assert_eq!(std::fs::read(again.path()).unwrap(), stored);
@@ -370,10 +417,29 @@ mod tests {
         let mut store = folder.open(&wider, Limits::default());
         assert_eq!((store.outcomes().len(), store.missing(tasks(&wider)).len()), (3, 3));
         complete(&mut store, &wider);
+        drop(store);
         assert_eq!(folder.open(FILE, Limits::default()).outcomes().len(), 6);
+    }
+
+    #[test]
+    fn what_is_of_another_file_or_program_is_put_aside() {
+        let folder = Folder::new("stale");
+        let mut store = folder.open(FILE, Limits::default());
+        complete(&mut store, FILE);
+        let experiment = Experiment::parse("small", FILE).unwrap();
+        let again = Store::open(&folder.0, &experiment, "here", Limits::default());
+        assert_eq!(again.map(|_| ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(Store::look(&folder.0, &experiment).unwrap().outcomes(), store.outcomes());
+        let (stored, old) = (std::fs::read(store.path()).unwrap(), store.path().with_extension("jsonl.old"));
+        drop(store);
 
         let changed = FILE.replace("slots 10", "slots 11");
+        let other = Experiment::parse("small", &changed).unwrap();
+        assert!(Store::look(&folder.0, &other).is_err());
         assert!(folder.open(&changed, Limits::default()).outcomes().is_empty());
+        assert_eq!(std::fs::read(&old).unwrap(), stored);
+        assert!(Store::open(&folder.0, &other, "there", Limits::default()).unwrap().outcomes().is_empty());
+        assert!(Store::look(&folder.0, &experiment).is_err());
     }
 
     #[test]
@@ -390,6 +456,7 @@ mod tests {
         let digest = crate::run(task).unwrap().digest();
         assert_eq!(store.digest(&task.point, task.seed), Some(digest.as_str()), "of the whole run");
 
+        drop(store);
         let all = Limits { courses: Courses::All, ..Limits::default() };
         let mut store = folder.open(FILE, all);
         assert_eq!(store.missing(tasks(FILE)).len(), 4, "those without courses");
@@ -412,9 +479,11 @@ mod tests {
         store.keep(Err(failure.clone())).unwrap();
         store.keep(Err(failure.clone())).unwrap();
         store.finish().unwrap();
+        drop(store);
         let mut store = folder.open(FILE, Limits::default());
         assert!(store.failures().eq([&failure]) && store.missing(tasks(FILE)).len() == 6);
         complete(&mut store, FILE);
+        drop(store);
         assert_eq!(folder.open(FILE, Limits::default()).failures().count(), 0);
     }
 }

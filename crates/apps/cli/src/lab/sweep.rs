@@ -70,13 +70,16 @@ impl Engine {
         Limits { courses, octets: self.disk.saturating_mul(1 << 20) }
     }
 
-    fn open(&self, chosen: &Chosen) -> Result<Store, Box<dyn Error>> {
-        open(&self.out, chosen, self.limits())
+    /// What was run before.
+    fn look(&self, chosen: &Chosen) -> Result<Store, Box<dyn Error>> {
+        let name = &chosen.experiment.name;
+        let store = Store::look(&self.out, &chosen.experiment);
+        Ok(store.map_err(|error| format!("{name} in {}: {error}", self.out.display()))?)
     }
 
     /// Runs what is missing, with so many seeds each.
     pub(super) fn complete(&self, chosen: &Chosen, seeds: Option<u64>) -> Result<Store, Box<dyn Error>> {
-        let mut store = self.open(chosen)?;
+        let mut store = open(&self.out, chosen, self.limits())?;
         let mut tasks = chosen.experiment.tasks(seeds)?;
         let logs = self.out.join(format!("{}.siftr", chosen.experiment.name));
         tasks.iter_mut().for_each(|task| task.logs = Some(logs.clone()));
@@ -107,7 +110,7 @@ impl Engine {
 /// The runs of an experiment that lie in `folder`.
 pub(super) fn open(folder: &Path, chosen: &Chosen, limits: Limits) -> Result<Store, Box<dyn Error>> {
     let store = Store::open(folder, &chosen.experiment, &program()?, limits);
-    Ok(store.map_err(|error| format!("{}: {error}", folder.display()))?)
+    Ok(store.map_err(|error| format!("{} in {}: {error}", chosen.experiment.name, folder.display()))?)
 }
 
 /// What this program is: another build may bring other octets, though nobody changed its version.
@@ -136,7 +139,7 @@ fn go(args: &Args, vary: &[Vary], runs: bool) -> CliResult {
         let chosen = choice::varied(chosen, vary, &args.engine.out)?;
         let expectation = args.expect.as_deref().map(|path| expect::read(path, &chosen)).transpose()?;
         let seeds = args.engine.seeds.or(expectation.as_ref().map(|expectation| expectation.seeds));
-        let store = if runs { args.engine.complete(&chosen, seeds)? } else { args.engine.open(&chosen)? };
+        let store = if runs { args.engine.complete(&chosen, seeds)? } else { args.engine.look(&chosen)? };
         expected.push(expectation);
         all.push(Results::new(chosen, store));
     }

@@ -10,6 +10,8 @@ use crate::spec::{Plot, Point};
 
 /// Points of a line on the page; the shape survives, since the extremes of each stretch are kept.
 const POINTS_MAX: usize = 1500;
+/// Lines of a plot; nobody tells more apart, and a page must stay one that opens.
+const LINES_MAX: usize = 32;
 
 /// A plot as the page's script reads it.
 #[derive(Serialize)]
@@ -20,6 +22,9 @@ pub(super) struct Drawing {
     #[serde(skip_serializing_if = "Option::is_none")]
     categories: Option<Vec<String>>,
     lines: Vec<Line>,
+    /// Lines that were too many.
+    #[serde(skip)]
+    pub(super) left_out: usize,
 }
 
 #[derive(Serialize)]
@@ -39,6 +44,7 @@ impl Chapter<'_> {
             y: what.into(),
             categories: None,
             lines: Vec::new(),
+            left_out: 0,
         };
         match kind {
             "series" => {
@@ -51,6 +57,8 @@ impl Chapter<'_> {
             }
             _ => drawing.categories = self.measures_over(plot, what, &mut drawing.lines),
         }
+        drawing.left_out = drawing.lines.len().saturating_sub(LINES_MAX);
+        drawing.lines.truncate(LINES_MAX);
         (!drawing.lines.is_empty()).then_some(drawing)
     }
 

@@ -31,6 +31,18 @@ function button(parent, text, help, action) {
   return made;
 }
 
+// Where a logarithmic axis is labelled: at powers of ten, and between them if there are few.
+function decades(low, high) {
+  const steps = high - low < 2 ? [1, 2, 5] : [1], out = [];
+  for (let power = Math.floor(low); power <= high; power++) {
+    for (const step of steps) {
+      const at = power + Math.log10(step);
+      if (at >= low && at <= high) out.push(at);
+    }
+  }
+  return out;
+}
+
 // Round steps that cut a range into about `count` pieces.
 function ticks(low, high, count) {
   const raw = (high - low) / count || 1;
@@ -62,6 +74,7 @@ class Plot {
     this.data = data || JSON.parse(box.querySelector("script").textContent);
     this.off = new Set();
     this.cursor = null;
+    this.log = { x: this.spread(), y: false };
     this.box = box;
     this.tools();
     const help = `${this.data.title}. Arrows move a cursor, plus and minus zoom, shift with arrows moves the view, ` +
@@ -80,8 +93,40 @@ class Plot {
     button(bar, "+", "zoom in", () => this.zoom(ZOOM));
     button(bar, "−", "zoom out", () => this.zoom(1 / ZOOM));
     button(bar, "all", "show everything", () => this.everything());
+    this.switch(bar, "x");
+    this.switch(bar, "y");
     button(bar, "csv", "save the plot's data", () => save(`${this.name()}.csv`, "text/csv", this.csv()));
     button(bar, "svg", "save the picture", () => save(`${this.name()}.svg`, "image/svg+xml", this.picture()));
+  }
+
+  // A logarithmic axis, for values above nothing.
+  switch(bar, axis) {
+    if (axis === "x" && (this.data.categories || this.data.x === "seconds")) return;
+    const made = button(bar, `log ${axis}`, `logarithmic ${axis}`, () => {
+      this.log[axis] = !this.log[axis];
+      made.setAttribute("aria-pressed", String(this.log[axis]));
+      this.everything();
+    });
+    made.setAttribute("aria-pressed", String(this.log[axis]));
+  }
+
+  // Were values of a parameter chosen by factors rather than by steps?
+  spread() {
+    const xs = this.data.lines.flatMap(line => line.points.filter(point => point.length > 2).map(([x]) => x));
+    const [low, high] = [Math.min(...xs), Math.max(...xs)];
+    return !this.data.categories && new Set(xs).size > 2 && low > 0 && high / low >= 50;
+  }
+
+  // From values to the axis and back; what a logarithmic axis has no place for is nowhere.
+  onto(axis, value) { return this.log[axis] ? (value > 0 ? Math.log10(value) : NaN) : value; }
+  from(axis, place) { return this.log[axis] ? Math.pow(10, place) : place; }
+
+  // A line's points on the axes: x, y, the ends of the interval, and the values as they were.
+  placed(line) {
+    return line.points.map(([x, y, half]) => ({
+      x: this.onto("x", x), y: this.onto("y", y), value: { x, y, half },
+      low: this.onto("y", y - (half || 0)), high: this.onto("y", y + (half || 0)),
+    })).filter(({ x, y }) => !isNaN(x) && !isNaN(y));
   }
 
   name() { return this.data.title.replace(/[^\w.-]+/g, "-").toLowerCase(); }
@@ -142,7 +187,7 @@ class Plot {
   // The whole of x, of all lines, and what fits of y.
   everything() {
     let [x0, x1] = [Infinity, -Infinity];
-    for (const line of this.data.lines) for (const [x] of line.points) {
+    for (const line of this.data.lines) for (const { x } of this.placed(line)) {
       x0 = Math.min(x0, x);
       x1 = Math.max(x1, x);
     }
@@ -158,12 +203,13 @@ class Plot {
   // The room that visible points need, unless somebody chose another.
   fit() {
     if (this.frozen) return;
-    let y0 = 0, y1 = -Infinity;
-    for (const { line } of this.lines()) for (const [x, y, half] of line.points) {
+    let [y0, y1] = [this.log.y ? Infinity : 0, -Infinity];
+    for (const { line } of this.lines()) for (const { x, y, low, high } of this.placed(line)) {
       if (x < this.view.x0 || x > this.view.x1) continue;
-      y0 = Math.min(y0, y - (half || 0));
-      y1 = Math.max(y1, y + (half || 0));
+      y0 = Math.min(y0, isNaN(low) ? y : low);
+      y1 = Math.max(y1, high);
     }
+    if (y0 === Infinity) y0 = 0;
     this.view.y0 = y0;
     this.view.y1 = y1 > y0 ? y0 + (y1 - y0) * 1.04 : y0 + 1;
   }
@@ -206,16 +252,17 @@ class Plot {
   axes() {
     const axes = node("g", { class: "axes" }, this.body);
     const names = this.data.categories;
-    const xs = names ? names.map((_, nth) => nth) : ticks(this.view.x0, this.view.x1, 8);
+    const { x0, x1, y0, y1 } = this.view;
+    const xs = names ? names.map((_, nth) => nth) : this.log.x ? decades(x0, x1) : ticks(x0, x1, 8);
     for (const x of xs) {
       if (x < this.view.x0 || x > this.view.x1) continue;
       node("line", { x1: this.px(x), x2: this.px(x), y1: TOP, y2: H - BOTTOM }, axes);
-      node("text", { x: this.px(x), y: H - BOTTOM + 16, "text-anchor": "middle" }, axes, names ? names[x] : show(x));
+      node("text", { x: this.px(x), y: H - BOTTOM + 16, "text-anchor": "middle" }, axes, names ? names[x] : show(this.from("x", x)));
     }
-    for (const y of ticks(this.view.y0, this.view.y1, 6)) {
+    for (const y of this.log.y ? decades(y0, y1) : ticks(y0, y1, 6)) {
       if (y < this.view.y0) continue;
       node("line", { x1: LEFT, x2: W - RIGHT, y1: this.py(y), y2: this.py(y) }, axes);
-      node("text", { x: LEFT - 6, y: this.py(y) + 4, "text-anchor": "end" }, axes, show(y));
+      node("text", { x: LEFT - 6, y: this.py(y) + 4, "text-anchor": "end" }, axes, show(this.from("y", y)));
     }
     node("text", { x: (LEFT + W - RIGHT) / 2, y: H - 8, "text-anchor": "middle" }, axes, this.data.x);
     const middle = (TOP + H - BOTTOM) / 2;
@@ -225,13 +272,14 @@ class Plot {
 
   line(line, nth, parent) {
     const group = node("g", { class: `line c${nth % COLOURS}`, "data-line": nth }, parent);
-    const path = line.points.map(([x, y], at) => `${at ? "L" : "M"}${this.px(x).toFixed(1)} ${this.py(y).toFixed(1)}`);
+    const points = this.placed(line);
+    const path = points.map(({ x, y }, at) => `${at ? "L" : "M"}${this.px(x).toFixed(1)} ${this.py(y).toFixed(1)}`);
     const dash = DASHES[Math.floor(nth / COLOURS) % DASHES.length];
     node("path", { d: path.join(""), "stroke-dasharray": dash || "none" }, group);
-    for (const [x, y, half] of line.points) {
-      if (half === undefined) continue;
-      const at = this.px(x), [low, high] = [this.py(y - half), this.py(y + half)];
-      node("path", { d: `M${at - 3} ${low}h6m-3 0V${high}m-3 0h6` }, group);
+    for (const { x, y, low, high, value } of points) {
+      if (value.half === undefined) continue;
+      const at = this.px(x), [bottom, top] = [isNaN(low) ? H : this.py(low), this.py(high)];
+      node("path", { d: `M${at - 3} ${bottom}h6m-3 0V${top}m-3 0h6` }, group);
       node("circle", { cx: at, cy: this.py(y), r: 3.2 }, group);
     }
   }
@@ -293,10 +341,13 @@ class Plot {
 
   keys() {
     const width = () => this.view.x1 - this.view.x0;
+    // To the next point where they are few, and else a hundredth of the width.
     const move = by => {
-      const next = this.data.categories ? Math.sign(by) : width() / 100 * Math.sign(by);
-      const at = (this.cursor ?? (this.view.x0 + this.view.x1) / 2) + next;
-      this.tell(Math.min(this.view.x1, Math.max(this.view.x0, at)));
+      const here = this.cursor ?? (this.view.x0 + this.view.x1) / 2;
+      const xs = [...new Set(this.lines().flatMap(({ line }) => this.placed(line).map(({ x }) => x)))];
+      const beyond = xs.filter(x => (x - here) * by > 1e-9 * width()).sort((a, b) => (a - b) * by);
+      const next = xs.length > 100 ? here + by * width() / 100 : beyond[0] ?? here;
+      this.tell(Math.min(this.view.x1, Math.max(this.view.x0, next)));
     };
     const pan = by => this.look(this.view.x0 + by * STEP * width(), this.view.x1 + by * STEP * width());
     this.svg.addEventListener("keydown", event => {
@@ -312,27 +363,29 @@ class Plot {
     this.svg.addEventListener("blur", () => this.tell(null));
   }
 
-  // The value of each line nearest to the cursor, beside it.
+  // The value of each line nearest to the cursor, beside it; the cursor stands at the nearest point of all.
   tell(x) {
     this.cursor = x;
     if (this.note) this.note.remove();
     this.note = null;
     this.told.hidden = x === null;
     if (x === null) return;
-    const names = this.data.categories;
-    const px = this.px(names ? Math.round(x) : x);
+    const nearest = points => points.reduce((a, b) => Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a);
+    const rows = this.lines().map(({ line, nth }) => ({ line, nth, points: this.placed(line) }))
+      .filter(({ points }) => points.length > 0).map(({ line, nth, points }) => ({ line, nth, near: nearest(points) }));
+    if (rows.length === 0) return;
+    const at = nearest(rows.map(({ near }) => near));
+    const px = this.px(at.x), names = this.data.categories;
     this.note = node("g", { class: "note" }, this.svg);
     node("line", { x1: px, x2: px, y1: TOP, y2: H - BOTTOM }, this.note);
-    const where = names ? names[Math.min(names.length - 1, Math.max(0, Math.round(x)))] : show(x);
+    const where = names ? names[at.value.x] : show(at.value.x);
     this.told.replaceChildren(element("b", {}, null, `${this.data.x} ${where}`));
-    for (const { line, nth } of this.lines()) {
-      if (line.points.length === 0) continue;
-      const near = line.points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
-      const half = near[2] === undefined ? "" : ` ± ${show(near[2])}`;
+    for (const { line, nth, near } of rows) {
+      const half = near.value.half === undefined ? "" : ` ± ${show(near.value.half)}`;
       const row = element("span", {}, this.told);
       element("i", { class: `colour c${nth % COLOURS}` }, row);
-      row.appendChild(document.createTextNode(`${line.name}: ${show(near[1])}${half}`));
-      node("circle", { cx: this.px(near[0]), cy: this.py(near[1]), r: 3, class: `c${nth % COLOURS}` }, this.note);
+      row.appendChild(document.createTextNode(`${line.name}: ${show(near.value.y)}${half}`));
+      node("circle", { cx: this.px(near.x), cy: this.py(near.y), r: 3, class: `c${nth % COLOURS}` }, this.note);
     }
   }
 }
