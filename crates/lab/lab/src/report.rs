@@ -177,7 +177,8 @@ impl<'a> Chapter<'a> {
             let (at, why) = (escape(&describe(point)), escape(why));
             let again = escape(&replay(self.file, point, *seed));
             *page += &format!(
-                "<tr><td>{at}</td><td class=\"number\">{seed}</td><td class=\"why\">{why}</td><td><code>{again}</code></td></tr>"
+                "<tr><td>{at}</td><td class=\"number\">{seed}</td>\
+                 <td class=\"why\">{why}</td><td><code>{again}</code></td></tr>"
             );
         }
         *page += "</tbody></table></div>";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -111,8 +111,8 @@ pub struct Store {
 
 impl Store {
     /// Opens `NAME.jsonl` in `folder` (which is made) and reads the runs in it, those of `experiment`'s combinations.
-    /// A file of another basis or another `program` is put aside as `NAME.jsonl.old` and one begun anew; a last line that
-    /// was cut off is dropped.
+    /// A file of another basis or another `program` is put aside as `NAME.jsonl.old` and one begun anew; a last line
+    /// that was cut off is dropped.
     ///
     /// # Errors
     /// The folder or the file cannot be made, read or written; somebody else has it open.
@@ -148,8 +148,8 @@ impl Store {
         let path = place(folder, experiment);
         let mut file = File::open(&path)?;
         let head = first_line(&mut BufReader::new(file.try_clone()?))?.map(|(head, _)| head);
-        let fits =
-            |head: &Head| (&head.experiment, head.basis == experiment.basis()) == (&experiment.name, true);
+        let basis = experiment.basis();
+        let fits = |head: &Head| head.experiment == experiment.name && head.basis == basis;
         let head = head.filter(fits).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "its runs are of another version of the experiment")
         })?;
@@ -237,7 +237,8 @@ impl Store {
     /// It cannot be written; what lies on disk is as before.
     pub fn finish(&mut self) -> io::Result<()> {
         let beside = self.path.with_extension("jsonl.new");
-        self.file = create(&beside, true)?;
+        // The old file stays ours until the new one has its name.
+        let _old = std::mem::replace(&mut self.file, create(&beside, true)?);
         self.len = 0;
         self.append(&self.head.clone())?;
         let mut lines: Vec<Line> = std::mem::take(&mut self.aside);
@@ -322,8 +323,13 @@ fn place(folder: &Path, experiment: &Experiment) -> PathBuf {
 /// A file for us alone: two sweeps that write one file would leave neither's.
 fn create(path: &Path, truncate: bool) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(truncate).open(path)?;
-    file.try_lock().map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, "another sweep writes it"))?;
-    Ok(file)
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::new(io::ErrorKind::WouldBlock, "another sweep writes it"))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// The head of a file and its octets; `None` if that is no head.

@@ -121,8 +121,15 @@ class Plot {
   onto(axis, value) { return this.log[axis] ? (value > 0 ? Math.log10(value) : NaN) : value; }
   from(axis, place) { return this.log[axis] ? Math.pow(10, place) : place; }
 
-  // A line's points on the axes: x, y, the ends of the interval, and the values as they were.
+  // A line's points on the axes: x, y, the ends of the interval, and the values as they were. Kept until an axis
+  // changes: each move of the pointer asks for them.
   placed(line) {
+    const axes = `${this.log.x} ${this.log.y}`;
+    if (line.axes !== axes) [line.axes, line.placed] = [axes, this.place(line)];
+    return line.placed;
+  }
+
+  place(line) {
     return line.points.map(([x, y, half]) => ({
       x: this.onto("x", x), y: this.onto("y", y), value: { x, y, half },
       low: this.onto("y", y - (half || 0)), high: this.onto("y", y + (half || 0)),
