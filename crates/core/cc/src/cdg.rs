@@ -17,14 +17,16 @@ use crate::tunable::tunables;
 /// | `beta_delay` | 1 to 99 | 70 | per cent of the window that a backoff for delay leaves |
 /// | `beta_loss` | 1 to 99 | 50 | per cent of the window that a loss leaves |
 /// | `exp_backoff_scale` | 1 to 255 | 3 | G: at a gradient of G ms a round the probability is 1 - 1/e |
+/// | `alpha_inc` | 0 to 255 | 0 | rounds without a reduction after which growth is a segment a round faster; 0: never |
+/// | `smoothing_factor` | 0 to 32 | 8 | rounds whose gradients are averaged; 0: the last one counts alone |
 /// | `loss_compete_consec_cong` | 0 to 255 | 5 | backoffs that change nothing before delay is ignored |
 /// | `loss_compete_hold_backoff` | 0 to 255 | 5 | rounds for which it is then ignored |
 ///
 /// and those of [`Reno::tunables`].
 pub type Cdg = Classical<Gradient>;
 
-/// Rounds of the moving average.
-const SMOOTHING: usize = 8;
+/// Most rounds of the moving average.
+const SMOOTHING: usize = 32;
 
 /// What the trends of the round-trip time say about the bottleneck's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Gradient {
     /// Backoffs in a row that left the delay growing, and rounds for which delay is ignored.
     ineffective: u8,
     ignored: u8,
+    /// Rounds since the last reduction.
+    calm: u16,
     rng: Option<Rng>,
     tunables: Tunables,
 }
@@ -62,6 +66,8 @@ struct Tunables {
     scale: u8,
     ineffective: u8,
     hold: u8,
+    alpha_inc: u8,
+    smoothing: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +96,17 @@ impl Default for Gradient {
             shadow: 0,
             ineffective: 0,
             ignored: 0,
+            calm: 0,
             rng: None,
-            tunables: Tunables { beta_delay: 70, beta_loss: 50, scale: 3, ineffective: 5, hold: 5 },
+            tunables: Tunables {
+                beta_delay: 70,
+                beta_loss: 50,
+                scale: 3,
+                ineffective: 5,
+                hold: 5,
+                alpha_inc: 0,
+                smoothing: 8,
+            },
         }
     }
 }
@@ -113,16 +128,19 @@ impl Trend {
         self.filled = (self.filled + 1).min(SMOOTHING as u8);
     }
 
-    /// The mean gradient of the last rounds.
-    fn mean(&self) -> i32 {
-        let sum: i64 = self.steps.iter().map(|step| i64::from(*step)).sum();
-        (sum / i64::from(self.filled.max(1))) as i32
+    /// The mean gradient of the last `rounds`, one at least.
+    fn mean(&self, rounds: u8) -> i32 {
+        let counted = usize::from(rounds.min(self.filled).max(1));
+        let newest = (1..=counted).map(|back| (usize::from(self.next) + SMOOTHING - back) % SMOOTHING);
+        let sum: i64 = newest.map(|at| i64::from(self.steps[at])).sum();
+        (sum / counted as i64) as i32
     }
 }
 
 impl Gradient {
     /// A round is over: what is the queue doing, and do we yield?
     fn round_over(&mut self, reno: &mut Reno, ack: &AckSample) {
+        self.calm = self.calm.saturating_add(1);
         let now = core::mem::replace(&mut self.now, Extremes::NONE);
         if now.min > now.max {
             return;
@@ -130,7 +148,8 @@ impl Gradient {
         let Some(last) = self.last.replace(now) else { return };
         self.smallest.push(now.min as i32 - last.min as i32);
         self.largest.push(now.max as i32 - last.max as i32);
-        let (min, max) = (self.smallest.mean(), self.largest.mean());
+        let rounds = self.tunables.smoothing;
+        let (min, max) = (self.smallest.mean(rounds), self.largest.mean(rounds));
         self.level = self.level.next(min, max);
         if self.shadow > 0 {
             self.shadow = self.shadow.saturating_add(reno.mss());
@@ -156,6 +175,11 @@ impl Gradient {
         rng.below(1 << 16) >= u64::from(exp_minus(exponent))
     }
 
+    /// Segments that a window of acknowledgments is worth.
+    fn alpha(&self) -> u32 {
+        1 + u32::from(self.calm.checked_div(self.tunables.alpha_inc.into()).unwrap_or(0))
+    }
+
     fn back_off(&mut self, reno: &mut Reno) {
         self.ineffective = self.ineffective.saturating_add(1);
         if self.ineffective > self.tunables.ineffective {
@@ -163,6 +187,7 @@ impl Gradient {
             self.ineffective = 0;
             return;
         }
+        self.calm = 0;
         self.shadow = self.shadow.max(reno.cwnd());
         let left = u64::from(reno.cwnd()) * u64::from(self.tunables.beta_delay) / 100;
         reno.yield_to(left as u32);
@@ -213,10 +238,14 @@ impl Law for Gradient {
         }
     }
 
+    fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
+        reno.add_per_window(self.alpha() * Reno::ONE, bytes, ack);
+    }
+
     /// Where the queue is known not to be full a loss is not congestion: the window stays.
     fn keep(&mut self, signal: Signal, info: &SignalInfo, reno: &Reno) -> Part {
         if let Signal::Timeout { .. } = signal {
-            self.shadow = 0;
+            (self.shadow, self.calm) = (0, 0);
             return HALF;
         }
         let flight = info.flight_size.min(reno.cwnd()).max(1);
@@ -224,6 +253,7 @@ impl Law for Gradient {
         if tolerated {
             return (1, 1);
         }
+        self.calm = 0;
         // The shadow keeps what delay took: at most all that is in flight.
         let kept = self.shadow.max(flight);
         let part = (u64::from(kept) * u64::from(self.tunables.beta_loss) / 100) as u32;
@@ -236,6 +266,10 @@ impl Law for Gradient {
         "beta_loss": tunables.beta_loss, 1 => 99, "What a backoff for a loss leaves, percent.";
         "exp_backoff_scale": tunables.scale, 1 => u8::MAX,
             "Scale of the probability to back off: the larger, the rarer.";
+        "alpha_inc": tunables.alpha_inc, 0 => u8::MAX,
+            "Rounds without a reduction after which the window grows by one segment a round more; 0 never adds any.";
+        "smoothing_factor": tunables.smoothing, 0 => SMOOTHING,
+            "Rounds whose gradients of the round-trip time are averaged; 0 and 1 take the last as it is.";
         "loss_compete_consec_cong": tunables.ineffective, 0 => u8::MAX,
             "Backoffs in a row without effect after which delay is ignored for a while; 0 never ignores it.";
         "loss_compete_hold_backoff": tunables.hold, 0 => u8::MAX,
@@ -288,6 +322,46 @@ mod tests {
         let seen = windows(&mut lab, 40, |_| 100);
         assert!(seen.windows(2).all(|pair| pair[1] >= pair[0]), "{seen:?}");
         assert!(lab.cwnd() >= 85.0, "{seen:?}");
+    }
+
+    #[test]
+    fn growth_speeds_up_with_every_few_calm_rounds_and_starts_over_at_a_loss() {
+        let gains = |policy: Cdg| {
+            let mut lab = Lab::new(policy, 50, Some(50));
+            let mut seen = std::vec![50.0];
+            seen.extend(windows(&mut lab, 40, |_| 100));
+            let gains: std::vec::Vec<_> = seen.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            lab.congest(Signal::Loss, lab.cwnd() as u32);
+            lab.recovered(lab.cwnd() as u32);
+            let left = lab.cwnd();
+            windows(&mut lab, 3, |_| 100);
+            (gains[..5].iter().sum::<f64>(), gains[35..].iter().sum::<f64>(), lab.cwnd() - left)
+        };
+        let mut eager = Cdg::new();
+        eager.set_tunable("alpha_inc", 10).unwrap();
+        let (first, last, after) = gains(eager);
+        assert!(first <= 5.0 && last > 15.0 && after <= 4.0, "{first} {last} {after}");
+        let (first, last, after) = gains(Cdg::new());
+        assert!(first <= 5.0 && last <= 5.0 && after <= 4.0, "{first} {last} {after}");
+    }
+
+    #[test]
+    fn the_average_is_over_as_many_rounds_as_was_said() {
+        let mut trend = Trend::default();
+        assert_eq!(trend.mean(8), 0, "nothing known");
+        (1..=40).for_each(|step| trend.push(step));
+        assert_eq!([0, 1, 2, 8, 32].map(|rounds| trend.mean(rounds)), [40, 40, 39, 36, 24]);
+        let yields = |rounds| {
+            let mut policy = Cdg::new();
+            policy.set_tunable("smoothing_factor", rounds).unwrap();
+            let mut lab = Lab::new(policy, 50, Some(50));
+            windows(&mut lab, 30, |round| 200 - round);
+            let before = lab.cwnd();
+            windows(&mut lab, 1, |_| 195);
+            lab.cwnd() < before
+        };
+        assert!(yields(0), "one step of 24 ms counts whole");
+        assert!(!yields(32), "thirty rounds of less weigh more");
     }
 
     #[test]

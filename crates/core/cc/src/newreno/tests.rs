@@ -206,3 +206,36 @@ fn the_mean_window_follows_the_square_root_law() {
     let ratio = mean / law;
     assert!((0.95..1.15).contains(&ratio), "mean {mean}, law {law}, ratio {ratio}, seed {SEED}");
 }
+
+/// Windows, in segments, that one signal leaves of 100.
+fn left(signal: Signal, tunables: &[(&str, i64)]) -> f64 {
+    let mut lab = lab(100, Some(100));
+    for (name, value) in tunables {
+        lab.policy.set_tunable(name, *value).unwrap();
+    }
+    lab.congest(signal, 100);
+    lab.ssthresh()
+}
+
+/// RFC 8511, 3-1.
+#[test]
+fn a_mark_takes_less_than_a_loss_if_abe_is_on() {
+    let timeout = Signal::Timeout { nth: 1 };
+    assert_eq!(left(Signal::Ecn, &[]), 50.0, "off at first");
+    assert_eq!(left(Signal::Ecn, &[("beta_ecn", 90)]), 50.0, "without abe it says nothing");
+    assert_eq!(left(Signal::Ecn, &[("abe", 1)]), 80.0);
+    assert_eq!(left(Signal::Ecn, &[("abe", 1), ("beta_ecn", 90), ("beta", 40)]), 90.0);
+    assert_eq!(left(Signal::Ecn, &[("beta", 40)]), 40.0);
+    assert_eq!(left(Signal::Loss, &[("abe", 1)]), 50.0, "a loss is a loss");
+    assert_eq!(left(Signal::Loss, &[("abe", 1), ("beta", 60)]), 60.0);
+    assert_eq!(left(timeout, &[("abe", 1), ("beta", 60)]), 50.0);
+}
+
+#[test]
+fn what_was_tuned_outlives_the_connection() {
+    let mut lab = lab(100, Some(100));
+    lab.policy.set_tunable("abe", 1).unwrap();
+    lab.policy.recycle(&path(50, Some(50)));
+    lab.congest(Signal::Ecn, 50);
+    assert_eq!(lab.cwnd(), 40.0);
+}
