@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use base::Duration;
-use cc::{Control, Controller, PathInfo};
+use cc::{Control, Controller, PathInfo, TunableError};
 
 use crate::config::{PackedOptions, Switch};
 use crate::connection::{Bits, Connection};
@@ -297,6 +297,11 @@ impl Connection {
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
             self.begin_policy(cx, &path);
         }
+    }
+
+    /// Change a tunable of this connection's policy; another policy that replaces it knows nothing of that.
+    pub fn set_control_tunable(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
+        self.control.set_tunable(name, value)
     }
 
     /// Give every chunk back to the pool. The caller must do this before it drops the connection.

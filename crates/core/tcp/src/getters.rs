@@ -111,6 +111,11 @@ impl Connection {
         self.control.name()
     }
 
+    /// The value of one of the policy's tunables; `None` if it has none of that name.
+    pub fn control_tunable(&self, name: &str) -> Option<i64> {
+        self.control.tunable(name)
+    }
+
     /// Everything TCP_INFO shows, and more.
     pub fn info(&self, now: Instant) -> Info {
         let unacked = u64::from(self.tx.len());

@@ -219,6 +219,7 @@ impl<T: Transport> Engine<T> {
             return Err(Errno::EAGAIN);
         };
         self.descriptors.stream_mut(new)?.conn = conn;
+        self.tune_begun(fd, conn)?;
         Ok((new, self.core.remote(conn)))
     }
 

@@ -56,6 +56,7 @@ errnos! {
     ENOENT = libc::ENOENT, "no such thing";
     ELOOP = libc::ELOOP, "epoll descriptors watch each other in a circle or too deep";
     ENODEV = libc::ENODEV, "no such device";
+    ERANGE = libc::ERANGE, "beyond the bounds of what is set";
     EDOM = libc::EDOM, "value out of range";
     EINTR = libc::EINTR, "interrupted";
     EIO = libc::EIO, "input/output error";

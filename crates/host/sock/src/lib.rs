@@ -27,6 +27,7 @@ mod table;
 pub mod tcp_info;
 mod transport;
 pub mod tree;
+mod tuning;
 mod waiting;
 mod watch;
 

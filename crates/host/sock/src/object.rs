@@ -104,6 +104,8 @@ pub(crate) struct Settings {
     pub(crate) family: Family,
     pub(crate) options: SocketOptions,
     pub(crate) control: Option<&'static str>,
+    /// Tunables of `control` that connections begin with (TCP_CCALGOOPT).
+    pub(crate) tuned: Vec<(String, i64)>,
     pub(crate) reuse_addr: bool,
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
@@ -130,11 +132,20 @@ pub(crate) struct FastOpen {
 }
 
 impl Settings {
+    /// Another policy has other tunables.
+    pub(crate) fn choose_control(&mut self, name: &'static str) {
+        if self.control != Some(name) {
+            self.tuned.clear();
+        }
+        self.control = Some(name);
+    }
+
     pub(crate) fn new(family: Family) -> Self {
         Settings {
             family,
             options: SocketOptions::default(),
             control: None,
+            tuned: Vec::new(),
             reuse_addr: false,
             reuse_port: false,
             v6_only: false,

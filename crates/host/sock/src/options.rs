@@ -26,6 +26,8 @@ pub enum Shape {
     Time,
     /// A name, NUL-terminated or not.
     Name,
+    /// Text: NAME=VALUE to set, and to get the name, which the value replaces. NUL-terminated or not.
+    Tunable,
     /// `struct tcp_info`, cut to the buffer.
     Info,
     /// 16 or 32 octets.
@@ -106,6 +108,8 @@ options! {
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
+    PolicyOption: IPPROTO_TCP TCP_CCALGOOPT Shape::Tunable, true,
+        "A tunable of this socket's congestion control, by name (FreeBSD's number); live.";
     UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
     NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Word, true,
         "Writable while less than half of this is unsent; 0: the default.";
@@ -280,6 +284,7 @@ impl<T: Transport> Engine<T> {
                 self.change_extras(fd, |w| if row.id == Id::RcvTimeo { w.recv = time } else { w.send = time })
             }
             Shape::Name => self.set_congestion(fd, value),
+            Shape::Tunable => self.set_tunable(fd, value),
             Shape::Bool => self.set_int(fd, row.id, i32::from(int(level, value)? != 0)),
             Shape::Word => self.set_int(fd, row.id, int(level, value)?),
             Shape::Int(min, max) => {
@@ -486,9 +491,9 @@ impl<T: Transport> Engine<T> {
         }
         let known = self.core.find_control(name).ok_or(Errno::ENOENT)?;
         match &mut self.object_mut(fd)?.kind {
-            Kind::Fresh(settings) => settings.control = Some(known),
+            Kind::Fresh(settings) => settings.choose_control(known),
             Kind::Listener(listener) => {
-                listener.settings.control = Some(known);
+                listener.settings.choose_control(known);
                 let id = listener.id;
                 self.core.set_listener_control(id, known);
             }
@@ -525,6 +530,7 @@ impl<T: Transport> Engine<T> {
                 value[..n].copy_from_slice(&name[..n]);
                 Ok(put(into, &value))
             }
+            Shape::Tunable => self.get_tunable(fd, into),
             Shape::Info => {
                 let conn = match &self.object(fd)?.kind {
                     Kind::Stream(stream) => stream.conn,
@@ -554,7 +560,8 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    fn congestion(&mut self, fd: Fd) -> Result<&'static str, Errno> {
+    /// The policy that a socket has, or that its connections will have.
+    pub(crate) fn congestion(&mut self, fd: Fd) -> Result<&'static str, Errno> {
         if let Ok(stream) = self.stream(fd) {
             let conn = stream.conn;
             return Ok(self.core.control_name(conn));

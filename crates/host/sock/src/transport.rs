@@ -2,6 +2,7 @@
 
 use crate::Errno;
 use base::{Endpoint, Instant};
+use cc::TunableError;
 use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, OpError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,6 +105,15 @@ pub trait Transport: Send {
     fn set_options(&mut self, now: Instant, id: ConnId, options: SocketOptions);
     /// See [`Core::set_control`].
     fn set_control(&mut self, now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
+    /// See [`Core::tune`].
+    fn tune(&mut self, id: ConnId, name: &str, value: Option<i64>) -> Result<i64, TunableError>;
+    /// See [`Core::would_tune`].
+    fn would_tune(
+        &mut self,
+        policy: &'static str,
+        name: &str,
+        value: Option<i64>,
+    ) -> Result<i64, TunableError>;
     /// The pending error, taken (SO_ERROR).
     fn take_error(&mut self, id: ConnId) -> Option<Errno>;
 
@@ -191,6 +201,7 @@ impl Transport for Core {
         close(now: Instant, id: ConnId);
         set_options(now: Instant, id: ConnId, options: SocketOptions);
         set_control(now: Instant, id: ConnId, name: &'static str) -> Result<(), OpError>;
+        tune(id: ConnId, name: &str, value: Option<i64>) -> Result<i64, TunableError>;
         end_call(now: Instant, id: ConnId, hints: &Hints);
         push(now: Instant, id: ConnId);
         take_report(id: ConnId) -> Option<Report>;
@@ -208,6 +219,15 @@ impl Transport for Core {
 
     fn state(&self, id: ConnId) -> State {
         self.connection(id).state_for_owner()
+    }
+
+    fn would_tune(
+        &mut self,
+        policy: &'static str,
+        name: &str,
+        value: Option<i64>,
+    ) -> Result<i64, TunableError> {
+        Core::would_tune(self, policy, name, value)
     }
 
     fn ao_report(&mut self, id: ConnId) -> Option<AoReport> {

@@ -2,7 +2,7 @@
 //! that live.
 
 use base::Instant;
-use cc::{CreateError, Registry, RemoveError};
+use cc::{CreateError, Registry, RemoveError, TunableError};
 
 use crate::conns::ConnId;
 use crate::core::Core;
@@ -51,6 +51,28 @@ impl Core {
         self.registry.retire(before);
         self.touch_open(id.0);
         Ok(())
+    }
+
+    /// A tunable of a connection's policy: sets it to `value`, if there is one; what it then is.
+    ///
+    /// # Errors
+    /// [`TunableError::Unknown`], for a dead connection too, or the value is out of its range: nothing changes.
+    pub fn tune(&mut self, id: ConnId, name: &str, value: Option<i64>) -> Result<i64, TunableError> {
+        let (_, tcp) = self.conns.get_mut(id.0).ok_or(TunableError::Unknown)?;
+        if let Some(value) = value {
+            tcp.set_control_tunable(name, value)?;
+        }
+        tcp.control_tunable(name).ok_or(TunableError::Unknown)
+    }
+
+    /// What the same would give on a connection that began with this policy; nothing changes.
+    ///
+    /// # Errors
+    /// As [`Core::tune`].
+    pub fn would_tune(&self, policy: &str, name: &str, value: Option<i64>) -> Result<i64, TunableError> {
+        let rows = self.registry.tunables(policy).unwrap_or_default();
+        let (row, default) = rows.iter().find(|(row, _)| row.name == name).ok_or(TunableError::Unknown)?;
+        value.map_or(Ok(*default), |value| row.checked(value))
     }
 
     /// Replace the policy that connections accepted from now on begin with; a name of the registry.

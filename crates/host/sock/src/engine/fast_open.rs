@@ -72,6 +72,7 @@ impl<T: Transport> Engine<T> {
 
     /// The socket has a connection that is on its way.
     pub(super) fn begin_stream(&mut self, fd: Fd, conn: stack::ConnId) -> Result<(), Errno> {
+        self.tune_begun(fd, conn)?;
         let extras = self.extras(fd).boxed();
         let object = self.object_mut(fd)?;
         let v6 = matches!(&object.kind, Kind::Fresh(settings) if settings.family == Family::V6);

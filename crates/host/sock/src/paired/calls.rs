@@ -6,6 +6,7 @@ use super::remote::{AHEAD, Conn, Listener, NOBODY, Remote};
 use crate::Errno;
 use crate::transport::Transport;
 use base::{Addr, Endpoint, Instant};
+use cc::TunableError;
 use stack::{ConnId, Connect, FastOpenListen, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -298,6 +299,25 @@ impl Transport for Remote {
         match self.ask(id, |id| Call::Control { id, name }) {
             Some(Reply::Done(result)) => result,
             _ => Err(OpError::NoControl),
+        }
+    }
+
+    fn tune(&mut self, id: ConnId, name: &str, value: Option<i64>) -> Result<i64, TunableError> {
+        match self.ask(id, |id| Call::Tune { id, name: name.into(), value }) {
+            Some(Reply::Tuned(result)) => result,
+            _ => Err(TunableError::Unknown),
+        }
+    }
+
+    fn would_tune(
+        &mut self,
+        policy: &'static str,
+        name: &str,
+        value: Option<i64>,
+    ) -> Result<i64, TunableError> {
+        match self.call(0, Call::WouldTune { policy, name: name.into(), value }) {
+            Ok(Reply::Tuned(result)) => result,
+            _ => Err(TunableError::Unknown),
         }
     }
 

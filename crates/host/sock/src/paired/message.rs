@@ -11,6 +11,7 @@
 
 use crate::Errno;
 use base::{Endpoint, Instant};
+use cc::TunableError;
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use stack::{Connect, FastOpenListen, Listen, OpError};
 use std::sync::Arc;
@@ -108,6 +109,16 @@ pub(super) enum Call {
         id: u32,
         name: &'static str,
     },
+    Tune {
+        id: u32,
+        name: String,
+        value: Option<i64>,
+    },
+    WouldTune {
+        policy: &'static str,
+        name: String,
+        value: Option<i64>,
+    },
     FindControl(String),
     ControlName {
         id: u32,
@@ -132,6 +143,7 @@ pub(super) enum Reply {
     Keyed(Result<(), KeyError>),
     AoReport(Option<Box<AoReport>>),
     Name(Option<&'static str>),
+    Tuned(Result<i64, TunableError>),
     Unsent(u32, u32),
     Info(Option<Box<Info>>),
 }

@@ -24,6 +24,9 @@ struct Fixed {
 
 const A_POLICY: &str = "a name of net.inet.tcp.cc.available";
 
+/// FreeBSD has it beside the policies; NewReno, which is always there, is who obeys it.
+const ABE: &str = "abe";
+
 const FIXED: &[Fixed] = &[
     Fixed {
         name: "algorithm",
@@ -61,6 +64,14 @@ const FIXED: &[Fixed] = &[
             rows.collect::<Vec<_>>().join(", ")
         },
         set: read_only,
+    },
+    Fixed {
+        name: "abe",
+        access: Access::ReadWrite,
+        form: "0 to 1",
+        help: "Does a mark take less of newreno's window than a loss (RFC 8511)? The same as newreno.abe.",
+        get: |cores| tunable(cores, cc::REFUGE, ABE).unwrap_or_default(),
+        set: |cores, value| set_number(cores, "net.inet.tcp.cc.abe", cc::REFUGE, ABE, value),
     },
     Fixed {
         name: "load",
@@ -176,9 +187,7 @@ impl Branch for Policies {
         if leaf == QUIESCED.name {
             return Ok(u8::from(row.quiesced).to_string());
         }
-        let tunables = cores.first(|engine| engine.core().controls().tunables(policy)).unwrap_or_default();
-        let value = tunables.iter().find(|(row, _)| row.name == leaf).map(|(_, value)| value.to_string());
-        value.ok_or_else(gone)
+        tunable(cores, policy, leaf).ok_or_else(gone)
     }
 
     fn set(&self, cores: &Cores, name: &str, value: &str) -> Result<(), TreeError> {
@@ -187,13 +196,23 @@ impl Branch for Policies {
         if let Some(row) = fixed {
             return (row.set)(cores, value);
         }
-        let number: i64 = value
-            .parse()
-            .map_err(|_| TreeError::Invalid(format!("{name}: \"{value}\" is not a whole number")))?;
-        match leaf == QUIESCED.name {
-            true => set_quiesced(cores, name, policy, number),
-            false => set_tunable(cores, name, policy, leaf, number),
-        }
+        set_number(cores, name, policy, leaf, value)
+    }
+}
+
+/// What policies made from now on begin with.
+fn tunable(cores: &Cores, policy: &str, leaf: &str) -> Option<String> {
+    let tunables = cores.first(|engine| engine.core().controls().tunables(policy)).unwrap_or_default();
+    tunables.iter().find(|(row, _)| row.name == leaf).map(|(_, value)| value.to_string())
+}
+
+fn set_number(cores: &Cores, name: &str, policy: &str, leaf: &str, value: &str) -> Result<(), TreeError> {
+    let number: i64 = value
+        .parse()
+        .map_err(|_| TreeError::Invalid(format!("{name}: \"{value}\" is not a whole number")))?;
+    match leaf == QUIESCED.name {
+        true => set_quiesced(cores, name, policy, number),
+        false => set_tunable(cores, name, policy, leaf, number),
     }
 }
 

@@ -255,3 +255,99 @@ fn others_hang_in_branches_of_their_own() {
     assert_eq!(tree.list("net.inet.trial").unwrap().len(), 1);
     assert!(text(tree.get("net.inet.trial.ppl")).contains("enabled"));
 }
+
+const CCALGOOPT: i32 = 65;
+
+fn tune(stack: &Stack, fd: i32, text: &str) -> Result<(), Errno> {
+    stack.setsockopt(fd, libc::IPPROTO_TCP, CCALGOOPT, text.as_bytes())
+}
+
+fn tuned(stack: &Stack, fd: i32, name: &str) -> Result<String, Errno> {
+    let mut value = [0; 32];
+    value[..name.len()].copy_from_slice(name.as_bytes());
+    let len = stack.getsockopt(fd, libc::IPPROTO_TCP, CCALGOOPT, &mut value)?;
+    assert_eq!(value[len], 0);
+    Ok(String::from_utf8_lossy(&value[..len]).into_owned())
+}
+
+#[test]
+fn one_socket_is_tuned_apart_from_the_others() {
+    for stacks in [direct(), paired()] {
+        let (client, server) = flow(&stacks, 80);
+        let (stack, fd) = (client.stack(), client.fd());
+        set_congestion(&client, "cdg").unwrap();
+        assert_eq!(tuned(stack, fd, "beta_loss").unwrap(), "50");
+        tune(stack, fd, "beta_loss=60").unwrap();
+        tune(stack, fd, " abc_limit = 3\0").unwrap();
+        assert_eq!(tuned(stack, fd, "beta_loss").unwrap(), "60");
+        assert_eq!(tuned(stack, fd, "abc_limit").unwrap(), "3");
+        for (text, errno) in [
+            ("beta_loss=100", Errno::ERANGE),
+            ("beta_loss=-1", Errno::ERANGE),
+            ("magic=1", Errno::ENOENT),
+            ("beta_loss", Errno::EINVAL),
+            ("beta_loss=half", Errno::EINVAL),
+            ("", Errno::EINVAL),
+        ] {
+            assert_eq!(tune(stack, fd, text), Err(errno), "{text}");
+        }
+        assert_eq!(tuned(stack, fd, "magic"), Err(Errno::ENOENT));
+        assert_eq!(tuned(stack, fd, "beta_loss").unwrap(), "60", "what was refused changed nothing");
+        let mut small = *b"g";
+        assert_eq!(stack.getsockopt(fd, libc::IPPROTO_TCP, CCALGOOPT, &mut small), Err(Errno::ENOENT));
+
+        let tree = Tree::new(&stacks);
+        assert_eq!(tree.get("net.inet.tcp.cc.cdg.beta_loss").unwrap(), "50", "others are as they were");
+        set_congestion(&server, "cdg").unwrap();
+        assert_eq!(tuned(server.stack(), server.fd(), "beta_loss").unwrap(), "50");
+        set_congestion(&client, "newreno").unwrap();
+        assert_eq!(tuned(stack, fd, "beta_loss"), Err(Errno::ENOENT));
+    }
+}
+
+#[test]
+fn what_a_socket_is_told_before_it_connects_its_connections_begin_with() {
+    for stacks in [direct(), paired()] {
+        let listener = TcpListener::bind(&stacks[0], "0.0.0.0:80").unwrap();
+        tune(&stacks[0], listener.fd(), "abc_limit=5").unwrap();
+        assert_eq!(tuned(&stacks[0], listener.fd(), "abc_limit").unwrap(), "5");
+
+        let fd = stacks[1].socket(crate::Family::V4).unwrap();
+        stacks[1].setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"htcp").unwrap();
+        assert_eq!(tune(&stacks[1], fd, "rtt_scaling=2"), Err(Errno::ERANGE));
+        tune(&stacks[1], fd, "rtt_scaling=1").unwrap();
+        tune(&stacks[1], fd, "abc_limit=7").unwrap();
+        tune(&stacks[1], fd, "abc_limit=9").unwrap();
+        assert_eq!(tuned(&stacks[1], fd, "adaptive_backoff").unwrap(), "0", "the default");
+        assert_eq!(tuned(&stacks[1], fd, "abc_limit").unwrap(), "9");
+        stacks[1].connect(fd, base::Endpoint::from(std::net::SocketAddr::from(([10, 0, 0, 1], 80)))).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!(tuned(&stacks[1], fd, "rtt_scaling").unwrap(), "1");
+        assert_eq!(tuned(&stacks[1], fd, "abc_limit").unwrap(), "9");
+        assert_eq!(tuned(&stacks[0], server.fd(), "abc_limit").unwrap(), "5");
+        stacks[1].close(fd).unwrap();
+
+        let other = stacks[1].socket(crate::Family::V4).unwrap();
+        tune(&stacks[1], other, "abc_limit=7").unwrap();
+        stacks[1].setsockopt(other, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"vegas").unwrap();
+        assert_eq!(tuned(&stacks[1], other, "abc_limit").unwrap(), "2", "another policy begins afresh");
+    }
+}
+
+#[test]
+fn abe_stands_beside_the_policies_and_is_newrenos() {
+    for stacks in [direct(), paired()] {
+        let tree = Tree::new(&stacks);
+        assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "0");
+        assert_eq!(tree.get("net.inet.tcp.cc.newreno.beta_ecn").unwrap(), "80");
+        tree.set("net.inet.tcp.cc.abe", "1").unwrap();
+        assert_eq!(tree.get("net.inet.tcp.cc.newreno.abe").unwrap(), "1");
+        assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "1");
+        assert!(text(tree.set("net.inet.tcp.cc.abe", "2")).contains("0 to 1"));
+        let (client, _server) = flow(&stacks, 80);
+        set_congestion(&client, "newreno").unwrap();
+        assert_eq!(tuned(client.stack(), client.fd(), "abe").unwrap(), "1");
+        tune(client.stack(), client.fd(), "abe=0").unwrap();
+        assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "1", "one connection apart");
+    }
+}

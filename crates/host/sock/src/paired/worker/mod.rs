@@ -7,6 +7,7 @@ mod record;
 use super::link::LinkEnd;
 use super::message::{BY_STACK, Call, Change, Command, Event, Reply, RingPool};
 use base::{Instant, Slab};
+use cc::TunableError;
 use record::{Listener, Record, Stream};
 use stack::{Core, Notice, OpError};
 use tcp::Events;
@@ -215,6 +216,11 @@ impl Worker {
                 Some(conn) => core.set_control(now, conn, name),
                 None => Err(OpError::Invalid),
             }),
+            Call::Tune { id, name, value } => Reply::Tuned(match conn(self, id) {
+                Some(conn) => core.tune(conn, &name, value),
+                None => Err(TunableError::Unknown),
+            }),
+            Call::WouldTune { policy, name, value } => Reply::Tuned(core.would_tune(policy, &name, value)),
             Call::FindControl(name) => Reply::Name(core.find_control(&name)),
             Call::ControlName { id } => {
                 Reply::Name(conn(self, id).map(|conn| core.connection(conn).control_name()))
