@@ -28,7 +28,7 @@ base::names! {
     pub enum DropReason {
         Down: "down", "The pipe is down.",
         Listed: "pls", "Its position was named.",
-        Lost: "plr", "Chance.",
+        Lost: "plr", "Chance, or its turn.",
         Managed: "aqm", "Queue management.",
         Full: "full", "No room in the queue.",
     }
@@ -44,7 +44,7 @@ base::counters! {
         delivered_octets: "Octets of them.",
         down: "Dropped because the pipe was down.",
         listed: "Dropped because their position was named.",
-        lost: "Dropped by chance.",
+        lost: "Dropped by chance or in turn.",
         managed: "Dropped by queue management.",
         full: "Dropped for want of room.",
         marked: "Packets marked with Congestion Experienced.",
@@ -271,7 +271,8 @@ impl Pipe {
         if self.config.discard.contains(position) {
             return Err(DropReason::Listed);
         }
-        if ill && (chance(&mut self.rng, self.config.loss) || self.loses_in_bursts()) {
+        if ill && (chance(&mut self.rng, self.config.loss) || self.loses_in_turn() || self.loses_in_bursts())
+        {
             return Err(DropReason::Lost);
         }
         if ill {
@@ -288,6 +289,10 @@ impl Pipe {
             Queue::Loose(limit) => octets < limit,
         };
         if room && held { Ok(()) } else { Err(DropReason::Full) }
+    }
+
+    fn loses_in_turn(&self) -> bool {
+        self.config.every > 0 && self.position.is_multiple_of(self.config.every)
     }
 
     fn loses_in_bursts(&mut self) -> bool {

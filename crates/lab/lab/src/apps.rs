@@ -23,7 +23,8 @@ pub(crate) struct Start {
 pub(crate) struct Begun {
     pub(crate) id: ConnId,
     pub(crate) at: Instant,
-    octets: Option<u64>,
+    /// `None` is endless.
+    pub(crate) octets: Option<u64>,
     sent: u64,
     shut: bool,
     /// When the receiver had everything and said so.

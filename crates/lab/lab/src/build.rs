@@ -1,18 +1,19 @@
-//! From a file to a network: two switches with the bottleneck between them, senders on one side, receivers on the
-//! other, and a flow of datagrams across.
+//! From a file to a network: switches in a row with a hop between each two, senders, receivers and a source of
+//! datagrams where their hops begin and end.
 //!
 //! ```text
-//!   group 1 --\                               /-- receiver 1
-//!   group 2 ---(switch)===== bottleneck =====(switch)-- receiver 2
-//!   datagrams-/                               \-- nobody's
+//!   group 1 --\                                               /-- receiver 1
+//!   group 2 ---(switch)===== hop 1 =====(switch)===== hop 2 =====(switch)-- receiver 2
+//!   datagrams-/            group 3, over hop 2 --/               \-- receiver 3
 //! ```
 
 use base::{Addr, Endpoint, Instant, Rng};
-use emu::{CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig};
+use emu::{CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig, SwitchId};
 use stack::{Core, CoreConfig, OwnAddr};
 use wire::{ethernet, ipv4, protocol};
 
 use crate::apps::{Metronome, Receiver, Sender, Start};
+use crate::hops::crossed;
 use crate::path::{millis, pipes, seconds};
 use crate::spec::{Flow, Spec, SpecError};
 
@@ -26,18 +27,42 @@ const UDP: usize = 8;
 /// What a file's words mean.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    down: PipeConfig,
-    up: PipeConfig,
+    /// Each hop's lines, to the receivers and back.
+    hops: Vec<[PipeConfig; 2]>,
+    /// The hop that is narrowest towards the receivers.
+    bottleneck: usize,
+    mtu: u16,
     tcp: tcp::Config,
     /// A registry's name of each group's policy.
     policies: Vec<&'static str>,
+    /// First and last hop of each of a group's hosts.
+    over: Vec<Vec<(usize, usize)>>,
+    /// And of the datagrams.
+    datagrams_over: (usize, usize),
 }
 
 /// Reads the words of `spec`.
 pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
-    let [down, up] = pipes(&spec.path)?;
     spec.siftr.as_ref().map(crate::logs::plan).transpose()?;
-    Ok(Plan { down, up, tcp: settings(spec)?, policies: policies(spec)? })
+    let all = spec.all_hops()?;
+    let hops = all.iter().map(|hop| pipes(hop)).collect::<Result<Vec<_>, SpecError>>()?;
+    // The first of several that are equally narrow; no limit is the widest.
+    let width = |nth: &usize| if all[*nth].down_kbit > 0.0 { all[*nth].down_kbit } else { f64::INFINITY };
+    let bottleneck = (0..all.len()).min_by(|a, b| width(a).total_cmp(&width(b))).unwrap_or(0);
+    let over = spec.flows.iter().map(|flow| match flow.over.as_str() {
+        "each" => Ok((0..all.len()).map(|hop| (hop, hop)).collect()),
+        over => crossed(over, all.len()).map(|hops| vec![hops]),
+    });
+    let datagrams_over = spec.cbr.as_ref().map_or("all", |cbr| cbr.over.as_str());
+    Ok(Plan {
+        bottleneck,
+        mtu: all.iter().map(|hop| hop.mtu).min().unwrap_or(0),
+        tcp: settings(spec)?,
+        policies: policies(spec)?,
+        over: over.collect::<Result<_, _>>()?,
+        datagrams_over: crossed(datagrams_over, all.len())?,
+        hops,
+    })
 }
 
 fn settings(spec: &Spec) -> Result<tcp::Config, SpecError> {
@@ -83,8 +108,28 @@ pub(crate) struct World {
     pub(crate) net: Network<Node>,
     pub(crate) senders: Vec<HostId>,
     pub(crate) receivers: Vec<HostId>,
-    /// The bottleneck.
-    pub(crate) down: PipeId,
+    /// What each pair of them is: the number of its `[[flow]]`, the first hop and the last.
+    pub(crate) roles: Vec<Role>,
+    /// The lines to the receivers.
+    pub(crate) down: Vec<PipeId>,
+    /// Which of them is narrowest.
+    pub(crate) bottleneck: usize,
+}
+
+impl World {
+    /// The narrowest line to the receivers.
+    pub(crate) fn bottleneck(&self) -> PipeId {
+        self.down[self.bottleneck]
+    }
+}
+
+/// Which flows a sender and its receiver have, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Role {
+    pub(crate) group: usize,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) reverse: bool,
 }
 
 /// A host of the laboratory.
@@ -112,18 +157,26 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
     let plan = plan(spec)?;
     let mut rng = Rng::new(seed);
     let mut net = Network::new(rng.next_u64());
-    let (left, right) = (net.add_switch(), net.add_switch());
-    let (down, _) = net.trunk(left, right, &plan.down, &plan.up);
-    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    let switches: Vec<SwitchId> = (0..=plan.hops.len()).map(|_| net.add_switch()).collect();
+    let trunk = |([down, up], ends): (&[PipeConfig; 2], &[SwitchId])| net.trunk(ends[0], ends[1], down, up).0;
+    let down: Vec<PipeId> = plan.hops.iter().zip(switches.windows(2)).map(trunk).collect();
+    let (mut senders, mut receivers, mut roles) = (Vec::new(), Vec::new(), Vec::new());
     let port = PortConfig {
-        mtu: usize::from(spec.path.mtu),
+        mtu: usize::from(plan.mtu),
         rx_ring: 1 << 16,
         tx_ring: 1 << 16,
         ..PortConfig::default()
     };
-    for (nth, (flow, policy)) in spec.flows.iter().zip(&plan.policies).enumerate() {
-        let nth = nth as u8 + 1;
-        let (from, to) = (Addr::v4([10, 0, 1, nth]), Addr::v4([10, 0, 2, nth]));
+    let groups = spec.flows.iter().zip(&plan.policies).zip(&plan.over).enumerate();
+    let pairs = groups.flat_map(|(group, ((flow, policy), over))| {
+        over.iter().map(move |(first, last)| {
+            let role = Role { group, first: *first, last: *last, reverse: flow.reverse };
+            (flow, *policy, role)
+        })
+    });
+    for (flow, policy, role) in pairs {
+        let [high, low] = (senders.len() as u16 + 1).to_be_bytes();
+        let (from, to) = (Addr::v4([10, 1, high, low]), Addr::v4([10, 2, high, low]));
         let access = PipeConfig { delay: millis(flow.extra_rtt_ms / 2.0), ..PipeConfig::default() };
         let config = |addr, seed| CoreConfig {
             tcp: plan.tcp.clone(),
@@ -140,8 +193,13 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         let core = equip(spec, policy, Core::new(config(to, rng.next_u64()), Box::new(back)))?;
         let receiver = Receiver::new(remote);
         receivers.push(net.add_host(Node::Receiver(Box::new(CoreHost::new(core, receiver))), &[back_id]));
-        net.plug(out_id, left, &access, &access);
-        net.plug(back_id, right, &PipeConfig::default(), &PipeConfig::default());
+        let (mut near, mut far) = (switches[role.first], switches[role.last + 1]);
+        if role.reverse {
+            std::mem::swap(&mut near, &mut far);
+        }
+        net.plug(out_id, near, &access, &access);
+        net.plug(back_id, far, &PipeConfig::default(), &PipeConfig::default());
+        roles.push(role);
     }
     if let Some(cbr) = &spec.cbr {
         let (from, to) = (net.port(&port), net.port(&port));
@@ -149,10 +207,11 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         let frame = datagram(usize::from(cbr.octets), &from, &to);
         let beat = Metronome::new(from, frame, millis(cbr.every_ms), millis(cbr.jitter_ms), rng.next_u64());
         net.add_host(Node::Metronome(Box::new(beat)), &[from_id]);
-        net.plug(from_id, left, &PipeConfig::default(), &PipeConfig::default());
-        net.plug(to_id, right, &PipeConfig::default(), &PipeConfig::default());
+        let (first, last) = plan.datagrams_over;
+        net.plug(from_id, switches[first], &PipeConfig::default(), &PipeConfig::default());
+        net.plug(to_id, switches[last + 1], &PipeConfig::default(), &PipeConfig::default());
     }
-    Ok(World { net, senders, receivers, down })
+    Ok(World { net, senders, receivers, roles, down, bottleneck: plan.bottleneck })
 }
 
 /// A core whose connections use `policy`.
@@ -165,8 +224,14 @@ fn equip(spec: &Spec, policy: &str, mut core: Core) -> Result<Core, SpecError> {
 /// When the flows of a group begin.
 fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
     let Some(per_second) = flow.per_second.filter(|rate| *rate > 0.0) else {
-        let at = |nth: u32| seconds(flow.start + f64::from(nth) * flow.stagger);
-        return (0..flow.count).map(|nth| Start { at: at(nth), octets: flow.octets }).collect();
+        let mut at = |nth: u32| {
+            let later = if flow.spread > 0.0 { flow.spread * uniform(rng) } else { 0.0 };
+            seconds(flow.start + f64::from(nth) * flow.stagger + later)
+        };
+        let mut starts: Vec<Start> =
+            (0..flow.count).map(|nth| Start { at: at(nth), octets: flow.octets }).collect();
+        starts.sort_by_key(|start| start.at);
+        return starts;
     };
     let mut at = flow.start;
     let mut starts = Vec::new();
@@ -177,6 +242,11 @@ fn starts(spec: &Spec, flow: &Flow, rng: &mut Rng) -> Vec<Start> {
         }
         starts.push(Start { at: seconds(at), octets: flow.octets });
     }
+}
+
+/// A number of 53 bits above 0, at most 1.
+fn uniform(rng: &mut Rng) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
 /// A UDP datagram of `octets` (IP header included) from one port to another.

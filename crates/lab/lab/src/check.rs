@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::formula::evaluate;
 use crate::measure::is_measure;
 use crate::run::Outcome;
 use crate::spec::{Experiment, Point, SpecError, show};
@@ -32,19 +33,25 @@ struct Row {
     order: Option<Order>,
     ratio: Option<Ratio>,
     falls: Option<Falls>,
+    theory: Option<Theory>,
 }
 
 impl TryFrom<Row> for Check {
     type Error = &'static str;
 
     fn try_from(row: Row) -> Result<Check, &'static str> {
-        let Row { measure, only, range, order, ratio, falls } = row;
-        let kinds =
-            [range.map(Want::Range), order.map(Want::Order), ratio.map(Want::Ratio), falls.map(Want::Falls)];
+        let Row { measure, only, range, order, ratio, falls, theory } = row;
+        let kinds = [
+            range.map(Want::Range),
+            order.map(Want::Order),
+            ratio.map(Want::Ratio),
+            falls.map(Want::Falls),
+            theory.map(Want::Theory),
+        ];
         let mut kinds = kinds.into_iter().flatten();
         match (kinds.next(), kinds.next()) {
             (Some(want), None) => Ok(Check { measure, want, only }),
-            _ => Err("a check wants one of `range`, `order`, `ratio` and `falls`"),
+            _ => Err("a check wants one of `range`, `order`, `ratio`, `falls` and `theory`"),
         }
     }
 }
@@ -60,6 +67,8 @@ pub enum Want {
     Ratio(Ratio),
     /// See there.
     Falls(Falls),
+    /// See there.
+    Theory(Theory),
 }
 
 /// The 95 % interval of the mean lies between `min` and `max`.
@@ -72,7 +81,8 @@ pub struct Range {
     pub max: f64,
 }
 
-/// The means ascend in this order of the values of parameter `by`, and the 95 % intervals of neighbours do not meet.
+/// The means ascend in this order of the values of parameter `by`, and the 95 % intervals of neighbours do not meet,
+/// unless only the means are to be compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -80,6 +90,9 @@ pub struct Order {
     pub by: String,
     /// Its values.
     pub ascending: Vec<toml::Value>,
+    /// The intervals may meet.
+    #[serde(default)]
+    pub means: bool,
 }
 
 /// The mean at value `of` of parameter `by`, divided by that at value `to`, lies between `min` and `max`.
@@ -106,6 +119,16 @@ pub struct Falls {
     pub by: String,
     /// How much it may rise.
     pub slack: f64,
+}
+
+/// The 95 % interval of the mean lies within `within` (a part) of what a formula of the file's numbers says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Theory {
+    /// Such as `sqrt(3 / (2 * path.loss))`.
+    pub formula: String,
+    /// How far off it may be, such as 0.15.
+    pub within: f64,
 }
 
 /// Whether an expectation holds.
@@ -136,16 +159,29 @@ impl Check {
         self.only.iter().try_for_each(|(by, value)| known(by, value))?;
         match &self.want {
             Want::Range(_) => Ok(()),
-            Want::Order(Order { by, ascending }) => ascending.iter().try_for_each(|value| known(by, value)),
+            Want::Order(Order { by, ascending, .. }) => {
+                ascending.iter().try_for_each(|value| known(by, value))
+            }
             Want::Ratio(Ratio { by, of, to, .. }) => known(by, of).and_then(|()| known(by, to)),
             Want::Falls(Falls { by, .. }) if vary.contains_key(by) => Ok(()),
             Want::Falls(Falls { by, .. }) => Err(SpecError(format!("check: `{by}` is not varied"))),
+            Want::Theory(theory) => {
+                let only = self.shown_only();
+                let points = experiment.shown_points();
+                let mut fits =
+                    points.iter().filter(|point| only.iter().all(|(by, value)| point.get(by) == Some(value)));
+                fits.try_for_each(|point| theory.value(experiment, point).map(drop))
+            }
         }
+    }
+
+    fn shown_only(&self) -> Point {
+        self.only.iter().map(|(by, value)| (by.clone(), show(value))).collect()
     }
 
     /// Its verdicts over `outcomes`, one for each combination of the parameters it leaves open.
     pub fn judge(&self, experiment: &Experiment, outcomes: &[Outcome]) -> Vec<Verdict> {
-        let only: Point = self.only.iter().map(|(by, value)| (by.clone(), show(value))).collect();
+        let only = self.shown_only();
         let fits = |outcome: &&Outcome| only.iter().all(|(by, value)| outcome.point.get(by) == Some(value));
         let outcomes: Vec<&Outcome> = outcomes.iter().filter(fits).collect();
         let by = self.want.by();
@@ -158,7 +194,7 @@ impl Check {
         let judged = cells.into_iter().map(|cell| {
             let inside: Vec<&Outcome> =
                 outcomes.iter().copied().filter(|outcome| rest(outcome) == cell).collect();
-            let (holds, seen) = self.holds(experiment, &inside);
+            let (holds, seen) = self.holds(experiment, &cell, &inside);
             Verdict { expected: self.to_string(), at: describe(&cell), seen, holds }
         });
         let judged: Vec<Verdict> = judged.collect();
@@ -169,7 +205,7 @@ impl Check {
         judged
     }
 
-    fn holds(&self, experiment: &Experiment, outcomes: &[&Outcome]) -> (bool, String) {
+    fn holds(&self, experiment: &Experiment, cell: &Point, outcomes: &[&Outcome]) -> (bool, String) {
         let at = |by: &str, value: &toml::Value| {
             let value = show(value);
             let here = outcomes.iter().filter(|outcome| outcome.point.get(by) == Some(&value));
@@ -181,9 +217,10 @@ impl Check {
                 let (low, high) = seen.interval();
                 (low >= *min && high <= *max, shown(&seen))
             }
-            Want::Order(Order { by, ascending }) => {
+            Want::Order(Order { by, ascending, means }) => {
                 let rows: Vec<_> = ascending.iter().map(|value| at(by, value)).collect();
                 let apart = rows.windows(2).all(|pair| match (&pair[0].1, &pair[1].1) {
+                    (Some(low), Some(high)) if *means => low.mean < high.mean,
                     (Some(low), Some(high)) => low.interval().1 < high.interval().0,
                     _ => false,
                 });
@@ -203,6 +240,13 @@ impl Check {
                 });
                 (falls, list(&rows))
             }
+            Want::Theory(theory) => {
+                let Some(seen) = estimate(outcomes.iter().copied(), &self.measure) else { return nothing() };
+                let Ok(is) = theory.value(experiment, cell) else { return nothing() };
+                let (low, high) = seen.interval();
+                let holds = low >= is * (1.0 - theory.within) && high <= is * (1.0 + theory.within);
+                (holds, format!("{} of {is:.4}: {:.3}", shown(&seen), seen.mean / is))
+            }
         }
     }
 }
@@ -210,11 +254,18 @@ impl Check {
 impl Want {
     fn by(&self) -> Option<&str> {
         match self {
-            Want::Range(_) => None,
+            Want::Range(_) | Want::Theory(_) => None,
             Want::Order(Order { by, .. }) | Want::Ratio(Ratio { by, .. }) | Want::Falls(Falls { by, .. }) => {
                 Some(by)
             }
         }
+    }
+}
+
+impl Theory {
+    /// What the formula says for `point`.
+    fn value(&self, experiment: &Experiment, point: &Point) -> Result<f64, SpecError> {
+        evaluate(&self.formula, &|place| experiment.number(point, place))
     }
 }
 
@@ -223,15 +274,19 @@ impl std::fmt::Display for Check {
         let measure = &self.measure;
         match &self.want {
             Want::Range(Range { min, max }) => write!(f, "{measure} within {min} .. {max}"),
-            Want::Order(Order { by, ascending }) => {
+            Want::Order(Order { by, ascending, means }) => {
+                let what = if *means { " on average" } else { "" };
                 let values: Vec<String> = ascending.iter().map(show).collect();
-                write!(f, "{measure} by {by}: {}", values.join(" < "))
+                write!(f, "{measure}{what} by {by}: {}", values.join(" < "))
             }
             Want::Ratio(Ratio { by, of, to, min, max }) => {
                 let (of, to) = (show(of), show(to));
                 write!(f, "{measure} by {by}: {of} / {to} within {min} .. {max}")
             }
             Want::Falls(Falls { by, slack }) => write!(f, "{measure} falls along {by}, within {slack}"),
+            Want::Theory(Theory { formula, within }) => {
+                write!(f, "{measure} within {} % of {formula}", within * 100.0)
+            }
         }
     }
 }

@@ -29,8 +29,11 @@
 mod apps;
 mod build;
 mod check;
+mod convergence;
 mod expect;
+mod formula;
 mod grid;
+mod hops;
 mod logs;
 mod measure;
 mod path;
@@ -44,7 +47,7 @@ mod stats;
 mod store;
 mod sweep;
 
-pub use check::{Check, Falls, Order, Range, Ratio, Verdict, Want};
+pub use check::{Check, Falls, Order, Range, Ratio, Theory, Verdict, Want};
 pub use expect::{Comparison, Expectation, Moved};
 pub use grid::{Vary, point, typed};
 pub use logs::Siftr;

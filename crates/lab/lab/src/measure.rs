@@ -8,7 +8,8 @@ macro_rules! measures {
         pub(crate) mod name {
             $(pub(crate) const $constant: &str = $name;)+
         }
-        /// Every measure and what it says. Those of a group of flows have its number behind a dot, the first being 1.
+        /// Every measure and what it says. Those of a group of flows, or of a hop, have its number behind a dot, the
+        /// first being 1.
         pub fn measures() -> &'static [(&'static str, &'static str)] {
             &[$(($name, $help)),+]
         }
@@ -17,24 +18,35 @@ macro_rules! measures {
 
 measures! {
     GOODPUT = "goodput_mbit": "Payload that receivers read, Mbit/s; `goodput_mbit.1` is that of the first group.",
-    UTILISATION = "utilisation": "Payload as a part of the bottleneck's rate.",
+    FLOW_GOODPUT = "flow_mbit": "Payload of a flow on average, Mbit/s; `flow_mbit.1` is of those of the first group.",
+    SHARE = "share": "What a flow of the first group gets on average, as a multiple of one of the second.",
+    CONVERGED = "converged_s":
+        "Time from the start of the last endless flow until Jain's index over what each got in two seconds is 0.95, \
+         seconds; all the rest of the run if never.",
+    LINE = "line_mbit": "IP packets that left the bottleneck's line, Mbit/s.",
+    UTILISATION = "utilisation":
+        "Payload as a part of the bottleneck's rate; `utilisation.1` is of the first hop, if there are several.",
     FAIRNESS = "fairness": "Jain's index over the goodput of all flows.",
     RETRANSMITS = "retransmits": "Segments sent again, a flow on average, over the whole run.",
     CWND_MEAN = "cwnd_mean": "Congestion window, segments, on average over samples and flows.",
     CWND_MAX = "cwnd_max": "Greatest sample of it.",
     CWND_MIN = "cwnd_min": "Least sample of it.",
+    RTT_MIN = "rtt_min_ms": "Least round-trip time, milliseconds.",
     SRTT = "srtt_ms": "Smoothed round-trip time on average, milliseconds.",
     QUEUE_MEAN = "queue_mean": "Octets before the bottleneck, on average.",
     QUEUE_MAX = "queue_max": "Greatest sample of them.",
     PERIOD = "period_s": "Time between two reductions of the first flow's window, seconds.",
     KEPT = "kept": "Part of its window that a reduction leaves.",
-    GROWTH = "growth_1s": "Segments by which it grows in the second after a reduction.",
+    GROWTH = "growth_1s": "Segments by which it grows in the second after a reduction and its repair.",
+    GROWTH_ROUND = "growth_round_1s": "The same a round trip, by the smoothed time of one.",
+    GROWTH_NEXT = "growth_round_2s": "Segments a round trip in the second after that.",
     DELAY_MEAN = "delay_mean_ms": "Time a datagram waits before the bottleneck, milliseconds.",
     DELAY_P50 = "delay_p50_ms": "Median of it.",
     DELAY_P95 = "delay_p95_ms": "95th percentile of it.",
     DELAY_MAX = "delay_max_ms": "Greatest.",
     CBR_LOSS = "cbr_loss_percent": "Datagrams dropped, per cent.",
-    FCT_MEAN = "fct_mean_ms": "Time from connect to the receiver's end of a flow with an end, milliseconds.",
+    FCT_MEAN = "fct_mean_ms":
+        "Time from connect to the receiver's end of a flow with an end, milliseconds; also by group.",
     FCT_P50 = "fct_p50_ms": "Median of it.",
     FCT_P95 = "fct_p95_ms": "95th percentile of it.",
     FCT_P99 = "fct_p99_ms": "99th percentile of it.",
@@ -79,24 +91,29 @@ impl Delays {
     }
 }
 
-/// A window over time, and its falls: a sample at most nine tenths of the one before begins one, and it lasts until the
-/// window grows again.
+/// A window over time, and its falls: a sample at most nine tenths of the one before begins one, and it lasts until
+/// what was lost is repaired; of falls without a repair, until the window grows again.
 #[derive(Default)]
 pub(crate) struct Sawtooth {
     samples: Vec<(f64, f64)>,
+    /// The smoothed round-trip time at each, seconds.
+    rounds: Vec<f64>,
+    /// Was something being repaired at each?
+    repairs: Vec<bool>,
 }
 
 struct Fall {
-    /// When it began, when the window was least.
+    /// When it began, when it was over.
     at: f64,
     bottom: f64,
     kept: f64,
-    low: f64,
 }
 
 impl Sawtooth {
-    pub(crate) fn push(&mut self, t: f64, cwnd: f64) {
+    pub(crate) fn push(&mut self, t: f64, cwnd: f64, srtt: f64, repairs: bool) {
         self.samples.push((t, cwnd));
+        self.rounds.push(srtt);
+        self.repairs.push(repairs);
     }
 
     fn falls(&self) -> Vec<Fall> {
@@ -108,11 +125,15 @@ impl Sawtooth {
                 nth += 1;
                 continue;
             }
-            while nth + 1 < self.samples.len() && self.samples[nth + 1].1 <= self.samples[nth].1 {
+            let mut repaired = self.repairs[nth];
+            while nth + 1 < self.samples.len()
+                && (self.repairs[nth + 1] || !repaired && self.samples[nth + 1].1 <= self.samples[nth].1)
+            {
                 nth += 1;
+                repaired |= self.repairs[nth];
             }
             let (bottom, low) = self.samples[nth];
-            falls.push(Fall { at, bottom, kept: low / before, low });
+            falls.push(Fall { at, bottom, kept: low / before });
             nth += 1;
         }
         falls
@@ -135,18 +156,28 @@ impl Sawtooth {
 
     /// Growth in the second after the bottom on average, without falls that end sooner; NaN without one.
     pub(crate) fn growth_in_first_second(&self) -> f64 {
+        mean(&self.growths(0.0).map(|(grown, _)| grown).collect::<Vec<_>>())
+    }
+
+    /// Growth a round trip in the second that begins `after` seconds behind the bottom; likewise.
+    pub(crate) fn growth_a_round(&self, after: f64) -> f64 {
+        mean(&self.growths(after).map(|(grown, round)| grown * round).collect::<Vec<_>>())
+    }
+
+    /// For each fall that lasts long enough: growth in the second from `after` behind the bottom on, and the mean of
+    /// the round-trip times in it.
+    fn growths(&self, after: f64) -> impl Iterator<Item = (f64, f64)> {
         let falls = self.falls();
-        let ends = falls.iter().skip(1).map(|next| next.at).chain([f64::INFINITY]);
-        let grown: Vec<f64> = falls
-            .iter()
-            .zip(ends)
-            .filter(|(fall, end)| fall.bottom + 1.0 < *end)
-            .filter_map(|(fall, _)| {
-                let after = self.samples.partition_point(|(t, _)| *t <= fall.bottom + 1.0);
-                (after < self.samples.len()).then(|| self.samples[after - 1].1 - fall.low)
+        let ends: Vec<f64> = falls.iter().skip(1).map(|next| next.at).chain([f64::INFINITY]).collect();
+        falls.into_iter().zip(ends).filter_map(move |(fall, end)| {
+            let (from, to) = (fall.bottom + after, fall.bottom + after + 1.0);
+            let until = |time: f64| self.samples.partition_point(|(t, _)| *t <= time);
+            let (first, last) = (until(from), until(to));
+            let whole = to < end && first > 0 && last < self.samples.len();
+            whole.then(|| {
+                (self.samples[last - 1].1 - self.samples[first - 1].1, mean(&self.rounds[first - 1..last]))
             })
-            .collect();
-        mean(&grown)
+        })
     }
 }
 
@@ -160,21 +191,38 @@ mod tests {
         let mut sawtooth = Sawtooth::default();
         for tenth in 0..1000 {
             // Every 5 s from 50 to 100, ten segments a second.
-            sawtooth.push(f64::from(tenth) / 10.0, 50.0 + f64::from(tenth % 50));
+            sawtooth.push(f64::from(tenth) / 10.0, 50.0 + f64::from(tenth % 50), 0.2, false);
         }
         assert!((sawtooth.period() - 5.0).abs() < 1e-9);
         assert!((sawtooth.kept() - 50.0 / 99.0).abs() < 1e-9);
         assert!((sawtooth.growth_in_first_second() - 10.0).abs() < 1e-9);
+        assert!((sawtooth.growth_a_round(0.0) - 2.0).abs() < 1e-9);
+        assert!((sawtooth.growth_a_round(3.0) - 2.0).abs() < 1e-9);
+        assert!(sawtooth.growth_a_round(4.5).is_nan(), "no fall lasts that long");
     }
 
     #[test]
     fn a_fall_in_two_steps_is_one() {
         let mut sawtooth = Sawtooth::default();
         for (t, cwnd) in [(0.0, 100.0), (1.0, 80.0), (2.0, 50.0), (3.0, 51.0), (4.0, 100.0), (5.0, 50.0)] {
-            sawtooth.push(t, cwnd);
+            sawtooth.push(t, cwnd, 0.1, false);
         }
         assert_eq!((sawtooth.period(), sawtooth.falls().len()), (4.0, 2));
         assert!(Sawtooth::default().period().is_nan());
+    }
+
+    /// The second after a fall is that after its repair, though the window stays where it is for longer.
+    #[test]
+    fn a_fall_is_over_when_it_is_repaired() {
+        let mut sawtooth = Sawtooth::default();
+        for tenth in 0..100i32 {
+            let grown = 50.0 + f64::from((tenth - 15).max(0) / 5);
+            let cwnd = if tenth < 5 { 100.0 } else { grown };
+            sawtooth.push(f64::from(tenth) / 10.0, cwnd, 1.0, (5..10).contains(&tenth));
+        }
+        // From 0.9 s to 1.9 s, and from there to 2.9 s.
+        assert_eq!((sawtooth.kept(), sawtooth.growth_in_first_second()), (0.5, 0.0));
+        assert_eq!((sawtooth.growth_a_round(0.0), sawtooth.growth_a_round(1.0)), (0.0, 2.0));
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn afflict(pipe: PipeConfig, ills: &Ills) -> Result<PipeConfig, SpecError> {
     Ok(PipeConfig {
         aqm: aqm(&ills.aqm)?,
         loss: chance("loss", ills.loss)?,
+        every: ills.every,
         bursts: bursts(&ills.bursts)?,
         discard: discard.parse().map_err(|error| SpecError(format!("discard: {error}")))?,
         discard_per_flow,
@@ -202,6 +203,7 @@ mod tests {
             ("reorder", "0.01"),
             ("reorder_ms", "3"),
             ("bursts", "0.01 3"),
+            ("every", "300"),
             ("up.loss", "0"),
             ("up.aqm", "codel"),
             ("up.bursts", "0.1 0.2 0.9 0"),
@@ -211,6 +213,7 @@ mod tests {
         let rate = |kbit: u64| Some(Rate::from_bits_per_sec(kbit * 1000));
         assert_eq!((down.rate, down.queue), (rate(20_000), Queue::Strict(100_000)));
         assert_eq!((up.rate, up.queue, up.loss), (rate(800), Queue::Slots(50), 0.0));
+        assert_eq!((down.every, up.every), (300, 0));
         assert_eq!((down.discard.count(), down.discard_per_flow), (7, true));
         assert_eq!((down.jitter, down.reorder_by), (Duration::from_micros(1500), Duration::from_millis(3)));
         assert_eq!((down.reorder, down.bursts), (0.01, Some(GilbertElliott::bursts(0.01, 3.0))));

@@ -1,7 +1,7 @@
 //! One run: the network is built, time moves from sample to sample, and what happened becomes numbers.
 
 use base::Instant;
-use emu::{DropReason, LogRow, PipeEvent, Sight};
+use emu::{DropReason, LogRow, PipeEvent, PipeId, Sight};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,11 +9,12 @@ use std::rc::Rc;
 use wire::protocol;
 
 use crate::apps::{Begun, Receiver, Sender};
-use crate::build::{Node, World, build};
+use crate::build::{Node, Role, World, build};
+use crate::convergence::Convergence;
 use crate::logs::Logs;
 use crate::measure::{Delays, Sawtooth, name};
 use crate::path::seconds;
-use crate::spec::{Point, SpecError, Task};
+use crate::spec::{Point, Spec, SpecError, Task};
 use crate::stats::{jain, mean, quantile};
 
 /// Flows whose window becomes a series; more would only be a thicker line.
@@ -112,15 +113,19 @@ fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
     Ok(recorder.outcome(&world, &mut ledger.borrow_mut()))
 }
 
+/// Only datagrams are followed; without them packets need not be told one by one.
 fn attach_ledger(world: &mut World, task: &Task) -> Rc<RefCell<Ledger>> {
     let ledger = Rc::new(RefCell::new(Ledger::default()));
+    if task.spec.cbr.is_none() {
+        return ledger;
+    }
     let (sink, from) = (ledger.clone(), seconds(task.spec.discard));
-    let per_octet = match task.spec.path.down_kbit {
-        kbit if kbit > 0.0 => 8.0 / kbit,
-        _ => 0.0,
-    };
-    world.net.pipe_mut(world.down).log(move |row| {
-        sink.borrow_mut().note(row, from, |octets| f64::from(octets) * per_octet);
+    let pipe = world.net.pipe_mut(world.bottleneck());
+    let rate = pipe.config().rate;
+    pipe.log(move |row| {
+        let on_line =
+            |octets: u32| rate.map_or(0.0, |rate| rate.time_for(octets.into()).as_nanos() as f64 / 1e6);
+        sink.borrow_mut().note(row, from, on_line);
     });
     ledger
 }
@@ -134,8 +139,9 @@ struct Recorder<'a> {
     queue: Vec<f64>,
     cwnd: Vec<f64>,
     srtt: Vec<f64>,
-    /// Octets received by each flow when measuring began, by group and sender's port.
-    before: Option<Vec<Vec<u64>>>,
+    convergence: Convergence,
+    /// When measuring began: octets received by each flow of each host, and octets that had left the bottleneck.
+    before: Option<(Vec<Vec<u64>>, u64)>,
 }
 
 impl<'a> Recorder<'a> {
@@ -147,6 +153,7 @@ impl<'a> Recorder<'a> {
             queue: Vec::new(),
             cwnd: Vec::new(),
             srtt: Vec::new(),
+            convergence: Convergence::default(),
             before: None,
         }
     }
@@ -155,9 +162,12 @@ impl<'a> Recorder<'a> {
         let t = now.as_nanos() as f64 / 1e9;
         let counted = t > self.task.spec.discard;
         if counted && self.before.is_none() {
-            self.before = Some(received(world));
+            self.before = Some((received(world), octets_out(world)));
         }
-        let (packets, octets) = world.net.pipe_mut(world.down).queue(now);
+        if let Some(since) = all_begun(world, &self.task.spec) {
+            self.convergence.push(t, since, || endless(world, &self.task.spec));
+        }
+        let (packets, octets) = world.net.pipe_mut(world.bottleneck()).queue(now);
         self.push("queue_octets", t, octets as f64);
         self.push("queue_packets", t, packets as f64);
         if counted {
@@ -183,7 +193,7 @@ impl<'a> Recorder<'a> {
                     self.cwnd.push(cwnd);
                     self.srtt.push(srtt);
                     if drawn == 1 {
-                        self.sawtooth.push(t, cwnd);
+                        self.sawtooth.push(t, cwnd, srtt / 1e3, info.recovery || info.loss);
                     }
                 }
             }
@@ -212,42 +222,53 @@ impl<'a> Recorder<'a> {
                 out.measures.insert(name.into(), value);
             }
         };
-        let (before, after) = (self.before.unwrap_or_default(), received(world));
-        let rates: Vec<Vec<f64>> = after
-            .iter()
-            .enumerate()
-            .map(|(group, flows)| {
-                let was =
-                    |nth: usize| before.get(group).and_then(|flows| flows.get(nth)).copied().unwrap_or(0);
-                flows.iter().enumerate().map(|(nth, now)| (now - was(nth)) as f64 * 8e-6 / measured).collect()
-            })
-            .collect();
-        let total: f64 = rates.iter().flatten().sum();
-        put(name::GOODPUT, total);
-        put(name::UTILISATION, total * 1000.0 / spec.path.down_kbit);
-        put(name::FAIRNESS, jain(&rates.iter().flatten().copied().collect::<Vec<_>>()));
+        let (before, was_out) = self.before.unwrap_or_default();
+        let rates = rates(world, &before, measured, spec.flows.len());
+        let all: Vec<f64> = rates.iter().flatten().copied().collect();
+        put(name::GOODPUT, all.iter().sum());
+        put(name::FLOW_GOODPUT, mean(&all));
+        put(name::FAIRNESS, jain(&all));
+        put(name::CONVERGED, self.convergence.time());
         for (nth, group) in rates.iter().enumerate() {
             put(&format!("{}.{}", name::GOODPUT, nth + 1), group.iter().sum());
+            put(&format!("{}.{}", name::FLOW_GOODPUT, nth + 1), mean(group));
+        }
+        if let [first, second, ..] = rates.as_slice() {
+            put(name::SHARE, mean(first) / mean(second));
+        }
+        put(name::LINE, (octets_out(world) - was_out) as f64 * 8e-6 / measured);
+        let used = utilisations(world, &before, measured);
+        put(name::UTILISATION, used[world.bottleneck]);
+        if used.len() > 1 {
+            used.iter()
+                .enumerate()
+                .for_each(|(nth, part)| put(&format!("{}.{}", name::UTILISATION, nth + 1), *part));
         }
         put(name::RETRANSMITS, retransmits(world));
         put(name::CWND_MEAN, mean(&self.cwnd));
         put(name::CWND_MAX, self.cwnd.iter().copied().fold(f64::NAN, f64::max));
         put(name::CWND_MIN, self.cwnd.iter().copied().fold(f64::NAN, f64::min));
+        put(name::RTT_MIN, least_rtt(world));
         put(name::SRTT, mean(&self.srtt));
         put(name::QUEUE_MEAN, mean(&self.queue));
         put(name::QUEUE_MAX, self.queue.iter().copied().fold(f64::NAN, f64::max));
         put(name::PERIOD, self.sawtooth.period());
         put(name::KEPT, self.sawtooth.kept());
         put(name::GROWTH, self.sawtooth.growth_in_first_second());
+        put(name::GROWTH_ROUND, self.sawtooth.growth_a_round(0.0));
+        put(name::GROWTH_NEXT, self.sawtooth.growth_a_round(1.0));
         put(name::DELAY_MEAN, ledger.delays.mean());
         for (name, q) in [(name::DELAY_P50, 0.5), (name::DELAY_P95, 0.95), (name::DELAY_MAX, 1.0)] {
             put(name, ledger.delays.quantile(q));
         }
         put(name::CBR_LOSS, ledger.datagrams_lost as f64 * 100.0 / ledger.datagrams as f64);
-        let times = completion_times(world);
-        put(name::FCT_MEAN, mean(&times));
-        for (name, q) in [(name::FCT_P50, 0.5), (name::FCT_P95, 0.95), (name::FCT_P99, 0.99)] {
-            put(name, quantile(&times, q));
+        let groups = (0..spec.flows.len()).map(|group| (format!(".{}", group + 1), Some(group)));
+        for (suffix, group) in groups.chain([(String::new(), None)]) {
+            let times = completion_times(world, group);
+            put(&format!("{}{suffix}", name::FCT_MEAN), mean(&times));
+            for (name, q) in [(name::FCT_P50, 0.5), (name::FCT_P95, 0.95), (name::FCT_P99, 0.99)] {
+                put(&format!("{name}{suffix}"), quantile(&times, q));
+            }
         }
         put(name::FAILED, senders(world).map(|host| host.failed as f64).sum());
         out.delays = ledger.delays.steps(STEPS);
@@ -269,7 +290,7 @@ fn receivers(world: &World) -> impl Iterator<Item = &Receiver> {
     })
 }
 
-/// Octets received by each flow of each group.
+/// Octets received by each flow of each host.
 fn received(world: &World) -> Vec<Vec<u64>> {
     receivers(world).map(|app| app.received.clone()).collect()
 }
@@ -285,10 +306,90 @@ fn retransmits(world: &World) -> f64 {
     again / flows
 }
 
-/// How long the flows with an end took, milliseconds, in ascending order.
-fn completion_times(world: &World) -> Vec<f64> {
+/// What flows received since `before`, Mbit/s over `measured` seconds, by their hosts.
+fn host_rates(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<Vec<f64>> {
+    let rate = |host: usize, nth: usize, now: u64| {
+        let was = before.get(host).and_then(|flows| flows.get(nth)).copied().unwrap_or(0);
+        (now - was) as f64 * 8e-6 / measured
+    };
+    let flows = |(host, flows): (usize, &Vec<u64>)| {
+        flows.iter().enumerate().map(|(nth, now)| rate(host, nth, *now)).collect()
+    };
+    received(world).iter().enumerate().map(flows).collect()
+}
+
+/// The same by groups, of which there are so many.
+fn rates(world: &World, before: &[Vec<u64>], measured: f64, groups: usize) -> Vec<Vec<f64>> {
+    let mut rates = vec![Vec::new(); groups];
+    for (role, host) in world.roles.iter().zip(host_rates(world, before, measured)) {
+        rates[role.group].extend(host);
+    }
+    rates
+}
+
+/// The part of each hop's rate that is payload to the receivers; infinite where there is no limit.
+fn utilisations(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<f64> {
+    let hosts = host_rates(world, before, measured);
+    let over = |hop: usize| {
+        let crosses = |role: &Role| !role.reverse && (role.first..=role.last).contains(&hop);
+        let crossing = world.roles.iter().zip(&hosts).filter(|(role, _)| crosses(role));
+        crossing.flat_map(|(_, flows)| flows).sum::<f64>()
+    };
+    let used = |(hop, pipe): (usize, &PipeId)| {
+        let rate = world.net.pipe(*pipe).config().rate;
+        rate.map_or(f64::INFINITY, |rate| over(hop) * 1e6 / rate.bits_per_sec() as f64)
+    };
+    world.down.iter().enumerate().map(used).collect()
+}
+
+/// Octets of IP packets that have left the bottleneck.
+fn octets_out(world: &World) -> u64 {
+    let counters = world.net.pipe(world.bottleneck()).counters();
+    counters.delivered_octets - counters.delivered * wire::ethernet::HEADER_LEN as u64
+}
+
+/// When the last endless flow began, seconds; `None` before.
+fn all_begun(world: &World, spec: &Spec) -> Option<f64> {
+    let mut last = None;
+    for (role, app) in world.roles.iter().zip(senders(world)) {
+        let flow = &spec.flows[role.group];
+        if flow.octets.is_none() {
+            let begun = app.flows.iter().filter(|begun| begun.octets.is_none());
+            if begun.clone().count() < flow.count as usize {
+                return None;
+            }
+            last = last.max(begun.map(|begun| begun.at).max());
+        }
+    }
+    last.map(|at| at.as_nanos() as f64 / 1e9)
+}
+
+/// Octets received by each endless flow.
+fn endless(world: &World, spec: &Spec) -> Vec<u64> {
+    let hosts = world.roles.iter().zip(receivers(world));
+    let hosts = hosts.filter(|(role, _)| spec.flows[role.group].octets.is_none());
+    hosts.flat_map(|(_, app)| app.received.iter().copied()).collect()
+}
+
+/// The least round-trip time that a flow of the senders has seen, milliseconds; NaN of none.
+fn least_rtt(world: &World) -> f64 {
+    let mut least = f64::NAN;
+    for id in &world.senders {
+        let Node::Sender(host) = world.net.host(*id) else { continue };
+        for flow in host.app.flows.iter().filter(|flow| flow.finished.is_none()) {
+            let seen = host.core.connection(flow.id).info(world.net.now()).min_rtt;
+            least = least.min(seen.as_nanos() as f64 / 1e6);
+        }
+    }
+    least
+}
+
+/// How long the flows with an end (of one group) took, milliseconds, in ascending order.
+fn completion_times(world: &World, group: Option<usize>) -> Vec<f64> {
     let took = |flow: &Begun| Some(flow.finished?.since(flow.at).as_nanos() as f64 / 1e6);
-    let mut times: Vec<f64> = senders(world).flat_map(|app| app.flows.iter().filter_map(took)).collect();
+    let hosts = world.roles.iter().zip(senders(world));
+    let hosts = hosts.filter(|(role, _)| group.is_none_or(|group| role.group == group));
+    let mut times: Vec<f64> = hosts.flat_map(|(_, app)| app.flows.iter().filter_map(took)).collect();
     times.sort_by(f64::total_cmp);
     times
 }

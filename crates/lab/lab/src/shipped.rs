@@ -11,14 +11,26 @@ macro_rules! shipped {
 
 shipped![
     "bbr-loss",
+    "convergence",
     "dctcp-step",
     "fairness",
+    "fairness-buffers",
+    "fairness-distance",
+    "fairness-pairs",
+    "gigabit",
     "p1-htcp-sawtooth",
     "p2-abc",
     "p3-induced-delay",
     "p4-asymmetric",
     "p5-retransmissions",
     "p6-queue-modes",
+    "p7-round-trip",
+    "p7-topology",
+    "parking-lot",
+    "response-acks",
+    "response-chance",
+    "response-even",
+    "short-flows",
 ];
 
 /// Every shipped experiment.

@@ -28,8 +28,11 @@ pub struct Spec {
     /// Time between two points of a series, milliseconds.
     #[serde(default = "hundred")]
     pub sample_ms: f64,
-    /// The bottleneck.
-    pub path: Path,
+    /// The one hop of a dumbbell.
+    pub path: Option<Path>,
+    /// Or several in a row.
+    #[serde(default, rename = "hop")]
+    pub hops: Vec<Path>,
     /// Groups of TCP flows.
     #[serde(default, rename = "flow")]
     pub flows: Vec<Flow>,
@@ -70,7 +73,7 @@ fn hundred() -> f64 {
     100.0
 }
 
-/// The path between all senders and all receivers: a dumbbell, whose bar is the bottleneck.
+/// A line between two switches, in both directions: the bar of a dumbbell, or a hop among several.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
@@ -84,12 +87,15 @@ pub struct Path {
     pub queue: String,
     /// Room before the line of the way back; the same if absent.
     pub up_queue: Option<String>,
-    /// To the receivers, this and the next eight: see [`Ills`].
+    /// To the receivers, this and the next nine: see [`Ills`].
     #[serde(default = "none")]
     pub aqm: String,
     /// See there.
     #[serde(default)]
     pub loss: f64,
+    /// See there.
+    #[serde(default)]
+    pub every: u64,
     /// See there.
     #[serde(default = "none")]
     pub bursts: String,
@@ -114,9 +120,12 @@ pub struct Path {
     /// What befalls packets on the way back.
     #[serde(default)]
     pub up: Ills,
-    /// Greatest IP packet, octets.
+    /// Greatest IP packet, octets; the least of all hops counts.
     #[serde(default = "ethernet")]
     pub mtu: u16,
+    /// So many like this in a row.
+    #[serde(default = "one")]
+    pub count: u32,
 }
 
 impl Path {
@@ -125,6 +134,7 @@ impl Path {
         Ills {
             aqm: self.aqm.clone(),
             loss: self.loss,
+            every: self.every,
             bursts: self.bursts.clone(),
             discard: self.discard.clone(),
             jitter_ms: self.jitter_ms,
@@ -144,6 +154,8 @@ pub struct Ills {
     pub aqm: String,
     /// Chance to be lost.
     pub loss: f64,
+    /// Each so-many-th is lost; 0 for none.
+    pub every: u64,
     /// Losses that come together, after Gilbert and Elliott: `none`, `LOSS MEAN_LENGTH` (the part of all packets, the
     /// packets lost in a row) or `TO_BAD TO_GOOD LOSS_BAD LOSS_GOOD`.
     pub bursts: String,
@@ -166,6 +178,7 @@ impl Default for Ills {
         Ills {
             aqm: none(),
             loss: 0.0,
+            every: 0,
             bursts: none(),
             discard: none(),
             jitter_ms: 0.0,
@@ -194,6 +207,13 @@ pub struct Flow {
     pub count: u32,
     /// Congestion control.
     pub cc: String,
+    /// Which hops it crosses: `all`, one like `2` (the first being 1), a range like `2-3`, or `each`: such a group over
+    /// every hop alone.
+    #[serde(default = "all")]
+    pub over: String,
+    /// It sends the other way, against the others.
+    #[serde(default)]
+    pub reverse: bool,
     /// Round-trip time this group has beyond the path's, milliseconds.
     #[serde(default)]
     pub extra_rtt_ms: f64,
@@ -203,6 +223,9 @@ pub struct Flow {
     /// How much later each of them begins than the one before, seconds.
     #[serde(default)]
     pub stagger: f64,
+    /// And by chance up to so much later still, seconds.
+    #[serde(default)]
+    pub spread: f64,
     /// Octets a flow sends; endless if absent.
     pub octets: Option<u64>,
     /// With `octets`: flows arrive like this many a second (Poisson) from `start` on, instead of `count`.
@@ -213,10 +236,17 @@ fn one() -> u32 {
     1
 }
 
+fn all() -> String {
+    "all".into()
+}
+
 /// Datagrams at a constant rate.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cbr {
+    /// Which hops it crosses: `all`, `2` or `2-3`.
+    #[serde(default = "all")]
+    pub over: String,
     /// Octets of each IP packet.
     pub octets: u16,
     /// Time between two, milliseconds.
@@ -352,6 +382,14 @@ impl Experiment {
         points
     }
 
+    /// The same as their values are shown.
+    pub(crate) fn shown_points(&self) -> Vec<Point> {
+        let shown = |point: Vec<(String, toml::Value)>| {
+            point.into_iter().map(|(place, value)| (place, show(&value))).collect()
+        };
+        self.points().into_iter().map(shown).collect()
+    }
+
     /// The experiment with `point` put in.
     fn at(&self, point: &[(String, toml::Value)]) -> Result<Spec, SpecError> {
         let mut table = toml::Value::Table(self.table.clone());
@@ -369,6 +407,21 @@ impl Experiment {
             return Err(wrong(&text));
         }
         Ok(spec)
+    }
+
+    /// The number at a dotted place of the file with `point` put in; of an array's, the first, unless one is named.
+    pub(crate) fn number(&self, point: &Point, place: &str) -> Option<f64> {
+        let mut table = toml::Value::Table(self.table.clone());
+        for (by, shown) in point {
+            let value = self.spec.vary.get(by)?.iter().find(|value| show(value) == *shown)?;
+            put(&mut table, by, value)?;
+        }
+        let at = place.split('.').try_fold(&table, |at, step| match (at, step.parse::<usize>()) {
+            (toml::Value::Array(items), Ok(nth)) => items.get(nth),
+            (toml::Value::Array(items), Err(_)) => items.first()?.get(step),
+            (table, _) => table.get(step),
+        })?;
+        at.as_float().or_else(|| at.as_integer().map(|integer| integer as f64))
     }
 
     /// Whether `outcomes` are what its checks expect.

@@ -38,6 +38,8 @@ pub struct PipeConfig {
     pub aqm: Aqm,
     /// Chance to vanish.
     pub loss: f64,
+    /// Every so-many-th packet vanishes, besides; 0 for none.
+    pub every: u64,
     /// Losses that come in bursts, besides.
     pub bursts: Option<GilbertElliott>,
     /// Chance to arrive twice.

@@ -51,6 +51,14 @@ fn slow() -> PipeConfig {
 }
 
 #[test]
+fn every_so_many_th_vanishes() {
+    let (pipe, out) = burst(PipeConfig { every: 4, ..slow() }, 10);
+    let survivors: Vec<u32> = out.iter().map(|(_, packet)| number(packet)).collect();
+    assert_eq!(survivors, [0, 1, 2, 4, 5, 6, 8, 9]);
+    assert_eq!(pipe.counters().lost, 2);
+}
+
+#[test]
 fn serialisation_then_delay() {
     let (_, out) = burst(PipeConfig { delay: Duration::from_millis(5), ..slow() }, 3);
     let dates: Vec<u64> = out.iter().map(|(at, _)| at.as_micros()).collect();

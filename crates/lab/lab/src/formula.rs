@@ -1,0 +1,250 @@
+//! Formulas in an experiment's file: what theory says a measure is, from the file's own parameters.
+//!
+//! ```text
+//! 1448 * 8 / path.rtt_ms / 1000 * sqrt(3 / (2 * path.loss))
+//! ```
+//!
+//! Numbers, places of numbers in the file, `+ - * / ^`, parentheses, and the functions `sqrt`, `cbrt`, `min`, `max`
+//! and `htcp`.
+
+use crate::spec::SpecError;
+
+/// Parentheses and signs inside each other.
+const DEPTH_MAX: u32 = 50;
+
+/// The value of `text`, where `place` knows the numbers of the file.
+pub(crate) fn evaluate(text: &str, place: &dyn Fn(&str) -> Option<f64>) -> Result<f64, SpecError> {
+    let mut reader = Reader { rest: text, place, depth: 0 };
+    let value = reader.sum().and_then(|value| match reader.peek() {
+        None => Ok(value),
+        Some(_) => Err(reader.wants("an operator")),
+    });
+    let value = value.map_err(|error| SpecError(format!("formula `{text}`: {error}")))?;
+    if value.is_finite() { Ok(value) } else { Err(SpecError(format!("formula `{text}`: is {value}"))) }
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+    place: &'a dyn Fn(&str) -> Option<f64>,
+    depth: u32,
+}
+
+type Value = Result<f64, SpecError>;
+
+impl Reader<'_> {
+    fn peek(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn takes(&mut self, sign: char) -> bool {
+        let takes = self.peek() == Some(sign);
+        if takes {
+            self.rest = &self.rest[sign.len_utf8()..];
+        }
+        takes
+    }
+
+    fn wants(&self, what: &str) -> SpecError {
+        let seen = if self.rest.is_empty() { "the end" } else { self.rest };
+        SpecError(format!("want {what} before `{seen}`"))
+    }
+
+    fn sum(&mut self) -> Value {
+        let mut value = self.product()?;
+        loop {
+            if self.takes('+') {
+                value += self.product()?;
+            } else if self.takes('-') {
+                value -= self.product()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Value {
+        let mut value = self.power()?;
+        loop {
+            if self.takes('*') {
+                value *= self.power()?;
+            } else if self.takes('/') {
+                value /= self.power()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// `-2 ^ 2` is -4, and `2 ^ 3 ^ 2` is 512.
+    fn power(&mut self) -> Value {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.wants("less depth"));
+        }
+        let value = if self.takes('-') {
+            -self.power()?
+        } else {
+            let base = self.atom()?;
+            if self.takes('^') { base.powf(self.power()?) } else { base }
+        };
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn atom(&mut self) -> Value {
+        if self.takes('(') {
+            let value = self.sum()?;
+            return self.closed().map(|()| value);
+        }
+        match self.peek() {
+            Some(first) if first.is_ascii_digit() => self.number(),
+            Some(first) if first.is_ascii_alphabetic() => {
+                let name = self.word(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+                if self.takes('(') { self.function(name) } else { self.at(name) }
+            }
+            _ => Err(self.wants("a number, a name or `(`")),
+        }
+    }
+
+    fn closed(&mut self) -> Result<(), SpecError> {
+        if self.takes(')') { Ok(()) } else { Err(self.wants("`)`")) }
+    }
+
+    fn number(&mut self) -> Value {
+        let digits = self.word(|c| c.is_ascii_digit() || c == '.');
+        digits.parse().map_err(|_| SpecError(format!("no number: `{digits}`")))
+    }
+
+    fn at(&self, name: &str) -> Value {
+        (self.place)(name).ok_or_else(|| SpecError(format!("no number at `{name}` in this file")))
+    }
+
+    fn function(&mut self, name: &str) -> Value {
+        let mut values = vec![self.sum()?];
+        while self.takes(',') {
+            values.push(self.sum()?);
+        }
+        self.closed()?;
+        match (name, values.as_slice()) {
+            ("sqrt", [x]) => Ok(x.sqrt()),
+            ("cbrt", [x]) => Ok(x.cbrt()),
+            ("min", [x, y]) => Ok(x.min(*y)),
+            ("max", [x, y]) => Ok(x.max(*y)),
+            ("htcp", [p, rtt]) => Ok(htcp(*p, *rtt)),
+            _ => Err(SpecError(format!("no function `{name}` of {}", values.len()))),
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The letters in front that are `of` a kind.
+    fn word(&mut self, of: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !of(c)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+}
+
+/// H-TCP's window on average, segments, where one packet of 1/`p` is lost, evenly, `rtt` seconds go round without a
+/// queue, and each loss halves: a cycle of T seconds that begins at W/2 ends at W by the growth of
+/// draft-leith-tcp-htcp, and carries 1/p packets.
+fn htcp(p: f64, rtt: f64) -> f64 {
+    // What the window has grown by so many seconds after a loss, segments, and what was sent of it meanwhile.
+    let grown = |t: f64| {
+        let x = (t - 1.0).max(0.0);
+        (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt
+    };
+    let sent_of_growth = |t: f64| {
+        let (flat, x) = (t.min(1.0), (t - 1.0).max(0.0));
+        (flat * flat / 2.0 + x + x * x / 2.0 + 5.0 * x.powi(3) / 3.0 + x.powi(4) / 48.0) / (rtt * rtt)
+    };
+    // A cycle grows by half its greatest window, so it begins at what it grows by.
+    let packets = |t: f64| grown(t) * t / rtt + sent_of_growth(t);
+    let (mut short, mut long) = (0.0, 1e6);
+    for _ in 0..200 {
+        let t = (short + long) / 2.0;
+        if packets(t) < 1.0 / p { short = t } else { long = t }
+    }
+    rtt / (p * long)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: formulas mean what they mean on paper, and what is none is refused with the reason.
+    use super::*;
+
+    fn value(text: &str) -> Result<f64, String> {
+        let place =
+            |name: &str| [("path.loss", 1e-4), ("flow.0.x", 3.0)].into_iter().find(|row| row.0 == name);
+        evaluate(text, &|name| place(name).map(|row| row.1)).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn arithmetic() {
+        for (text, is) in [
+            ("1 + 2 * 3 - 4 / 2", 5.0),
+            ("(1 + 2) * 3", 9.0),
+            ("2 ^ 3 ^ 2", 512.0),
+            ("-2 ^ 2", -4.0),
+            ("2 ^ -1", 0.5),
+            ("sqrt(16) + cbrt(27)", 7.0),
+            ("max(flow.0.x, min(9, 4))", 4.0),
+            ("2 - 1 - 1", 0.0),
+        ] {
+            assert!((value(text).unwrap() - is).abs() < 1e-12, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_published_tables() {
+        // Mathis: 1460 octets, 100 ms, p = 1e-4.
+        assert!((value("1460 * 8 / 100 / 1000 * sqrt(3 / (2 * path.loss))").unwrap() - 14.305).abs() < 1e-3);
+        // CUBIC at 100 ms.
+        assert!((value("(1.2333333333 * (0.1 / path.loss) ^ 3) ^ 0.25").unwrap() - 187.4).abs() < 0.1);
+    }
+
+    #[test]
+    fn what_is_no_formula_is_refused() {
+        for (text, says) in [
+            ("1 +", "want a number, a name or `(` before `the end`"),
+            ("(1", "want `)`"),
+            ("1 2", "want an operator before `2`"),
+            ("path.lost", "no number at `path.lost`"),
+            ("sin(1)", "no function `sin` of 1"),
+            ("sqrt(1, 2)", "no function `sqrt` of 2"),
+            ("1.2.3", "no number: `1.2.3`"),
+            ("1 / 0", "is inf"),
+            ("%", "before `%`"),
+        ] {
+            let error = value(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        assert!(value(&"(".repeat(10_000)).unwrap_err().contains("less depth"));
+        assert!(value(&"-".repeat(10_000)).unwrap_err().contains("less depth"));
+    }
+
+    /// While cycles are shorter than a second H-TCP is Reno; longer ones carry more.
+    #[test]
+    fn htcp_begins_as_reno_and_leaves_it() {
+        let reno = |p: f64| (1.5 / p).sqrt();
+        assert!((htcp(1e-2, 0.01) / reno(1e-2) - 1.0).abs() < 1e-6);
+        assert!((htcp(1e-3, 0.1) / reno(1e-3)) > 1.2);
+        // A cycle by small steps.
+        let (p, rtt) = (1e-5, 0.1);
+        let mean = htcp(p, rtt);
+        let cycle = rtt / (p * mean);
+        let (mut w, mut t, mut sent) = (0.0, 0.0, 0.0);
+        let steps = 1_000_000;
+        for _ in 0..steps {
+            let x: f64 = (t - 1.0f64).max(0.0);
+            let alpha = 1.0 + 10.0 * x + (x / 2.0) * (x / 2.0);
+            sent += w / rtt * cycle / f64::from(steps);
+            w += alpha / rtt * cycle / f64::from(steps);
+            t += cycle / f64::from(steps);
+        }
+        // `w` is the growth, which is also where the cycle began.
+        assert!((sent + w * cycle / rtt) * p - 1.0 < 1e-3, "{}", (sent + w * cycle / rtt) * p);
+    }
+}
