@@ -13,6 +13,7 @@ mod show;
 mod sysctl;
 #[cfg(test)]
 mod testing;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -41,9 +42,11 @@ enum Command {
     /// Join two links by emulated pipes in real time: rate, delay, queue, losses for any programs.
     Pipe(pipe::Args),
     /// List the connections of running stacks.
-    Ss(show::Args),
+    Ss(show::SsArgs),
     /// Show counters, tables and memory of running stacks.
-    Stat(show::Args),
+    Stat(show::StatArgs),
+    /// Watch running stacks: rates, load, the busiest connections, refreshed every second.
+    Top(top::TopArgs),
     /// Show the last things that happened to connections of running stacks, living and dead.
     Blackbox(blackbox::BlackboxArgs),
     /// Record packets of a running stack to a pcapng file.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Pipe(args) => pipe::run(args),
         Command::Ss(args) => show::ss(&args),
         Command::Stat(args) => show::stat(&args),
+        Command::Top(args) => top::run(&args),
         Command::Blackbox(args) => blackbox::run(&args),
         Command::Capture(args) => show::capture(&args),
         Command::Sysctl(args) => sysctl::run(&args),

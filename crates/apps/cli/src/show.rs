@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Flags of `ss` and `stat`.
+/// Flags of all that list.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// Only this process; without it, every running stack.
@@ -16,8 +16,28 @@ pub(crate) struct Args {
     /// Print JSON, one object a line.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Instead, what is remembered of peers for the next connections to them (`stat` only).
-    #[arg(long)]
+}
+
+/// Flags of `ss`.
+#[derive(ClapArgs)]
+pub(crate) struct SsArgs {
+    #[command(flatten)]
+    show: Args,
+    /// Say more about each connection: windows, times, what it waited for, what arrived too early.
+    #[arg(short, long)]
+    info: bool,
+}
+
+/// Flags of `stat`.
+#[derive(ClapArgs)]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    show: Args,
+    /// Print OpenMetrics text, as the setting `metrics` serves it.
+    #[arg(long, conflicts_with = "json")]
+    openmetrics: bool,
+    /// Instead, what is remembered of peers for the next connections to them.
+    #[arg(long, conflicts_with = "openmetrics")]
     hosts: bool,
 }
 
@@ -99,24 +119,98 @@ pub(crate) fn answers(
     Ok(all)
 }
 
-/// `millstream ss`.
-pub(crate) fn ss(args: &Args) -> CliResult {
-    let rows = answers(args.pid, "ss")?;
-    if args.json {
-        rows.iter().for_each(|(_, row)| println!("{row}"));
-        return Ok(());
+/// Columns as wide as what stands in them.
+pub(crate) struct Table(Vec<Vec<String>>);
+
+impl Table {
+    /// With these heads.
+    pub(crate) fn new(heads: &[&str]) -> Table {
+        Table(vec![heads.iter().map(|head| head.to_string()).collect()])
     }
-    println!(
-        "{:<12} {:>8} {:>8} {:<28} {:<28} {:<8} {:>9} {:>9} {:>7}",
-        "State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt us", "retrans"
-    );
+
+    /// One more row.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.0.push(cells);
+    }
+
+    /// One line a row: numbers, and what is missing where numbers stand, to the right.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let columns = self.0.iter().map(Vec::len).max().unwrap_or(0);
+        let cells = |at: usize| self.0.iter().filter_map(move |row| row.get(at));
+        let width = |at: usize| cells(at).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let is_number = |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
+        // Addresses begin with digits too.
+        let right = |at: usize| cells(at).skip(1).all(|cell| is_number(cell) && !cell.contains(':'));
+        let shape: Vec<(usize, bool)> = (0..columns).map(|at| (width(at), right(at))).collect();
+        let line = |row: &Vec<String>| {
+            let cell = |(cell, &(width, right)): (&String, &(usize, bool))| match right {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            };
+            row.iter().zip(&shape).map(cell).collect::<Vec<_>>().join("  ").trim_end().to_string()
+        };
+        self.0.iter().map(line).collect()
+    }
+
+    /// The lines as one text.
+    pub(crate) fn show(&self) -> String {
+        self.lines().into_iter().map(|line| line + "\n").collect()
+    }
+}
+
+/// A time of a row in milliseconds, nothing where it is zero or missing.
+pub(crate) fn millis(row: &Value, key: &str) -> String {
+    match row[key].as_u64() {
+        None | Some(0) => String::new(),
+        Some(micros) => format!("{}.{:03}", micros / 1_000, micros % 1_000),
+    }
+}
+
+/// What `ss -i` says about a connection below its line.
+const DETAILS: [(&str, &[&str]); 7] = [
+    ("window", &["snd_wnd", "rcv_wnd", "ssthresh", "mss"]),
+    ("time", &["rttvar_us", "min_rtt_us", "rto_us"]),
+    ("moved", &["bytes_acked", "bytes_received", "delivered"]),
+    ("waiting", &["unsent", "in_flight"]),
+    ("busy", &["busy_us", "window_starved_us", "buffer_starved_us"]),
+    (
+        "reassembly",
+        &["reassembly", "reassembly_octets", "reassembly_memory", "reassembly_limit", "reassembly_refused"],
+    ),
+    ("options", &["timestamps", "sack", "recovery"]),
+];
+
+/// The details of a row, a line each; those where everything is zero are left out.
+fn details(row: &Value) -> Vec<String> {
+    let says =
+        |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_u64() != Some(0);
+    let line = |(what, keys): &(&str, &[&str])| {
+        let said: Vec<_> = keys.iter().filter(|key| says(&row[**key])).collect();
+        let text = |key: &&&str| match &row[**key] {
+            Value::Bool(_) => key.to_string(),
+            value => format!("{key} {value}"),
+        };
+        (!said.is_empty())
+            .then(|| format!("    {what}: {}", said.iter().map(text).collect::<Vec<_>>().join(", ")))
+    };
+    DETAILS.iter().filter_map(line).collect()
+}
+
+/// `millstream ss`.
+pub(crate) fn ss(args: &SsArgs) -> CliResult {
+    let rows = answers(args.show.pid, "ss")?;
+    let mut out = std::io::stdout().lock();
+    if args.show.json {
+        return rows.iter().try_for_each(|(_, row)| writeln!(out, "{row}")).map_err(Into::into);
+    }
+    let mut table =
+        Table::new(&["State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt ms", "retrans"]);
     for (_, row) in &rows {
         let text = |key: &str| row[key].as_str().unwrap_or("").to_string();
         let number = |key: &str| row[key].as_u64().map_or(String::new(), |n| n.to_string());
         let (recv, send) =
             if text("state") == "LISTEN" { ("waiting", "backlog") } else { ("recv_q", "send_q") };
-        println!(
-            "{:<12} {:>8} {:>8} {:<28} {:<28} {:<8} {:>9} {:>9} {:>7}",
+        table.row(vec![
             text("state"),
             number(recv),
             number(send),
@@ -124,18 +218,31 @@ pub(crate) fn ss(args: &Args) -> CliResult {
             text("remote"),
             text("cc"),
             number("cwnd"),
-            number("srtt_us"),
-            number("retransmits")
-        );
+            millis(row, "srtt_us"),
+            number("retransmits"),
+        ]);
+    }
+    let nothing = Value::Null;
+    for (line, row) in
+        table.lines().iter().zip(std::iter::once(&nothing).chain(rows.iter().map(|(_, row)| row)))
+    {
+        writeln!(out, "{line}")?;
+        if args.info {
+            details(row).iter().try_for_each(|detail| writeln!(out, "{detail}"))?;
+        }
     }
     Ok(())
 }
 
 /// `millstream stat`.
-pub(crate) fn stat(args: &Args) -> CliResult {
-    if args.hosts {
-        return hosts(args);
+pub(crate) fn stat(args: &StatArgs) -> CliResult {
+    if args.openmetrics {
+        return openmetrics(args.show.pid);
     }
+    if args.hosts {
+        return hosts(&args.show);
+    }
+    let args = &args.show;
     for (pid, value) in answers(args.pid, "stat")? {
         if args.json {
             println!("{value}");
@@ -155,29 +262,56 @@ pub(crate) fn stat(args: &Args) -> CliResult {
 /// `millstream stat --hosts`.
 fn hosts(args: &Args) -> CliResult {
     let rows = answers(args.pid, "hosts")?;
+    let mut out = std::io::stdout().lock();
     if args.json {
-        rows.iter().for_each(|(_, row)| println!("{row}"));
-        return Ok(());
+        return rows.iter().try_for_each(|(_, row)| writeln!(out, "{row}")).map_err(Into::into);
     }
-    println!(
-        "{:<40} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>7}",
-        "Peer", "rtt us", "var us", "ssthresh", "cwnd", "rto us", "connections", "age s"
-    );
+    let columns = [
+        ("rtt ms", "srtt_us"),
+        ("var ms", "rttvar_us"),
+        ("ssthresh", "ssthresh"),
+        ("cwnd", "cwnd"),
+        ("rto ms", "rto_us"),
+        ("connections", "connections"),
+        ("age s", "age_s"),
+    ];
+    let heads = columns.map(|(head, _)| head);
+    let mut table = Table::new(&[&["Peer"], &heads[..]].concat());
     for (_, row) in &rows {
         let number = |key: &str| row[key].as_u64().map_or(String::new(), |n| n.to_string());
-        println!(
-            "{:<40} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>7}",
-            row["remote"].as_str().unwrap_or(""),
-            number("srtt_us"),
-            number("rttvar_us"),
-            number("ssthresh"),
-            number("cwnd"),
-            number("rto_us"),
-            number("connections"),
-            number("age_s")
-        );
+        let cell = |(_, key): (&str, &str)| if key.ends_with("_us") { millis(row, key) } else { number(key) };
+        let peer = row["remote"].as_str().unwrap_or("").to_string();
+        table.row([vec![peer], columns.map(cell).to_vec()].concat());
     }
-    Ok(())
+    Ok(write!(out, "{}", table.show())?)
+}
+
+/// The metrics of every running stack as one text: what several processes say about a family stands together.
+fn openmetrics(pid: Option<u32>) -> CliResult {
+    let mut families: Vec<(String, String)> = Vec::new();
+    for (_, path) in running(pid)? {
+        let mut socket = match ask(&path, "metrics") {
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => continue,
+            socket => socket?,
+        };
+        let mut text = String::new();
+        socket.read_to_string(&mut text)?;
+        let body = text.strip_suffix("# EOF\n").ok_or_else(|| format!("{}: cut off", path.display()))?;
+        for family in
+            body.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, next| !next.starts_with("# TYPE "))
+        {
+            let (head, samples): (Vec<&str>, Vec<&str>) =
+                family.iter().partition(|line| line.starts_with('#'));
+            let head = head.concat();
+            match families.iter_mut().find(|(known, _)| *known == head) {
+                Some((_, all)) => *all += &samples.concat(),
+                None => families.push((head, samples.concat())),
+            }
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    families.iter().try_for_each(|(head, samples)| write!(out, "{head}{samples}"))?;
+    Ok(writeln!(out, "# EOF")?)
 }
 
 /// `millstream capture`.
@@ -209,4 +343,45 @@ pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
     out.flush()?;
     eprintln!("{total} octets of pcapng in {}", args.write.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: columns line up whatever stands in them, and details leave out what says nothing.
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["State", "cwnd", "Local", "rtt ms"]);
+        table.row(["LISTEN", "", "0.0.0.0:80", ""].map(String::from).to_vec());
+        table.row(["ESTABLISHED", "14480", "[2001:db8::1234]:40000", "1.500"].map(String::from).to_vec());
+        assert_eq!(
+            table.lines(),
+            [
+                "State         cwnd  Local                   rtt ms",
+                "LISTEN              0.0.0.0:80",
+                "ESTABLISHED  14480  [2001:db8::1234]:40000   1.500",
+            ]
+        );
+    }
+
+    #[test]
+    fn details_say_what_there_is() {
+        let row = json!({"snd_wnd": 65535, "mss": 1448, "ssthresh": null, "unsent": 0, "reassembly": 2,
+                         "reassembly_octets": 2896, "sack": true, "recovery": false});
+        assert_eq!(
+            details(&row),
+            [
+                "    window: snd_wnd 65535, mss 1448",
+                "    reassembly: reassembly 2, reassembly_octets 2896",
+                "    options: sack",
+            ]
+        );
+        assert!(details(&Value::Null).is_empty());
+        assert_eq!(
+            (millis(&json!({"a": 1234567}), "a"), millis(&Value::Null, "a")),
+            ("1234.567".into(), String::new())
+        );
+    }
 }

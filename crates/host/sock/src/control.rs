@@ -1,8 +1,8 @@
 //! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `hosts`, `blackbox lines`,
 //! `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng
-//! file.
+//! file, `metrics` with OpenMetrics.
 //!
-//! `millstream ss`, `stat`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
+//! `millstream ss`, `stat`, `top`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
 
 mod blackbox;
 mod capture;
@@ -10,6 +10,7 @@ mod capture;
 pub(crate) use capture::wall_clock;
 
 use crate::Engine;
+use crate::metrics;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
 use crate::tree::{Access, Node, Tree, TreeError};
@@ -79,6 +80,7 @@ fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -
     let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
         ["ss"] => rows,
         ["hosts"] => hosts,
+        ["metrics"] => return client.write_all(metrics::text(stacks).as_bytes()),
         ["stat"] => |engine| vec![stats(engine)],
         ["capture", seconds] => return capture::answer(stacks, taps, &mut client, seconds, false),
         ["capture", seconds, "state"] => return capture::answer(stacks, taps, &mut client, seconds, true),

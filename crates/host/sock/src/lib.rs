@@ -14,6 +14,7 @@ pub mod door;
 mod engine;
 mod errno;
 pub mod keys;
+pub mod metrics;
 mod net;
 mod object;
 mod open;

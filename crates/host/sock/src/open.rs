@@ -3,6 +3,7 @@
 use crate::clock::SystemClock;
 use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
+use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
 use crate::settings::{Mode, Settings};
@@ -33,6 +34,8 @@ pub struct Opened {
     pub taps: Vec<Tap>,
     /// What can be read and set while they run.
     pub tree: Arc<Tree>,
+    /// Who serves metrics, if anybody does; ends when this is dropped.
+    pub metrics: Option<Serving>,
 }
 
 /// Where the packets of one core can be watched.
@@ -73,7 +76,13 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     for (name, value) in &settings.sysctl.0 {
         tree.set(name, value).map_err(|e| OpenError(format!("sysctl {name} = {value}: {e}")))?;
     }
-    Ok(Opened { stacks, taps, tree })
+    let metrics = match settings.metrics.as_str() {
+        "" => None,
+        address => Some(metrics::serve(address, &stacks).map_err(|e| {
+            OpenError(format!("metrics = \"{address}\": {e}; want a free address like 127.0.0.1:9187"))
+        })?),
+    };
+    Ok(Opened { stacks, taps, tree, metrics })
 }
 
 /// Where connections that die by an error leave what is known of them, if anywhere.

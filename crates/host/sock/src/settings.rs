@@ -240,6 +240,8 @@ settings! {
     blackbox_connections: u32 = 4_096, "a number", "Connections of which a core keeps them, the last dead included.";
     blackbox_on_error: String = String::new(), "a directory, or nothing",
         "Where a connection that dies by an error leaves them; the newest 256 files are kept.";
+    metrics: String = String::new(), "an address like 127.0.0.1:9187, or nothing",
+        "Where OpenMetrics are served over HTTP, on a socket of the kernel's.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }
 

@@ -40,5 +40,6 @@ pub use ip::OwnAddr;
 pub use listeners::{Listen, ListenerId};
 pub use ops::{Connect, OpError, Row};
 pub use probes::ProbeId;
+pub use report::Figure;
 pub use stats::{PacketDrop, Stats};
 pub use turn::{Notice, Turn};

@@ -5,7 +5,20 @@ use tcp::{Counters, Info};
 
 use crate::conns::ConnId;
 use crate::core::Core;
-use crate::stats::Stats;
+use crate::stats::{PacketDrop, Stats};
+
+/// A number that a core tells about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// Its name, in lower case with underscores.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// The number.
+    pub value: u64,
+    /// It only grows; otherwise it is what there is now.
+    pub counter: bool,
+}
 
 impl Core {
     /// TCP's counters.
@@ -15,23 +28,40 @@ impl Core {
 
     /// The stack's own counters: packets, drops by reason, table sizes, footprint.
     pub fn stats(&self) -> Vec<(&'static str, u64)> {
-        let counters = Stats::ROWS.iter().map(|&(name, _)| name).zip(self.stats.values());
+        self.figures().into_iter().map(|figure| (figure.name, figure.value)).collect()
+    }
+
+    /// The same with what each says.
+    pub fn figures(&self) -> Vec<Figure> {
+        let counted = |name, help, value| Figure { name, help, value, counter: true };
+        let held = |(name, help, value)| Figure { name, help, value, counter: false };
+        let counters = Stats::ROWS.iter().zip(self.stats.values());
+        let counters = counters.map(|(&(name, help), value)| counted(name, help, value));
+        let drops = PacketDrop::ALL.iter().zip(self.drops.rows());
+        let drops = drops.map(|(why, (name, value))| counted(name, why.help(), value));
+        let out = counted("bytes_out", "Octets handed to the port, headers included.", self.port.octets);
         let sizes = [
-            ("bytes_out", self.port.octets),
-            ("connections", u64::from(self.conns.len())),
-            ("time_wait", u64::from(self.waits.len())),
-            ("listeners", self.listeners.len() as u64),
-            ("neighbours", self.hops.len() as u64),
-            ("path_mtus", self.paths.learned() as u64),
-            ("hosts", self.hosts.len() as u64),
-            ("flows", u64::from(self.table.len())),
-            ("ports_claimed", self.ports.claimed() as u64),
-            ("chunks_used", u64::from(self.shared.pool.used())),
-            ("out_of_order", self.shared.pool.out_of_order()),
+            ("connections", "Connections, TIME-WAIT not counted.", u64::from(self.conns.len())),
+            ("time_wait", "TIME-WAIT entries.", u64::from(self.waits.len())),
+            ("listeners", "Listeners.", self.listeners.len() as u64),
+            ("neighbours", "Neighbours known or asked for.", self.hops.len() as u64),
+            ("path_mtus", "Destinations whose path's MTU was learned.", self.paths.learned() as u64),
+            (
+                "hosts",
+                "Peers of whom something is remembered for the next connections.",
+                self.hosts.len() as u64,
+            ),
+            ("flows", "Entries of the flow table.", u64::from(self.table.len())),
+            ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
+            ("chunks_used", "Chunks of 2 KiB that hold data.", u64::from(self.shared.pool.used())),
+            ("out_of_order", "Octets of data held that came too early.", self.shared.pool.out_of_order()),
         ];
         let footprint = self.footprint();
-        let whole = ("footprint", footprint.iter().map(|(_, octets)| octets).sum());
-        counters.chain(self.drops.rows()).chain(sizes).chain(footprint).chain([whole]).collect()
+        let whole = footprint.iter().map(|(_, octets)| octets).sum();
+        let whole = held(("footprint", "Octets of memory held, all told.", whole));
+        let parts = footprint.map(|(name, octets)| held((name, "Octets of memory held for this.", octets)));
+        let sizes = sizes.map(held);
+        counters.chain(drops).chain([out]).chain(sizes).chain(parts).chain([whole]).collect()
     }
 
     /// Octets held, by what for. What belongs to connections is shared by their number in

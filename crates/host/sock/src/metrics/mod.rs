@@ -1,0 +1,197 @@
+//! Everything that is counted, as OpenMetrics text (OpenMetrics 1.0): from the control socket, or over HTTP.
+
+mod histogram;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub use serve::{Serving, serve};
+
+use crate::Engine;
+use crate::net::Stack;
+use histogram::Histogram;
+use stack::{Figure, Row};
+use std::fmt::Write;
+use trace::blackbox::{BlackBox, Files};
+
+/// What the text is, in HTTP's words.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Cores with more connections than this do not tell how their connections differ: looking would take too long.
+const LOOKED_AT: u32 = 4_096;
+
+/// What a link counts that is there now, and not counted for ever.
+const LINK_GAUGES: [&str; 4] = ["frames_free", "frames_lent", "frames_out", "partners"];
+
+/// How a number is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    None,
+    Bytes,
+    /// Counted in microseconds.
+    Seconds,
+}
+
+/// A number of one core, with the name of its family.
+struct Sample {
+    name: String,
+    unit: Unit,
+    help: String,
+    counter: bool,
+    value: u64,
+}
+
+impl Sample {
+    fn new(section: &str, name: &str, help: &str, counter: bool, value: u64) -> Sample {
+        let (name, unit) = family(section, name);
+        Sample { name, unit, help: help.into(), counter, value }
+    }
+
+    fn of(section: &str, figure: &Figure) -> Sample {
+        Sample::new(section, figure.name, figure.help, figure.counter, figure.value)
+    }
+}
+
+/// What is counted in microseconds. A name that ends so may end in a word: `drop_not_for_us`.
+const MICROSECONDS: [&str; 1] = ["spin_us"];
+
+/// The name of a family: units stand at its end, where OpenMetrics wants them.
+fn family(section: &str, name: &str) -> (String, Unit) {
+    let octets = name.strip_prefix("octets_").or_else(|| name.strip_prefix("bytes_"));
+    let micros = name.strip_suffix("_us").filter(|_| MICROSECONDS.contains(&name));
+    let (name, unit) = match (octets, micros) {
+        (Some(rest), _) => (format!("{rest}_bytes"), Unit::Bytes),
+        (None, Some(rest)) => (format!("{rest}_seconds"), Unit::Seconds),
+        (None, None) if name == "footprint" => ("footprint_bytes".into(), Unit::Bytes),
+        (None, None) => (name.into(), Unit::None),
+    };
+    (format!("millstream_{section}_{name}"), unit)
+}
+
+/// What one core tells.
+#[derive(Default)]
+struct Told {
+    samples: Vec<Sample>,
+    histograms: Vec<Histogram>,
+}
+
+fn look(engine: &mut Engine) -> Told {
+    let (descriptors, watches) = engine.open();
+    let (footprint, spun, now) = (engine.footprint() as u64, engine.spun, engine.now());
+    let core = engine.core();
+    let mut samples = Vec::new();
+    let tcp = core.tcp_counters();
+    let rows = tcp::Counters::ROWS.iter().zip(tcp.values());
+    samples.extend(rows.map(|(&(name, help), value)| Sample::new("tcp", name, help, true, value)));
+    samples.extend(core.figures().iter().map(|figure| Sample::of("stack", figure)));
+    for (name, value) in core.io().stats() {
+        let help = format!("Counted by the port: {}.", name.replace('_', " "));
+        samples.push(Sample::new("link", name, &help, !LINK_GAUGES.contains(&name), value));
+    }
+    samples.extend([
+        Sample::new("sock", "descriptors", "Open descriptors.", false, descriptors as u64),
+        Sample::new("sock", "watches", "Descriptors in epoll sets.", false, watches.into()),
+        Sample::new("sock", "footprint", "Octets of memory held by descriptors.", false, footprint),
+        Sample::new(
+            "sock",
+            "spin_us",
+            "Time spent looking for packets that were not there.",
+            true,
+            spun.as_micros() as u64,
+        ),
+    ]);
+    if let Some((_, box_)) = core.probe::<BlackBox>() {
+        let (written, lost) = box_.files().map_or((0, 0), Files::counts);
+        let kept = box_.rings(None).count() as u64;
+        samples.extend([
+            Sample::new("blackbox", "connections", "Connections recorded.", false, kept),
+            Sample::new("blackbox", "untracked", "Connections without a place.", true, box_.untracked()),
+            Sample::new("blackbox", "footprint", "Octets held.", false, box_.footprint() as u64),
+            Sample::new("blackbox", "dumps_written", "Dumps written.", true, written),
+            Sample::new("blackbox", "dumps_lost", "Dumps that could not be written.", true, lost),
+        ]);
+    }
+    let mut histograms = Vec::new();
+    if core.stats().iter().any(|&(name, value)| name == "connections" && value <= LOOKED_AT.into()) {
+        let [mut rtt, mut octets] = Histogram::of_connections();
+        core.for_each(now, &mut |row| {
+            if let Row::Connection(conn) = row {
+                let info = conn.info(now);
+                rtt.add(info.srtt.as_micros() as u64);
+                octets.add(info.bytes_acked + info.bytes_received);
+            }
+        });
+        histograms.extend([rtt, octets]);
+    }
+    Told { samples, histograms }
+}
+
+/// The whole text, every core of this process in it.
+pub fn text(stacks: &[Stack]) -> String {
+    let mut cores: Vec<Told> = Vec::new();
+    for stack in stacks {
+        stack.inspect(Box::new(|engine| cores.push(look(engine))));
+    }
+    render(&cores, std::process::id())
+}
+
+fn render(cores: &[Told], process: u32) -> String {
+    let mut out = String::new();
+    let mut names: Vec<&str> = Vec::new();
+    for sample in cores.iter().flat_map(|told| &told.samples) {
+        if !names.contains(&sample.name.as_str()) {
+            names.push(&sample.name);
+        }
+    }
+    for name in names {
+        let of_core = |told: &'_ Told| told.samples.iter().position(|sample| sample.name == name);
+        let mut headed = false;
+        for (core, told) in cores.iter().enumerate() {
+            let Some(sample) = of_core(told).map(|at| &told.samples[at]) else { continue };
+            if !headed {
+                let kind = if sample.counter { "counter" } else { "gauge" };
+                head(&mut out, name, kind, sample.unit, &sample.help);
+                headed = true;
+            }
+            let suffix = if sample.counter { "_total" } else { "" };
+            let value = number(sample.value, sample.unit);
+            line(&mut out, format_args!("{name}{suffix}{{core=\"{core}\",process=\"{process}\"}} {value}"));
+        }
+    }
+    for at in 0..cores.iter().map(|told| told.histograms.len()).max().unwrap_or(0) {
+        let all = cores.iter().enumerate().filter_map(|(core, told)| Some((core, told.histograms.get(at)?)));
+        for (nth, (core, histogram)) in all.enumerate() {
+            if nth == 0 {
+                head(&mut out, histogram.name, "gaugehistogram", histogram.unit, histogram.help);
+            }
+            histogram.write(&mut out, core, process);
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn head(out: &mut String, name: &str, kind: &str, unit: Unit, help: &str) {
+    line(out, format_args!("# TYPE {name} {kind}"));
+    match unit {
+        Unit::None => {}
+        Unit::Bytes => line(out, format_args!("# UNIT {name} bytes")),
+        Unit::Seconds => line(out, format_args!("# UNIT {name} seconds")),
+    }
+    let help = help.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    line(out, format_args!("# HELP {name} {help}"));
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a String does not fail.
+    let _ = out.write_fmt(text);
+    out.push('\n');
+}
+
+/// A value in its unit: what is counted in microseconds is told in seconds.
+fn number(value: u64, unit: Unit) -> String {
+    match unit {
+        Unit::None | Unit::Bytes => value.to_string(),
+        Unit::Seconds => format!("{}.{:06}", value / 1_000_000, value % 1_000_000),
+    }
+}
