@@ -303,7 +303,7 @@ settings! {
         reduce_from_window: bool = false, false => true,
             "Is the threshold after congestion taken from the congestion window, as Linux does and RFC 9438, section \
              4.6, allows, and not from what was in flight?";
-        steady_repair: bool = false, false => true,
+        steady_repair: bool = true, false => true,
             "Does every partial acknowledgment of a recovery without SACK restart the retransmission timer, as in \
              Linux and FreeBSD (RFC 6582's slow but steady variant)? Off, only the first one does (the impatient one), \
              and many losses in one window end in a timeout.";
