@@ -99,19 +99,10 @@ impl Connection {
         Some(self.build(cx, &plan, options))
     }
 
-    /// With whatever options.
+    /// With whatever options and marks, and whoever watches.
     #[inline(never)]
     fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
         let options = self.header_options(cx, plan);
-        if cx.probe.is_some() || self.bits.has(Bits::ECN | Bits::ACCECN) {
-            return self.build_marked(cx, plan, options);
-        }
-        self.build(cx, plan, options)
-    }
-
-    /// And with marks, and whoever watches.
-    #[inline(never)]
-    fn build_marked(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
         let mut tx = self.build(cx, plan, options);
         if self.bits.has(Bits::ECN | Bits::ACCECN) {
             self.mark(cx, plan, &mut tx);

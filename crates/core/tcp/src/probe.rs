@@ -34,10 +34,28 @@ pub struct Seen<'a> {
     pub outbound: bool,
     /// Its connection: [`Connection::vitals`] for what changes with every segment, [`Connection::info`] for everything.
     pub conn: &'a Connection,
-    /// Its header. An inbound one is put together again from what was understood of it.
-    pub header: &'a Header,
     /// Its data.
     pub payload: Payload<'a>,
+}
+
+impl Seen<'_> {
+    /// The segment's header. An inbound one is put together again from what was understood of it, for who asks: most
+    /// look at the connection only.
+    #[inline]
+    pub fn header(&self) -> Header {
+        match self.payload.0 {
+            Place::Received(seg) => Header {
+                src_port: self.conn.key.remote().port,
+                dst_port: self.conn.key.local().port,
+                seq: seg.seq,
+                ack: seg.ack,
+                flags: seg.flags,
+                window: seg.window,
+                options: seg.options,
+            },
+            Place::Sent { tx, .. } => tx.header,
+        }
+    }
 }
 
 /// Why a segment belonged to no connection.
@@ -57,7 +75,7 @@ pub struct Payload<'a>(Place<'a>);
 
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    Received(&'a [u8]),
+    Received(&'a Segment<'a>),
     Sent { conn: &'a Connection, pool: &'a Pool, tx: &'a Transmit },
 }
 
@@ -65,7 +83,7 @@ impl Payload<'_> {
     /// Octets.
     pub fn len(&self) -> u32 {
         match self.0 {
-            Place::Received(data) => data.len() as u32,
+            Place::Received(seg) => seg.payload.len() as u32,
             Place::Sent { tx, .. } => tx.len,
         }
     }
@@ -78,7 +96,7 @@ impl Payload<'_> {
     /// Calls `each` with its pieces in order.
     pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
         match self.0 {
-            Place::Received(data) => each(data),
+            Place::Received(seg) => each(seg.payload),
             Place::Sent { conn, pool, tx } => conn.payload(pool, tx).for_each(each),
         }
     }
@@ -89,17 +107,8 @@ impl Connection {
     #[cold]
     pub(crate) fn show_inbound(&self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let Some(probe) = cx.probe.as_deref_mut() else { return };
-        let header = Header {
-            src_port: self.key.remote().port,
-            dst_port: self.key.local().port,
-            seq: seg.seq,
-            ack: seg.ack,
-            flags: seg.flags,
-            window: seg.window,
-            options: seg.options,
-        };
-        let payload = Payload(Place::Received(seg.payload));
-        probe.packet(&Seen { now: cx.now, outbound: false, conn: self, header: &header, payload });
+        let payload = Payload(Place::Received(seg));
+        probe.packet(&Seen { now: cx.now, outbound: false, conn: self, payload });
     }
 
     /// Shows a segment that goes out.
@@ -107,7 +116,7 @@ impl Connection {
     pub(crate) fn show_outbound(&self, cx: &mut Cx<'_>, tx: &Transmit) {
         let Some(probe) = cx.probe.as_deref_mut() else { return };
         let payload = Payload(Place::Sent { conn: self, pool: cx.pool, tx });
-        probe.packet(&Seen { now: cx.now, outbound: true, conn: self, header: &tx.header, payload });
+        probe.packet(&Seen { now: cx.now, outbound: true, conn: self, payload });
     }
 
     /// Shows a sample of the round-trip time.

@@ -47,7 +47,8 @@ pub struct Vitals {
 }
 
 impl Connection {
-    /// See [`Vitals`].
+    /// See [`Vitals`]. Inlined, so that who writes them elsewhere reads them here and stores them there.
+    #[inline]
     pub fn vitals(&self) -> Vitals {
         let window = self.control.window();
         let agreed = self.state != State::SynSent;

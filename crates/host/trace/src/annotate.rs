@@ -81,7 +81,7 @@ impl Note {
     fn new(seen: &Seen<'_>) -> Note {
         let info = seen.conn.info(seen.now);
         let micros = |time: base::Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-        let Header { seq, ack, flags, window, .. } = *seen.header;
+        let Header { seq, ack, flags, window, .. } = seen.header();
         Note {
             name: Name::new(*seen.conn.key(), seq.raw(), ack.raw(), flags, window),
             outbound: seen.outbound,

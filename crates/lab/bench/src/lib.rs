@@ -9,6 +9,7 @@ pub mod count;
 pub mod crosscheck;
 pub mod demo;
 pub mod emulator;
+pub mod flow;
 pub mod link;
 pub mod memory;
 pub mod smol;
@@ -52,6 +53,12 @@ pub const ALL: &[Bench] = &[
         help: "Instructions per transaction in memory, counted by callgrind.",
         needs_tools: false,
         run: count::run,
+    },
+    Bench {
+        name: "trace-instructions",
+        help: "Instructions for a packet of a bulk flow with SIFTR off and on, each end and the log's writer apart.",
+        needs_tools: false,
+        run: count::trace,
     },
     Bench {
         name: "idle-memory",

@@ -17,8 +17,9 @@ struct Args {
     /// Seconds each measurement lasts.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// For `exactly` only: workload, connections in flight and transactions, as callgrind is to count them.
-    #[arg(num_args = 3, value_names = ["short|keep|forward|transfer", "IN_FLIGHT", "COUNT"])]
+    /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
+    /// callgrind is to count them.
+    #[arg(num_args = 3, value_names = ["short|keep|forward|transfer|bulk|super", "IN_FLIGHT", "COUNT"])]
     exactly: Vec<String>,
     /// Print only JSON.
     #[arg(long)]
@@ -72,12 +73,15 @@ fn main() -> ExitCode {
 /// Runs a fixed number of transactions and nothing else.
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
-        eprintln!("millstream-bench: exactly short|keep|forward|transfer IN_FLIGHT COUNT");
+        eprintln!("millstream-bench: exactly short|keep|forward|transfer|bulk|super IN_FLIGHT COUNT");
         return ExitCode::FAILURE;
     };
     match (in_flight.parse(), count.parse()) {
         (Ok(_), Ok(count)) if load == "forward" => drop(bench::emulator::forward(count)),
         (Ok(_), Ok(count)) if load == "transfer" => drop(bench::emulator::transfer(count)),
+        (Ok(logged), Ok(count)) if load == "bulk" || load == "super" => {
+            println!("{}", bench::flow::flow(load == "super", logged > 0, count)[0]);
+        }
         (Ok(in_flight), Ok(count)) => {
             let load = if load == "short" { Load::Short } else { Load::Keep };
             bench::memory::exactly(load, in_flight, count);

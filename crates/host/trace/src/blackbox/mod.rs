@@ -148,9 +148,9 @@ impl BlackBox {
 
 impl Probe for BlackBox {
     fn packet(&mut self, seen: &Seen<'_>) {
-        let Seen { now, outbound, conn, header, payload } = seen;
-        let (vitals, len) = (conn.vitals(), payload.len());
-        self.pass(conn.key(), &Passed { now: *now, outbound: *outbound, vitals, header, len });
+        let Seen { now, outbound, conn, payload } = seen;
+        let (vitals, header, len) = (conn.vitals(), seen.header(), payload.len());
+        self.pass(conn.key(), &Passed { now: *now, outbound: *outbound, vitals, header: &header, len });
     }
 
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State) {

@@ -100,16 +100,11 @@ impl Producer {
     /// If `fill` gives more than `len`.
     #[inline]
     pub fn write_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> Result<(), Refused> {
-        let hole = match self.place(len) {
-            Ok(hole) => hole,
-            Err(refused) => match self.wait(len, refused) {
-                Ok(hole) => hole,
-                Err(refused) => {
-                    add(&self.tally.refused, 1);
-                    return Err(refused);
-                }
-            },
-        };
+        // Mostly it fits where the last one ended; all else is apart, so that this is short wherever it is inlined.
+        let fits = len <= self.most
+            && !self.shared.closed.load(Ordering::Relaxed)
+            && self.ring.spare(HEAD + padded(len)).0.len() == HEAD + padded(len);
+        let hole = if fits { 0 } else { self.seek(len)? };
         let need = HEAD + padded(len);
         let (first, second) = self.ring.spare(hole + need);
         let place = if hole == 0 { first } else { second };
@@ -133,8 +128,17 @@ impl Producer {
         Ok(())
     }
 
+    /// [`Producer::place`], after waiting if need be; who is refused is counted.
+    #[cold]
+    fn seek(&mut self, len: usize) -> Result<usize, Refused> {
+        let place = self.place(len).or_else(|refused| self.wait(len, refused));
+        if place.is_err() {
+            add(&self.tally.refused, 1);
+        }
+        place
+    }
+
     /// Finds a place for a record: how many octets before it become a hole.
-    #[inline]
     fn place(&mut self, len: usize) -> Result<usize, Refused> {
         if len > self.most {
             return Err(Refused::TooLong);
@@ -155,7 +159,6 @@ impl Producer {
     }
 
     /// Waits for room, if that is the policy and room may come.
-    #[cold]
     fn wait(&mut self, len: usize, mut refused: Refused) -> Result<usize, Refused> {
         while refused == Refused::Full && self.policy == Policy::Block {
             if !self.shared.active.load(Ordering::Acquire) {

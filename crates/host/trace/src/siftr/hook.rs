@@ -146,7 +146,7 @@ fn hash(seen: &Seen<'_>) -> u32 {
         false => (key.remote().addr, key.local().addr),
     };
     let mut octets = [0; 60];
-    let len = seen.header.emit(&mut octets);
+    let len = seen.header().emit(&mut octets);
     let mut sum =
         pseudo(src, dst, protocol::TCP, len as u32 + seen.payload.len()).plus(Sum::of(&octets[..len]));
     let mut at = len;

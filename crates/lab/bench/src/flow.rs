@@ -1,0 +1,174 @@
+//! One bulk flow between two stacks in memory, with or without SIFTR's log of every packet, for instruction counts.
+//!
+//! What one end does, what the other does, and what the log's writer does each happen in a function of their own, so
+//! that callgrind can count one of them.
+
+use base::{Addr, Duration, Endpoint, Instant};
+use pio::{PairConfig, pair};
+use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr, ProbeId};
+use tcp::SocketOptions;
+use trace::siftr::{Log, LogConfig};
+
+const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
+const SINK: Addr = Addr::v4([10, 0, 0, 2]);
+const PORT: u16 = 5_001;
+/// Time between two steps: the same work is done in every run, however long it takes.
+const STEP: Duration = Duration::from_micros(100);
+
+/// The functions that callgrind tells apart, as it knows them.
+pub const PARTS: [(&str, &str); 3] =
+    [("sender", "*flow*source_turn*"), ("receiver", "*flow*sink_turn*"), ("writer", "*flow*write_out*")];
+
+/// A log of one core.
+struct Watch {
+    log: Log,
+    hook: ProbeId,
+}
+
+/// Two stacks and the flow between them.
+struct Flow {
+    source: Core,
+    sink: Core,
+    from: ConnId,
+    listener: ListenerId,
+    to: Option<ConnId>,
+    at: Instant,
+    piece: Vec<u8>,
+    scratch: Vec<u8>,
+    notices: Vec<Notice>,
+    /// Packets that the sink and the source received.
+    passed: [u64; 2],
+}
+
+fn core(seed: u64, addr: Addr, port: impl pio::PacketIo + 'static) -> Core {
+    let addresses = vec![OwnAddr { addr, prefix: 24 }];
+    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, Box::new(port))
+}
+
+impl Flow {
+    fn new(port: &PairConfig) -> Flow {
+        let (near, far) = pair(port).expect("memory for frames");
+        let (mut source, mut sink) = (core(1, SOURCE, near), core(2, SINK, far));
+        let at = Instant::from_secs(1);
+        let listen = Listen {
+            local: Endpoint::new(SINK, PORT),
+            backlog: 8,
+            reuse_port: false,
+            v6_only: false,
+            options: SocketOptions::default(),
+            control: None,
+            owner: 1,
+            keys: None,
+        };
+        let (listener, _) = sink.listen(at, &listen).expect("a fresh stack listens");
+        let connect = Connect {
+            local: Endpoint::new(SOURCE, 0),
+            remote: Endpoint::new(SINK, PORT),
+            reuse_addr: false,
+            options: SocketOptions::default(),
+            control: None,
+            owner: 0,
+            keys: None,
+        };
+        let from = source.connect(at, &connect).expect("ports suffice");
+        let (piece, scratch) = (vec![0x5a; 64 << 10], vec![0; 64 << 10]);
+        Flow {
+            source,
+            sink,
+            from,
+            listener,
+            to: None,
+            at,
+            piece,
+            scratch,
+            notices: Vec::new(),
+            passed: [0; 2],
+        }
+    }
+
+    /// The sender's turn: it writes what finds room.
+    #[inline(never)]
+    fn source_turn(&mut self) {
+        self.passed[1] += u64::from(self.source.turn(self.at).expect("memory never fails").received);
+        self.source.notices(&mut self.notices);
+        self.notices.clear();
+        while self.source.write(self.at, self.from, &self.piece).is_ok() {}
+        self.source.flush(self.at).expect("memory never fails");
+    }
+
+    /// The receiver's turn: it reads what there is.
+    #[inline(never)]
+    fn sink_turn(&mut self) {
+        self.passed[0] += u64::from(self.sink.turn(self.at).expect("memory never fails").received);
+        self.sink.notices(&mut self.notices);
+        self.notices.clear();
+        if self.to.is_none() {
+            self.to = self.sink.accept(self.listener, 0);
+        }
+        if let Some(to) = self.to {
+            while self.sink.read(self.at, to, &mut self.scratch).is_ok() {}
+        }
+        self.sink.flush(self.at).expect("memory never fails");
+    }
+}
+
+/// Begins a log of every packet of `core`.
+fn watch(core: &mut Core, at: Instant) -> Watch {
+    let config = LogConfig { threaded: false, ..LogConfig::default() };
+    let (log, mut hooks) = Log::begin(&config, Box::new(std::io::sink()), at).expect("a sink takes all");
+    Watch { log, hook: core.attach(Box::new(hooks.remove(0))) }
+}
+
+/// What the log's thread would do.
+#[inline(never)]
+fn write_out(watches: &[Watch]) {
+    watches.iter().for_each(|watch| watch.log.drain().expect("a sink takes all"));
+}
+
+/// At least `packets` from the sender to the receiver of one flow, with a log of each end or without; how many there
+/// were, and how many back.
+///
+/// # Panics
+/// If the flow stands still, or a log misses a packet.
+pub fn flow(offloads: bool, logged: bool, packets: u64) -> [u64; 2] {
+    let port = if offloads { PairConfig::offloads() } else { PairConfig::default() };
+    let mut flow = Flow::new(&port);
+    let mut watches = Vec::new();
+    if logged {
+        watches.extend([watch(&mut flow.source, flow.at), watch(&mut flow.sink, flow.at)]);
+    }
+    let mut idle = 0;
+    while flow.passed[0] < packets {
+        let before = flow.passed[0];
+        flow.at += STEP;
+        flow.source_turn();
+        flow.sink_turn();
+        write_out(&watches);
+        idle = if flow.passed[0] == before { idle + 1 } else { 0 };
+        assert!(idle < 1_000_000, "the flow stands still after {before} packets");
+    }
+    let cores = [&mut flow.source, &mut flow.sink];
+    for (core, watch) in cores.into_iter().zip(watches) {
+        drop(core.detach(watch.hook));
+        let told = watch.log.end(flow.at).expect("a sink takes all");
+        assert_eq!(told.skipped.total(), 0, "of {:?} packets", told.packets);
+        // Segments that came together are one by the time they reach their connection.
+        assert!(told.packets.iter().all(|&count| count > 0));
+    }
+    flow.passed
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a log changes nothing about the traffic, whether segments are full ones or super-segments.
+    use super::*;
+
+    #[test]
+    fn logged_or_not_the_same_passes() {
+        for offloads in [false, true] {
+            let [there, back] = flow(offloads, false, 2_000);
+            assert!(there >= 2_000 && back > 0);
+            assert_eq!(flow(offloads, true, 2_000), [there, back]);
+        }
+    }
+}
