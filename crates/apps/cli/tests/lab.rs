@@ -192,5 +192,5 @@ fn a_wrong_grid_is_told() {
         assert!(said.contains(says), "{said}");
     }
     let said = desk.refused(&["replay", "p2-abc"]);
-    assert!(said.contains("which `tunables.newreno.abc_limit`? There are 0, 2"), "{said}");
+    assert!(said.contains("which `stack.sack`? There are true, false"), "{said}");
 }
