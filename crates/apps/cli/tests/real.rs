@@ -142,8 +142,9 @@ fn iperf3_measures_both_directions() {
     for flags in [&[][..], &["-R"], &["-P", "3"]] {
         let mut args = vec!["-c", SERVER_ADDR, "-t", "1", "-J"];
         args.extend_from_slice(flags);
+        let text = bed.in_ns(&bed.client, "iperf3", &args).expect("iperf3");
         let said: Value =
-            serde_json::from_str(&bed.in_ns(&bed.client, "iperf3", &args).expect("iperf3")).expect("JSON");
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{flags:?}: {e} in {text:?}"));
         let received = said["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
         assert!(received > 1_000_000, "{flags:?}: {received} octets: {said}");
     }
