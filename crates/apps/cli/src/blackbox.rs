@@ -9,7 +9,7 @@ use std::io::Write;
 pub(crate) struct BlackboxArgs {
     #[command(flatten)]
     show: show::Args,
-    /// Only this connection: LOCAL-REMOTE, each like 192.0.2.1:80 or [2001:db8::1]:80.
+    /// Only this connection: LOCAL-REMOTE, each like 192.0.2.1:80, an IPv6 address in brackets.
     flow: Option<String>,
     /// Begin to keep this many records of each connection.
     #[arg(long, value_name = "RECORDS", conflicts_with_all = ["flow", "off"])]

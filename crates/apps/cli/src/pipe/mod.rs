@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// second.
     #[arg(num_args = 2, value_names = ["LINK", "LINK"], required = true)]
     links: Vec<String>,
-    /// Read the [path] table of this TOML file, as experiments have it; read again on SIGHUP.
+    /// Read the table `path` of this TOML file, as experiments have it; read again on SIGHUP.
     #[arg(long)]
     path: Option<PathBuf>,
     /// A key of that table, KEY=VALUE: rtt_ms=40, down_kbit=20000, queue="strict 100000", up.loss=0.01. May be
