@@ -71,7 +71,7 @@ impl Adapter {
             reduced_at: None,
             in_recovery: false,
             measured: false,
-            rates: needs.rates.then(|| Rates::new(Instant::ZERO)),
+            rates: needs.rates.then(Rates::default),
         }
     }
 

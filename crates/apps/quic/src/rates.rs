@@ -1,88 +1,44 @@
-//! Delivery rate samples from what quinn tells (draft-ietf-ccwg-bbr, section 4.1; names of theirs in brackets).
-//! Transmissions are known by when they left: quinn says no packet numbers with acknowledgments.
+//! Delivery rate samples from what quinn tells. Transmissions are known by when they left: quinn says no packet numbers with acknowledgments.
 
 use base::Instant;
-use cc::RateSample;
+use cc::{Deliveries, Departure, RateSample};
 use std::collections::VecDeque;
 
 /// Most transmissions remembered; the oldest is forgotten.
 const MOST: usize = 8_192;
 
-/// How things stood when something left.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    at: Instant,
-    /// Octets delivered until then, and when the last of them were (P.delivered, P.delivered_time).
-    delivered: u64,
-    delivered_at: Instant,
-    /// When that left whose acknowledgment began the time of sending (P.first_send_time).
-    first_at: Instant,
-    app_limited: bool,
-    in_flight: u64,
-    lost: u64,
-}
-
 /// One connection's account.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rates {
-    /// C.delivered and C.delivered_time.
-    delivered: u64,
-    delivered_at: Instant,
-    /// C.first_send_time.
-    first_at: Instant,
-    /// C.lost, and how many of them the policy was told.
-    lost: u64,
-    lost_told: u64,
-    /// Until so much is delivered, the application bounds what is in flight (C.app_limited).
-    limited_until: u64,
-    log: VecDeque<Left>,
+    account: Deliveries,
+    log: VecDeque<Departure>,
 }
 
 impl Rates {
-    pub(crate) fn new(now: Instant) -> Self {
-        Rates {
-            delivered: 0,
-            delivered_at: now,
-            first_at: now,
-            lost: 0,
-            lost_told: 0,
-            limited_until: 0,
-            log: VecDeque::new(),
-        }
-    }
-
     /// Something left at `now`, and `in_flight` octets are in the network with it (OnPacketSent).
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        if in_flight <= bytes {
-            (self.first_at, self.delivered_at) = (now, now);
-        }
+        let left = self.account.on_sent(now, in_flight <= bytes, octets_of(in_flight));
         match self.log.back_mut() {
             // Of one time, with nothing delivered in between: the same sample.
-            Some(last) if last.at == now && last.delivered == self.delivered => last.in_flight = in_flight,
+            Some(last) if last.at == now && last.delivered == left.delivered => {
+                last.in_flight = left.in_flight
+            }
             _ => {
                 if self.log.len() == MOST {
                     self.log.pop_front();
                 }
-                self.log.push_back(Left {
-                    at: now,
-                    delivered: self.delivered,
-                    delivered_at: self.delivered_at,
-                    first_at: self.first_at,
-                    app_limited: self.limited_until > 0,
-                    in_flight,
-                    lost: self.lost,
-                });
+                self.log.push_back(left);
             }
         }
     }
 
     /// `octets` were found lost.
     pub(crate) fn on_lost(&mut self, octets: u64) {
-        self.lost += octets;
+        self.account.on_lost(octets);
     }
 
     /// `octets` arrived, of which what left at `newest` left last; `in_flight` are still under way. The sample, if what
-    /// left then is still remembered (UpdateRateSample, GenerateRateSample).
+    /// left then is still remembered.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -91,31 +47,14 @@ impl Rates {
         app_limited: bool,
         in_flight: u64,
     ) -> Option<RateSample> {
-        self.delivered += octets;
-        self.delivered_at = now;
-        if self.delivered > self.limited_until {
-            self.limited_until = 0;
-        }
-        if app_limited {
-            self.limited_until = (self.delivered + in_flight).max(1);
-        }
         // What left before was acknowledged, or will be called lost, or comes too late to say anything about now.
         while self.log.pop_front_if(|left| left.at < newest).is_some() {}
-        let left = *self.log.front().filter(|left| left.at == newest)?;
-        let sending = left.at.since(left.first_at);
-        let acknowledging = now.since(left.delivered_at);
-        self.first_at = left.at;
-        let newly_lost = self.lost - std::mem::replace(&mut self.lost_told, self.lost);
-        Some(RateSample {
-            delivered: octets_of(self.delivered - left.delivered),
-            interval: sending.max(acknowledging),
-            total: self.delivered,
-            prior: left.delivered,
-            app_limited: left.app_limited,
-            in_flight: octets_of(left.in_flight),
-            lost: octets_of(self.lost - left.lost),
-            newly_lost: octets_of(newly_lost),
-        })
+        let left = self.log.front().filter(|left| left.at == newest);
+        let sample = self.account.on_delivered(now, octets, left);
+        if app_limited {
+            self.account.on_limited(in_flight);
+        }
+        sample
     }
 }
 
@@ -137,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_steady_path_shows_its_rate() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         let mut last = None;
         // A thousand octets a millisecond, 20 ms there and back.
         for at in 0..200 {
@@ -154,7 +93,7 @@ mod tests {
 
     #[test]
     fn acknowledgments_in_a_burst_do_not_look_like_a_fast_path() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         for at in 0..20 {
             rates.on_sent(ms(at), 1000, 1000 * (at + 1));
         }
@@ -165,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_idle_time_begins_the_account_anew() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         rates.on_sent(ms(0), 1000, 1000);
         rates.on_delivered(ms(20), 1000, ms(0), true, 0);
         rates.on_sent(ms(5_000), 1000, 1000);
@@ -175,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_the_application_bounded_says_so_until_it_is_delivered() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         rates.on_sent(ms(0), 1000, 1000);
         rates.on_sent(ms(1), 1000, 2000);
         rates.on_delivered(ms(20), 1000, ms(0), true, 1000);
@@ -189,7 +128,7 @@ mod tests {
 
     #[test]
     fn losses_are_told_once() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         rates.on_sent(ms(0), 3000, 3000);
         rates.on_lost(1000);
         let first = rates.on_delivered(ms(20), 1000, ms(0), false, 1000).expect("remembered");
@@ -200,7 +139,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut rates = Rates::new(ms(0));
+        let mut rates = Rates::default();
         for at in 0..3 * MOST as u64 {
             rates.on_sent(ms(at), 1000, 1000 * (at + 1));
         }

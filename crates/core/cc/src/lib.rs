@@ -15,6 +15,7 @@ mod control;
 mod controller;
 mod cubic;
 mod dctcp;
+mod deliveries;
 mod htcp;
 mod hystart;
 mod model;
@@ -38,6 +39,7 @@ pub use controller::{
 };
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
+pub use deliveries::{Deliveries, Departure};
 pub use htcp::HTcp;
 pub use model::fuzz;
 pub use newreno::NewReno;

@@ -47,20 +47,16 @@ fn follow<C: Controller, O: Oracle>(policy: C, mut oracle: O, seed: u64, rounds:
     for _ in 0..rounds {
         lab.rtt = base + rng.below(queue);
         lab.least = lab.least.min(lab.rtt);
-        let acks = u64::from((lab.policy.window().cwnd / (2 * MSS)).max(1));
-        let then = lab.now;
-        for i in 1..=acks {
-            lab.now = then + lab.rtt * i / acks;
-            lab.ack(2 * MSS);
-            oracle.ack(2.0, lab.now as f64 / 1000.0, lab.rtt as f64 / 1000.0);
-        }
-        lab.now = then + lab.rtt;
+        lab.round_with(|lab| {
+            let (now, rtt) = lab.seconds();
+            oracle.ack(2.0, now, rtt);
+        });
         let told = Told { policy: &name, seed, at: lab.now };
         told.check(lab.cwnd(), *oracle.cwnd(), part, steps);
         if rng.below(40) == 0 {
             let flight = lab.policy.window().cwnd / MSS;
             lab.congest(Signal::Loss, flight);
-            oracle.lose(f64::from(flight), lab.now as f64 / 1000.0);
+            oracle.lose(f64::from(flight), lab.seconds().0);
             told.check(lab.ssthresh(), *oracle.cwnd(), part, steps);
             lab.recovered(flight);
             // Each step's error is its own, not the sum of all before.

@@ -46,6 +46,11 @@ impl<C: Controller> Lab<C> {
         }
     }
 
+    /// Now, and the round trip, in seconds.
+    pub(crate) fn seconds(&self) -> (f64, f64) {
+        (self.now as f64 / 1000.0, self.rtt as f64 / 1000.0)
+    }
+
     pub(crate) fn ack(&mut self, bytes: u32) {
         let sample = self.sample(bytes);
         self.policy.on_ack(&sample);
@@ -53,11 +58,17 @@ impl<C: Controller> Lab<C> {
 
     /// A round trip in which the whole window is acknowledged, two segments an acknowledgment.
     pub(crate) fn round(&mut self) {
+        self.round_with(|_| {});
+    }
+
+    /// The same, with something to do after each acknowledgment.
+    pub(crate) fn round_with(&mut self, mut each: impl FnMut(&Self)) {
         let acks = (self.policy.window().cwnd / (2 * MSS)).max(1);
         for i in 1..=u64::from(acks) {
             let then = self.now;
             self.now = then + self.rtt * i / u64::from(acks);
             self.ack(2 * MSS);
+            each(self);
             self.now = then;
         }
         self.now += self.rtt;

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use base::{Instant, Rate, Seq};
-use cc::{AckSample, Controller, RateSample};
+use cc::{AckSample, Controller, Deliveries, Departure, RateSample};
 
 use crate::Cx;
 use crate::connection::{Bits, Connection};
@@ -24,30 +24,13 @@ const MOST_AGAIN: usize = 1_024;
 struct Left {
     start: Seq,
     end: Seq,
-    at: Instant,
-    /// Octets delivered until then, and when the last of them were (P.delivered, P.delivered_time).
-    delivered: u64,
-    delivered_at: Instant,
-    /// When that left whose acknowledgment began the time of sending (P.first_send_time).
-    first_at: Instant,
-    app_limited: bool,
-    in_flight: u32,
-    lost: u64,
+    then: Departure,
 }
 
 /// One connection's account.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// Octets delivered (C.delivered), and when the last of them were (C.delivered_time).
-    delivered: u64,
-    delivered_at: Instant,
-    /// When that left which was acknowledged last (C.first_send_time).
-    first_at: Instant,
-    /// Octets found lost (C.lost), and how many of them the policy was told.
-    lost: u64,
-    lost_told: u64,
-    /// Until so much is delivered, the application bounds what is in flight (C.app_limited).
-    limited_until: u64,
+    account: Deliveries,
     /// First transmissions in flight, in order.
     log: VecDeque<Left>,
     /// Retransmissions in flight, in the order of sending.
@@ -61,12 +44,7 @@ pub(crate) struct Delivery {
 impl Delivery {
     fn new(una: Seq) -> Delivery {
         Delivery {
-            delivered: 0,
-            delivered_at: Instant::ZERO,
-            first_at: Instant::ZERO,
-            lost: 0,
-            lost_told: 0,
-            limited_until: 0,
+            account: Deliveries::default(),
             log: VecDeque::new(),
             again: VecDeque::new(),
             high: una,
@@ -76,20 +54,8 @@ impl Delivery {
 
     /// `start..end` leaves at `now`, while `pipe` octets are in the network (OnPacketSent).
     fn on_sent(&mut self, now: Instant, (start, end): (Seq, Seq), again: bool, pipe: u32) {
-        if pipe == 0 {
-            (self.first_at, self.delivered_at) = (now, now);
-        }
-        let left = Left {
-            start,
-            end,
-            at: now,
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_at: self.first_at,
-            app_limited: self.limited_until > 0,
-            in_flight: pipe + end.offset_from(start),
-            lost: self.lost,
-        };
+        let then = self.account.on_sent(now, pipe == 0, pipe + end.offset_from(start));
+        let left = Left { start, end, then };
         if again {
             if self.again.len() >= MOST_AGAIN {
                 self.again.pop_front();
@@ -99,8 +65,8 @@ impl Delivery {
         let full = self.log.len() >= MOST;
         match self.log.back_mut() {
             // Of one time, with nothing delivered in between: the same sample.
-            Some(last) if full || (last.at == now && last.delivered == self.delivered) => {
-                (last.end, last.in_flight) = (end, left.in_flight);
+            Some(last) if full || (last.then.at == now && last.then.delivered == then.delivered) => {
+                (last.end, last.then.in_flight) = (end, then.in_flight);
             }
             _ => self.log.push_back(left),
         }
@@ -121,7 +87,8 @@ impl Delivery {
         let known = self.high;
         let (mut newest, mut older) = (None, None);
         let later = |newest: &mut Option<Left>, left: Left| {
-            if newest.is_none_or(|known: Left| (left.at, left.delivered) >= (known.at, known.delivered)) {
+            let date = |left: Left| (left.then.at, left.then.delivered);
+            if newest.is_none_or(|known| date(left) >= date(known)) {
                 *newest = Some(left);
             }
         };
@@ -157,31 +124,6 @@ impl Delivery {
         });
         newest.or(older)
     }
-
-    /// `octets` more are delivered (UpdateRateSample, GenerateRateSample).
-    fn on_delivered(&mut self, now: Instant, octets: u32, newest: Option<Left>) -> Option<RateSample> {
-        self.delivered += u64::from(octets);
-        self.delivered_at = now;
-        if self.delivered > self.limited_until {
-            self.limited_until = 0;
-        }
-        let left = newest?;
-        let sending = left.at.since(left.first_at);
-        let acknowledging = now.since(left.delivered_at);
-        self.first_at = left.at;
-        let newly_lost = self.lost - core::mem::replace(&mut self.lost_told, self.lost);
-        let octets = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        Some(RateSample {
-            delivered: octets(self.delivered - left.delivered),
-            interval: sending.max(acknowledging),
-            total: self.delivered,
-            prior: left.delivered,
-            app_limited: left.app_limited,
-            in_flight: left.in_flight,
-            lost: octets(self.lost - left.lost),
-            newly_lost: octets(newly_lost),
-        })
-    }
 }
 
 impl Connection {
@@ -207,7 +149,7 @@ impl Connection {
         let Some(delivery) = self.delivery_mut() else { return };
         delivery.on_sent(cx.now, (start, end), again, pipe.saturating_sub(new));
         if limited {
-            delivery.limited_until = (delivery.delivered + u64::from(pipe)).max(1);
+            delivery.account.on_limited(pipe.into());
         }
     }
 
@@ -223,7 +165,7 @@ impl Connection {
     #[cold]
     pub(crate) fn note_lost(&mut self, octets: u32) {
         if let Some(delivery) = self.delivery_mut() {
-            delivery.lost += u64::from(octets);
+            delivery.account.on_lost(octets.into());
         }
     }
 
@@ -233,7 +175,8 @@ impl Connection {
         let (una, min_rtt) = (self.snd_una, self.rtt.min_rtt());
         let mut delivery = self.rare_mut().delivery.take()?;
         let newest = delivery.newest(una, self.loss.as_ref().map(|loss| &loss.board));
-        let sample = delivery.on_delivered(cx.now, octets, newest);
+        let then = newest.as_ref().map(|left| &left.then);
+        let sample = delivery.account.on_delivered(cx.now, octets.into(), then);
         let sample = sample.filter(|sample| !sample.interval.is_zero() && sample.interval >= min_rtt);
         if let Some(sample) = &sample {
             let rate = sample.rate();
