@@ -1,4 +1,5 @@
-//! Delivery rate samples from what quinn tells. Transmissions are known by when they left: quinn says no packet numbers with acknowledgments.
+//! Delivery rate samples from what quinn tells. Transmissions are known by when they left: quinn says no packet numbers
+//! with acknowledgments.
 
 use base::Instant;
 use cc::{Deliveries, Departure, RateSample};

@@ -1,5 +1,5 @@
-//! The account behind delivery rate samples (draft-ietf-ccwg-bbr, section 4.1; names of theirs in brackets). A transport
-//! remembers a [`Departure`] for what it sends, and gives it back with what the acknowledgment delivered.
+//! The account behind delivery rate samples (draft-ietf-ccwg-bbr, section 4.1; names of theirs in brackets). A
+//! transport remembers a [`Departure`] for what it sends, and gives it back with what the acknowledgment delivered.
 
 use base::Instant;
 
@@ -43,7 +43,8 @@ impl Deliveries {
         self.delivered
     }
 
-    /// Something leaves at `now`; `idle` says that nothing else is in the network, `in_flight` counts it (OnPacketSent).
+    /// Something leaves at `now`; `idle` says that nothing else is in the network, `in_flight` counts it
+    /// (OnPacketSent).
     pub fn on_sent(&mut self, now: Instant, idle: bool, in_flight: u32) -> Departure {
         if idle {
             (self.first_at, self.delivered_at) = (now, now);
