@@ -87,11 +87,6 @@ struct Streams {
 }
 
 impl Streams {
-    /// What each moved so far.
-    fn moved(&self) -> Vec<u64> {
-        self.all.iter().map(|stream| stream.octets.load(Ordering::Relaxed)).collect()
-    }
-
     /// Octets move one way until the peer, or the end of the test, ends it.
     fn start(&mut self, mut stream: TcpStream, send: bool, len: usize) -> io::Result<()> {
         let connection = stream.try_clone()?;
@@ -111,18 +106,21 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends them all; an error if a thread panicked.
-    fn end(&mut self) -> io::Result<()> {
+    /// Ends them all, and says how much each moved; an error if a thread panicked.
+    fn end(&mut self) -> io::Result<Vec<u64>> {
         self.stop.store(true, Ordering::Relaxed);
         for stream in &self.all {
             // Wakes the thread if it waits for the peer; one that has failed already needs no waking.
             let _ = stream.connection.shutdown(Shutdown::Both);
         }
-        let ends: Vec<_> = self.all.drain(..).map(|stream| stream.thread.join()).collect();
-        match ends.into_iter().all(|end| end.is_ok()) {
-            true => Ok(()),
-            false => Err(io::Error::other("a data thread panicked")),
-        }
+        // All are joined before the first error is told.
+        let ends: Vec<_> = self.all.drain(..).map(|stream| (stream.thread.join(), stream.octets)).collect();
+        ends.into_iter()
+            .map(|(end, octets)| match end {
+                Ok(()) => Ok(octets.load(Ordering::Relaxed)),
+                Err(_) => Err(io::Error::other("a data thread panicked")),
+            })
+            .collect()
     }
 }
 
@@ -176,16 +174,16 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     wait_for(&mut control, TEST_END)?;
     control.set_read_timeout(Some(patience))?;
     let seconds = (clock.now() - begin).as_secs_f64();
-    streams.stop.store(true, Ordering::Relaxed);
-    let moved = streams.moved();
+    // Before the results: a client that we send to goes on reading its data connections a block at a time, and one
+    // that ends within a block keeps it from the control connection.
+    let moved = streams.end()?;
     control.write_all(&[EXCHANGE_RESULTS])?;
     read_json(&mut control)?;
     write_json(&mut control, &results(&moved, seconds, cc))?;
     control.write_all(&[DISPLAY_RESULTS])?;
-    // IPERF_DONE or the end of the connection: either way it is over, and the data connections with it.
+    // IPERF_DONE or the end of the connection: either way it is over.
     let mut last = [0];
     let _ = control.read(&mut last)?;
-    streams.end()?;
     let total: u64 = moved.iter().sum();
     let way = if reverse { "sent to" } else { "received from" };
     Ok(format!("{total} octets {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
@@ -275,17 +273,46 @@ mod tests {
         serving.join().expect("the test ends");
         // The data connections are over, though this end did nothing to that.
         for stream in &mut data {
-            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            let mut buf = vec![0; 1 << 20];
-            let end = loop {
-                match stream.read(&mut buf) {
-                    Ok(0) => break Ok(()),
-                    Ok(_) => {}
-                    Err(error) => break Err(error.kind()),
-                }
-            };
-            assert!(matches!(end, Ok(()) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
+            let end = drain(stream);
+            assert!(matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset)), "{end:?}");
         }
+    }
+
+    /// Reads until the other end ends it: how much came.
+    fn drain(stream: &mut TcpStream) -> Result<u64, io::ErrorKind> {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut buf = vec![0; 1 << 20];
+        let mut octets = 0;
+        loop {
+            match stream.read(&mut buf) {
+                Ok(0) => return Ok(octets),
+                Ok(n) => octets += n as u64,
+                Err(error) => return Err(error.kind()),
+            }
+        }
+    }
+
+    #[test]
+    fn data_connections_end_before_the_results() {
+        let (client, server) = stacks();
+        let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();
+        let serving = std::thread::spawn(move || test(&listener, "cubic", PATIENCE));
+        let params = json!({ "tcp": true, "parallel": 2, "len": 4096, "reverse": true });
+        let (mut control, mut data) = begin(&client, &params, 2);
+        wait_for(&mut control, TEST_START).unwrap();
+        wait_for(&mut control, TEST_RUNNING).unwrap();
+        control.write_all(&[TEST_END]).unwrap();
+        // As iperf3 does: it looks at the control connection again when no block is under way.
+        let came: Vec<_> = data.iter_mut().map(|stream| drain(stream).unwrap()).collect();
+        wait_for(&mut control, EXCHANGE_RESULTS).unwrap();
+        write_json(&mut control, &json!({})).unwrap();
+        let results = read_json(&mut control).unwrap();
+        let sent: Vec<_> =
+            (0..2).map(|i| results["streams"][i]["bytes"].as_u64().expect("a number")).collect();
+        assert_eq!(sent, came, "{results}");
+        wait_for(&mut control, DISPLAY_RESULTS).unwrap();
+        drop(control);
+        serving.join().unwrap().expect("a whole test");
     }
 
     #[test]
