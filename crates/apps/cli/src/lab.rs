@@ -3,6 +3,7 @@
 mod choice;
 mod cluster;
 mod expect;
+mod keep;
 mod replay;
 mod results;
 mod sweep;

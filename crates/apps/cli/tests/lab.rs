@@ -176,6 +176,31 @@ fn what_was_recorded_is_found_again() {
     assert!(said.contains("2 of 3 runs are the recorded octets"), "{said}");
 }
 
+/// `run` and `replay` leave the same logs and captures, in the folders they are told.
+#[test]
+fn what_hosts_write_down_is_the_same_again() {
+    let desk = Desk::new("kept");
+    let words = ["--siftr", "logs", "--capture", "caught"];
+    desk.done(&[&["run", "small.toml", "--seeds", "1", "-o", "out"][..], &words].concat());
+    let files = ["logs/small/seed-1-sender-1.log", "caught/small/seed-1-sender-1.pcapng"];
+    let first = files.map(|file| desk.read(file));
+    assert!(first.iter().all(|octets| octets.len() > 100_000));
+    files.iter().for_each(|file| std::fs::remove_file(desk.0.join(file)).unwrap());
+    let again = desk.lab(&[&["run", "small.toml", "--seeds", "1", "-o", "out"][..], &words].concat());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("1 runs in out were done before"));
+    desk.done(&[&["replay", "small.toml", "--film", "0"][..], &words].concat());
+    assert_eq!(files.map(|file| desk.read(file)), first);
+
+    let keys = format!("{SMALL}\n[siftr]\nprofile = \"siftr-1.2\"\n[capture]\nkeep = 64\n");
+    std::fs::write(desk.0.join("keys.toml"), keys).unwrap();
+    desk.done(&["run", "keys.toml", "--seeds", "1", "-o", "out"]);
+    desk.done(&["replay", "keys.toml", "--film", "0", "-o", "one"]);
+    for file in ["keys.siftr/seed-1-receiver-1.log", "keys.capture/seed-1-receiver-1.pcapng"] {
+        let [run, replay] = ["out", "one"].map(|folder| desk.read(&format!("{folder}/{file}")));
+        assert!(run == replay && run.len() > 50_000, "{file}");
+    }
+}
+
 fn basis(recorded: &str) -> &str {
     recorded.lines().find_map(|line| line.strip_prefix("basis = ")).unwrap().trim_matches('"')
 }

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod clock;
 mod core_host;
 mod medium;
 mod network;
@@ -46,6 +47,7 @@ mod router;
 mod switch;
 
 pub use bridge::{Bridge, BridgeCounters, Lateness};
+pub use clock::Clock;
 pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use nic::transmit;

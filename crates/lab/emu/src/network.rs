@@ -4,6 +4,7 @@
 //! are for take their step, so a host sees a burst as a burst. Hosts step in the order in which they became
 //! ready.
 
+use crate::clock::Clock;
 use crate::medium::{Meta, Packet, Shared, packet_of};
 use crate::pipe::{DropReason, Pipe, PipeConfig};
 use crate::port::{PortConfig, SimPort};
@@ -113,6 +114,7 @@ pub struct Network<H> {
     sent: Vec<Packet>,
     routes: Vec<PipeId>,
     watcher: Option<Watcher>,
+    clock: Clock,
 }
 
 impl<H: Host> Network<H> {
@@ -133,12 +135,18 @@ impl<H: Host> Network<H> {
             sent: Vec::new(),
             routes: Vec::new(),
             watcher: None,
+            clock: Clock::default(),
         }
     }
 
     /// The time.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// The same for those who are asked in the middle of a host's step.
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// A new port, for a host to own.
@@ -345,6 +353,7 @@ impl<H: Host> Network<H> {
         slot.last_step = now;
         assert!(slot.steps_at_once < STEPS_AT_ONCE_MAX, "host {} runs in circles at {now}", id.0);
         slot.wish = None;
+        self.clock.set(now);
         match slot.host.step(now) {
             Some(wish) if wish <= now => self.make_ready(id),
             Some(wish) => self.arm_host(id, wish),

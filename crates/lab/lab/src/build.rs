@@ -10,9 +10,11 @@
 use base::{Addr, Endpoint, Instant, Rng};
 use emu::{CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig, SwitchId};
 use stack::{Core, CoreConfig, OwnAddr};
+use trace::{Switch, tapped};
 use wire::{ethernet, ipv4, protocol};
 
 use crate::apps::{Metronome, Receiver, Sender, Start};
+use crate::captures::Capture;
 use crate::hops::crossed;
 use crate::path::{millis, pipes, seconds};
 use crate::spec::{Flow, Spec, SpecError};
@@ -44,6 +46,7 @@ pub(crate) struct Plan {
 /// Reads the words of `spec`.
 pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
     spec.siftr.as_ref().map(crate::logs::plan).transpose()?;
+    spec.capture.as_ref().map(Capture::validate).transpose()?;
     let all = spec.all_hops()?;
     let hops = all.iter().map(|hop| pipes(hop)).collect::<Result<Vec<_>, SpecError>>()?;
     // The first of several that are equally narrow; no limit is the widest.
@@ -108,6 +111,8 @@ pub(crate) struct World {
     pub(crate) net: Network<Node>,
     pub(crate) senders: Vec<HostId>,
     pub(crate) receivers: Vec<HostId>,
+    /// Where packets can be watched, of each pair of them.
+    pub(crate) taps: Vec<[Switch; 2]>,
     /// What each pair of them is: the number of its `[[flow]]`, the first hop and the last.
     pub(crate) roles: Vec<Role>,
     /// The lines to the receivers.
@@ -160,7 +165,8 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
     let switches: Vec<SwitchId> = (0..=plan.hops.len()).map(|_| net.add_switch()).collect();
     let trunk = |([down, up], ends): (&[PipeConfig; 2], &[SwitchId])| net.trunk(ends[0], ends[1], down, up).0;
     let down: Vec<PipeId> = plan.hops.iter().zip(switches.windows(2)).map(trunk).collect();
-    let (mut senders, mut receivers, mut roles) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    let (mut roles, mut taps) = (Vec::new(), Vec::new());
     let port = PortConfig {
         mtu: usize::from(plan.mtu),
         rx_ring: 1 << 16,
@@ -186,11 +192,13 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         };
         let (out, back) = (net.port(&port), net.port(&port));
         let (out_id, back_id) = (out.id(), back.id());
+        let ((out, near_tap), (back, far_tap)) = (tapped(Box::new(out)), tapped(Box::new(back)));
+        taps.push([near_tap, far_tap]);
         let remote = Endpoint::new(to, PORT);
-        let core = equip(spec, policy, Core::new(config(from, rng.next_u64()), Box::new(out)))?;
+        let core = equip(spec, policy, Core::new(config(from, rng.next_u64()), out))?;
         let sender = Sender::new(starts(spec, flow, &mut rng), remote);
         senders.push(net.add_host(Node::Sender(Box::new(CoreHost::new(core, sender))), &[out_id]));
-        let core = equip(spec, policy, Core::new(config(to, rng.next_u64()), Box::new(back)))?;
+        let core = equip(spec, policy, Core::new(config(to, rng.next_u64()), back))?;
         let receiver = Receiver::new(remote);
         receivers.push(net.add_host(Node::Receiver(Box::new(CoreHost::new(core, receiver))), &[back_id]));
         let (mut near, mut far) = (switches[role.first], switches[role.last + 1]);
@@ -211,7 +219,7 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         net.plug(from_id, switches[first], &PipeConfig::default(), &PipeConfig::default());
         net.plug(to_id, switches[last + 1], &PipeConfig::default(), &PipeConfig::default());
     }
-    Ok(World { net, senders, receivers, roles, down, bottleneck: plan.bottleneck })
+    Ok(World { net, senders, receivers, taps, roles, down, bottleneck: plan.bottleneck })
 }
 
 /// A core whose connections use `policy`.

@@ -28,6 +28,7 @@
 
 mod apps;
 mod build;
+mod captures;
 mod check;
 mod convergence;
 mod expect;
@@ -38,6 +39,7 @@ mod logs;
 mod measure;
 mod path;
 mod plan;
+mod records;
 mod replay;
 pub mod report;
 mod run;
@@ -47,6 +49,7 @@ mod stats;
 mod store;
 mod sweep;
 
+pub use captures::Capture;
 pub use check::{Check, Falls, Order, Range, Ratio, Theory, Verdict, Want};
 pub use expect::{Comparison, Expectation, Moved};
 pub use grid::{Vary, point, typed};
@@ -54,6 +57,7 @@ pub use logs::Siftr;
 pub use measure::measures;
 pub use path::pipes;
 pub use plan::{Brought, Planned};
+pub use records::Folders;
 pub use replay::{Film, replay};
 pub use run::{Outcome, Series, run};
 pub use shipped::shipped;

@@ -3,13 +3,14 @@
 use base::Instant;
 use emu::HostId;
 use serde::Deserialize;
-use stack::{Core, ProbeId};
+use stack::ProbeId;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use trace::siftr::{Log, LogConfig, Profile};
 
-use crate::build::{Node, World};
-use crate::spec::{Point, SpecError, Task};
+use crate::build::World;
+use crate::records::{core, named_hosts, told};
+use crate::spec::{SpecError, Task};
 
 /// The key `siftr`: every host keeps a log.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,6 +25,12 @@ pub struct Siftr {
     /// Packets are hashed.
     #[serde(default)]
     pub genhashes: bool,
+}
+
+impl Default for Siftr {
+    fn default() -> Siftr {
+        Siftr { profile: teacup(), ppl: one(), genhashes: false }
+    }
 }
 
 fn teacup() -> String {
@@ -60,22 +67,20 @@ impl Logs {
     /// A file cannot be made.
     pub(crate) fn begin(world: &mut World, task: &Task) -> Result<Logs, SpecError> {
         let mut logs = Vec::new();
-        let (Some(siftr), Some(folder)) = (&task.spec.siftr, &task.logs) else { return Ok(Logs(logs)) };
+        let (Some(siftr), Some(folder)) = (&task.spec.siftr, &task.folders.siftr) else {
+            return Ok(Logs(logs));
+        };
         let config = plan(siftr)?;
         std::fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
-        let groups = [("sender", world.senders.clone()), ("receiver", world.receivers.clone())];
-        for (side, hosts) in groups {
-            for (nth, host) in (1..).zip(hosts) {
-                let name = format!("{}seed-{}-{side}-{nth}.log", words(&task.point), task.seed);
-                let path = folder.join(name);
-                let file = File::create(&path).map_err(|error| told(&path, &error))?;
-                let begun = Log::begin(&config, Box::new(file), Instant::ZERO);
-                let (log, hooks) = begun.map_err(|error| told(&path, &error))?;
-                let Some(core) = core(world, host) else { continue };
-                // One core, one hook.
-                let ids = hooks.into_iter().map(|hook| core.attach(Box::new(hook))).collect();
-                logs.push((host, path, log, ids));
-            }
+        for (host, name) in named_hosts(world, task) {
+            let path = folder.join(format!("{name}.log"));
+            let file = File::create(&path).map_err(|error| told(&path, &error))?;
+            let begun = Log::begin(&config, Box::new(file), Instant::ZERO);
+            let (log, hooks) = begun.map_err(|error| told(&path, &error))?;
+            let Some(core) = core(world, host) else { continue };
+            // One core, one hook.
+            let ids = hooks.into_iter().map(|hook| core.attach(Box::new(hook))).collect();
+            logs.push((host, path, log, ids));
         }
         Ok(Logs(logs))
     }
@@ -101,24 +106,6 @@ impl Logs {
         }
         Ok(())
     }
-}
-
-fn core(world: &mut World, host: HostId) -> Option<&mut Core> {
-    match world.net.host_mut(host) {
-        Node::Sender(host) => Some(&mut host.core),
-        Node::Receiver(host) => Some(&mut host.core),
-        Node::Metronome(_) => None,
-    }
-}
-
-fn told(path: &Path, error: &std::io::Error) -> SpecError {
-    SpecError(format!("{}: {error}", path.display()))
-}
-
-/// What was varied, as a part of a file's name.
-fn words(point: &Point) -> String {
-    let words: String = point.iter().map(|(place, value)| format!("{place}-{value}-")).collect();
-    words.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -148,7 +135,7 @@ mod tests {
         let experiment = Experiment::parse("logged", TEXT).unwrap();
         let mut tasks = experiment.tasks(None).unwrap();
         let silent = run(&tasks[0]).unwrap();
-        tasks.iter_mut().for_each(|task| task.logs = Some(folder.clone()));
+        tasks.iter_mut().for_each(|task| task.folders.siftr = Some(folder.clone()));
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(run(&tasks[0]).unwrap(), silent, "a log changes nothing");
         let first = read("flow.cc-newreno-seed-1-sender-1.log");

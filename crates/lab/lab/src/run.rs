@@ -11,9 +11,9 @@ use wire::protocol;
 use crate::apps::{Begun, Receiver, Sender};
 use crate::build::{Node, Role, World, build};
 use crate::convergence::Convergence;
-use crate::logs::Logs;
 use crate::measure::{Delays, Sawtooth, name};
 use crate::path::seconds;
+use crate::records::Records;
 use crate::spec::{Point, Spec, SpecError, Task};
 use crate::stats::{jain, mean, quantile};
 
@@ -98,18 +98,21 @@ pub(crate) fn run_watched(
 
 fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
     let ledger = attach_ledger(&mut world, task);
-    let logs = Logs::begin(&mut world, task)?;
+    let mut records = Records::begin(&mut world, task)?;
     let mut recorder = Recorder::new(task);
     let step = base::Duration::from_nanos((task.spec.sample_ms * 1e6) as u64);
     let end = seconds(task.spec.seconds);
     let mut now = Instant::ZERO;
     while now < end {
-        now = (now + step).min(end);
-        world.net.run_until(now);
+        let sample = (now + step).min(end);
+        while now < sample {
+            now = (now + records.pace().unwrap_or(step)).min(sample);
+            world.net.run_until(now);
+            records.drain()?;
+        }
         recorder.sample(&mut world, now);
-        logs.drain()?;
     }
-    logs.end(&mut world, now)?;
+    records.end(&mut world, now)?;
     Ok(recorder.outcome(&world, &mut ledger.borrow_mut()))
 }
 

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::captures::Capture;
 use crate::check::{Check, Verdict};
 use crate::logs::Siftr;
 use crate::measure::is_measure;
+use crate::records::Folders;
 use crate::run::Outcome;
 
 /// One experiment: a path, what flows over it, what is varied, and what must come out.
@@ -51,6 +53,9 @@ pub struct Spec {
     /// Every host keeps a SIFTR log of its packets.
     #[serde(default)]
     pub siftr: Option<Siftr>,
+    /// Every host keeps a capture of its packets, each with the state of its connection.
+    #[serde(default)]
+    pub capture: Option<Capture>,
     /// Parameters to vary: a place in this file and the values it takes.
     #[serde(default)]
     pub vary: BTreeMap<String, Vec<toml::Value>>,
@@ -305,8 +310,8 @@ pub struct Task {
     pub point: Point,
     /// The seed.
     pub seed: u64,
-    /// The folder for SIFTR's logs, where the experiment has them kept.
-    pub logs: Option<std::path::PathBuf>,
+    /// Where hosts write down what they see, as far as the experiment has them do so.
+    pub folders: Folders,
 }
 
 /// What is wrong with a file, and where.
@@ -443,7 +448,7 @@ impl Experiment {
                 spec: spec.clone(),
                 point: point.clone(),
                 seed,
-                logs: None,
+                folders: Folders::default(),
             }));
         }
         Ok(tasks)

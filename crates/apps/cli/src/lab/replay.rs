@@ -1,6 +1,7 @@
 //! `lab replay`: one run again, with everything that can be seen of it.
 
 use super::choice;
+use super::keep::Keep;
 use super::results::replace;
 use crate::CliResult;
 use ::lab::{Film, Outcome, Point};
@@ -28,12 +29,15 @@ pub(super) struct Args {
     /// Folder for outcome.json, series.csv and packets.pcapng.
     #[arg(short, long, default_value = "lab-replay")]
     out: PathBuf,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 pub(super) fn replay(args: &Args) -> CliResult {
     let point: &Point = &args.point;
     let experiment = choice::find(&args.experiment)?.experiment.only(point)?;
-    let task = experiment.tasks(Some(args.seed))?.pop().ok_or("a seed is 1 or more")?;
+    let mut task = experiment.tasks(Some(args.seed))?.pop().ok_or("a seed is 1 or more")?;
+    args.keep.tell(&mut task, &experiment.name, &args.out);
     std::fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
     let outcome = if args.film == 0 {
         ::lab::run(&task)?

@@ -1,6 +1,7 @@
 //! `lab run`, `lab sweep` and `lab report`: everything an experiment's file and the command line ask for, on all cores.
 
 use super::choice::{self, Chosen};
+use super::keep::Keep;
 use super::results::{self, Results};
 use super::{COMMIT, expect};
 use crate::{CliResult, at_once};
@@ -62,6 +63,8 @@ pub(super) struct Engine {
     /// Folder for the runs, report.html and the tables.
     #[arg(short, long, default_value = "lab-results")]
     pub(super) out: PathBuf,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Engine {
@@ -81,14 +84,20 @@ impl Engine {
     pub(super) fn complete(&self, chosen: &Chosen, seeds: Option<u64>) -> Result<Store, Box<dyn Error>> {
         let mut store = open(&self.out, chosen, self.limits())?;
         let mut tasks = chosen.experiment.tasks(seeds)?;
-        let logs = self.out.join(format!("{}.siftr", chosen.experiment.name));
-        tasks.iter_mut().for_each(|task| task.logs = Some(logs.clone()));
+        tasks.iter_mut().for_each(|task| self.keep.tell(task, &chosen.experiment.name, &self.out));
         let all = tasks.len() as u64;
         let missing = store.missing(tasks);
+        let done = all - missing.len() as u64;
+        if self.keep.asks() && done > 0 {
+            let (name, out) = (&chosen.experiment.name, self.out.display());
+            eprintln!(
+                "{name}: {done} runs in {out} were done before, and are not run again for a log or a capture"
+            );
+        }
         let style =
             ProgressStyle::with_template("{prefix:<20} {bar:40} {pos}/{len} runs, {eta} left{wide_msg}")?;
         let bar = ProgressBar::new(all).with_style(style).with_prefix(chosen.experiment.name.clone());
-        bar.set_position(all - missing.len() as u64);
+        bar.set_position(done);
         bar.reset_eta();
         let (mut written, mut failed) = (Ok(()), 0);
         ::lab::sweep(&missing, at_once(self.jobs), |ended| {

@@ -8,6 +8,7 @@ use base::Instant;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
@@ -16,6 +17,8 @@ const OPT_APPLICATION: u16 = 4;
 const OPT_INTERFACE_NAME: u16 = 2;
 const OPT_RESOLUTION: u16 = 9;
 const OPT_FLAGS: u16 = 2;
+const OPT_RECEIVED: u16 = 4;
+const OPT_DROPPED: u16 = 5;
 
 /// Which way a packet travelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,6 +95,19 @@ pub fn write_packet(into: &mut Vec<u8>, packet: &Packet<'_>) {
         if flags != 0 || !packet.comment.is_empty() {
             end_of_options(into);
         }
+    });
+}
+
+/// Appends what became of an interface's packets until `at`: how many passed, and how many of them the file lacks.
+pub fn write_statistics(into: &mut Vec<u8>, interface: u32, at: Instant, passed: u64, lacking: u64) {
+    let nanos = at.as_nanos();
+    block(into, STATISTICS, |into| {
+        into.extend(interface.to_le_bytes());
+        into.extend(((nanos >> 32) as u32).to_le_bytes());
+        into.extend((nanos as u32).to_le_bytes());
+        option(into, OPT_RECEIVED, &passed.to_le_bytes());
+        option(into, OPT_DROPPED, &lacking.to_le_bytes());
+        end_of_options(into);
     });
 }
 

@@ -87,8 +87,9 @@ fn ng_blocks() {
     ng::write_packet(&mut file, &packet);
     let direction = Some(ng::Direction::Outbound);
     ng::write_packet(&mut file, &ng::Packet { direction, comment: "hello", ..packet });
+    ng::write_statistics(&mut file, 0, at, 7, 5);
     let blocks = blocks(&file);
-    assert_eq!(blocks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [0x0a0d_0d0a, 1, 6, 6]);
+    assert_eq!(blocks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [0x0a0d_0d0a, 1, 6, 6, 5]);
     assert_eq!(blocks[0].1[..8], [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0]);
     assert_eq!(blocks[1].1[..4], [1, 0, 0, 0]);
     assert_eq!(blocks[1].1[8..], *b"\x02\x00\x04\x00sim0\x09\x00\x01\x00\x09\0\0\0\0\0\0\0");
@@ -97,4 +98,6 @@ fn ng_blocks() {
     assert_eq!(body[12..20], [5, 0, 0, 0, 0xdc, 5, 0, 0]);
     assert_eq!(body[20..], [9, 9, 9, 9, 9, 0, 0, 0]);
     assert_eq!(blocks[3].1[28..], *b"\x02\0\x04\0\x02\0\0\0\x01\0\x05\0hello\0\0\0\0\0\0\0");
+    assert_eq!(blocks[4].1[..12], *b"\0\0\0\0\x45\x23\x01\0\xcd\xab\x89\x67");
+    assert_eq!(blocks[4].1[12..], *b"\x04\0\x08\0\x07\0\0\0\0\0\0\0\x05\0\x08\0\x05\0\0\0\0\0\0\0\0\0\0\0");
 }
