@@ -3,7 +3,9 @@
 use crate::Policies;
 use crate::rates::{Rates, octets_of};
 use base::{Duration, Instant};
-use cc::{AckSample, Control, Controller, EcnFeedback, Needs, PathInfo, Signal, SignalInfo, Window};
+use cc::{
+    AckSample, Control, Controller, EcnFeedback, HyStartLimits, Needs, PathInfo, Signal, SignalInfo, Window,
+};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{self, ControllerMetrics};
 use std::any::Any;
@@ -43,6 +45,7 @@ pub struct Adapter {
     /// A round trip was measured: before, what quinn tells of it is a guess.
     measured: bool,
     rates: Option<Rates>,
+    hystart: HyStartLimits,
 }
 
 impl Adapter {
@@ -58,6 +61,7 @@ impl Adapter {
         control.on_established(&path);
         let needs = control.needs();
         Adapter {
+            hystart: policies.hystart(),
             policies,
             window: control.window(),
             control: Mutex::new(control),
@@ -185,6 +189,7 @@ impl congestion::Controller for Adapter {
             .and_then(|rates| rates.on_delivered(now, batch.bytes, newest, app_limited, in_flight))
             // Over less than the smallest round trip: the clock is too coarse.
             .filter(|sample| !sample.interval.is_zero() && sample.interval >= min_rtt);
+        let limits = self.hystart;
         let sample = AckSample {
             now,
             bytes: octets_of(batch.bytes),
@@ -197,6 +202,7 @@ impl congestion::Controller for Adapter {
             rate: rate.as_ref(),
             window_limited: !app_limited,
             in_recovery: self.in_recovery,
+            hystart: &limits,
         };
         self.tell(|control| control.on_ack(&sample));
     }

@@ -1,7 +1,7 @@
 //! The registry, shared by the connections of an endpoint.
 
 use crate::Adapter;
-use cc::{Control, Listed, Registry, Unknown};
+use cc::{Control, HyStartLimits, Listed, Registry, Unknown};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,14 @@ pub struct Policies(Arc<Shared>);
 struct Shared {
     registry: Mutex<Registry>,
     substituted: AtomicU64,
+    hystart: Mutex<HyStartLimits>,
 }
 
 impl Policies {
     /// Offers what `registry` holds.
     pub fn new(registry: Registry) -> Self {
-        Policies(Arc::new(Shared { registry: Mutex::new(registry), substituted: AtomicU64::new(0) }))
+        let hystart = Mutex::new(HyStartLimits::STANDARD);
+        Policies(Arc::new(Shared { registry: Mutex::new(registry), substituted: AtomicU64::new(0), hystart }))
     }
 
     /// What makes the policy `name` for each connection of an endpoint.
@@ -40,6 +42,16 @@ impl Policies {
     /// Works on the registry: registers, removes, sets tunables.
     pub fn with<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
         work(&mut self.registry())
+    }
+
+    /// How connections and paths that begin from now on find the end of their first slow start.
+    pub fn set_hystart(&self, limits: HyStartLimits) {
+        *self.0.hystart.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// What [`set_hystart`](Self::set_hystart) set; what RFC 9406 recommends until then.
+    pub fn hystart(&self) -> HyStartLimits {
+        *self.0.hystart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connections that got the registry's default because theirs had been removed after its [`Factory`] was made.

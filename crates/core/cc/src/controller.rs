@@ -2,6 +2,7 @@
 
 use base::{Duration, Instant, Rate};
 
+use crate::hystart_limits::HyStartLimits;
 use crate::tunable::{Tunable, TunableError};
 
 /// What a policy is told about the path when it starts and when it restarts.
@@ -43,6 +44,8 @@ pub struct AckSample<'a> {
     pub window_limited: bool,
     /// The connection is in fast recovery: NewReno and CUBIC hold the window.
     pub in_recovery: bool,
+    /// What the stack is told about the end of the first slow start.
+    pub hystart: &'a HyStartLimits,
 }
 
 /// What a policy needs from its connection beside acknowledgments.

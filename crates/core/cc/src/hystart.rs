@@ -2,29 +2,25 @@
 //! few rounds of slower growth tell a queue from a passing delay.
 
 use crate::controller::AckSample;
+use crate::hystart_limits::HyStartLimits;
 use crate::round::Round;
 
-/// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts.
-const TICK_US: u128 = 64;
+/// Round-trip times are kept in ticks of 64 microseconds: a sixteenth of the least increase that counts as a rule.
+pub(crate) const TICK_US: u128 = 64;
 /// No sample yet.
 const UNKNOWN: u16 = u16::MAX;
-/// MIN_RTT_THRESH and MAX_RTT_THRESH: 4 and 16 ms.
-const LEAST: u16 = 4_000 / 64;
-const MOST: u16 = 16_000 / 64;
 /// MIN_RTT_DIVISOR.
 const DIVISOR: u16 = 8;
-/// N_RTT_SAMPLE.
-const SAMPLES: u8 = 8;
-/// CSS_GROWTH_DIVISOR: how much slower the window grows while it is not sure that there is a queue.
-const SLOWER: u32 = 4;
-/// CSS_ROUNDS.
-const ROUNDS: u8 = 5;
 /// Slow start runs until a loss.
 const OFF: u8 = u8::MAX;
 /// Linux's rule is asked instead of RFC 9406's.
 const CLASSIC: u8 = u8::MAX - 1;
-/// That rule: below this many segments it ends nothing.
+/// That rule: below this many segments it ends nothing, an eighth counts from 4 ms on, and 16 ms always do, after
+/// eight samples.
 const CLASSIC_WINDOW: u32 = 16;
+const CLASSIC_LEAST: u16 = 4_000 / 64;
+const CLASSIC_MOST: u16 = 16_000 / 64;
+const CLASSIC_SAMPLES: u8 = 8;
 /// Acknowledgments so close, in ticks, are one train: 2 ms.
 const TRAIN: u16 = 2_000 / 64;
 /// What gaps that the receiver or pacing makes may lengthen a train by: 1 ms.
@@ -57,10 +53,10 @@ pub(crate) enum Pace {
 impl Pace {
     /// How much of a step of `octets` is taken.
     /// RFC 9406, 4.2-3.
-    pub(crate) fn of(self, octets: u32) -> u32 {
+    pub(crate) fn of(self, octets: u32, limits: &HyStartLimits) -> u32 {
         match self {
             Pace::Full => octets,
-            Pace::Slower | Pace::Enough => octets / SLOWER,
+            Pace::Slower | Pace::Enough => octets / limits.slower(),
             Pace::Stop => 0,
         }
     }
@@ -128,10 +124,10 @@ impl HyStart {
             self.now_min = self.now_min.min(ticks(rtt));
             self.samples = self.samples.saturating_add(1);
         }
-        if self.samples >= SAMPLES {
-            self.judge();
+        if self.samples >= ack.hystart.samples() {
+            self.judge(ack.hystart);
         }
-        if self.round.ends_with(ack) { self.next_round() } else { self.pace() }
+        if self.round.ends_with(ack) { self.next_round(ack.hystart) } else { self.pace() }
     }
 
     /// HyStart as Linux has it (S. Ha and I. Rhee, "Taming the elephants", 2011): slow start is over when the
@@ -153,11 +149,11 @@ impl HyStart {
             }
         }
         self.now_min = self.now_min.min(ticks(rtt));
-        if self.samples < SAMPLES {
+        if self.samples < CLASSIC_SAMPLES {
             self.samples += 1;
             return Pace::Full;
         }
-        let grown = self.now_min > least.saturating_add((least / DIVISOR).clamp(LEAST, MOST));
+        let grown = self.now_min > least.saturating_add((least / DIVISOR).clamp(CLASSIC_LEAST, CLASSIC_MOST));
         if grown { Pace::Stop } else { Pace::Full }
     }
 
@@ -167,7 +163,7 @@ impl HyStart {
 
     /// Has the round-trip time grown, or was it a passing delay?
     /// RFC 9406, 4.2-2 and 4.2-4.
-    fn judge(&mut self) {
+    fn judge(&mut self, limits: &HyStartLimits) {
         if self.baseline != UNKNOWN {
             if self.now_min < self.baseline {
                 self.baseline = UNKNOWN;
@@ -177,7 +173,8 @@ impl HyStart {
         if self.last_min == UNKNOWN {
             return;
         }
-        let threshold = (self.last_min / DIVISOR).clamp(LEAST, MOST);
+        let (least, most) = limits.thresholds();
+        let threshold = (self.last_min / DIVISOR).clamp(least, most);
         if self.now_min >= self.last_min.saturating_add(threshold) {
             self.baseline = self.now_min;
             self.rounds = 0;
@@ -186,10 +183,10 @@ impl HyStart {
 
     /// A round is over, and the next has begun.
     /// RFC 9406, 4.2-1 and 4.2-5.
-    fn next_round(&mut self) -> Pace {
+    fn next_round(&mut self, limits: &HyStartLimits) -> Pace {
         if self.baseline != UNKNOWN {
             self.rounds += 1;
-            if self.rounds >= ROUNDS {
+            if self.rounds >= limits.rounds() {
                 return Pace::Enough;
             }
         }
@@ -244,6 +241,53 @@ mod tests {
         assert_eq!(lab.policy.window().cwnd, lab.policy.window().ssthresh);
         let (windows, lab) = rounds(NewReno::new(), 40, queue);
         assert!((400.0..1000.0).contains(&lab.ssthresh()), "{windows:?}");
+    }
+
+    /// The windows after each of twelve rounds of 100 ms, the fifth and all that follow `more` ms longer.
+    fn with_step(limits: &[(&str, i64)], more: u64) -> (std::vec::Vec<f64>, f64) {
+        let mut told = HyStartLimits::STANDARD;
+        for &(name, number) in limits {
+            told.set(name, number).unwrap();
+        }
+        let mut lab = Lab::new(Cubic::new(), 10, None);
+        lab.hystart = std::boxed::Box::leak(std::boxed::Box::new(told));
+        let windows = (0..12).map(|round| {
+            lab.rtt = if round < 4 { 100 } else { 100 + more };
+            lab.round();
+            lab.cwnd()
+        });
+        (windows.collect(), lab.ssthresh())
+    }
+
+    /// RFC 9406, 4.2-2, 4.2-3 and 4.2-5.
+    #[test]
+    fn each_limit_decides_what_it_says() {
+        let endless = f64::from(u32::MAX) / f64::from(MSS);
+        let growth = |windows: &[f64], i: usize| windows[i] / windows[i - 1];
+        // An eighth of 100 ms lies between 4 and 16.
+        assert_eq!(with_step(&[], 12).1, endless);
+        assert!(with_step(&[], 13).1 < endless);
+        // A lower ceiling finds what an eighth does not, a higher floor overlooks what it does.
+        assert_eq!(with_step(&[("maxrtt_thresh", 8_000)], 7).1, endless);
+        assert!(with_step(&[("maxrtt_thresh", 8_000)], 9).1 < endless);
+        let high = [("maxrtt_thresh", 40_000), ("minrtt_thresh", 20_000)];
+        assert_eq!(with_step(&high, 19).1, endless);
+        assert!(with_step(&high, 21).1 < endless);
+        // How much slower it grows meanwhile, and for how long.
+        let (quarter, _) = with_step(&[], 20);
+        assert!((1.2..1.35).contains(&growth(&quarter, 5)), "{quarter:?}");
+        let (none, _) = with_step(&[("css_growth_div", 1)], 20);
+        assert!(growth(&none, 5) > 1.9, "{none:?}");
+        let slow_rounds = |rounds| {
+            let (windows, _) = with_step(&[("css_rounds", rounds)], 20);
+            (1..12).filter(|&i| (1.1..1.5).contains(&growth(&windows, i))).count()
+        };
+        assert_eq!((slow_rounds(1), slow_rounds(3), slow_rounds(5)), (1, 3, 5));
+        // More samples than a round has: nothing counts.
+        assert_eq!(
+            with_step(&[("n_rttsamples", 255)], 20).0[5],
+            2.0 * with_step(&[("n_rttsamples", 255)], 20).0[4]
+        );
     }
 
     /// RFC 9406, 4.2-4.
@@ -301,7 +345,7 @@ mod tests {
         assert_eq!(classic_stop(400, 3_000, 113), Some(8), "more than an eighth");
         assert_eq!(classic_stop(400, 3_000, 112), None, "less");
         assert_eq!(classic_stop(15, 3_000, 200), None, "below sixteen segments it does not look");
-        assert_eq!(Pace::Stop.of(1_000), 0);
+        assert_eq!(Pace::Stop.of(1_000, &HyStartLimits::STANDARD), 0);
     }
 
     #[test]

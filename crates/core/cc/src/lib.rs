@@ -18,6 +18,7 @@ mod dctcp;
 mod deliveries;
 mod htcp;
 mod hystart;
+mod hystart_limits;
 mod model;
 mod newreno;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use deliveries::{Deliveries, Departure};
 pub use htcp::HTcp;
+pub use hystart_limits::HyStartLimits;
 pub use model::fuzz;
 pub use newreno::NewReno;
 pub use registry::{

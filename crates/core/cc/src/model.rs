@@ -5,8 +5,8 @@ use base::{Duration, Instant};
 
 use crate::reno::WINDOW_MAX;
 use crate::{
-    AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, PathInfo, RateSample,
-    Registry, Signal, SignalInfo, Vegas,
+    AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, HyStartLimits, PathInfo,
+    RateSample, Registry, Signal, SignalInfo, Vegas,
 };
 
 /// Drives each built-in policy through the life that `data` spells, checking its promises at every step. On the way
@@ -107,6 +107,7 @@ struct World {
     delivered: u64,
     /// The greatest window so far.
     peak: u32,
+    hystart: &'static HyStartLimits,
 }
 
 impl World {
@@ -145,10 +146,14 @@ fn drive(life: &mut Life, data: &[u8]) {
         srtt: Duration::from_millis(40),
         delivered: 0,
         peak: 0,
+        hystart: &HyStartLimits::STANDARD,
     };
     let remembered = octets.number();
     let path = world.path(octets.number(), (remembered > 0).then_some(remembered));
-    let abc_limit = octets.next().unwrap_or(2) % 4;
+    let told = octets.next().unwrap_or(2);
+    let abc_limit = told % 4;
+    world.hystart =
+        [&HyStartLimits::STANDARD, &HyStartLimits::LEAST, &HyStartLimits::MOST][(told / 4 % 3) as usize];
     assert_eq!(policy.set_tunable("abc_limit", i64::from(abc_limit)).is_ok(), promises.classical);
     policy.on_established(&path);
     check(policy, &world);
@@ -219,6 +224,7 @@ fn acknowledge(
         rate: None,
         window_limited: op & 1 == 0,
         in_recovery: op & 6 == 6,
+        hystart: world.hystart,
     };
     if op & 32 != 0 {
         policy.on_ecn(&EcnFeedback {

@@ -105,7 +105,7 @@ impl Reno {
         let step = ack.bytes.min(allowed).min(room);
         if self.ssthresh == u32::MAX {
             let pace = self.first.on_ack(ack, self.cwnd / self.mss());
-            self.grow(pace.of(step));
+            self.grow(pace.of(step, ack.hystart));
             if matches!(pace, Pace::Enough | Pace::Stop) {
                 self.ssthresh = self.cwnd.max(2 * self.mss());
             }

@@ -2,7 +2,7 @@
 
 use base::{Duration, Instant};
 
-use crate::{AckSample, Controller, PathInfo, Signal, SignalInfo};
+use crate::{AckSample, Controller, HyStartLimits, PathInfo, Signal, SignalInfo};
 
 pub(crate) const MSS: u32 = 1000;
 
@@ -13,12 +13,13 @@ pub(crate) struct Lab<C> {
     pub(crate) rtt: u64,
     /// The smallest round-trip time ever seen, if this path was once faster than now.
     pub(crate) least: u64,
+    pub(crate) hystart: &'static HyStartLimits,
 }
 
 impl<C: Controller> Lab<C> {
     pub(crate) fn new(mut policy: C, initial: u32, ssthresh: Option<u32>) -> Self {
         policy.on_established(&path(initial, ssthresh));
-        Lab { policy, now: 1000, rtt: 100, least: u64::MAX }
+        Lab { policy, now: 1000, rtt: 100, least: u64::MAX, hystart: &HyStartLimits::STANDARD }
     }
 
     pub(crate) fn cwnd(&self) -> f64 {
@@ -43,6 +44,7 @@ impl<C: Controller> Lab<C> {
             rate: None,
             window_limited: true,
             in_recovery: false,
+            hystart: self.hystart,
         }
     }
 

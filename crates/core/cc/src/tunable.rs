@@ -67,7 +67,7 @@ macro_rules! integer {
         }
     )+};
 }
-integer!(u8, u16);
+integer!(u8, u16, u32);
 
 /// By the number of its [`Rule`].
 impl Field for HyStart {

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use base::{Duration, Rate};
+use cc::HyStartLimits;
 
 use crate::{EcnPolicy, FastOpenKeys};
 
@@ -129,6 +130,28 @@ impl Value for (u32, u32) {
     }
     fn within(self, min: Self, max: Self) -> bool {
         self.0 <= self.1 && self.0.within(min.0, max.0) && self.1.within(min.1, max.1)
+    }
+}
+
+/// In the order of its rows: `4000,16000,8,4,5`.
+impl Value for HyStartLimits {
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = [0; 5];
+        let mut parts = text.split(',');
+        for number in &mut numbers {
+            *number = parts.next()?.trim().parse().ok()?;
+        }
+        match parts.next() {
+            None => HyStartLimits::from_numbers(numbers).ok(),
+            Some(_) => None,
+        }
+    }
+    fn show(self) -> String {
+        self.numbers().map(|number| number.to_string()).join(",")
+    }
+    fn within(self, min: Self, max: Self) -> bool {
+        let ends = min.numbers().into_iter().zip(max.numbers());
+        self.numbers().into_iter().zip(ends).all(|(number, (min, max))| (min..=max).contains(&number))
     }
 }
 
@@ -300,6 +323,10 @@ settings! {
         hystart: u8 = HYSTART, 0 => 2,
             "When the first slow start ends without a loss: 0 never, 1 by RFC 9406, 2 as in Linux, whose Reno has no \
              such rule and whose CUBIC stops at once, without RFC 9406's rounds of slower growth.";
+        hystart_limits: HyStartLimits = HyStartLimits::STANDARD, HyStartLimits::LEAST => HyStartLimits::MOST,
+            "The numbers of RFC 9406: least and greatest growth of the round trip that counts, microseconds; samples \
+             of a round; how much slower the window grows in doubt; rounds of that. The same as those of \
+             net.inet.tcp.cc.hystartplusplus.";
         reduce_from_window: bool = false, false => true,
             "Is the threshold after congestion taken from the congestion window, as Linux does and RFC 9438, section \
              4.6, allows, and not from what was in flight?";

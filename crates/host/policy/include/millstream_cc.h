@@ -60,6 +60,16 @@ struct millstream_cc_rate {
     uint32_t reserved;     /* 0 */
 };
 
+/* The stack's numbers for the end of the first slow start by HyStart++ (RFC 9406): net.inet.tcp.cc.hystartplusplus. */
+struct millstream_cc_hystart {
+    uint32_t minrtt_thresh_us; /* least growth of the round trip that counts, microseconds */
+    uint32_t maxrtt_thresh_us; /* most that it takes, microseconds */
+    uint32_t n_rttsamples;     /* samples of a round before its least counts */
+    uint32_t css_growth_div;   /* how much slower the window grows in doubt */
+    uint32_t css_rounds;       /* rounds of that before slow start is over */
+    uint32_t reserved;         /* 0 */
+};
+
 /* Bits of millstream_cc_ack.flags. */
 #define MILLSTREAM_CC_WINDOW_LIMITED 1u /* the window was filled before: grow only then (RFC 7661) */
 #define MILLSTREAM_CC_IN_RECOVERY 2u    /* in fast recovery, where NewReno and CUBIC hold the window */
@@ -77,6 +87,7 @@ struct millstream_cc_ack {
     uint32_t segments;                     /* segments on the wire that it stands for, merged ones counted; at least 1 */
     uint32_t mss;                          /* largest segment, octets of payload */
     uint32_t flags;                        /* MILLSTREAM_CC_WINDOW_LIMITED, MILLSTREAM_CC_IN_RECOVERY */
+    const struct millstream_cc_hystart *hystart; /* never NULL; valid until the hook returns */
 };
 
 /* What ECN told with one acknowledgment. */

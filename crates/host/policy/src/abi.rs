@@ -81,6 +81,14 @@ mirror! {
         app_limited: u32,
         reserved: u32,
     }
+    "millstream_cc_hystart" HyStart {
+        minrtt_thresh_us: u32,
+        maxrtt_thresh_us: u32,
+        n_rttsamples: u32,
+        css_growth_div: u32,
+        css_rounds: u32,
+        reserved: u32,
+    }
     "millstream_cc_ack" Ack {
         now_ns: u64,
         rtt_ns: u64,
@@ -93,6 +101,7 @@ mirror! {
         segments: u32,
         mss: u32,
         flags: u32,
+        hystart: *const HyStart,
     }
     "millstream_cc_ecn" Ecn {
         now_ns: u64,

@@ -5,8 +5,8 @@ use crate::abi;
 use crate::library::Library;
 use base::{Duration, Instant, Rate};
 use cc::{
-    AckSample, Controller, EcnFeedback, Needs, PathInfo, RateSample, Signal, SignalInfo, Tunable,
-    TunableError, Window,
+    AckSample, Controller, EcnFeedback, HyStartLimits, Needs, PathInfo, RateSample, Signal, SignalInfo,
+    Tunable, TunableError, Window,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
@@ -149,6 +149,18 @@ fn rate_of(rate: &RateSample) -> abi::Rate {
     }
 }
 
+fn hystart_of(limits: &HyStartLimits) -> abi::HyStart {
+    let [least, most, samples, slower, rounds] = limits.numbers().map(|number| number as u32);
+    abi::HyStart {
+        minrtt_thresh_us: least,
+        maxrtt_thresh_us: most,
+        n_rttsamples: samples,
+        css_growth_div: slower,
+        css_rounds: rounds,
+        reserved: 0,
+    }
+}
+
 fn congestion_of(signal: Option<Signal>, info: &SignalInfo) -> abi::Congestion {
     let nth = if let Some(Signal::Timeout { nth }) = signal { nth } else { 0 };
     abi::Congestion {
@@ -195,6 +207,7 @@ impl Controller for Loaded {
 
     fn on_ack(&mut self, ack: &AckSample) {
         let rate = ack.rate.map(rate_of);
+        let hystart = hystart_of(ack.hystart);
         let limited = if ack.window_limited { abi::WINDOW_LIMITED } else { 0 };
         let recovery = if ack.in_recovery { abi::IN_RECOVERY } else { 0 };
         let sample = abi::Ack {
@@ -209,6 +222,7 @@ impl Controller for Loaded {
             segments: ack.segments.max(1).into(),
             mss: self.mss,
             flags: limited | recovery,
+            hystart: &hystart,
         };
         hook!(self.ack(&sample));
     }

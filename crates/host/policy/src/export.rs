@@ -3,7 +3,8 @@
 use crate::abi;
 use base::{Duration, Instant};
 use cc::{
-    AckSample, Controller, EcnFeedback, PathInfo, RateSample, Signal, SignalInfo, Tunable, TunableError,
+    AckSample, Controller, EcnFeedback, HyStartLimits, PathInfo, RateSample, Signal, SignalInfo, Tunable,
+    TunableError,
 };
 use std::ffi::{CString, c_int, c_void};
 
@@ -137,6 +138,18 @@ fn path_of(path: &abi::Path) -> PathInfo {
     }
 }
 
+fn limits_of(told: Option<&abi::HyStart>) -> HyStartLimits {
+    told.map_or(HyStartLimits::STANDARD, |told| {
+        HyStartLimits::clamped([
+            told.minrtt_thresh_us,
+            told.maxrtt_thresh_us,
+            told.n_rttsamples,
+            told.css_growth_div,
+            told.css_rounds,
+        ])
+    })
+}
+
 fn info_of(told: &abi::Congestion) -> SignalInfo {
     SignalInfo {
         now: Instant::from_nanos(told.now_ns),
@@ -201,8 +214,9 @@ unsafe extern "C" fn sent<E: Export>(
 }
 
 unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window, ack: *const abi::Ack) {
-    // SAFETY: as in `established`; the rate is null or lives as long.
-    let (told, rate) = unsafe { (&*ack, (*ack).rate.as_ref()) };
+    // SAFETY: as in `established`; rate and limits are null or live as long.
+    let (told, rate, hystart) = unsafe { (&*ack, (*ack).rate.as_ref(), (*ack).hystart.as_ref()) };
+    let hystart = limits_of(hystart);
     let rate = rate.map(|rate| RateSample {
         delivered: rate.delivered,
         interval: Duration::from_nanos(rate.interval_ns),
@@ -225,6 +239,7 @@ unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window
         rate: rate.as_ref(),
         window_limited: told.flags & abi::WINDOW_LIMITED != 0,
         in_recovery: told.flags & abi::IN_RECOVERY != 0,
+        hystart: &hystart,
     };
     // SAFETY: as in `established`.
     unsafe { call::<E>(state, window, |policy| policy.on_ack(&sample)) };

@@ -2,7 +2,7 @@
 //! library lives as long as what was made of it; and a policy behind a table does what it does without one.
 
 use base::{Duration, Instant, Rng};
-use cc::{AckSample, Controller, PathInfo, Registry, Signal, SignalInfo};
+use cc::{AckSample, Controller, HyStartLimits, PathInfo, Registry, Signal, SignalInfo};
 use policy::{Library, LoadError, abi, export};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +45,7 @@ fn ack(bytes: u32) -> AckSample<'static> {
         rate: None,
         window_limited: true,
         in_recovery: false,
+        hystart: &HyStartLimits::STANDARD,
     }
 }
 
@@ -231,6 +232,7 @@ fn a_policy_behind_a_table_does_what_it_does_without() {
         registry.retire("cubic");
         registry.retire("cubic-so");
         assert_eq!(pair[0].tunables().concat(), pair[1].tunables().concat());
+        let limits = [HyStartLimits::STANDARD, HyStartLimits::LEAST, HyStartLimits::MOST][seed as usize % 3];
         let mut now = Instant::from_secs(1);
         for policy in &mut pair {
             policy.set_tunable("fast_convergence", (seed % 2) as i64).unwrap();
@@ -240,6 +242,7 @@ fn a_policy_behind_a_table_does_what_it_does_without() {
             now += Duration::from_millis(rng.below(40));
             let (op, bytes) = (rng.below(20), rng.below(6_000) as u32);
             let flight = pair[0].window().cwnd;
+            let rtt = Some(Duration::from_millis(40 + rng.below(60)));
             for policy in &mut pair {
                 let info = SignalInfo { now, ..info(flight) };
                 match op {
@@ -254,7 +257,9 @@ fn a_policy_behind_a_table_does_what_it_does_without() {
                     _ => policy.on_ack(&AckSample {
                         now,
                         in_flight: flight,
+                        rtt,
                         in_recovery: op == 9,
+                        hystart: &limits,
                         ..ack(bytes)
                     }),
                 }

@@ -85,6 +85,23 @@ fn bbr_is_not_deceived_by_chance_losses() {
     assert!(bbr.rate() > 2.0 * newreno.rate(), "{} and {} bit/s", bbr.rate(), newreno.rate());
 }
 
+/// RFC 9406, 4.2-2.
+#[test]
+fn limits_of_slow_start_reach_quic() {
+    // Room for half a second: a slow start that does not see the queue fills it all.
+    let deep = PipeConfig { queue: Queue::Strict(625_000), ..path() };
+    let run = |limits: cc::HyStartLimits| {
+        let policies = Policies::new(cc::Registry::new());
+        policies.set_hystart(limits);
+        assert_eq!(policies.hystart(), limits);
+        World::new(&policies, "newreno", 3 << 20, &deep, 1).run(Duration::from_secs(120))
+    };
+    let (seen, blind) = (run(cc::HyStartLimits::STANDARD), run(cc::HyStartLimits::MOST));
+    assert!(seen.complete && blind.complete);
+    assert_eq!(seen.lost_packets, 0, "it leaves slow start in time");
+    assert!(blind.lost_packets > 50, "{} lost", blind.lost_packets);
+}
+
 #[test]
 fn the_registry_counts_connections_and_keeps_what_they_use() {
     let policies = Policies::new(cc::Registry::new());

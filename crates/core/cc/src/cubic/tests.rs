@@ -184,7 +184,7 @@ fn time_with_too_little_to_send_does_not_count() {
         lab.round();
     }
     let (cwnd, twin_cwnd) = {
-        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt, least: u64::MAX };
+        let mut twin = Lab { policy: lab.policy.clone(), ..lab };
         twin.round();
         let idle = AckSample { window_limited: false, ..lab.sample(2 * MSS) };
         lab.policy.on_ack(&idle);
@@ -219,7 +219,7 @@ fn a_mistake_gives_everything_back() {
         for _ in 0..20 {
             lab.round();
         }
-        let mut twin = Lab { policy: lab.policy.clone(), now: lab.now, rtt: lab.rtt, least: u64::MAX };
+        let mut twin = Lab { policy: lab.policy.clone(), ..lab };
         lab.congest(signal, 90);
         if matches!(signal, Signal::Timeout { .. }) {
             lab.congest(Signal::Timeout { nth: 2 }, 90);

@@ -339,6 +339,7 @@ impl Connection {
             rate: None,
             window_limited: used || self.bits.has(Bits::CWND_LIMITED),
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
+            hystart: &cx.config.hystart_limits,
         };
         if self.bits.has(Bits::SAMPLED) {
             return self.inform_of_rate(cx, &sample);

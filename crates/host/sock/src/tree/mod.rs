@@ -9,6 +9,7 @@
 //! change, and for a moment two cores may differ.
 
 mod config;
+mod hystart;
 mod policies;
 mod siftr;
 #[cfg(test)]
@@ -148,6 +149,7 @@ impl Tree {
         let branches: Vec<Arc<dyn Branch>> = vec![
             Arc::new(policies::Policies),
             Arc::new(config::Settings),
+            Arc::new(hystart::HyStart),
             Arc::new(siftr::Logging::new(cores)),
         ];
         Tree { cores: Cores(cores.to_vec()), branches: Mutex::new(branches) }

@@ -351,3 +351,40 @@ fn abe_stands_beside_the_policies_and_is_newrenos() {
         assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "1", "one connection apart");
     }
 }
+
+/// A number out of its range is refused with the range, which for a threshold ends at the other one.
+#[test]
+fn hystart_has_freebsds_numbers() {
+    for stacks in [direct(), paired()] {
+        let tree = Tree::new(&stacks);
+        let name = |leaf: &str| format!("net.inet.tcp.cc.hystartplusplus.{leaf}");
+        for (leaf, number) in [
+            ("minrtt_thresh", "4000"),
+            ("maxrtt_thresh", "16000"),
+            ("n_rttsamples", "8"),
+            ("css_growth_div", "4"),
+            ("css_rounds", "5"),
+        ] {
+            assert_eq!(tree.get(&name(leaf)).unwrap(), number);
+        }
+        assert_eq!(tree.list("net.inet.tcp.cc.hystartplusplus").unwrap().len(), 5);
+        for (leaf, number, told) in [
+            ("minrtt_thresh", "16001", "it goes from 64 to 16000"),
+            ("maxrtt_thresh", "3999", "it goes from 4000 to 1000000"),
+            ("css_growth_div", "0", "it goes from 1 to 64"),
+            ("css_rounds", "many", "not a whole number"),
+        ] {
+            let error = tree.set(&name(leaf), number).unwrap_err();
+            assert_eq!(error.errno(), Errno::EINVAL);
+            assert!(error.to_string().contains(told), "{error}");
+        }
+        assert_eq!(tree.get("net.inet.tcp.hystart_limits").unwrap(), "4000,16000,8,4,5");
+        tree.set(&name("maxrtt_thresh"), "30000").unwrap();
+        tree.set(&name("minrtt_thresh"), "20000").unwrap();
+        assert_eq!(tree.get("net.inet.tcp.hystart_limits").unwrap(), "20000,30000,8,4,5");
+        tree.set("net.inet.tcp.hystart_limits", "1000, 2000, 4, 2, 3").unwrap();
+        assert_eq!(tree.get(&name("css_rounds")).unwrap(), "3");
+        let crossed = tree.set("net.inet.tcp.hystart_limits", "2000,1000,4,2,3").unwrap_err();
+        assert!(crossed.to_string().contains("it goes from"), "{crossed}");
+    }
+}

@@ -106,13 +106,15 @@ enum Effect {
     FastOpen(Option<u32>),
     /// ECN in FreeBSD's numbers.
     BsdEcn,
+    /// One of the numbers of HyStart++.
+    HyStart(&'static str),
     /// Understood; it changes nothing that this stack does.
     Idle,
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
 }
 
-use Effect::{BsdEcn, Control, FastOpen, First, Idle, Only, Set, Sizes, Switch, TailProbe};
+use Effect::{BsdEcn, Control, FastOpen, First, HyStart, Idle, Only, Set, Sizes, Switch, TailProbe};
 
 /// Bits of Fast Open that mean something.
 const FAST_OPEN_BITS: u32 = 0x607;
@@ -184,6 +186,11 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.recvspace", First("rcvbuf")),
     ("net.inet.tcp.sendspace", First("sndbuf")),
     ("net.inet.tcp.cc.algorithm", Control),
+    ("net.inet.tcp.cc.hystartplusplus.minrtt_thresh", HyStart("minrtt_thresh")),
+    ("net.inet.tcp.cc.hystartplusplus.maxrtt_thresh", HyStart("maxrtt_thresh")),
+    ("net.inet.tcp.cc.hystartplusplus.n_rttsamples", HyStart("n_rttsamples")),
+    ("net.inet.tcp.cc.hystartplusplus.css_growth_div", HyStart("css_growth_div")),
+    ("net.inet.tcp.cc.hystartplusplus.css_rounds", HyStart("css_rounds")),
     ("net.inet.tcp.rexmit_slop", Idle),
     ("net.inet.tcp.rexmit_drop_options", Only(&["0"])),
     ("net.inet.tcp.blackhole", Only(&["0"])),
@@ -278,6 +285,10 @@ pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<()
             let number = if *number == "4" { "5" } else { number };
             set(config, "ecn", number.to_string())
         }
+        (HyStart(limit), [number]) => {
+            let set = number.parse().map(|number| config.tcp.hystart_limits.set(limit, number));
+            if matches!(set, Ok(Ok(()))) { Ok(()) } else { refused() }
+        }
         (Idle, _) => Ok(()),
         (Only(values), [value]) if values.contains(value) => Ok(()),
         _ => refused(),
@@ -317,6 +328,9 @@ mod tests {
         assert_eq!(config.tcp.rcvbuf, (65_536, 15_728_640));
         set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0").unwrap();
         assert!(!config.tcp.timestamps);
+        set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "3").unwrap();
+        assert_eq!(config.tcp.hystart_limits.get("css_rounds"), Some(3));
+        assert!(set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "0").is_err());
         set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno").unwrap();
         assert_eq!(config.control, "newreno");
         set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403").unwrap();

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use base::{Duration, Instant, Rng};
 
 use super::super::Bbr;
-use crate::{AckSample, Controller, PathInfo, RateSample, Signal, SignalInfo};
+use crate::{AckSample, Controller, HyStartLimits, PathInfo, RateSample, Signal, SignalInfo};
 
 pub(super) const MSS: u32 = 1_000;
 
@@ -176,6 +176,7 @@ impl Path {
             rate: Some(&sample),
             window_limited: true,
             in_recovery: self.recover.is_some(),
+            hystart: &HyStartLimits::STANDARD,
         };
         self.bbr.on_ack(&ack);
         self.in_flight -= MSS;
