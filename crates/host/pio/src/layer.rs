@@ -1,7 +1,7 @@
 //! Ports that stand on another port and change what passes, or only look.
 
 use crate::port::*;
-use base::{Addr, Duration};
+use base::{Addr, Duration, FlowKey};
 use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -102,6 +102,18 @@ impl<L: Layer> PacketIo for L {
 
     fn release(&mut self, claim: &PortClaim) {
         self.below_mut().release(claim);
+    }
+
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        self.below_mut().serve(claim, wanted);
+    }
+
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
+        self.below().is_ours(key, opens)
+    }
+
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        self.below_mut().on_flow(key, lives);
     }
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {

@@ -1,6 +1,6 @@
 //! The trait every port implements, and what travels through it.
 
-use base::{Addr, Duration};
+use base::{Addr, Duration, FlowKey};
 use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -241,6 +241,24 @@ pub trait PacketIo: Send {
         let _ = claim;
     }
 
+    /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
+    /// here stay. Where nobody shares, nothing changes.
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        let _ = (claim, wanted);
+    }
+
+    /// Is a segment ours to answer that belongs to no flow here? Where processes share a port it may be another's:
+    /// then silence is the answer. `opens`: it asks for a connection.
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
+        let _ = (key, opens);
+        true
+    }
+
+    /// A flow began or ended at a port that [`NetEvent::Shared`] has named.
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        let _ = (key, lives);
+    }
+
     /// The kernel's view of this interface (addresses, routes, neighbours, MTU, link state) where there is one:
     /// appends what changed since the last call; the first call gives everything.
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
@@ -298,6 +316,12 @@ pub enum NetEvent {
     },
     /// Our own link-layer address changed.
     Mac([u8; 6]),
+    /// Another process shares this local port: its flows are to be told, those that live at once and others as they
+    /// come and go ([`PacketIo::on_flow`]).
+    Shared {
+        /** The port. */
+        port: u16,
+    },
 }
 
 /// A route out of the port's interface.

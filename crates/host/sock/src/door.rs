@@ -206,6 +206,10 @@ impl<M: Mode> Sockets for M {
         self.lock().listen(fd, backlog)
     }
 
+    fn park(&self, fd: Fd, parked: bool) -> Result<(), Errno> {
+        self.lock().park(fd, parked)
+    }
+
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         call(self, fd, false, |e| e.extras(fd).recv, |e| e.accept(fd))
     }

@@ -195,6 +195,19 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
+    /// See [`crate::Sockets::park`].
+    pub fn park(&mut self, fd: Fd, parked: bool) -> Result<(), Errno> {
+        match &self.object(fd)?.kind {
+            Kind::Listener(listener) => {
+                let id = listener.id;
+                self.core.park(id, parked);
+                Ok(())
+            }
+            Kind::Fresh(_) | Kind::Stream(_) => Err(Errno::EINVAL),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
     /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         let (id, v6, extras) = match &self.object(fd)?.kind {

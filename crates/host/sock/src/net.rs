@@ -72,6 +72,11 @@ impl TcpListener {
         &self.0.stack
     }
 
+    /// Leaves new connections to other processes that share the port, or takes them again ([`crate::Sockets::park`]).
+    pub fn park(&self, parked: bool) -> io::Result<()> {
+        Ok(self.0.stack.park(self.0.fd, parked)?)
+    }
+
     /// The next connection and its peer.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, peer) = self.0.stack.accept(self.0.fd)?;

@@ -55,7 +55,11 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
         return Err(OpenError("cores = 0: a stack needs at least one core".into()));
     }
     let registry = registry(settings)?;
-    let ports = pio::open(&settings.link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
+    let link = match settings.share {
+        0 => settings.link.clone(),
+        number => format!("{},share={number}", settings.link),
+    };
+    let ports = pio::open(&link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
     let config = core_config(settings, seed);
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());

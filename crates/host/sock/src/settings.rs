@@ -226,6 +226,8 @@ settings! {
         "Our addresses, for links that do not share the kernel's.";
     gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",
         "Default gateways, for links that do not share the kernel's.";
+    share: u64 = 0, "a number, 0 for nobody",
+        "Listeners with SO_REUSEPORT share their ports with processes that say the same number here (packet:, nic:).";
     max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
     max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
     buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";

@@ -174,6 +174,10 @@ pub trait Sockets: Send + Sync {
     fn bind(&self, fd: Fd, local: Endpoint) -> Result<(), Errno>;
     /// Accept connections; a second call changes the backlog.
     fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno>;
+    /// Leave new connections of a listener to other processes that share its port ([`crate::Settings::share`]), or
+    /// take them again. Those it has stay; while nobody takes new ones they are left unanswered, and their clients
+    /// try again.
+    fn park(&self, fd: Fd, parked: bool) -> Result<(), Errno>;
     /// The next connection and its peer; blocks unless non-blocking. The new socket is blocking.
     fn accept(&self, fd: Fd) -> Result<(Fd, Endpoint), Errno>;
     /// Connect; non-blocking gives EINPROGRESS and EPOLLOUT follows.

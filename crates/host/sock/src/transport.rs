@@ -29,6 +29,8 @@ pub trait Transport: Send {
     fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
     /// See [`Core::set_backlog`].
     fn set_backlog(&mut self, id: ListenerId, backlog: u32);
+    /// See [`Core::park`].
+    fn park(&mut self, id: ListenerId, parked: bool);
     /// Replace what sockets accepted from now on inherit.
     fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions);
     /// Replace the congestion control of connections from now on.
@@ -186,6 +188,7 @@ impl Transport for Core {
         unbind(local: Endpoint);
         listen(now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError>;
         set_backlog(id: ListenerId, backlog: u32);
+        park(id: ListenerId, parked: bool);
         set_listener_options(id: ListenerId, options: SocketOptions);
         set_listener_control(id: ListenerId, name: &'static str);
         accept(id: ListenerId, owner: u32) -> Option<ConnId>;

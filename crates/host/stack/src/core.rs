@@ -218,7 +218,7 @@ impl Core {
     pub(crate) fn enter(&mut self, index: u32) -> bool {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         meta.marks.set(Marks::IN_TABLE);
-        let (hash, port) = (meta.hash, tcp.key().local().port);
+        let (hash, key) = (meta.hash, *tcp.key());
         let (conns, waits) = (&self.conns, &self.waits);
         let stored = self.table.insert(hash, Flow::Connection(index), |flow| match flow {
             Flow::Connection(index) => conns.slot(index).meta.hash,
@@ -228,7 +228,7 @@ impl Core {
             self.free(index);
             return false;
         }
-        self.ports.hold(port);
+        self.ports.hold(self.port.io.as_mut(), &key);
         self.dirty.push(&mut self.conns, index);
         true
     }
@@ -264,7 +264,7 @@ impl Core {
         meta.marks.clear(Marks::IN_TABLE | Marks::BOUND);
         if marks.has(Marks::IN_TABLE) {
             self.table.remove(meta.hash, Flow::Connection(index));
-            self.ports.let_go(self.port.io.as_mut(), now, local.port);
+            self.ports.let_go(self.port.io.as_mut(), now, tcp.key());
         }
         self.learn_host(now, index);
         if marks.has(Marks::BOUND) {
@@ -343,13 +343,13 @@ impl Core {
 
     /// A TIME-WAIT entry is over.
     pub(crate) fn end_time_wait(&mut self, now: Instant, entry: u32) {
-        let port = self.waits.get(entry).key.local().port;
+        let key = self.waits.get(entry).key;
         self.table.remove(self.waits.hash(entry), Flow::TimeWait(entry));
         self.waits.remove(entry);
         if !self.signed_waits.is_empty() {
             self.signed_waits.remove(&entry);
         }
-        self.ports.let_go(self.port.io.as_mut(), now, port);
+        self.ports.let_go(self.port.io.as_mut(), now, &key);
     }
 
     /// An ISN that lies above those of the incarnation before (RFC 6191).

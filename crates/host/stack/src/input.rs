@@ -168,6 +168,11 @@ impl Core {
         if absurd || !self.port.caps.shares_kernel_addresses && !self.ip.is_own(local.addr) {
             return self.drops.count(PacketDrop::NotForUs);
         }
+        // What is left of a flow here may be revived here, whoever has the bucket now.
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if above.is_none() && !self.port.io.is_ours(sender.key, opens) {
+            return self.drops.count(PacketDrop::AnothersFlow);
+        }
         let listener = self.listeners.find(local, sender.hash);
         let Ok(auth) = self.authorize(listener, sender, segment) else { return };
         let Some(id) = listener.filter(|_| !segment.flags.has(Flags::RST)) else {

@@ -26,6 +26,7 @@ mod ports;
 mod probes;
 mod report;
 mod rx;
+mod sharing;
 mod stats;
 mod timewait;
 mod turn;

@@ -184,6 +184,7 @@ impl Core {
             NetEvent::NeighbourGone { addr } => self.hops.forget(addr),
             NetEvent::Mac(mac) => self.port.caps.mac = mac,
             NetEvent::Link { .. } => {}
+            NetEvent::Shared { port } => self.share(port),
             _ => {
                 if !self.ip.on_event(event) {
                     self.drops.count(crate::stats::PacketDrop::NoRoom);

@@ -50,6 +50,8 @@ pub(crate) struct Listener {
     pub(crate) cookies_until: Instant,
     /// A notice is due.
     pub(crate) noticed: bool,
+    /// Other processes that share the port are to have the new connections.
+    pub(crate) parked: bool,
 }
 
 struct Slot {
@@ -117,6 +119,7 @@ impl Listeners {
             queue: VecDeque::new(),
             cookies_until: Instant::ZERO,
             noticed: false,
+            parked: false,
         });
         self.heads[bucket] = at as u16;
         self.len += 1;

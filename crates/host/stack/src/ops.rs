@@ -99,7 +99,10 @@ impl Core {
         let all = self.shared.config.fastopen_all_listeners();
         let unproven = Unproven::new(if all { wish.backlog } else { 0 });
         match self.listeners.insert(wish, unproven) {
-            Some(id) => Ok((id, local)),
+            Some(id) => {
+                self.ports.serve(self.port.io.as_mut(), local, true);
+                Ok((id, local))
+            }
             None => {
                 self.ports.unbind(self.port.io.as_mut(), now, local, true);
                 Err(OpError::NoBuffers)
@@ -133,6 +136,7 @@ impl Core {
     /// at.
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         self.now = now;
+        self.park(id, true);
         let Some(Listener { wish, queue, .. }) = self.listeners.remove(id) else { return };
         self.abandon(now, queue);
         self.ports.unbind(self.port.io.as_mut(), now, wish.local, true);

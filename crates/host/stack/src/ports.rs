@@ -27,6 +27,8 @@ struct Port {
     claimed: [bool; 2],
     /// Waits in `lingering`.
     lingers: bool,
+    /// Other processes have it too, and the port must hear of its flows.
+    shared: bool,
 }
 
 /// What one bind, listener or bound connection holds.
@@ -132,19 +134,40 @@ impl Ports {
         !self.kernel || self.claims.contains_key(&port) || self.port(port).claimed.contains(&true)
     }
 
-    /// A connection or TIME-WAIT entry begins to use `port`.
+    /// A connection or TIME-WAIT entry, `key`, begins to use its local port.
     #[inline]
-    pub(crate) fn hold(&mut self, port: u16) {
-        self.port_mut(port).users += 1;
+    pub(crate) fn hold(&mut self, io: &mut dyn PacketIo, key: &FlowKey) {
+        let entry = self.port_mut(key.local().port);
+        entry.users += 1;
+        if entry.shared {
+            io.on_flow(key, true);
+        }
     }
 
-    /// One no longer does.
+    /// It no longer does.
     #[inline]
-    pub(crate) fn let_go(&mut self, io: &mut dyn PacketIo, now: Instant, port: u16) {
+    pub(crate) fn let_go(&mut self, io: &mut dyn PacketIo, now: Instant, key: &FlowKey) {
+        let port = key.local().port;
         let entry = self.port_mut(port);
         entry.users -= 1;
+        if entry.shared {
+            io.on_flow(key, false);
+        }
         if entry.users == 0 && entry.bound == 0 {
             self.idle(io, now, port);
+        }
+    }
+
+    /// Other processes have `port` too: from now on the flows that begin and end there are told. False if they are
+    /// already.
+    pub(crate) fn share(&mut self, port: u16) -> bool {
+        !std::mem::replace(&mut self.port_mut(port).shared, true)
+    }
+
+    /// A listener that holds `local` wants new connections, or no more.
+    pub(crate) fn serve(&self, io: &mut dyn PacketIo, local: Endpoint, wanted: bool) {
+        if let Some(at) = self.find(local, true) {
+            io.serve(&self.bindings[&local.port][at].claim(), wanted);
         }
     }
 
@@ -157,6 +180,7 @@ impl Ports {
             io.release(&claimed.claim);
         }
         let entry = self.port_mut(port);
+        entry.shared = false;
         if entry.claimed.contains(&true) && !entry.lingers {
             entry.lingers = true;
             self.lingering.push_back((port, now + LINGER));
@@ -395,7 +419,7 @@ impl Ports {
     }
 
     fn port(&self, port: u16) -> &Port {
-        const UNUSED: Port = Port { users: 0, bound: 0, claimed: [false; 2], lingers: false };
+        const UNUSED: Port = Port { users: 0, bound: 0, claimed: [false; 2], lingers: false, shared: false };
         match &self.pages[usize::from(port) >> PAGE_BITS] {
             Some(page) => &page[usize::from(port) % PAGE],
             None => &UNUSED,

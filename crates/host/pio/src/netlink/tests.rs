@@ -78,6 +78,7 @@ impl Follower {
             NetEvent::Mtu(mtu) => std::mem::replace(&mut self.mtu, mtu) != mtu,
             NetEvent::Link { up } => std::mem::replace(&mut self.up, up) != up || !up,
             NetEvent::Mac(mac) => std::mem::replace(&mut self.mac, mac) != mac,
+            NetEvent::Shared { .. } => panic!("the kernel knows nothing of that"),
         };
         assert!(news, "told twice: {event:?}");
     }

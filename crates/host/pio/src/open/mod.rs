@@ -1,6 +1,7 @@
 //! From what a user writes, `tap:demo,queues=2`, to ports.
 
 mod error;
+mod nic;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -104,6 +105,14 @@ const KINDS: &[Kind] = &[
             };
             Ok(boxed(open_packet(&config)?))
         },
+    },
+    Kind {
+        name: "nic",
+        what: "IFACE",
+        about: "an interface shared with the kernel and other programs: xdp where that is free, else packet",
+        options: &[QUEUES, WHOLE],
+        as_wire: "whole=on",
+        open: |spec, queues| nic::open(spec.what, queues, spec.switch("whole")?.unwrap_or(false)),
     },
     Kind {
         name: "tap",

@@ -15,7 +15,7 @@ fn refusals_help() {
         ("eth0", "KIND:WHAT"),
         ("", "KIND:WHAT"),
         ("tap:", "nothing stands behind"),
-        ("dpdk:0", "xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH, pcap:FILE"),
+        ("dpdk:0", "xdp:IFACE, packet:IFACE, nic:IFACE, tap:NAME, shm:PATH, pcap:FILE"),
         ("tap:a,queue=2", "has no option 'queue'; it has queues, offload"),
         ("tap:a,fast", "name=value"),
         ("tap:a,queues=many", "queues is a number, not 'many'"),
@@ -75,10 +75,28 @@ fn opens_each_kind() {
             assert_eq!(caps.mtu == 9000, text.contains("mtu=9000"));
         }
     }
-    for kind in ["packet", "xdp"] {
+    for kind in ["packet", "xdp", "nic"] {
         let said = refusal(&format!("{kind}:ms-o9"));
         assert!(said.contains("there are: ms-o0"), "{said}");
     }
+}
+
+#[test]
+fn an_interface_that_is_taken_is_shared() {
+    if !own_namespace() {
+        return;
+    }
+    let (_index, _far) = cable("ms-o0", "ms-o1", 9);
+    let name = |ports: &Ports| ports[0].caps().name.clone();
+    let first = open("nic:ms-o0", 1).expect("AF_XDP");
+    assert_eq!(name(&first), "xdp:ms-o0");
+    let (second, third) = (open("nic:ms-o0", 1).expect("shared"), open("nic:ms-o0", 2).expect("shared"));
+    assert_eq!((name(&second), name(&third)), ("packet:ms-o0".into(), "packet:ms-o0".into()));
+    let said = refusal("xdp:ms-o0");
+    assert!(said.contains(&format!("pid {}", std::process::id())) && said.contains("nic:ms-o0"), "{said}");
+    // What remains keeps running, and who comes next has the fast way again.
+    drop(first);
+    assert_eq!(name(&open("nic:ms-o0", 1).expect("AF_XDP again")), "xdp:ms-o0");
 }
 
 #[test]

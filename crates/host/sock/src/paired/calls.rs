@@ -76,6 +76,10 @@ impl Transport for Remote {
         self.change(id, || Change::Backlog(backlog));
     }
 
+    fn park(&mut self, id: ListenerId, parked: bool) {
+        self.change(id, || Change::Park(parked));
+    }
+
     fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) {
         if let Some(listener) = self.listeners.get_mut(id.0) {
             listener.options = Arc::new(options);

@@ -61,6 +61,7 @@ pub(super) enum Command {
 /// What can change about a listener.
 pub(super) enum Change {
     Backlog(u32),
+    Park(bool),
     Options(SocketOptions),
     Control(&'static str),
     FastOpen(FastOpenListen),

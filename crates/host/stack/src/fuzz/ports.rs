@@ -308,7 +308,7 @@ impl Model {
                     claim.ephemeral && claim.port == port && claim.addr.is_v4() == local.is_v4()
                 };
                 assert!(!self.lends || self.kernel.granted.iter().any(lent), "port {port} is the kernel's");
-                self.ports.hold(port);
+                self.ports.hold(&mut self.kernel, &key);
                 self.held.push(Held { key, bound: false });
             }
             Err(why) => {
@@ -348,7 +348,7 @@ impl Model {
         let taken =
             self.held.iter().any(|held| held.key == key || bound && held.bound && held.key.local() == local);
         if !taken {
-            self.ports.hold(local.port);
+            self.ports.hold(&mut self.kernel, &key);
             self.held.push(Held { key, bound });
         }
     }
@@ -365,7 +365,7 @@ impl Model {
             return self.give_back_of(local);
         }
         let held = self.held.swap_remove(at);
-        self.ports.let_go(&mut self.kernel, self.now, local.port);
+        self.ports.let_go(&mut self.kernel, self.now, &held.key);
         if held.bound {
             self.give_back_of(local);
         }
@@ -431,7 +431,7 @@ impl Model {
             self.ports.release_all(&mut self.kernel);
         } else {
             while let Some(held) = self.held.pop() {
-                self.ports.let_go(&mut self.kernel, self.now, held.key.local().port);
+                self.ports.let_go(&mut self.kernel, self.now, &held.key);
             }
             while let Some(&Binding { local, listening, .. }) = self.bindings.first() {
                 self.give_back(local, listening);

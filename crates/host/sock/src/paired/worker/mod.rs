@@ -166,6 +166,7 @@ impl Worker {
                     let id = found.listener;
                     match *change {
                         Change::Backlog(backlog) => core.set_backlog(id, backlog),
+                        Change::Park(parked) => core.park(id, parked),
                         Change::Options(options) => core.set_listener_options(id, options),
                         Change::Control(name) => core.set_listener_control(id, name),
                         Change::FastOpen(wish) => core.set_fast_open(id, wish),
