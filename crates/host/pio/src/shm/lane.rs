@@ -68,7 +68,12 @@ impl End {
         self.control(flag).store(1, Ordering::Relaxed);
         // Either the other side sees the flag after it published, or we see what it published.
         fence(Ordering::SeqCst);
-        self.control(word).load(Ordering::Relaxed) == seen
+        let may_sleep = self.control(word).load(Ordering::Relaxed) == seen;
+        if !may_sleep {
+            // The other side is spared a ring that nobody would hear.
+            self.control(flag).store(0, Ordering::Relaxed);
+        }
+        may_sleep
     }
 
     /// After publishing: must the other side be woken?

@@ -263,8 +263,8 @@ impl Shm {
             }
         }
         if !link.armed {
-            link.armed = true;
-            return !link.consumer.arm();
+            link.armed = link.consumer.arm();
+            return !link.armed;
         }
         false
     }
@@ -281,7 +281,7 @@ impl Link {
     /// Forget the rings so far; false if the partner is gone.
     fn hear(&self) -> bool {
         // A partner may ring without need, but not keep us here for ever.
-        for _ in 0..16 {
+        for _ in 0..RINGS {
             let mut octet = 0_u8;
             let fd = self.connection.as_raw_fd();
             // SAFETY: one octet is written to `octet`.
@@ -341,8 +341,8 @@ impl PacketIo for Shm {
             return Ok(Wake::Ready);
         }
         if let Some(link) = &mut self.link {
-            link.armed = true;
-            if !link.consumer.arm() {
+            link.armed = link.consumer.arm();
+            if !link.armed {
                 return Ok(Wake::Ready);
             }
         }
@@ -401,5 +401,7 @@ impl PacketIo for Shm {
     }
 }
 
+/// More rings than a connection holds.
+const RINGS: usize = 512;
 /// How often one looks for a partner that cannot announce itself.
 const RETRY: Duration = Duration::from_millis(100);
