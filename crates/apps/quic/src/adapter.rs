@@ -42,6 +42,8 @@ pub struct Adapter {
     /// When the window was last reduced; what was sent later ends the recovery.
     reduced_at: Option<Instant>,
     in_recovery: bool,
+    /// It was a mark that this recovery answers, and no loss since.
+    after_mark: bool,
     /// A round trip was measured: before, what quinn tells of it is a guess.
     measured: bool,
     rates: Option<Rates>,
@@ -74,6 +76,7 @@ impl Adapter {
             in_flight: 0,
             reduced_at: None,
             in_recovery: false,
+            after_mark: false,
             measured: false,
             rates: needs.rates.then(Rates::default),
         }
@@ -108,6 +111,7 @@ impl Adapter {
             mss: self.mtu.into(),
             // quinn sends what the window leaves room for, paced: nothing leaves in a burst.
             metered: true,
+            after_mark: false,
         }
     }
 
@@ -228,11 +232,15 @@ impl congestion::Controller for Adapter {
             false if is_persistent_congestion => Signal::Timeout { nth: 1 },
             false => Signal::Loss,
         };
-        let info = self.info(now);
+        let mut info = self.info(now);
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
         if self.answered(sent) && !is_persistent_congestion {
-            return;
+            info.after_mark = self.after_mark && !marks && self.needs.losses_after_marks;
+            if !info.after_mark {
+                return;
+            }
         }
+        self.after_mark = marks;
         // A timeout is answered by slow start: nothing to wait for.
         (self.reduced_at, self.in_recovery) = (Some(now), !is_persistent_congestion);
         self.tell(|control| control.on_congestion(signal, &info));

@@ -402,7 +402,13 @@ mod tests {
         let lab = Lab::new(Cdg::new(), 60, Some(60));
         let mut reno = Reno::new();
         reno.begin(&crate::testing::path(60, Some(60)));
-        let info = SignalInfo { now: lab.sample(1).now, flight_size: 60_000, mss: 1000, metered: false };
+        let info = SignalInfo {
+            now: lab.sample(1).now,
+            flight_size: 60_000,
+            mss: 1000,
+            metered: false,
+            after_mark: false,
+        };
         assert_eq!(law.keep(Signal::Loss, &info, &reno), (50_000, 60_000), "half of what NewReno would have");
         assert_eq!(law.shadow, 50_000);
     }

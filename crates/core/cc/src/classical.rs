@@ -44,6 +44,12 @@ pub trait Law: Default + Send + fmt::Debug {
         let _ = path;
     }
 
+    /// Does it answer a loss of the window of data that a mark has reduced already ([`Needs::losses_after_marks`])?
+    /// Then [`keep`](Law::keep) says how much of the reduced window is left.
+    fn answers_losses_after_marks(&self) -> bool {
+        false
+    }
+
     /// Every acknowledgment, before the window grows for it, also in recovery and when the window was not filled:
     /// what is measured is measured here. A policy that yields to delay may take from the window.
     fn observe(&mut self, reno: &mut Reno, ack: &AckSample) {
@@ -140,7 +146,11 @@ impl<L: Law> Controller for Classical<L> {
     }
 
     fn needs(&self) -> Needs {
-        Needs { echoes: L::COUNTS_MARKS, ..Needs::default() }
+        Needs {
+            echoes: L::COUNTS_MARKS,
+            losses_after_marks: self.law.answers_losses_after_marks(),
+            ..Needs::default()
+        }
     }
 
     fn on_established(&mut self, path: &PathInfo) {
@@ -167,7 +177,8 @@ impl<L: Law> Controller for Classical<L> {
         match signal {
             Signal::Loss => {
                 self.save();
-                self.reno.reduce(info.flight_size, keep);
+                let whole = if info.after_mark { self.reno.cwnd } else { info.flight_size };
+                self.reno.reduce(whole, keep);
                 self.in_recovery = true;
             }
             Signal::Ecn => {

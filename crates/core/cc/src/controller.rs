@@ -60,6 +60,9 @@ pub struct Needs {
     pub unmetered: bool,
     /// Where ECN's feedback is RFC 3168's, [`Controller::on_ecn`] hears of every acknowledgment, echo or not.
     pub echoes: bool,
+    /// [`Signal::Loss`] comes also for losses of the window of data in which a mark has reduced already, with
+    /// [`SignalInfo::after_mark`]; as a rule the mark has told of that congestion. Asked whenever there is one.
+    pub losses_after_marks: bool,
 }
 
 /// How fast the path delivered what an acknowledgment is about (draft-ietf-ccwg-bbr, section 4.1.2, and the draft on
@@ -134,6 +137,8 @@ pub struct SignalInfo {
     /// Sending was metered by what arrived (RFC 9937): at a recovery's end the window may be the threshold at once,
     /// for nothing waits to leave in a burst.
     pub metered: bool,
+    /// A mark has reduced the window, and what was in flight then is not acknowledged yet.
+    pub after_mark: bool,
 }
 
 /// The only way out of a policy.

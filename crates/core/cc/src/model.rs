@@ -133,7 +133,13 @@ impl World {
     }
 
     fn info(&self, flight_size: u32) -> SignalInfo {
-        SignalInfo { now: self.now, flight_size, mss: self.mss, metered: flight_size & 1 == 0 }
+        SignalInfo {
+            now: self.now,
+            flight_size,
+            mss: self.mss,
+            metered: flight_size & 1 == 0,
+            after_mark: false,
+        }
     }
 }
 
@@ -155,6 +161,10 @@ fn drive(life: &mut Life, data: &[u8]) {
     world.hystart =
         [&HyStartLimits::STANDARD, &HyStartLimits::LEAST, &HyStartLimits::MOST][(told / 4 % 3) as usize];
     assert_eq!(policy.set_tunable("abc_limit", i64::from(abc_limit)).is_ok(), promises.classical);
+    // Policies that have no such switches have nothing to do with them.
+    for (bit, name) in [(64, "abe"), (128, "abe_frlossreduce")] {
+        let _ = policy.set_tunable(name, i64::from(told & bit != 0));
+    }
     policy.on_established(&path);
     check(policy, &world);
     while let Some(op) = octets.next() {
@@ -172,7 +182,12 @@ fn step(policy: &mut Control, promises: &Promises, world: &mut World, op: u32, o
     match op % 16 {
         0..8 => acknowledge(policy, promises, world, op, octets),
         8 => congest(policy, promises, world, Signal::Loss, octets),
-        9 => congest(policy, promises, world, Signal::Ecn, octets),
+        9 => {
+            congest(policy, promises, world, Signal::Ecn, octets);
+            if op & 16 != 0 && policy.needs().losses_after_marks {
+                lose_after_mark(policy, world, octets);
+            }
+        }
         10 => congest(policy, promises, world, Signal::Timeout { nth: 1 + op / 16 % 4 }, octets),
         11 => {
             policy.on_recovery_end(&world.info(octets.number()));
@@ -280,11 +295,23 @@ fn congest(
         }
         Signal::Loss | Signal::Ecn if !promises.classical => {}
         Signal::Loss | Signal::Ecn => {
-            let most = (u64::from(flight) * promises.keeps / 10).max(2 * u64::from(world.mss));
+            // RFC 8511: four fifths, where a mark counts for less.
+            let lenient = signal == Signal::Ecn && policy.tunable("abe") == Some(1);
+            let keeps = if lenient { promises.keeps.max(8) } else { promises.keeps };
+            let most = (u64::from(flight) * keeps / 10).max(2 * u64::from(world.mss));
             assert!(u64::from(after.ssthresh) <= most, "{policy:?}: kept more than its part of {flight}");
             assert!(after.cwnd <= after.ssthresh, "{policy:?}: slow start right after {signal:?}");
         }
     }
+}
+
+/// A loss of the window that a mark has just reduced takes from what that left.
+fn lose_after_mark(policy: &mut Control, world: &World, octets: &mut Octets<'_>) {
+    let before = policy.window();
+    let info = SignalInfo { after_mark: true, ..world.info(octets.number()) };
+    policy.on_congestion(Signal::Loss, &info);
+    let after = policy.window();
+    assert!(after.cwnd <= before.cwnd && after.ssthresh <= before.ssthresh, "{policy:?}: a loss widened it");
 }
 
 fn check(policy: &Control, world: &World) {

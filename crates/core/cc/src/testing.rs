@@ -13,13 +13,22 @@ pub(crate) struct Lab<C> {
     pub(crate) rtt: u64,
     /// The smallest round-trip time ever seen, if this path was once faster than now.
     pub(crate) least: u64,
+    /// Losses come after a mark of the same window.
+    pub(crate) after_mark: bool,
     pub(crate) hystart: &'static HyStartLimits,
 }
 
 impl<C: Controller> Lab<C> {
     pub(crate) fn new(mut policy: C, initial: u32, ssthresh: Option<u32>) -> Self {
         policy.on_established(&path(initial, ssthresh));
-        Lab { policy, now: 1000, rtt: 100, least: u64::MAX, hystart: &HyStartLimits::STANDARD }
+        Lab {
+            policy,
+            now: 1000,
+            rtt: 100,
+            least: u64::MAX,
+            after_mark: false,
+            hystart: &HyStartLimits::STANDARD,
+        }
     }
 
     pub(crate) fn cwnd(&self) -> f64 {
@@ -99,6 +108,7 @@ impl<C: Controller> Lab<C> {
             flight_size: flight * MSS,
             mss: MSS,
             metered: false,
+            after_mark: self.after_mark,
         }
     }
 }

@@ -218,6 +218,7 @@ impl Connection {
             flight_size: self.flight().max(cwnd),
             mss: self.snd_mss.into(),
             metered: self.is_metered(),
+            after_mark: self.phase() == Phase::Reduced,
         }
     }
 
@@ -303,8 +304,8 @@ impl Connection {
         }
         cx.counters.fast_retransmits += 1;
         self.note(cx, Incident::RecoveryEntered);
-        // What an echo told of was this congestion.
-        let told = self.phase() == Phase::Reduced;
+        // What an echo told of was this congestion, unless the policy says otherwise.
+        let told = self.phase() == Phase::Reduced && !self.control.needs().losses_after_marks;
         if !told {
             self.tell_congestion(cx, Signal::Loss);
         }

@@ -112,7 +112,7 @@ struct millstream_cc_congestion {
     uint32_t flight_size; /* octets sent and not yet acknowledged */
     uint32_t mss;         /* largest segment, octets of payload */
     uint32_t metered;     /* 1: sending was metered by what arrived (RFC 9937), so nothing waits to leave in a burst */
-    uint32_t reserved;    /* 0 */
+    uint32_t after_mark;  /* 1: a mark has reduced the window, and what was in flight then is not acknowledged yet */
 };
 
 /* Something that can be tuned: a node net.inet.tcp.cc.NAME.TUNABLE. */
@@ -128,6 +128,7 @@ struct millstream_cc_tunable {
 #define MILLSTREAM_CC_NEEDS_RATES 2u     /* delivery rate samples come with acknowledgments */
 #define MILLSTREAM_CC_NEEDS_UNMETERED 4u /* recovery sends what cwnd leaves room for, without RFC 9937 */
 #define MILLSTREAM_CC_NEEDS_ECHOES 8u    /* ecn() hears of every acknowledgment, classic ECN's echoes or not */
+#define MILLSTREAM_CC_NEEDS_LOSSES_AFTER_MARKS 16u /* losses are told where a mark has reduced already: after_mark */
 
 /* A policy. */
 struct millstream_cc {

@@ -38,6 +38,8 @@ pub const NEEDS_RATES: u32 = 2;
 pub const NEEDS_UNMETERED: u32 = 4;
 /// `MILLSTREAM_CC_NEEDS_ECHOES`.
 pub const NEEDS_ECHOES: u32 = 8;
+/// `MILLSTREAM_CC_NEEDS_LOSSES_AFTER_MARKS`.
+pub const NEEDS_LOSSES_AFTER_MARKS: u32 = 16;
 
 /// A struct of the header, with its name there and the offsets of its fields, for the test that compares.
 macro_rules! mirror {
@@ -117,7 +119,7 @@ mirror! {
         flight_size: u32,
         mss: u32,
         metered: u32,
-        reserved: u32,
+        after_mark: u32,
     }
     "millstream_cc_tunable" Tunable {
         name: *const c_char,

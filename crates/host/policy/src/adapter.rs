@@ -170,7 +170,7 @@ fn congestion_of(signal: Option<Signal>, info: &SignalInfo) -> abi::Congestion {
         flight_size: info.flight_size,
         mss: info.mss,
         metered: info.metered.into(),
-        reserved: 0,
+        after_mark: info.after_mark.into(),
     }
 }
 
@@ -194,6 +194,7 @@ impl Controller for Loaded {
             rates: has(abi::NEEDS_RATES),
             unmetered: has(abi::NEEDS_UNMETERED),
             echoes: has(abi::NEEDS_ECHOES),
+            losses_after_marks: has(abi::NEEDS_LOSSES_AFTER_MARKS),
         }
     }
 

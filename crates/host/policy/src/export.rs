@@ -85,7 +85,8 @@ pub fn table<E: Export>() -> abi::Table {
         needs: bit(needs.pacing, abi::NEEDS_PACING)
             | bit(needs.rates, abi::NEEDS_RATES)
             | bit(needs.unmetered, abi::NEEDS_UNMETERED)
-            | bit(needs.echoes, abi::NEEDS_ECHOES),
+            | bit(needs.echoes, abi::NEEDS_ECHOES)
+            | bit(needs.losses_after_marks, abi::NEEDS_LOSSES_AFTER_MARKS),
         init: Some(init::<E>),
         destroy: Some(destroy::<E>),
         get_tunable: Some(get_tunable::<E>),
@@ -156,6 +157,7 @@ fn info_of(told: &abi::Congestion) -> SignalInfo {
         flight_size: told.flight_size,
         mss: told.mss,
         metered: told.metered != 0,
+        after_mark: told.after_mark != 0,
     }
 }
 

@@ -29,6 +29,7 @@ fn a_c_compiler_agrees_with_every_offset_and_number() {
         ("NEEDS_RATES", abi::NEEDS_RATES),
         ("NEEDS_UNMETERED", abi::NEEDS_UNMETERED),
         ("NEEDS_ECHOES", abi::NEEDS_ECHOES),
+        ("NEEDS_LOSSES_AFTER_MARKS", abi::NEEDS_LOSSES_AFTER_MARKS),
     ] {
         claim(format!("MILLSTREAM_CC_{name} == {number}u"));
     }

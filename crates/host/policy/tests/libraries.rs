@@ -50,7 +50,7 @@ fn ack(bytes: u32) -> AckSample<'static> {
 }
 
 fn info(flight_size: u32) -> SignalInfo {
-    SignalInfo { now: Instant::from_secs(2), flight_size, mss: 1000, metered: false }
+    SignalInfo { now: Instant::from_secs(2), flight_size, mss: 1000, metered: false, after_mark: false }
 }
 
 #[test]

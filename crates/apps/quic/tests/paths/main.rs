@@ -6,6 +6,7 @@ mod world;
 use base::Duration;
 use emu::{Aqm, PipeConfig, Queue};
 use millstream_quic::Policies;
+use quinn_proto::congestion::ControllerFactory;
 use world::{Outcome, World};
 
 /// 10 Mbit/s, 40 ms, room for one bandwidth-delay product.
@@ -100,6 +101,31 @@ fn limits_of_slow_start_reach_quic() {
     assert!(seen.complete && blind.complete);
     assert_eq!(seen.lost_packets, 0, "it leaves slow start in time");
     assert!(blind.lost_packets > 50, "{} lost", blind.lost_packets);
+}
+
+/// The window of ten packets after a mark, and after a loss of what was sent before it.
+fn marked_then_lost(tunables: &[&str]) -> (u64, u64) {
+    let mut registry = cc::Registry::new();
+    for name in tunables {
+        registry.set_tunable("newreno", name, 1).expect("a tunable");
+    }
+    let policies = Policies::new(registry);
+    let factory = std::sync::Arc::new(policies.factory("newreno").expect("built in"));
+    let begin = world::any_instant();
+    let later = |millis: u64| begin + Duration::from_millis(millis);
+    let mut controller = factory.build(begin, 1_200);
+    controller.on_sent(begin, 12_000, 9);
+    controller.on_congestion_event(later(40), begin, false, 0);
+    let marked = controller.window();
+    controller.on_congestion_event(later(41), begin, false, 1_200);
+    (marked, controller.window())
+}
+
+#[test]
+fn a_loss_after_a_mark_counts_for_who_asks_for_it() {
+    let full = 12_000;
+    assert_eq!(marked_then_lost(&["abe"]), (full * 8 / 10, full * 8 / 10));
+    assert_eq!(marked_then_lost(&["abe", "abe_frlossreduce"]), (full * 8 / 10, full / 2));
 }
 
 #[test]

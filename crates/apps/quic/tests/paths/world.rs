@@ -111,7 +111,7 @@ struct Peer {
 }
 
 #[allow(clippy::disallowed_methods, reason = "quinn's time has no zero: any instant serves as one")]
-fn any_instant() -> time::Instant {
+pub(crate) fn any_instant() -> time::Instant {
     time::Instant::now()
 }
 

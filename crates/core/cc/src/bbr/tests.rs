@@ -156,7 +156,7 @@ fn a_timeout_leaves_a_segment_and_its_end_gives_the_window_back() {
     let mut path = Path::new(RATE, 40);
     path.run(secs(2), |_| ());
     let before = path.bbr.window().cwnd;
-    let info = SignalInfo { now: path.now, flight_size: before, mss: MSS, metered: false };
+    let info = SignalInfo { now: path.now, flight_size: before, mss: MSS, metered: false, after_mark: false };
     path.bbr.on_congestion(Signal::Timeout { nth: 1 }, &info);
     path.bbr.on_congestion(Signal::Timeout { nth: 2 }, &info);
     assert_eq!(path.bbr.window().cwnd, MSS);
@@ -167,7 +167,13 @@ fn a_timeout_leaves_a_segment_and_its_end_gives_the_window_back() {
 #[test]
 fn a_mistake_gives_bounds_and_state_back() {
     let mut bbr = Path::new(RATE, 40).bbr;
-    let info = SignalInfo { now: Instant::from_secs(10), flight_size: 0, mss: MSS, metered: false };
+    let info = SignalInfo {
+        now: Instant::from_secs(10),
+        flight_size: 0,
+        mss: MSS,
+        metered: false,
+        after_mark: false,
+    };
     bbr.on_congestion(Signal::Loss, &info);
     bbr.undo.state = Some(State::Startup);
     (bbr.full.reached, bbr.state) = (true, State::Drain);

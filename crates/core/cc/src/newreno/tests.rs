@@ -231,6 +231,37 @@ fn a_mark_takes_less_than_a_loss_if_abe_is_on() {
     assert_eq!(left(timeout, &[("abe", 1), ("beta", 60)]), 50.0);
 }
 
+/// What a loss leaves of 100 segments that a mark has reduced before.
+fn left_after_a_mark(tunables: &[(&str, i64)]) -> (bool, f64) {
+    let mut lab = lab(100, Some(100));
+    for (name, value) in tunables {
+        lab.policy.set_tunable(name, *value).unwrap();
+    }
+    lab.congest(Signal::Ecn, 100);
+    lab.after_mark = true;
+    // Fewer are in flight by now, and that is no reason to take more.
+    lab.congest(Signal::Loss, 60);
+    (lab.policy.needs().losses_after_marks, lab.ssthresh())
+}
+
+/// RFC 8511, 3-1.
+#[test]
+fn a_loss_after_a_mark_takes_the_rest_if_it_is_asked_to() {
+    let on = [("abe", 1), ("abe_frlossreduce", 1)];
+    assert_eq!(left_after_a_mark(&on), (true, 50.0), "eighty by the mark, fifty by both");
+    assert_eq!(left_after_a_mark(&[on[0], on[1], ("beta_ecn", 90), ("beta", 60)]), (true, 60.0));
+    assert_eq!(left_after_a_mark(&[on[0], on[1], ("beta_ecn", 40)]), (true, 40.0), "never more than before");
+    assert!(!left_after_a_mark(&on[..1]).0, "off at first");
+    assert!(!left_after_a_mark(&on[1..]).0, "without abe the mark has taken it all");
+    let mut lab = lab(100, Some(100));
+    lab.policy.set_tunable("abe", 1).unwrap();
+    lab.congest(Signal::Ecn, 100);
+    lab.after_mark = true;
+    lab.congest(Signal::Loss, 80);
+    lab.policy.on_spurious(Signal::Loss, Instant::from_millis(lab.now));
+    assert_eq!(lab.ssthresh(), 80.0, "a mistaken loss gives back what it took, and not what the mark took");
+}
+
 #[test]
 fn what_was_tuned_outlives_the_connection() {
     let mut lab = lab(100, Some(100));

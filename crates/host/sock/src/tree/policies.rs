@@ -26,6 +26,7 @@ const A_POLICY: &str = "a name of net.inet.tcp.cc.available";
 
 /// FreeBSD has it beside the policies; NewReno, which is always there, is who obeys it.
 const ABE: &str = "abe";
+const ABE_LOSSES: &str = "abe_frlossreduce";
 
 const FIXED: &[Fixed] = &[
     Fixed {
@@ -66,12 +67,23 @@ const FIXED: &[Fixed] = &[
         set: read_only,
     },
     Fixed {
-        name: "abe",
+        name: ABE,
         access: Access::ReadWrite,
         form: "0 to 1",
         help: "Does a mark take less of newreno's window than a loss (RFC 8511)? The same as newreno.abe.",
         get: |cores| tunable(cores, cc::REFUGE, ABE).unwrap_or_default(),
         set: |cores, value| set_number(cores, "net.inet.tcp.cc.abe", cc::REFUGE, ABE, value),
+    },
+    Fixed {
+        name: ABE_LOSSES,
+        access: Access::ReadWrite,
+        form: "0 to 1",
+        help: "With abe, does a loss of the window that was marked take the rest of what a loss takes? The same as \
+               newreno.abe_frlossreduce.",
+        get: |cores| tunable(cores, cc::REFUGE, ABE_LOSSES).unwrap_or_default(),
+        set: |cores, value| {
+            set_number(cores, "net.inet.tcp.cc.abe_frlossreduce", cc::REFUGE, ABE_LOSSES, value)
+        },
     },
     Fixed {
         name: "load",

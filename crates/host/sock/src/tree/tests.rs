@@ -344,9 +344,14 @@ fn abe_stands_beside_the_policies_and_is_newrenos() {
         assert_eq!(tree.get("net.inet.tcp.cc.newreno.abe").unwrap(), "1");
         assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "1");
         assert!(text(tree.set("net.inet.tcp.cc.abe", "2")).contains("0 to 1"));
+        assert_eq!(tree.get("net.inet.tcp.cc.abe_frlossreduce").unwrap(), "0");
+        tree.set("net.inet.tcp.cc.abe_frlossreduce", "1").unwrap();
+        assert_eq!(tree.get("net.inet.tcp.cc.newreno.abe_frlossreduce").unwrap(), "1");
+        assert!(text(tree.set("net.inet.tcp.cc.abe_frlossreduce", "-1")).contains("0 to 1"));
         let (client, _server) = flow(&stacks, 80);
         set_congestion(&client, "newreno").unwrap();
         assert_eq!(tuned(client.stack(), client.fd(), "abe").unwrap(), "1");
+        assert_eq!(tuned(client.stack(), client.fd(), "abe_frlossreduce").unwrap(), "1");
         tune(client.stack(), client.fd(), "abe=0").unwrap();
         assert_eq!(tree.get("net.inet.tcp.cc.abe").unwrap(), "1", "one connection apart");
     }

@@ -45,6 +45,7 @@ const OTHERS: &[(&str, i64)] = &[
     ("EPOLLRDBAND", 0x80),
     ("EPOLLWRBAND", 0x200),
     ("TCP_TX_DELAY", 37),
+    ("TCP_CCALGOOPT", 65),
     ("TCP_CM_INQ", 36),
     ("TCP_MD5SIG_EXT", 32),
     ("TCP_MD5SIG_FLAG_PREFIX", 1),

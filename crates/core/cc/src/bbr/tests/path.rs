@@ -145,7 +145,8 @@ impl Path {
         self.delivered_at = at;
         self.first_at = left.at;
         let newly_lost = (self.lost - core::mem::replace(&mut self.told, self.lost)) as u32;
-        let info = SignalInfo { now: at, flight_size: self.in_flight, mss: MSS, metered: false };
+        let info =
+            SignalInfo { now: at, flight_size: self.in_flight, mss: MSS, metered: false, after_mark: false };
         if newly_lost > 0 && self.recover.is_none() {
             self.recover = Some(self.sent);
             self.bbr.on_congestion(Signal::Loss, &info);
