@@ -48,7 +48,7 @@ pub struct Open {
 
 /// Yes-or-no facts, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Bits(u64);
+pub(crate) struct Bits(pub(crate) u64);
 
 /// Gives each fact a bit of its own.
 macro_rules! bits {

@@ -101,4 +101,4 @@ pub use reset::reset_for;
 pub use state::State;
 pub use timewait::{TimeWait, TimeWaitAnswer};
 pub use transmit::{Transmit, TransmitClass, TxLimits};
-pub use vitals::Vitals;
+pub use vitals::{Features, Vitals};

@@ -82,7 +82,18 @@ impl Connection {
     }
 
     /// The next segment to send, if any.
+    #[inline]
     pub fn poll_transmit(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
+        let next = self.next_segment(cx, limits);
+        if cx.probe.is_some()
+            && let Some(tx) = &next
+        {
+            self.show_outbound(cx, tx);
+        }
+        next
+    }
+
+    fn next_segment(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Transmit> {
         if !self.wants_to_transmit() {
             return None;
         }
@@ -92,23 +103,20 @@ impl Connection {
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
         let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::SIGNED | Bits::ECN | Bits::ACCECN);
-        if !usual || self.reassembly.is_some() || cx.probe.is_some() {
+        if !usual || self.reassembly.is_some() {
             return Some(self.build_fully(cx, &plan));
         }
         let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };
         Some(self.build(cx, &plan, options))
     }
 
-    /// With whatever options and marks, and whoever watches.
+    /// With whatever options and marks.
     #[inline(never)]
     fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
         let options = self.header_options(cx, plan);
         let mut tx = self.build(cx, plan, options);
         if self.bits.has(Bits::ECN | Bits::ACCECN) {
             self.mark(cx, plan, &mut tx);
-        }
-        if cx.probe.is_some() {
-            self.show_outbound(cx, &tx);
         }
         tx
     }

@@ -24,6 +24,9 @@ pub trait Probe: Any {
 
     /// A segment passed that no connection had a part in.
     fn stray(&mut self, _now: Instant, _outbound: bool, _key: &FlowKey, _whose: Stray) {}
+
+    /// Nothing more happens until the core's next turn: who gathers hands on what there is.
+    fn pause(&mut self) {}
 }
 
 /// A segment on its way past a probe.

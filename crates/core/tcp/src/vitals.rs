@@ -28,14 +28,8 @@ pub struct Vitals {
     pub srtt_us: u32,
     /// Retransmission timeout, backoff included, microseconds.
     pub rto_us: u32,
-    /// Window scaling was offered, and negotiated.
-    pub scaling: (bool, bool),
-    /// Timestamps were offered, and negotiated.
-    pub timestamps: (bool, bool),
-    /// SACK was negotiated.
-    pub sack: bool,
-    /// TCP_NODELAY.
-    pub nodelay: bool,
+    /// What was offered to the peer, and what the application chose.
+    pub features: Features,
     /// Send buffer limit and use, octets.
     pub sndbuf: (u32, u32),
     /// Receive buffer limit and use, octets.
@@ -46,13 +40,67 @@ pub struct Vitals {
     pub reassembly: u16,
 }
 
+/// Options of TCP that were offered, which means agreed on once the peer's SYN is known; and TCP_NODELAY. Kept as the
+/// connection has them: who reads them takes them apart.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Features(u8);
+
+/// The bits that say what was offered, which come first in a connection.
+const OFFERED: u64 = Bits::TIMESTAMPS.0 | Bits::SACK.0 | Bits::SCALING.0;
+const NODELAY: u8 = 0x80;
+const _: () = assert!(OFFERED < NODELAY as u64);
+
+impl Features {
+    /// Those of an octet that [`Features::octet`] gave.
+    pub const fn of(octet: u8) -> Features {
+        Features(octet & (OFFERED as u8 | NODELAY))
+    }
+
+    /// All of them in an octet, for who stores them.
+    pub const fn octet(self) -> u8 {
+        self.0
+    }
+
+    /// These.
+    pub fn new(timestamps: bool, sack: bool, scaling: bool, nodelay: bool) -> Features {
+        let mut bits = Bits::default();
+        bits.put(Bits::TIMESTAMPS, timestamps);
+        bits.put(Bits::SACK, sack);
+        bits.put(Bits::SCALING, scaling);
+        Features(bits.0 as u8 | if nodelay { NODELAY } else { 0 })
+    }
+
+    /// Timestamps.
+    pub fn timestamps(self) -> bool {
+        self.has(Bits::TIMESTAMPS)
+    }
+
+    /// Selective acknowledgments.
+    pub fn sack(self) -> bool {
+        self.has(Bits::SACK)
+    }
+
+    /// Window scaling.
+    pub fn scaling(self) -> bool {
+        self.has(Bits::SCALING)
+    }
+
+    /// TCP_NODELAY.
+    pub fn nodelay(self) -> bool {
+        self.0 & NODELAY != 0
+    }
+
+    fn has(self, bit: Bits) -> bool {
+        Bits(self.0.into()).has(bit)
+    }
+}
+
 impl Connection {
     /// See [`Vitals`]. Inlined, so that who writes them elsewhere reads them here and stores them there.
-    #[inline]
+    #[inline(always)]
     pub fn vitals(&self) -> Vitals {
         let window = self.control.window();
-        let agreed = self.state != State::SynSent;
-        let bit = |bit| self.bits.has(bit);
+        let nodelay = if self.options.has(Switch::NODELAY) { NODELAY } else { 0 };
         Vitals {
             state: self.state,
             cwnd: window.cwnd,
@@ -63,10 +111,7 @@ impl Connection {
             snd_mss: self.snd_mss,
             srtt_us: self.rtt.srtt_micros().unwrap_or(0),
             rto_us: self.rto_us,
-            scaling: (bit(Bits::SCALING), agreed && bit(Bits::SCALING)),
-            timestamps: (bit(Bits::TIMESTAMPS), agreed && bit(Bits::TIMESTAMPS)),
-            sack: agreed && bit(Bits::SACK),
-            nodelay: self.options.has(Switch::NODELAY),
+            features: Features((self.bits.0 & OFFERED) as u8 | nodelay),
             sndbuf: (self.tx.limit, self.tx.len()),
             rcvbuf: (self.rcvbuf, self.rx.len()),
             flight: self.flight(),

@@ -79,7 +79,7 @@ pub(crate) struct Shared {
 impl Shared {
     #[inline]
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
-        let probe = self.probes.as_mut().map(|probes| probes.as_mut() as &mut dyn Probe);
+        let probe = self.probes.as_mut().map(|probes| probes.as_one());
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 
@@ -87,6 +87,14 @@ impl Shared {
     pub(crate) fn show_stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
         if let Some(probes) = &mut self.probes {
             probes.stray(now, outbound, key, whose);
+        }
+    }
+
+    /// Tells who watches that this was all for now.
+    #[inline]
+    pub(crate) fn pause_probes(&mut self) {
+        if let Some(probes) = &mut self.probes {
+            probes.pause();
         }
     }
 }

@@ -33,6 +33,18 @@ impl Probe for Probes {
     fn stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
         self.0.iter_mut().for_each(|(_, probe)| probe.stray(now, outbound, key, whose));
     }
+
+    fn pause(&mut self) {
+        self.0.iter_mut().for_each(|(_, probe)| probe.pause());
+    }
+}
+
+impl Probes {
+    /// The only one, mostly; otherwise all of them as one.
+    #[inline]
+    pub(crate) fn as_one(&mut self) -> &mut dyn Probe {
+        if self.0.len() == 1 { &mut *self.0[0].1 } else { self }
+    }
 }
 
 impl Core {

@@ -70,6 +70,7 @@ impl Core {
             turn.timers = self.run_timers(now, &mut scratch);
             self.transmit_all(now, false, &mut turn);
             self.scratch = Some(scratch);
+            self.shared.pause_probes();
         }
         match self.error.take() {
             None => Ok(turn),
@@ -85,6 +86,7 @@ impl Core {
     pub fn flush(&mut self, now: Instant) -> Result<u32, IoError> {
         let mut turn = Turn::default();
         self.flush_held(now, &mut turn);
+        self.shared.pause_probes();
         self.error.take().map_or(Ok(turn.sent), Err)
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use base::Input;
 use base::{Addr, Duration, Endpoint, Seq};
-use tcp::{DropReason, Error, Timer, Vitals};
+use tcp::{DropReason, Error, Features, Timer, Vitals};
 use wire::tcp::{Header, Options};
 
 fn key(n: u8) -> FlowKey {
@@ -22,10 +22,7 @@ fn vitals(state: State, cwnd: u32) -> Vitals {
         snd_mss: 1448,
         srtt_us: 0,
         rto_us: 0,
-        scaling: (true, true),
-        timestamps: (true, true),
-        sack: true,
-        nodelay: false,
+        features: Features::new(true, true, true, false),
         sndbuf: (0, 0),
         rcvbuf: (0, 0),
         flight: 0,

@@ -5,11 +5,13 @@
 //! the same records give the same file, whatever the machine does meanwhile. What does not find room is counted, and
 //! after [`Queue::close`] `written + dropped = offered` for each ring.
 
+mod batch;
 mod ring;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use batch::Batch;
 pub use ring::Producer;
 pub use writer::{Format, Output, Plain};
 

@@ -8,7 +8,7 @@
 //! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four octets, so
 //! that there is always room for the mark.
 
-use crate::queue::{Config, Policy, Refused};
+use crate::queue::{Batch, Config, Policy, Refused};
 use base::Duration;
 use ring::Ringer;
 use ring::bytes::{ByteConsumer, ByteProducer, bytes};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Octets of a record's length.
-const HEAD: usize = 4;
+pub(super) const HEAD: usize = 4;
 /// In place of a length: nothing more before the end of the memory.
 const HOLE: u32 = u32::MAX;
 /// How long a producer that blocks sleeps before it looks again.
@@ -85,39 +85,39 @@ impl Producer {
     /// # Errors
     /// Why not; it was counted as dropped.
     pub fn write(&mut self, record: &[u8]) -> Result<(), Refused> {
-        self.write_with(record.len(), |into| {
-            into.copy_from_slice(record);
-            record.len()
-        })
-    }
-
-    /// Puts in a record of at most `len` octets that `fill` writes to where it is to lie; it gives how many there are.
-    ///
-    /// # Errors
-    /// As for [`Producer::write`]; then `fill` was not called.
-    ///
-    /// # Panics
-    /// If `fill` gives more than `len`.
-    #[inline]
-    pub fn write_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> Result<(), Refused> {
-        // Mostly it fits where the last one ended; all else is apart, so that this is short wherever it is inlined.
-        let fits = len <= self.most
-            && !self.shared.closed.load(Ordering::Relaxed)
-            && self.ring.spare(HEAD + padded(len)).0.len() == HEAD + padded(len);
-        let hole = if fits { 0 } else { self.seek(len)? };
-        let need = HEAD + padded(len);
+        let hole = self.seek(record.len())?;
+        let need = HEAD + padded(record.len());
         let (first, second) = self.ring.spare(hole + need);
         let place = if hole == 0 { first } else { second };
-        let used = fill(&mut place[HEAD..HEAD + len]);
-        assert!(used <= len, "a record of {used} octets where {len} were reserved");
-        place[..HEAD].copy_from_slice(&(used as u32).to_le_bytes());
+        place[..HEAD].copy_from_slice(&(record.len() as u32).to_le_bytes());
+        place[HEAD..HEAD + record.len()].copy_from_slice(record);
         if hole > 0 {
             let (first, _) = self.ring.spare(hole);
             first[..HEAD].copy_from_slice(&HOLE.to_le_bytes());
         }
-        let octets = hole + HEAD + padded(used);
+        self.publish(hole + need, 1);
+        Ok(())
+    }
+
+    /// Puts in all records of a batch, which is empty then. False, and nothing happened, if that is not done with one
+    /// copy: then each is to be written for itself, and the batch cleared.
+    pub fn write_batch<const PLACE: usize>(&mut self, batch: &mut Batch<PLACE>) -> bool {
+        let octets = batch.octets();
+        let (place, _) = self.ring.spare(octets.len());
+        if place.len() < octets.len() || PLACE - HEAD > self.most || self.shared.closed.load(Ordering::Relaxed)
+        {
+            return false;
+        }
+        place.copy_from_slice(octets);
+        self.publish(octets.len(), batch.len() as u64);
+        batch.clear();
+        true
+    }
+
+    /// Hands over what was put in.
+    fn publish(&mut self, octets: usize, records: u64) {
         self.ring.commit(octets);
-        add(&self.tally.taken, 1);
+        add(&self.tally.taken, records);
         self.unrung += octets;
         if self.unrung >= self.ring.capacity() / 2 {
             self.unrung = 0;
@@ -125,11 +125,9 @@ impl Producer {
                 bell.ring();
             }
         }
-        Ok(())
     }
 
     /// [`Producer::place`], after waiting if need be; who is refused is counted.
-    #[cold]
     fn seek(&mut self, len: usize) -> Result<usize, Refused> {
         let place = self.place(len).or_else(|refused| self.wait(len, refused));
         if place.is_err() {

@@ -73,12 +73,7 @@ fn wraps_at_every_offset() {
                 queue.drain().unwrap();
             }
             let record: Vec<u8> = (0..len).collect();
-            ends[0]
-                .write_with(24, |into| {
-                    into[..record.len()].copy_from_slice(&record);
-                    record.len()
-                })
-                .unwrap();
+            ends[0].write(&record).unwrap();
             ends[0].write(b"behind").unwrap();
             queue.drain().unwrap();
             assert_eq!(file.take(), [&record[..], b"behind"].concat(), "{len} octets from {first} on");

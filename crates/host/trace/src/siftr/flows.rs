@@ -2,10 +2,12 @@
 
 use base::{FlowKey, SipKey};
 
-/// What is kept of a flow.
+/// What is kept of a flow. Its number is its place in the order of their coming.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
+    /// The writer knows whose number it is.
+    announced: bool,
     /// Packets to pass by before the next that is logged.
     pub(super) pass: u32,
     /// The last sample of its round-trip time, microseconds.
@@ -21,22 +23,43 @@ pub(super) struct Flows {
     secret: SipKey,
     /// The flow that was found last: mostly the next packet is its.
     last: usize,
+    /// Flows that the writer does not know yet.
+    unannounced: usize,
 }
 
 impl Flows {
     /// Room for `most` flows. `secret` keeps strangers from choosing places.
     pub(super) fn new(most: usize, secret: SipKey) -> Flows {
         let places = (2 * most.max(1)).next_power_of_two();
-        Flows { places: vec![0; places], list: Vec::with_capacity(most), most, secret, last: 0 }
+        Flows { places: vec![0; places], list: Vec::with_capacity(most), most, secret, last: 0, unannounced: 0 }
     }
 
-    /// The flow of `key`, begun if it is new; `None` if there is no room for it.
-    #[inline]
-    pub(super) fn get(&mut self, key: &FlowKey) -> Option<&mut Flow> {
+    /// The flow of `key` and its number, begun if it is new; `None` if there is no room for it.
+    #[inline(always)]
+    pub(super) fn get(&mut self, key: &FlowKey) -> Option<(u32, &mut Flow)> {
         if self.list.get(self.last).is_none_or(|flow| flow.key != *key) {
             self.last = self.find(key)?;
         }
-        self.list.get_mut(self.last)
+        Some((self.last as u32, self.list.get_mut(self.last)?))
+    }
+
+    /// Does the writer know all of them?
+    #[inline]
+    pub(super) fn all_announced(&self) -> bool {
+        self.unannounced == 0
+    }
+
+    /// The ends of flow `number`, if the writer is still to learn them.
+    pub(super) fn unannounced(&self, number: u32) -> Option<FlowKey> {
+        self.list.get(number as usize).filter(|flow| !flow.announced).map(|flow| flow.key)
+    }
+
+    /// The writer was told of flow `number`.
+    pub(super) fn announce(&mut self, number: u32) {
+        if let Some(flow) = self.list.get_mut(number as usize).filter(|flow| !flow.announced) {
+            flow.announced = true;
+            self.unannounced -= 1;
+        }
     }
 
     /// A flow that is known.
@@ -48,6 +71,7 @@ impl Flows {
         self.list.get_mut(self.last)
     }
 
+    #[cold]
     fn find(&mut self, key: &FlowKey) -> Option<usize> {
         let place = self.place(key);
         if let Some(known) = (self.places[place] as usize).checked_sub(1) {
@@ -56,7 +80,8 @@ impl Flows {
         if self.list.len() == self.most {
             return None;
         }
-        self.list.push(Flow { key: *key, pass: 0, rtt_us: 0 });
+        self.list.push(Flow { key: *key, announced: false, pass: 0, rtt_us: 0 });
+        self.unannounced += 1;
         self.places[place] = self.list.len() as u32;
         Some(self.list.len() - 1)
     }
@@ -86,7 +111,7 @@ mod tests {
     //! Goal: a map with a bound.
     use super::*;
     use base::{Addr, Endpoint, Rng};
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     #[test]
     fn is_a_bounded_map() {
@@ -95,6 +120,7 @@ mod tests {
             let most = rng.below(60) as usize;
             let mut flows = Flows::new(most, SipKey::new(seed, 1));
             let mut oracle: HashMap<u16, u32> = HashMap::new();
+            let mut told = HashSet::new();
             for _ in 0..2_000 {
                 let port = rng.below(100) as u16;
                 let key = FlowKey::new(
@@ -104,10 +130,16 @@ mod tests {
                 let expected = oracle.contains_key(&port);
                 assert_eq!(flows.known(&key).is_some(), expected);
                 match flows.get(&key) {
-                    Some(flow) => {
+                    Some((number, flow)) => {
                         assert_eq!(flow.pass, *oracle.entry(port).or_default());
                         flow.pass += 1;
                         *oracle.get_mut(&port).unwrap() += 1;
+                        if rng.below(3) == 0 {
+                            flows.announce(number);
+                            told.insert(number);
+                        }
+                        assert_eq!(flows.unannounced(number), (!told.contains(&number)).then_some(key));
+                        assert_eq!(flows.all_announced(), told.len() == oracle.len());
                     }
                     None => assert!(!expected && oracle.len() == most),
                 }

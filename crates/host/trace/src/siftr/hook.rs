@@ -1,25 +1,16 @@
-//! What a core does for a log: counts, and copies a record. It neither formats, allocates, waits nor calls the system.
+//! What a core does for a log: counts, gathers a record for each packet, and puts those of a turn into its ring. It
+//! neither formats, allocates, waits nor calls the system.
 
 use super::flows::Flows;
+use super::knobs::Knobs;
 use super::profile::{Profile, Skipped};
-use super::record::{LEN, Record};
-use crate::queue::Producer;
+use super::record::{LEN, Record, announcing, heading};
+use crate::queue::{Batch, Producer};
 use base::{Duration, FlowKey, Instant, SipKey};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tcp::{Probe, Seen, State, Stray};
 use wire::checksum::{Sum, pseudo};
 use wire::{protocol, tcp as header};
-
-/// What can be changed while a log is written.
-#[derive(Debug)]
-pub(super) struct Knobs {
-    /// Every how many packets of a flow one is logged.
-    pub(super) ppl: AtomicU32,
-    /// The port to which or from which packets must go; 0 for any.
-    pub(super) port: AtomicU32,
-    pub(super) hashes: AtomicBool,
-}
 
 /// What a hook found out, once its core has let it go.
 #[derive(Default, Debug)]
@@ -38,6 +29,8 @@ pub struct Hook {
     knobs: Arc<Knobs>,
     profile: Profile,
     flows: Flows,
+    /// Records since the core last paused.
+    batch: Batch<{ 4 + LEN }>,
     found: Found,
     book: Book,
 }
@@ -51,13 +44,13 @@ impl Hook {
         secret: SipKey,
         book: Book,
     ) -> Hook {
-        Hook { producer, knobs, profile, flows: Flows::new(flows, secret), found: Found::default(), book }
+        let flows = Flows::new(flows, secret);
+        Hook { producer, knobs, profile, flows, batch: Batch::new(), found: Found::default(), book }
     }
 
     /// Counts a packet; true if it is to be looked at.
-    #[inline]
     fn admits(&mut self, outbound: bool, key: &FlowKey) -> bool {
-        let port = self.knobs.port.load(Ordering::Relaxed);
+        let port = self.knobs.port();
         let ports = key.ports();
         let wanted = port == 0 || ports >> 16 == port || ports & 0xffff == port;
         if wanted || self.profile.counts_filtered() {
@@ -65,46 +58,91 @@ impl Hook {
         }
         wanted
     }
-}
 
-impl Probe for Hook {
-    fn packet(&mut self, seen: &Seen<'_>) {
+    /// Counts a packet where not each is logged as it comes; its hash, if it is logged.
+    #[inline(never)]
+    fn choose(&mut self, seen: &Seen<'_>) -> Option<u32> {
         let (key, side) = (seen.conn.key(), usize::from(seen.outbound));
         if !self.admits(seen.outbound, key) {
-            return;
+            return None;
         }
         if self.profile.skips_handshakes() && !seen.conn.state().is_synchronized() {
             self.found.skipped.tcpcb[side] += 1;
-            return;
+            return None;
         }
-        let Some(flow) = self.flows.get(key) else {
+        let Some((_, flow)) = self.flows.get(key) else {
             self.found.skipped.malloc[side] += 1;
-            return;
+            return None;
         };
-        let ppl = self.knobs.ppl.load(Ordering::Relaxed);
+        let ppl = self.knobs.ppl();
         // It may have become less since the last one was logged.
         flow.pass = flow.pass.min(ppl);
         if flow.pass > 0 {
             flow.pass -= 1;
-            return;
+            return None;
         }
         flow.pass = ppl - 1;
-        let hash = if self.knobs.hashes.load(Ordering::Relaxed) { hash(seen) } else { 0 };
+        Some(if self.knobs.hashes() { hash(seen) } else { 0 })
+    }
+
+    /// Puts the records that wait into the ring.
+    #[inline(never)]
+    fn hand_over(&mut self) {
+        // With one copy, unless the writer is to learn of a flow or the ring's end or fill is near.
+        if !self.flows.all_announced() || !self.producer.write_batch(&mut self.batch) {
+            self.hand_over_singly();
+        }
+    }
+
+    #[cold]
+    fn hand_over_singly(&mut self) {
+        for record in self.batch.records() {
+            let (flow, outbound) = heading(record);
+            let taken = match self.flows.unannounced(flow) {
+                None => self.producer.write(record),
+                Some(key) => {
+                    self.producer.write(&announcing(record, &key)).inspect(|()| self.flows.announce(flow))
+                }
+            };
+            self.found.skipped.malloc[usize::from(outbound)] += u64::from(taken.is_err());
+        }
+        self.batch.clear();
+    }
+}
+
+impl Probe for Hook {
+    fn packet(&mut self, seen: &Seen<'_>) {
+        let hash = if self.knobs.are_plain() && !self.profile.skips_handshakes() {
+            self.found.packets[usize::from(seen.outbound)] += 1;
+            0
+        } else {
+            let Some(hash) = self.choose(seen) else { return };
+            hash
+        };
+        if self.batch.is_full() {
+            self.hand_over();
+        }
+        let Some((number, flow)) = self.flows.get(seen.conn.key()) else {
+            self.found.skipped.malloc[usize::from(seen.outbound)] += 1;
+            return;
+        };
         let record = Record {
             at: seen.now,
             outbound: seen.outbound,
-            key: *key,
+            flow: number,
             vitals: seen.conn.vitals(),
             rtt_us: flow.rtt_us,
             hash,
         };
-        let taken = self.producer.write_with(LEN, |into| {
-            if let Some(into) = into.first_chunk_mut() {
-                record.put(into);
-            }
-            LEN
-        });
-        self.found.skipped.malloc[side] += u64::from(taken.is_err());
+        if let Some(place) = self.batch.next().and_then(<[u8]>::first_chunk_mut) {
+            record.put(place);
+        }
+    }
+
+    fn pause(&mut self) {
+        if !self.batch.is_empty() {
+            self.hand_over();
+        }
     }
 
     fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
@@ -126,6 +164,7 @@ impl Probe for Hook {
 
 impl Drop for Hook {
     fn drop(&mut self) {
+        self.pause();
         let mut found = std::mem::take(&mut self.found);
         found.flows = self.flows.keys().collect();
         self.book.lock().unwrap_or_else(PoisonError::into_inner).push(found);

@@ -1,10 +1,10 @@
 //! SIFTR: a line about a connection for each of its packets, as FreeBSD's module of that name writes it.
 //!
 //! Each packet in or out is an occasion to tell the variables of its connection: inbound as they were before the packet
-//! was processed, outbound as they are after it was sent. Two stages: a [`Hook`] on each core copies a record of fixed
-//! length into the core's ring ([`crate::queue`]); the queue's writer makes lines of records. A packet is never delayed
-//! or lost because of the log, and one that finds no room in it is counted: with one packet per line,
-//! `lines = packets - skipped`.
+//! was processed, outbound as they are after it was sent. Two stages: a [`Hook`] on each core makes a record of fixed
+//! length for each, and puts those of a turn into the core's ring ([`crate::queue`]); the queue's writer makes lines of
+//! records. A packet is never delayed or lost because of the log, and one that finds no room in it is counted: with one
+//! packet per line, `lines = packets - skipped`.
 //!
 //! [`Log`] is one log from its first line to its last; [`Siftr`] is the controls that people know.
 
@@ -12,6 +12,7 @@ mod controls;
 mod digits;
 mod flows;
 mod hook;
+mod knobs;
 mod profile;
 mod record;
 #[cfg(test)]
@@ -23,9 +24,9 @@ pub use profile::{Profile, Skipped, Summary};
 
 use crate::queue::{self, Output, Policy, Queue};
 use base::{Duration, Instant, SipKey};
-use hook::{Book, Knobs};
+use hook::Book;
+use knobs::Knobs;
 use profile::Lines;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// Octets of a core's ring: some thousand records, in the cache of the core.
@@ -98,7 +99,7 @@ impl Log {
         let queue_config = queue::Config {
             rings: config.cores,
             room: config.room,
-            longest: record::LEN,
+            longest: record::LEN + record::ENDS,
             policy: config.policy,
             threaded: config.threaded,
         };
@@ -107,11 +108,7 @@ impl Log {
         let mut line = Vec::new();
         config.profile.enable_line(&mut line, epoch_us + now.as_micros());
         queue.line(&line)?;
-        let knobs = Arc::new(Knobs {
-            ppl: AtomicU32::new(config.ppl.max(1)),
-            port: AtomicU32::new(config.port_filter.into()),
-            hashes: AtomicBool::new(config.genhashes),
-        });
+        let knobs = Arc::new(Knobs::new(config.ppl, config.port_filter, config.genhashes));
         let book = Book::default();
         let hooks = producers.into_iter().zip(1..).map(|(producer, nth)| {
             let secret = SipKey::new(config.seed, nth);
@@ -123,17 +120,17 @@ impl Log {
 
     /// From now on one packet in `ppl` of a flow is logged.
     pub fn set_ppl(&self, ppl: u32) {
-        self.knobs.ppl.store(ppl.max(1), Ordering::Relaxed);
+        self.knobs.set_ppl(ppl);
     }
 
     /// From now on only packets to or from `port` are logged; 0 for all.
     pub fn set_port_filter(&self, port: u16) {
-        self.knobs.port.store(port.into(), Ordering::Relaxed);
+        self.knobs.set_port(port);
     }
 
     /// From now on packets are hashed, or not.
     pub fn set_genhashes(&self, on: bool) {
-        self.knobs.hashes.store(on, Ordering::Relaxed);
+        self.knobs.set_hashes(on);
     }
 
     /// Writes what waits; for logs without a thread.

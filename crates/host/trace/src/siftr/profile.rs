@@ -1,7 +1,7 @@
 //! Which of SIFTR's formats is written: its versions differ in columns and units, and their readers insist.
 
 use super::digits::{address, decimal, hex, seconds, six};
-use super::record::{LEN, Record};
+use super::record::{ENDS, LEN, Record, announced};
 use crate::queue::Format;
 use base::{Addr, FlowKey};
 use std::io::Write;
@@ -88,7 +88,7 @@ impl Profile {
     }
 
     /// Appends the line of a record.
-    fn line(self, out: &mut Vec<u8>, record: &Record, epoch_us: u64, tuple: &[u8]) {
+    fn line(self, out: &mut Vec<u8>, record: &Record, epoch_us: u64, flow: &Known) {
         out.push(if record.outbound { b'o' } else { b'i' });
         if self != Profile::V1_3 {
             out.extend_from_slice(b",0x");
@@ -96,7 +96,7 @@ impl Profile {
         }
         out.push(b',');
         seconds(out, epoch_us + record.at.as_micros());
-        out.extend_from_slice(tuple);
+        out.extend_from_slice(&flow.tuple);
         let v = &record.vitals;
         let micros = self == Profile::V1_3;
         let scaled = |us: u32| if micros { us.into() } else { u64::from(us) * RTT_SCALE * HZ / 1_000_000 };
@@ -114,7 +114,7 @@ impl Profile {
             state_number(v.state),
             v.snd_mss.into(),
             scaled(v.srtt_us),
-            v.sack.into(),
+            (v.features.sack() && agreed(v)).into(),
             flag_word(v),
             ticks(v.rto_us),
             v.sndbuf.0.into(),
@@ -133,7 +133,7 @@ impl Profile {
         }
         match self {
             Profile::V1_2_4 | Profile::V1_3 => {
-                column(flow_number(&record.key));
+                column(flow.number);
                 column(OPAQUE);
             }
             Profile::Teacup => column(scaled(record.rtt_us)),
@@ -158,15 +158,21 @@ fn state_number(state: State) -> u64 {
     }
 }
 
+/// What was offered was agreed on, as far as it still stands.
+fn agreed(v: &Vitals) -> bool {
+    v.state != State::SynSent
+}
+
 /// FreeBSD's flags of a connection, as far as they say something here.
 fn flag_word(v: &Vitals) -> u64 {
+    let (on, agreed) = (v.features, agreed(v));
     let flags = [
-        (v.nodelay, 0x04),
-        (v.scaling.0, 0x20),
-        (v.scaling.1, 0x40),
-        (v.timestamps.0, 0x80),
-        (v.timestamps.1, 0x100),
-        (v.sack, 0x200),
+        (on.nodelay(), 0x04),
+        (on.scaling(), 0x20),
+        (on.scaling() && agreed, 0x40),
+        (on.timestamps(), 0x80),
+        (on.timestamps() && agreed, 0x100),
+        (on.sack() && agreed, 0x200),
     ];
     flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
 }
@@ -179,35 +185,68 @@ fn flow_number(key: &FlowKey) -> u64 {
 
 /// Makes lines of records.
 pub(super) struct Lines {
-    pub(super) profile: Profile,
+    profile: Profile,
     /// Microseconds from 1970 to the beginning of the core's time.
-    pub(super) epoch_us: u64,
-    /// The two ends of the last flow that was written, and how they are written.
-    last: Option<FlowKey>,
+    epoch_us: u64,
+    /// The flows of each ring, by their numbers.
+    known: Vec<Vec<Option<FlowKey>>>,
+    last: Option<Known>,
+}
+
+/// The flow that was written last.
+struct Known {
+    ring: usize,
+    flow: u32,
+    /// Its two ends, as they are written.
     tuple: Vec<u8>,
+    /// What other machines number it, too.
+    number: u64,
 }
 
 impl Lines {
     pub(super) fn new(profile: Profile, epoch_us: u64) -> Lines {
-        Lines { profile, epoch_us, last: None, tuple: Vec::new() }
+        Lines { profile, epoch_us, known: Vec::new(), last: None }
+    }
+
+    /// From now on `flow` of `ring` is this one.
+    fn learn(&mut self, ring: usize, flow: u32, key: FlowKey) {
+        self.known.resize_with(self.known.len().max(ring + 1), Vec::new);
+        let of_ring = &mut self.known[ring];
+        of_ring.resize(of_ring.len().max(flow as usize + 1), None);
+        of_ring[flow as usize] = Some(key);
+        self.last = None;
+    }
+
+    /// How the flow of a record is written; `None` if nobody said whose number that is.
+    fn look_up(&mut self, ring: usize, flow: u32) -> Option<&Known> {
+        if self.last.as_ref().is_none_or(|last| (last.ring, last.flow) != (ring, flow)) {
+            let key = self.known.get(ring)?.get(flow as usize).copied().flatten()?;
+            let mut tuple = self.last.take().map_or_else(Vec::new, |last| last.tuple);
+            tuple.clear();
+            for end in [key.local(), key.remote()] {
+                tuple.push(b',');
+                address(&mut tuple, end.addr);
+                tuple.push(b',');
+                decimal(&mut tuple, end.port.into());
+            }
+            self.last = Some(Known { ring, flow, tuple, number: flow_number(&key) });
+        }
+        self.last.as_ref()
     }
 }
 
 impl Format for Lines {
-    fn record(&mut self, _: usize, record: &[u8], out: &mut Vec<u8>) {
-        let Some(octets) = record.first_chunk::<LEN>() else { return };
-        let record = Record::get(octets);
-        if self.last != Some(record.key) {
-            self.last = Some(record.key);
-            self.tuple.clear();
-            for end in [record.key.local(), record.key.remote()] {
-                self.tuple.push(b',');
-                address(&mut self.tuple, end.addr);
-                self.tuple.push(b',');
-                decimal(&mut self.tuple, end.port.into());
-            }
+    /// A flow that nobody announced has no line, rather than another's.
+    fn record(&mut self, ring: usize, octets: &[u8], out: &mut Vec<u8>) {
+        let Some((short, ends)) = octets.split_first_chunk::<LEN>() else { return };
+        let record = Record::get(short);
+        if let Some(ends) = ends.first_chunk::<ENDS>() {
+            self.learn(ring, record.flow, announced(ends));
         }
-        self.profile.line(out, &record, self.epoch_us, &self.tuple);
+        let (profile, epoch_us) = (self.profile, self.epoch_us);
+        if let Some(flow) = self.look_up(ring, record.flow) {
+            profile.line(out, &record, epoch_us, flow);
+        }
     }
 }
 

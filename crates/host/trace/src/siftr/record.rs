@@ -1,17 +1,22 @@
-//! What the hook keeps of a segment: a fixed number of octets, copied and not interpreted.
+//! What the hook keeps of a segment: a fixed number of octets, copied and not interpreted. Whose segment it is a number
+//! says, which the first record of a flow that reaches the writer announces: behind it stand the flow's two ends.
 
 use base::{Addr, Endpoint, FlowKey, Instant};
-use tcp::{State, Vitals};
+use tcp::{Features, State, Vitals};
 
-/// Octets of a record.
-pub(super) const LEN: usize = 13 * 8;
+/// Octets of a record, and those of the two ends behind one that announces its flow.
+pub(super) const LEN: usize = 18 * 4;
+pub(super) const ENDS: usize = 9 * 4;
+/// In the word of the flow's number: the segment went out.
+const OUTBOUND: u32 = 1 << 31;
 
 /// A segment's passing, and its connection at that moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) at: Instant,
     pub(super) outbound: bool,
-    pub(super) key: FlowKey,
+    /// The flow's number, unique in its ring.
+    pub(super) flow: u32,
     pub(super) vitals: Vitals,
     /// The last sample of the round-trip time, microseconds; 0 before the first.
     pub(super) rtt_us: u32,
@@ -19,88 +24,97 @@ pub(super) struct Record {
     pub(super) hash: u32,
 }
 
-/// Flags of a record, from its lowest bit up: outbound; scaling, then timestamps, offered and negotiated; SACK;
-/// TCP_NODELAY.
-fn flags(record: &Record) -> u8 {
-    let v = &record.vitals;
-    let bits = [record.outbound, v.scaling.0, v.scaling.1, v.timestamps.0, v.timestamps.1, v.sack, v.nodelay];
-    bits.iter().rev().fold(0, |all, &bit| all << 1 | u8::from(bit))
+/// Number of the flow of a record, and whether its segment went out.
+pub(super) fn heading(record: &[u8]) -> (u32, bool) {
+    let word = record.first_chunk().copied().map_or(0, u32::from_le_bytes);
+    (word & !OUTBOUND, word & OUTBOUND != 0)
 }
 
 impl Record {
-    /// Writes it to where it waits for the writer.
-    #[inline]
+    /// Writes it to where it waits for the writer. What lies side by side in a connection does so here.
+    #[inline(always)]
     pub(super) fn put(&self, into: &mut [u8; LEN]) {
         let v = &self.vitals;
-        let (local, remote) = (self.key.local(), self.key.remote());
-        let ([l0, l1], [r0, r1]) = (local.addr.halves(), remote.addr.halves());
         let mut at = 0;
-        let mut word = |word: u64| {
-            into[at..at + 8].copy_from_slice(&word.to_le_bytes());
-            at += 8;
+        let mut word = |word: u32| {
+            into[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            at += 4;
         };
-        let two = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
-        let small = u32::from_le_bytes([flags(self), v.state as u8, v.scale.0, v.scale.1]);
-        let sizes = u32::from(v.snd_mss) << 16 | u32::from(v.reassembly);
-        word(self.at.as_nanos());
-        [l0, l1, r0, r1].into_iter().for_each(&mut word);
-        word(two(self.key.ports(), small));
-        word(two(sizes, v.flight));
-        word(two(v.cwnd, v.ssthresh));
-        word(two(v.snd_wnd, v.rcv_wnd));
-        word(two(v.srtt_us, v.rto_us));
-        word(two(v.sndbuf.0, v.sndbuf.1));
-        word(two(v.rcvbuf.0, v.rcvbuf.1));
-        word(two(self.rtt_us, self.hash));
+        let nanos = self.at.as_nanos();
+        word(self.flow | if self.outbound { OUTBOUND } else { 0 });
+        word(self.rtt_us);
+        word(nanos as u32);
+        word((nanos >> 32) as u32);
+        word(v.cwnd);
+        word(v.ssthresh);
+        word(v.sndbuf.1);
+        word(v.sndbuf.0);
+        word(v.snd_wnd);
+        word(v.rcv_wnd);
+        word(v.srtt_us);
+        word(v.rto_us);
+        word(v.rcvbuf.0);
+        word(v.rcvbuf.1);
+        word(v.flight);
+        word(self.hash);
+        word(u32::from(v.snd_mss) << 16 | u32::from(v.reassembly));
+        word(u32::from_le_bytes([v.state as u8, v.features.octet(), v.scale.0, v.scale.1]));
         debug_assert_eq!(at, LEN);
     }
 
     /// Reads one back.
     pub(super) fn get(from: &[u8; LEN]) -> Record {
-        let (words, _) = from.as_chunks::<8>();
-        let word = |nth: usize| u64::from_le_bytes(words[nth]);
-        let two = |nth: usize| ((word(nth) >> 32) as u32, word(nth) as u32);
-        let addr = |nth: usize| {
-            let mut octets = [0; 16];
-            octets[..8].copy_from_slice(&word(nth).to_be_bytes());
-            octets[8..].copy_from_slice(&word(nth + 1).to_be_bytes());
-            Addr::v6(octets)
-        };
-        let ((ports, small), (sizes, flight)) = (two(5), two(6));
-        let [flags, state, snd_scale, rcv_scale] = small.to_le_bytes();
-        let bit = |nth: u32| flags >> nth & 1 == 1;
-        let ((cwnd, ssthresh), (snd_wnd, rcv_wnd), (srtt_us, rto_us)) = (two(7), two(8), two(9));
-        let (rtt_us, hash) = two(12);
+        let (words, _) = from.as_chunks::<4>();
+        let word = |nth: usize| u32::from_le_bytes(words[nth]);
+        let (flow, outbound) = heading(from);
+        let [state, features, snd_scale, rcv_scale] = words[17];
         Record {
-            at: Instant::from_nanos(word(0)),
-            outbound: bit(0),
-            key: FlowKey::new(
-                Endpoint::new(addr(1), (ports >> 16) as u16),
-                Endpoint::new(addr(3), ports as u16),
-            ),
+            at: Instant::from_nanos(u64::from(word(3)) << 32 | u64::from(word(2))),
+            outbound,
+            flow,
             vitals: Vitals {
                 state: STATES.iter().copied().find(|known| *known as u8 == state).unwrap_or(State::Closed),
-                cwnd,
-                ssthresh,
-                snd_wnd,
-                rcv_wnd,
+                cwnd: word(4),
+                ssthresh: word(5),
+                snd_wnd: word(8),
+                rcv_wnd: word(9),
                 scale: (snd_scale, rcv_scale),
-                snd_mss: (sizes >> 16) as u16,
-                srtt_us,
-                rto_us,
-                scaling: (bit(1), bit(2)),
-                timestamps: (bit(3), bit(4)),
-                sack: bit(5),
-                nodelay: bit(6),
-                sndbuf: two(10),
-                rcvbuf: two(11),
-                flight,
-                reassembly: sizes as u16,
+                snd_mss: (word(16) >> 16) as u16,
+                srtt_us: word(10),
+                rto_us: word(11),
+                features: Features::of(features),
+                sndbuf: (word(7), word(6)),
+                rcvbuf: (word(12), word(13)),
+                flight: word(14),
+                reassembly: word(16) as u16,
             },
-            rtt_us,
-            hash,
+            rtt_us: word(1),
+            hash: word(15),
         }
     }
+}
+
+/// `record` with the ends of its flow behind it.
+pub(super) fn announcing(record: &[u8], key: &FlowKey) -> [u8; LEN + ENDS] {
+    let mut long = [0; LEN + ENDS];
+    let (first, ends) = long.split_at_mut(LEN);
+    first.copy_from_slice(record);
+    let (local, remote) = (key.local().addr.octets(), key.remote().addr.octets());
+    ends[..16].copy_from_slice(&local);
+    ends[16..32].copy_from_slice(&remote);
+    ends[32..].copy_from_slice(&key.ports().to_le_bytes());
+    long
+}
+
+/// The flow of which these are the ends.
+pub(super) fn announced(ends: &[u8; ENDS]) -> FlowKey {
+    let addr = |nth: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&ends[16 * nth..16 * nth + 16]);
+        Addr::v6(octets)
+    };
+    let port = |nth: usize| u16::from_le_bytes([ends[nth], ends[nth + 1]]);
+    FlowKey::new(Endpoint::new(addr(0), port(34)), Endpoint::new(addr(1), port(32)))
 }
 
 /// Every state.
@@ -135,10 +149,7 @@ mod tests {
             let record = Record {
                 at: Instant::from_nanos(u64::from(a.0) << 20),
                 outbound: bit(),
-                key: FlowKey::new(
-                    Endpoint::new(Addr::v6(octets), a.0 as u16),
-                    Endpoint::new(Addr::v4([1, 2, 3, nth as u8]), a.1 as u16),
-                ),
+                flow: a.1 >> 1,
                 vitals: Vitals {
                     state: STATES[nth % STATES.len()],
                     cwnd: b.0,
@@ -149,10 +160,7 @@ mod tests {
                     snd_mss: e.0 as u16,
                     srtt_us: a.1,
                     rto_us: !b.0,
-                    scaling: (bit(), bit()),
-                    timestamps: (bit(), bit()),
-                    sack: bit(),
-                    nodelay: bit(),
+                    features: Features::new(bit(), bit(), bit(), bit()),
                     sndbuf: d,
                     rcvbuf: e,
                     flight: !c.0,
@@ -161,9 +169,17 @@ mod tests {
                 rtt_us: !d.0,
                 hash: !e.1,
             };
+            let key = FlowKey::new(
+                Endpoint::new(Addr::v6(octets), a.0 as u16),
+                Endpoint::new(Addr::v4([1, 2, 3, nth as u8]), b.0 as u16),
+            );
             let mut octets = [0; LEN];
             record.put(&mut octets);
             assert_eq!(Record::get(&octets), record);
+            assert_eq!(heading(&octets), (record.flow, record.outbound));
+            let long = announcing(&octets, &key);
+            let (same, ends) = long.split_first_chunk::<LEN>().unwrap();
+            assert_eq!((*same, announced(ends.try_into().unwrap())), (octets, key));
         }
     }
 }

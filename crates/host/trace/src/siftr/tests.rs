@@ -2,19 +2,18 @@
 //! known of it, reads a log of ours; and the controls do what SIFTR's do, whatever happens to the file.
 use super::controls::{ControlError, Cores, Siftr};
 use super::profile::{Lines, Profile, Skipped, Summary};
-use super::record::{LEN, Record, STATES};
+use super::record::{LEN, Record, STATES, announcing};
 use super::*;
 use crate::queue::Format;
 use base::{Addr, Endpoint, FlowKey};
 use std::path::PathBuf;
-use tcp::{State, Vitals};
+use tcp::{Features, State, Vitals};
 
 fn record() -> Record {
-    let (local, remote) = (Addr::v4([172, 16, 7, 28]), Addr::v4([172, 16, 2, 5]));
     Record {
         at: Instant::from_micros(19_300_014),
         outbound: true,
-        key: FlowKey::new(Endpoint::new(local, 22), Endpoint::new(remote, 55_931)),
+        flow: 3,
         vitals: Vitals {
             state: State::Established,
             cwnd: 17_520,
@@ -25,10 +24,7 @@ fn record() -> Record {
             snd_mss: 1_448,
             srtt_us: 29_250,
             rto_us: 255_000,
-            scaling: (true, true),
-            timestamps: (true, true),
-            sack: true,
-            nodelay: true,
+            features: Features::new(true, true, true, true),
             sndbuf: (33_304, 100),
             rcvbuf: (66_608, 7),
             flight: 208,
@@ -39,12 +35,48 @@ fn record() -> Record {
     }
 }
 
-fn line(profile: Profile, record: &Record) -> String {
+fn key() -> FlowKey {
+    let (local, remote) = (Addr::v4([172, 16, 7, 28]), Addr::v4([172, 16, 2, 5]));
+    FlowKey::new(Endpoint::new(local, 22), Endpoint::new(remote, 55_931))
+}
+
+fn octets(record: &Record) -> [u8; LEN] {
     let mut octets = [0; LEN];
     record.put(&mut octets);
+    octets
+}
+
+fn line(profile: Profile, record: &Record, key: &FlowKey) -> String {
     let mut out = Vec::new();
-    Lines::new(profile, 1_000_000_000_000_000).record(0, &octets, &mut out);
-    String::from_utf8(out).unwrap()
+    let mut lines = Lines::new(profile, 1_000_000_000_000_000);
+    lines.record(0, &announcing(&octets(record), key), &mut out);
+    let announced = String::from_utf8(std::mem::take(&mut out)).unwrap();
+    lines.record(0, &octets(record), &mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), announced, "the same once it is known");
+    announced
+}
+
+/// A number means what its own ring said last, and nothing before.
+#[test]
+fn unknown_flows_have_no_line() {
+    let mut lines = Lines::new(Profile::Teacup, 0);
+    let mut said = |ring: usize, octets: &[u8]| {
+        let mut out = Vec::new();
+        lines.record(ring, octets, &mut out);
+        String::from_utf8(out).unwrap().split(',').nth(4).map(str::to_string)
+    };
+    let numbered = |flow: u32| octets(&Record { flow, ..record() });
+    let (one, two) = (key(), key().reversed());
+    assert_eq!(said(0, &numbered(3)), None);
+    assert_eq!(said(1, &announcing(&numbered(3), &one)).as_deref(), Some("22"));
+    for (ring, flow) in [(0, 3), (1, 2), (1, 4), (2, 3)] {
+        assert_eq!(said(ring, &numbered(flow)), None);
+    }
+    assert_eq!(said(1, &announcing(&numbered(0), &two)).as_deref(), Some("55931"));
+    assert_eq!(said(1, &numbered(3)).as_deref(), Some("22"));
+    assert_eq!(said(1, &numbered(0)).as_deref(), Some("55931"));
+    // What is too short to be one is none.
+    assert_eq!(said(1, &numbered(0)[..LEN - 1]), None);
 }
 
 #[test]
@@ -62,7 +94,7 @@ fn lines_of_every_profile() {
         (Profile::V1_3, format!("o,{tuple},{middle},29250,1,996,255000,{end},2,{flow},63\n")),
         (Profile::Teacup, format!("{old},2,640\n")),
     ] {
-        let line = line(profile, &record());
+        let line = line(profile, &record(), &key());
         assert_eq!(line, expected, "{}", profile.name());
         assert_eq!(line.split(',').count(), profile.columns());
         assert_eq!(Profile::find(profile.name()), Some(profile));
@@ -109,14 +141,15 @@ fn every_line_has_its_shape() {
         for state in STATES {
             let mut record = record();
             record.vitals.state = state;
-            assert!(has_shape(profile, &line(profile, &record)), "{}", line(profile, &record));
-            record.key = FlowKey::new(Endpoint::new(Addr::v6(octets), 1), Endpoint::new(Addr::v6(octets), 0));
+            let of_v4 = line(profile, &record, &key());
+            assert!(has_shape(profile, &of_v4), "{of_v4}");
+            let key = FlowKey::new(Endpoint::new(Addr::v6(octets), 1), Endpoint::new(Addr::v6(octets), 0));
             record.hash = u32::MAX;
-            assert!(has_shape(profile, &line(profile, &record)));
+            assert!(has_shape(profile, &line(profile, &record, &key)));
         }
     }
-    assert!(!has_shape(Profile::V1_2, &line(Profile::V1_2_4, &record())));
-    assert!(!has_shape(Profile::V1_3, &line(Profile::Teacup, &record())));
+    assert!(!has_shape(Profile::V1_2, &line(Profile::V1_2_4, &record(), &key())));
+    assert!(!has_shape(Profile::V1_3, &line(Profile::Teacup, &record(), &key())));
 }
 
 #[test]
@@ -127,7 +160,7 @@ fn first_and_last_lines() {
         let summary = Summary {
             packets: [7, 5],
             skipped: Skipped { malloc: [1, 0], tcpcb: [0, 2], ..Skipped::default() },
-            flows: vec![record().key, record().key.reversed()],
+            flows: vec![key(), key().reversed()],
         };
         profile.disable_line(&mut out, 1_700_000_001_500_000, &summary).unwrap();
         String::from_utf8(out).unwrap()
