@@ -17,7 +17,7 @@ use crate::listeners::{ListenerId, Listeners};
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
-use crate::probes::Probes;
+use crate::probes::{ProbeId, Watch};
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::turn::Scratch;
@@ -73,13 +73,13 @@ pub(crate) struct Shared {
     pub(crate) config: tcp::Config,
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
-    pub(crate) probes: Option<Box<Probes>>,
+    pub(crate) probes: Watch,
 }
 
 impl Shared {
     #[inline]
     pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
-        let probe = self.probes.as_mut().map(|probes| probes.as_one());
+        let probe = self.probes.as_mut().map(|probe| &mut **probe as &mut dyn Probe);
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 
@@ -145,6 +145,8 @@ pub struct Core {
     pub(crate) now: Instant,
     /// Probes attached so far.
     pub(crate) probes_begun: u64,
+    /// Those that are attached, in order.
+    pub(crate) probe_ids: Vec<ProbeId>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
 }
@@ -199,6 +201,7 @@ impl Core {
             events_at: Instant::ZERO,
             now: Instant::ZERO,
             probes_begun: 0,
+            probe_ids: Vec::new(),
             starved: false,
             port,
         }

@@ -10,40 +10,35 @@ use crate::core::Core;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProbeId(u64);
 
-/// Those that watch. Exists only while there are some, so that a core which nobody watches looks at one pointer.
-pub(crate) struct Probes(Vec<(ProbeId, Box<dyn Probe + Send>)>);
+/// Those that watch.
+pub(crate) type Watch = Option<Box<dyn Probe + Send>>;
+
+/// Several of them as one. Exists only while there are several: mostly one watches, and is called without a detour.
+struct Probes(Vec<Box<dyn Probe + Send>>);
 
 impl Probe for Probes {
     fn packet(&mut self, seen: &Seen<'_>) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.packet(seen));
+        self.0.iter_mut().for_each(|probe| probe.packet(seen));
     }
 
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.state(now, key, from, to));
+        self.0.iter_mut().for_each(|probe| probe.state(now, key, from, to));
     }
 
     fn incident(&mut self, now: Instant, key: &FlowKey, incident: &Incident) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.incident(now, key, incident));
+        self.0.iter_mut().for_each(|probe| probe.incident(now, key, incident));
     }
 
     fn round_trip(&mut self, now: Instant, key: &FlowKey, sample: Duration) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.round_trip(now, key, sample));
+        self.0.iter_mut().for_each(|probe| probe.round_trip(now, key, sample));
     }
 
     fn stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.stray(now, outbound, key, whose));
+        self.0.iter_mut().for_each(|probe| probe.stray(now, outbound, key, whose));
     }
 
     fn pause(&mut self) {
-        self.0.iter_mut().for_each(|(_, probe)| probe.pause());
-    }
-}
-
-impl Probes {
-    /// The only one, mostly; otherwise all of them as one.
-    #[inline]
-    pub(crate) fn as_one(&mut self) -> &mut dyn Probe {
-        if self.0.len() == 1 { &mut *self.0[0].1 } else { self }
+        self.0.iter_mut().for_each(|probe| probe.pause());
     }
 }
 
@@ -52,14 +47,26 @@ impl Core {
     pub fn attach(&mut self, probe: Box<dyn Probe + Send>) -> ProbeId {
         self.probes_begun += 1;
         let id = ProbeId(self.probes_begun);
-        self.shared.probes.get_or_insert_with(|| Box::new(Probes(Vec::new()))).0.push((id, probe));
+        self.probe_ids.push(id);
+        self.shared.probes = Some(match self.shared.probes.take() {
+            None => probe,
+            Some(mut known) => match several(&mut known) {
+                Some(all) => {
+                    all.push(probe);
+                    known
+                }
+                None => Box::new(Probes(vec![known, probe])),
+            },
+        });
         id
     }
 
     /// The first probe of this type, if one is attached, and its id.
     pub fn probe<T: Probe>(&mut self) -> Option<(ProbeId, &mut T)> {
-        let all = &mut self.shared.probes.as_mut()?.0;
-        all.iter_mut().find_map(|(id, probe)| {
+        let known = self.shared.probes.as_mut()?;
+        let alone = self.probe_ids.len() == 1;
+        let all = if alone { std::slice::from_mut(known) } else { several(known)? };
+        self.probe_ids.iter().zip(all).find_map(|(id, probe)| {
             let probe: &mut dyn Any = &mut **probe;
             Some((*id, probe.downcast_mut()?))
         })
@@ -67,14 +74,20 @@ impl Core {
 
     /// Detaches a probe and gives it back; `None` if it is not attached.
     pub fn detach(&mut self, id: ProbeId) -> Option<Box<dyn Probe + Send>> {
-        let all = &mut self.shared.probes.as_mut()?.0;
-        let at = all.iter().position(|(known, _)| *known == id)?;
-        let (_, probe) = all.remove(at);
-        if all.is_empty() {
-            self.shared.probes = None;
-        }
+        let at = self.probe_ids.iter().position(|known| *known == id)?;
+        self.probe_ids.remove(at);
+        let mut known = self.shared.probes.take()?;
+        let Some(all) = several(&mut known) else { return Some(known) };
+        let probe = all.remove(at);
+        self.shared.probes = if all.len() == 1 { all.pop() } else { Some(known) };
         Some(probe)
     }
+}
+
+/// The probes that this one stands for, if it does.
+fn several(probe: &mut Box<dyn Probe + Send>) -> Option<&mut Vec<Box<dyn Probe + Send>>> {
+    let probe: &mut dyn Any = &mut **probe;
+    probe.downcast_mut().map(|Probes(all)| all)
 }
 
 #[cfg(test)]
@@ -97,6 +110,13 @@ mod tests {
         }
     }
 
+    struct Other;
+
+    impl Probe for Other {
+        fn packet(&mut self, _: &Seen<'_>) {}
+        fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
+    }
+
     #[test]
     fn each_sees_what_happens_while_it_is_attached() {
         let (port, _peer) = pair(&PairConfig::default()).unwrap();
@@ -116,7 +136,11 @@ mod tests {
         let second = core.attach(Box::new(Count(seen[1].clone())));
         happen(&mut core);
         assert_eq!(core.probe::<Count>().map(|(id, count)| (id, count.0.load(Relaxed))), Some((first, 2)));
+        let third = core.attach(Box::new(Other));
+        assert_eq!(core.probe::<Other>().map(|(id, _)| id), Some(third));
+        assert!(core.detach(third).is_some() && core.probe::<Other>().is_none());
         assert!(core.detach(first).is_some() && core.detach(first).is_none());
+        assert_eq!(core.probe::<Count>().map(|(id, count)| (id, count.0.load(Relaxed))), Some((second, 1)));
         happen(&mut core);
         assert!(core.detach(second).is_some() && core.shared.probes.is_none());
         happen(&mut core);

@@ -83,6 +83,7 @@ impl Core {
     ///
     /// # Errors
     /// What the port said.
+    #[inline]
     pub fn flush(&mut self, now: Instant) -> Result<u32, IoError> {
         let mut turn = Turn::default();
         self.flush_held(now, &mut turn);

@@ -25,7 +25,7 @@ impl<const PLACE: usize> Batch<PLACE> {
 
     /// Where the next record is to be written, in whole; `None` if there is no room before those that wait have left.
     #[inline]
-    pub fn next(&mut self) -> Option<&mut [u8]> {
+    pub fn spare(&mut self) -> Option<&mut [u8]> {
         let place = self.places.get_mut(self.len)?;
         self.len += 1;
         Some(&mut place[HEAD..])

@@ -104,7 +104,9 @@ impl Producer {
     pub fn write_batch<const PLACE: usize>(&mut self, batch: &mut Batch<PLACE>) -> bool {
         let octets = batch.octets();
         let (place, _) = self.ring.spare(octets.len());
-        if place.len() < octets.len() || PLACE - HEAD > self.most || self.shared.closed.load(Ordering::Relaxed)
+        if place.len() < octets.len()
+            || PLACE - HEAD > self.most
+            || self.shared.closed.load(Ordering::Relaxed)
         {
             return false;
         }

@@ -31,7 +31,14 @@ impl Flows {
     /// Room for `most` flows. `secret` keeps strangers from choosing places.
     pub(super) fn new(most: usize, secret: SipKey) -> Flows {
         let places = (2 * most.max(1)).next_power_of_two();
-        Flows { places: vec![0; places], list: Vec::with_capacity(most), most, secret, last: 0, unannounced: 0 }
+        Flows {
+            places: vec![0; places],
+            list: Vec::with_capacity(most),
+            most,
+            secret,
+            last: 0,
+            unannounced: 0,
+        }
     }
 
     /// The flow of `key` and its number, begun if it is new; `None` if there is no room for it.

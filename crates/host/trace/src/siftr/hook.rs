@@ -85,6 +85,22 @@ impl Hook {
         Some(if self.knobs.hashes() { hash(seen) } else { 0 })
     }
 
+    /// Gathers the record that `make` makes of the number of its flow and the flow's last round-trip time.
+    #[inline(always)]
+    fn keep(&mut self, key: &FlowKey, outbound: bool, make: impl FnOnce(u32, u32) -> Record) {
+        if self.batch.is_full() {
+            self.hand_over();
+        }
+        let Some((number, flow)) = self.flows.get(key) else {
+            self.found.skipped.malloc[usize::from(outbound)] += 1;
+            return;
+        };
+        match self.batch.spare().and_then(<[u8]>::first_chunk_mut) {
+            Some(place) => make(number, flow.rtt_us).put(place),
+            None => self.found.skipped.malloc[usize::from(outbound)] += 1,
+        }
+    }
+
     /// Puts the records that wait into the ring.
     #[inline(never)]
     fn hand_over(&mut self) {
@@ -119,24 +135,14 @@ impl Probe for Hook {
             let Some(hash) = self.choose(seen) else { return };
             hash
         };
-        if self.batch.is_full() {
-            self.hand_over();
-        }
-        let Some((number, flow)) = self.flows.get(seen.conn.key()) else {
-            self.found.skipped.malloc[usize::from(seen.outbound)] += 1;
-            return;
-        };
-        let record = Record {
+        self.keep(seen.conn.key(), seen.outbound, |flow, rtt_us| Record {
             at: seen.now,
             outbound: seen.outbound,
-            flow: number,
+            flow,
             vitals: seen.conn.vitals(),
-            rtt_us: flow.rtt_us,
+            rtt_us,
             hash,
-        };
-        if let Some(place) = self.batch.next().and_then(<[u8]>::first_chunk_mut) {
-            record.put(place);
-        }
+        });
     }
 
     fn pause(&mut self) {
@@ -198,4 +204,97 @@ fn hash(seen: &Seen<'_>) -> u32 {
     let mut hash = octets[..len].iter().fold(0, step);
     seen.payload.for_each(|piece| hash = piece.iter().fold(hash, step));
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: whatever the ring has room for and whenever it is drained, each record has a line of its own flow, in
+    //! order, or is counted, its direction too; also those of a flow whose first records were dropped.
+    use super::*;
+    use crate::siftr::tests::{key, record};
+    use crate::siftr::{Log, LogConfig};
+    use base::{Endpoint, Rng};
+
+    /// A file that shares what it holds.
+    #[derive(Clone, Default)]
+    struct File(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for File {
+        fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(data);
+            Ok(data.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The flow between our port 22 and this one.
+    fn flow(port: u16) -> FlowKey {
+        FlowKey::new(key().local(), Endpoint::new(key().remote().addr, port))
+    }
+
+    fn model(seed: u64) {
+        let mut rng = Rng::new(seed);
+        let config = LogConfig {
+            threaded: false,
+            room: 128 << rng.below(8),
+            flows: 1 + rng.below(30) as usize,
+            ..LogConfig::default()
+        };
+        let file = File::default();
+        let (log, mut hooks) = Log::begin(&config, Box::new(file.clone()), Instant::ZERO).unwrap();
+        let mut hook = hooks.remove(0);
+        // Port and direction of each record, whose number is told as its congestion window.
+        let mut offered: Vec<(u16, bool)> = Vec::new();
+        for _ in 0..rng.below(400) {
+            for _ in 0..rng.below(100) {
+                let (port, outbound) = (1 + rng.below(20) as u16, rng.below(2) == 1);
+                let number = offered.len() as u32;
+                offered.push((port, outbound));
+                hook.keep(&flow(port), outbound, |flow, rtt_us| {
+                    let mut record = Record { outbound, flow, rtt_us, ..record() };
+                    record.vitals.cwnd = number;
+                    record
+                });
+            }
+            if rng.below(3) > 0 {
+                hook.pause();
+            }
+            if rng.below(3) > 0 {
+                log.drain().unwrap();
+            }
+        }
+        drop(hook);
+        let skipped = log.end(Instant::ZERO).unwrap().skipped;
+        let text = String::from_utf8(file.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let (mut last, mut told) = (None, [0; 2]);
+        for line in &lines[1..lines.len() - 1] {
+            let columns: Vec<&str> = line.split(',').collect();
+            let number: usize = columns[8].parse().unwrap();
+            let (port, outbound) = offered[number];
+            assert!(last < Some(number), "seed {seed}: {line}");
+            assert_eq!(
+                (columns[0], columns[6]),
+                (if outbound { "o" } else { "i" }, &*port.to_string()),
+                "{seed}"
+            );
+            last = Some(number);
+            told[usize::from(outbound)] += 1;
+        }
+        let of = |way: bool| offered.iter().filter(|record| record.1 == way).count() as u64;
+        assert_eq!(
+            [told[0] + skipped.malloc[0], told[1] + skipped.malloc[1]],
+            [of(false), of(true)],
+            "{seed}"
+        );
+        assert_eq!(skipped.total(), skipped.malloc[0] + skipped.malloc[1]);
+    }
+
+    #[test]
+    fn each_record_is_a_line_or_counted() {
+        (0..60).for_each(model);
+    }
 }

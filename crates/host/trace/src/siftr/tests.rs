@@ -9,7 +9,7 @@ use base::{Addr, Endpoint, FlowKey};
 use std::path::PathBuf;
 use tcp::{Features, State, Vitals};
 
-fn record() -> Record {
+pub(super) fn record() -> Record {
     Record {
         at: Instant::from_micros(19_300_014),
         outbound: true,
@@ -35,7 +35,7 @@ fn record() -> Record {
     }
 }
 
-fn key() -> FlowKey {
+pub(super) fn key() -> FlowKey {
     let (local, remote) = (Addr::v4([172, 16, 7, 28]), Addr::v4([172, 16, 2, 5]));
     FlowKey::new(Endpoint::new(local, 22), Endpoint::new(remote, 55_931))
 }
