@@ -26,7 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps
     // `bench` makes the bed of its tests.
-    ("capi", &["base", "sock", "bench"]),
+    ("capi", &["base", "policy", "sock", "bench"]),
     ("preload", &["base", "sock"]),
     ("quic", &["base", "wire", "cc", "pio", "emu"]),
     ("drill-plugin", &["base", "stack", "sock", "drill"]),

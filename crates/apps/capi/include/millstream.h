@@ -32,6 +32,9 @@ struct ms_ctx;
 /** Memory that connections refer to instead of copying it. */
 struct ms_buffer;
 
+/** A congestion control policy: millstream_cc.h. */
+struct millstream_cc;
+
 /** What ms_borrow() shows octets to; nonzero ends the showing. */
 typedef int ms_look(void *arg, const void *octets, size_t len);
 
@@ -179,6 +182,27 @@ int ms_setsockopt(struct ms_ctx *ctx, int fd, int level, int name, const void *v
 
 /** getsockopt(2), with Linux's numbers and structures. */
 int ms_getsockopt(struct ms_ctx *ctx, int fd, int level, int name, void *value, socklen_t *len);
+
+/* --- Congestion control of the program's own --- */
+
+/**
+ * Offers a policy of the program's own, as millstream_cc.h describes it, on all cores that were opened together:
+ * sockets choose it with TCP_CONGESTION, and "net.inet.tcp.cc.NAME" in the tree of names tunes it, withdraws it
+ * ("quiesced") and counts who uses it. No shared library, and no millstream_cc_policy(), is needed.
+ *
+ * The table is copied. Its hooks are called until the policy has been unregistered from every context and the last
+ * connection that has it is closed, from whichever thread turns the stack; they must not call this library.
+ * EINVAL for a table that is not what the header says (ms_error() tells why), EEXIST where there is a policy of
+ * that name, EBUSY where there are too many or init() refuses.
+ */
+int ms_cc_register(struct ms_ctx *ctx, const struct millstream_cc *policy);
+
+/**
+ * Takes a policy away on all cores: nobody gets it any more. One that is the default, or that connections or
+ * listeners use, stays (EBUSY), unless `force` is not 0: then these go on with "newreno" and the window that they
+ * have. EPERM for newreno itself, ENOENT where there is no such policy.
+ */
+int ms_cc_unregister(struct ms_ctx *ctx, const char *name, int force);
 
 /* --- Waiting for several descriptors: epoll(7) and poll(2) --- */
 

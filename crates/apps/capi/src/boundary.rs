@@ -43,16 +43,19 @@ impl<T> Failure for *mut T {
 thread_local! {
     /// The sentence on this thread's last failure that had one.
     static WHY: RefCell<CString> = RefCell::default();
-    /// This thread is inside a function that the program gave us while the stack is held.
-    static HELD: Cell<bool> = const { Cell::new(false) };
+    /// This thread is inside a call: what comes now comes from a function that the program gave us.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a call: no panic leaves it, and a failure sets `errno`.
+/// Runs a call: no panic leaves it, and a failure sets `errno`. The stack waits for whoever it calls, so what these
+/// call of ours fails with EDEADLK.
 pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
-    let outcome = if HELD.get() {
-        Err(refuse(libc::EDEADLK, "a function given to ms_borrow calls the stack that waits for it"))
+    let outcome = if INSIDE.replace(true) {
+        Err(refuse(libc::EDEADLK, "a function that the stack calls and waits for calls the stack"))
     } else {
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let ended = catch_unwind(AssertUnwindSafe(call));
+        INSIDE.set(false);
+        ended.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
             Err(refuse(libc::EIO, &format!("a fault in the stack: {text}")))
@@ -74,14 +77,6 @@ pub(crate) fn refuse(errno: c_int, why: &str) -> Refused {
 /// Shows the sentence; it stays until this thread's next failure.
 pub(crate) fn with_why<R>(show: impl FnOnce(&CStr) -> R) -> R {
     WHY.with(|last| show(&last.borrow()))
-}
-
-/// Runs a function of the program while the stack is held: what it calls of ours fails with EDEADLK.
-pub(crate) fn while_held<R>(call: impl FnOnce() -> R) -> R {
-    HELD.set(true);
-    let result = call();
-    HELD.set(false);
-    result
 }
 
 fn set_errno(errno: c_int) {
@@ -113,8 +108,13 @@ mod tests {
 
     #[test]
     fn calls_from_within_are_refused() {
-        assert_eq!(while_held(|| door(|| Ok(1))), -1);
-        assert_eq!(errno(), libc::EDEADLK);
+        let within = || (door(|| Ok(1)), door(|| Ok(1)), errno());
+        let mut seen = (0, 0, 0);
+        door(|| {
+            seen = within();
+            Ok(0)
+        });
+        assert_eq!(seen, (-1, -1, libc::EDEADLK));
         assert_eq!(door(|| Ok(1)), 1);
     }
 }

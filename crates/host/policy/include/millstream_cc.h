@@ -1,7 +1,8 @@
-/* A congestion control policy of your own for Millstream, from a shared library.
+/* A congestion control policy of your own for Millstream.
  *
- * Fill in a struct millstream_cc, return it from millstream_cc_policy(), build a shared library, and load it into a
- * running stack: millstream sysctl net.inet.tcp.cc.load=/path/to/libmine.so
+ * Fill in a struct millstream_cc. A program that has the stack in it (millstream.h) gives it to ms_cc_register(). For any
+ * other, return it from millstream_cc_policy(), build a shared library, and load it into a running stack:
+ * millstream sysctl net.inet.tcp.cc.load=/path/to/libmine.so
  *
  * How it is called. Each connection has a state of its own, of the size and alignment that the table declares: allocated
  * by the stack, zeroed, handed to every hook. Calls for one connection come one at a time; those for different ones may
@@ -178,7 +179,7 @@ struct millstream_cc {
     void (*mss_change)(void *state, struct millstream_cc_window *window, uint32_t mss);
 };
 
-/* The symbol that the stack looks for. The table stays as it is while the library is loaded. */
+/* The symbol that the stack looks for in a shared library. The table stays as it is while the library is loaded. */
 const struct millstream_cc *millstream_cc_policy(void);
 
 #ifdef __cplusplus

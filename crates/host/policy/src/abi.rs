@@ -183,7 +183,8 @@ impl Table {
     }
 }
 
-// SAFETY: a table and what it points to are constant from the moment the loader sees it (the header says so).
+// SAFETY: what it points to is read while the loader looks at it and never written; hooks may be called from any thread
+// (the header says so).
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}

@@ -6,10 +6,8 @@ use cc::{Factory, Tunable};
 use std::alloc::Layout;
 use std::ffi::{CStr, c_char};
 use std::fmt;
-#[cfg(feature = "load")]
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(feature = "load")]
 use std::path::{Path, PathBuf};
@@ -45,9 +43,8 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Libraries that came from files.
-#[cfg(feature = "load")]
-static MAPPED: Mutex<Vec<Weak<Library>>> = Mutex::new(Vec::new());
+/// Libraries that somebody may still use.
+static LIVING: Mutex<Vec<Weak<Library>>> = Mutex::new(Vec::new());
 
 /// Texts and rows that outlive libraries, for connections and registries name policies for good: each once, however
 /// often a library is loaded.
@@ -103,7 +100,7 @@ impl Library {
         let shown = path.display();
         // A name without a slash would be looked for in the system's folders.
         let file = path.canonicalize().map_err(|e| LoadError::File(format!("{shown}: {e}")))?;
-        if let Some(library) = Library::mapped().into_iter().find(|library| library.file() == Some(&file)) {
+        if let Some(library) = Library::living().into_iter().find(|library| library.file() == Some(&file)) {
             return Ok(library);
         }
         // SAFETY: whoever named the file trusts it, as said above.
@@ -120,34 +117,37 @@ impl Library {
         let mut library = unsafe { Library::read(table) }.map_err(|error| error.about(&shown.to_string()))?;
         library.file = Some(file);
         library._mapped = Some(mapped);
-        let library = Arc::new(library);
-        lock(&MAPPED).push(Arc::downgrade(&library));
-        Ok(library)
+        Ok(library.known())
     }
 
-    /// Every library that is mapped now.
-    #[cfg(feature = "load")]
-    pub fn mapped() -> Vec<Arc<Library>> {
-        let mut mapped = lock(&MAPPED);
-        mapped.retain(|library| library.strong_count() > 0);
-        mapped.iter().filter_map(Weak::upgrade).collect()
+    /// Every library that is mapped or was given as a table, and that somebody still has.
+    pub fn living() -> Vec<Arc<Library>> {
+        let mut living = lock(&LIVING);
+        living.retain(|library| library.strong_count() > 0);
+        living.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A policy of a table that is part of this program.
+    fn known(self) -> Arc<Library> {
+        let library = Arc::new(self);
+        lock(&LIVING).push(Arc::downgrade(&library));
+        library
+    }
+
+    /// A policy of a table that is part of this program. The table is copied, its strings and rows too.
     ///
     /// # Errors
     /// As [`Library::open`].
     ///
     /// # Safety
-    /// The table is null, or it and what it points to stay as they are for good, and its hooks keep what
-    /// `millstream_cc.h` says.
+    /// The table is null, or what `millstream_cc.h` says, and its hooks can be called as long as the library or
+    /// anything made of it lives.
     pub unsafe fn from_table(table: *const Table) -> Result<Arc<Library>, LoadError> {
         // SAFETY: the caller's promise.
-        unsafe { Library::read(table) }.map(Arc::new)
+        unsafe { Library::read(table) }.map(Library::known)
     }
 
     /// # Safety
-    /// As for [`Library::from_table`], for as long as the library or anything made of it lives.
+    /// As for [`Library::from_table`].
     unsafe fn read(table: *const Table) -> Result<Library, LoadError> {
         let wrong = |why: String| Err(LoadError::Table(why));
         if table.is_null() {

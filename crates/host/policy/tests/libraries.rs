@@ -201,7 +201,7 @@ fn a_state_is_zeroed_aligned_its_own_and_given_back() {
     registry.retire("own");
     registry.remove("own").unwrap();
     drop((registry, library));
-    let mapped = |name| Library::mapped().iter().any(|library| library.name() == name);
+    let mapped = |name| Library::living().iter().any(|library| library.name() == name);
     assert!(mapped("own"), "its last connection lives");
     assert_eq!(one.tunable("value"), Some(5));
     drop(one);

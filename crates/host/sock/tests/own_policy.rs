@@ -8,8 +8,15 @@ use sock::{Direct, Engine, Errno, Limits, Settings, Stack, SystemClock, TcpListe
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::{Read, Write};
 use std::process::Command;
+use std::sync::OnceLock;
 
+/// The library, made once: tests run at the same time.
 fn example() -> String {
+    static MADE: OnceLock<String> = OnceLock::new();
+    MADE.get_or_init(make).clone()
+}
+
+fn make() -> String {
     let out = env!("CARGO_TARGET_TMPDIR");
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/cc-c");
     let made = Command::new("make").args(["-s", "-C", folder, &format!("OUT={out}")]).output().expect("make");
@@ -27,6 +34,24 @@ fn congestion(stream: &TcpStream, stack: &Stack) -> String {
     let mut name = [0; 16];
     stack.getsockopt(stream.fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).unwrap();
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_string()
+}
+
+#[test]
+fn a_policy_is_offered_on_all_cores_or_on_none() {
+    let library = policy::Library::open(example().as_ref()).unwrap();
+    let (a, b) = pair(&PairConfig::default()).unwrap();
+    let stacks = [stack(a, 1), stack(b, 2)];
+    let tree = Tree::new(&stacks);
+    stacks[1].inspect(Box::new(|engine| library.register(engine.core().controls()).unwrap()));
+    assert_eq!(tree.offer(&library).unwrap_err().errno(), Errno::EEXIST);
+    assert!(
+        !tree.get("net.inet.tcp.cc.available").unwrap().contains("mimd"),
+        "the first core has it no more"
+    );
+    stacks[1].inspect(Box::new(|engine| engine.core().controls().remove("mimd").unwrap()));
+    tree.offer(&library).unwrap();
+    assert!(tree.get("net.inet.tcp.cc.available").unwrap().contains("mimd"));
+    tree.set("net.inet.tcp.cc.remove", "mimd").unwrap();
 }
 
 #[test]

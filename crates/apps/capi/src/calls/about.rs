@@ -28,7 +28,7 @@ fn ask(ctx: &crate::Context, look: fn(&mut Engine) -> Value) -> Outcome<String> 
     Ok(found.to_string())
 }
 
-fn untold(error: TreeError) -> Refused {
+pub(super) fn untold(error: TreeError) -> Refused {
     refuse(error.errno().raw(), &error.to_string())
 }
 

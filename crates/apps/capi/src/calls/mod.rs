@@ -8,6 +8,7 @@ pub mod descriptors;
 pub mod messages;
 pub mod open;
 pub mod options;
+pub mod policies;
 pub mod polling;
 pub mod sockets;
 pub mod zero_copy;

@@ -1,7 +1,7 @@
 //! Without a copy: received octets where they lie, and memory that a connection refers to until the peer has it.
 
 use super::data::send_flags;
-use crate::boundary::{Refused, refuse, while_held};
+use crate::boundary::{Refused, refuse};
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ doors! {
         ctx.sockets()?.borrow(fd, max.min(isize::MAX as usize), &mut |piece| {
             shown += piece.len();
             // SAFETY: the program's function, with its argument and octets that live as long as it runs.
-            while_held(|| unsafe { look(arg, piece.as_ptr().cast(), piece.len()) }) == 0
+            unsafe { look(arg, piece.as_ptr().cast(), piece.len()) == 0 }
         })?;
         Ok(shown as ssize_t)
     }

@@ -25,6 +25,26 @@ fn echo_gives_back_what_it_gets() {
     }
 }
 
+#[test]
+fn a_policy_of_the_programs_own_carries_octets() {
+    let Some(bed) = bed() else { return };
+    let program = compile("examples/c/policy.c", "policy", &[]);
+    let behind = compile("crates/apps/capi/tests/c/echo.c", "echo-kernel-policy", &[]);
+    let _behind = bed.start(&bed.client, &behind, &["9001"]).expect("the server behind starts");
+    bed.tap_instead().expect("a tap device");
+    let (to, address) = (format!("TO={}:9001", bench::bed::CLIENT_BASE), format!("address={SERVER_ADDR}/16"));
+    let program = program.to_string_lossy();
+    let words = [&to, "OCTETS=3000000", "WINDOW=17", &program, "link=tap:mst0", &address];
+    let said = bed.in_ns(&bed.client, "env", &words).unwrap_or_else(|e| panic!("{e}"));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["3000000 octets came back by steady, window 17", "its acknowledgments were seen"]
+    );
+    assert!(lines[2].starts_with("it stays: 1 connections and listeners use steady; "), "{said}");
+    assert_eq!(lines[3..], ["now the connection has newreno"]);
+}
+
 fn curl(bed: &Bed, url: &str, to: &str) -> Result<String, String> {
     bed.in_ns(&bed.client, "curl", &["-sS", "--max-time", "20", "-o", to, "-w", "%{http_code}", url])
 }

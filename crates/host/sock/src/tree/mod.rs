@@ -130,6 +130,23 @@ impl Cores {
         }
         answers
     }
+
+    /// Tells one core after the other; if one refuses, those before it are told to undo.
+    fn all_or_none<E: Send>(
+        &self,
+        tell: impl Fn(&mut Engine) -> Result<(), E> + Sync,
+        undo: impl Fn(&mut Engine) + Sync,
+    ) -> Result<(), E> {
+        for (nth, stack) in self.0.iter().enumerate() {
+            let mut outcome = Ok(());
+            stack.inspect(Box::new(|engine| outcome = tell(engine)));
+            if outcome.is_err() {
+                self.0[..nth].iter().for_each(|stack| stack.inspect(Box::new(|engine| undo(engine))));
+                return outcome;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// All the names of a process, with what they stand for.
@@ -202,6 +219,16 @@ impl Tree {
             return Err(TreeError::Access(format!("{name} can only be read")));
         }
         branch.set(&self.cores, name, value.trim())
+    }
+
+    /// Offers a policy of the program's own on all cores, as `net.inet.tcp.cc.load` offers that of a file; it goes by
+    /// the same names.
+    ///
+    /// # Errors
+    /// Its name is taken, or a core has no room for it or cannot make one: nothing changes.
+    pub fn offer(&self, policy: &Arc<policy::Library>) -> Result<(), TreeError> {
+        let _one_change_at_a_time = self.lock();
+        policies::offer(&self.cores, policy)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Branch>>> {

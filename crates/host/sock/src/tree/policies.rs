@@ -4,9 +4,11 @@
 //! A policy's tunables are those of connections that begin from the write on; connections that live keep theirs.
 
 use super::{Access, Branch, Cores, Node, TreeError};
+use crate::Engine;
 use cc::{RemoveError, SetError, TunableError};
 use policy::{Library, LoadError};
 use std::path::Path;
+use std::sync::Arc;
 
 const PREFIX: &str = "net.inet.tcp.cc";
 
@@ -96,11 +98,12 @@ const FIXED: &[Fixed] = &[
     Fixed {
         name: "libraries",
         access: Access::Read,
-        form: "names, each with its file and how often a window that it wanted made no sense and was corrected",
-        help: "The policies that came from shared libraries which are still mapped.",
+        form: "names, each with its file (- if it is the program's own) and how often a window that it wanted made no \
+               sense and was corrected",
+        help: "The policies that came from shared libraries, or from the program, and that somebody still has.",
         get: |_| {
-            let rows = Library::mapped().into_iter().map(|library| {
-                let file = library.file().unwrap_or(Path::new("")).display().to_string();
+            let rows = Library::living().into_iter().map(|library| {
+                let file = library.file().unwrap_or(Path::new("-")).display().to_string();
                 format!("{} {file} {}", library.name(), library.corrections())
             });
             rows.collect::<Vec<_>>().join(", ")
@@ -317,12 +320,24 @@ fn set_tunable(cores: &Cores, name: &str, policy: &str, leaf: &str, value: i64) 
 }
 
 fn load(cores: &Cores, path: &str) -> Result<(), TreeError> {
-    let library = Library::open(Path::new(path));
-    let registered = library.and_then(|library| {
-        let outcomes = cores.each(|engine| library.register(engine.core().controls()));
-        outcomes.into_iter().collect::<Result<(), _>>()
-    });
-    registered.map_err(|error| {
+    let library = Library::open(Path::new(path))?;
+    offer(cores, &library)
+}
+
+/// Offers a policy on all cores, or on none.
+pub(super) fn offer(cores: &Cores, library: &Arc<Library>) -> Result<(), TreeError> {
+    let offered = |engine: &mut Engine| library.register(engine.core().controls());
+    // It was there for a moment, and somebody may have taken it.
+    let withdrawn = |engine: &mut Engine| {
+        let now = engine.time();
+        let evicted = engine.core().evict_control(now, library.name());
+        debug_assert!(evicted.is_ok(), "one change at a time: {evicted:?}");
+    };
+    Ok(cores.all_or_none(offered, withdrawn)?)
+}
+
+impl From<LoadError> for TreeError {
+    fn from(error: LoadError) -> TreeError {
         let text = error.to_string();
         match error {
             LoadError::File(_) => TreeError::Missing(text),
@@ -330,7 +345,7 @@ fn load(cores: &Cores, path: &str) -> Result<(), TreeError> {
             LoadError::Exists(_) => TreeError::Exists(text),
             LoadError::Refused(_) => TreeError::Busy(text),
         }
-    })
+    }
 }
 
 /// Nobody new gets it on any core; then it goes, if nobody on any core has it.
