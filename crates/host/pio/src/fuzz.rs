@@ -25,3 +25,8 @@ pub fn capture(data: &[u8]) {
 pub fn link(data: &[u8]) {
     crate::open::fuzz(&String::from_utf8_lossy(data));
 }
+
+/// What becomes of a group of processes that share a port.
+pub fn group(data: &[u8]) {
+    crate::group::fuzz::table(data);
+}

@@ -5,6 +5,7 @@
 mod doze;
 mod fault;
 pub mod fuzz;
+mod group;
 mod layer;
 mod lot;
 pub mod netlink;

@@ -66,6 +66,13 @@ impl SharedMemory {
         SharedMemory::map(fd, len)
     }
 
+    /// The first `len` octets of a file that only processes of the same user may open, and that none of them makes
+    /// shorter: where other users could, [`SharedMemory::adopt`] is for. Memory behind the file's end, and a full file
+    /// system, kill who touches it (SIGBUS): allocate what will be used.
+    pub fn of_file(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
+        SharedMemory::map(fd, len)
+    }
+
     fn map(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
         if len == 0 || !len.is_multiple_of(WORD) || len > isize::MAX as usize {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -29,6 +29,10 @@ pub(crate) struct Args {
     /// Answer every request with this many octets; a path of digits, as /4096, asks for another number.
     #[arg(long, default_value_t = 64)]
     bytes: u64,
+    /// Share the port with other processes that serve on it with this flag (nic: and packet: links); the setting
+    /// `share` keeps groups of them apart.
+    #[arg(long)]
+    reuse_port: bool,
     /// Stop by itself after this many seconds.
     #[arg(long)]
     seconds: Option<u64>,
@@ -56,7 +60,10 @@ pub(crate) struct Totals {
 
 /// Runs the server until a signal or `--seconds`.
 pub(crate) fn run(args: Args) -> CliResult {
-    let settings = args.stack.settings()?;
+    let mut settings = args.stack.settings()?;
+    if args.reuse_port && settings.share == 0 {
+        settings.share = 1;
+    }
     let addr = listen_addr(&args.listen)?;
     let content = Arc::new(match &args.dir {
         Some(dir) => Content::directory(dir)?,
@@ -75,12 +82,12 @@ pub(crate) fn run(args: Args) -> CliResult {
     if args.stack.json {
         println!(
             "{}",
-            json!({"serving": addr.to_string(), "link": settings.link, "cores": settings.cores, "mode": mode})
+            json!({"serving": addr.to_string(), "link": opened.taps[0].name, "cores": settings.cores, "mode": mode})
         );
     } else {
         println!(
             "serving http://{addr} on {} ({} core(s), {mode}, {})",
-            settings.link, settings.cores, settings.cc
+            opened.taps[0].name, settings.cores, settings.cc
         );
     }
     let pin = settings.pin && settings.mode == Mode::Direct;

@@ -50,6 +50,11 @@ const WHOLE: Setting = setting(
     "on|off",
     "every frame, whoever it is for: an end of a wire, with an address of its own (off)",
 );
+const SHARE: Setting = setting(
+    "share",
+    "N",
+    "listeners with SO_REUSEPORT share ports with processes that say the same number (0)",
+);
 const MTU: Setting = setting("mtu", "OCTETS", "largest IP packet");
 const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
 
@@ -91,6 +96,7 @@ const KINDS: &[Kind] = &[
             OFFLOAD,
             setting("rx", "calls|ring", "copied by system calls, or through a ring up to 1 ms later (calls)"),
             WHOLE,
+            SHARE,
         ],
         as_wire: "whole=on",
         open: |spec, queues| {
@@ -101,6 +107,7 @@ const KINDS: &[Kind] = &[
                 receive: spec.choice("rx", &ways)?.unwrap_or(plain.receive),
                 offload: spec.switch("offload")?.unwrap_or(plain.offload),
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),
+                share: spec.number("share")?.unwrap_or(plain.share),
                 ..plain
             };
             Ok(boxed(open_packet(&config)?))
@@ -110,9 +117,12 @@ const KINDS: &[Kind] = &[
         name: "nic",
         what: "IFACE",
         about: "an interface shared with the kernel and other programs: xdp where that is free, else packet",
-        options: &[QUEUES, WHOLE],
+        options: &[QUEUES, WHOLE, SHARE],
         as_wire: "whole=on",
-        open: |spec, queues| nic::open(spec.what, queues, spec.switch("whole")?.unwrap_or(false)),
+        open: |spec, queues| {
+            let whole = spec.switch("whole")?.unwrap_or(false);
+            nic::open(spec.what, queues, whole, spec.number("share")?.unwrap_or(0))
+        },
     },
     Kind {
         name: "tap",

@@ -8,8 +8,12 @@
 //! however that ends.
 //!
 //! Ports that connections leave from are claimed in the same way, a descriptor each.
+//!
+//! Where processes share a port ([`crate::group`]), each has such a socket, with SO_REUSEPORT: the kernel then asks one
+//! of them, and all of them are silent. The first binds without, so that nobody on the kernel is there before us.
 
-use super::filter::{self, Spread};
+use super::filter::{self, Shared, Spread};
+use crate::group::{Member, Place, Watcher};
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
@@ -17,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Every IPv4 address of a port is ours.
 const ANY4: u8 = 1;
@@ -35,6 +39,9 @@ pub(super) struct Claims {
     ifindex: u32,
     marks: Box<[AtomicU8]>,
     table: Mutex<Table>,
+    /// The number that processes say which share ports with us, and what tells of them; 0 is nobody.
+    share: u64,
+    watcher: Option<Watcher>,
 }
 
 struct Table {
@@ -43,8 +50,9 @@ struct Table {
     blocks: [u32; PORTS / BLOCK as usize],
     /// The packet sockets, to give them filters.
     sockets: Vec<Weak<OwnedFd>>,
-    /// The intervals their filters let through.
+    /// The intervals their filters let through, but of shared ports only some buckets.
     filtered: filter::Intervals,
+    shared: Vec<Shared>,
     spread: Spread,
 }
 
@@ -63,12 +71,29 @@ struct Claim {
     silencer: Option<OwnedFd>,
     count: u32,
     reuse_port: bool,
+    /// Of the group of processes that share it.
+    member: Option<Arc<Member>>,
+}
+
+/// How a silencer stands to those of other processes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    /// There shall be no others.
+    Never,
+    /// There are none, and may be some later.
+    Later,
+    /// There are some.
+    Now,
 }
 
 impl Key {
     fn of(claim: &PortClaim) -> Key {
         let PortClaim { addr, port, ephemeral, v6_only, .. } = *claim;
         Key { port, addr, ephemeral, dual: addr == Addr::UNSPECIFIED_V6 && !v6_only }
+    }
+
+    fn place(&self) -> Place {
+        Place { addr: self.addr, port: self.port, dual: self.dual }
     }
 
     /// Is every packet to `other` one to `self` too?
@@ -120,24 +145,38 @@ fn refusal(error: io::Error) -> ClaimError {
 }
 
 impl Claims {
-    /// Nothing yet, for `queues` queues on interface `ifindex`.
-    pub(super) fn new(ifindex: u32, queues: u16) -> Claims {
+    /// Nothing yet, for `queues` queues on interface `ifindex`; listeners with SO_REUSEPORT will share their ports with
+    /// processes that say `share` too, unless that is 0.
+    pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<Claims> {
         let spread = Spread { queues, ephemeral: None };
         let table = Table {
             claims: BTreeMap::new(),
             blocks: [0; _],
             sockets: Vec::new(),
             filtered: Vec::new(),
+            shared: Vec::new(),
             spread,
         };
-        Claims { ifindex, marks: (0..PORTS).map(|_| AtomicU8::new(0)).collect(), table: Mutex::new(table) }
+        let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
+        let watcher = (share != 0).then(Watcher::new).transpose()?;
+        Ok(Claims { ifindex, marks, table: Mutex::new(table), share, watcher })
+    }
+
+    /// What a claim is of.
+    pub(super) fn place(claim: &PortClaim) -> Place {
+        Key::of(claim).place()
+    }
+
+    /// What becomes readable when a group has news.
+    pub(super) fn news_fd(&self) -> Option<RawFd> {
+        self.watcher.as_ref().map(Watcher::fd)
     }
 
     /// A packet socket joins, on no interface yet: it gets its filter.
     pub(super) fn join(&self, socket: Weak<OwnedFd>) -> io::Result<()> {
         let mut table = self.lock();
         if let Some(fd) = socket.upgrade() {
-            attach(fd.as_raw_fd(), &filter::ports(&table.filtered))?;
+            attach(fd.as_raw_fd(), &filter::ports(&table.filtered, &table.shared))?;
         }
         table.sockets.push(socket);
         Ok(())
@@ -153,8 +192,8 @@ impl Claims {
         self.lock().spread
     }
 
-    /// Take a port, on behalf of `queue`.
-    pub(super) fn claim(&self, claim: &PortClaim, queue: u16) -> Result<(), ClaimError> {
+    /// Take a port, on behalf of `queue`; the group that shares it, if one does.
+    pub(super) fn claim(&self, claim: &PortClaim, queue: u16) -> Result<Option<Arc<Member>>, ClaimError> {
         if claim.port == 0 {
             return Err(ClaimError::Os(io::ErrorKind::InvalidInput.into()));
         }
@@ -171,16 +210,31 @@ impl Claims {
         }
         if let Some(entry) = table.claims.get_mut(&key) {
             entry.count += 1;
-            return Ok(());
+            return Ok(entry.member.clone());
         }
-        let silencer = if table.is_covered(&key) { None } else { Some(self.silence(&key).map_err(refusal)?) };
-        table.claims.insert(key, Claim { silencer, count: 1, reuse_port: claim.reuse_port });
+        let shares = self.share != 0 && claim.reuse_port && !claim.ephemeral;
+        let group = shares.then(|| Member::join(self.ifindex, key.place(), self.share)).transpose()?;
+        let consent = match group {
+            None => Consent::Never,
+            Some((_, true)) => Consent::Later,
+            Some((_, false)) => Consent::Now,
+        };
+        let silencer =
+            if table.is_covered(&key) { None } else { Some(self.silence(&key, consent).map_err(refusal)?) };
+        let member = group.map(|(member, _)| Arc::new(member));
+        if let (Some(member), Some(watcher)) = (&member, &self.watcher) {
+            member.settle_in()?;
+            watcher.watch(member.path()).map_err(ClaimError::Os)?;
+        }
+        let entry = Claim { silencer, count: 1, reuse_port: claim.reuse_port, member: member.clone() };
+        table.claims.insert(key, entry);
         self.marks[usize::from(claim.port)].fetch_or(key.mark(), Ordering::Relaxed);
         if claim.ephemeral {
             table.leave_from(claim.port, queue);
             table.blocks[key.block()] += 1;
         }
-        table.refilter(&key).map_err(ClaimError::Os)
+        table.refilter(&key).map_err(ClaimError::Os)?;
+        Ok(member)
     }
 
     /// Give a port back.
@@ -202,7 +256,9 @@ impl Claims {
             if !table.is_covered(other) {
                 // Should another program be faster, connections of ours that live on lose to a kernel that
                 // knows nothing of them, as if the port had never been claimed.
-                let silencer = self.silence(other).ok();
+                let member = table.claims.get(other).and_then(|entry| entry.member.as_ref());
+                let consent = if member.is_some() { Consent::Now } else { Consent::Never };
+                let silencer = self.silence(other, consent).ok();
                 table.claims.entry(*other).and_modify(|entry| entry.silencer = silencer);
             }
         }
@@ -213,34 +269,51 @@ impl Claims {
     }
 
     /// A kernel socket that has the port and keeps silent.
-    fn silence(&self, key: &Key) -> io::Result<OwnedFd> {
-        match self.listen(key, false) {
+    fn silence(&self, key: &Key, consent: Consent) -> io::Result<OwnedFd> {
+        let now = consent == Consent::Now;
+        let silencer = match self.listen(key, false, now) {
             // Connections of a server that ran on the kernel may stand in TIME-WAIT: as any server that
             // starts anew.
             Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) && !key.ephemeral => {
-                self.listen(key, true)
+                self.listen(key, true, now)
             }
             done => done,
+        }?;
+        if consent == Consent::Later {
+            sys::set_option(silencer.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32)?;
         }
+        Ok(silencer)
     }
 
-    fn listen(&self, key: &Key, reuse: bool) -> io::Result<OwnedFd> {
+    fn listen(&self, key: &Key, reuse: bool, consent: bool) -> io::Result<OwnedFd> {
         let addr = SockAddr::new(key.addr, key.port, self.ifindex);
         let socket = sys::socket(addr.family(), libc::SOCK_STREAM, 0)?;
         let fd = socket.as_raw_fd();
         // The same port on another interface is not ours to take.
         sys::bind_to_interface(fd, self.ifindex)?;
-        attach(fd, &filter::ports(&[]))?;
+        attach(fd, &filter::ports(&[], &[]))?;
         if addr.family() == libc::AF_INET6 {
             sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &i32::from(!key.dual))?;
         }
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(reuse))?;
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &i32::from(consent))?;
         let (raw, len) = addr.raw();
         // SAFETY: `raw` points to a socket address of `len` octets.
         check(unsafe { libc::bind(fd, raw, len) })?;
         // SAFETY: takes two numbers.
         check(unsafe { libc::listen(fd, 0) })?;
         Ok(socket)
+    }
+
+    /// Looks after the groups that we are in: the dead are buried, and the filters follow the deal.
+    pub(super) fn look(&self) -> io::Result<()> {
+        let news = self.watcher.as_ref().is_some_and(Watcher::take);
+        let mut table = self.lock();
+        let mut stale = false;
+        for member in table.members() {
+            stale |= member.look(news)?;
+        }
+        if stale { table.obey() } else { Ok(()) }
     }
 
     /// Is this frame about a port of ours? Reads no more than it must.
@@ -331,11 +404,40 @@ impl Table {
             .any(|(other, entry)| entry.silencer.is_some() && other.covers(key))
     }
 
+    fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.claims.values().filter_map(|entry| entry.member.as_ref())
+    }
+
+    /// Brings the filters up to date after a deal, and says so.
+    fn obey(&mut self) -> io::Result<()> {
+        let deals: Vec<_> = self.members().map(|member| (member.clone(), member.view().1)).collect();
+        // What is seen is read after the deal, so it is of this deal or a later one.
+        self.filter(self.filtered.clone())?;
+        deals.iter().for_each(|(member, generation)| member.obeys(*generation));
+        Ok(())
+    }
+
+    /// Ports of which others have some buckets, and nobody here has more than listeners in the group.
+    fn shared(&self) -> Vec<Shared> {
+        let mut shared: Vec<Shared> = Vec::new();
+        for (key, entry) in &self.claims {
+            let buckets = entry.member.as_ref().map_or([u32::MAX; _], |member| member.view().0);
+            match shared.last_mut().filter(|last| last.port == key.port) {
+                Some(last) => last.buckets.iter_mut().zip(buckets).for_each(|(all, more)| *all |= more),
+                None => shared.push(Shared { port: key.port, buckets }),
+            }
+        }
+        shared.retain(|shared| shared.buckets != [u32::MAX; _]);
+        shared.truncate(filter::SHARED_MAX);
+        shared
+    }
+
     /// Bring the filters of all sockets up to date after a claim for `key` came or went.
     fn refilter(&mut self, key: &Key) -> io::Result<()> {
         let block = (key.port & !(BLOCK - 1), key.port | (BLOCK - 1));
         let within = |(low, high): &(u16, u16)| *low <= block.0 && block.1 <= *high;
-        if key.ephemeral && self.blocks[key.block()] > 0 && self.filtered.iter().any(within) {
+        let known = self.shared.iter().all(|shared| shared.port != key.port);
+        if key.ephemeral && known && self.blocks[key.block()] > 0 && self.filtered.iter().any(within) {
             return Ok(());
         }
         let blocks = (0..=u16::MAX / BLOCK).zip(&self.blocks).filter(|(_, count)| **count > 0);
@@ -343,16 +445,21 @@ impl Table {
         let mut wanted: Vec<u16> = blocks.flat_map(|(block, _)| ports(block)).collect();
         wanted.extend(self.claims.keys().filter(|key| !key.ephemeral).map(|key| key.port));
         wanted.sort_unstable();
-        let wanted = filter::intervals(wanted.into_iter());
-        if wanted == self.filtered {
+        self.filter(filter::intervals(wanted.into_iter()))
+    }
+
+    /// Gives all sockets the filter for the ports in `wanted`.
+    fn filter(&mut self, wanted: filter::Intervals) -> io::Result<()> {
+        let shared = self.shared();
+        if wanted == self.filtered && shared == self.shared {
             return Ok(());
         }
-        let program = filter::ports(&wanted);
+        let program = filter::ports(&wanted, &shared);
         self.sockets.retain(|socket| socket.strong_count() > 0);
         for socket in self.sockets.iter().filter_map(Weak::upgrade) {
             attach(socket.as_raw_fd(), &program)?;
         }
-        self.filtered = wanted;
+        (self.filtered, self.shared) = (wanted, shared);
         Ok(())
     }
 }

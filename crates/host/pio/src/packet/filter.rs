@@ -4,6 +4,7 @@
 //! The filter may let too much through (a program has 4096 instructions, ports may be many);
 //! [`super::claims`] looks again at what arrives.
 
+use crate::group::{Buckets, MIX as GROUP_MIX, SHIFT as GROUP_SHIFT};
 use libc::sock_filter;
 
 /// One instruction, jumps counted from the next one.
@@ -48,6 +49,20 @@ fn arithmetic(kind: u32, k: u32) -> sock_filter {
     instruction(libc::BPF_ALU | kind | libc::BPF_K, 0, 0, k)
 }
 
+/// The accumulator to a place in memory.
+fn store(place: u32) -> sock_filter {
+    instruction(libc::BPF_ST, 0, 0, place)
+}
+
+/// And back.
+fn recall(place: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_MEM, 0, 0, place)
+}
+
+fn recall_to_x(place: u32) -> sock_filter {
+    instruction(libc::BPF_LDX | libc::BPF_MEM, 0, 0, place)
+}
+
 fn give(k: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, k)
 }
@@ -70,7 +85,19 @@ const IPV6: u32 = 0x86dd;
 const INTERVALS_MAX: usize = 512;
 /// Instructions of the tree for one interval: a leaf of four, and two to choose a side.
 const PER_INTERVAL: usize = 6;
-const _: () = assert!(INTERVALS_MAX * PER_INTERVAL + 64 < libc::BPF_MAXINSNS as usize);
+/// Shared ports that a filter looks into; of others it keeps all.
+pub(super) const SHARED_MAX: usize = 8;
+/// Instructions for one of them.
+const PER_SHARED: usize = 38;
+const _: () =
+    assert!(INTERVALS_MAX * PER_INTERVAL + SHARED_MAX * PER_SHARED + 96 < libc::BPF_MAXINSNS as usize);
+
+/// A port that processes share, and the buckets of its flows that are wanted here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Shared {
+    pub(super) port: u16,
+    pub(super) buckets: Buckets,
+}
 
 /// Inclusive intervals of port numbers, ascending and apart.
 pub(super) type Intervals = Vec<(u16, u16)>;
@@ -128,9 +155,46 @@ pub(super) fn everything() -> Vec<sock_filter> {
     vec![load_word(VLAN_PRESENT), jump(libc::BPF_JEQ, 0, 0, 1), give(KEEP), give(0)]
 }
 
+/// Decides on a segment to a shared port, which is in the accumulator; the peer, mixed, is in memory 0. Other ports go
+/// on behind. The bucket is what [`crate::group`] says it is.
+fn bucket_of_shared(shared: &Shared, into: &mut Vec<sock_filter>) {
+    const WORDS: usize = size_of::<Buckets>() / 4;
+    into.push(jump(libc::BPF_JEQ, shared.port.into(), 0, PER_SHARED as u8 - 1));
+    let start = into.len();
+    into.extend([
+        recall(0),
+        arithmetic(libc::BPF_MUL, GROUP_MIX),
+        arithmetic(libc::BPF_RSH, GROUP_SHIFT),
+        store(1),
+        arithmetic(libc::BPF_AND, 31),
+        store(2),
+        recall(1),
+        arithmetic(libc::BPF_RSH, 5),
+    ]);
+    for (at, word) in shared.buckets.iter().enumerate() {
+        let load = instruction(libc::BPF_LD | libc::BPF_IMM, 0, 0, *word);
+        into.extend([jump(libc::BPF_JEQ, at as u32, 0, 2), load, always(3 * (WORDS - 1 - at))]);
+    }
+    into.extend([
+        recall_to_x(2),
+        instruction(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_X, 0, 0, 0),
+        jump(libc::BPF_JSET, 1, 1, 0),
+        give(0),
+        give(KEEP),
+    ]);
+    debug_assert_eq!(into.len() - start, PER_SHARED - 1);
+}
+
+/// Puts the peer's address (its last word, at `addr`) and port, mixed, into memory 0.
+fn mix_peer(addr: u32, port: sock_filter) -> [sock_filter; 6] {
+    let xor = instruction(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0);
+    [load_word(addr), store(0), port, recall_to_x(0), xor, store(0)]
+}
+
 /// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours;
-/// nothing that was sent to other hosts or by this one, nothing from inside a VLAN, no fragments.
-pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
+/// nothing that was sent to other hosts or by this one, nothing from inside a VLAN, no fragments; of `shared` ports
+/// only certain buckets.
+pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_filter> {
     if intervals.is_empty() {
         return vec![give(0)];
     }
@@ -147,7 +211,7 @@ pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
         give(0),
     ];
     // Each family ends with the port in the accumulator and jumps to the tree.
-    let v6 = [
+    let mut v6 = vec![
         load_byte(20),
         jump(libc::BPF_JEQ, ICMPV6, 0, 5),
         // Destination unreachable, packet too big, time exceeded (RFC 4443).
@@ -158,9 +222,8 @@ pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
         give(KEEP),
         jump(libc::BPF_JEQ, TCP, 1, 0),
         give(0),
-        load_half(56),
     ];
-    let v4 = [
+    let mut v4 = vec![
         load_header_len(14),
         load_byte(23),
         jump(libc::BPF_JEQ, ICMP, 0, 5),
@@ -175,12 +238,19 @@ pub(super) fn ports(intervals: &[(u16, u16)]) -> Vec<sock_filter> {
         load_half(20),
         jump(libc::BPF_JSET, 0x1fff, 0, 1),
         give(0),
-        load_half_at_x(16),
     ];
+    if !shared.is_empty() {
+        v6.extend(mix_peer(34, load_half(54)));
+        v4.extend(mix_peer(26, load_half_at_x(14)));
+        v4.push(load_header_len(14));
+    }
+    v6.push(load_half(56));
+    v4.push(load_half_at_x(16));
     program.push(always(v6.len() + 1));
     program.extend(v6);
     program.push(always(v4.len()));
     program.extend(v4);
+    shared.iter().take(SHARED_MAX).for_each(|shared| bucket_of_shared(shared, &mut program));
     tree(intervals, &mut program);
     program
 }
@@ -218,7 +288,6 @@ const SHRINK: u32 = 1 << 16;
 pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
     let queues = u32::from(spread.queues);
     let give_accumulator = instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
-    let recall = instruction(libc::BPF_LD | libc::BPF_MEM, 0, 0, 0);
     let v6 = one_or_the_other(
         [load_byte(NET + 6), jump(libc::BPF_JEQ, ICMPV6, 0, 0)],
         &peer_and_port(NET + 84, load_half(NET + 90), load_half(NET + 88)),
@@ -241,7 +310,7 @@ pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
         ]);
     }
     program.extend([
-        recall,
+        recall(0),
         arithmetic(libc::BPF_MUL, MIX),
         arithmetic(libc::BPF_DIV, SHRINK),
         arithmetic(libc::BPF_MOD, queues),
@@ -263,10 +332,8 @@ fn quoted() -> Vec<sock_filter> {
 
 fn peer_and_port_from(addr: sock_filter, peer_port: sock_filter, our_port: sock_filter) -> Vec<sock_filter> {
     let header_len = load_header_len(NET);
-    let keep = instruction(libc::BPF_ST, 0, 0, 0);
-    let recall_to_x = instruction(libc::BPF_LDX | libc::BPF_MEM, 0, 0, 0);
     let xor = instruction(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0);
-    vec![header_len, addr, keep, peer_port, recall_to_x, xor, keep, header_len, our_port]
+    vec![header_len, addr, store(0), peer_port, recall_to_x(0), xor, store(0), header_len, our_port]
 }
 
 /// `test` (a load, and a jump whose distances are filled in), then `yes` or `no`; both go on behind.
@@ -304,6 +371,7 @@ mod tests {
             let taken = |yes: bool| usize::from(if yes { jt } else { jf });
             match (code & 7, code & 0xf8) {
                 (libc::BPF_LD, op) if op & 0xe0 == libc::BPF_MEM => a = memory[k as usize],
+                (libc::BPF_LD, op) if op & 0xe0 == libc::BPF_IMM => a = k,
                 (libc::BPF_LD, _) if k == PACKET_TYPE || k == VLAN_PRESENT => a = 0,
                 (libc::BPF_LD, op) => {
                     let len = [4, 2, 1][(op >> 3 & 3) as usize];
@@ -317,6 +385,9 @@ mod tests {
                     x = 4 * (value & 15);
                 }
                 (libc::BPF_ST, _) => memory[k as usize] = a,
+                (libc::BPF_ALU, libc::BPF_AND) => a &= k,
+                (libc::BPF_ALU, libc::BPF_RSH) => a >>= k,
+                (libc::BPF_ALU, op) if op == libc::BPF_RSH | libc::BPF_X => a >>= x,
                 (libc::BPF_ALU, libc::BPF_SUB) => a = a.wrapping_sub(k),
                 (libc::BPF_ALU, libc::BPF_MUL) => a = a.wrapping_mul(k),
                 (libc::BPF_ALU, libc::BPF_DIV) => a /= k,
@@ -378,7 +449,7 @@ mod tests {
             let wanted: std::collections::BTreeSet<u16> =
                 (0..rng.below(300)).map(|_| rng.next_u32() as u16 >> (round % 8)).collect();
             let intervals = intervals(wanted.iter().copied());
-            let program = ports(&intervals);
+            let program = ports(&intervals, &[]);
             let v6 = round % 2 == 1;
             for port in
                 wanted.iter().flat_map(|&p| [p.wrapping_sub(1), p, p.wrapping_add(1)]).chain([0, 65535])
@@ -390,8 +461,36 @@ mod tests {
     }
 
     #[test]
+    fn of_shared_ports_the_buckets_asked_for() {
+        let mut rng = Rng::new(4);
+        for round in 0..200 {
+            let mut shared = Vec::new();
+            for port in [80, 443, 444, 9000] {
+                shared.push(Shared { port, buckets: std::array::from_fn(|_| rng.next_u32()) });
+            }
+            let program = ports(&[(80, 81), (443, 443), (444, 444), (9000, 9999)], &shared);
+            let v6 = round % 2 == 1;
+            for _ in 0..50 {
+                let (source, from) = (rng.next_u32(), rng.next_u32() as u16);
+                let mut addr = [0xfd; 16];
+                addr[12..].copy_from_slice(&source.to_be_bytes());
+                let peer = if v6 { base::Addr::v6(addr) } else { base::Addr::v4(source.to_be_bytes()) };
+                let local = base::Endpoint::new(peer, 80);
+                let key = base::FlowKey::new(local, base::Endpoint::new(peer, from));
+                let bucket = crate::group::bucket(&key);
+                let kept = |port| run(&program, &segment(v6, source, from, port), 0, 14) == KEEP;
+                for shared in &shared {
+                    let wanted = shared.buckets[bucket / 32] >> (bucket % 32) & 1 == 1;
+                    assert_eq!(kept(shared.port), wanted, "round {round} port {}", shared.port);
+                }
+                assert!(kept(81) && kept(9001) && !kept(442));
+            }
+        }
+    }
+
+    #[test]
     fn nothing_else_passes() {
-        let program = ports(&[(80, 80)]);
+        let program = ports(&[(80, 80)], &[]);
         let keeps = |frame: &[u8]| run(&program, frame, 0, 14) == KEEP;
         for v6 in [false, true] {
             let good = segment(v6, 1, 2, 80);
@@ -410,7 +509,7 @@ mod tests {
         let mut arp = segment(false, 1, 2, 80);
         arp[13] = 6;
         assert!(!keeps(&arp));
-        assert_eq!(run(&ports(&[]), &segment(false, 1, 2, 80), 0, 14), 0);
+        assert_eq!(run(&ports(&[], &[]), &segment(false, 1, 2, 80), 0, 14), 0);
     }
 
     #[test]
@@ -423,7 +522,8 @@ mod tests {
             assert!(intervals.len() <= INTERVALS_MAX);
             assert!(intervals.windows(2).all(|pair| pair[0].1 < pair[1].0));
             assert!(wanted.iter().all(|p| intervals.iter().any(|i| (i.0..=i.1).contains(p))));
-            assert!(ports(&intervals).len() <= libc::BPF_MAXINSNS as usize);
+            let shared = vec![Shared { port: 1, buckets: [7; _] }; SHARED_MAX + 1];
+            assert!(ports(&intervals, &shared).len() <= libc::BPF_MAXINSNS as usize);
         }
         assert_eq!(intervals([1, 2, 3, 7, 65535].into_iter()), [(1, 3), (7, 7), (65535, 65535)]);
     }

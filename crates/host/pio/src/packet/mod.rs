@@ -28,6 +28,7 @@ mod tests;
 
 pub(crate) use ring::fuzz;
 
+use crate::group::{LOOK, Member};
 use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
@@ -36,7 +37,7 @@ use crate::sys;
 use crate::vnet;
 use crate::watch::Watch;
 use ::ring::{Frame, FramePool};
-use base::{Addr, Duration};
+use base::{Addr, Duration, FlowKey};
 use claims::Claims;
 use libc::SOL_PACKET;
 use ring::Ring;
@@ -82,6 +83,9 @@ pub struct PacketConfig {
     /// Every untagged frame that arrives, not only those to ports of ours. For one queue, on an interface without
     /// addresses.
     pub whole: bool,
+    /// Listeners with [`PortClaim::reuse_port`] share their ports with processes that say the same number; 0 with
+    /// nobody.
+    pub share: u64,
 }
 
 impl PacketConfig {
@@ -93,6 +97,7 @@ impl PacketConfig {
             receive: Receive::default(),
             offload: true,
             whole: false,
+            share: 0,
         }
     }
 }
@@ -111,9 +116,27 @@ pub struct Packet {
     /// How many are worth staging: few when little comes.
     appetite: usize,
     watch: Watch,
+    /// Groups of processes that share a port of ours.
+    shared: Vec<Shared>,
     down: bool,
     blocked: bool,
     counts: Counts,
+}
+
+/// A group, and whether it knows the flows of our stack.
+struct Shared {
+    member: Arc<Member>,
+    told: Told,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nobody needs to know.
+    Nothing,
+    /// The stack was asked.
+    Asked,
+    /// It has told all.
+    All,
 }
 
 #[derive(Default)]
@@ -128,6 +151,7 @@ struct Counts {
     tx_dropped: u64,
     tx_full: u64,
     tx_invalid: u64,
+    group_faults: u64,
 }
 
 /// Open an interface, with as many queues as asked for.
@@ -150,7 +174,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         Monitor::open(interface.index, Scope::All).map_err(failed)?.poll(&mut events);
         fit_for_a_wire(config, &events)?;
     }
-    let claims = Arc::new(Claims::new(interface.index, queues));
+    let claims = Arc::new(Claims::new(interface.index, queues, config.share).map_err(failed)?);
     let mut group = None;
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
@@ -243,6 +267,8 @@ impl Packet {
         if caps.queues > 1 {
             join_group(socket.as_raw_fd(), group, &claims)?;
         }
+        let mut watch = Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?;
+        claims.news_fd().into_iter().for_each(|fd| watch.watch_also(fd));
         Ok(Packet {
             caps,
             socket,
@@ -253,7 +279,8 @@ impl Packet {
             lot: Lot::new(),
             staged: Vec::with_capacity(BATCH_MAX),
             appetite: BATCH_MAX,
-            watch: Watch::new(ifindex, if whole { Scope::Link } else { Scope::All })?,
+            watch,
+            shared: Vec::new(),
             down: false,
             blocked: false,
             counts: Counts::default(),
@@ -414,6 +441,35 @@ impl Packet {
         Ok(sent)
     }
 
+    /// The group that a segment to `local` belongs to, if processes share that port.
+    fn group_of(&self, key: &FlowKey) -> Option<&Member> {
+        let local = key.local();
+        let of_port = self.shared.iter().filter(|shared| shared.member.place().port == local.port);
+        let (rank, member) = of_port
+            .map(|shared| (shared.member.place().rank(local.addr), &*shared.member))
+            .max_by_key(|(rank, _)| *rank)?;
+        (rank > 0).then_some(member)
+    }
+
+    /// Looks after the groups, and asks the stack for its flows where they must be known.
+    fn tend(&mut self, events: &mut Vec<NetEvent>) {
+        // It is tried again a little later.
+        self.counts.group_faults += u64::from(self.claims.look().is_err());
+        for Shared { member, told } in &mut self.shared {
+            match told {
+                Told::Nothing if member.is_many() => {
+                    events.push(NetEvent::Shared { port: member.place().port });
+                    *told = Told::Asked;
+                }
+                Told::Asked => {
+                    member.on_told();
+                    *told = Told::All;
+                }
+                Told::Nothing | Told::All => {}
+            }
+        }
+    }
+
     fn drop_front(&mut self, batch: &mut TxBatch, count: usize) {
         batch.drain(..count).for_each(|packet| self.pool.retire(packet.frame));
     }
@@ -496,6 +552,9 @@ impl PacketIo for Packet {
         if self.ring.as_ref().is_some_and(Ring::has_rest) {
             return Ok(Wake::Ready);
         }
+        // Those who share ports look after each other.
+        let most = (!self.shared.is_empty()).then_some(LOOK);
+        let timeout = timeout.into_iter().chain(most).min();
         self.watch.wait(self.fd(), self.blocked, timeout)
     }
 
@@ -509,15 +568,48 @@ impl PacketIo for Packet {
 
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
         // Nothing is the kernel's where everything is ours.
-        if self.whole { Ok(()) } else { self.claims.claim(claim, self.caps.queue) }
+        if self.whole {
+            return Ok(());
+        }
+        if let Some(member) = self.claims.claim(claim, self.caps.queue)? {
+            member.core(true, false);
+            self.shared.push(Shared { member, told: Told::Nothing });
+        }
+        Ok(())
     }
 
     fn release(&mut self, claim: &PortClaim) {
+        let place = Claims::place(claim);
+        let at = self.shared.iter().position(|shared| *shared.member.place() == place);
+        if let Some(at) = at.filter(|_| !claim.ephemeral) {
+            let Shared { member, told } = self.shared.swap_remove(at);
+            member.core(false, told == Told::All);
+        }
         self.claims.release(claim);
+    }
+
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        let place = Claims::place(claim);
+        if let Some(shared) = self.shared.iter().find(|shared| *shared.member.place() == place) {
+            self.counts.group_faults += u64::from(shared.member.serve(wanted).is_err());
+        }
+    }
+
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
+        self.shared.is_empty() || self.group_of(key).is_none_or(|group| group.answers(key, opens))
+    }
+
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        if let Some(group) = self.group_of(key) {
+            group.on_flow(key, lives);
+        }
     }
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.watch.net_events(&mut self.caps, &mut self.down, events);
+        if !self.shared.is_empty() {
+            self.tend(events);
+        }
     }
 
     fn resolve(&mut self, addr: Addr) {
@@ -538,6 +630,8 @@ impl PacketIo for Packet {
             ("tx_full", counts.tx_full),
             ("tx_invalid", counts.tx_invalid),
             ("no_frame", self.pool.refused()),
+            ("ports_shared", self.shared.len() as u64),
+            ("group_faults", counts.group_faults),
         ];
         all.extend(self.watch.stats());
         all

@@ -1,0 +1,369 @@
+//! Goal: many programs of ours on one interface beside the kernel, and many processes on one listening port: each gets
+//! what is its own, whoever comes, goes or is killed.
+//!
+//! Needs root for network namespaces; without it every test says that it was skipped. Clients, and servers that must
+//! do what `millstream serve` does not, are this very program, started again inside a namespace.
+
+use bench::bed::{Bed, SERVER_ADDR, Server};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+/// What a program started again is to do: the name of one of the tests at the end of this file.
+const ROLE: &str = "MS_SHARING_ROLE";
+
+fn bed() -> Option<Bed> {
+    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
+    if !root {
+        eprintln!("skipped: network namespaces need root");
+        return None;
+    }
+    Some(Bed::new(true).expect("a bed of two namespaces"))
+}
+
+/// This program again, in a namespace, told what to do line by line.
+struct Helper {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    fn start(ns: &str, role: &str) -> Helper {
+        let exe = std::env::current_exe().expect("a path");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", ns]).arg(exe);
+        command.args(["--exact", role, "--ignored", "--nocapture"]).env(ROLE, role);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts itself again");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Helper { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Says something; the numbers that are the answer.
+    fn ask(&mut self, what: &str) -> Vec<usize> {
+        writeln!(self.stdin, "{what}").expect("it listens");
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).expect("it speaks") > 0, "it ended at {what:?}");
+            // The test runner talks too, and begins the line.
+            if let Some((_, answer)) = line.split_once("> ") {
+                return answer.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+            }
+        }
+    }
+
+    /// Asks for connections, of which the last number is how long the slowest took.
+    fn ask_timed(&mut self, what: &str) -> (Vec<usize>, Duration) {
+        let mut answer = self.ask(what);
+        let slowest = answer.pop().expect("a time");
+        (answer, Duration::from_millis(slowest as u64))
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if self.child.kill().and_then(|()| self.child.wait()).is_err() {
+            eprintln!("a helper could not be ended");
+        }
+    }
+}
+
+/// How many of `answers` came from each of those who answer with these lengths; all must have.
+fn shares(answers: &[usize], lengths: &[usize]) -> Vec<usize> {
+    assert!(answers.iter().all(|answer| lengths.contains(answer)), "{answers:?}");
+    lengths.iter().map(|length| answers.iter().filter(|answer| *answer == length).count()).collect()
+}
+
+fn even(answers: &[usize], lengths: &[usize]) {
+    let (shares, fair) = (shares(answers, lengths), answers.len() / lengths.len());
+    assert!(shares.iter().all(|share| (fair / 2..=2 * fair).contains(share)), "{shares:?}");
+}
+
+/// A worker that answers with `length` octets.
+fn worker(bed: &Bed, link: &str, length: usize) -> Server {
+    let length = length.to_string();
+    let args = ["serve", "--link", link, "--reuse-port", "--bytes", &length];
+    bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("serve starts")
+}
+
+fn workers_share_a_port(count: usize, link: &str) {
+    let Some(bed) = bed() else { return };
+    let mut lengths: Vec<_> = (0..count).map(|n| 1000 + n).collect();
+    let mut workers: Vec<_> = lengths.iter().map(|length| worker(&bed, link, *length)).collect();
+    let mut client = Helper::start(&bed.client, "a_client");
+
+    let (answers, slowest) = client.ask_timed("short 400");
+    even(&answers, &lengths);
+    assert!(slowest < Duration::from_millis(900), "{slowest:?}");
+    let open = client.ask("open 80");
+    even(&open, &lengths);
+    assert_eq!(client.ask("again"), open);
+
+    // One is killed: its connections are reset, those of the others go on, and nobody waits longer than for a SYN
+    // that was lost.
+    workers.remove(0).kill().expect("SIGKILL");
+    let dead = lengths.remove(0);
+    let (answers, slowest) = client.ask_timed("short 100");
+    shares(&answers, &lengths);
+    assert!(slowest < Duration::from_millis(2500), "{slowest:?}");
+    let left: Vec<_> = open.iter().map(|&length| if length == dead { 0 } else { length }).collect();
+    assert_eq!(client.ask("again"), left);
+    let (answers, slowest) = client.ask_timed("short 400");
+    even(&answers, &lengths);
+    assert!(slowest < Duration::from_millis(900), "{slowest:?}");
+
+    // One joins.
+    lengths.push(2000);
+    workers.push(worker(&bed, link, 2000));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(client.ask("again"), left);
+    even(&client.ask_timed("short 400").0, &lengths);
+    assert_eq!(client.ask("again"), left);
+}
+
+#[test]
+fn two_workers_share_a_port() {
+    workers_share_a_port(2, "packet:ms0");
+}
+
+#[test]
+fn four_workers_share_a_port() {
+    workers_share_a_port(4, "nic:ms0");
+}
+
+#[test]
+fn a_reload_keeps_what_is_open() {
+    let Some(bed) = bed() else { return };
+    let mut old = Helper::start(&bed.server, "a_server");
+    assert_eq!(old.ask("listen 3000"), [3000]);
+    let mut client = Helper::start(&bed.client, "a_client");
+    let open = client.ask("open 50");
+    assert_eq!(open, [3000; 50]);
+    // Alone and parked, it answers nobody until it is wanted again.
+    assert_eq!(old.ask("park"), [3000]);
+    assert_eq!(client.ask("briefly"), [0]);
+    assert_eq!(old.ask("unpark"), [3000]);
+
+    let mut new = Helper::start(&bed.server, "a_server");
+    assert_eq!(new.ask("listen 4000"), [4000]);
+    std::thread::sleep(Duration::from_millis(100));
+    even(&client.ask_timed("short 200").0, &[3000, 4000]);
+    assert_eq!(old.ask("close"), [3000]);
+    let (answers, slowest) = client.ask_timed("short 200");
+    assert_eq!(answers, [4000; 200]);
+    assert!(slowest < Duration::from_millis(2500), "{slowest:?}");
+    assert_eq!(client.ask("again"), open);
+    // The old one ends, and its clients hear of it.
+    drop(old);
+    assert_eq!(client.ask("again"), [0; 50]);
+    assert_eq!(client.ask_timed("short 50").0, [4000; 50]);
+}
+
+#[test]
+fn strangers_do_not_share() {
+    let Some(bed) = bed() else { return };
+    let _worker = worker(&bed, "nic:ms0", 1000);
+    let refused = |args: &[&str]| {
+        let all = [&["serve", "--link", "nic:ms0"], args].concat();
+        let said = bed.in_ns(&bed.server, MILLSTREAM, &all).expect_err("taken");
+        assert!(said.contains("taken by another program"), "{said}");
+    };
+    refused(&[]);
+    refused(&["--set", "share=9"]);
+    refused(&["--reuse-port", "--listen", &format!("{SERVER_ADDR}:80")]);
+}
+
+#[test]
+fn servers_and_a_client_and_the_kernel_on_one_interface() {
+    let Some(bed) = bed() else { return };
+    let serve = |port: &str, length: &str| {
+        let args = ["serve", "--json", "--link", "nic:ms0", "--listen", port, "--bytes", length];
+        bed.start(&bed.server, Path::new(MILLSTREAM), &args)
+    };
+    let mut kernels = Helper::start(&bed.server, "a_kernel_server");
+    assert_eq!(kernels.ask("22"), [1]);
+    let mut client = Helper::start(&bed.client, "a_client");
+    let fetch = |client: &mut Helper, port: u16| client.ask(&format!("fetch {port}"))[0];
+    let xdp = serve("80", "800").expect("the first takes AF_XDP");
+    let packet = serve("81", "810").expect("the second shares");
+    let load = || {
+        let args = ["load", "--link", "nic:ms0", "--json", "-s", "1", "-c", "4", "http://10.77.1.1:8000/"];
+        bed.in_ns(&bed.server, MILLSTREAM, &args).expect("load runs")
+    };
+    let mut far = Helper::start(&bed.client, "a_kernel_server");
+    assert_eq!(far.ask("8000"), [1]);
+    let figures = std::thread::scope(|scope| {
+        let load = scope.spawn(load);
+        for _ in 0..20 {
+            assert_eq!(
+                (fetch(&mut client, 80), fetch(&mut client, 81), fetch(&mut client, 22)),
+                (800, 810, 5)
+            );
+        }
+        bed.in_ns(&bed.client, "ping", &["-c", "3", "-i", "0.2", "-W", "2", SERVER_ADDR]).expect("ping");
+        load.join().expect("load")
+    });
+    let figures: serde_json::Value =
+        serde_json::from_str(figures.lines().last().expect("figures")).expect("JSON");
+    assert_eq!(figures["errors"], 0, "{figures}");
+    assert!(figures["requests"].as_u64() > Some(100), "{figures}");
+
+    // Whoever has a port has it alone: of ours, and of the kernel's.
+    assert!(serve("80", "1").is_err() && serve("81", "1").is_err() && serve("22", "1").is_err());
+    assert_eq!((kernels.ask("80"), kernels.ask("81")), (vec![0], vec![0]));
+
+    // The owner of the XDP program is killed: its port is free at once, the others go on, the program is to be had.
+    xdp.kill().expect("SIGKILL");
+    assert_eq!((fetch(&mut client, 81), fetch(&mut client, 22)), (810, 5));
+    assert_eq!(kernels.ask("80"), [1]);
+    assert_eq!(fetch(&mut client, 80), 5);
+    let args = ["serve", "--link", "xdp:ms0", "--listen", "82", "--bytes", "820"];
+    let again = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("AF_XDP is free");
+    assert_eq!((fetch(&mut client, 82), fetch(&mut client, 81)), (820, 810));
+    // And one on a packet socket.
+    packet.kill().expect("SIGKILL");
+    assert_eq!(kernels.ask("81"), [1]);
+    assert_eq!((fetch(&mut client, 81), fetch(&mut client, 82)), (5, 820));
+    drop(again);
+}
+
+/// What a helper of this role is told, line by line; nothing where the test runner runs the role itself.
+fn orders(role: &str) -> impl Iterator<Item = String> {
+    let here = std::env::var(ROLE).is_ok_and(|wanted| wanted == role);
+    std::io::stdin().lines().map_while(Result::ok).take_while(move |_| here)
+}
+
+fn say(answer: &[usize]) {
+    let words: Vec<_> = answer.iter().map(usize::to_string).collect();
+    println!("> {}", words.join(" "));
+}
+
+/// A request on a connection; the length of the answer, 0 if there is none.
+fn request(stream: &mut TcpStream) -> usize {
+    let mut answer = || -> std::io::Result<usize> {
+        stream.set_read_timeout(Some(Duration::from_secs(4)))?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+        let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+        loop {
+            let got = stream.read(&mut chunk)?;
+            text.extend_from_slice(&chunk[..got]);
+            let head = text.windows(4).position(|end| end == b"\r\n\r\n");
+            let length = head.and_then(|head| {
+                let head = String::from_utf8_lossy(&text[..head]).to_lowercase();
+                let (_, length) = head.split_once("content-length: ")?;
+                length.split("\r\n").next()?.parse::<usize>().ok()
+            });
+            match (head, length) {
+                (Some(head), Some(length)) if text.len() >= head + 4 + length => return Ok(length),
+                _ if got == 0 => return Ok(0),
+                _ => {}
+            }
+        }
+    };
+    answer().unwrap_or(0)
+}
+
+fn connect(port: u16, patience: Duration) -> Option<TcpStream> {
+    let to = std::net::SocketAddr::new(SERVER_ADDR.parse().expect("an address"), port);
+    TcpStream::connect_timeout(&to, patience).ok()
+}
+
+#[test]
+#[ignore = "a helper of the tests above"]
+fn a_client() {
+    let mut open: Vec<TcpStream> = Vec::new();
+    for order in orders("a_client") {
+        let (what, number) = order.split_once(' ').unwrap_or((&order, "1"));
+        let number: u16 = number.parse().expect("a number");
+        let fresh = || connect(80, Duration::from_secs(4));
+        match what {
+            "open" => {
+                open = (0..number).filter_map(|_| fresh()).collect();
+                say(&open.iter_mut().map(request).collect::<Vec<_>>());
+            }
+            "again" => say(&open.iter_mut().map(request).collect::<Vec<_>>()),
+            "briefly" => say(&[usize::from(connect(80, Duration::from_millis(300)).is_some())]),
+            "fetch" => {
+                let mut stream = connect(number, Duration::from_secs(4));
+                say(&[stream.as_mut().map_or(0, request)]);
+            }
+            _ => {
+                let mut slowest = 0;
+                let mut answers: Vec<usize> = Vec::new();
+                for _ in 0..number {
+                    let begin = bench::now();
+                    answers.push(fresh().as_mut().map_or(0, request));
+                    slowest = slowest.max(begin.elapsed().as_millis() as usize);
+                }
+                answers.push(slowest);
+                say(&answers);
+            }
+        }
+    }
+}
+
+/// Answers requests until the peer is gone.
+fn answer_all(mut stream: impl Read + Write, length: usize) {
+    let mut chunk = [0; 1024];
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}", "x".repeat(length));
+    while stream.read(&mut chunk).is_ok_and(|got| got > 0) && stream.write_all(answer.as_bytes()).is_ok() {}
+}
+
+#[test]
+#[ignore = "a helper of the tests above"]
+fn a_kernel_server() {
+    for order in orders("a_kernel_server") {
+        let listener = TcpListener::bind(("0.0.0.0", order.parse::<u16>().expect("a port")));
+        say(&[usize::from(listener.is_ok())]);
+        std::thread::spawn(move || {
+            let Ok(listener) = listener else { return };
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || answer_all(stream, 5));
+            }
+        });
+    }
+}
+
+#[test]
+#[ignore = "a helper of the tests above"]
+fn a_server() {
+    let mut settings = sock::Settings::default();
+    for (key, value) in [("link", "packet:ms0"), ("share", "5"), ("pin", "false")] {
+        settings.set(key, value).expect("a setting");
+    }
+    let (mut opened, mut listener, mut length) = (None, None, 0);
+    for order in orders("a_server") {
+        match order.split_once(' ') {
+            Some((_, number)) => {
+                length = number.parse().expect("a number");
+                let stack = &opened.insert(sock::open(&settings).expect("a stack")).stacks[0];
+                let shared = sock::TcpListener::bind_shared(stack, ([0, 0, 0, 0], 80).into(), 64);
+                let shared = std::sync::Arc::new(shared.expect("listens"));
+                let theirs = shared.clone();
+                theirs.set_accept_timeout(Some(Duration::from_millis(50))).expect("a time");
+                listener = Some((shared, std::thread::spawn(move || serve_until_alone(&theirs, length))));
+            }
+            None if order == "close" => {
+                // The thread sees that nobody else has the listener any more.
+                let (shared, thread) = listener.take().expect("listens");
+                drop(shared);
+                thread.join().expect("ends");
+            }
+            None => listener.iter().for_each(|(shared, _)| shared.park(order == "park").expect("parks")),
+        }
+        say(&[length]);
+    }
+}
+
+fn serve_until_alone(listener: &std::sync::Arc<sock::TcpListener>, length: usize) {
+    while std::sync::Arc::strong_count(listener) > 1 {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_read_timeout(None).expect("a time");
+            std::thread::spawn(move || answer_all(stream, length));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The file in which a group's memory lies: found by its name, locked octet by octet, watched by inotify.
+
+use super::table::Place;
+use super::{flows, table};
+use crate::sys::{self, check};
+use ring::shared::SharedMemory;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Memory that is a file, which every Linux has.
+const DIRECTORY: &str = "/dev/shm";
+/// A word of the header that nobody reads: writing it is what watchers hear.
+const BELL: u64 = 63 * 8;
+/// Octets of the file that are locked, not read: one for who changes the group, then one for each member.
+const CHANGING: i64 = 0;
+const FIRST: i64 = 1;
+/// How often a file that was removed under our hands is looked for again.
+const TRIES: u32 = 20;
+
+/// The open file.
+pub(super) struct GroupFile {
+    path: PathBuf,
+    file: File,
+}
+
+/// What opening one gives.
+pub(super) struct Find {
+    pub(super) file: GroupFile,
+    pub(super) memory: SharedMemory,
+}
+
+/// `millstream`, the user, the network, the interface, the port; then the address.
+fn prefix(ifindex: u32, port: u16) -> io::Result<String> {
+    let network = fs::metadata("/proc/thread-self/ns/net")?.ino();
+    // SAFETY: asks for a number.
+    let user = unsafe { libc::geteuid() };
+    Ok(format!("millstream.{user}.{network}.{ifindex}.{port}."))
+}
+
+fn suffix(place: &Place) -> String {
+    let octets: String = place.addr.octets().iter().map(|octet| format!("{octet:02x}")).collect();
+    octets + if place.dual { "d" } else { "" }
+}
+
+fn place_of(port: u16, suffix: &str) -> Option<Place> {
+    let octets = suffix.as_bytes();
+    let pair =
+        |at: usize| u8::from_str_radix(std::str::from_utf8(octets.get(2 * at..2 * at + 2)?).ok()?, 16).ok();
+    let mut addr = [0; 16];
+    for (at, octet) in addr.iter_mut().enumerate() {
+        *octet = pair(at)?;
+    }
+    Some(Place { addr: base::Addr::v6(addr), port, dual: octets.get(32) == Some(&b'd') })
+}
+
+impl GroupFile {
+    /// The file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
+    pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
+        let path = Path::new(DIRECTORY).join(prefix(ifindex, place.port)? + &suffix(place));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW);
+        for _ in 0..TRIES {
+            let group = GroupFile { path: path.clone(), file: options.open(&path)? };
+            group.lock()?;
+            let meta = group.file.metadata()?;
+            // SAFETY: asks for a number.
+            if meta.uid() != unsafe { libc::geteuid() } || !meta.is_file() {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            if meta.nlink() == 0 {
+                // The last member removed it before we had the lock.
+                continue;
+            }
+            let len = table::LEN as u64;
+            if meta.len() == 0 {
+                group.file.set_len(len)?;
+            } else if meta.len() != len {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            group.allocate(0, table::HEADER)?;
+            let memory = SharedMemory::of_file(group.file.as_fd(), table::LEN)?;
+            group.unlock()?;
+            return Ok(Find { file: group, memory });
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has the memory of a part there, so that touching it cannot fail.
+    fn allocate(&self, at: usize, len: usize) -> io::Result<()> {
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::fallocate(self.file.as_raw_fd(), 0, at as i64, len as i64) }).map(drop)
+    }
+
+    /// Waits for the right to change the group.
+    pub(super) fn lock(&self) -> io::Result<()> {
+        self.change_lock(libc::F_OFD_SETLKW, libc::F_WRLCK, CHANGING).map(drop)
+    }
+
+    pub(super) fn unlock(&self) -> io::Result<()> {
+        self.change_lock(libc::F_OFD_SETLK, libc::F_UNLCK, CHANGING).map(drop)
+    }
+
+    /// Takes a member's octet, and the memory of its flows.
+    pub(super) fn take(&self, member: usize) -> io::Result<()> {
+        self.allocate(table::flows_at(member), flows::LEN)?;
+        self.change_lock(libc::F_OFD_SETLK, libc::F_WRLCK, FIRST + member as i64).map(drop)
+    }
+
+    /// Gives a member's octet and the right to change the group back.
+    pub(super) fn give_up(&self, member: usize) {
+        // What fails here ends with the descriptor.
+        let _ = self.change_lock(libc::F_OFD_SETLK, libc::F_UNLCK, FIRST + member as i64);
+        let _ = self.unlock();
+        self.notify();
+    }
+
+    /// Does another open file than ours hold the member's octet?
+    pub(super) fn lives(&self, member: usize) -> bool {
+        let found = self.change_lock(libc::F_OFD_GETLK, libc::F_WRLCK, FIRST + member as i64);
+        found.is_ok_and(|kind| kind != libc::F_UNLCK)
+    }
+
+    fn change_lock(&self, how: i32, kind: i32, at: i64) -> io::Result<i32> {
+        // SAFETY: all zero is a valid flock.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as i16;
+        lock.l_whence = libc::SEEK_SET as i16;
+        (lock.l_start, lock.l_len) = (at, 1);
+        loop {
+            // SAFETY: `lock` is a flock to read and write.
+            match check(unsafe { libc::fcntl(self.file.as_raw_fd(), how, &raw mut lock) }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done.map(|_| lock.l_type.into()),
+            }
+        }
+    }
+
+    /// Wakes everybody who watches the file.
+    pub(super) fn notify(&self) {
+        // Who hears nothing looks by itself a little later.
+        let _ = self.file.write_all_at(&[1], BELL);
+    }
+
+    /// The last one is going. (Under the lock.)
+    pub(super) fn remove(&self) {
+        // Left behind, it is found empty by the next.
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Does a group with living members have a place of the same port that overlaps this one?
+    pub(super) fn others_overlap(&self, ifindex: u32, place: &Place) -> io::Result<bool> {
+        let prefix = prefix(ifindex, place.port)?;
+        for entry in fs::read_dir(DIRECTORY)?.flatten() {
+            let name = entry.file_name();
+            let other =
+                name.to_str().and_then(|n| n.strip_prefix(&prefix)).and_then(|s| place_of(place.port, s));
+            let Some(other) = other.filter(|other| other != place && other.overlaps(place)) else { continue };
+            debug_assert_eq!(other.port, place.port);
+            // One that goes away meanwhile has nobody in it.
+            let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+            let group = GroupFile { path: entry.path(), file };
+            if (0..table::MEMBERS).any(|member| group.lives(member)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// This process, and the namespace in which that number means anything.
+pub(super) fn this_process() -> u64 {
+    u64::from(std::process::id()) | namespace() << 32
+}
+
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino() & 0xffff_ffff)
+}
+
+/// May the process live? Of one in another namespace nothing can be said.
+pub(super) fn may_live(process: u64) -> bool {
+    let number = process as u32 as i32;
+    // SAFETY: no signal is sent, it is only asked whether one could be.
+    let gone = || unsafe { libc::kill(number, 0) } != 0
+        && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    process >> 32 != namespace() || number <= 0 || !gone()
+}
+
+/// Hears of news in the files of groups.
+pub(crate) struct Watcher(OwnedFd);
+
+impl Watcher {
+    pub(crate) fn new() -> io::Result<Watcher> {
+        // SAFETY: returns a new descriptor.
+        unsafe { sys::owned(libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC)) }.map(Watcher)
+    }
+
+    /// A group more.
+    pub(crate) fn watch(&self, path: &Path) -> io::Result<()> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let news = libc::IN_MODIFY | libc::IN_CLOSE_WRITE;
+        // SAFETY: a string that ends in NUL.
+        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), news) }).map(drop)
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Was there news since the last call?
+    pub(crate) fn take(&self) -> bool {
+        let mut events = [0_u64; 64];
+        let mut any = false;
+        loop {
+            // SAFETY: the array is writable for its size.
+            let got =
+                unsafe { libc::read(self.0.as_raw_fd(), events.as_mut_ptr().cast(), size_of_val(&events)) };
+            if got <= 0 {
+                return any;
+            }
+            any = true;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The buckets of a group against plain lists of who is there, who wants connections, and whose a flow is.
+
+use super::table::{BUCKETS, Buckets, LEN, MEMBERS, Place, Table, bucket};
+use base::{Addr, Endpoint, FlowKey, Input};
+use ring::shared::SharedMemory;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PORT: u16 = 80;
+/// Peers that there are: few enough that one comes again while its flow lives, and buckets hold several.
+const PEERS: u16 = 2000;
+
+/// What the lists say of a member.
+#[derive(Default)]
+struct Known {
+    serving: bool,
+    /// What its filter lets through.
+    filter: Buckets,
+    /// Its flows, by their peers.
+    flows: BTreeSet<u16>,
+}
+
+struct Model {
+    table: Table,
+    members: BTreeMap<usize, Known>,
+}
+
+/// Joins, deaths, deals, hand-overs and segments as `data` says.
+pub(crate) fn table(data: &[u8]) {
+    let table = Table::new(SharedMemory::private(LEN));
+    let place = Place { addr: Addr::UNSPECIFIED_V4, port: PORT, dual: false };
+    table.reset(7, &place, [1, 2]);
+    assert!(table.is_valid() && table.is_of(7, &place) && !table.is_of(8, &place));
+    let mut model = Model { table, members: BTreeMap::new() };
+    let input = &mut Input::new(data);
+    while !input.is_empty() {
+        model.step(input);
+    }
+    model.settle();
+    model.check();
+}
+
+/// The flow with a peer.
+fn key(peer: u16) -> FlowKey {
+    let end = |host: u8, port| Endpoint::new(Addr::v4([10, 0, 0, host]), port);
+    FlowKey::new(end(1, PORT), end(2 + (peer % 7) as u8, 1024 + peer))
+}
+
+fn has(buckets: &Buckets, at: usize) -> bool {
+    buckets[at / 32] >> (at % 32) & 1 == 1
+}
+
+impl Model {
+    fn step(&mut self, input: &mut Input<'_>) {
+        let kind = input.u8() % 16;
+        match kind {
+            0 => self.join(),
+            1 => self.leave(input),
+            2 | 3 => self.serve(input),
+            4 => self.settle(),
+            5 => self.obey(input),
+            6 => {
+                if let Some(member) = self.pick(input) {
+                    self.table.settle(member);
+                }
+            }
+            7 => {
+                if let Some(member) = self.pick(input) {
+                    self.table.tidy(member);
+                }
+            }
+            8..=12 => self.opens(input),
+            13 => self.ends(input),
+            _ => self.stray(input),
+        }
+    }
+
+    fn pick(&self, input: &mut Input<'_>) -> Option<usize> {
+        let nth = usize::from(input.u8()) % self.members.len().max(1);
+        self.members.keys().nth(nth).copied()
+    }
+
+    fn heirs(&self) -> Vec<Option<usize>> {
+        (0..BUCKETS).map(|at| self.table.heir(at)).collect()
+    }
+
+    fn servers(&self) -> usize {
+        self.members.values().filter(|known| known.serving).count()
+    }
+
+    fn join(&mut self) {
+        let Some(member) = self.table.vacancies().next() else {
+            return assert_eq!(self.members.len(), MEMBERS);
+        };
+        self.table.join(member, 0);
+        assert!(self.members.insert(member, Known::default()).is_none());
+        assert_eq!(self.table.present().count_ones() as usize, self.members.len());
+    }
+
+    /// Dead or alive, it is the same to the others.
+    fn leave(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let before = self.heirs();
+        self.table.leave(member);
+        let Some(known) = self.members.remove(&member) else { return };
+        self.moved(&before, known.serving.then_some(member));
+    }
+
+    fn serve(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let Some(known) = self.members.get_mut(&member) else { return };
+        known.serving = !known.serving;
+        let (serving, before) = (known.serving, self.heirs());
+        self.table.serve(member, serving);
+        self.moved(&before, Some(member));
+    }
+
+    /// Only buckets of `who` moved, to or from it; shares are even.
+    fn moved(&self, before: &[Option<usize>], who: Option<usize>) {
+        let now = self.heirs();
+        let moved = before.iter().zip(&now).filter(|(before, now)| before != now);
+        assert!(moved.clone().all(|(before, now)| *before == who || *now == who), "{before:?} {now:?}");
+        let share = |member: usize| now.iter().filter(|heir| **heir == Some(member)).count();
+        let shares: Vec<_> = self
+            .members
+            .iter()
+            .filter(|(_, known)| known.serving)
+            .map(|(member, _)| share(*member))
+            .collect();
+        let (least, most) = (shares.iter().min(), shares.iter().max());
+        assert!(least.zip(most).is_none_or(|(least, most)| most - least <= 1), "{shares:?}");
+        assert_eq!(shares.iter().sum::<usize>(), if shares.is_empty() { 0 } else { BUCKETS });
+    }
+
+    /// A member's filter follows the deal.
+    fn obey(&mut self, input: &mut Input<'_>) {
+        if let Some(member) = self.pick(input) {
+            self.obey_one(member);
+        }
+    }
+
+    fn obey_one(&mut self, member: usize) {
+        let generation = self.table.generation();
+        let Some(known) = self.members.get_mut(&member) else { return };
+        known.filter = self.table.view(member);
+        assert!(
+            known.flows.iter().all(|flow| has(&known.filter, bucket(&key(*flow)))),
+            "a flow would starve"
+        );
+        self.table.ready(member, generation);
+    }
+
+    /// Everybody has done what it must: every bucket is with its heir.
+    fn settle(&mut self) {
+        let members: Vec<_> = self.members.keys().copied().collect();
+        members.iter().for_each(|member| self.obey_one(*member));
+        for member in members {
+            assert!(!self.table.settle(member), "{member} could not hand over");
+        }
+        for at in 0..BUCKETS {
+            assert_eq!(self.table.owner(at), self.table.heir(at));
+        }
+    }
+
+    /// Who answers a segment that it sees and knows nothing of.
+    fn answer(&self, peer: u16, opens: bool) -> Option<usize> {
+        let key = key(peer);
+        let sees = |known: &Known| has(&known.filter, bucket(&key)) && !known.flows.contains(&peer);
+        let mut who = self
+            .members
+            .iter()
+            .filter(|(member, known)| sees(known) && self.table.answers(**member, &key, opens));
+        let first = who.next().map(|(member, _)| *member);
+        assert!(who.next().is_none(), "two answer {key:?}");
+        assert!(first.is_none() || !self.lives(peer), "{key:?} is another's");
+        first
+    }
+
+    fn lives(&self, peer: u16) -> bool {
+        self.members.values().any(|known| known.flows.contains(&peer))
+    }
+
+    /// A client asks for a connection.
+    fn opens(&mut self, input: &mut Input<'_>) {
+        let peer = input.u16() % PEERS;
+        if let Some(member) = self.answer(peer, true) {
+            self.table.on_flow(member, &key(peer), true);
+            let fresh = self.members.get_mut(&member).map(|known| known.flows.insert(peer));
+            assert_eq!(fresh, Some(true));
+        }
+    }
+
+    fn ends(&mut self, input: &mut Input<'_>) {
+        let Some(member) = self.pick(input) else { return };
+        let Some(known) = self.members.get_mut(&member) else { return };
+        if let Some(peer) = known.flows.pop_first() {
+            self.table.on_flow(member, &key(peer), false);
+        }
+    }
+
+    /// A segment of a connection that perhaps nobody has.
+    fn stray(&mut self, input: &mut Input<'_>) {
+        self.answer(input.u16() % PEERS, false);
+    }
+
+    /// Once settled, everybody who asks is answered by one, and who talks to the dead is told.
+    fn check(&self) {
+        for peer in 0..PEERS {
+            let free = !self.lives(peer);
+            assert_eq!(self.answer(peer, true).is_some(), free && self.servers() > 0);
+            if self.servers() > 0 {
+                assert_eq!(self.answer(peer, false).is_some(), free);
+            }
+        }
+    }
+}

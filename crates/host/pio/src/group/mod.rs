@@ -1,0 +1,295 @@
+//! Processes that share a listening port, each with a stack and a socket of its own: a *group*.
+//!
+//! ```text
+//!   segment to the shared port -> bucket of the peer's address and port
+//!      flow known here ............................. its connection, whoever has the bucket
+//!      flow unknown, bucket ours, flow nobody's .... ours: a SYN begins a connection, others earn a RST
+//!      flow unknown otherwise ...................... silence: it is another member's
+//! ```
+//! The group is memory that all members map (`table`): buckets with owners, and the flows of each member. It lies in a
+//! file of the user's own in `/dev/shm`, named after network, interface and port; who comes finds it there. So
+//! workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same way, and no
+//! process is needed that stays.
+//!
+//! **Life and death.** A member holds a lock on its octet of the file, which the kernel takes back when it dies. The
+//! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
+//! look twice a second, lest a descriptor that a child has inherited hide a death.
+//!
+//! **Alone** a member tells nothing and asks nobody; when a second one comes, its stack is asked for the flows that it
+//! has ([`NetEvent::Shared`](crate::NetEvent)), and only then does it hand buckets over.
+
+mod file;
+mod flows;
+pub(crate) mod fuzz;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use file::Watcher;
+#[cfg(test)]
+pub(crate) use table::bucket;
+pub(crate) use table::{Buckets, MIX, Place, SHIFT};
+
+use crate::port::ClaimError;
+use crate::sys;
+use base::{Duration, FlowKey, Instant};
+use file::{Find, GroupFile};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use table::Table;
+
+/// How often a member looks whether the others live, whatever it heard.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
+
+/// This process in a group.
+pub(crate) struct Member {
+    place: Place,
+    file: GroupFile,
+    table: Table,
+    number: usize,
+    /// Of the process that joined: a child that inherits this is not a member.
+    pid: u32,
+    /// Cores that have the port, and those of them that have told their flows.
+    cores: AtomicU32,
+    told: AtomicU32,
+    /// Listeners that want connections.
+    serving: AtomicU32,
+    /// There are, or were, others.
+    many: AtomicBool,
+    upkeep: Mutex<Upkeep>,
+}
+
+struct Upkeep {
+    /// The deal that our filter obeys.
+    seen: u64,
+    /// The next look at the others.
+    look_at: Instant,
+}
+
+impl Member {
+    /// Joins the group of `place` on interface `ifindex`, among processes that say `share`, or begins it; the second is
+    /// false where others are there. Nobody else comes or goes until [`Member::settle_in`].
+    pub(crate) fn join(ifindex: u32, place: Place, share: u64) -> Result<(Member, bool), ClaimError> {
+        let Find { file, memory } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
+        let table = Table::new(memory);
+        let (number, alone) = enter(&file, &table, &place, share)?;
+        let upkeep = Mutex::new(Upkeep { seen: 0, look_at: sys::monotonic() + LOOK });
+        let member = Member {
+            place,
+            file,
+            table,
+            number,
+            pid: std::process::id(),
+            cores: AtomicU32::new(0),
+            told: AtomicU32::new(0),
+            serving: AtomicU32::new(0),
+            many: AtomicBool::new(!alone),
+            upkeep,
+        };
+        // Of two that come at once with overlapping places, one at least sees the other. Dropped, the member leaves.
+        match member.file.others_overlap(ifindex, &place) {
+            Ok(false) => Ok((member, alone)),
+            Ok(true) => Err(ClaimError::InUse),
+            Err(error) => Err(ClaimError::Os(error)),
+        }
+    }
+
+    /// The kernel has granted the port: others may come.
+    pub(crate) fn settle_in(&self) -> Result<(), ClaimError> {
+        self.file.unlock().map_err(ClaimError::Os)?;
+        self.file.notify();
+        Ok(())
+    }
+
+    /// What it is a group of.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The file's path, for who watches it.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.file.path()
+    }
+
+    /// A core of this process has the port too, or no more. `told`: it had told its flows.
+    pub(crate) fn core(&self, has: bool, told: bool) {
+        if has {
+            self.cores.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.told.fetch_sub(u32::from(told), Ordering::SeqCst);
+            self.cores.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A core has told its flows.
+    pub(crate) fn on_told(&self) {
+        self.told.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Are there others, so that flows must be told?
+    pub(crate) fn is_many(&self) -> bool {
+        self.many.load(Ordering::Relaxed)
+    }
+
+    /// A listener wants connections, or one less does.
+    pub(crate) fn serve(&self, wanted: bool) -> io::Result<()> {
+        let change = if wanted { 1 } else { u32::MAX };
+        let before = self.serving.fetch_add(change, Ordering::SeqCst);
+        if before == u32::from(!wanted) {
+            // The file's lock is between processes, this one between our threads.
+            let _ours = self.lock();
+            self.file.lock()?;
+            self.table.serve(self.number, wanted);
+            self.file.unlock()?;
+            self.file.notify();
+        }
+        Ok(())
+    }
+
+    /// Is a segment of no flow here ours to answer?
+    pub(crate) fn answers(&self, key: &FlowKey, opens: bool) -> bool {
+        if self.is_many() {
+            self.table.answers(self.number, key, opens)
+        } else {
+            !opens || self.serving.load(Ordering::Relaxed) > 0
+        }
+    }
+
+    /// A flow began or ended.
+    pub(crate) fn on_flow(&self, key: &FlowKey, lives: bool) {
+        self.table.on_flow(self.number, key, lives);
+    }
+
+    /// The buckets whose segments must come here, and the deal that says so.
+    pub(crate) fn view(&self) -> (Buckets, u64) {
+        let generation = self.table.generation();
+        // Of flows that were not told nobody knows the buckets.
+        let all = !self.is_many() || !self.has_told();
+        (if all { [u32::MAX; _] } else { self.table.view(self.number) }, generation)
+    }
+
+    /// Is every flow here in the table?
+    fn has_told(&self) -> bool {
+        self.told.load(Ordering::SeqCst) >= self.cores.load(Ordering::SeqCst)
+    }
+
+    /// The filter lets through what [`Member::view`] said.
+    pub(crate) fn obeys(&self, generation: u64) {
+        self.lock().seen = generation;
+        if self.table.ready(self.number, generation) {
+            self.file.notify();
+        }
+    }
+
+    /// What is to be done now and then, and whenever the group's file has news: bury the dead, hand over what was dealt
+    /// to others. True if the filter may have to change.
+    pub(crate) fn look(&self, news: bool) -> io::Result<bool> {
+        let now = sys::monotonic();
+        let mut upkeep = self.lock();
+        let due = now >= upkeep.look_at;
+        if due {
+            upkeep.look_at = now + LOOK;
+        }
+        if news || due {
+            self.bury()?;
+        }
+        if !self.is_many() && self.table.present().count_ones() > 1 {
+            self.many.store(true, Ordering::SeqCst);
+        }
+        if due {
+            self.table.tidy(self.number);
+        }
+        if self.has_told() || !self.is_many() {
+            self.table.settle(self.number);
+        }
+        Ok(due || self.table.generation() != upkeep.seen)
+    }
+
+    /// Removes those that are dead.
+    fn bury(&self) -> io::Result<()> {
+        let dead = |file: &GroupFile, table: &Table| {
+            let others = table.present() & !(1 << self.number);
+            (0..table::MEMBERS).find(|other| others >> other & 1 == 1 && !lives(file, table, *other))
+        };
+        if dead(&self.file, &self.table).is_none() {
+            return Ok(());
+        }
+        self.file.lock()?;
+        while let Some(other) = dead(&self.file, &self.table) {
+            self.table.leave(other);
+        }
+        self.file.unlock()?;
+        self.file.notify();
+        Ok(())
+    }
+
+    /// Ends as a process that is killed does.
+    #[cfg(test)]
+    fn die(mut self) {
+        self.pid = 0;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Upkeep> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a number in the group that the file holds, or begins it anew if nobody lives there; and was anybody? The
+/// file's lock is held when this succeeds.
+fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(usize, bool), ClaimError> {
+    file.lock().map_err(ClaimError::Os)?;
+    let entered = enter_locked(file, table, place, share);
+    if entered.is_err() {
+        file.unlock().map_err(ClaimError::Os)?;
+    }
+    entered
+}
+
+fn enter_locked(
+    file: &GroupFile,
+    table: &Table,
+    place: &Place,
+    share: u64,
+) -> Result<(usize, bool), ClaimError> {
+    let here = |member: usize| table.present() >> member & 1 == 1 && lives(file, table, member);
+    let alone = !table.is_valid() || !(0..table::MEMBERS).any(here);
+    if alone {
+        let secret: [u8; 16] = sys::random().map_err(ClaimError::Os)?;
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| secret[at + i]));
+        table.reset(share, place, [word(0), word(8)]);
+    } else if !table.is_of(share, place) {
+        return Err(ClaimError::InUse);
+    }
+    let mut refused = io::Error::from_raw_os_error(libc::ENOSPC);
+    for number in table.vacancies() {
+        match file.take(number) {
+            Ok(()) => {
+                table.join(number, file::this_process());
+                return Ok((number, alone));
+            }
+            // A child of one that is gone may still have its octet.
+            Err(error) => refused = error,
+        }
+    }
+    Err(ClaimError::Os(refused))
+}
+
+/// Does a member live? Its octet is locked as long as it does, or a child that has inherited its descriptors.
+fn lives(file: &GroupFile, table: &Table, member: usize) -> bool {
+    file.lives(member) && file::may_live(table.process(member))
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() || self.file.lock().is_err() {
+            // Whoever looks next finds the lock free.
+            return;
+        }
+        self.table.leave(self.number);
+        if self.table.present() == 0 {
+            self.file.remove();
+        }
+        self.file.give_up(self.number);
+    }
+}

@@ -1,0 +1,352 @@
+//! What the members of a group write for each other: who is there, who has which bucket, which flows are where.
+//!
+//! ```text
+//!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving
+//!        64..128       ready: the generation of the deal that a member's filter obeys
+//!       128..384       owner of each bucket: who answers new and unknown flows
+//!       384..640       heir of each bucket: who it was dealt to; owner and heir differ until the owner hands it over
+//!       640..896       holders of each bucket: a bit for each member that may have flows in it
+//!       896..960       process of each member
+//!   16 KiB + 2 MiB n   flows of member n (`flows`)
+//! ```
+//! A bucket's owner alone hands it over, between two packets of its own: so no moment exists at which two members take
+//! the same SYN. Only a dead owner is not asked. Who deals, joins, leaves or buries holds the group's lock; the words
+//! are atomics, and readers need no lock.
+
+use super::flows::{self, Flows};
+use base::{Addr, FlowKey, SipKey};
+use ring::shared::{SharedMemory, WORD};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Parts into which flows to a shared port are divided by the peer's address and port.
+pub(crate) const BUCKETS: usize = 256;
+/// Most processes of one group: a bit each in a word.
+pub(crate) const MEMBERS: usize = 64;
+
+const _: () = assert!(MEMBERS == u64::BITS as usize && BUCKETS.is_power_of_two());
+
+/// Octets before the flows.
+pub(super) const HEADER: usize = 16 << 10;
+/// Octets of the whole.
+pub(super) const LEN: usize = HEADER + MEMBERS * flows::LEN;
+
+const MAGIC: usize = 0;
+const SHARE: usize = 1;
+const PLACE: usize = 2;
+const SECRET: usize = 5;
+const GENERATION: usize = 7;
+const PRESENT: usize = 8;
+const SERVING: usize = 9;
+const READY: usize = 64;
+const OWNER: usize = 128;
+const HEIR: usize = 384;
+const HOLDERS: usize = 640;
+const PROCESS: usize = 896;
+const USED: usize = PROCESS + MEMBERS;
+
+const _: () = assert!(USED * WORD <= HEADER);
+
+/// Says what the memory is, and which version of its layout.
+const FORMAT: u64 = 0x6d73_6772_6f75_7001;
+/// Nobody.
+const NONE: u64 = u64::MAX;
+
+/// What a group is of: a port of an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) addr: Addr,
+    pub(crate) port: u16,
+    /// `::`, and IPv4 too.
+    pub(crate) dual: bool,
+}
+
+impl Place {
+    /// How well it fits a segment to `addr`; 0 is not at all.
+    pub(crate) fn rank(&self, addr: Addr) -> u8 {
+        match self.addr {
+            own if own == addr => 3,
+            own if !own.is_unspecified() => 0,
+            own if own.is_v4() == addr.is_v4() => 2,
+            _ => u8::from(self.dual),
+        }
+    }
+
+    /// Can a segment be to both?
+    pub(crate) fn overlaps(&self, other: &Place) -> bool {
+        let covers = |a: &Place, b: &Place| a.rank(b.addr) > 0 || a.dual && b.addr.is_v4();
+        self.port == other.port && (covers(self, other) || covers(other, self))
+    }
+
+    fn words(&self) -> [u64; 3] {
+        let [high, low] = self.addr.halves();
+        [u64::from(self.port) << 1 | u64::from(self.dual), high, low]
+    }
+}
+
+/// A set of buckets.
+pub(crate) type Buckets = [u32; BUCKETS / 32];
+
+/// Mixes addresses and ports that differ in few bits: the golden ratio times 2^32.
+pub(crate) const MIX: u32 = 0x9e37_79b9;
+/// Where the good bits of the product are.
+pub(crate) const SHIFT: u32 = u32::BITS - BUCKETS.trailing_zeros();
+
+/// The bucket of a flow. The filters of packet sockets compute the same.
+pub(crate) fn bucket(key: &FlowKey) -> usize {
+    let remote = key.remote();
+    let peer = remote.addr.halves()[1] as u32 ^ u32::from(remote.port);
+    (peer.wrapping_mul(MIX) >> SHIFT) as usize
+}
+
+/// Where the flows of a member lie.
+pub(super) fn flows_at(member: usize) -> usize {
+    HEADER + member * flows::LEN
+}
+
+/// The memory of a group. A member is a number below [`MEMBERS`].
+pub(super) struct Table {
+    memory: SharedMemory,
+}
+
+fn bit(member: usize) -> u64 {
+    1 << member
+}
+
+/// The members in a mask.
+fn each(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(next)
+    })
+}
+
+impl Table {
+    /// `memory` has [`LEN`] octets.
+    pub(super) fn new(memory: SharedMemory) -> Table {
+        Table { memory }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.memory.words(at * WORD, WORD)[0]
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        self.word(at).load(SeqCst)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.word(at).store(value, SeqCst);
+    }
+
+    fn flows(&self, member: usize) -> Flows<'_> {
+        Flows(self.memory.words(flows_at(member), flows::LEN))
+    }
+
+    /// Begins anew: a group of `place`, of processes that say `share`, with nobody in it.
+    pub(super) fn reset(&self, share: u64, place: &Place, secret: [u64; 2]) {
+        (0..USED).for_each(|at| self.set(at, 0));
+        (OWNER..HOLDERS).for_each(|at| self.set(at, NONE));
+        for (at, word) in place.words().into_iter().enumerate() {
+            self.set(PLACE + at, word);
+        }
+        self.set(SECRET, secret[0]);
+        self.set(SECRET + 1, secret[1]);
+        self.set(SHARE, share);
+        self.set(MAGIC, FORMAT);
+    }
+
+    /// Is it a group, in this version's layout?
+    pub(super) fn is_valid(&self) -> bool {
+        self.get(MAGIC) == FORMAT
+    }
+
+    /// Is it a group of `place`, of processes that say `share`?
+    pub(super) fn is_of(&self, share: u64, place: &Place) -> bool {
+        let found: [u64; 3] = std::array::from_fn(|at| self.get(PLACE + at));
+        self.get(SHARE) == share && found == place.words()
+    }
+
+    /// Who is there, a bit each.
+    pub(super) fn present(&self) -> u64 {
+        self.get(PRESENT)
+    }
+
+    /// Changes with every deal.
+    pub(super) fn generation(&self) -> u64 {
+        self.get(GENERATION)
+    }
+
+    /// What stands for a flow in [`Flows`].
+    fn print(&self, key: &FlowKey) -> u64 {
+        SipKey::new(self.get(SECRET), self.get(SECRET + 1)).flow(key).max(1)
+    }
+
+    /// The numbers that nobody has.
+    pub(super) fn vacancies(&self) -> impl Iterator<Item = usize> {
+        each(!self.present())
+    }
+
+    /// The process that a member said it is.
+    pub(super) fn process(&self, member: usize) -> u64 {
+        self.get(PROCESS + member)
+    }
+
+    /// Somebody comes, who wants no connections yet. (Under the lock.)
+    pub(super) fn join(&self, member: usize, process: u64) {
+        self.flows(member).clear();
+        self.set(READY + member, 0);
+        self.set(PROCESS + member, process);
+        self.word(PRESENT).fetch_or(bit(member), SeqCst);
+    }
+
+    /// Somebody goes, or is dead: nothing is left. (Under the lock.)
+    pub(super) fn leave(&self, member: usize) {
+        self.word(SERVING).fetch_and(!bit(member), SeqCst);
+        self.word(PRESENT).fetch_and(!bit(member), SeqCst);
+        for at in 0..BUCKETS {
+            self.word(HOLDERS + at).fetch_and(!bit(member), SeqCst);
+        }
+        self.deal();
+    }
+
+    /// Somebody wants connections, or no more. (Under the lock.)
+    pub(super) fn serve(&self, member: usize, wanted: bool) {
+        let serving = self.word(SERVING);
+        if wanted {
+            serving.fetch_or(bit(member), SeqCst);
+        } else {
+            serving.fetch_and(!bit(member), SeqCst);
+        }
+        self.deal();
+    }
+
+    /// Deals the buckets to those who want connections: shares differ by one at most, and no bucket moves that need
+    /// not.
+    fn deal(&self) {
+        let serving = self.get(SERVING);
+        let serves = |member: u64| member < MEMBERS as u64 && serving & 1 << member != 0;
+        let mut heirs: [u64; BUCKETS] = std::array::from_fn(|at| self.get(HEIR + at));
+        heirs.iter_mut().filter(|heir| !serves(**heir)).for_each(|heir| *heir = NONE);
+        let mut shares: Vec<(usize, usize)> =
+            each(serving).map(|m| (m, heirs.iter().filter(|heir| **heir == m as u64).count())).collect();
+        // Who has most gives least.
+        shares.sort_by_key(|&(member, has)| (usize::MAX - has, member));
+        let mut due = [0; MEMBERS];
+        for (rank, &(member, _)) in shares.iter().enumerate() {
+            let larger = rank < BUCKETS % shares.len();
+            due[member] = BUCKETS / shares.len() + usize::from(larger);
+        }
+        for heir in heirs.iter_mut().filter(|heir| **heir != NONE) {
+            match &mut due[*heir as usize] {
+                0 => *heir = NONE,
+                left => *left -= 1,
+            }
+        }
+        let mut takers = each(serving).flat_map(|member| std::iter::repeat_n(member as u64, due[member]));
+        heirs.iter_mut().filter(|heir| **heir == NONE).for_each(|heir| *heir = takers.next().unwrap_or(NONE));
+        let present = self.present();
+        for (at, heir) in heirs.into_iter().enumerate() {
+            self.set(HEIR + at, heir);
+            let owner = self.get(OWNER + at);
+            if owner >= MEMBERS as u64 || present & 1 << owner == 0 {
+                self.set(OWNER + at, heir);
+            }
+        }
+        self.word(GENERATION).fetch_add(1, SeqCst);
+    }
+
+    /// The buckets whose segments a member must see: those it has, is to have, or may hold flows in.
+    pub(super) fn view(&self, member: usize) -> Buckets {
+        let mut view = Buckets::default();
+        for at in 0..BUCKETS {
+            let named = [OWNER, HEIR].iter().any(|list| self.get(list + at) == member as u64);
+            if named || self.get(HOLDERS + at) & bit(member) != 0 {
+                view[at / 32] |= 1 << (at % 32);
+            }
+        }
+        view
+    }
+
+    /// A member sees what it must since the deal of `generation`. Is somebody waiting to hand something over to it?
+    pub(super) fn ready(&self, member: usize, generation: u64) -> bool {
+        self.set(READY + member, generation);
+        (0..BUCKETS).any(|at| {
+            self.get(HEIR + at) == member as u64 && ![member as u64, NONE].contains(&self.get(OWNER + at))
+        })
+    }
+
+    /// A member hands over what was dealt to others, as far as they are ready; it has told of all its flows. Is
+    /// something left?
+    pub(super) fn settle(&self, member: usize) -> bool {
+        let mut left = false;
+        for at in 0..BUCKETS {
+            let (owner, generation, heir) = (self.word(OWNER + at), self.generation(), self.get(HEIR + at));
+            if owner.load(SeqCst) != member as u64 || heir == member as u64 {
+                continue;
+            }
+            if heir >= MEMBERS as u64 {
+                owner.store(NONE, SeqCst);
+            } else if self.get(READY + heir as usize) >= generation {
+                owner.store(heir, SeqCst);
+            } else {
+                left = true;
+            }
+        }
+        left
+    }
+
+    /// Is a segment of no flow of the member's its to answer? `opens`: it asks for a connection.
+    pub(super) fn answers(&self, member: usize, key: &FlowKey, opens: bool) -> bool {
+        let at = bucket(key);
+        let owner = self.get(OWNER + at);
+        // While nobody wants connections, somebody must still tell those who talk to the dead.
+        let eldest = || self.present().trailing_zeros() as usize == member;
+        if owner != member as u64 && (owner != NONE || opens || !eldest()) {
+            return false;
+        }
+        let others = self.get(HOLDERS + at) & self.present() & !bit(member);
+        others == 0 || {
+            let print = self.print(key);
+            each(others).all(|other| !self.flows(other).may_have(at, print, opens))
+        }
+    }
+
+    /// A flow of a member's began, or ended.
+    pub(super) fn on_flow(&self, member: usize, key: &FlowKey, lives: bool) {
+        let at = bucket(key);
+        if !lives {
+            return self.flows(member).remove(at, self.print(key));
+        }
+        self.flows(member).insert(at, self.print(key));
+        let holders = self.word(HOLDERS + at);
+        if holders.load(SeqCst) & bit(member) == 0 {
+            holders.fetch_or(bit(member), SeqCst);
+        }
+    }
+
+    /// A member stops being called a holder where it has no flow.
+    pub(super) fn tidy(&self, member: usize) {
+        for at in 0..BUCKETS {
+            let holders = self.word(HOLDERS + at);
+            let counted = || self.flows(member).count(at) > 0;
+            if holders.load(SeqCst) & bit(member) != 0 && !counted() {
+                holders.fetch_and(!bit(member), SeqCst);
+                // Another thread of the member may have begun one meanwhile, and not seen the bit go.
+                if counted() {
+                    holders.fetch_or(bit(member), SeqCst);
+                }
+            }
+        }
+    }
+
+    /// The owner of a bucket, if there is one.
+    pub(super) fn owner(&self, at: usize) -> Option<usize> {
+        usize::try_from(self.get(OWNER + at)).ok().filter(|member| *member < MEMBERS)
+    }
+
+    /// Who the bucket was dealt to, if somebody wants connections.
+    pub(super) fn heir(&self, at: usize) -> Option<usize> {
+        usize::try_from(self.get(HEIR + at)).ok().filter(|member| *member < MEMBERS)
+    }
+}

@@ -1,0 +1,132 @@
+//! Goal: whatever comes, goes and dies, a flow has one answerer and keeps it; and processes find each other in files,
+//! notice deaths at once, and leave nothing behind.
+
+use super::*;
+use crate::testnet::{addr, own_namespace};
+use base::{Addr, Endpoint, Rng};
+
+#[test]
+fn one_answers_whatever_happens() {
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed);
+        let mut data = vec![0; rng.below(600) as usize];
+        rng.fill(&mut data);
+        // Mostly few members, who live long enough to have flows.
+        data.splice(0..0, [0, 2, 0, 0, 2, 1, 4]);
+        fuzz::table(&data);
+    }
+}
+
+#[test]
+fn a_crowded_table_is_blurred_not_wrong() {
+    let memory = ring::shared::SharedMemory::private(flows::LEN);
+    let table = flows::Flows(memory.words(0, flows::LEN));
+    // All in one line and the three behind it.
+    let print = |n: u64| 1 + n;
+    for n in 0..40 {
+        table.insert(3, print(n));
+    }
+    assert!(table.may_have(3, print(39), false) && !table.may_have(3, print(39), true));
+    assert!(table.may_have(3, print(99), false) && !table.may_have(4, print(99), false));
+    for n in (0..40).rev() {
+        table.remove(3, print(n));
+    }
+    assert!((0..40).all(|n| !table.may_have(3, print(n), false)) && table.count(3) == 0);
+}
+
+const SHARE: u64 = 77;
+
+fn place(text: &str) -> Place {
+    let addr = addr(text);
+    Place { addr, port: 4321, dual: addr == Addr::UNSPECIFIED_V6 }
+}
+
+fn join(at: &Place) -> Member {
+    let (member, _) = Member::join(1, *at, SHARE).expect("joins");
+    member.core(true, false);
+    member.settle_in().expect("unlocks");
+    member
+}
+
+/// What a port does for its member, until nothing is left to do.
+fn tend(members: &[&Member]) {
+    for _ in 0..4 {
+        for member in members {
+            member.look(true).expect("looks");
+            if member.is_many() && !member.has_told() {
+                member.on_told();
+            }
+            member.obeys(member.view().1);
+        }
+    }
+}
+
+fn shares(members: &[&Member]) -> Vec<usize> {
+    let local = Endpoint::new(addr("10.0.0.1"), 4321);
+    let mut shares = vec![0; members.len()];
+    for port in 1000..3000 {
+        let key = FlowKey::new(local, Endpoint::new(addr("10.0.0.2"), port));
+        let who: Vec<_> = (0..members.len()).filter(|at| members[*at].answers(&key, true)).collect();
+        assert_eq!(who.len(), 1, "{key:?}: {who:?}");
+        shares[who[0]] += 1;
+    }
+    shares
+}
+
+#[test]
+fn processes_meet_in_a_file() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let first = join(&any);
+    first.serve(true).expect("serves");
+    assert_eq!(shares(&[&first]), [2000]);
+    let (second, third) = (join(&any), join(&any));
+    [&second, &third].iter().for_each(|member| member.serve(true).expect("serves"));
+    let all = [&first, &second, &third];
+    tend(&all);
+    assert!(shares(&all).iter().all(|share| (333..1333).contains(share)), "{:?}", shares(&all));
+    // Parked it has no share, and is there.
+    second.serve(false).expect("parks");
+    tend(&all);
+    assert_eq!(shares(&all)[1], 0);
+    // Strangers, and those who would overlap, are refused.
+    let refused = |share, text| matches!(Member::join(1, place(text), share), Err(ClaimError::InUse));
+    assert!(refused(SHARE + 1, "0.0.0.0") && refused(SHARE, "10.0.0.1") && refused(SHARE, "::"));
+    assert!(!refused(SHARE, "fd00::1"));
+    let path = first.path().to_owned();
+    drop(third);
+    tend(&[&first, &second]);
+    assert_eq!(shares(&[&first, &second]), [2000, 0]);
+    drop((first, second));
+    assert!(!path.exists(), "the last one turns off the light");
+}
+
+#[test]
+fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let (first, second) = (join(&any), join(&any));
+    [&first, &second].iter().for_each(|member| member.serve(true).expect("serves"));
+    tend(&[&first, &second]);
+    let watcher = Watcher::new().expect("inotify");
+    watcher.watch(first.path()).expect("a file");
+    // As a process that is killed: its descriptors are closed, and nothing is said.
+    second.die();
+    let mut news = [sys::interest(watcher.fd(), libc::POLLIN)];
+    assert_eq!(sys::poll(&mut news, Some(Duration::from_secs(1))).expect("poll"), 1);
+    assert!(watcher.take() && !watcher.take());
+    tend(&[&first]);
+    assert_eq!(shares(&[&first]), [2000]);
+    let path = first.path().to_owned();
+    first.die();
+    assert!(path.exists());
+    let again = join(&any);
+    again.serve(true).expect("serves");
+    assert_eq!(shares(&[&again]), [2000]);
+    drop(again);
+    assert!(!path.exists());
+}
