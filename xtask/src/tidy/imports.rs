@@ -27,12 +27,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     // apps
     // `bench` makes the bed of its tests.
     ("capi", &["base", "policy", "sock", "bench"]),
-    ("preload", &["base", "sock"]),
+    // The C door answers as Linux does, on connections that programs do not know to be ours.
+    ("preload", &["base", "sock", "capi"]),
     ("quic", &["base", "wire", "cc", "pio", "emu"]),
     ("drill-plugin", &["base", "stack", "sock", "drill"]),
     (
         "millstream",
-        &["base", "wire", "cc", "tcp", "pio", "trace", "stack", "sock", "emu", "drill", "lab", "bench"],
+        &[
+            "base", "wire", "cc", "tcp", "pio", "trace", "stack", "sock", "emu", "drill", "lab", "bench",
+            "preload",
+        ],
     ),
 ];
 

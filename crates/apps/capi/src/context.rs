@@ -48,6 +48,20 @@ pub(crate) fn open(settings: &Settings) -> Outcome<Vec<Context>> {
     Ok(opened.stacks.into_iter().map(context).collect())
 }
 
+impl Context {
+    /// The C door's calls over a stack that somebody else has opened and watches over.
+    pub fn of(stack: Stack, tree: Arc<Tree>) -> Context {
+        Context {
+            stack,
+            tree,
+            highest: AtomicI32::new(-1),
+            pipes: AtomicBool::new(false),
+            born: FORKS.load(Ordering::Relaxed),
+            _control: None,
+        }
+    }
+}
+
 extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }

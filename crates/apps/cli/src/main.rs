@@ -8,6 +8,7 @@ mod iperf;
 mod lab;
 mod load;
 mod pipe;
+mod run;
 mod serve;
 mod show;
 mod sysctl;
@@ -33,6 +34,8 @@ enum Command {
     Serve(serve::Args),
     /// Put load on an HTTP server, closed or open loop, and print rates and latencies.
     Load(load::Args),
+    /// Run an unmodified program on our own TCP stack.
+    Run(run::Args),
     /// Let an iperf3 client measure this stack.
     Iperf(iperf::Args),
     /// Run scripts of the packetdrill language against this stack, in virtual time.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),
+        Command::Run(args) => run::run(&args),
         Command::Iperf(args) => iperf::run(args),
         Command::Drill(args) => drill::run(&args),
         Command::Lab(args) => lab::run(args),

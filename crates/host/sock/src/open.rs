@@ -3,6 +3,7 @@
 use crate::clock::SystemClock;
 use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
+use crate::hosted::{Host, Hosted};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
@@ -51,6 +52,31 @@ pub struct Tap {
 
 /// Opens `settings.cores` stacks on the link. Give each to its own thread; [`pin_to`] puts that thread on its CPU.
 pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
+    open_with(settings, start)
+}
+
+/// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `host` says how its
+/// threads sleep. `mode` and `cores` do not matter.
+pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, Arc<Hosted>), OpenError> {
+    let (mut host, mut hosted) = (Some(host), None);
+    let settings = Settings { cores: 1, ..settings.clone() };
+    let opened = open_with(&settings, |settings, _, core| {
+        let host = host.take().ok_or_else(|| OpenError("a program has one stack".into()))?;
+        let limits = limits(settings);
+        let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
+        let started = Hosted::start(engine, host, limits.spin);
+        let started = started.map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
+        hosted = Some(started.clone());
+        Ok(started)
+    })?;
+    let hosted = hosted.ok_or_else(|| OpenError("the link has no queue".into()))?;
+    Ok((opened, hosted))
+}
+
+fn open_with(
+    settings: &Settings,
+    mut start: impl FnMut(&Settings, usize, Core) -> Result<Stack, OpenError>,
+) -> Result<Opened, OpenError> {
     if settings.cores == 0 {
         return Err(OpenError("cores = 0: a stack needs at least one core".into()));
     }
@@ -110,8 +136,12 @@ fn black_box(settings: &Settings, files: Option<Files>) -> BlackBox {
     }
 }
 
+fn limits(settings: &Settings) -> Limits {
+    Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() }
+}
+
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
-    let limits = Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() };
+    let limits = limits(settings);
     let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
     match settings.mode {
         Mode::Direct => {

@@ -69,6 +69,13 @@ impl Waiting {
         }
     }
 
+    /// Wakes one of those who sleep, so that it takes over the core.
+    pub(crate) fn wake_any(&mut self) {
+        if let Some(row) = self.rows.iter_mut().find(|row| !row.woken) {
+            row.wake();
+        }
+    }
+
     /// Wakes one of those who park, so that it takes over the doorbell or the core.
     pub(crate) fn wake_successor(&mut self) {
         if let Some(row) = self.rows.iter_mut().find(|row| matches!(row.wake, Wake::Park(_))) {

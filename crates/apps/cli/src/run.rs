@@ -1,0 +1,134 @@
+//! `millstream run`: an unmodified program on our stack. It says by the environment what stack is meant, and has the
+//! dynamic linker load libmillstream_preload before the program's own libraries.
+
+use crate::CliResult;
+use crate::config::StackArgs;
+use clap::{Args as ClapArgs, ValueEnum};
+use sock::Settings;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The library's name.
+const LIBRARY: &str = "libmillstream_preload.so";
+/// What names another place for it.
+const NAMED: &str = "MILLSTREAM_PRELOAD";
+
+/// Flags of `millstream run`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    stack: StackArgs,
+    /// What to be good at: short waits, bought with CPU time, or many octets for little of it.
+    #[arg(long)]
+    profile: Option<Profile>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+/// A choice of settings.
+#[derive(Clone, Copy, ValueEnum)]
+enum Profile {
+    /// Look for packets for 200 microseconds before sleeping.
+    Latency,
+    /// Sleep at once.
+    Throughput,
+}
+
+impl Profile {
+    /// Settings that it stands for; what is said elsewhere wins.
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Profile::Latency => &[("spin_us", "200")],
+            Profile::Throughput => &[("spin_us", "0")],
+        }
+    }
+}
+
+/// `millstream run`.
+pub(crate) fn run(args: &Args) -> CliResult {
+    let settings = args.stack.settings()?;
+    if settings.link.is_empty() {
+        return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
+    }
+    let library = library()?;
+    let (program, arguments) = args.program.split_first().ok_or("which program?")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, value) in environment(&settings, args.profile) {
+        command.env(name, value);
+    }
+    // The library reads no file of its own: everything is in the environment by now.
+    command.env_remove("MILLSTREAM_CONFIG");
+    command.env("LD_PRELOAD", preloads(library));
+    let error = command.exec();
+    Err(format!("{}: {error}", program.to_string_lossy()).into())
+}
+
+/// Every setting that is not as it is anyway, as the library reads it.
+fn environment(settings: &Settings, profile: Option<Profile>) -> Vec<(String, String)> {
+    let plain = Settings::default().values();
+    let of_profile = profile.map_or(&[][..], Profile::settings);
+    let differs = |(now, before): &((&str, String), (&str, String))| now.1 != before.1;
+    let mut all: Vec<_> =
+        settings.values().into_iter().zip(plain).filter(differs).map(|(now, _)| now).collect();
+    for (key, value) in of_profile {
+        if !all.iter().any(|(known, _)| known == key) {
+            all.push((*key, (*value).to_owned()));
+        }
+    }
+    all.into_iter().map(|(key, value)| (format!("MILLSTREAM_{}", key.to_uppercase()), value)).collect()
+}
+
+/// What the dynamic linker is to load: the library, and then what it was told before.
+fn preloads(library: PathBuf) -> OsString {
+    let mut all = library.into_os_string();
+    if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
+        all.push(":");
+        all.push(before);
+    }
+    all
+}
+
+/// Where the library lies: where `MILLSTREAM_PRELOAD` says, beside this program (as cargo builds it), or in `lib`
+/// beside the folder that this program is in (as it is installed).
+fn library() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os(NAMED) {
+        let named = PathBuf::from(named);
+        let found = named.canonicalize().map_err(|e| format!("{NAMED} = {}: {e}", named.display()))?;
+        return Ok(found);
+    }
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let folder = program.parent().ok_or("a program lies in a folder")?;
+    let places = ["deps", ".", "../lib"].map(|place| folder.join(place).join(LIBRARY));
+    places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
+        let beside = folder.display();
+        format!(
+            "{LIBRARY} is not in {beside}; build it (cargo build -p millstream-preload) or name it in {NAMED}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the environment says what differs from what is anyway, and a profile yields to what is said.
+    use super::*;
+
+    #[test]
+    fn what_the_library_is_told() {
+        let mut settings = Settings::default();
+        settings.set("link", "xdp:eth0").unwrap();
+        let told = environment(&settings, Some(Profile::Latency));
+        let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
+        assert_eq!(told, [pair("MILLSTREAM_LINK", "xdp:eth0"), pair("MILLSTREAM_SPIN_US", "200")]);
+        settings.set("spin_us", "5").unwrap();
+        let told = environment(&settings, Some(Profile::Throughput));
+        assert_eq!(told, [pair("MILLSTREAM_LINK", "xdp:eth0"), pair("MILLSTREAM_SPIN_US", "5")]);
+        // The library understands it.
+        let mut again = Settings::default();
+        again.from_env(told.into_iter()).unwrap();
+        assert_eq!(again.values(), settings.values());
+    }
+}

@@ -1,0 +1,96 @@
+//! Goal: unmodified programs on our stack, over veth between two namespaces: bytes as they were, the loopback beside
+//! the link, and a port that is taken.
+//!
+//! Needs root for network namespaces; without it every test says that it was skipped.
+
+use bench::bed::{Bed, SERVER_ADDR, SERVER_ADDR6, Server};
+use std::path::Path;
+use std::time::Duration;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+const LINK: &str = "xdp:ms0";
+
+/// A bed, unless we may not make one here.
+fn bed() -> Option<Bed> {
+    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
+    if !root {
+        eprintln!("skipped: network namespaces need root");
+        return None;
+    }
+    Some(Bed::new(true).expect("a bed of two namespaces"))
+}
+
+/// Arguments that run `program` under the launcher.
+fn launched<'a>(program: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--link", LINK, "--"][..], program].concat()
+}
+
+/// Starts `program` on our stack, at the server's end.
+fn launch(bed: &Bed, program: &[&str]) -> Server {
+    bed.spawn(&bed.server, Path::new(MILLSTREAM), &launched(program)).expect("it starts")
+}
+
+/// Octets that are the same nowhere.
+fn file(bed: &Bed, name: &str, len: u32) -> Vec<u8> {
+    let octets: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(bed.dir.join(name), &octets).expect("a file");
+    octets
+}
+
+/// What curl gets, once the server is there.
+fn get(bed: &Bed, ns: &str, curl: &[&str], url: &str) -> Vec<u8> {
+    let out = bed.dir.join("got");
+    let out_name = out.to_string_lossy();
+    let mut args = curl.to_vec();
+    args.extend(["-sSf", "--max-time", "20", "-o", &out_name, url]);
+    let (program, args) = args.split_first().expect("a program");
+    for attempt in 0.. {
+        match bed.in_ns(ns, program, args) {
+            Ok(_) => break,
+            Err(e) if attempt == 50 => panic!("{url}: {e}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+    std::fs::read(out).expect("what came")
+}
+
+const SERVE: &[&str] = &["python3", "-u", "-m", "http.server", "--bind", "::", "-d"];
+
+#[test]
+fn python_serves_the_link_and_the_loopback() {
+    let Some(bed) = bed() else { return };
+    let octets = file(&bed, "file", 5_000_000);
+    let dir = bed.dir.to_string_lossy().into_owned();
+    let _server = launch(&bed, &[SERVE, &[&dir, "8000"]].concat());
+    let address6 = format!("[{SERVER_ADDR6}]");
+    for host in [SERVER_ADDR, &address6] {
+        let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8000/file"));
+        assert!(got == octets, "{host}: {} octets", got.len());
+    }
+    let got = get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8000/file");
+    assert!(got == octets, "the loopback: {} octets", got.len());
+    // The kernel and another launched program find the port taken.
+    let second = ["python3", "-c", "import socket; socket.socket().bind(('', 8000))"];
+    let said =
+        bed.in_ns(&bed.server, second[0], &second[1..]).expect_err("the kernel has given the port away");
+    assert!(said.contains("in use"), "{said}");
+    let said =
+        bed.in_ns(&bed.server, MILLSTREAM, &launched(&second)).expect_err("a port is given away twice");
+    assert!(said.contains("in use"), "{said}");
+}
+
+#[test]
+fn curl_and_python_fetch_from_the_kernel() {
+    let Some(bed) = bed() else { return };
+    let octets = file(&bed, "file", 5_000_000);
+    let dir = bed.dir.to_string_lossy().into_owned();
+    let args = [&SERVE[1..], &[&dir, "8000"]].concat();
+    let _server = bed.spawn(&bed.client, Path::new(SERVE[0]), &args).expect("the kernel's server starts");
+    let client = bench::bed::CLIENT_BASE;
+    let url = format!("http://{client}:8000/file");
+    let got = get(&bed, &bed.server, &[&[MILLSTREAM][..], &launched(&["curl"])].concat(), &url);
+    assert!(got == octets, "curl: {} octets", got.len());
+    let script = format!("import urllib.request as u; print(len(u.urlopen('{url}').read()))");
+    let said = bed.in_ns(&bed.server, MILLSTREAM, &launched(&["python3", "-c", &script])).expect("python");
+    assert_eq!(said.trim(), "5000000");
+}

@@ -1,0 +1,114 @@
+//! Between the program and us: errors become -1 and `errno`, no panic gets out, and what our own stack calls is told
+//! apart from what the program calls.
+
+use libc::{c_int, c_void};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A call failed with this `errno`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refused(pub(crate) c_int);
+
+impl From<sock::Errno> for Refused {
+    fn from(errno: sock::Errno) -> Refused {
+        Refused(errno.raw())
+    }
+}
+
+/// What a hook's body gives. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno` set.
+pub(crate) type Outcome<T> = Result<T, Refused>;
+
+/// What the program sees of a failure.
+pub(crate) trait Failure {
+    /// -1, or NULL.
+    const FAILURE: Self;
+}
+
+impl Failure for c_int {
+    const FAILURE: c_int = -1;
+}
+
+impl Failure for isize {
+    const FAILURE: isize = -1;
+}
+
+impl Failure for i64 {
+    const FAILURE: i64 = -1;
+}
+
+impl<T> Failure for *mut T {
+    const FAILURE: *mut T = std::ptr::null_mut();
+}
+
+thread_local! {
+    /// How deep this thread is inside our own stack.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs a hook's body, inside.
+pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
+    let outcome = catch_unwind(AssertUnwindSafe(|| inside(call))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        say(&format!("a fault in the stack: {text}"));
+        Err(Refused(libc::EIO))
+    });
+    outcome.unwrap_or_else(|Refused(errno)| {
+        set_errno(errno);
+        R::FAILURE
+    })
+}
+
+/// Is it our own stack that calls?
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get() > 0
+}
+
+/// Runs what is ours: descriptors that it opens are hidden from the program.
+pub(crate) fn inside<R>(call: impl FnOnce() -> R) -> R {
+    struct Out;
+    impl Drop for Out {
+        fn drop(&mut self) {
+            INSIDE.set(INSIDE.get() - 1);
+        }
+    }
+    INSIDE.set(INSIDE.get() + 1);
+    let _out = Out;
+    call()
+}
+
+/// Runs what may run the program's own code on this thread, its signals' handlers.
+pub(crate) fn outside<R>(call: impl FnOnce() -> R) -> R {
+    struct In(u32);
+    impl Drop for In {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
+    }
+    let _in = In(INSIDE.replace(0));
+    call()
+}
+
+/// The calling thread is ours for good.
+pub(crate) fn stay_inside() {
+    INSIDE.set(INSIDE.get() + 1);
+}
+
+/// The calling thread's `errno`.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: the C library gives every thread an errno of its own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets it.
+pub(crate) fn set_errno(errno: c_int) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Tells the person who started the program one line.
+pub(crate) fn say(text: &str) {
+    let line = format!("millstream: {text}\n");
+    // SAFETY: the line is there for as long as the call takes. If it cannot be told, nobody can be told so.
+    let _ = unsafe { crate::hooks::real::write(2, line.as_ptr().cast::<c_void>(), line.len()) };
+}

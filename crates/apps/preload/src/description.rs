@@ -1,0 +1,193 @@
+//! What descriptors of ours stand for: an open file description, which dup shares.
+
+use crate::table::{Held, NUMBERS};
+use crate::{epoll, stack};
+use libc::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What it is at present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A TCP socket of which is not decided whose it becomes: all calls go to the kernel's socket under the number.
+    Fresh,
+    /// It listens, on the kernel's loopback under its number and, from when it is waited for, on the stack.
+    Listener,
+    /// A connection of the stack, or one that is being made.
+    Stream,
+    /// An epoll set of the kernel's in which there is something of ours.
+    Epoll,
+}
+
+const KINDS: [Kind; 4] = [Kind::Fresh, Kind::Listener, Kind::Stream, Kind::Epoll];
+
+/// No descriptor of the stack.
+pub(crate) const NONE: c_int = -1;
+
+/// An option that was set before it was decided whose the socket is.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    pub(crate) level: c_int,
+    pub(crate) name: c_int,
+    pub(crate) value: Vec<u8>,
+}
+
+/// What is rarely needed.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) wishes: Vec<Wish>,
+    /// Argument of the last listen.
+    pub(crate) backlog: c_int,
+    /// bind has fastened the kernel's socket to the loopback.
+    pub(crate) fastened: bool,
+    /// Epoll sets that watch this socket, which is no connection yet: their numbers, and under which of its own.
+    pub(crate) watched_by: Vec<(c_int, c_int)>,
+    /// Of an epoll set: what it watches that is no connection.
+    pub(crate) watches: Vec<epoll::Watch>,
+}
+
+/// An open file description.
+pub(crate) struct Description {
+    /// Slots of the table and calls that use it; 0: it may be used for something else.
+    users: AtomicU32,
+    /// Slots alone.
+    slots: AtomicU32,
+    kind: AtomicU8,
+    v6: AtomicBool,
+    nonblocking: AtomicBool,
+    /// The stack's descriptor.
+    below: AtomicI32,
+    /// Of an epoll set: a listener in it does not listen on the stack yet.
+    pending: AtomicBool,
+    more: Mutex<More>,
+}
+
+/// Those that nobody uses.
+static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
+/// One above the highest number that was ever ours.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// One above the highest number that was ever ours.
+pub(crate) fn numbers_end() -> usize {
+    END.load(Ordering::Relaxed)
+}
+
+/// A number is ours from now on.
+pub(crate) fn note_number(fd: c_int) {
+    END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
+}
+
+fn free() -> MutexGuard<'static, Vec<&'static Description>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Description {
+    /// Stands for descriptors of our own stack; it is never looked into.
+    pub(crate) const fn hidden() -> Description {
+        Description {
+            users: AtomicU32::new(1),
+            slots: AtomicU32::new(0),
+            kind: AtomicU8::new(0),
+            v6: AtomicBool::new(false),
+            nonblocking: AtomicBool::new(false),
+            below: AtomicI32::new(NONE),
+            pending: AtomicBool::new(false),
+            more: Mutex::new(More {
+                wishes: Vec::new(),
+                backlog: 0,
+                fastened: false,
+                watched_by: Vec::new(),
+                watches: Vec::new(),
+            }),
+        }
+    }
+
+    /// A new one.
+    pub(crate) fn make(kind: Kind, v6: bool, below: c_int) -> Held {
+        let description = free().pop().unwrap_or_else(|| Box::leak(Box::new(Description::hidden())));
+        description.set_kind(kind);
+        description.v6.store(v6, Ordering::Relaxed);
+        description.nonblocking.store(false, Ordering::Relaxed);
+        description.below.store(below, Ordering::Relaxed);
+        description.pending.store(false, Ordering::Relaxed);
+        description.slots.store(0, Ordering::Relaxed);
+        description.users.store(1, Ordering::Release);
+        Held::counted(description)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        KINDS[usize::from(self.kind.load(Ordering::Acquire))]
+    }
+
+    pub(crate) fn set_kind(&self, kind: Kind) {
+        self.kind.store(kind as u8, Ordering::Release);
+    }
+
+    pub(crate) fn is_v6(&self) -> bool {
+        self.v6.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_nonblocking(&self, on: bool) {
+        self.nonblocking.store(on, Ordering::Relaxed);
+    }
+
+    /// The stack's descriptor, or [`NONE`].
+    pub(crate) fn below(&self) -> c_int {
+        self.below.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_below(&self, fd: c_int) {
+        self.below.store(fd, Ordering::Release);
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_pending(&self, on: bool) {
+        self.pending.store(on, Ordering::Release);
+    }
+
+    pub(crate) fn more(&self) -> MutexGuard<'_, More> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn retain(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retain_if_used(&self) -> bool {
+        let more = |users: u32| (users > 0).then_some(users + 1);
+        self.users.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// A slot stands for it.
+    pub(crate) fn opened(&self) {
+        self.slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A slot does no more.
+    pub(crate) fn closed(&self) {
+        if self.slots.fetch_sub(1, Ordering::AcqRel) == 1 && self.kind() != Kind::Stream {
+            epoll::forget(self);
+        }
+    }
+
+    /// The last who uses it closes what is below.
+    pub(crate) fn release(&'static self) {
+        if self.users.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let below = self.below.swap(NONE, Ordering::AcqRel);
+        if below != NONE {
+            stack::close(below);
+        }
+        *self.more() = More::default();
+        free().push(self);
+    }
+}

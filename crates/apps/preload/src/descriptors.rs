@@ -1,0 +1,190 @@
+//! Numbers: close, dup, fcntl, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
+//! descriptor under it, too.
+
+use crate::boundary::{Outcome, Refused, door, is_inside};
+use crate::description::{Kind, note_number};
+use crate::hooks::{answered, real};
+use crate::stack;
+use crate::table::{self, Held, Place};
+use capi::calls::descriptors as c;
+use libc::{c_int, c_long, c_uint, c_ulong, c_void};
+use sock::Sockets;
+
+/// SIOCOUTQNSD of include/uapi/linux/sockios.h; SIOCINQ and SIOCOUTQ are FIONREAD and TIOCOUTQ.
+const SIOCOUTQNSD: c_ulong = 0x894b;
+
+/// # Safety
+/// C's contract of close(2).
+pub(crate) unsafe fn close(held: &Held, fd: c_int) -> Outcome<c_int> {
+    // The slot first: the number may be somebody else's as soon as the kernel has it back.
+    table::remove(fd);
+    let _ = held;
+    // SAFETY: numbers alone.
+    answered(unsafe { real::close(fd) })
+}
+
+/// The new number stands for the same thing.
+fn also(held: &Held, fd: c_int) -> c_int {
+    if fd >= 0 {
+        note_number(fd);
+        table::put(fd, held.clone());
+    }
+    fd
+}
+
+/// # Safety
+/// C's contract of dup(2).
+pub(crate) unsafe fn dup(held: &Held, fd: c_int) -> Outcome<c_int> {
+    // SAFETY: numbers alone.
+    answered(also(held, unsafe { real::dup(fd) }))
+}
+
+/// # Safety
+/// C's contract of dup2(2).
+pub(crate) unsafe fn dup2(from: c_int, to: c_int) -> c_int {
+    if table::is_kernels(from) && table::is_kernels(to) {
+        // SAFETY: numbers alone.
+        return unsafe { real::dup2(from, to) };
+    }
+    let ours_calls = is_inside();
+    // SAFETY: numbers alone.
+    door(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup2(from, to)) })
+}
+
+/// # Safety
+/// C's contract of dup3(2).
+pub(crate) unsafe fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    if table::is_kernels(from) && table::is_kernels(to) {
+        // SAFETY: numbers alone.
+        return unsafe { real::dup3(from, to, flags) };
+    }
+    let ours_calls = is_inside();
+    // SAFETY: numbers alone.
+    door(|| unsafe { replace(from, to, ours_calls, |from, to| real::dup3(from, to, flags)) })
+}
+
+unsafe fn replace(
+    from: c_int,
+    to: c_int,
+    ours_calls: bool,
+    kernel: impl Fn(c_int, c_int) -> c_int,
+) -> Outcome<c_int> {
+    let held = match table::look(from) {
+        Place::Hidden if !ours_calls => return Err(Refused(libc::EBADF)),
+        Place::Ours(held) => Some(held),
+        _ => None,
+    };
+    if matches!(table::look(to), Place::Hidden) {
+        // The stack's own descriptors lie where a program does not look for numbers.
+        return Err(Refused(libc::EBUSY));
+    }
+    let done = kernel(from, to);
+    if done < 0 || from == to {
+        return answered(done);
+    }
+    match held {
+        Some(held) => {
+            also(&held, done);
+        }
+        None => {
+            table::remove(done);
+        }
+    }
+    answered(done)
+}
+
+/// # Safety
+/// C's contract of close_range(2).
+pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let (ours, hidden) = table::all();
+    let within = |fd: &c_int| (first..=last).contains(&(*fd as c_uint));
+    let cloexec = flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0;
+    if !hidden.iter().any(within) {
+        if !cloexec {
+            ours.iter().filter(|fd| within(fd)).for_each(|fd| {
+                table::remove(*fd);
+            });
+        }
+        // SAFETY: numbers alone.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    if first > last {
+        // SAFETY: numbers alone; the kernel says what is wrong with them.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    // In pieces, around what is hidden.
+    let mut begin = first;
+    let mut done = 0;
+    let mut piece = |from: c_uint, to: c_uint| {
+        if from <= to {
+            if !cloexec {
+                ours.iter().filter(|fd| (from..=to).contains(&(**fd as c_uint))).for_each(|fd| {
+                    table::remove(*fd);
+                });
+            }
+            // SAFETY: numbers alone.
+            done = unsafe { real::close_range(from, to, flags) }.min(done);
+        }
+    };
+    for fd in hidden.iter().filter(|fd| within(fd)).map(|fd| *fd as c_uint) {
+        if fd > begin {
+            piece(begin, fd - 1);
+        }
+        begin = fd + 1;
+    }
+    piece(begin, last);
+    done
+}
+
+/// # Safety
+/// C's contract of fcntl(2).
+pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) -> Outcome<c_int> {
+    let decided = matches!(held.kind(), Kind::Stream | Kind::Listener);
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            // SAFETY: numbers alone.
+            let new = unsafe { real::fcntl(fd, command, arg) };
+            answered(also(held, new))
+        }
+        libc::F_GETFL if decided => {
+            answered(libc::O_RDWR | if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 })
+        }
+        libc::F_SETFL if decided => {
+            set_nonblocking(held, arg as c_int & libc::O_NONBLOCK != 0)?;
+            answered(0)
+        }
+        // SAFETY: the caller's arguments.
+        _ => answered(unsafe { real::fcntl(fd, command, arg) }),
+    }
+}
+
+/// Of a listener the kernel's socket never blocks; of a connection it does not matter.
+fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
+    held.set_nonblocking(on);
+    if held.kind() == Kind::Stream {
+        stack::open()?.hosted.set_nonblocking(held.below(), on)?;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// C's contract of ioctl(2).
+pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut c_void) -> Outcome<c_int> {
+    let kind = held.kind();
+    if matches!(kind, Kind::Stream | Kind::Listener) && request == libc::FIONBIO {
+        if value.is_null() {
+            return Err(Refused(libc::EFAULT));
+        }
+        // SAFETY: not NULL, and the caller vouches for an int.
+        set_nonblocking(held, unsafe { value.cast::<c_int>().read_unaligned() } != 0)?;
+        return answered(0);
+    }
+    if kind == Kind::Stream && matches!(request, libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD) {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe {
+            c::ms_ioctl(stack::open()?.context(), held.below(), request, value.cast::<c_int>())
+        });
+    }
+    // SAFETY: the caller's arguments.
+    answered(unsafe { real::ioctl(fd, request, value) })
+}

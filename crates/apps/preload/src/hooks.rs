@@ -1,0 +1,325 @@
+//! The table of calls that come here: one row each gives the function that programs find in place of the C library's,
+//! the way to the C library's own, and the line in docs/LAUNCHER.md.
+//!
+//! A call on a descriptor that is not ours costs the load of its slot and goes on with the registers as they are.
+//! The functions let foreign unwinding pass (`C-unwind`): a thread that is cancelled inside the C library's call
+//! leaves through them.
+
+use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
+use crate::table::{self, Place};
+use crate::{data, descriptors, epoll, names, options, poll, sockets, threads};
+use libc::{
+    c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
+    off_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    timeval,
+};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The function.
+    pub name: &'static str,
+    /// What happens to it.
+    pub text: &'static str,
+}
+
+/// The C library's function of this name; NULL if it has none.
+fn resolve(name: &CStr, slot: &AtomicPtr<c_void>) -> *mut c_void {
+    // SAFETY: a string that ends in NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    slot.store(found, Ordering::Release);
+    found
+}
+
+/// What a call gives that this system's C library does not have.
+fn missing<R: Failure>() -> R {
+    crate::boundary::set_errno(libc::ENOSYS);
+    R::FAILURE
+}
+
+macro_rules! real {
+    ($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty) => {
+        #[inline(always)]
+        pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
+            static SLOT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name holds no NUL"),
+            };
+            let mut found = SLOT.load(Ordering::Acquire);
+            if found.is_null() {
+                found = resolve(NAME, &SLOT);
+                if found.is_null() {
+                    return missing();
+                }
+            }
+            // SAFETY: the C library's function of this name has this type, and the caller keeps its contract.
+            unsafe {
+                let call: unsafe extern "C-unwind" fn($($ty),*) -> $ret = std::mem::transmute(found);
+                call($($arg),*)
+            }
+        }
+    };
+}
+
+/// Calls whose first argument is a descriptor: a handler sees those on ours alone.
+macro_rules! on_descriptors {
+    ($($text:literal $name:ident($fd:ident: c_int $(, $arg:ident: $ty:ty)*) -> $ret:ty => $handler:path;)+) => {
+        mod real_on_descriptors {
+            use super::*;
+            $(real! { $name($fd: c_int $(, $arg: $ty)*) -> $ret })+
+        }
+        const ON_DESCRIPTORS: &[Row] = &[$(Row { name: stringify!($name), text: $text }),+];
+        $(
+            #[doc = concat!("The C library's, or on descriptors of ours: ", $text)]
+            ///
+            /// # Safety
+            /// The contract of the C library's function.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C-unwind" fn $name($fd: c_int $(, $arg: $ty)*) -> $ret {
+                if table::is_kernels($fd) {
+                    // SAFETY: the caller's arguments, handed on.
+                    return unsafe { real::$name($fd $(, $arg)*) };
+                }
+                let ours_calls = is_inside();
+                door(|| match table::look($fd) {
+                    Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
+                    // SAFETY: the caller's arguments, handed on.
+                    Place::Kernel | Place::Hidden => Ok(unsafe { real::$name($fd $(, $arg)*) }),
+                    // SAFETY: the caller's arguments, handed on.
+                    Place::Ours(held) => unsafe { $handler(&held, $fd $(, $arg)*) },
+                })
+            }
+        )+
+    };
+}
+
+/// Calls that a handler sees in any case.
+macro_rules! others {
+    ($($text:literal $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty => $handler:path;)+) => {
+        mod real_others {
+            use super::*;
+            $(real! { $name($($arg: $ty),*) -> $ret })+
+        }
+        const OTHERS: &[Row] = &[$(Row { name: stringify!($name), text: $text }),+];
+        $(
+            #[doc = concat!("The C library's, but: ", $text)]
+            ///
+            /// # Safety
+            /// The contract of the C library's function.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+                // SAFETY: the caller's arguments, handed on.
+                unsafe { $handler($($arg),*) }
+            }
+        )+
+    };
+}
+
+/// The C library's own functions.
+pub(crate) mod real {
+    pub(crate) use super::real_on_descriptors::*;
+    pub(crate) use super::real_others::*;
+}
+
+on_descriptors! {
+    "the address decides whose the socket becomes: a loopback address, or one that is not the link's, leaves it to \
+     the kernel. Of what becomes ours the kernel's socket is bound on the loopback, so a port that is taken is \
+     EADDRINUSE here."
+    bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::bind;
+    "the kernel listens on the loopback; the stack listens on the link from the first accept, poll or epoll_wait on."
+    listen(fd: c_int, backlog: c_int) -> c_int => sockets::listen;
+    "a connection of the link or of the loopback, whichever waits."
+    accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => sockets::accept;
+    "over the link, if the address can be reached there and is not the machine's own; else by the kernel."
+    connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::connect;
+    "as on Linux."
+    shutdown(fd: c_int, how: c_int) -> c_int => sockets::shutdown;
+    "as on Linux."
+    getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => names::getsockname;
+    "as on Linux."
+    getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => names::getpeername;
+    "what the stack does not know is ENOPROTOOPT on a connection. Before it is decided whose the socket is, the \
+     kernel answers, and what was set is set again on the connection; one line tells of what the stack does not \
+     know."
+    setsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t
+    ) -> c_int => options::setsockopt;
+    "of a connection by the stack, else by the kernel."
+    getsockopt(
+        fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t
+    ) -> c_int => options::getsockopt;
+    "as on Linux."
+    read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t => data::read;
+    "as on Linux."
+    readv(fd: c_int, to: *const iovec, count: c_int) -> ssize_t => data::readv;
+    "as on Linux; there is no urgent data (EINVAL)."
+    recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t => data::recv;
+    "as recv; names nobody."
+    recvfrom(
+        fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut socklen_t
+    ) -> ssize_t => data::recvfrom;
+    "with TCP_CM_INQ, times of arrival and the error queue."
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t => data::recvmsg;
+    "message by message; the time-out is looked at in between, as on Linux."
+    recvmmsg(
+        fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
+    ) -> c_int => data::recvmmsg;
+    "as on Linux, SIGPIPE included."
+    write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t => data::write;
+    "as on Linux, SIGPIPE included."
+    writev(fd: c_int, from: *const iovec, count: c_int) -> ssize_t => data::writev;
+    "as on Linux; flags that mean nothing to the stack are EOPNOTSUPP."
+    send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t => data::send;
+    "as send; the address counts with MSG_FASTOPEN."
+    sendto(
+        fd: c_int, from: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addr_len: socklen_t
+    ) -> ssize_t => data::sendto;
+    "as send; control messages are EOPNOTSUPP."
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => data::sendmsg;
+    "message by message."
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => data::sendmmsg;
+    "reads the file in pieces and sends them."
+    sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => data::sendfile;
+    "as sendfile."
+    sendfile64(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => data::sendfile;
+    "read, checked by the compiler."
+    __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t => data::read_chk;
+    "recv, checked by the compiler."
+    __recv_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t => data::recv_chk;
+    "recvfrom, checked by the compiler."
+    __recvfrom_chk(
+        fd: c_int, to: *mut c_void, len: size_t, room: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut
+        socklen_t
+    ) -> ssize_t => data::recvfrom_chk;
+    "the last descriptor closes the connection."
+    close(fd: c_int) -> c_int => descriptors::close;
+    "another number for the same thing."
+    dup(fd: c_int) -> c_int => descriptors::dup;
+    "F_DUPFD, F_GETFL and F_SETFL are ours; the rest is the kernel's, whose descriptor it is."
+    fcntl(fd: c_int, command: c_int, arg: c_long) -> c_int => descriptors::fcntl;
+    "as fcntl."
+    fcntl64(fd: c_int, command: c_int, arg: c_long) -> c_int => descriptors::fcntl;
+    "FIONREAD, FIONBIO, SIOCOUTQ and SIOCOUTQNSD are ours; the rest is the kernel's."
+    ioctl(fd: c_int, request: c_ulong, value: *mut c_void) -> c_int => descriptors::ioctl;
+    "events of ours and of the kernel's, whichever there are."
+    epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll::wait_ms;
+    "as epoll_wait."
+    epoll_pwait(
+        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t
+    ) -> c_int => epoll::pwait;
+    "as epoll_wait."
+    epoll_pwait2(
+        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int => epoll::pwait2;
+}
+
+others! {
+    "a TCP socket of the kernel's, of which is decided later whose it becomes."
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int => sockets::socket;
+    "as accept, with flags."
+    accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int => sockets::accept4;
+    "the number it takes is let go first."
+    dup2(from: c_int, to: c_int) -> c_int => descriptors::dup2;
+    "the number it takes is let go first."
+    dup3(from: c_int, to: c_int, flags: c_int) -> c_int => descriptors::dup3;
+    "ours are closed as by close; those of the stack itself stay."
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptors::close_range;
+    "sets take descriptors of ours and of the kernel's."
+    epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int => epoll::ctl;
+    "descriptors of ours and of the kernel's together."
+    poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => poll::poll;
+    "descriptors of ours and of the kernel's together."
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int => poll::ppoll;
+    "poll, checked by the compiler."
+    __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int => poll::poll_chk;
+    "ppoll, checked by the compiler."
+    __ppoll_chk(
+        fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t
+    ) -> c_int => poll::ppoll_chk;
+    "descriptors of ours and of the kernel's together."
+    select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval
+    ) -> c_int => poll::select;
+    "descriptors of ours and of the kernel's together."
+    pselect(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask:
+        *const sigset_t
+    ) -> c_int => poll::pselect;
+    "nothing changes; what the stack opens for itself is hidden from the program."
+    eventfd(value: c_uint, flags: c_int) -> c_int => threads::eventfd;
+    "nothing changes; what the stack opens for itself is hidden from the program."
+    open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int => threads::open64;
+    "nothing changes; threads of the stack take no signals."
+    pthread_create(
+        thread: *mut pthread_t, attributes: *const pthread_attr_t, start: threads::Start, arg: *mut c_void
+    ) -> c_int => threads::pthread_create;
+    "socket calls go the way of the functions of their names; io_uring_setup is ENOSYS with one line of warning."
+    syscall(
+        number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long
+    ) -> c_long => threads::syscall;
+}
+
+const CLOSEFROM: Row =
+    Row { name: "closefrom", text: "ours are closed as by close; those of the stack itself stay." };
+
+/// The C library's, which is close_range in other words.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    // SAFETY: numbers alone.
+    unsafe { descriptors::close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+/// Every call that comes here, in alphabetical order.
+pub fn rows() -> Vec<Row> {
+    let mut rows = [ON_DESCRIPTORS, OTHERS, &[CLOSEFROM]].concat();
+    rows.sort_by_key(|row| row.name);
+    rows
+}
+
+/// A handler's result where an answer of the kernel's or of the C door's is all.
+pub(crate) fn answered<T>(answer: T) -> Outcome<T> {
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the page for people has the table's rows, and every row a function.
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/LAUNCHER.md");
+    const MARKS: [&str; 2] = ["<!-- calls -->\n", "<!-- end of calls -->"];
+
+    #[test]
+    fn the_page_has_the_table() {
+        let row = |row: Row| format!("| `{}` | {} |\n", row.name, row.text);
+        let table: String = rows().into_iter().map(row).collect();
+        let table = format!("| Call | On descriptors of ours |\n|---|---|\n{table}");
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let begin = page.find(MARKS[0]).unwrap() + MARKS[0].len();
+        let end = page.find(MARKS[1]).unwrap();
+        if std::env::var_os("MILLSTREAM_BLESS").is_some() {
+            std::fs::write(PAGE, [&page[..begin], &table, &page[end..]].concat()).unwrap();
+        } else {
+            assert!(
+                page[begin..end] == table,
+                "docs/LAUNCHER.md: MILLSTREAM_BLESS=1 cargo test writes the table"
+            );
+        }
+    }
+
+    #[test]
+    fn the_c_library_has_every_call() {
+        for row in rows() {
+            let name = std::ffi::CString::new(row.name).unwrap();
+            // SAFETY: a string that ends in NUL.
+            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            assert!(!found.is_null(), "{}", row.name);
+        }
+    }
+}

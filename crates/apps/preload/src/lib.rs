@@ -1,0 +1,24 @@
+//! `libmillstream_preload`: unmodified programs on our stack. `millstream run` has the dynamic linker load it before
+//! the program's libraries, so that the calls of a TCP program come here first. [`table`] says which descriptors are
+//! ours; all others go on to the C library at once. docs/LAUNCHER.md tells people what happens to which call.
+//!
+//! Every descriptor of ours is a descriptor of the kernel's too, so that numbers, limits, close-on-exec and exec are
+//! the kernel's business. Whose a socket becomes is decided when it is bound or connected; until then it is a TCP
+//! socket of the kernel's.
+
+mod bell;
+mod boundary;
+mod data;
+mod description;
+mod descriptors;
+mod epoll;
+pub mod hooks;
+mod names;
+mod options;
+mod poll;
+mod route;
+mod sleep;
+mod sockets;
+mod stack;
+mod table;
+mod threads;

@@ -1,0 +1,102 @@
+//! setsockopt and getsockopt.
+
+use crate::boundary::{Outcome, say};
+use crate::description::{Kind, NONE, Wish};
+use crate::hooks::{answered, real};
+use crate::stack::{self, Stack};
+use crate::table::Held;
+use capi::calls::options as c;
+use libc::{c_int, c_void, socklen_t};
+use sock::{Errno, Sockets};
+use std::sync::{Mutex, PoisonError};
+
+/// Most octets of an option that is kept.
+const VALUE_MAX: usize = 4_096;
+/// Most options that are kept; a program that sets one again and again replaces it.
+const WISHES_MAX: usize = 64;
+
+/// # Safety
+/// C's contract of setsockopt(2).
+pub(crate) unsafe fn setsockopt(
+    held: &Held,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Outcome<c_int> {
+    if held.kind() == Kind::Stream {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe {
+            c::ms_setsockopt(stack::open()?.context(), held.below(), level, name, value, len)
+        });
+    }
+    // SAFETY: the caller's arguments.
+    let done = unsafe { real::setsockopt(fd, level, name, value, len) };
+    if done != 0 || value.is_null() || len as usize > VALUE_MAX || held.kind() == Kind::Epoll {
+        return answered(done);
+    }
+    // SAFETY: the kernel has read so much from there.
+    let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+    let mut more = held.more();
+    match (held.below(), stack::opened()) {
+        (below, Some(stack)) if below != NONE => {
+            set_again(stack, below, &[Wish { level, name, value: value.to_vec() }])?;
+        }
+        _ => {
+            more.wishes.retain(|wish| (wish.level, wish.name) != (level, name));
+            if more.wishes.len() < WISHES_MAX {
+                more.wishes.push(Wish { level, name, value: value.to_vec() });
+            }
+        }
+    }
+    answered(done)
+}
+
+/// Sets on the stack's socket what the kernel has taken for the program's. What the stack does not know is told once.
+pub(crate) fn set_again(stack: &Stack, below: c_int, wishes: &[Wish]) -> Result<(), Errno> {
+    for wish in wishes {
+        // The stack has one device.
+        if (wish.level, wish.name) == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
+            continue;
+        }
+        match stack.hosted.setsockopt(below, wish.level, wish.name, &wish.value) {
+            Ok(()) => {}
+            Err(Errno::EBADF) => return Err(Errno::EBADF),
+            Err(errno) => tell_once(wish.level, wish.name, errno),
+        }
+    }
+    Ok(())
+}
+
+fn tell_once(level: c_int, name: c_int, errno: Errno) {
+    static TOLD: Mutex<Vec<(c_int, c_int)>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !told.contains(&(level, name)) {
+        told.push((level, name));
+        say(&format!(
+            "socket option {name} of level {level} holds for the kernel's sockets alone: {}",
+            errno.name()
+        ));
+    }
+}
+
+/// # Safety
+/// C's contract of getsockopt(2).
+pub(crate) unsafe fn getsockopt(
+    held: &Held,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Outcome<c_int> {
+    answered(match held.kind() {
+        // SAFETY: the caller's arguments.
+        Kind::Stream => unsafe {
+            c::ms_getsockopt(stack::open()?.context(), held.below(), level, name, value, len)
+        },
+        // SAFETY: the caller's arguments.
+        _ => unsafe { real::getsockopt(fd, level, name, value, len) },
+    })
+}

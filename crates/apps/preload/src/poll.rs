@@ -1,0 +1,371 @@
+//! poll, ppoll, select, pselect over descriptors of ours and of the kernel's.
+
+use crate::boundary::{Outcome, Refused, door, is_inside};
+use crate::description::{Kind, NONE};
+use crate::epoll;
+use crate::hooks::{answered, real};
+use crate::sleep::{beside, ppoll as kernels_ppoll, to_timespec};
+use crate::sockets::listen_below;
+use crate::stack;
+use crate::table::{self, Place};
+use base::Duration;
+use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
+use sock::hosted::Ended;
+use sock::{Errno, PollFd, Ready, Sockets};
+use std::ptr::null;
+
+/// A time that a call waits: `None` for ever; EINVAL for one that is none.
+pub(crate) fn duration(time: Option<&timespec>) -> Result<Option<Duration>, Refused> {
+    match time {
+        None => Ok(None),
+        Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => {
+            Err(Refused(libc::EINVAL))
+        }
+        Some(time) => {
+            Ok(Some(Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)))
+        }
+    }
+}
+
+/// The same for a call of the kernel's, for as long as the calling statement takes.
+pub(crate) fn raw(time: &Option<Duration>) -> *const timespec {
+    thread_local! {
+        static TIME: std::cell::Cell<timespec> = const { std::cell::Cell::new(timespec { tv_sec: 0, tv_nsec: 0 }) };
+    }
+    match time {
+        None => null(),
+        Some(time) => TIME.with(|cell| {
+            cell.set(to_timespec(*time));
+            cell.as_ptr().cast_const()
+        }),
+    }
+}
+
+fn millis(timeout: c_int) -> Option<Duration> {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
+}
+
+/// The caller's rows, if one of them is not the kernel's.
+unsafe fn rows_of_ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+    if fds.is_null() || count == 0 || count > table::NUMBERS as nfds_t {
+        return None;
+    }
+    // SAFETY: C's contract: so many rows.
+    let rows = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
+    // What the stack itself waits for is the kernel's.
+    (!is_inside() && rows.iter().any(|row| !table::is_kernels(row.fd))).then_some(rows)
+}
+
+/// # Safety
+/// C's contract of poll(2).
+pub(crate) unsafe fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: C's contract.
+    match unsafe { rows_of_ours(fds, count) } {
+        // SAFETY: the caller's arguments.
+        None => unsafe { real::poll(fds, count, timeout) },
+        Some(rows) => door(|| wait(rows, millis(timeout), null())),
+    }
+}
+
+/// # Safety
+/// C's contract of ppoll(2).
+pub(crate) unsafe fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: C's contract.
+    match unsafe { rows_of_ours(fds, count) } {
+        // SAFETY: the caller's arguments.
+        None => unsafe { real::ppoll(fds, count, timeout, mask) },
+        // SAFETY: C's contract.
+        Some(rows) => door(|| wait(rows, duration(unsafe { timeout.as_ref() })?, mask)),
+    }
+}
+
+/// # Safety
+/// C's contract of poll(2).
+pub(crate) unsafe fn poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
+    check(count, room);
+    // SAFETY: the caller's arguments.
+    unsafe { poll(fds, count, timeout) }
+}
+
+/// # Safety
+/// C's contract of ppoll(2).
+pub(crate) unsafe fn ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    check(count, room);
+    // SAFETY: the caller's arguments.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+/// What the compiler's check is for: no call may overrun its buffer.
+fn check(count: nfds_t, room: size_t) {
+    if room / size_of::<pollfd>() < count as usize {
+        // SAFETY: nothing of ours is held; the C library ends the program in the same place.
+        unsafe { libc::abort() }
+    }
+}
+
+/// The rows in two: those that the kernel answers (with -1 where it does not), and those of the stack with their
+/// places.
+struct Split {
+    kernels: Vec<pollfd>,
+    ours: Vec<PollFd>,
+    places: Vec<usize>,
+    invalid: Vec<usize>,
+}
+
+fn split(rows: &[pollfd]) -> Outcome<Split> {
+    let mut split =
+        Split { kernels: rows.to_vec(), ours: Vec::new(), places: Vec::new(), invalid: Vec::new() };
+    for (at, row) in rows.iter().enumerate() {
+        let held = match table::look(row.fd) {
+            Place::Kernel => continue,
+            Place::Hidden => {
+                split.kernels[at].fd = -1;
+                split.invalid.push(at);
+                continue;
+            }
+            Place::Ours(held) => held,
+        };
+        let below = match held.kind() {
+            Kind::Fresh => continue,
+            Kind::Stream => {
+                split.kernels[at].fd = -1;
+                held.below()
+            }
+            Kind::Listener => listen_below(stack::open()?, &held, row.fd)?,
+            Kind::Epoll => epoll::waited_for(&held)?.unwrap_or(NONE),
+        };
+        if below != NONE {
+            let interest = epoll::interest(u32::from(row.events as u16));
+            split.ours.push(PollFd { fd: below, interest, ready: Ready::NONE });
+            split.places.push(at);
+        }
+    }
+    Ok(split)
+}
+
+impl Split {
+    /// Tells the program; how many rows have something.
+    fn tell(&self, rows: &mut [pollfd]) -> c_int {
+        for (row, kernels) in rows.iter_mut().zip(&self.kernels) {
+            row.revents = if kernels.fd < 0 { 0 } else { kernels.revents };
+        }
+        for (ours, &at) in self.ours.iter().zip(&self.places) {
+            let row = &mut rows[at];
+            row.revents |= epoll::told(ours.ready, u32::from(row.events as u16)) as c_short;
+        }
+        for &at in &self.invalid {
+            rows[at].revents = libc::POLLNVAL;
+        }
+        rows.iter().filter(|row| row.revents != 0).count() as c_int
+    }
+}
+
+/// Waits until a row has something.
+fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
+    let mut split = split(rows)?;
+    if split.ours.is_empty() && split.invalid.is_empty() {
+        // SAFETY: rows of the caller's.
+        return answered(unsafe {
+            real::ppoll(rows.as_mut_ptr(), rows.len() as nfds_t, raw(&timeout), mask)
+        });
+    }
+    let stack = stack::open()?;
+    let own = split.kernels.len();
+    let kernels = split.kernels.iter().any(|row| row.fd >= 0);
+    stack.hosted.after_turn(|engine| engine.poll(&mut split.ours))?;
+    if kernels && kernels_ppoll(&mut split.kernels, Some(Duration::ZERO), null()) < 0 {
+        return answered(-1);
+    }
+    let n = split.tell(rows);
+    if n > 0 || timeout == Some(Duration::ZERO) {
+        return answered(n);
+    }
+    let until = timeout.map(|left| stack.hosted.time() + left);
+    let on = match &split.ours[..] {
+        [one] => Some(one.fd),
+        _ => None,
+    };
+    loop {
+        let left = until.map(|until| until.since(stack.hosted.time()));
+        let Split { kernels: beside_rows, ours, .. } = &mut split;
+        let wait = stack.hosted.wait_beside(
+            on,
+            left,
+            &mut |fds, left| beside(beside_rows, own, fds, left, mask, false),
+            &mut |engine| match engine.poll(ours) {
+                0 => Err(Errno::EAGAIN),
+                n => Ok(n),
+            },
+        );
+        split.kernels.truncate(own);
+        match wait {
+            Ok(_) | Err(Ended::Beside) => match split.tell(rows) {
+                0 => {}
+                n => return answered(n),
+            },
+            Err(Ended::Time) => return answered(split.tell(rows)),
+            Err(Ended::Signal) => return Err(Refused(libc::EINTR)),
+            Err(Ended::Failed(errno)) => return Err(errno.into()),
+        }
+    }
+}
+
+/// What select waits for, and what of poll's answer means it.
+const SETS: [(c_short, c_short); 3] = [
+    (libc::POLLIN | libc::POLLRDHUP, libc::POLLIN | libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP),
+    (libc::POLLOUT, libc::POLLOUT | libc::POLLERR),
+    (libc::POLLPRI, libc::POLLPRI),
+];
+
+/// A set of select's, whatever its size.
+struct Bits(*mut fd_set);
+
+impl Bits {
+    /// Is the descriptor in the set?
+    unsafe fn has(&self, fd: usize) -> bool {
+        // SAFETY: the caller vouches for a set of so many descriptors, or NULL.
+        !self.0.is_null() && unsafe { *self.0.cast::<u64>().add(fd / 64) & 1 << (fd % 64) != 0 }
+    }
+
+    unsafe fn clear(&self, fds: usize) {
+        for word in 0..fds.div_ceil(64) {
+            if !self.0.is_null() {
+                // SAFETY: as in `has`.
+                unsafe { *self.0.cast::<u64>().add(word) = 0 };
+            }
+        }
+    }
+
+    unsafe fn set(&self, fd: usize) {
+        // SAFETY: as in `has`; only descriptors that were in the set are set again.
+        unsafe { *self.0.cast::<u64>().add(fd / 64) |= 1 << (fd % 64) };
+    }
+}
+
+/// Rows for what the sets name, if one of it is not the kernel's.
+unsafe fn rows_of_sets(count: usize, sets: &[Bits; 3]) -> Option<Vec<pollfd>> {
+    let (mut rows, mut any) = (Vec::new(), false);
+    for fd in 0..count {
+        let mut events = 0;
+        for (set, (wanted, _)) in sets.iter().zip(SETS) {
+            // SAFETY: C's contract: the sets hold `count` descriptors.
+            if unsafe { set.has(fd) } {
+                events |= wanted;
+            }
+        }
+        if events != 0 {
+            any |= !table::is_kernels(fd as c_int);
+            rows.push(pollfd { fd: fd as c_int, events, revents: 0 });
+        }
+    }
+    any.then_some(rows)
+}
+
+unsafe fn select_rows(
+    count: c_int,
+    sets: &[Bits; 3],
+    mut rows: Vec<pollfd>,
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+) -> Outcome<c_int> {
+    wait(&mut rows, timeout, mask)?;
+    if rows.iter().any(|row| row.revents & libc::POLLNVAL != 0) {
+        return Err(Refused(libc::EBADF));
+    }
+    let mut found = 0;
+    let was = |set: &Bits, row: &pollfd| {
+        // SAFETY: C's contract.
+        unsafe { set.has(row.fd as usize) }
+    };
+    let hits: Vec<Vec<usize>> = sets
+        .iter()
+        .zip(SETS)
+        .map(|(set, (_, means))| {
+            let hit = rows.iter().filter(|row| row.revents & means != 0 && was(set, row));
+            hit.map(|row| row.fd as usize).collect()
+        })
+        .collect();
+    for (set, hits) in sets.iter().zip(hits) {
+        // SAFETY: C's contract.
+        unsafe { set.clear(count as usize) };
+        for fd in hits {
+            // SAFETY: it was in the set.
+            unsafe { set.set(fd) };
+            found += 1;
+        }
+    }
+    answered(found)
+}
+
+/// # Safety
+/// C's contract of select(2).
+pub(crate) unsafe fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let sets = [Bits(read), Bits(write), Bits(except)];
+    let wanted = usize::try_from(count).unwrap_or(0).min(table::NUMBERS);
+    // SAFETY: C's contract.
+    let Some(rows) = (unsafe { rows_of_sets(wanted, &sets) }) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    };
+    door(|| {
+        // SAFETY: C's contract.
+        let given = unsafe { timeout.as_ref() };
+        let whole = given.map(|time| timespec {
+            tv_sec: time.tv_sec + time.tv_usec / 1_000_000,
+            tv_nsec: time.tv_usec % 1_000_000 * 1_000,
+        });
+        let left = duration(whole.as_ref())?;
+        let clock = stack::open()?;
+        let begun = clock.hosted.time();
+        // SAFETY: C's contract.
+        let done = unsafe { select_rows(count, &sets, rows, left, null()) };
+        if let (Some(left), false) = (left, timeout.is_null()) {
+            // As on Linux, what is left of the time is told.
+            let left = left.saturating_sub(clock.hosted.time().since(begun));
+            // SAFETY: not NULL; the caller lets it be written.
+            unsafe {
+                (*timeout).tv_sec = left.as_secs() as libc::time_t;
+                (*timeout).tv_usec = left.subsec_micros().into();
+            }
+        }
+        done
+    })
+}
+
+/// # Safety
+/// C's contract of pselect(2).
+pub(crate) unsafe fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let sets = [Bits(read), Bits(write), Bits(except)];
+    let wanted = usize::try_from(count).unwrap_or(0).min(table::NUMBERS);
+    // SAFETY: C's contract.
+    let Some(rows) = (unsafe { rows_of_sets(wanted, &sets) }) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::pselect(count, read, write, except, timeout, mask) };
+    };
+    // SAFETY: C's contract.
+    door(|| unsafe { select_rows(count, &sets, rows, duration(timeout.as_ref())?, mask) })
+}

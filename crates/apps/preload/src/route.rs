@@ -1,0 +1,107 @@
+//! Whose an address is: the link's, or the kernel's (the loopback, other interfaces, what the machine says to itself).
+
+use crate::stack::settings;
+use libc::{sockaddr, socklen_t};
+use sock::Settings;
+use sock::address::{self, Named};
+use std::ffi::CStr;
+use std::net::{IpAddr, SocketAddr};
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
+/// How long what the interfaces' addresses were is good enough, in seconds.
+const FRESH: i64 = 2;
+
+/// The address of a call; `None` for what is no address of the internet: the kernel says what is wrong with it.
+///
+/// # Safety
+/// C's contract for `addr` and `len`.
+pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
+    if addr.is_null() || len < 16 {
+        return None;
+    }
+    // SAFETY: not NULL, and the caller vouches for the rest; no socket address is longer.
+    let octets = unsafe { std::slice::from_raw_parts(addr.cast::<u8>(), (len as usize).min(128)) };
+    match address::read(octets) {
+        Ok(Named::At(end)) => Some(end.into()),
+        _ => None,
+    }
+}
+
+/// May a socket that is bound to `addr` be reached over the link?
+pub(crate) fn is_on_link(addr: IpAddr) -> bool {
+    let Some(settings) = settings() else { return false };
+    match plain(addr) {
+        addr if addr.is_unspecified() => true,
+        addr if addr.is_loopback() => false,
+        addr if settings.address.iter().any(|(own, _)| *own == addr) => true,
+        addr => interface(settings).is_some_and(|link| {
+            with_interfaces(|all| all.iter().any(|(of, own)| of == link && *own == addr))
+        }),
+    }
+}
+
+/// Is what is sent to `addr` the kernel's business: the machine itself?
+pub(crate) fn is_the_kernels(addr: IpAddr) -> bool {
+    let addr = plain(addr);
+    addr.is_loopback()
+        || addr.is_unspecified()
+        || with_interfaces(|all| all.iter().any(|(_, own)| *own == addr))
+}
+
+/// IPv4 as such, however it is written.
+fn plain(addr: IpAddr) -> IpAddr {
+    addr.to_canonical()
+}
+
+/// The kernel's interface that the link stands on, if it shares the kernel's addresses.
+fn interface(settings: &Settings) -> Option<&str> {
+    let (kind, rest) = settings.link.split_once(':')?;
+    matches!(kind, "xdp" | "packet").then(|| rest.split(',').next().unwrap_or(rest))
+}
+
+type Interfaces = Vec<(String, IpAddr)>;
+
+/// Looks at interfaces and their addresses, as they were a moment ago.
+fn with_interfaces<R>(look: impl FnOnce(&Interfaces) -> R) -> R {
+    static KNOWN: Mutex<(i64, Interfaces)> = Mutex::new((i64::MIN, Vec::new()));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = seconds();
+    if known.0.saturating_add(FRESH) <= now {
+        *known = (now, interfaces());
+    }
+    look(&known.1)
+}
+
+fn seconds() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    now.tv_sec
+}
+
+fn interfaces() -> Interfaces {
+    let mut all = Vec::new();
+    let mut list: *mut libc::ifaddrs = null_mut();
+    // SAFETY: it puts a list there, or fails.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return all;
+    }
+    let mut at = list;
+    // SAFETY: a list whose rows live until it is freed; addresses are as long as their family says.
+    unsafe {
+        while let Some(row) = at.as_ref() {
+            let len = match row.ifa_addr.as_ref().map(|addr| i32::from(addr.sa_family)) {
+                Some(libc::AF_INET) => 16,
+                Some(libc::AF_INET6) => 28,
+                _ => 0,
+            };
+            if let Some(addr) = named(row.ifa_addr, len) {
+                all.push((CStr::from_ptr(row.ifa_name).to_string_lossy().into_owned(), addr.ip()));
+            }
+            at = row.ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    all
+}

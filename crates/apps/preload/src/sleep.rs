@@ -1,0 +1,76 @@
+//! Sleeping in the kernel: on what the stack waits for and on the program's own descriptors, with Linux's rules for
+//! signals.
+
+use crate::boundary::{errno, outside};
+use crate::hooks::real;
+use base::Duration;
+use libc::{c_int, c_long, pollfd, sigset_t, timespec};
+use sock::hosted::Woken;
+use std::os::fd::RawFd;
+use std::ptr::{null, null_mut};
+
+/// Octets of the kernel's signal set.
+const SIGNALS: c_long = 8;
+const SIGNAL_MAX: c_int = 64;
+
+/// A time as the kernel takes it.
+pub(crate) fn to_timespec(time: Duration) -> timespec {
+    timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() }
+}
+
+/// ppoll(2) that no cancellation ends: there are frames of ours above it.
+pub(crate) fn ppoll(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> c_int {
+    let mut time = timeout.map(to_timespec);
+    let time = time.as_mut().map_or(null_mut(), std::ptr::from_mut);
+    let (at, count) = (rows.as_mut_ptr() as c_long, rows.len() as c_long);
+    // SAFETY: as many rows as are there, a time or NULL, and the caller's mask or NULL.
+    outside(|| unsafe {
+        real::syscall(libc::SYS_ppoll, at, count, time as c_long, mask as c_long, SIGNALS, 0) as c_int
+    })
+}
+
+/// A row that waits for input.
+pub(crate) fn input(fd: RawFd) -> pollfd {
+    pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// The sleep of a call that waits for the stack alone: a signal ends it only if one of the program's handlers wants
+/// calls to end (no SA_RESTART).
+pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+    let mut rows: Vec<pollfd> = fds.iter().map(|&fd| input(fd)).collect();
+    let ended = ppoll(&mut rows, timeout, null()) < 0 && errno() == libc::EINTR;
+    if ended && signals_end_calls() { Woken::Signal } else { Woken::Stack }
+}
+
+/// The sleep of a call that waits for descriptors of the kernel's too: `rows` begins with those, and ends with room for
+/// the stack's. Any signal ends it, unless the call `restarts`.
+pub(crate) fn beside(
+    rows: &mut Vec<pollfd>,
+    own: usize,
+    fds: &[RawFd],
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+    restarts: bool,
+) -> Woken {
+    rows.truncate(own);
+    rows.extend(fds.iter().map(|&fd| input(fd)));
+    let ready = ppoll(rows, timeout, mask);
+    if ready < 0 && errno() == libc::EINTR && (!restarts || signals_end_calls()) {
+        return Woken::Signal;
+    }
+    if ready > 0 && rows[..own].iter().any(|row| row.revents != 0) { Woken::Beside } else { Woken::Stack }
+}
+
+/// Does the program have a handler that was installed without SA_RESTART? Which signal it was, nobody says.
+fn signals_end_calls() -> bool {
+    (1..=SIGNAL_MAX).any(|signal| {
+        // SAFETY: zeroes are a sigaction; nothing is set.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, null(), &raw mut action) == 0
+                && action.sa_sigaction != libc::SIG_DFL
+                && action.sa_sigaction != libc::SIG_IGN
+                && action.sa_flags & libc::SA_RESTART == 0
+        }
+    })
+}

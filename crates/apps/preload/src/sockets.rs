@@ -1,0 +1,476 @@
+//! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
+
+use crate::boundary::{Outcome, Refused, door, errno, is_inside, set_errno};
+use crate::description::{Description, Kind, NONE, note_number};
+use crate::hooks::{answered, real};
+use crate::sleep::{beside, input};
+use crate::stack::{self, Stack};
+use crate::table::{self, Held, Place};
+use crate::{epoll, options, route, threads};
+use base::Duration;
+use capi::calls::sockets as c;
+use libc::{c_int, c_void, sockaddr, socklen_t};
+use sock::hosted::Ended;
+use sock::{Errno, Family, Sockets, address};
+use std::net::SocketAddr;
+use std::ptr::null;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// # Safety
+/// C's contract of socket(2).
+pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: the caller's arguments.
+    let fd = unsafe { real::socket(domain, kind, protocol) };
+    if fd < 0 {
+        return fd;
+    }
+    if is_inside() {
+        return threads::hidden(fd);
+    }
+    let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
+        && kind & 0xf == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP);
+    if tcp && stack::settings().is_some() {
+        number(fd, Description::make(Kind::Fresh, domain == libc::AF_INET6, NONE));
+    }
+    fd
+}
+
+/// A number of the kernel's is a descriptor of ours. One that is too high for the table stays the kernel's.
+fn number(fd: c_int, held: Held) -> bool {
+    note_number(fd);
+    table::put(fd, held)
+}
+
+/// The socket is the kernel's, under all its numbers.
+fn leave_to_kernel(held: &Held) {
+    epoll::forget_watches(held);
+    let (ours, _) = table::all();
+    for fd in ours {
+        if table::ours(fd).is_some_and(|other| other.is(held)) {
+            table::remove(fd);
+        }
+    }
+}
+
+/// # Safety
+/// C's contract of bind(2).
+pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: socklen_t) -> Outcome<c_int> {
+    if held.kind() != Kind::Fresh {
+        // SAFETY: the caller's arguments. The kernel's socket under a listener or a connection knows what to say.
+        return answered(match held.below() {
+            // SAFETY: as above.
+            NONE => unsafe { real::bind(fd, addr, len) },
+            // SAFETY: as above.
+            below => unsafe { c::ms_bind(stack::open()?.context(), below, addr, len) },
+        });
+    }
+    // SAFETY: C's contract.
+    let named = unsafe { route::named(addr, len) };
+    match named {
+        Some(named) if !route::is_on_link(named.ip()) => leave_to_kernel(held),
+        Some(_) => {
+            // Beside the loopback the port stays free in the kernel, for the link to take.
+            fasten(held, fd, true);
+            // SAFETY: the caller's arguments.
+            let done = unsafe { real::bind(fd, addr, len) };
+            if done < 0 {
+                let why = errno();
+                fasten(held, fd, false);
+                set_errno(why);
+            }
+            return answered(done);
+        }
+        None => {}
+    }
+    // SAFETY: the caller's arguments.
+    answered(unsafe { real::bind(fd, addr, len) })
+}
+
+/// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
+/// machine says to itself. The address may be one that the kernel does not have.
+fn fasten(held: &Held, fd: c_int, on: bool) {
+    let mut more = held.more();
+    if more.fastened == on {
+        return;
+    }
+    more.fastened = on;
+    let device: &[u8] = if on { b"lo\0" } else { b"\0" };
+    // SAFETY: a name that ends in NUL. Should the kernel refuse, bind or the stack's claim of the port says so.
+    unsafe {
+        real::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            device.as_ptr().cast::<c_void>(),
+            device.len() as socklen_t,
+        );
+        if stack::settings().is_some_and(|settings| !settings.address.is_empty()) {
+            let flag = c_int::from(on);
+            real::setsockopt(
+                fd,
+                libc::IPPROTO_IP,
+                libc::IP_FREEBIND,
+                (&raw const flag).cast::<c_void>(),
+                size_of::<c_int>() as socklen_t,
+            );
+        }
+    }
+}
+
+/// # Safety
+/// C's contract of listen(2).
+pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c_int> {
+    if held.kind() == Kind::Stream {
+        // SAFETY: numbers alone.
+        return answered(unsafe { c::ms_listen(stack::open()?.context(), held.below(), backlog) });
+    }
+    fasten(held, fd, true);
+    // SAFETY: numbers alone.
+    let done = unsafe { real::listen(fd, backlog) };
+    if done < 0 {
+        return answered(done);
+    }
+    held.more().backlog = backlog;
+    if held.kind() == Kind::Listener {
+        if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
+            stack.hosted.listen(held.below(), backlog_of(backlog))?;
+        }
+        return answered(done);
+    }
+    // SAFETY: numbers alone.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+    // Whoever waits here waits for the link, too; the kernel's socket must not hold anybody up.
+    // SAFETY: numbers alone.
+    unsafe { real::fcntl(fd, libc::F_SETFL, (flags | libc::O_NONBLOCK).into()) };
+    held.set_kind(Kind::Listener);
+    if let Some(stack) = stack::opened()
+        && let Err(refused) = listen_below(stack, held, fd)
+    {
+        return Err(refused);
+    }
+    epoll::listens(held);
+    answered(done)
+}
+
+/// As on Linux, what is negative is as much as there may be.
+fn backlog_of(backlog: c_int) -> u32 {
+    u32::try_from(backlog).unwrap_or(u32::MAX)
+}
+
+/// Where the kernel's socket is bound.
+fn kernels_name(fd: c_int) -> Option<SocketAddr> {
+    let mut space = [0_u64; 16];
+    let mut len = size_of_val(&space) as socklen_t;
+    // SAFETY: room for any address.
+    unsafe {
+        let addr = space.as_mut_ptr().cast::<sockaddr>();
+        if real::getsockname(fd, addr, &raw mut len) != 0 {
+            return None;
+        }
+        route::named(addr, len)
+    }
+}
+
+/// A listener listens on the stack, too; its descriptor there.
+pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
+    let mut more = held.more();
+    if held.below() != NONE {
+        return Ok(held.below());
+    }
+    let name = kernels_name(fd).ok_or(Refused(libc::EINVAL))?;
+    let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
+    let begun = (|| {
+        options::set_again(stack, below, &more.wishes)?;
+        // Who waits for it waits for the kernel's loopback, too.
+        stack.hosted.set_nonblocking(below, true)?;
+        stack.hosted.bind(below, name.into())?;
+        stack.hosted.listen(below, backlog_of(more.backlog))
+    })();
+    if let Err(errno) = begun {
+        stack::close(below);
+        return Err(errno.into());
+    }
+    more.wishes.clear();
+    held.set_below(below);
+    Ok(below)
+}
+
+/// A number of the kernel's for a connection that is accepted next; kept from one that did not come.
+static SPARE: AtomicI32 = AtomicI32::new(NONE);
+
+fn spare() -> Result<c_int, Refused> {
+    static MODEL: AtomicI32 = AtomicI32::new(NONE);
+    let kept = SPARE.swap(NONE, Ordering::AcqRel);
+    if kept != NONE {
+        return Ok(kept);
+    }
+    let mut model = MODEL.load(Ordering::Acquire);
+    if model == NONE {
+        // SAFETY: numbers alone.
+        let made = unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+        if made < 0 {
+            return Err(Refused(errno()));
+        }
+        model = threads::hidden(made);
+        MODEL.store(model, Ordering::Release);
+    }
+    // SAFETY: numbers alone.
+    let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
+    if fd < 0 { Err(Refused(errno())) } else { Ok(fd) }
+}
+
+fn keep_spare(fd: c_int) {
+    let before = SPARE.swap(fd, Ordering::AcqRel);
+    if before != NONE {
+        // SAFETY: a descriptor of ours that nobody knows.
+        unsafe { real::close(before) };
+    }
+}
+
+/// # Safety
+/// C's contract of accept(2).
+pub(crate) unsafe fn accept(
+    held: &Held,
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Outcome<c_int> {
+    // SAFETY: the caller's arguments.
+    unsafe { accept_on(held, fd, addr, len, 0) }
+}
+
+/// # Safety
+/// C's contract of accept4(2).
+pub(crate) unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    if table::is_kernels(fd) {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::accept4(fd, addr, len, flags) };
+    }
+    let ours_calls = is_inside();
+    door(|| match table::look(fd) {
+        // SAFETY: the caller's arguments.
+        Place::Hidden if ours_calls => Ok(threads::hidden(unsafe { real::accept4(fd, addr, len, flags) })),
+        Place::Hidden => Err(Refused(libc::EBADF)),
+        // SAFETY: the caller's arguments.
+        Place::Kernel => Ok(unsafe { real::accept4(fd, addr, len, flags) }),
+        // SAFETY: the caller's arguments.
+        Place::Ours(held) => unsafe { accept_on(&held, fd, addr, len, flags) },
+    })
+}
+
+unsafe fn accept_on(
+    held: &Held,
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> Outcome<c_int> {
+    let known = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    if held.kind() != Kind::Listener || flags & !known != 0 {
+        // SAFETY: the caller's arguments; the kernel's socket does not listen, or the flags are not known.
+        return answered(unsafe { real::accept4(fd, addr, len, flags) });
+    }
+    let stack = stack::open()?;
+    let below = listen_below(stack, held, fd)?;
+    if !addr.is_null()
+        && (len.is_null() || {
+            // SAFETY: not NULL.
+            unsafe { len.read_unaligned() > i32::MAX as u32 }
+        })
+    {
+        return Err(Refused(if len.is_null() { libc::EFAULT } else { libc::EINVAL }));
+    }
+    let number = spare()?;
+    let mut accepted = stack.hosted.accept(below);
+    if accepted == Err(Errno::EAGAIN) {
+        // SAFETY: the caller's arguments; it does not wait.
+        let other = unsafe { real::accept4(fd, addr, len, flags) };
+        if other >= 0 || errno() != libc::EAGAIN || held.is_nonblocking() {
+            keep_spare(number);
+            return answered(other);
+        }
+        let patience = patience(stack, below);
+        let mut rows = Vec::new();
+        loop {
+            let wait = stack.hosted.wait_beside(
+                Some(below),
+                patience,
+                &mut |fds, left| {
+                    rows.truncate(0);
+                    rows.push(input(fd));
+                    beside(&mut rows, 1, fds, left, null(), true)
+                },
+                &mut |engine| engine.accept(below),
+            );
+            match wait {
+                Ok(done) => {
+                    accepted = Ok(done);
+                    break;
+                }
+                Err(Ended::Beside) => {
+                    // SAFETY: as above.
+                    let other = unsafe { real::accept4(fd, addr, len, flags) };
+                    if other >= 0 || errno() != libc::EAGAIN {
+                        keep_spare(number);
+                        return answered(other);
+                    }
+                }
+                Err(ended) => {
+                    keep_spare(number);
+                    return Err(Refused(match ended {
+                        Ended::Signal => libc::EINTR,
+                        Ended::Failed(errno) => errno.raw(),
+                        _ => libc::EAGAIN,
+                    }));
+                }
+            }
+        }
+    }
+    let (below, peer) = match accepted {
+        Ok(accepted) => accepted,
+        Err(errno) => {
+            keep_spare(number);
+            return Err(errno.into());
+        }
+    };
+    // SAFETY: C's contract for `addr` and `len`, which were looked at.
+    unsafe { finish_accept(stack, held, number, below, flags, (peer, addr, len)) }
+}
+
+/// An accepted connection gets its number and its flags, and the program the peer's name.
+unsafe fn finish_accept(
+    stack: &Stack,
+    held: &Held,
+    fd: c_int,
+    below: c_int,
+    flags: c_int,
+    (peer, addr, len): (base::Endpoint, *mut sockaddr, *mut socklen_t),
+) -> Outcome<c_int> {
+    let connection = Description::make(Kind::Stream, held.is_v6(), below);
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        stack.hosted.set_nonblocking(below, true)?;
+        connection.set_nonblocking(true);
+    }
+    if flags & libc::SOCK_CLOEXEC == 0 {
+        // SAFETY: numbers alone.
+        unsafe { real::fcntl(fd, libc::F_SETFD, 0) };
+    }
+    if !number(fd, connection) {
+        // SAFETY: a descriptor that nobody knows.
+        unsafe { real::close(fd) };
+        return Err(Refused(libc::EMFILE));
+    }
+    if !addr.is_null() {
+        let octets = address::write(peer, held.is_v6());
+        // SAFETY: the caller vouches for so much room.
+        unsafe {
+            let room = (len.read_unaligned() as usize).min(octets.len());
+            std::ptr::copy_nonoverlapping(octets.as_ptr(), addr.cast::<u8>(), room);
+            len.write_unaligned(octets.len() as socklen_t);
+        }
+    }
+    answered(fd)
+}
+
+/// SO_RCVTIMEO.
+fn patience(stack: &Stack, below: c_int) -> Option<Duration> {
+    let mut time = [0; 16];
+    stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut time).ok()?;
+    let half = |at: usize| u64::from_ne_bytes(time[at..at + 8].try_into().unwrap_or_default());
+    let (seconds, micros) = (half(0), half(8));
+    (seconds | micros != 0).then(|| Duration::from_secs(seconds) + Duration::from_micros(micros))
+}
+
+/// # Safety
+/// C's contract of connect(2).
+pub(crate) unsafe fn connect(
+    held: &Held,
+    fd: c_int,
+    addr: *const sockaddr,
+    len: socklen_t,
+) -> Outcome<c_int> {
+    match held.kind() {
+        Kind::Fresh => {}
+        Kind::Stream => {
+            // SAFETY: the caller's arguments.
+            return answered(unsafe { c::ms_connect(stack::open()?.context(), held.below(), addr, len) });
+        }
+        // SAFETY: the caller's arguments.
+        _ => return answered(unsafe { real::connect(fd, addr, len) }),
+    }
+    // SAFETY: C's contract.
+    let Some(named) = (unsafe { route::named(addr, len) }) else {
+        // SAFETY: the caller's arguments: no address, or one of a family that the kernel knows what to say of.
+        return answered(unsafe { real::connect(fd, addr, len) });
+    };
+    if named.is_ipv6() == held.is_v6() && !route::is_the_kernels(named.ip()) {
+        let stack = stack::open()?;
+        let below = begin(stack, held, fd)?;
+        // SAFETY: the caller's arguments.
+        let done = unsafe { c::ms_connect(stack.context(), below, addr, len) };
+        if done == 0 || errno() != libc::ENETUNREACH {
+            let why = errno();
+            becomes_stream(held, fd, below);
+            set_errno(why);
+            return answered(done);
+        }
+        // The link leads nowhere near; another interface may.
+        stack::close(below);
+    }
+    fasten(held, fd, false);
+    leave_to_kernel(held);
+    // SAFETY: the caller's arguments.
+    answered(unsafe { real::connect(fd, addr, len) })
+}
+
+/// A socket of the stack with what was set and bound so far.
+fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
+    let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
+    let begun = (|| {
+        let more = held.more();
+        options::set_again(stack, below, &more.wishes)?;
+        if more.fastened
+            && let Some(name) = kernels_name(fd)
+        {
+            stack.hosted.bind(below, name.into())?;
+        }
+        // SAFETY: numbers alone.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+        stack.hosted.set_nonblocking(below, flags & libc::O_NONBLOCK != 0)
+    })();
+    match begun {
+        Ok(()) => Ok(below),
+        Err(errno) => {
+            stack::close(below);
+            Err(errno.into())
+        }
+    }
+}
+
+fn becomes_stream(held: &Held, fd: c_int, below: c_int) {
+    // SAFETY: numbers alone.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+    held.set_below(below);
+    held.set_kind(Kind::Stream);
+    held.more().wishes.clear();
+    epoll::becomes_stream(held);
+}
+
+/// # Safety
+/// C's contract of shutdown(2).
+pub(crate) unsafe fn shutdown(held: &Held, fd: c_int, how: c_int) -> Outcome<c_int> {
+    let below = held.below();
+    if held.kind() == Kind::Stream {
+        // SAFETY: numbers alone.
+        return answered(unsafe { c::ms_shutdown(stack::open()?.context(), below, how) });
+    }
+    if held.kind() == Kind::Listener && below != NONE {
+        // SAFETY: numbers alone.
+        unsafe { c::ms_shutdown(stack::open()?.context(), below, how) };
+    }
+    // SAFETY: numbers alone.
+    answered(unsafe { real::shutdown(fd, how) })
+}

@@ -1,0 +1,112 @@
+//! The program's stack: opened when the first call needs it, in the process that needs it.
+
+use crate::boundary::{Refused, inside, say, stay_inside};
+use crate::{bell, sleep};
+use base::Duration;
+use capi::Context;
+use libc::c_int;
+use sock::control::{self, Control};
+use sock::hosted::{Host, Hosted, Sleeper, Woken};
+use sock::{Settings, Sockets};
+use std::os::fd::RawFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The stack of this process.
+pub(crate) struct Stack {
+    pub(crate) hosted: Arc<Hosted>,
+    context: Context,
+    _control: Option<Control>,
+}
+
+static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
+/// Who opens it.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// What `millstream run` has said, or nothing.
+pub(crate) fn settings() -> Option<&'static Settings> {
+    static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+    SETTINGS.get_or_init(|| inside(read_settings)).as_ref()
+}
+
+fn read_settings() -> Option<Settings> {
+    let mut settings = Settings::default();
+    let file = std::env::var_os("MILLSTREAM_CONFIG");
+    let read = file.map_or(Ok(()), |path| settings.from_file(path.as_ref()));
+    if let Err(e) = read.and_then(|()| settings.from_env(std::env::vars())) {
+        say(&format!("{e}; this program runs on the kernel"));
+        return None;
+    }
+    (!settings.link.is_empty()).then_some(settings)
+}
+
+impl Stack {
+    /// What the C door's functions take first.
+    pub(crate) fn context(&self) -> *mut Context {
+        std::ptr::from_ref(&self.context).cast_mut()
+    }
+}
+
+/// The stack, if this process has opened one.
+pub(crate) fn opened() -> Option<&'static Stack> {
+    // SAFETY: NULL, or a stack that lives as long as the process.
+    unsafe { STACK.load(Ordering::Acquire).as_ref() }
+}
+
+/// The stack, opened if need be; ENETDOWN, with a line that says why, if that cannot be.
+pub(crate) fn open() -> Result<&'static Stack, Refused> {
+    if let Some(stack) = opened() {
+        return Ok(stack);
+    }
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stack) = opened() {
+        return Ok(stack);
+    }
+    let settings = settings().ok_or(Refused(libc::ENETDOWN))?;
+    let stack = inside(|| make(settings)).map_err(|why| {
+        say(&why);
+        Refused(libc::ENETDOWN)
+    })?;
+    STACK.store(Box::into_raw(Box::new(stack)), Ordering::Release);
+    opened().ok_or(Refused(libc::ENETDOWN))
+}
+
+fn make(settings: &Settings) -> Result<Stack, String> {
+    let (opened, hosted) = sock::open_hosted(settings, Box::new(Program)).map_err(|e| e.0)?;
+    // Without it the program runs as well; `millstream ss` only does not see it.
+    let control = control::serve(&opened).ok();
+    let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
+    // Whoever serves metrics does as long as the process lives.
+    std::mem::forget(opened.metrics);
+    Ok(Stack { hosted, context, _control: control })
+}
+
+/// Closes a descriptor of the stack's.
+pub(crate) fn close(below: c_int) {
+    if let Some(stack) = opened() {
+        // SO_LINGER may have waited in vain; the kernel's close says so to nobody either.
+        let _ = stack.hosted.close(below);
+    }
+}
+
+/// How threads of the program sleep.
+struct Program;
+
+impl Host for Program {
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+        sleep::on_stack(fds, timeout)
+    }
+
+    fn shield_thread(&self) {
+        stay_inside();
+    }
+
+    fn bell(&self) -> Option<Sleeper> {
+        bell::take()
+    }
+
+    fn keep(&self, bell: Sleeper) {
+        bell::keep(bell);
+    }
+}

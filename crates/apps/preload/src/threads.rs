@@ -1,0 +1,172 @@
+//! What the stack does for itself: its descriptors are hidden from the program and lie where a program does not look
+//! for numbers, and its threads take no signals. And the way round the C library's functions, syscall(2).
+
+use crate::boundary::{is_inside, say, set_errno, stay_inside};
+use crate::hooks::{self, real};
+use crate::table;
+use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::Once;
+
+/// What a thread begins with.
+pub(crate) type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// How many of the highest numbers are the stack's, at least; of few numbers, half.
+const HIGH: c_int = 256;
+
+/// A descriptor of the stack's own moves to a high number and is hidden. A failure stays one.
+pub(crate) fn hidden(fd: c_int) -> c_int {
+    if fd < 0 {
+        return fd;
+    }
+    // SAFETY: numbers alone; `limit` is writable.
+    let high = unsafe {
+        let mut limit = MaybeUninit::<libc::rlimit>::zeroed().assume_init();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let end = limit.rlim_cur.min(table::NUMBERS as u64) as c_int;
+        let flags = real::fcntl(fd, libc::F_GETFD, 0);
+        let command = if flags & libc::FD_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+        real::fcntl(fd, command, (end - HIGH).max(end / 2).into())
+    };
+    let kept = if high >= 0 {
+        // SAFETY: nobody knows it.
+        unsafe { real::close(fd) };
+        high
+    } else {
+        fd
+    };
+    crate::description::note_number(kept);
+    table::hide(kept);
+    kept
+}
+
+fn hidden_if_inside(fd: c_int) -> c_int {
+    if is_inside() { hidden(fd) } else { fd }
+}
+
+/// # Safety
+/// C's contract of eventfd(2).
+pub(crate) unsafe fn eventfd(value: c_uint, flags: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    hidden_if_inside(unsafe { real::eventfd(value, flags) })
+}
+
+/// # Safety
+/// C's contract of open(2).
+pub(crate) unsafe fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: the caller's arguments.
+    hidden_if_inside(unsafe { real::open64(path, flags, mode) })
+}
+
+/// A thread of the stack's.
+struct Ours {
+    start: Start,
+    arg: *mut c_void,
+}
+
+extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
+    // SAFETY: what `pthread_create` below has made, once.
+    let Ours { start, arg } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
+    stay_inside();
+    // SAFETY: a set of this frame's.
+    unsafe {
+        let mut all = MaybeUninit::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), null_mut());
+    }
+    start(arg)
+}
+
+/// # Safety
+/// C's contract of pthread_create(3).
+pub(crate) unsafe fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    start: Start,
+    arg: *mut c_void,
+) -> c_int {
+    if !is_inside() {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::pthread_create(thread, attributes, start, arg) };
+    }
+    let ours = Box::into_raw(Box::new(Ours { start, arg })).cast::<c_void>();
+    // SAFETY: the caller's arguments, and what `begin` takes.
+    let failed = unsafe { real::pthread_create(thread, attributes, begin, ours) };
+    if failed != 0 {
+        // SAFETY: no thread has taken it.
+        drop(unsafe { Box::from_raw(ours.cast::<Ours>()) });
+    }
+    failed
+}
+
+/// Commands of bpf(2) that give a descriptor.
+const BPF_OPENS: [c_long; 10] = [0, 5, 7, 13, 14, 17, 18, 19, 28, 30];
+
+/// # Safety
+/// C's contract of syscall(2).
+pub(crate) unsafe fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    if is_inside() {
+        // SAFETY: the caller's arguments.
+        let done = unsafe { real::syscall(number, a, b, c, d, e, f) };
+        let opens = number == libc::SYS_memfd_create || number == libc::SYS_bpf && BPF_OPENS.contains(&a);
+        return if opens && done >= 0 { hidden(done as c_int).into() } else { done };
+    }
+    let (fd, int) = (a as c_int, |value: c_long| value as c_int);
+    // SAFETY: the caller's arguments, in the order and of the types of the functions of the same names.
+    unsafe {
+        match number {
+            libc::SYS_read => hooks::read(fd, b as _, c as _) as c_long,
+            libc::SYS_write => hooks::write(fd, b as _, c as _) as c_long,
+            libc::SYS_readv => hooks::readv(fd, b as _, int(c)) as c_long,
+            libc::SYS_writev => hooks::writev(fd, b as _, int(c)) as c_long,
+            libc::SYS_close => hooks::close(fd).into(),
+            libc::SYS_close_range => hooks::close_range(a as _, b as _, int(c)).into(),
+            libc::SYS_dup => hooks::dup(fd).into(),
+            libc::SYS_dup2 => hooks::dup2(fd, int(b)).into(),
+            libc::SYS_dup3 => hooks::dup3(fd, int(b), int(c)).into(),
+            libc::SYS_fcntl => hooks::fcntl(fd, int(b), c).into(),
+            libc::SYS_ioctl => hooks::ioctl(fd, b as _, c as _).into(),
+            libc::SYS_socket => hooks::socket(fd, int(b), int(c)).into(),
+            libc::SYS_bind => hooks::bind(fd, b as _, c as _).into(),
+            libc::SYS_listen => hooks::listen(fd, int(b)).into(),
+            libc::SYS_accept => hooks::accept(fd, b as _, c as _).into(),
+            libc::SYS_accept4 => hooks::accept4(fd, b as _, c as _, int(d)).into(),
+            libc::SYS_connect => hooks::connect(fd, b as _, c as _).into(),
+            libc::SYS_shutdown => hooks::shutdown(fd, int(b)).into(),
+            libc::SYS_getsockname => hooks::getsockname(fd, b as _, c as _).into(),
+            libc::SYS_getpeername => hooks::getpeername(fd, b as _, c as _).into(),
+            libc::SYS_getsockopt => hooks::getsockopt(fd, int(b), int(c), d as _, e as _).into(),
+            libc::SYS_setsockopt => hooks::setsockopt(fd, int(b), int(c), d as _, e as _).into(),
+            libc::SYS_recvfrom => hooks::recvfrom(fd, b as _, c as _, int(d), e as _, f as _) as c_long,
+            libc::SYS_sendto => hooks::sendto(fd, b as _, c as _, int(d), e as _, f as _) as c_long,
+            libc::SYS_recvmsg => hooks::recvmsg(fd, b as _, int(c)) as c_long,
+            libc::SYS_sendmsg => hooks::sendmsg(fd, b as _, int(c)) as c_long,
+            libc::SYS_recvmmsg => hooks::recvmmsg(fd, b as _, c as _, int(d), e as _).into(),
+            libc::SYS_sendmmsg => hooks::sendmmsg(fd, b as _, c as _, int(d)).into(),
+            libc::SYS_sendfile => hooks::sendfile(fd, int(b), c as _, d as _) as c_long,
+            libc::SYS_poll => hooks::poll(a as _, b as _, int(c)).into(),
+            libc::SYS_epoll_ctl => hooks::epoll_ctl(fd, int(b), int(c), d as _).into(),
+            libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),
+            libc::SYS_epoll_pwait => hooks::epoll_pwait(fd, b as _, int(c), int(d), e as _).into(),
+            libc::SYS_io_uring_setup if crate::stack::settings().is_some() => no_rings(),
+            _ => real::syscall(number, a, b, c, d, e, f),
+        }
+    }
+}
+
+/// A ring of the kernel's would move octets past us.
+fn no_rings() -> c_long {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| say("io_uring is refused (ENOSYS): what it moves would go past the stack"));
+    set_errno(libc::ENOSYS);
+    -1
+}

@@ -1,0 +1,383 @@
+//! Direct mode inside a program of the kernel's: whatever waits sleeps together with the program's own descriptors,
+//! without the lock, and a signal can end it.
+//!
+//! One thread at a time *leads*: it turns the core and sleeps on the port's descriptors. Others that wait sleep on
+//! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
+//! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
+//! leads, a thread of ours does after a while ([`backstop`]); whoever comes takes the lead from it at once.
+
+mod backstop;
+
+use crate::Errno;
+use crate::door::Mode;
+use crate::engine::Engine;
+use crate::sockets::Fd;
+use crate::waiting::Wake as Wakes;
+use backstop::Nudge;
+use base::{Duration, Instant};
+use pio::{IoError, Wake};
+use ring::Ringer;
+pub use ring::Sleeper;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Longest sleep of the leader: an interface that went away wakes nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same on a port that has nothing to sleep on, or that is down.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Woken {
+    /// Something for the stack, or time to look again.
+    Stack,
+    /// One of the program's own descriptors.
+    Beside,
+    /// A signal, and the call that sleeps is not to be continued.
+    Signal,
+}
+
+/// How a wait ended that did not bring what was waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// One of the program's own descriptors may be ready.
+    Beside,
+    /// The time was up.
+    Time,
+    /// A signal.
+    Signal,
+    /// An error of the stack.
+    Failed(Errno),
+}
+
+/// How a thread sleeps in the kernel: until one of these descriptors can be read, or this time has passed.
+pub trait Host: Send + Sync {
+    /// For a call that waits for nothing but the stack.
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken;
+    /// What a thread of ours begins with: signals are the program's business.
+    fn shield_thread(&self);
+    /// A bell for the calling thread, new or one that was kept; `None` if there is no descriptor for one.
+    fn bell(&self) -> Option<Sleeper>;
+    /// The bell is needed no more for now.
+    fn keep(&self, bell: Sleeper);
+}
+
+/// A bell, for [`Host::bell`].
+///
+/// # Errors
+/// There is no descriptor to be had.
+pub fn bell() -> std::io::Result<Sleeper> {
+    ring::doorbell().map(|(_, sleeper)| sleeper)
+}
+
+/// Who turns the core.
+#[derive(Default)]
+struct Lead {
+    /// Ticket of who leads; 0 for nobody.
+    holder: u64,
+    tickets: u64,
+    /// It is the thread of ours.
+    ours: bool,
+    /// It sleeps: until when, and how it is rung.
+    asleep: Option<(Option<Instant>, Ringer)>,
+}
+
+struct Shared {
+    engine: Engine,
+    lead: Lead,
+}
+
+/// Sockets of a program that has descriptors of the kernel's beside them.
+pub struct Hosted {
+    shared: Mutex<Shared>,
+    host: Box<dyn Host>,
+    spin: Duration,
+    nudge: Nudge,
+}
+
+/// The engine, lent. What was changed while the leader sleeps takes effect when this is dropped.
+struct Guard<'h> {
+    shared: MutexGuard<'h, Shared>,
+    touched: bool,
+}
+
+impl Deref for Guard<'_> {
+    type Target = Engine;
+    fn deref(&self) -> &Engine {
+        &self.shared.engine
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.touched = true;
+        &mut self.shared.engine
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if !self.touched {
+            return;
+        }
+        let Shared { engine, lead } = &mut *self.shared;
+        let Some((until, ringer)) = &lead.asleep else { return };
+        // An error of the port is told to whoever waits next.
+        let _ = engine.turn();
+        let next = engine.core.next_timeout();
+        if Instant::earliest(next, *until) != *until {
+            ringer.ring_anyway();
+            lead.asleep = None;
+        }
+    }
+}
+
+/// A thread that waits.
+struct Turn {
+    ticket: u64,
+    deadline: Option<Instant>,
+    spin_until: Option<Instant>,
+}
+
+impl Hosted {
+    /// Sockets over an engine, with a thread of ours that keeps ACKs and timers going while the program computes.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(engine: Engine, host: Box<dyn Host>, spin: Duration) -> std::io::Result<Arc<Hosted>> {
+        let shared = Mutex::new(Shared { engine, lead: Lead::default() });
+        let hosted = Arc::new(Hosted { shared, host, spin, nudge: Nudge::default() });
+        backstop::start(&hosted)?;
+        Ok(hosted)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_shared(&self) -> Option<MutexGuard<'_, Shared>> {
+        match self.shared.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// One turn: what the program wrote leaves, what arrived is seen.
+    ///
+    /// # Errors
+    /// The port is gone.
+    pub fn turn(&self) -> Result<(), Errno> {
+        match self.shared().engine.turn() {
+            Ok(_) | Err(IoError::Down) => Ok(()),
+            Err(_) => Err(Errno::ENETDOWN),
+        }
+    }
+
+    /// One turn, and then a look.
+    ///
+    /// # Errors
+    /// The port is gone.
+    pub fn after_turn<R>(&self, look: impl FnOnce(&mut Engine) -> R) -> Result<R, Errno> {
+        let mut shared = self.shared();
+        match shared.engine.turn() {
+            Ok(_) | Err(IoError::Down) => Ok(look(&mut shared.engine)),
+            Err(_) => Err(Errno::ENETDOWN),
+        }
+    }
+
+    /// Repeats `attempt` while it gives EAGAIN, until `timeout` is over; `sleep` sleeps on the descriptors that it is
+    /// given and on what else it likes. `on` is the descriptor that it waits for, or `None` for several.
+    ///
+    /// # Errors
+    /// What ended the wait; an error of `attempt` is [`Ended::Failed`].
+    pub fn wait_beside<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+        attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Ended> {
+        let mut turn = Turn { ticket: 0, deadline: None, spin_until: None };
+        let result = self.wait_loop(&mut turn, on, timeout, sleep, attempt);
+        if turn.ticket != 0 {
+            let mut shared = self.shared();
+            let Shared { engine, lead } = &mut *shared;
+            if lead.holder == turn.ticket {
+                lead.holder = 0;
+                engine.waiting.wake_any();
+            }
+        }
+        self.nudge.application_is_back();
+        result
+    }
+
+    fn wait_loop<R>(
+        &self,
+        turn: &mut Turn,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+        attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Ended> {
+        loop {
+            let mut shared = self.shared();
+            match attempt(&mut shared.engine) {
+                Err(Errno::EAGAIN) => {}
+                Err(errno) => return Err(Ended::Failed(errno)),
+                Ok(done) => return Ok(done),
+            }
+            let Shared { engine, lead } = &mut *shared;
+            if turn.deadline.is_none() {
+                turn.deadline = timeout.map(|t| engine.time() + t);
+            }
+            lead.take(turn);
+            let leads = lead.holder == turn.ticket;
+            if leads {
+                match engine.turn() {
+                    Ok(done) if done.more || done.received > 0 || done.timers > 0 => continue,
+                    Ok(_) | Err(IoError::Down) => {}
+                    Err(_) => return Err(Ended::Failed(Errno::ENETDOWN)),
+                }
+            }
+            let now = engine.time();
+            if turn.deadline.is_some_and(|at| at <= now) {
+                return Err(Ended::Time);
+            }
+            if leads && *turn.spin_until.get_or_insert(now + self.spin) > now {
+                engine.spun += now - engine.now();
+                drop(shared);
+                std::hint::spin_loop();
+                continue;
+            }
+            match self.sleep(shared, turn, on, sleep) {
+                Ok(Woken::Stack) => {}
+                Ok(Woken::Beside) => return Err(Ended::Beside),
+                Ok(Woken::Signal) => return Err(Ended::Signal),
+                Err(errno) => return Err(Ended::Failed(errno)),
+            }
+            turn.spin_until = None;
+        }
+    }
+
+    /// Sleeps without the lock: on the port if this thread leads, on its own bell in any case.
+    fn sleep(
+        &self,
+        shared: MutexGuard<'_, Shared>,
+        turn: &Turn,
+        on: Option<Fd>,
+        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+    ) -> Result<Woken, Errno> {
+        let mut bell = self.host.bell().ok_or(Errno::EMFILE)?;
+        let woken = self.sleep_with(shared, turn, on, sleep, &mut bell);
+        self.host.keep(bell);
+        woken
+    }
+
+    fn sleep_with(
+        &self,
+        mut shared: MutexGuard<'_, Shared>,
+        turn: &Turn,
+        on: Option<Fd>,
+        sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
+        bell: &mut Sleeper,
+    ) -> Result<Woken, Errno> {
+        let Shared { engine, lead } = &mut *shared;
+        let leads = lead.holder == turn.ticket;
+        let mut fds = vec![bell.fd().as_raw_fd()];
+        let mut until = turn.deadline;
+        if leads {
+            // The port arms itself for a sleep, and takes note of what ended the last one.
+            match engine.core.io().wait(Some(Duration::ZERO)) {
+                Ok(Wake::Timeout) | Err(IoError::Down) => {}
+                Ok(_) => return Ok(Woken::Stack),
+                Err(_) => return Err(Errno::ENETDOWN),
+            }
+            fds.extend(engine.core.io().poll_fds());
+            let slice = if fds.len() == 1 { LOOK_SOON } else { LOOK_AGAIN };
+            let next = Instant::earliest(engine.core.next_timeout(), Some(engine.time() + slice));
+            until = Instant::earliest(until, next);
+        }
+        let left = until.map(|at| at.since(engine.time()));
+        if left == Some(Duration::ZERO) {
+            return Ok(Woken::Stack);
+        }
+        let object = on.map(|fd| engine.index(fd)).transpose()?;
+        if leads {
+            lead.asleep = Some((until, bell.ringer()));
+        }
+        let row = engine.waiting.add(object, Wakes::Bell(bell.ringer()));
+        drop(shared);
+        let woken = sleep(&fds, left);
+        bell.drain();
+        let mut shared = self.shared();
+        shared.engine.waiting.remove(row);
+        if shared.lead.holder == turn.ticket {
+            shared.lead.asleep = None;
+        }
+        Ok(woken)
+    }
+}
+
+impl Lead {
+    /// The calling thread leads from now on if nobody does but the thread of ours, which is rung to see it.
+    fn take(&mut self, turn: &mut Turn) {
+        if self.holder != 0 && (!self.ours || self.holder == turn.ticket) {
+            return;
+        }
+        if self.ours
+            && let Some((_, ringer)) = self.asleep.take()
+        {
+            ringer.ring_anyway();
+        }
+        self.tickets += 1;
+        turn.ticket = self.tickets;
+        (self.holder, self.ours) = (turn.ticket, false);
+    }
+}
+
+impl Mode for Hosted {
+    type Below = stack::Core;
+
+    fn lock(&self) -> impl DerefMut<Target = Engine> {
+        Guard { shared: self.shared(), touched: false }
+    }
+
+    fn wait_for<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut sleep = |fds: &[RawFd], left| self.host.sleep(fds, left);
+        let result = self.wait_beside(on, timeout, &mut sleep, &mut attempt);
+        result.map_err(|ended| match ended {
+            Ended::Time | Ended::Beside => Errno::EAGAIN,
+            Ended::Signal => Errno::EINTR,
+            Ended::Failed(errno) => errno,
+        })
+    }
+
+    fn attempt<R>(&self, mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>) -> Result<R, Errno> {
+        let mut guard = Guard { shared: self.shared(), touched: true };
+        match attempt(&mut guard) {
+            Err(Errno::EAGAIN) if guard.turn_if_stale() => attempt(&mut guard),
+            result => result,
+        }
+    }
+
+    fn refresh(&self) -> Result<(), Errno> {
+        self.turn()
+    }
+
+    fn look(&self, look: Box<dyn FnOnce(&mut Engine) + Send + '_>) {
+        look(&mut self.shared().engine);
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        self.nudge.wake();
+    }
+}
