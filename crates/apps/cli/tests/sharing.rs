@@ -161,6 +161,9 @@ fn a_reload_keeps_what_is_open() {
     drop(old);
     assert_eq!(client.ask("again"), [0; 50]);
     assert_eq!(client.ask_timed("short 50").0, [4000; 50]);
+    drop(new);
+    // Of the killed nothing is left once somebody comes.
+    drop(worker(&bed, "packet:ms0", 1000));
 }
 
 #[test]

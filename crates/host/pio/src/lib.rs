@@ -7,6 +7,7 @@ mod fault;
 pub mod fuzz;
 mod group;
 mod layer;
+mod ledger;
 mod lot;
 pub mod netlink;
 mod open;

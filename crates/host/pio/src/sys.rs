@@ -4,7 +4,7 @@ use crate::port::{IoError, Wake, Waker};
 use base::{Addr, Duration, Instant};
 use ring::EventFd;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The result of a call that says -1 and sets errno when it fails.
 pub(crate) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
@@ -161,6 +161,64 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
     // mask.
     let rc = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, spec, std::ptr::null()) };
     check(rc).map(|n| n as usize)
+}
+
+/// Memory that is a file, which every Linux has.
+pub(crate) const SHARED_DIRECTORY: &str = "/dev/shm";
+
+/// The calling thread's network namespace, as a number.
+pub(crate) fn network() -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino())
+}
+
+/// The user whose files are ours.
+pub(crate) fn user() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::geteuid() }
+}
+
+/// What can be done about one octet of an open file. The lock belongs to the open file: other processes, and other
+/// opens of this one, are excluded, and it ends with the last descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// Wait for it.
+    Wait,
+    /// Take it, or fail.
+    Take,
+    /// Give it back.
+    Free,
+}
+
+impl Lock {
+    /// Does it to the octet `at`.
+    pub(crate) fn of(self, fd: BorrowedFd<'_>, at: i64) -> io::Result<()> {
+        let (how, kind) = match self {
+            Lock::Wait => (libc::F_OFD_SETLKW, libc::F_WRLCK),
+            Lock::Take => (libc::F_OFD_SETLK, libc::F_WRLCK),
+            Lock::Free => (libc::F_OFD_SETLK, libc::F_UNLCK),
+        };
+        lock(fd, how, kind, at).map(drop)
+    }
+
+    /// Does another open file have it?
+    pub(crate) fn is_others(fd: BorrowedFd<'_>, at: i64) -> io::Result<bool> {
+        lock(fd, libc::F_OFD_GETLK, libc::F_WRLCK, at).map(|kind| kind != libc::F_UNLCK)
+    }
+}
+
+fn lock(fd: BorrowedFd<'_>, how: i32, kind: i32, at: i64) -> io::Result<i32> {
+    // SAFETY: all zero is a valid flock.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    (lock.l_type, lock.l_whence) = (kind as i16, libc::SEEK_SET as i16);
+    (lock.l_start, lock.l_len) = (at, 1);
+    loop {
+        // SAFETY: `lock` is a flock to read and write.
+        match check(unsafe { libc::fcntl(fd.as_raw_fd(), how, &raw mut lock) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done.map(|_| lock.l_type.into()),
+        }
+    }
 }
 
 /// A `pollfd` that asks for `events`.

@@ -2,7 +2,7 @@
 
 use super::table::Place;
 use super::{flows, table};
-use crate::sys::{self, check};
+use crate::sys::{self, Lock, SHARED_DIRECTORY, check};
 use ring::shared::SharedMemory;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -12,8 +12,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Memory that is a file, which every Linux has.
-const DIRECTORY: &str = "/dev/shm";
 /// A word of the header that nobody reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
 /// Octets of the file that are locked, not read: one for who changes the group, then one for each member.
@@ -34,12 +32,14 @@ pub(super) struct Find {
     pub(super) memory: SharedMemory,
 }
 
+/// How the names of this user's groups begin.
+fn ours() -> String {
+    format!("millstream.{}.", sys::user())
+}
+
 /// `millstream`, the user, the network, the interface, the port; then the address.
 fn prefix(ifindex: u32, port: u16) -> io::Result<String> {
-    let network = fs::metadata("/proc/thread-self/ns/net")?.ino();
-    // SAFETY: asks for a number.
-    let user = unsafe { libc::geteuid() };
-    Ok(format!("millstream.{user}.{network}.{ifindex}.{port}."))
+    Ok(format!("{}{}.{ifindex}.{port}.", ours(), sys::network()?))
 }
 
 fn suffix(place: &Place) -> String {
@@ -61,7 +61,7 @@ fn place_of(port: u16, suffix: &str) -> Option<Place> {
 impl GroupFile {
     /// The file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
     pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
-        let path = Path::new(DIRECTORY).join(prefix(ifindex, place.port)? + &suffix(place));
+        let path = Path::new(SHARED_DIRECTORY).join(prefix(ifindex, place.port)? + &suffix(place));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW);
@@ -69,8 +69,7 @@ impl GroupFile {
             let group = GroupFile { path: path.clone(), file: options.open(&path)? };
             group.lock()?;
             let meta = group.file.metadata()?;
-            // SAFETY: asks for a number.
-            if meta.uid() != unsafe { libc::geteuid() } || !meta.is_file() {
+            if meta.uid() != sys::user() || !meta.is_file() {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
             if meta.nlink() == 0 {
@@ -86,9 +85,32 @@ impl GroupFile {
             group.allocate(0, table::HEADER)?;
             let memory = SharedMemory::of_file(group.file.as_fd(), table::LEN)?;
             group.unlock()?;
+            group.sweep()?;
             return Ok(Find { file: group, memory });
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Removes files of groups whose last members were killed: nobody may ever come to their ports again.
+    fn sweep(&self) -> io::Result<()> {
+        let ours = ours();
+        for entry in fs::read_dir(SHARED_DIRECTORY)?.flatten() {
+            let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(&ours));
+            if !named || entry.path() == self.path {
+                continue;
+            }
+            // One that goes away meanwhile is what we want, and one that changes lives.
+            let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+            let group = GroupFile { path: entry.path(), file };
+            if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() && !group.has_members() {
+                group.remove();
+            }
+        }
+        Ok(())
+    }
+
+    fn has_members(&self) -> bool {
+        (0..table::MEMBERS).any(|member| self.lives(member))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -103,46 +125,31 @@ impl GroupFile {
 
     /// Waits for the right to change the group.
     pub(super) fn lock(&self) -> io::Result<()> {
-        self.change_lock(libc::F_OFD_SETLKW, libc::F_WRLCK, CHANGING).map(drop)
+        Lock::Wait.of(self.file.as_fd(), CHANGING)
     }
 
     pub(super) fn unlock(&self) -> io::Result<()> {
-        self.change_lock(libc::F_OFD_SETLK, libc::F_UNLCK, CHANGING).map(drop)
+        Lock::Free.of(self.file.as_fd(), CHANGING)
     }
 
     /// Takes a member's octet, and the memory of its flows.
     pub(super) fn take(&self, member: usize) -> io::Result<()> {
         self.allocate(table::flows_at(member), flows::LEN)?;
-        self.change_lock(libc::F_OFD_SETLK, libc::F_WRLCK, FIRST + member as i64).map(drop)
+        Lock::Take.of(self.file.as_fd(), FIRST + member as i64)
     }
 
     /// Gives a member's octet and the right to change the group back.
     pub(super) fn give_up(&self, member: usize) {
         // What fails here ends with the descriptor.
-        let _ = self.change_lock(libc::F_OFD_SETLK, libc::F_UNLCK, FIRST + member as i64);
+        let _ = Lock::Free.of(self.file.as_fd(), FIRST + member as i64);
         let _ = self.unlock();
         self.notify();
     }
 
     /// Does another open file than ours hold the member's octet?
     pub(super) fn lives(&self, member: usize) -> bool {
-        let found = self.change_lock(libc::F_OFD_GETLK, libc::F_WRLCK, FIRST + member as i64);
-        found.is_ok_and(|kind| kind != libc::F_UNLCK)
-    }
-
-    fn change_lock(&self, how: i32, kind: i32, at: i64) -> io::Result<i32> {
-        // SAFETY: all zero is a valid flock.
-        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = kind as i16;
-        lock.l_whence = libc::SEEK_SET as i16;
-        (lock.l_start, lock.l_len) = (at, 1);
-        loop {
-            // SAFETY: `lock` is a flock to read and write.
-            match check(unsafe { libc::fcntl(self.file.as_raw_fd(), how, &raw mut lock) }) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return done.map(|_| lock.l_type.into()),
-            }
-        }
+        // What cannot be asked is believed to live.
+        Lock::is_others(self.file.as_fd(), FIRST + member as i64).unwrap_or(true)
     }
 
     /// Wakes everybody who watches the file.
@@ -160,7 +167,7 @@ impl GroupFile {
     /// Does a group with living members have a place of the same port that overlaps this one?
     pub(super) fn others_overlap(&self, ifindex: u32, place: &Place) -> io::Result<bool> {
         let prefix = prefix(ifindex, place.port)?;
-        for entry in fs::read_dir(DIRECTORY)?.flatten() {
+        for entry in fs::read_dir(SHARED_DIRECTORY)?.flatten() {
             let name = entry.file_name();
             let other =
                 name.to_str().and_then(|n| n.strip_prefix(&prefix)).and_then(|s| place_of(place.port, s));
@@ -169,7 +176,7 @@ impl GroupFile {
             // One that goes away meanwhile has nobody in it.
             let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
             let group = GroupFile { path: entry.path(), file };
-            if (0..table::MEMBERS).any(|member| group.lives(member)) {
+            if group.has_members() {
                 return Ok(true);
             }
         }

@@ -14,6 +14,7 @@
 
 use super::filter::{self, Shared, Spread};
 use crate::group::{Member, Place, Watcher};
+use crate::ledger;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
@@ -221,6 +222,10 @@ impl Claims {
         };
         let silencer =
             if table.is_covered(&key) { None } else { Some(self.silence(&key, consent).map_err(refusal)?) };
+        // Only now that the kernel keeps it for us: see there.
+        if ledger::is_taken(self.ifindex, claim.port).map_err(ClaimError::Os)? {
+            return Err(ClaimError::InUse);
+        }
         let member = group.map(|(member, _)| Arc::new(member));
         if let (Some(member), Some(watcher)) = (&member, &self.watcher) {
             member.settle_in()?;

@@ -607,7 +607,8 @@ impl PacketIo for Packet {
 
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.watch.net_events(&mut self.caps, &mut self.down, events);
-        if !self.shared.is_empty() {
+        // Even without a group now: what one that was left says must be heard, or it would end every sleep.
+        if self.claims.news_fd().is_some() {
             self.tend(events);
         }
     }

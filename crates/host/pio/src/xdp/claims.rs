@@ -10,12 +10,15 @@
 //! and no descriptor stays). The stack keeps such a port for a while after its last connection, so that using
 //! it again costs nothing.
 //!
+//! Other processes of ours see in a [ledger](crate::ledger) which those are, and keep off them.
+//!
 //! What is left is the chance that the kernel picks, for a connection of its own to the very same remote
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 
 use super::bpf::LocalKey;
 use super::bpf::program::{ANY4, ANY6, EXACT, SHARED4, SHARED6};
 use super::bpf::sys as bpf;
+use crate::ledger::Ledger;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
@@ -136,6 +139,19 @@ struct Table {
     listening: HashMap<Place, Listening>,
     /// Claims of outgoing ports, by port and bit.
     shared: HashMap<(u16, u64), u32>,
+    /// For other processes to see.
+    ledger: Option<Ledger>,
+}
+
+impl Table {
+    /// Do connections leave from `port`?
+    fn leaves(&self, port: u16) -> bool {
+        [SHARED4, SHARED6].into_iter().any(|bit| self.shared.contains_key(&(port, bit)))
+    }
+
+    fn note(&mut self, port: u16, ours: bool) -> io::Result<()> {
+        self.ledger.as_mut().map_or(Ok(()), |ledger| ledger.note(port, ours))
+    }
 }
 
 /// What one program has taken on one interface; shared by its ports.
@@ -158,6 +174,11 @@ impl Claims {
     /// `local` is the map of addresses and exact claims that the XDP program reads beside `marks`.
     pub(super) fn new(ifindex: u32, marks: Marks, local: OwnedFd) -> Claims {
         Claims { ifindex, marks, local, table: Mutex::default() }
+    }
+
+    /// We own the program that reads the claims, and say in `ledger` where connections leave from.
+    pub(super) fn keep(&self, ledger: Ledger) {
+        self.lock().ledger = Some(ledger);
     }
 
     /// The interface has this address: packets to it may be ours.
@@ -195,9 +216,17 @@ impl Claims {
         let bit = shared_bit(claim);
         let key = (claim.port, bit);
         let ours = |place: &Place| place.overlaps(&Place { v6_only: true, ..Place::of(claim) });
+        let fresh = !table.leaves(claim.port);
+        if fresh {
+            table.note(claim.port, true).map_err(ClaimError::Os)?;
+        }
         // Where a listener of ours has the port, it is reserved already.
         if !table.shared.contains_key(&key) && !table.listening.keys().any(ours) {
-            drop(self.bind(claim, true, false).map_err(refusal)?);
+            let free = self.bind(claim, true, false).map(drop);
+            if fresh && free.is_err() {
+                table.note(claim.port, false).map_err(ClaimError::Os)?;
+            }
+            free.map_err(refusal)?;
         }
         *table.shared.entry(key).or_default() += 1;
         self.marks.cell(claim.port).fetch_or(bit, Ordering::Relaxed);
@@ -211,6 +240,10 @@ impl Claims {
         if *count == 0 {
             table.shared.remove(&(claim.port, bit));
             self.marks.cell(claim.port).fetch_and(!bit, Ordering::Relaxed);
+            if !table.leaves(claim.port) {
+                // What stays noted is nobody else's, no more.
+                let _ = table.note(claim.port, false);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::claims::{Claims, Marks, PORTS};
 use super::device::Device;
 use super::holder;
 use super::{XdpMode, refused};
+use crate::ledger::Ledger;
 use crate::open::OpenError;
 use crate::sys;
 use base::Addr;
@@ -81,7 +82,11 @@ impl Steering {
         let mut last = None;
         for &hook in hooks {
             match bpf::attach_xdp(&loaded.program, device.index, hook) {
-                Ok(link) => return Ok(Steering { loaded, hook, all_ears, _link: link }),
+                Ok(link) => {
+                    // Only where there is no such memory at all: then other processes may take ports of ours.
+                    Ledger::new(device.index).into_iter().for_each(|ledger| loaded.claims.keep(ledger));
+                    return Ok(Steering { loaded, hook, all_ears, _link: link });
+                }
                 Err(error) if is_held(&error) => return Err(held(device)),
                 Err(error) => last = Some(error),
             }
