@@ -1,9 +1,16 @@
-//! Where settings come from: defaults, then a TOML file, then the environment, then flags.
+//! Where settings come from: defaults, then a TOML file, then the environment, then flags; and stacks opened with them.
 
 use crate::CliResult;
 use clap::Args;
-use sock::{SettingError, Settings};
+use emu::{PipeConfig, Piped};
+use pio::PacketIo;
+use sock::{Clock, OpenError, Opened, SettingError, Settings, SystemClock};
+use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::PathBuf;
+
+/// Most packets on their way on an emulated path, each way.
+const HOLDS: u32 = 65_536;
 
 /// Flags every command that opens a stack takes.
 #[derive(Args, Clone)]
@@ -29,6 +36,10 @@ pub(crate) struct StackArgs {
     /// Default gateways, for links with their own addresses.
     #[arg(long)]
     gateway: Option<String>,
+    /// Put an emulated path under the stack, KEY=VALUE,... with the keys of an experiment's `path`: rtt_ms=40,
+    /// down_kbit=20000, queue=strict 100000, up.loss=0.01. `down` is what we receive. For one core.
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = lab::point)]
+    path: Option<BTreeMap<String, String>>,
     /// Any other setting, KEY=VALUE; `millstream settings` lists them. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -66,6 +77,27 @@ impl StackArgs {
             settings.set(key.trim(), value)?;
         }
         Ok(settings)
+    }
+
+    /// Opens the stacks, over the path that was wished for.
+    pub(crate) fn open(&self, settings: &Settings) -> Result<Opened, Box<dyn Error>> {
+        let Some(words) = &self.path else { return Ok(sock::open(settings)?) };
+        if settings.cores > 1 {
+            let cores = settings.cores;
+            return Err(
+                format!("--path with cores = {cores}: each would have a path of its own; use one").into()
+            );
+        }
+        let words: Vec<_> = words.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let pipes = lab::pipes(&lab::Path::read("", &words)?)?;
+        let pipes = pipes.map(|pipe| PipeConfig { holds: Some(HOLDS), ..pipe });
+        let seed = settings.seed.max(1);
+        let layer = |port: Box<dyn PacketIo>| -> Result<Box<dyn PacketIo>, OpenError> {
+            let clock = SystemClock::new();
+            let piped = Piped::new(port, pipes.clone(), seed, move || clock.now());
+            Ok(Box::new(piped.map_err(|e| OpenError(format!("--path over {}: {e}", settings.link)))?))
+        };
+        Ok(sock::open_over(settings, layer)?)
     }
 }
 
@@ -106,6 +138,7 @@ mod tests {
             mode: None,
             address: None,
             gateway: None,
+            path: None,
             set: Vec::new(),
             json: false,
         }

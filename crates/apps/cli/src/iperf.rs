@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         )
         .into());
     }
-    let opened = sock::open(&settings)?;
+    let opened = args.stack.open(&settings)?;
     let listener = TcpListener::bind(&opened.stacks[0], args.listen.as_str())
         .map_err(|e| format!("listening on {}: {e}; choose another port with --listen", args.listen))?;
     let _control = sock::control::serve(&opened)?;

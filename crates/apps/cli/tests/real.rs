@@ -126,6 +126,26 @@ fn curl_over_tap() {
     upload(&bed, 3_000_000);
 }
 
+/// What a stack is told to be far away by, its peers see.
+#[test]
+fn a_path_under_the_stack_is_between_it_and_everybody() {
+    for link in ["xdp:ms0", "packet:ms0"] {
+        let Some(bed) = bed(true) else { return };
+        let path = "rtt_ms=40,down_kbit=4000,up_kbit=8000,queue=strict 100000,up.every=200";
+        let _server = serve(&bed, &["--link", link, "--path", path]);
+        let url = format!("http://{SERVER_ADDR}/500000");
+        let got = bed.in_ns(&bed.client, "curl", &["-sSf", "-w", "\n%{time_connect} %{time_total}", &url]);
+        let got = got.unwrap_or_else(|e| panic!("{e}\n{}", state_of(&bed)));
+        let (octets, times) = got.rsplit_once('\n').expect("times");
+        assert!(octets == pattern(500_000), "{link}: {} octets", octets.len());
+        let times: Vec<f64> = times.split(' ').map(|time| time.parse().expect("seconds")).collect();
+        eprintln!("{link}: connected in {} s, {} s in all", times[0], times[1]);
+        assert!(times[0] >= 0.04 && times[0] < 0.4, "{link}: {times:?}");
+        // Half a second on the line and two round trips; slow start and repairs take theirs.
+        assert!(times[1] >= 0.58 && times[1] < 3.0, "{link}: {times:?}");
+    }
+}
+
 #[test]
 fn paired_mode_serves_too() {
     let Some(bed) = bed(true) else { return };
@@ -254,6 +274,8 @@ fn wrong_configurations_say_what_would_be_right() {
     refused(&["serve", "--link", "xdp:ms0", "--set", "time_wait=900s"], &["time_wait", "240s"]);
     refused(&["serve", "--link", "xdp:ms0", "--listen", "nowhere"], &["ADDRESS:PORT"]);
     refused(&["serve", "--link", "xdp:ms0", "--listen", "9.9.9.9:80"], &["9.9.9.9"]);
+    refused(&["serve", "--link", "xdp:ms0", "--path", "colour=red"], &["colour", "rtt_ms"]);
+    refused(&["serve", "--link", "xdp:ms0", "--path", "rtt_ms=1", "--cores", "2"], &["--path", "use one"]);
     refused(&["serve", "--link", "xdp:ms0", "--dir", "/does/not/exist"], &["/does/not/exist"]);
     refused(&["load", "--link", "xdp:ms0", "10.77.1.1"], &["http://"]);
 }

@@ -1,7 +1,7 @@
 //! Ports that stand on another port and change what passes, or only look.
 
 use crate::port::*;
-use base::{Addr, Duration, FlowKey};
+use base::{Addr, Duration, FlowKey, Instant};
 use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -43,6 +43,11 @@ pub trait Layer: Send {
     /// [`PacketIo::wait`] as seen from above.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.below_mut().wait(timeout)
+    }
+
+    /// [`PacketIo::due`] as seen from above.
+    fn due_above(&self) -> Option<Instant> {
+        self.below().due()
     }
 
     /// Counters of the layer itself, after those of the port below.
@@ -90,6 +95,10 @@ impl<L: Layer> PacketIo for L {
 
     fn waker(&self) -> Arc<dyn Waker> {
         self.below().waker()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.due_above()
     }
 
     fn poll_fds(&self) -> Vec<RawFd> {

@@ -1,6 +1,6 @@
 //! The trait every port implements, and what travels through it.
 
-use base::{Addr, Duration, FlowKey};
+use base::{Addr, Duration, FlowKey, Instant};
 use ring::Frame;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -224,6 +224,11 @@ pub trait PacketIo: Send {
 
     /// A handle for other threads.
     fn waker(&self) -> std::sync::Arc<dyn Waker>;
+    /// When [`PacketIo::rx`] is to be called again though nothing may have arrived, if ever: a port that holds packets
+    /// back, as an emulated path does, has a clock of its own.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
 
     /// Descriptors that become readable when packets arrive, for a caller that sleeps in its own poll.
     fn poll_fds(&self) -> Vec<RawFd> {

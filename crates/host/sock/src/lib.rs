@@ -38,7 +38,7 @@ pub use direct::Direct;
 pub use engine::{Engine, Limits, Pumped};
 pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
-pub use open::{OpenError, Opened, Tap, open, open_hosted, pin_to};
+pub use open::{OpenError, Opened, Tap, open, open_hosted, open_over, pin_to};
 pub use paired::Paired;
 pub use poller::Poller;
 pub use settings::{Assignments, Mode, Octets, Row, SettingError, Settings, tcp_settings};

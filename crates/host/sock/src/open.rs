@@ -10,6 +10,7 @@ use crate::paired::{Paired, PairedConfig, StackThread};
 use crate::settings::{Mode, Settings};
 use crate::tree::Tree;
 use base::Duration;
+use pio::PacketIo;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
 use std::sync::Arc;
@@ -52,7 +53,16 @@ pub struct Tap {
 
 /// Opens `settings.cores` stacks on the link. Give each to its own thread; [`pin_to`] puts that thread on its CPU.
 pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
-    open_with(settings, start)
+    open_over(settings, Ok)
+}
+
+/// The same with something between the link and each core, such as an emulated path: `layer` is given the port of each
+/// and says what the stack is to stand on. Taps are above it.
+pub fn open_over(
+    settings: &Settings,
+    layer: impl FnMut(Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError>,
+) -> Result<Opened, OpenError> {
+    open_with(settings, layer, start)
 }
 
 /// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `host` says how its
@@ -60,7 +70,7 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
 pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, Arc<Hosted>), OpenError> {
     let (mut host, mut hosted) = (Some(host), None);
     let settings = Settings { cores: 1, ..settings.clone() };
-    let opened = open_with(&settings, |settings, _, core| {
+    let opened = open_with(&settings, Ok, |settings, _, core| {
         let host = host.take().ok_or_else(|| OpenError("a program has one stack".into()))?;
         let limits = limits(settings);
         let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
@@ -75,6 +85,7 @@ pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, 
 
 fn open_with(
     settings: &Settings,
+    mut layer: impl FnMut(Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError>,
     mut start: impl FnMut(&Settings, usize, Core) -> Result<Stack, OpenError>,
 ) -> Result<Opened, OpenError> {
     if settings.cores == 0 {
@@ -92,7 +103,7 @@ fn open_with(
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
-        let (port, switch) = trace::tapped(port);
+        let (port, switch) = trace::tapped(layer(port)?);
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
         let mut stack = Core::new(config, port);

@@ -112,9 +112,9 @@ impl Core {
         if self.port.pending() > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
-        [self.wheel.next(), self.waits.next(), self.hops.next(), self.paths.next(), self.ports.next()]
-            .into_iter()
-            .fold(None, Instant::earliest)
+        let dates =
+            [self.wheel.next(), self.waits.next(), self.hops.next(), self.paths.next(), self.ports.next()];
+        dates.into_iter().fold(self.port.io.due(), Instant::earliest)
     }
 
     /// Moves this turn's notices to `into`.

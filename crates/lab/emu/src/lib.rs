@@ -41,6 +41,7 @@ mod medium;
 mod network;
 mod nic;
 mod pipe;
+mod piped;
 mod port;
 mod positions;
 mod router;
@@ -55,6 +56,7 @@ pub use pipe::{
     Aqm, CoDel, DropReason, GilbertElliott, LogRow, PacketName, Pipe, PipeConfig, PipeCounters, PipeEvent,
     Queue, Red,
 };
+pub use piped::{NotEthernet, Piped};
 pub use port::{PortConfig, SimPort};
 pub use positions::{Positions, PositionsError};
 pub use router::{Router, RouterCounters};

@@ -96,7 +96,7 @@ struct Waiting {
 }
 
 /// Who keeps the forensic log.
-type Logger = Box<dyn FnMut(&LogRow)>;
+type Logger = Box<dyn FnMut(&LogRow) + Send>;
 
 /// One direction of a path.
 pub struct Pipe {
@@ -176,7 +176,7 @@ impl Pipe {
 
     /// Calls `logger` for each packet that enters, leaves or is dropped from now on: what left the queue is told when
     /// the pipe is next used or asked, so rows of one pipe are in the order of time, those of several are not.
-    pub fn log(&mut self, logger: impl FnMut(&LogRow) + 'static) {
+    pub fn log(&mut self, logger: impl FnMut(&LogRow) + Send + 'static) {
         self.logger = Some(Box::new(logger));
     }
 

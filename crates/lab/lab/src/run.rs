@@ -3,9 +3,8 @@
 use base::Instant;
 use emu::{DropReason, LogRow, PipeEvent, PipeId, Sight};
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::protocol;
 
 use crate::apps::{Begun, Receiver, Sender};
@@ -113,12 +112,17 @@ fn go(task: &Task, mut world: World) -> Result<Outcome, SpecError> {
         recorder.sample(&mut world, now);
     }
     records.end(&mut world, now)?;
-    Ok(recorder.outcome(&world, &mut ledger.borrow_mut()))
+    Ok(recorder.outcome(&world, &mut lock(&ledger)))
+}
+
+/// The ledger; a run is one thread, so nobody waits.
+fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Only datagrams are followed; without them packets need not be told one by one.
-fn attach_ledger(world: &mut World, task: &Task) -> Rc<RefCell<Ledger>> {
-    let ledger = Rc::new(RefCell::new(Ledger::default()));
+fn attach_ledger(world: &mut World, task: &Task) -> Arc<Mutex<Ledger>> {
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     if task.spec.cbr.is_none() {
         return ledger;
     }
@@ -128,7 +132,7 @@ fn attach_ledger(world: &mut World, task: &Task) -> Rc<RefCell<Ledger>> {
     pipe.log(move |row| {
         let on_line =
             |octets: u32| rate.map_or(0.0, |rate| rate.time_for(octets.into()).as_nanos() as f64 / 1e6);
-        sink.borrow_mut().note(row, from, on_line);
+        lock(&sink).note(row, from, on_line);
     });
     ledger
 }

@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n{closing}\r\n", url.path, url.host);
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
-    let opened = sock::open(&settings)?;
+    let opened = args.stack.open(&settings)?;
     let _control = sock::control::serve(&opened)?;
     let cores = opened.stacks.len() as u32;
     let budget = Arc::new(Budget::new(args.requests));

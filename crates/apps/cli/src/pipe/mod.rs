@@ -15,8 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sock::{Clock, SystemClock};
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest sleep: how late a signal may be heard that comes right before it.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -116,7 +116,7 @@ fn read_pipes(args: &Args) -> Result<[PipeConfig; 2], Box<dyn std::error::Error>
 /// at the end.
 struct Log {
     path: PathBuf,
-    out: std::rc::Rc<std::cell::RefCell<Result<BufWriter<std::fs::File>, std::io::Error>>>,
+    out: Arc<Mutex<Result<BufWriter<std::fs::File>, std::io::Error>>>,
 }
 
 fn open_log(args: &Args, bridge: &mut Bridge) -> Result<Option<Log>, String> {
@@ -124,11 +124,11 @@ fn open_log(args: &Args, bridge: &mut Bridge) -> Result<Option<Log>, String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
     let mut file = BufWriter::with_capacity(1 << 18, std::fs::File::create(&path).map_err(wrong)?);
     writeln!(file, "# seed {}\n{}", args.seed, LogRow::HEADER).map_err(wrong)?;
-    let out = std::rc::Rc::new(std::cell::RefCell::new(Ok(file)));
+    let out = Arc::new(Mutex::new(Ok(file)));
     for end in 0..2 {
         let out = out.clone();
         bridge.pipe_mut(end).log(move |row| {
-            let mut out = out.borrow_mut();
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = out.as_mut().map_or(Ok(()), |file| writeln!(file, "{row}")) {
                 *out = Err(error);
             }
@@ -141,7 +141,7 @@ impl Log {
     /// Writes the rest; `bridge` has no more to say.
     fn finish(self, bridge: Bridge) -> CliResult {
         drop(bridge);
-        let mut out = self.out.borrow_mut();
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let flushed = match &mut *out {
             Ok(file) => file.flush().map_err(|e| e.to_string()),
             Err(error) => Err(error.to_string()),

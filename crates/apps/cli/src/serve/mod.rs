@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let opened = sock::open(&settings)?;
+    let opened = args.stack.open(&settings)?;
     // Listening comes before the word "serving": whoever waits for it may connect.
     let listeners = opened.stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
     let _control = sock::control::serve(&opened)

@@ -1,12 +1,12 @@
 //! Goal: what arrives leaves as the pipe says, however late its owner calls; the wire's sizes and sums are right;
 //! memory is bounded; the forensic log adds up.
 use super::*;
+use crate::nic;
 use crate::pipe::check_log;
 use crate::{DropReason, LogRow, Queue};
 use base::{Addr, Rate};
 use pio::{Pair, PairConfig, RxPacket, pair};
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use wire::packet::{Below, Checked, Checksum, Content, Link, parse_frame};
 use wire::tcp::{Flags, Header, Options};
 
@@ -215,9 +215,9 @@ fn the_log_adds_up_however_irregularly_time_is_told() {
         };
         let (mut bridge, mut left, mut right) =
             bridge(&PairConfig::default(), [config, PipeConfig::default()]);
-        let rows = Rc::new(RefCell::new(Vec::<LogRow>::new()));
+        let rows = Arc::new(Mutex::new(Vec::<LogRow>::new()));
         let sink = rows.clone();
-        bridge.pipe_mut(0).log(move |row| sink.borrow_mut().push(*row));
+        bridge.pipe_mut(0).log(move |row| sink.lock().unwrap().push(*row));
         let (mut now, mut got) = (0, 0);
         for _ in 0..500 {
             // A sleepy owner: sometimes early, sometimes ten milliseconds late.
@@ -234,7 +234,8 @@ fn the_log_adds_up_however_irregularly_time_is_told() {
         let counters = bridge.pipe(0).counters().clone();
         assert!(counters.full > 0 && counters.lost > 0 && counters.listed == 3, "seed {seed}: {counters:?}");
         assert_eq!(got, counters.delivered, "seed {seed}");
-        assert!(rows.borrow().iter().any(|row| row.event == crate::PipeEvent::Dropped(DropReason::Full)));
-        check_log(&rows.borrow(), bridge.pipe(0), seed);
+        let rows = rows.lock().unwrap();
+        assert!(rows.iter().any(|row| row.event == crate::PipeEvent::Dropped(DropReason::Full)));
+        check_log(&rows, bridge.pipe(0), seed);
     }
 }

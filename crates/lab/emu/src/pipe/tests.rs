@@ -305,10 +305,10 @@ fn the_log_conserves_packets_and_octets() {
             aqm,
             ..slow()
         };
-        let rows = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let rows = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let mut pipe = Pipe::new(config, seed);
         let sink = rows.clone();
-        pipe.log(move |row| sink.borrow_mut().push(*row));
+        pipe.log(move |row| sink.lock().unwrap().push(*row));
         let mut now = Instant::ZERO;
         for i in 0..300 {
             now += Duration::from_micros(rng.below(1_500));
@@ -316,7 +316,7 @@ fn the_log_conserves_packets_and_octets() {
         }
         conserved(&pipe);
         pipe.queue(now + Duration::from_secs(10));
-        check_log(&rows.borrow(), &pipe, seed);
+        check_log(&rows.lock().unwrap(), &pipe, seed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::peer::{Peer, Plan};
 use base::{Addr, Endpoint, Instant};
-use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, PortConfig, SimPort};
+use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, Piped, PortConfig, SimPort};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::ops::Range;
 
@@ -96,6 +96,8 @@ pub(crate) struct Setup {
     pub(crate) port: PortConfig,
     pub(crate) client: CoreConfig,
     pub(crate) server: CoreConfig,
+    /// The client's own stack stands on these pipes, of what comes and what goes.
+    pub(crate) under: Option<[PipeConfig; 2]>,
 }
 
 impl Setup {
@@ -109,6 +111,7 @@ impl Setup {
             port: PortConfig::default(),
             client: core_config(seed, family, 1),
             server: core_config(seed, family, 2),
+            under: None,
         }
     }
 
@@ -116,7 +119,15 @@ impl Setup {
         let mut net = Network::new(self.seed);
         let (a, b) = (net.port(&self.port), net.port(&self.port));
         let (pa, pb) = (a.id(), b.id());
-        let client = net.add_host(host(self.client, a, Peer::new(self.seed)), &[pa]);
+        let port: Box<dyn pio::PacketIo> = match self.under {
+            None => Box::new(a),
+            Some(pipes) => {
+                let clock = net.clock();
+                Box::new(Piped::new(Box::new(a), pipes, self.seed, move || clock.now()).expect("Ethernet"))
+            }
+        };
+        let client = CoreHost::new(Core::new(self.client, port), Peer::new(self.seed));
+        let client = net.add_host(client, &[pa]);
         let server = net.add_host(host(self.server, b, Peer::new(!self.seed)), &[pb]);
         let (there, back) = net.link(pa, pb, &self.there, &self.back);
         Pair { net, client, server, there, back, family: self.family }

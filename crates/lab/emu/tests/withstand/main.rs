@@ -12,6 +12,7 @@ mod looking;
 mod opening;
 mod path;
 mod peer;
+mod piped;
 mod replay;
 mod routed;
 mod siftr;
