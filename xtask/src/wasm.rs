@@ -15,8 +15,15 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The core rooms, with functions of octets that reach as much of each as one can: what is not reached is not
 /// linked. The others reach base.
-const ROOTS: &[(&str, &[&str])] =
-    &[("base", &[]), ("wire", &["wire::fuzz::any_frame"]), ("cc", &["cc::fuzz"]), ("tcp", TCP)];
+const ROOTS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("wire", &["wire::fuzz::any_frame"]),
+    ("cc", &["cc::fuzz"]),
+    ("offload", OFFLOAD),
+    ("tcp", TCP),
+];
+
+const OFFLOAD: &[&str] = &["offload::fuzz::trains"];
 
 const TCP: &[&str] = &[
     "tcp::fuzz::assembler",

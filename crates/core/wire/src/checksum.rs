@@ -16,12 +16,20 @@ impl Sum {
 
     /// The sum of `bytes`; an odd last octet counts as the high half of a word.
     pub fn of(bytes: &[u8]) -> Sum {
-        let mut acc = Accumulator::default();
-        let mut blocks = bytes.chunks_exact(BLOCK);
-        for block in &mut blocks {
-            acc.block(block);
+        let (blocks, rest) = bytes.as_chunks::<{ 2 * CHAIN }>();
+        // Two chains of additions with carry, so that they overlap.
+        let (mut even, mut odd) = (0, 0);
+        for block in blocks {
+            let (first, second) = block.split_at(CHAIN);
+            even = chained(even, first);
+            odd = chained(odd, second);
         }
-        acc.finish(blocks.remainder())
+        let mut sum = carry_add(even, odd);
+        let (chains, rest) = rest.as_chunks::<CHAIN>();
+        for chain in chains {
+            sum = chained(sum, chain);
+        }
+        finish(sum, rest)
     }
 
     /// The sum of 32-bit fields added up in 64 bits, fewer than 2^32 of them.
@@ -101,17 +109,34 @@ impl Accumulator {
     #[inline(always)]
     fn finish(self, tail: &[u8]) -> Sum {
         let [a, b, c, d] = self.0;
-        let mut sum = carry_add(carry_add(a, b), carry_add(c, d));
-        let (words, rest) = tail.as_chunks::<8>();
-        for word in words {
-            sum = carry_add(sum, u64::from_ne_bytes(*word));
-        }
-        sum = carry_add(sum, last_word(rest));
-        let sum = carry_add32(sum as u32, (sum >> 32) as u32);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
-        Sum(u32::from(u16::from_be(sum)))
+        finish(carry_add(carry_add(a, b), carry_add(c, d)), tail)
     }
+}
+
+/// A sum of words and the octets behind them.
+#[inline(always)]
+fn finish(mut sum: u64, tail: &[u8]) -> Sum {
+    let (words, rest) = tail.as_chunks::<8>();
+    for word in words {
+        sum = carry_add(sum, u64::from_ne_bytes(*word));
+    }
+    sum = carry_add(sum, last_word(rest));
+    let sum = carry_add32(sum as u32, (sum >> 32) as u32);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
+    Sum(u32::from(u16::from_be(sum)))
+}
+
+/// Octets whose words are added one behind the other, each with the carry of the one before.
+const CHAIN: usize = 64;
+
+#[inline(always)]
+fn chained(mut sum: u64, words: &[u8]) -> u64 {
+    let mut carry = false;
+    for word in words.as_chunks::<8>().0 {
+        (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    carry_add(sum, carry.into())
 }
 
 /// Fewer than eight octets as a word, zeros behind them. Step by step: a copy of unknown length costs more.

@@ -41,7 +41,7 @@ pub use net::{Stack, TcpListener, TcpStream};
 pub use open::{OpenError, Opened, Tap, open, open_hosted, open_over, pin_to};
 pub use paired::Paired;
 pub use poller::Poller;
-pub use settings::{Assignments, Mode, Octets, Row, SettingError, Settings, tcp_settings};
+pub use settings::{Assignments, Mode, Octets, Offload, Row, SettingError, Settings, tcp_settings};
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };

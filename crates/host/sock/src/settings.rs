@@ -86,6 +86,29 @@ impl Value for Mode {
     }
 }
 
+/// Where segments of a flow that arrive together become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    /// Nowhere, but for what the link itself merges.
+    Off,
+    /// In the core's own receive loop.
+    Inline,
+}
+
+impl Value for Offload {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "off" => Some(Offload::Off),
+            "inline" => Some(Offload::Inline),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self == Offload::Off { "off" } else { "inline" }.into()
+    }
+}
+
 /// Addresses with their prefix lengths, separated by commas.
 impl Value for Vec<(IpAddr, u8)> {
     fn parse(text: &str) -> Option<Self> {
@@ -219,6 +242,7 @@ settings! {
         "Where packets come from and go to.";
     cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
     mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
+    offload: Offload = Offload::Inline, "inline or off", "Where segments that arrive together become one.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";

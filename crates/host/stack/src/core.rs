@@ -48,6 +48,8 @@ pub struct CoreConfig {
     pub gateways: Vec<Addr>,
     /// Default congestion control, a name of the registry.
     pub control: &'static str,
+    /// Segments of a flow that arrive together are delivered as one.
+    pub merge: bool,
 }
 
 impl Default for CoreConfig {
@@ -64,6 +66,7 @@ impl Default for CoreConfig {
             addresses: Vec::new(),
             gateways: Vec::new(),
             control: cc::Cubic::NAME,
+            merge: true,
         }
     }
 }
@@ -196,7 +199,7 @@ impl Core {
             noticed: Vec::new(),
             noticed_listeners: Vec::new(),
             questions: Vec::new(),
-            scratch: Some(Scratch::new()),
+            scratch: Some(Scratch::new(config.merge)),
             error: None,
             events_at: Instant::ZERO,
             now: Instant::ZERO,

@@ -60,7 +60,7 @@ impl Core {
 
     /// What a segment did to its connection is told.
     #[inline(always)]
-    fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
+    pub(crate) fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
         if !events.is_empty() {
             self.tell(index, events);
         }

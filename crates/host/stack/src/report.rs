@@ -64,6 +64,12 @@ impl Core {
         counters.chain(drops).chain([out]).chain(sizes).chain(parts).chain([whole]).collect()
     }
 
+    /// What became of packets that arrived together; all zero where they are not merged.
+    pub fn offload(&self) -> offload::TrainCounters {
+        let trains = self.scratch.as_ref().and_then(|scratch| scratch.rx.trains.as_ref());
+        trains.map(|trains| trains.counters().clone()).unwrap_or_default()
+    }
+
     /// Octets held, by what for. What belongs to connections is shared by their number in
     /// [`Core::octets_per_connection`].
     pub fn footprint(&self) -> [(&'static str, u64); 6] {

@@ -5,6 +5,7 @@
 //! be stale by the next (a segment of the same batch opens or ends a connection): then it is looked up again.
 
 use base::{Endpoint, FlowKey, Instant};
+use offload::{TRAIN_WORTH, Trains};
 use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxPacket};
 use wire::checksum::{Sum, is_partial};
 use wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
@@ -13,6 +14,7 @@ use wire::{Ecn, ParseError, ethernet, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
+use crate::merge;
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
 
@@ -22,18 +24,19 @@ const BATCHES: usize = 2;
 const PIECES_MAX: usize = 64;
 
 /// A TCP segment of the batch.
+#[derive(Clone, Copy)]
 pub(crate) struct Arrival {
-    key: FlowKey,
-    hash: u64,
-    flow: Option<Flow>,
+    pub(crate) key: FlowKey,
+    pub(crate) hash: u64,
+    pub(crate) flow: Option<Flow>,
     /// Where TCP starts and ends, from the first octet of the frame; it may end in a later one.
-    start: u32,
-    end: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
     /// Its place in the batch, and how many frames it takes.
-    at: u16,
-    frames: u16,
+    pub(crate) at: u16,
+    pub(crate) frames: u16,
     /// DSCP and ECN.
-    tos: u8,
+    pub(crate) tos: u8,
 }
 
 /// What receiving needs from turn to turn, so that it need not be allocated.
@@ -42,6 +45,8 @@ pub(crate) struct Rx {
     arrivals: Vec<Arrival>,
     /// The flow table's version when the arrivals were looked up.
     version: u32,
+    /// Packets that continue each other, if they are to be delivered as one.
+    pub(crate) trains: Option<Box<Trains>>,
 }
 
 /// Who sent a segment, and to which flow it belongs.
@@ -55,8 +60,13 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Rx {
-    pub(crate) fn new() -> Self {
-        Rx { batch: RxBatch::with_capacity(BATCH_MAX), arrivals: Vec::with_capacity(BATCH_MAX), version: 0 }
+    pub(crate) fn new(merges: bool) -> Self {
+        Rx {
+            batch: RxBatch::with_capacity(BATCH_MAX),
+            arrivals: Vec::with_capacity(BATCH_MAX),
+            version: 0,
+            trains: merges.then(|| Box::new(Trains::new(BATCH_MAX))),
+        }
     }
 }
 
@@ -75,9 +85,7 @@ impl Core {
             turn.received += received as u32;
             self.survey(now, rx);
             self.look_up(rx);
-            for arrival in &rx.arrivals {
-                self.process(now, arrival, rx);
-            }
+            self.process_all(now, rx);
             rx.arrivals.clear();
             for packet in rx.batch.drain(..) {
                 self.port.io.retire(packet.frame);
@@ -92,11 +100,21 @@ impl Core {
 
     /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot.
     fn survey(&mut self, now: Instant, rx: &mut Rx) {
-        let Rx { batch, arrivals, .. } = rx;
+        let Rx { batch, arrivals, trains, .. } = rx;
+        let mut long = 0;
         if batch.len() > 1 {
             for packet in &*batch {
-                ring::prefetch_octets(packet.frame.data());
+                let octets = packet.frame.data();
+                ring::prefetch_octets(octets);
+                long += u32::from(octets.len() >= TRAIN_WORTH);
             }
+        }
+        // Who watches sees segments as they came.
+        if long > 1
+            && let Some(trains) = trains
+            && self.shared.probes.is_none()
+        {
+            return self.survey_trains(now, batch, arrivals, trains);
         }
         let mut at = 0;
         while at < batch.len() {
@@ -106,7 +124,35 @@ impl Core {
         }
     }
 
-    #[inline]
+    /// The same, where packets may continue each other.
+    #[inline(never)]
+    fn survey_trains(
+        &mut self,
+        now: Instant,
+        batch: &RxBatch,
+        arrivals: &mut Vec<Arrival>,
+        trains: &mut Trains,
+    ) {
+        trains.begin();
+        let ip = if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let mut at = 0;
+        while at < batch.len() {
+            let frames = pieces(&batch[at..]);
+            if frames == 1 && merge::joins(trains, batch, at, ip) {
+                self.stats.bytes_in += batch[at].frame.len() as u64;
+                at += 1;
+                continue;
+            }
+            let before = arrivals.len();
+            self.survey_one(now, &batch[at..at + frames], at, arrivals);
+            for arrival in &arrivals[before..] {
+                trains.pass(arrival.at, &arrival.key);
+            }
+            at += frames;
+        }
+    }
+
+    #[inline(always)]
     fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize, arrivals: &mut Vec<Arrival>) {
         let frame = pieces[0].frame.data();
         let whole = match pieces {
@@ -217,9 +263,21 @@ impl Core {
 
     /// Third pass: deliver.
     #[inline]
-    fn process(&mut self, now: Instant, arrival: &Arrival, rx: &Rx) {
+    fn process_all(&mut self, now: Instant, rx: &mut Rx) {
+        let Rx { batch, arrivals, version, trains } = rx;
+        if let Some(trains) = trains.as_mut().filter(|trains| !trains.is_empty()) {
+            self.process_trains(now, arrivals, batch, *version, trains);
+            return trains.clear();
+        }
+        for arrival in arrivals {
+            self.process(now, arrival, batch, *version);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn process(&mut self, now: Instant, arrival: &Arrival, batch: &RxBatch, version: u32) {
         let first = usize::from(arrival.at);
-        let pieces = &rx.batch[first..first + usize::from(arrival.frames)];
+        let pieces = &batch[first..first + usize::from(arrival.frames)];
         let RxPacket { frame, meta } = &pieces[0];
         let frame = frame.data();
         let upper =
@@ -232,7 +290,7 @@ impl Core {
         segment.ecn = Ecn::of(arrival.tos);
         let flow = match arrival.flow {
             Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
-            None if rx.version == self.table.version() => None,
+            None if version == self.table.version() => None,
             _ => self.find(arrival.hash, &arrival.key),
         };
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame };

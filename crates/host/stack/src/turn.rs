@@ -314,13 +314,13 @@ impl Core {
 
 /// What a turn needs from turn to turn, so that it need not be allocated.
 pub(crate) struct Scratch {
-    rx: Rx,
+    pub(crate) rx: Rx,
     due: Vec<u32>,
     events: Vec<NetEvent>,
 }
 
 impl Scratch {
-    pub(crate) fn new() -> Box<Scratch> {
-        Box::new(Scratch { rx: Rx::new(), due: Vec::new(), events: Vec::new() })
+    pub(crate) fn new(merges: bool) -> Box<Scratch> {
+        Box::new(Scratch { rx: Rx::new(merges), due: Vec::new(), events: Vec::new() })
     }
 }

@@ -12,6 +12,7 @@ pub mod emulator;
 pub mod flow;
 pub mod link;
 pub mod memory;
+pub mod offload;
 pub mod smol;
 pub mod stats;
 pub mod trace;
@@ -65,6 +66,12 @@ pub const ALL: &[Bench] = &[
         help: "Octets per idle established connection, by opening one million.",
         needs_tools: false,
         run: memory::idle,
+    },
+    Bench {
+        name: "offload",
+        help: "What receiving a segment costs, merged before the stack and not: by time, and by callgrind.",
+        needs_tools: false,
+        run: offload::run,
     },
     Bench {
         name: "emu",

@@ -73,7 +73,9 @@ fn main() -> ExitCode {
 /// Runs a fixed number of transactions and nothing else.
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
-        eprintln!("millstream-bench: exactly short|keep|forward|transfer|bulk|super IN_FLIGHT COUNT");
+        eprintln!(
+            "millstream-bench: exactly short|keep|forward|transfer|bulk|super|receive-on|receive-off IN_FLIGHT COUNT"
+        );
         return ExitCode::FAILURE;
     };
     match (in_flight.parse(), count.parse()) {
@@ -81,6 +83,9 @@ fn exactly(words: &[String]) -> ExitCode {
         (Ok(_), Ok(count)) if load == "transfer" => drop(bench::emulator::transfer(count)),
         (Ok(logged), Ok(count)) if load == "bulk" || load == "super" => {
             println!("{}", bench::flow::flow(load == "super", logged > 0, count)[0]);
+        }
+        (Ok(flows), Ok(bursts)) if load == "receive-on" || load == "receive-off" => {
+            println!("{}", bench::offload::exactly(flows, bursts, load == "receive-on"));
         }
         (Ok(in_flight), Ok(count)) => {
             let load = if load == "short" { Load::Short } else { Load::Keep };

@@ -5,6 +5,7 @@ use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
+use crate::input::run::Text;
 use crate::output::Due;
 use crate::reassembly::{Kept, Limit};
 use crate::{Config, Cx, DropReason, Error, Events, State};
@@ -62,8 +63,10 @@ impl Connection {
 
     /// Data at RCV.NXT, with nothing missing. What the pool has no room for is not acknowledged.
     #[inline]
-    pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: Flags) -> Check {
-        let taken = if self.bits.has(Bits::READ_CLOSED) { data.len() } else { self.rx.append(cx.pool, data) };
+    pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, text: impl Text, flags: Flags) -> Check {
+        let whole = text.octets() as usize;
+        let taken =
+            if self.bits.has(Bits::READ_CLOSED) { whole } else { text.append_to(&mut self.rx, cx.pool) };
         self.rcv_nxt += taken as u32;
         self.bytes_received += taken as u64;
         cx.counters.octets_in += taken as u64;
@@ -76,7 +79,7 @@ impl Connection {
         if taken > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
         }
-        if taken < data.len() {
+        if taken < whole {
             cx.counters.no_memory += 1;
             self.due |= Due::ACK;
             return Err(DropReason::NoMemory);

@@ -5,6 +5,7 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::input::run::Text;
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
@@ -14,9 +15,10 @@ const DECISIVE: Flags =
     Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
-    /// Handles the segment if it is of the usual kind; otherwise nothing is changed.
-    pub(crate) fn fast_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> bool {
-        let len = seg.payload.len() as u32;
+    /// Handles the segment, whose payload is `text`, if it is of the usual kind; otherwise nothing is changed.
+    #[inline(always)]
+    pub(crate) fn fast_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, text: impl Text) -> bool {
+        let len = text.octets();
         let acked = seg.ack.offset_from(self.snd_una);
         let usual = self.state == State::Established
             && seg.flags.0 & DECISIVE.0 == self.usual.0
@@ -48,7 +50,7 @@ impl Connection {
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);
             // A full pool was counted; the sender will try again.
-            let _ = self.take_in_order(cx, seg.payload, seg.flags);
+            let _ = self.take_in_order(cx, text, seg.flags);
         }
         true
     }

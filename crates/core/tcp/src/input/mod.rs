@@ -5,6 +5,7 @@ mod data;
 mod fast;
 mod handshake;
 mod reset;
+mod run;
 mod sequence;
 
 use wire::tcp::{Flags, Segment};
@@ -24,7 +25,7 @@ impl Connection {
         if cx.probe.is_some() {
             self.show_inbound(cx, seg);
         }
-        if self.fast_path(cx, seg) { Disposition::Done } else { self.take_unusual(cx, seg) }
+        if self.fast_path(cx, seg, seg.payload) { Disposition::Done } else { self.take_unusual(cx, seg) }
     }
 
     /// What the short path leaves. Apart from it, or the short path would pay for all that this keeps at hand.

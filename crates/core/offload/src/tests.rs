@@ -1,0 +1,136 @@
+//! Goal: packets that continue each other go up as one, and nothing else does.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use base::{Addr, Rng, Seq};
+use wire::packet::{Below, Checksum, Link};
+use wire::tcp::{Flags, Header, Options, Timestamps};
+
+use crate::{Refusal, TRAIN_MAX, Train};
+
+const ETHERNET: usize = 14;
+const SIZE: usize = 1448;
+
+/// A segment of a bulk flow, as it lies in a frame: `change` is what differs from the usual.
+fn packet(nth: u32, len: usize, change: impl FnOnce(&mut Below, &mut Header)) -> Vec<u8> {
+    let link = Link { dst: [2, 0, 0, 0, 0, 1], src: [2, 0, 0, 0, 0, 2] };
+    let end = |last| Addr::v4([192, 0, 2, last]);
+    let mut below = Below { link: Some(link), src: end(1), dst: end(2), tos: 0, ttl: 64, label: 0 };
+    let mut header = Header {
+        src_port: 4000,
+        dst_port: 80,
+        seq: Seq::new(nth.wrapping_mul(SIZE as u32)),
+        ack: Seq::new(7),
+        flags: Flags::ACK,
+        window: 1000,
+        options: Options {
+            timestamps: Some(Timestamps { val: 100 + nth / 8, ecr: 200 }),
+            ..Options::default()
+        },
+    };
+    change(&mut below, &mut header);
+    let mut packet = vec![nth as u8; below.len() + header.len() + len];
+    below.emit_tcp(&header, len, Checksum::Full, &mut packet);
+    packet
+}
+
+fn usual(nth: u32) -> Vec<u8> {
+    packet(nth, SIZE, |_, _| {})
+}
+
+fn begin(nth: u32) -> Train {
+    Train::begin(&usual(nth), ETHERNET).expect("data and nothing else")
+}
+
+#[test]
+fn data_in_order_becomes_one() {
+    let mut train = begin(0);
+    for nth in 1..5 {
+        assert_eq!(train.join(&usual(nth), true), Ok(()));
+    }
+    assert_eq!((train.count(), train.is_closed(), train.text(4).len()), (5, false, SIZE));
+    assert!(usual(4)[train.text(4)].iter().all(|octet| *octet == 4));
+}
+
+#[test]
+fn d5_a_push_and_a_short_segment_are_the_last() {
+    let (mut pushed, mut short) = (begin(0), begin(0));
+    assert_eq!(
+        pushed.join(&packet(1, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH), true),
+        Ok(())
+    );
+    assert_eq!(short.join(&packet(1, 600, |_, _| {}), true), Ok(()));
+    assert!(pushed.is_pushed() && pushed.is_closed() && short.is_closed() && !short.is_pushed());
+    assert_eq!((short.text(0).len(), short.text(1).len()), (SIZE, 600));
+    assert_eq!(pushed.join(&usual(2), true), Err(Refusal::Closed));
+    assert_eq!(
+        Train::begin(&packet(0, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH), ETHERNET)
+            .map(|_| ()),
+        None
+    );
+}
+
+#[test]
+fn d6_d7_what_is_not_next_does_not_join() {
+    for nth in [0, 2, 3, u32::MAX] {
+        assert_eq!(begin(0).join(&usual(nth), true), Err(Refusal::Gap), "{nth}");
+    }
+}
+
+#[test]
+fn d8_trains_go_on_across_the_end_of_sequence_space() {
+    let across = |nth: u32| {
+        packet(nth, SIZE, |_, header| header.seq = Seq::new((nth * SIZE as u32).wrapping_sub(2000)))
+    };
+    let mut train = Train::begin(&across(0), ETHERNET).expect("data");
+    assert!((1..4).all(|nth| train.join(&across(nth), true).is_ok()));
+}
+
+#[test]
+fn d9_a_train_stays_an_ip_packet() {
+    let mut train = begin(0);
+    let joined = (1..100).take_while(|nth| train.join(&usual(*nth), true).is_ok()).count();
+    assert_eq!((joined + 1, train.join(&usual(joined as u32 + 1), true)), (45, Err(Refusal::Full)));
+    let small = |nth: u32| packet(nth, 500, |_, header| header.seq = Seq::new(nth * 500));
+    let mut train = Train::begin(&small(0), ETHERNET).expect("data");
+    let joined = (1..100).take_while(|nth| train.join(&small(*nth), true).is_ok()).count();
+    assert_eq!(joined + 1, TRAIN_MAX);
+}
+
+#[test]
+fn d12_a_wrong_checksum_does_not_join_unless_somebody_else_looked() {
+    let mut wrong = usual(1);
+    *wrong.last_mut().expect("payload") ^= 1;
+    assert_eq!(begin(0).join(&wrong, true), Err(Refusal::Differs));
+    assert_eq!(begin(0).join(&wrong, false), Ok(()));
+}
+
+#[test]
+fn d17_d18_d22_another_header_is_another_train() {
+    type Change = fn(&mut Below, &mut Header);
+    let changes: [(&str, Change); 9] = [
+        ("acknowledgment", |_, header| header.ack += 1),
+        ("window", |_, header| header.window += 1),
+        ("flags", |_, header| header.flags = Flags::ACK | Flags::FIN),
+        ("echo", |_, header| header.flags = Flags::ACK | Flags::ECE),
+        ("a timestamp that goes back", |_, header| {
+            header.options.timestamps = Some(Timestamps { val: 99, ecr: 200 })
+        }),
+        ("timestamp echoed", |_, header| header.options.timestamps = Some(Timestamps { val: 100, ecr: 201 })),
+        ("mark", |below, _| below.tos = 3),
+        ("hop limit", |below, _| below.ttl = 63),
+        ("port", |_, header| header.src_port = 4001),
+    ];
+    for (what, change) in changes {
+        assert_eq!(begin(0).join(&packet(1, SIZE, change), true), Err(Refusal::Differs), "{what}");
+    }
+}
+
+#[test]
+fn random_batches_keep_every_promise() {
+    for seed in 0..3_000 {
+        let mut data = [0; 1_500];
+        Rng::new(seed).fill(&mut data);
+        crate::fuzz::trains(&data);
+    }
+}

@@ -1,0 +1,211 @@
+//! The trains of a batch.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use base::FlowKey;
+
+use crate::octets::word;
+use crate::train::{Refusal, Train};
+
+/// Places of flows; two flows that share one lose trains and nothing else.
+const PLACES: usize = 256;
+/// Octets of a packet from which on it is worth looking whether it joins a train.
+pub const TRAIN_WORTH: usize = 512;
+/// No packet.
+const NONE: u16 = u16::MAX;
+
+base::counters! {
+    /// What became of packets, and why those that might have joined a train did not.
+    pub struct TrainCounters {
+        packets: "Packets of batches of several that stand alone or are the first of a train.",
+        joined: "Packets that joined a train.",
+        trains: "Trains: runs of packets delivered as one.",
+        closed: "Packets behind a train that had ended with PSH or a shorter segment.",
+        full: "Packets behind a train as long as may be.",
+        differs: "Packets with another header than the one before them.",
+        gap: "Packets that are not next in sequence.",
+    }
+}
+
+/// Finds packets that continue each other among those of a batch, where they are known by their places. Nothing is kept
+/// from batch to batch, and nothing is allocated.
+pub struct Trains {
+    /// What each flow's last packet belongs to, by a few bits of the flow.
+    lasts: [Last; PLACES],
+    /// The batch's number.
+    batch: u16,
+    /// Which train a packet is the first of, by the packet's place.
+    headed: Vec<u16>,
+    /// The packet behind one of a train.
+    after: Vec<u16>,
+    trains: Vec<Begun>,
+    counters: TrainCounters,
+}
+
+#[derive(Clone, Copy)]
+struct Last {
+    /// Bits of the flow that all packets of it have.
+    flow: u32,
+    /// The packet alone, or the first of its train.
+    first: u16,
+    /// The batch it came in.
+    batch: u16,
+}
+
+impl Last {
+    const NEVER: Last = Last { flow: 0, first: NONE, batch: 0 };
+}
+
+struct Begun {
+    train: Train,
+    last: u16,
+}
+
+impl Trains {
+    /// For batches of at most `batch` packets.
+    pub fn new(batch: usize) -> Trains {
+        Trains {
+            lasts: [Last::NEVER; PLACES],
+            batch: 1,
+            headed: vec![NONE; batch],
+            after: vec![NONE; batch],
+            trains: Vec::with_capacity(batch),
+            counters: TrainCounters::default(),
+        }
+    }
+
+    /// What became of packets, of batches of several.
+    pub fn counters(&self) -> &TrainCounters {
+        &self.counters
+    }
+
+    /// No packet has joined another.
+    pub fn is_empty(&self) -> bool {
+        self.trains.is_empty()
+    }
+
+    /// The batch is over, if there are trains in it: what remains of another is in nobody's way.
+    pub fn clear(&mut self) {
+        self.trains.clear();
+        self.headed.fill(NONE);
+    }
+
+    /// A batch begins.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.batch = self.batch.wrapping_add(1);
+        if self.batch == 0 {
+            self.lasts.fill(Last::NEVER);
+            self.batch = 1;
+        }
+    }
+
+    /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a train. `sums`
+    /// if its checksum is to be looked at; `packet` gives the octets of an earlier packet that may have followers.
+    #[inline]
+    pub fn offer<'a>(
+        &mut self,
+        at: u16,
+        next: &[u8],
+        ip: usize,
+        sums: bool,
+        packet: impl FnOnce(u16) -> Option<&'a [u8]>,
+    ) -> bool {
+        if next.len() < TRAIN_WORTH {
+            return false;
+        }
+        let Some(flow) = flow(next, ip) else { return false };
+        let last = self.lasts[place(flow)];
+        if (last.flow, last.batch) != (flow, self.batch) {
+            return false;
+        }
+        self.join(at, next, ip, sums, last.first, packet)
+    }
+
+    #[inline]
+    fn join<'a>(
+        &mut self,
+        at: u16,
+        next: &[u8],
+        ip: usize,
+        sums: bool,
+        first: u16,
+        packet: impl FnOnce(u16) -> Option<&'a [u8]>,
+    ) -> bool {
+        let joined = match self.trains.get_mut(usize::from(self.headed[usize::from(first)])) {
+            Some(Begun { train, last }) => train.join(next, sums).map(|()| core::mem::replace(last, at)),
+            None => match packet(first).and_then(|packet| Train::begin(packet, ip)) {
+                Some(mut train) => train.join(next, sums).map(|()| {
+                    self.headed[usize::from(first)] = self.trains.len() as u16;
+                    self.trains.push(Begun { train, last: at });
+                    self.counters.trains += 1;
+                    first
+                }),
+                None => return false,
+            },
+        };
+        match joined {
+            Ok(before) => {
+                self.after[usize::from(before)] = at;
+                self.counters.joined += 1;
+            }
+            Err(refusal) => self.refused(refusal),
+        }
+        joined.is_ok()
+    }
+
+    #[cold]
+    fn refused(&mut self, refusal: Refusal) {
+        *match refusal {
+            Refusal::Closed => &mut self.counters.closed,
+            Refusal::Full => &mut self.counters.full,
+            Refusal::Differs => &mut self.counters.differs,
+            Refusal::Gap => &mut self.counters.gap,
+        } += 1;
+    }
+
+    /// The train that the packet at place `at` is the first of.
+    #[inline]
+    pub fn headed_by(&self, at: u16) -> Option<&Train> {
+        let nth = *self.headed.get(usize::from(at))?;
+        self.trains.get(usize::from(nth)).map(|begun| &begun.train)
+    }
+
+    /// The packet behind the one at place `at` of a train, which is not the last of it.
+    pub fn behind(&self, at: u16) -> u16 {
+        self.after[usize::from(at)]
+    }
+
+    /// A packet of the batch that joined none, of flow `key`: what comes next of its flow may join it, and nothing may
+    /// join what came before.
+    #[inline]
+    pub fn pass(&mut self, at: u16, key: &FlowKey) {
+        self.counters.packets += 1;
+        let (local, remote) = (key.local(), key.remote());
+        let ports = u32::from(remote.port) << 16 | u32::from(local.port);
+        let flow = mixed(remote.addr.words()[3], local.addr.words()[3], ports);
+        self.lasts[place(flow)] = Last { flow, first: at, batch: self.batch };
+    }
+}
+
+fn place(flow: u32) -> usize {
+    flow as usize % PLACES
+}
+
+/// Bits of the flow of a packet from a peer; `None` if it is not plain.
+#[inline(always)]
+fn flow(packet: &[u8], ip: usize) -> Option<u32> {
+    let (src, dst, ports) = match packet.get(ip)? {
+        0x45 => (ip + 12, ip + 16, ip + 20),
+        0x60..=0x6f => (ip + 20, ip + 36, ip + 40),
+        _ => return None,
+    };
+    Some(mixed(word(packet, src)?, word(packet, dst)?, word(packet, ports)?))
+}
+
+/// Bits of the ends of addresses and of both ports, the sender's first.
+#[inline(always)]
+fn mixed(src: u32, dst: u32, ports: u32) -> u32 {
+    let both = u64::from(src ^ dst.rotate_left(16)) << 32 | u64::from(ports);
+    ((both ^ both >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}

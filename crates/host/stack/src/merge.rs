@@ -1,0 +1,115 @@
+//! Receive offload in the batch loop: packets of a batch that continue each other are parsed, looked up and delivered
+//! as one run.
+
+use base::Instant;
+use offload::{TRAIN_MAX, Train, Trains};
+use pio::{RxBatch, RxChecksum, RxPacket};
+use tcp::Disposition;
+use wire::Ecn;
+use wire::tcp::{Flags, Raw, Segment};
+
+use crate::conns::Marks;
+use crate::core::Core;
+use crate::demux::Flow;
+use crate::rx::Arrival;
+
+/// Does the packet at place `at` of a batch join a train? What the link has merged already it leaves alone.
+#[inline]
+pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize) -> bool {
+    let RxPacket { frame, meta } = &batch[at];
+    if meta.gso_size != 0 {
+        return false;
+    }
+    let first = |first: u16| {
+        let RxPacket { frame, meta } = &batch[usize::from(first)];
+        (meta.gso_size == 0 && !meta.more).then(|| frame.data())
+    };
+    trains.offer(at as u16, frame.data(), ip, meta.checksum == RxChecksum::Unverified, first)
+}
+
+impl Core {
+    /// Third pass, where some packets are trains.
+    #[inline(never)]
+    pub(crate) fn process_trains(
+        &mut self,
+        now: Instant,
+        arrivals: &[Arrival],
+        batch: &RxBatch,
+        version: u32,
+        trains: &Trains,
+    ) {
+        for arrival in arrivals {
+            match trains.headed_by(arrival.at) {
+                Some(train) => self.process_train(now, arrival, batch, version, trains, train),
+                None => self.process_alone(now, arrival, batch, version),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn process_alone(&mut self, now: Instant, arrival: &Arrival, batch: &RxBatch, version: u32) {
+        self.process(now, arrival, batch, version);
+    }
+
+    /// Delivers the train that `arrival` is the first of.
+    fn process_train(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        batch: &RxBatch,
+        version: u32,
+        trains: &Trains,
+        train: &Train,
+    ) {
+        let mut places = [arrival.at; TRAIN_MAX];
+        let places = &mut places[..usize::from(train.count())];
+        for nth in 1..places.len() {
+            places[nth] = trains.behind(places[nth - 1]);
+        }
+        if self.deliver_train(now, arrival, batch, train, places) {
+            return;
+        }
+        // The connection wants each for itself.
+        self.process_alone(now, arrival, batch, version);
+        for (nth, at) in places.iter().enumerate().skip(1) {
+            let end = train.text(nth as u16).end as u32;
+            self.process_alone(now, &Arrival { at: *at, end, ..*arrival }, batch, version);
+        }
+    }
+
+    /// Delivers a train as one; false, and nothing was delivered, if its connection wants each segment.
+    fn deliver_train(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        batch: &RxBatch,
+        train: &Train,
+        places: &[u16],
+    ) -> bool {
+        let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key) else { return false };
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) {
+            return false;
+        }
+        let mut pieces = [&[][..]; TRAIN_MAX];
+        for (nth, (piece, at)) in pieces.iter_mut().zip(places).enumerate() {
+            let packet = batch[usize::from(*at)].frame.data();
+            let Some(text) = packet.get(train.text(nth as u16)) else { return false };
+            *piece = text;
+        }
+        let first = batch[usize::from(arrival.at)].frame.data();
+        let upper = first.get(arrival.start as usize..arrival.end as usize).unwrap_or_default();
+        let Ok(raw) = Raw::of(upper) else { return false };
+        let mut segment = raw.segment();
+        raw.read_options(&mut segment);
+        let pushed = if train.is_pushed() { Flags::PSH.0 } else { 0 };
+        let ecn = Ecn::of(arrival.tos);
+        let whole = Segment { merged: train.count(), flags: Flags(segment.flags.0 | pushed), ecn, ..segment };
+        if !tcp.on_run(&mut self.shared.cx(now), &whole, &pieces[..places.len()]) {
+            return false;
+        }
+        let events = tcp.poll_event();
+        self.delivered(now, index, Disposition::Done, events);
+        true
+    }
+}
