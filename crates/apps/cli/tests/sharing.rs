@@ -131,6 +131,50 @@ fn two_workers_share_a_port() {
 }
 
 #[test]
+fn two_workers_one_of_whom_has_xdp_share_a_port() {
+    workers_share_a_port(2, "nic:ms0");
+}
+
+/// A counter of the link of one worker.
+fn link_stat(bed: &Bed, worker: &Server, name: &str) -> u64 {
+    let mut command = Command::new(MILLSTREAM);
+    command.args(["stat", "--json", "--pid", &worker.pid().to_string()]).env("MILLSTREAM_RUN", &bed.dir);
+    let said = command.output().expect("stat runs").stdout;
+    let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+    said["link"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {said}"))
+}
+
+#[test]
+fn who_is_alone_keeps_the_fast_way() {
+    let Some(bed) = bed() else { return };
+    let mut client = Helper::start(&bed.client, "a_client");
+    let first = worker(&bed, "nic:ms0", 1000);
+    let steered = |wanted: u64| {
+        let found = (0..40).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            link_stat(&bed, &first, "ports_steered") == wanted
+        });
+        assert!(found, "not steered {wanted} times");
+    };
+    steered(1);
+    let open = client.ask("open 30");
+    assert_eq!((open.clone(), client.ask_timed("short 50").0), (vec![1000; 30], vec![1000; 50]));
+    assert_eq!(link_stat(&bed, &first, "beside_packets"), 0);
+    let second = worker(&bed, "nic:ms0", 1001);
+    steered(0);
+    assert_eq!(client.ask("again"), open);
+    even(&client.ask_timed("short 200").0, &[1000, 1001]);
+    assert!(link_stat(&bed, &first, "beside_packets") > 100);
+    assert_eq!(client.ask("large 2000"), [3, 2_000_000].repeat(8));
+    drop(second);
+    steered(1);
+    assert_eq!(client.ask("again"), open);
+    let before = link_stat(&bed, &first, "beside_packets");
+    assert_eq!(client.ask_timed("short 50").0, [1000; 50]);
+    assert_eq!(link_stat(&bed, &first, "beside_packets"), before);
+}
+
+#[test]
 fn four_workers_share_a_port() {
     workers_share_a_port(4, "nic:ms0");
 }
@@ -247,10 +291,15 @@ fn say(answer: &[usize]) {
 
 /// A request on a connection; the length of the answer, 0 if there is none.
 fn request(stream: &mut TcpStream) -> usize {
+    exchange(stream, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+fn exchange(stream: &mut TcpStream, request: &[u8]) -> usize {
     let mut answer = || -> std::io::Result<usize> {
         stream.set_read_timeout(Some(Duration::from_secs(4)))?;
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
-        let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+        stream.set_write_timeout(Some(Duration::from_secs(4)))?;
+        stream.write_all(request)?;
+        let (mut text, mut chunk) = (Vec::new(), [0; 65536]);
         loop {
             let got = stream.read(&mut chunk)?;
             text.extend_from_slice(&chunk[..got]);
@@ -289,6 +338,15 @@ fn a_client() {
                 say(&open.iter_mut().map(request).collect::<Vec<_>>());
             }
             "again" => say(&open.iter_mut().map(request).collect::<Vec<_>>()),
+            // As many thousand octets up, and then down.
+            "large" => {
+                let size = 1000 * usize::from(number);
+                let head = format!("PUT /3 HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n");
+                let put = [head.into_bytes(), vec![7; size]].concat();
+                let get = format!("GET /{size} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes();
+                let both = |mut stream: TcpStream| [&put, &get].map(|ask| exchange(&mut stream, ask));
+                say(&(0..8).flat_map(|_| fresh().map_or([0; 2], both)).collect::<Vec<_>>());
+            }
             "briefly" => say(&[usize::from(connect(80, Duration::from_millis(300)).is_some())]),
             "fetch" => {
                 let mut stream = connect(number, Duration::from_secs(4));

@@ -10,6 +10,7 @@ mod layer;
 mod ledger;
 mod lot;
 pub mod netlink;
+mod nic;
 mod open;
 mod packet;
 mod pair;

@@ -204,6 +204,11 @@ impl Model {
 
     /// Once settled, everybody who asks is answered by one, and who talks to the dead is told.
     fn check(&self) {
+        for (member, known) in self.members.iter().filter(|(member, _)| self.table.is_sole(**member)) {
+            let elsewhere =
+                self.members.iter().any(|(other, known)| other != member && !known.flows.is_empty());
+            assert!(known.serving && self.servers() == 1 && !elsewhere);
+        }
         for peer in 0..PEERS {
             let free = !self.lives(peer);
             assert_eq!(self.answer(peer, true).is_some(), free && self.servers() > 0);

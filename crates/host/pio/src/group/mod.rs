@@ -57,6 +57,8 @@ pub(crate) struct Member {
     serving: AtomicU32,
     /// There are, or were, others.
     many: AtomicBool,
+    /// Nothing is handed over for now.
+    keeps: AtomicBool,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -85,6 +87,7 @@ impl Member {
             told: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             many: AtomicBool::new(!alone),
+            keeps: AtomicBool::new(false),
             upkeep,
         };
         // Of two that come at once with overlapping places, one at least sees the other. Dropped, the member leaves.
@@ -161,6 +164,21 @@ impl Member {
         self.table.on_flow(self.number, key, lives);
     }
 
+    /// Changes with every deal.
+    pub(crate) fn deal(&self) -> u64 {
+        self.table.generation()
+    }
+
+    /// Is everything ours, new connections and old ones?
+    pub(crate) fn is_sole(&self) -> bool {
+        self.table.is_sole(self.number)
+    }
+
+    /// Segments come here that the filter does not know of: nothing is handed over until that ends.
+    pub(crate) fn keep_all(&self, keeps: bool) {
+        self.keeps.store(keeps, Ordering::SeqCst);
+    }
+
     /// The buckets whose segments must come here, and the deal that says so.
     pub(crate) fn view(&self) -> (Buckets, u64) {
         let generation = self.table.generation();
@@ -200,7 +218,7 @@ impl Member {
         if due {
             self.table.tidy(self.number);
         }
-        if self.has_told() || !self.is_many() {
+        if (self.has_told() || !self.is_many()) && !self.keeps.load(Ordering::SeqCst) {
             self.table.settle(self.number);
         }
         Ok(due || self.table.generation() != upkeep.seen)

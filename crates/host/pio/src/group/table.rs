@@ -256,6 +256,15 @@ impl Table {
         self.word(GENERATION).fetch_add(1, SeqCst);
     }
 
+    /// Is every bucket a member's and to stay so, with no flows of others in it?
+    pub(super) fn is_sole(&self, member: usize) -> bool {
+        let others = self.present() & !bit(member);
+        (0..BUCKETS).all(|at| {
+            [OWNER, HEIR].iter().all(|list| self.get(list + at) == member as u64)
+                && self.get(HOLDERS + at) & others == 0
+        })
+    }
+
     /// The buckets whose segments a member must see: those it has, is to have, or may hold flows in.
     pub(super) fn view(&self, member: usize) -> Buckets {
         let mut view = Buckets::default();

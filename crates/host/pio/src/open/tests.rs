@@ -95,6 +95,8 @@ fn an_interface_that_is_taken_is_shared() {
     let said = refusal("xdp:ms-o0");
     assert!(said.contains(&format!("pid {}", std::process::id())) && said.contains("nic:ms-o0"), "{said}");
     // What remains keeps running, and who comes next has the fast way again.
+    let said = refusal("nic:ms-o0,whole=on,share=3");
+    assert!(said.contains("leave share away"), "{said}");
     drop(first);
     assert_eq!(name(&open("nic:ms-o0", 1).expect("AF_XDP again")), "xdp:ms-o0");
 }

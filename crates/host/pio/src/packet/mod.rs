@@ -205,6 +205,7 @@ fn fit_for_a_wire(config: &PacketConfig, news: &[NetEvent]) -> Result<(), OpenEr
     });
     let help = match own {
         _ if config.queues > 1 => "it has one queue only".into(),
+        _ if config.share != 0 => "it claims no ports that could be shared; leave share away".into(),
         Some(addr) => format!(
             "the kernel has {addr} there and would answer too; take its addresses away with \
              `ip addr flush dev {name}`, or use xdp:{name}"
@@ -451,6 +452,13 @@ impl Packet {
         (rank > 0).then_some(member)
     }
 
+    /// The group that shares a claim of ours.
+    pub(crate) fn member(&self, claim: &PortClaim) -> Option<&Member> {
+        let place = Claims::place(claim);
+        let shared = self.shared.iter().find(|shared| *shared.member.place() == place);
+        shared.map(|shared| &*shared.member)
+    }
+
     /// Looks after the groups, and asks the stack for its flows where they must be known.
     fn tend(&mut self, events: &mut Vec<NetEvent>) {
         // It is tried again a little later.
@@ -589,10 +597,8 @@ impl PacketIo for Packet {
     }
 
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {
-        let place = Claims::place(claim);
-        if let Some(shared) = self.shared.iter().find(|shared| *shared.member.place() == place) {
-            self.counts.group_faults += u64::from(shared.member.serve(wanted).is_err());
-        }
+        let faults = self.member(claim).map_or(0, |member| u64::from(member.serve(wanted).is_err()));
+        self.counts.group_faults += faults;
     }
 
     fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {

@@ -76,8 +76,8 @@ impl Drop for Marks {
 
 /// A port that listeners of ours have.
 struct Listening {
-    /// Bound and never listening: keeps the kernel and other programs off.
-    reservation: OwnedFd,
+    /// Bound and never listening: keeps the kernel and other programs off. None where somebody else sees to that.
+    reservation: Option<OwnedFd>,
     /// Listeners that share it.
     count: u32,
     reuse_port: bool,
@@ -256,19 +256,24 @@ impl Claims {
             if !(entry.reuse_port && claim.reuse_port) {
                 return Err(ClaimError::InUse);
             }
-            friends.push(entry.reservation.as_raw_fd());
+            friends.extend(entry.reservation.as_ref().map(AsRawFd::as_raw_fd));
         }
         if let Some(entry) = table.listening.get_mut(&place) {
             entry.count += 1;
             return Ok(());
         }
         let reservation = self.reserve(claim, &friends).map_err(refusal)?;
+        let entry = Listening { reservation: Some(reservation), count: 1, reuse_port: claim.reuse_port };
+        self.enter(&mut table, place, entry).map_err(ClaimError::Os)
+    }
+
+    /// The program takes what comes for `place`.
+    fn enter(&self, table: &mut Table, place: Place, entry: Listening) -> io::Result<()> {
         if place.bits() == EXACT {
-            bpf::update(&self.local, &LocalKey::exact(place.addr, place.port), &0_u32)
-                .map_err(ClaimError::Os)?;
+            bpf::update(&self.local, &LocalKey::exact(place.addr, place.port), &0_u32)?;
         }
         self.marks.cell(place.port).fetch_or(place.bits(), Ordering::Relaxed);
-        table.listening.insert(place, Listening { reservation, count: 1, reuse_port: claim.reuse_port });
+        table.listening.insert(place, entry);
         Ok(())
     }
 
@@ -288,6 +293,17 @@ impl Claims {
         }
         // Only now may others have it.
         drop(given_back);
+    }
+
+    /// Has the program take a listening port that another socket of this process holds in the kernel, or leave it.
+    pub(super) fn steer(&self, claim: &PortClaim, wanted: bool) -> io::Result<()> {
+        let mut table = self.lock();
+        let place = Place::of(claim);
+        if !wanted {
+            self.close(&mut table, &place);
+            return Ok(());
+        }
+        self.enter(&mut table, place, Listening { reservation: None, count: 1, reuse_port: true })
     }
 
     /// A kernel socket that keeps the port from everybody else. `friends` are reservations of ours for the

@@ -112,6 +112,21 @@ impl XdpPort {
         self.lanes.iter().all(|lane| lane.grant.zero_copy)
     }
 
+    /// Descriptors more whose news end a sleep; their owner keeps them open.
+    pub(crate) fn watch_also(&mut self, fds: &[RawFd]) {
+        self.watched.extend(fds.iter().map(|&fd| sys::interest(fd, libc::POLLIN)));
+    }
+
+    /// Has the program steer a listening port to us, or leave it to the kernel; who else may have it is not asked.
+    pub(crate) fn steer(&mut self, claim: &PortClaim, wanted: bool) -> std::io::Result<()> {
+        self.steering.claims().steer(claim, wanted)
+    }
+
+    /// Octets of a packet that a frame holds.
+    pub(crate) fn room(&self) -> usize {
+        self.pool.slot_size() - self.caps.headroom
+    }
+
     fn refill(&mut self) {
         for lane in &mut self.lanes {
             lane.refill(&mut self.pool, self.keep);

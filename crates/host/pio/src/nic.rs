@@ -1,0 +1,264 @@
+//! AF_XDP with a packet socket beside it, for listening ports that processes share.
+//!
+//! ```text
+//!   shared port, and everything of it ours ..... XDP program -> socket of the queue
+//!   shared port otherwise ...................... kernel -> packet sockets, each with its buckets ([`crate::group`])
+//!   every other port of ours ................... XDP program -> socket of the queue
+//! ```
+//! The XDP program has one owner on an interface, and what it steers no other process sees. So it steers a shared port
+//! while nobody else wants connections to it, nor has any (a parked master may be there), and stops before the first
+//! bucket is handed over. What the packet socket brings is copied into frames of the queue, for frames go back to one
+//! pool.
+
+use crate::group::LOOK;
+use crate::packet::Packet;
+use crate::port::*;
+use crate::sys;
+use crate::xdp::XdpPort;
+use base::{Addr, Duration, FlowKey, Instant};
+use ring::Frame;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// A queue of an interface by AF_XDP, some of whose ports other processes may share.
+pub(crate) struct Nic {
+    xdp: XdpPort,
+    beside: Packet,
+    groups: Vec<Group>,
+    /// What the packet socket brought and found no room in a batch.
+    waiting: VecDeque<RxPacket>,
+    brought: RxBatch,
+    /// Where the program steers all, the packet socket is asked now and then only.
+    ask: bool,
+    /// Reused from call to call.
+    news: Vec<NetEvent>,
+    /// When ports that are not steered are looked at again.
+    look_at: Instant,
+    copied: u64,
+    no_frame: u64,
+    faults: u64,
+}
+
+/// A shared port.
+struct Group {
+    claim: PortClaim,
+    /// The program steers it.
+    steered: bool,
+    /// The deal that this was decided by.
+    deal: u64,
+}
+
+fn is_shared(claim: &PortClaim) -> bool {
+    claim.reuse_port && !claim.ephemeral
+}
+
+impl Nic {
+    /// `beside` shares ports; both are the only queues of their ports.
+    pub(crate) fn new(mut xdp: XdpPort, beside: Packet) -> Nic {
+        xdp.watch_also(&beside.poll_fds());
+        let look_at = sys::monotonic();
+        Nic {
+            xdp,
+            beside,
+            groups: Vec::new(),
+            waiting: VecDeque::new(),
+            brought: RxBatch::new(),
+            ask: false,
+            news: Vec::new(),
+            look_at,
+            copied: 0,
+            no_frame: 0,
+            faults: 0,
+        }
+    }
+
+    /// Has the program steer what is all ours, and nothing else. Comes before buckets are handed over.
+    fn steer(&mut self) {
+        let due = self.look_at <= sys::monotonic();
+        if due {
+            self.look_at = sys::monotonic() + LOOK;
+        }
+        for group in &mut self.groups {
+            let Some(member) = self.beside.member(&group.claim) else { continue };
+            let deal = member.deal();
+            if deal == group.deal && (group.steered || !due) {
+                continue;
+            }
+            group.deal = deal;
+            let wanted = member.is_sole();
+            if wanted == group.steered {
+                continue;
+            }
+            // While the program steers the port, nothing is handed over.
+            if wanted {
+                member.keep_all(true);
+            }
+            // What cannot be steered comes through the packet socket.
+            group.steered = match self.xdp.steer(&group.claim, wanted) {
+                Ok(()) => wanted,
+                Err(_) => {
+                    self.faults += 1;
+                    false
+                }
+            };
+            member.keep_all(group.steered);
+        }
+    }
+
+    /// Copies a packet of the packet socket into frames of the queue; false if there are too few.
+    fn copy(&mut self, packet: &RxPacket, batch: &mut RxBatch) -> bool {
+        let before = batch.len();
+        let mut rest = packet.frame.data();
+        let mut meta = packet.meta;
+        while !rest.is_empty() {
+            let Some(mut frame) = self.xdp.take() else {
+                batch.drain(before..).for_each(|packet| self.xdp.retire(packet.frame));
+                return false;
+            };
+            let start = frame.headroom();
+            let len = rest.len().min(frame.capacity() - start);
+            let (piece, more) = rest.split_at(len);
+            frame.set_range(start, len);
+            frame.data_mut().copy_from_slice(piece);
+            meta.more = !more.is_empty();
+            batch.push(RxPacket { frame, meta });
+            rest = more;
+        }
+        true
+    }
+
+    /// Appends what the packet socket brought, as far as the batch has room.
+    fn receive_beside(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let before = batch.len();
+        if self.waiting.is_empty() {
+            self.beside.rx(&mut self.brought)?;
+            self.waiting.extend(self.brought.drain(..));
+        }
+        while let Some(packet) = self.waiting.pop_front() {
+            let frames = packet.frame.len().div_ceil(self.piece());
+            if batch.len() + frames > BATCH_MAX {
+                self.waiting.push_front(packet);
+                break;
+            }
+            if self.copy(&packet, batch) {
+                self.copied += 1;
+            } else {
+                self.no_frame += 1;
+            }
+            self.beside.retire(packet.frame);
+        }
+        Ok(batch.len() - before)
+    }
+
+    /// Octets that a frame of the queue holds.
+    fn piece(&self) -> usize {
+        self.xdp.room()
+    }
+}
+
+impl PacketIo for Nic {
+    fn caps(&self) -> &Caps {
+        self.xdp.caps()
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        self.xdp.take()
+    }
+
+    fn take_long(&mut self) -> Option<Frame> {
+        self.xdp.take_long()
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.xdp.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let count = self.xdp.rx(batch)?;
+        let split = self.groups.iter().any(|group| !group.steered);
+        let ask = std::mem::take(&mut self.ask) || split || !self.waiting.is_empty();
+        if ask { Ok(count + self.receive_beside(batch)?) } else { Ok(count) }
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.xdp.tx(batch)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        if !self.waiting.is_empty() {
+            return Ok(Wake::Ready);
+        }
+        let most = (!self.groups.is_empty()).then_some(LOOK);
+        self.xdp.wait(timeout.into_iter().chain(most).min())
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.xdp.waker()
+    }
+
+    fn poll_fds(&self) -> Vec<RawFd> {
+        self.xdp.poll_fds().into_iter().chain(self.beside.poll_fds()).collect()
+    }
+
+    fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        if !is_shared(claim) {
+            return self.xdp.claim(claim);
+        }
+        self.beside.claim(claim)?;
+        self.groups.push(Group { claim: *claim, steered: false, deal: 0 });
+        Ok(())
+    }
+
+    fn release(&mut self, claim: &PortClaim) {
+        let Some(at) = self.groups.iter().position(|group| group.claim == *claim) else {
+            return self.xdp.release(claim);
+        };
+        if self.groups.swap_remove(at).steered {
+            // It can only fail to be there, which is what we want.
+            let _ = self.xdp.steer(claim, false);
+        }
+        self.beside.release(claim);
+    }
+
+    fn serve(&mut self, claim: &PortClaim, wanted: bool) {
+        self.beside.serve(claim, wanted);
+        self.steer();
+    }
+
+    fn is_ours(&self, key: &FlowKey, opens: bool) -> bool {
+        self.beside.is_ours(key, opens)
+    }
+
+    fn on_flow(&mut self, key: &FlowKey, lives: bool) {
+        self.beside.on_flow(key, lives);
+    }
+
+    fn net_events(&mut self, events: &mut Vec<NetEvent>) {
+        self.xdp.net_events(events);
+        if !self.groups.is_empty() {
+            self.steer();
+        }
+        // Of the net the queue has told already.
+        self.beside.net_events(&mut self.news);
+        self.ask = true;
+        events.extend(self.news.drain(..).filter(|event| matches!(event, NetEvent::Shared { .. })));
+    }
+
+    fn resolve(&mut self, addr: Addr) {
+        self.xdp.resolve(addr);
+    }
+
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.xdp.stats();
+        let beside = self.beside.stats();
+        let count = |name| beside.iter().find(|row| row.0 == name).map_or(0, |row| row.1);
+        all.push(("ports_shared", self.groups.len() as u64));
+        all.push(("ports_steered", self.groups.iter().filter(|group| group.steered).count() as u64));
+        all.push(("group_faults", count("group_faults") + self.faults));
+        all.push(("beside_packets", self.copied));
+        all.push(("beside_missed", count("rx_missed")));
+        all.push(("beside_no_frame", self.no_frame));
+        all
+    }
+}
