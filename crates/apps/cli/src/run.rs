@@ -5,6 +5,7 @@ use crate::CliResult;
 use crate::config::StackArgs;
 use clap::{Args as ClapArgs, ValueEnum};
 use sock::Settings;
+use sock::program::Program;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -55,6 +56,9 @@ pub(crate) fn run(args: &Args) -> CliResult {
     }
     let library = library()?;
     let (program, arguments) = args.program.split_first().ok_or("which program?")?;
+    if let Some(why) = sock::program::find(program).and_then(|path| Program::of(&path).complaint()) {
+        eprintln!("millstream: {} {why}: it runs on the kernel", program.to_string_lossy());
+    }
     let mut command = Command::new(program);
     command.args(arguments);
     for (name, value) in environment(&settings, args.profile) {

@@ -94,3 +94,74 @@ fn curl_and_python_fetch_from_the_kernel() {
     let said = bed.in_ns(&bed.server, MILLSTREAM, &launched(&["python3", "-c", &script])).expect("python");
     assert_eq!(said.trim(), "5000000");
 }
+
+/// Each child takes over what its parent has accepted, and another program what the child has.
+const FORKS: &str = "
+import os, signal, socket
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+s = socket.socket()
+s.bind(('', 8002))
+s.listen()
+while True:
+    c, a = s.accept()
+    if os.fork() == 0:
+        s.close()
+        assert c.getpeername() == a
+        assert c.getsockname()[1] == 8002
+        os.dup2(c.fileno(), 0)
+        os.dup2(c.fileno(), 1)
+        os.execvp('cat', ['cat'])
+    c.close()
+";
+
+/// Sends octets to an echo server and says whether they came back.
+const ECHO: &str = "
+import os, socket, sys, threading, time
+for size in (1, 100_000, 3_000_000):
+    data = os.urandom(size)
+    for attempt in range(50):
+        try:
+            c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    threading.Thread(target=lambda: (c.sendall(data), c.shutdown(socket.SHUT_WR))).start()
+    got = b''
+    while more := c.recv(65536):
+        got += more
+    print(size, got == data)
+";
+
+#[test]
+fn children_and_their_programs_use_connections_of_the_parent() {
+    let Some(bed) = bed() else { return };
+    let _server = launch(&bed, &["python3", "-u", "-c", FORKS]);
+    let said =
+        bed.in_ns(&bed.client, "python3", &["-c", ECHO, SERVER_ADDR, "8002"]).expect("the client ends");
+    assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
+}
+
+#[test]
+fn nginx_with_a_worker_of_no_privileges() {
+    let Some(bed) = bed() else { return };
+    if bench::bed::sh("nginx", &["-v"]).is_err() {
+        eprintln!("skipped: there is no nginx");
+        return;
+    }
+    let octets = file(&bed, "file", 5_000_000);
+    let dir = bed.dir.to_string_lossy().into_owned();
+    bench::bed::sh("chmod", &["-R", "a+rX", &dir]).expect("everybody may read");
+    let config = format!(
+        "worker_processes 1; daemon off; error_log {dir}/errors; pid {dir}/pid; events {{}}
+         http {{ access_log off; sendfile on; server {{ listen 8080; listen [::]:8080; root {dir}; }} }}"
+    );
+    let path = bed.dir.join("nginx.conf");
+    std::fs::write(&path, config).expect("a file");
+    let _server = launch(&bed, &["nginx", "-c", &path.to_string_lossy()]);
+    let address6 = format!("[{SERVER_ADDR6}]");
+    for host in [SERVER_ADDR, &address6] {
+        let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8080/file"));
+        assert!(got == octets, "{host}: {} octets", got.len());
+    }
+    assert!(get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8080/file") == octets, "the loopback");
+}

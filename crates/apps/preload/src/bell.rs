@@ -32,6 +32,11 @@ fn forget_if_parents(kept: Option<(u32, Sleeper)>) -> Option<Sleeper> {
     None
 }
 
+/// This process is a child.
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The calling thread's bell. A handler of a signal that waits while this thread waits gets another.
 pub(crate) fn take() -> Option<Sleeper> {
     let kept = KEPT.try_with(|kept| kept.0.take()).ok().flatten();

@@ -1,7 +1,7 @@
 //! What descriptors of ours stand for: an open file description, which dup shares.
 
 use crate::table::{Held, NUMBERS};
-use crate::{epoll, stack};
+use crate::{epoll, relay, stack};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,14 @@ pub(crate) enum Kind {
     Stream,
     /// An epoll set of the kernel's in which there is something of ours.
     Epoll,
+    /// A connection of the parent's stack, which this process has not used yet.
+    Inherited,
+    /// A connection of the parent's stack, which relays it to a socket of the kernel's under the number.
+    Relayed,
 }
 
-const KINDS: [Kind; 4] = [Kind::Fresh, Kind::Listener, Kind::Stream, Kind::Epoll];
+const KINDS: [Kind; 6] =
+    [Kind::Fresh, Kind::Listener, Kind::Stream, Kind::Epoll, Kind::Inherited, Kind::Relayed];
 
 /// No descriptor of the stack.
 pub(crate) const NONE: c_int = -1;
@@ -43,6 +48,8 @@ pub(crate) struct More {
     pub(crate) fastened: bool,
     /// Epoll sets that watch this socket, which is no connection yet: their numbers, and under which of its own.
     pub(crate) watched_by: Vec<(c_int, c_int)>,
+    /// Of a relayed connection: our end and the peer's, as socket addresses.
+    pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
     pub(crate) watches: Vec<epoll::Watch>,
 }
@@ -78,7 +85,8 @@ pub(crate) fn note_number(fd: c_int) {
     END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
 }
 
-fn free() -> MutexGuard<'static, Vec<&'static Description>> {
+/// Those that nobody uses.
+pub(crate) fn free() -> MutexGuard<'static, Vec<&'static Description>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -98,6 +106,7 @@ impl Description {
                 backlog: 0,
                 fastened: false,
                 watched_by: Vec::new(),
+                names: None,
                 watches: Vec::new(),
             }),
         }
@@ -157,6 +166,11 @@ impl Description {
         self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where it lies, as its name.
+    pub(crate) fn name(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     pub(crate) fn retain(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
@@ -182,6 +196,9 @@ impl Description {
     pub(crate) fn release(&'static self) {
         if self.users.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
+        }
+        if self.kind() == Kind::Inherited {
+            relay::release(self);
         }
         let below = self.below.swap(NONE, Ordering::AcqRel);
         if below != NONE {

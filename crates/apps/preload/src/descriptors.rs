@@ -139,7 +139,7 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
 /// # Safety
 /// C's contract of fcntl(2).
 pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) -> Outcome<c_int> {
-    let decided = matches!(held.kind(), Kind::Stream | Kind::Listener);
+    let decided = matches!(held.kind(), Kind::Stream | Kind::Listener | Kind::Inherited);
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             // SAFETY: numbers alone.

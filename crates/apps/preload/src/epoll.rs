@@ -7,6 +7,7 @@
 use crate::boundary::{Outcome, Refused, door, errno, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
 use crate::hooks::{answered, real};
+use crate::relay;
 use crate::sleep::{beside, input};
 use crate::sockets::listen_below;
 use crate::stack::{self, Stack};
@@ -75,6 +76,11 @@ pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_ev
         // SAFETY: the caller's arguments.
         Place::Kernel | Place::Hidden => answered(unsafe { real::epoll_ctl(epfd, op, fd, event) }),
         Place::Ours(target) => {
+            relay::settle(&target)?;
+            if target.kind() == Kind::Relayed {
+                // SAFETY: the caller's arguments.
+                return answered(unsafe { real::epoll_ctl(epfd, op, fd, event) });
+            }
             let wanted = if op == libc::EPOLL_CTL_DEL {
                 None
             } else if event.is_null() {
@@ -269,7 +275,7 @@ pub(crate) fn forget_watches(target: &Held) {
 
 /// No set of ours has to do with it any more.
 pub(crate) fn forget(target: &Description) {
-    let name = std::ptr::from_ref(target).addr();
+    let name = target.name();
     for (set, _, fd) in watchers(target) {
         set.more().watches.retain(|watch| watch.fd != fd || watch.target != name);
     }

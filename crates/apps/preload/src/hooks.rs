@@ -6,12 +6,14 @@
 //! leaves through them.
 
 use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
+use crate::description::Kind;
 use crate::table::{self, Place};
-use crate::{data, descriptors, epoll, names, options, poll, sockets, threads};
+use crate::{data, descriptors, epoll, exec, names, options, poll, privileges, relay, sockets, threads};
+use libc::uid_t;
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
-    off_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-    timeval,
+    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -23,6 +25,11 @@ pub struct Row {
     pub name: &'static str,
     /// What happens to it.
     pub text: &'static str,
+}
+
+/// Does a call of this name use a connection, not only its number?
+fn uses(name: &str) -> bool {
+    !matches!(name, "close" | "dup" | "fcntl" | "fcntl64")
 }
 
 /// The C library's function of this name; NULL if it has none.
@@ -88,8 +95,13 @@ macro_rules! on_descriptors {
                     Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
                     // SAFETY: the caller's arguments, handed on.
                     Place::Kernel | Place::Hidden => Ok(unsafe { real::$name($fd $(, $arg)*) }),
-                    // SAFETY: the caller's arguments, handed on.
-                    Place::Ours(held) => unsafe { $handler(&held, $fd $(, $arg)*) },
+                    Place::Ours(held) => {
+                        if held.kind() == Kind::Inherited && uses(stringify!($name)) {
+                            relay::settle(&held)?;
+                        }
+                        // SAFETY: the caller's arguments, handed on.
+                        unsafe { $handler(&held, $fd $(, $arg)*) }
+                    }
                 })
             }
         )+
@@ -256,14 +268,61 @@ others! {
     pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t, start: threads::Start, arg: *mut c_void
     ) -> c_int => threads::pthread_create;
+    "connections that the new program will have become sockets that the parent relays; one line tells of a program \
+     that is linked statically, or that gets more privileges."
+    execve(path: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execve;
+    "as execve."
+    execv(path: *const c_char, arguments: exec::List) -> c_int => exec::execv;
+    "as execve."
+    execvp(file: *const c_char, arguments: exec::List) -> c_int => exec::execvp;
+    "as execve."
+    execvpe(file: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execvpe;
+    "a process that listens opens its stack before it stops being root."
+    setuid(user: uid_t) -> c_int => privileges::setuid;
+    "as setuid."
+    seteuid(user: uid_t) -> c_int => privileges::seteuid;
+    "as setuid."
+    setreuid(own: uid_t, effective: uid_t) -> c_int => privileges::setreuid;
+    "as setuid."
+    setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int => privileges::setresuid;
     "socket calls go the way of the functions of their names; io_uring_setup is ENOSYS with one line of warning."
     syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long
     ) -> c_long => threads::syscall;
 }
 
+const VFORK: Row = Row {
+    name: "vfork",
+    text: "a fork: the child of a vfork shares the parent's memory, in which our table is.",
+};
+
+/// A fork, as POSIX allows.
+///
+/// # Safety
+/// The contract of the C library's fork, which is wider.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn vfork() -> pid_t {
+    // SAFETY: as the caller vouches.
+    unsafe { libc::fork() }
+}
+
 const CLOSEFROM: Row =
     Row { name: "closefrom", text: "ours are closed as by close; those of the stack itself stay." };
+
+const EXIT: Row = Row { name: "_exit", text: "what was written to connections is sent first." };
+
+/// The end, without those that wait for an orderly one; but not without what the peers are owed.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
+    exec::drain();
+    loop {
+        // SAFETY: numbers alone.
+        unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };
+    }
+}
 
 /// The C library's, which is close_range in other words.
 ///
@@ -277,7 +336,7 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 /// Every call that comes here, in alphabetical order.
 pub fn rows() -> Vec<Row> {
-    let mut rows = [ON_DESCRIPTORS, OTHERS, &[CLOSEFROM]].concat();
+    let mut rows = [ON_DESCRIPTORS, OTHERS, &[CLOSEFROM, EXIT, VFORK]].concat();
     rows.sort_by_key(|row| row.name);
     rows
 }

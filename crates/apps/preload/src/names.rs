@@ -1,12 +1,30 @@
 //! getsockname and getpeername.
 
-use crate::boundary::Outcome;
+use crate::boundary::{Outcome, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
 use crate::stack;
 use crate::table::Held;
 use capi::calls::sockets as c;
 use libc::{c_int, sockaddr, socklen_t};
+
+/// Tells a name that was kept.
+///
+/// # Safety
+/// C's contract for `addr` and `len`.
+unsafe fn tell(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if addr.is_null() || len.is_null() {
+        set_errno(libc::EFAULT);
+        return -1;
+    }
+    // SAFETY: neither is NULL, and the caller vouches for so much room.
+    unsafe {
+        let room = (len.read_unaligned() as usize).min(name.len());
+        std::ptr::copy_nonoverlapping(name.as_ptr(), addr.cast::<u8>(), room);
+        len.write_unaligned(name.len() as socklen_t);
+    }
+    0
+}
 
 /// # Safety
 /// C's contract of getsockname(2).
@@ -19,8 +37,12 @@ pub(crate) unsafe fn getsockname(
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
         Kind::Stream => unsafe { c::ms_getsockname(stack::open()?.context(), held.below(), addr, len) },
-        // SAFETY: the caller's arguments.
-        _ => unsafe { real::getsockname(fd, addr, len) },
+        _ => match held.more().names.as_ref() {
+            // SAFETY: the caller's arguments.
+            Some((own, _)) => unsafe { tell(own, addr, len) },
+            // SAFETY: the caller's arguments.
+            None => unsafe { real::getsockname(fd, addr, len) },
+        },
     })
 }
 
@@ -35,7 +57,11 @@ pub(crate) unsafe fn getpeername(
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
         Kind::Stream => unsafe { c::ms_getpeername(stack::open()?.context(), held.below(), addr, len) },
-        // SAFETY: the caller's arguments.
-        _ => unsafe { real::getpeername(fd, addr, len) },
+        _ => match held.more().names.as_ref() {
+            // SAFETY: the caller's arguments.
+            Some((_, peer)) => unsafe { tell(peer, addr, len) },
+            // SAFETY: the caller's arguments.
+            None => unsafe { real::getpeername(fd, addr, len) },
+        },
     })
 }

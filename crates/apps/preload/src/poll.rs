@@ -6,8 +6,8 @@ use crate::epoll;
 use crate::hooks::{answered, real};
 use crate::sleep::{beside, ppoll as kernels_ppoll, to_timespec};
 use crate::sockets::listen_below;
-use crate::stack;
 use crate::table::{self, Place};
+use crate::{relay, stack};
 use base::Duration;
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use sock::hosted::Ended;
@@ -134,10 +134,13 @@ fn split(rows: &[pollfd]) -> Outcome<Split> {
                 split.invalid.push(at);
                 continue;
             }
-            Place::Ours(held) => held,
+            Place::Ours(held) => {
+                relay::settle(&held)?;
+                held
+            }
         };
         let below = match held.kind() {
-            Kind::Fresh => continue,
+            Kind::Fresh | Kind::Relayed | Kind::Inherited => continue,
             Kind::Stream => {
                 split.kernels[at].fd = -1;
                 held.below()

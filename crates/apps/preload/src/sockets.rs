@@ -200,8 +200,20 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
 /// A number of the kernel's for a connection that is accepted next; kept from one that did not come.
 static SPARE: AtomicI32 = AtomicI32::new(NONE);
 
+/// Which all these are copies of: a socket of the kernel's that is nothing yet.
+static MODEL: AtomicI32 = AtomicI32::new(NONE);
+
+/// This process is a child: what it has of these is closed.
+pub(crate) fn forked() {
+    MODEL.store(NONE, Ordering::Release);
+    let kept = SPARE.swap(NONE, Ordering::AcqRel);
+    if kept != NONE {
+        // SAFETY: a descriptor of ours that nobody knows.
+        unsafe { real::close(kept) };
+    }
+}
+
 fn spare() -> Result<c_int, Refused> {
-    static MODEL: AtomicI32 = AtomicI32::new(NONE);
     let kept = SPARE.swap(NONE, Ordering::AcqRel);
     if kept != NONE {
         return Ok(kept);

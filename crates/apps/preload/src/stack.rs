@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, sleep};
+use crate::{bell, end, fork, sleep};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -11,7 +11,7 @@ use sock::{Settings, Sockets};
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The stack of this process.
 pub(crate) struct Stack {
@@ -48,6 +48,16 @@ impl Stack {
     }
 }
 
+/// Nobody opens one meanwhile.
+pub(crate) fn opening() -> MutexGuard<'static, ()> {
+    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In a child: the stack is the parent's. Nothing of it may be run or dropped here. Was there one?
+pub(crate) fn forget() -> bool {
+    !STACK.swap(null_mut(), Ordering::AcqRel).is_null()
+}
+
 /// The stack, if this process has opened one.
 pub(crate) fn opened() -> Option<&'static Stack> {
     // SAFETY: NULL, or a stack that lives as long as the process.
@@ -59,11 +69,13 @@ pub(crate) fn open() -> Result<&'static Stack, Refused> {
     if let Some(stack) = opened() {
         return Ok(stack);
     }
-    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = opening();
     if let Some(stack) = opened() {
         return Ok(stack);
     }
     let settings = settings().ok_or(Refused(libc::ENETDOWN))?;
+    fork::watch();
+    end::watch();
     let stack = inside(|| make(settings)).map_err(|why| {
         say(&why);
         Refused(libc::ENETDOWN)

@@ -47,11 +47,6 @@ impl Held {
     pub(crate) fn is(&self, other: &Held) -> bool {
         std::ptr::eq(self.0, other.0)
     }
-
-    /// Where it lies, as its name.
-    pub(crate) fn name(&self) -> usize {
-        std::ptr::from_ref(self.0).addr()
-    }
 }
 
 impl Clone for Held {
@@ -131,6 +126,14 @@ pub(crate) fn remove(fd: c_int) -> bool {
     let Some(slot) = slot(fd) else { return false };
     let before = slot.swap(null_mut(), Ordering::AcqRel);
     let_go(before)
+}
+
+/// A descriptor of our own stack is closed.
+pub(crate) fn remove_hidden(fd: c_int) {
+    if let Some(slot) = slot(fd) {
+        // Only what is hidden: it can be nothing else.
+        let _ = slot.compare_exchange(hidden(), null_mut(), Ordering::AcqRel, Ordering::Acquire);
+    }
 }
 
 /// A descriptor of our own stack.

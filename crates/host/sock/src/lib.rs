@@ -23,6 +23,7 @@ pub mod options;
 pub mod paired;
 mod pipe;
 mod poller;
+pub mod program;
 mod settings;
 mod sockets;
 mod table;

@@ -18,9 +18,11 @@ use base::{Duration, Instant};
 use pio::{IoError, Wake};
 use ring::Ringer;
 pub use ring::Sleeper;
+use stack::Row;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use tcp::State;
 
 /// Longest sleep of the leader: an interface that went away wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -185,6 +187,19 @@ impl Hosted {
             Ok(_) | Err(IoError::Down) => Ok(look(&mut shared.engine)),
             Err(_) => Err(Errno::ENETDOWN),
         }
+    }
+
+    /// Is there a connection that was shut whose peer has not acknowledged everything?
+    pub fn has_unsent(&self) -> bool {
+        let shared = self.shared();
+        let (mut any, now) = (false, shared.engine.time());
+        shared.engine.core.for_each(now, &mut |row| {
+            if let Row::Connection(tcp) = row {
+                let over = matches!(tcp.state(), State::Closed | State::FinWait2);
+                any |= tcp.write_closed() && !over;
+            }
+        });
+        any
     }
 
     /// Repeats `attempt` while it gives EAGAIN, until `timeout` is over; `sleep` sleeps on the descriptors that it is

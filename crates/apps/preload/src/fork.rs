@@ -1,0 +1,83 @@
+//! Fork. A child has the parent's descriptors and none of its threads, so the parent's stack means nothing to it: it lets
+//! go of that and opens one of its own when a call needs it. Listeners are listened on again there. Connections stay with
+//! the parent; a child that uses one is given a socket under the same number which the parent relays
+//! ([`relay`](crate::relay)).
+
+use crate::description::{Description, Kind, NONE};
+use crate::hooks::real;
+use crate::table::{self, Held};
+use crate::{bell, description, relay, sockets, stack};
+use std::cell::RefCell;
+use std::sync::{MutexGuard, Once};
+
+/// What is held during a fork, so that no other thread holds it in the child for ever.
+type Locks = (MutexGuard<'static, ()>, MutexGuard<'static, Vec<&'static Description>>);
+
+thread_local! {
+    static HELD: RefCell<Option<(Locks, Option<relay::Heirs>)>> = const { RefCell::new(None) };
+}
+
+/// From now on forks are noticed, daemon(3)'s too.
+pub(crate) fn watch() {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        // SAFETY: functions that may run where a fork is.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+}
+
+extern "C" fn before() {
+    let locks = (stack::opening(), description::free());
+    let heirs = stack::opened().and_then(|_| relay::Heirs::of(&streams()));
+    // A thread that ends while it forks keeps nothing.
+    let _ = HELD.try_with(|held| held.replace(Some((locks, heirs))));
+}
+
+fn take() -> Option<relay::Heirs> {
+    let (locks, heirs) = HELD.try_with(RefCell::take).ok().flatten()?;
+    drop(locks);
+    heirs
+}
+
+extern "C" fn in_parent() {
+    if let Some(heirs) = take() {
+        relay::serve(heirs);
+    }
+}
+
+/// Connections, each once.
+fn streams() -> Vec<Held> {
+    let (ours, _) = table::all();
+    let mut all: Vec<Held> =
+        ours.into_iter().filter_map(table::ours).filter(|held| held.kind() == Kind::Stream).collect();
+    all.sort_by_key(|held| held.name());
+    all.dedup_by_key(|held| held.name());
+    all
+}
+
+extern "C" fn in_child() {
+    let heirs = take();
+    if stack::forget() {
+        let (ours, hidden) = table::all();
+        for fd in hidden {
+            if fd == relay::channel() {
+                continue;
+            }
+            table::remove_hidden(fd);
+            // SAFETY: the parent's stack's, of which this process has a copy that nobody knows.
+            unsafe { real::close(fd) };
+        }
+        sockets::forked();
+        for held in ours.into_iter().filter_map(table::ours) {
+            match held.kind() {
+                Kind::Stream => held.set_kind(Kind::Inherited),
+                Kind::Epoll if held.below() != NONE => held.set_pending(true),
+                _ => {}
+            }
+            held.set_below(NONE);
+        }
+        bell::forked();
+        relay::forked();
+    }
+    relay::inherit(heirs);
+}

@@ -1,0 +1,140 @@
+//! Programs on disk: can one be run on our stack by loading a library into it?
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Scripts whose interpreter is a script, and so on, end here.
+const DEPTH: u32 = 4;
+/// Octets of a file that say what it is.
+const HEAD: u64 = 4_096;
+/// PT_INTERP, of the program headers of ELF: who links the program when it starts.
+const PT_INTERP: u32 = 3;
+
+/// What a program is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// Linked when it starts, with what it is told to load.
+    Dynamic,
+    /// Linked for good.
+    Static,
+    /// It gets another user's privileges, and loads nothing that it is told to.
+    Privileged,
+    /// Not to be read, or not a program.
+    Unknown,
+}
+
+impl Program {
+    /// Of the file at `path`; of a script, its interpreter.
+    pub fn of(path: &Path) -> Program {
+        of(path, DEPTH)
+    }
+
+    /// Why a library cannot be loaded into it, if so.
+    pub fn complaint(self) -> Option<&'static str> {
+        match self {
+            Program::Static => Some("is linked statically"),
+            Program::Privileged => Some("changes its privileges when it starts"),
+            Program::Dynamic | Program::Unknown => None,
+        }
+    }
+}
+
+fn of(path: &Path, depth: u32) -> Program {
+    let Ok(file) = File::open(path) else { return Program::Unknown };
+    let Ok(data) = file.metadata() else { return Program::Unknown };
+    let mut head = Vec::new();
+    if file.take(HEAD).read_to_end(&mut head).is_err() {
+        return Program::Unknown;
+    }
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|octet| *octet == b'\n').next().unwrap_or(line);
+        let mut words = line.split(|octet| octet.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        let interpreter = words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())));
+        return match interpreter.filter(|_| depth > 0) {
+            Some(interpreter) => of(&interpreter, depth - 1),
+            None => Program::Unknown,
+        };
+    }
+    let others =
+        data.mode() & 0o4000 != 0 && std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() != data.uid());
+    match linked_at_start(&head) {
+        None => Program::Unknown,
+        Some(_) if others => Program::Privileged,
+        Some(true) => Program::Dynamic,
+        Some(false) => Program::Static,
+    }
+}
+
+/// Does a 64-bit little-endian ELF program name a dynamic linker? `None` for anything else.
+fn linked_at_start(head: &[u8]) -> Option<bool> {
+    if head.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let number = |at: usize, len: usize| {
+        let mut word = [0; 8];
+        word[..len].copy_from_slice(head.get(at..at + len)?);
+        usize::try_from(u64::from_le_bytes(word)).ok()
+    };
+    // e_phoff, e_phentsize, e_phnum.
+    let (at, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let mut kinds = (0..count).map(|row| number(at.checked_add(row.checked_mul(size)?)?, 4));
+    Some(kinds.any(|kind| kind == Some(PT_INTERP as usize)))
+}
+
+/// Where a program is that is called `name`, as execvp(3) looks for it.
+pub fn find(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: dynamic, static, scripts, and what is none of these.
+    use super::*;
+
+    fn header(kind: u32) -> Vec<u8> {
+        let mut head = vec![0; 64 + 56];
+        head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        head[32] = 64;
+        head[54] = 56;
+        head[56] = 1;
+        head[64..68].copy_from_slice(&kind.to_le_bytes());
+        head
+    }
+
+    #[test]
+    fn what_a_header_says() {
+        assert_eq!(linked_at_start(&header(PT_INTERP)), Some(true));
+        assert_eq!(linked_at_start(&header(1)), Some(false));
+        assert_eq!(linked_at_start(&header(1)[..60]), Some(false));
+        assert_eq!(linked_at_start(b"text"), None);
+        let mut far = header(PT_INTERP);
+        far[32..40].copy_from_slice(&[0xff; 8]);
+        assert_eq!(linked_at_start(&far), Some(false));
+    }
+
+    #[test]
+    fn files() {
+        let folder = std::env::temp_dir().join(format!("ms-program-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, octets: &[u8]| {
+            let path = folder.join(name);
+            std::fs::write(&path, octets).unwrap();
+            path
+        };
+        let fixed = write("fixed", &header(1));
+        let script = write("script", format!("#! {} -x\n", fixed.display()).as_bytes());
+        assert_eq!((Program::of(&fixed), Program::of(&script)), (Program::Static, Program::Static));
+        assert_eq!(Program::of(&write("text", b"hello")), Program::Unknown);
+        assert_eq!(Program::of(&find(OsStr::new("sh")).unwrap()), Program::Dynamic);
+        assert!(find(OsStr::new("no such program")).is_none());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
