@@ -165,3 +165,75 @@ fn nginx_with_a_worker_of_no_privileges() {
     }
     assert!(get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8080/file") == octets, "the loopback");
 }
+
+/// A handler that is installed without SA_RESTART ends a call that waits for a connection, and poll in any case.
+const SIGNALS: &str = "
+import select, signal, socket, sys
+class Rung(Exception): pass
+def rung(*_): raise Rung
+signal.signal(signal.SIGALRM, rung)
+c = socket.create_connection((sys.argv[1], 8000), 10)
+c.settimeout(None)
+p = select.poll()
+p.register(c, select.POLLIN)
+for wait in (lambda: c.recv(1), p.poll, lambda: select.select([c], [], [])):
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        wait()
+        print('no signal')
+    except Rung:
+        print('rung')
+";
+
+#[test]
+fn signals_end_calls_that_wait() {
+    let Some(bed) = bed() else { return };
+    let dir = bed.dir.to_string_lossy().into_owned();
+    file(&bed, "file", 9);
+    let args = [&SERVE[1..], &[&dir, "8000"]].concat();
+    let _server = bed.spawn(&bed.client, Path::new(SERVE[0]), &args).expect("the kernel's server starts");
+    let client = bench::bed::CLIENT_BASE;
+    get(&bed, &bed.server, &["curl"], &format!("http://{client}:8000/file"));
+    let program = launched(&["python3", "-c", SIGNALS, client]);
+    let said =
+        bed.in_ns(&bed.server, "timeout", &[&["20", MILLSTREAM][..], &program].concat()).expect("it ends");
+    assert_eq!(said, "rung\nrung\nrung\n");
+}
+
+/// Threads wait on one connection each, and one of them writes on another's.
+const THREADS: &str = "
+import socket, sys, threading
+connections = [socket.create_connection((sys.argv[1], 8003), 10) for _ in range(8)]
+got = [0] * 8
+def read(i):
+    while more := connections[i].recv(65536):
+        got[i] += len(more)
+threads = [threading.Thread(target=read, args=(i,)) for i in range(8)]
+for t in threads: t.start()
+for i in range(8):
+    connections[(i + 3) % 8].sendall(b'x' * 300_000)
+for c in connections: c.shutdown(socket.SHUT_WR)
+for t in threads: t.join()
+print(got == [300_000] * 8)
+";
+
+/// The kernel's echo server for them.
+const ECHOES: &str = "
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while more := self.request.recv(65536):
+            self.request.sendall(more)
+socketserver.ThreadingTCPServer(('', 8003), Echo).serve_forever()
+";
+
+#[test]
+fn threads_wait_on_connections_of_their_own() {
+    let Some(bed) = bed() else { return };
+    let _server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]).expect("the server starts");
+    std::thread::sleep(Duration::from_secs(1));
+    let program = launched(&["python3", "-c", THREADS, bench::bed::CLIENT_BASE]);
+    let said =
+        bed.in_ns(&bed.server, "timeout", &[&["30", MILLSTREAM][..], &program].concat()).expect("it ends");
+    assert_eq!(said, "True\n");
+}

@@ -5,7 +5,7 @@ use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
 use crate::stack;
-use crate::table::Held;
+use crate::table::{self, Held};
 use capi::calls::data as c;
 use capi::calls::messages;
 use libc::{
@@ -313,6 +313,25 @@ fn send_pieces(
         }
     }
     Ok(all as ssize_t)
+}
+
+/// # Safety
+/// C's contract of splice(2).
+pub(crate) unsafe fn splice(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let connection = |fd| table::ours(fd).is_some_and(|held| held.kind() == Kind::Stream);
+    if connection(from) || connection(to) {
+        set_errno(libc::EINVAL);
+        return -1;
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
 }
 
 /// What the compiler's check is for: no call may overrun its buffer.

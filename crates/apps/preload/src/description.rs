@@ -48,6 +48,8 @@ pub(crate) struct More {
     pub(crate) fastened: bool,
     /// Epoll sets that watch this socket, which is no connection yet: their numbers, and under which of its own.
     pub(crate) watched_by: Vec<(c_int, c_int)>,
+    /// Of a connection: where a set has it under a second number.
+    pub(crate) twins: Vec<epoll::Twin>,
     /// Of a relayed connection: our end and the peer's, as socket addresses.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
@@ -65,7 +67,7 @@ pub(crate) struct Description {
     nonblocking: AtomicBool,
     /// The stack's descriptor.
     below: AtomicI32,
-    /// Of an epoll set: a listener in it does not listen on the stack yet.
+    /// Of an epoll set: a listener in it does not listen on the stack yet. Of a connection: it has twins.
     pending: AtomicBool,
     more: Mutex<More>,
 }
@@ -107,6 +109,7 @@ impl Description {
                 fastened: false,
                 watched_by: Vec::new(),
                 names: None,
+                twins: Vec::new(),
                 watches: Vec::new(),
             }),
         }
@@ -180,6 +183,11 @@ impl Description {
         self.users.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok()
     }
 
+    /// Does more than one number stand for it?
+    pub(crate) fn is_shared(&self) -> bool {
+        self.slots.load(Ordering::Relaxed) > 1
+    }
+
     /// A slot stands for it.
     pub(crate) fn opened(&self) {
         self.slots.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +212,8 @@ impl Description {
         if below != NONE {
             stack::close(below);
         }
-        *self.more() = More::default();
+        let more = std::mem::take(&mut *self.more());
+        more.twins.iter().for_each(|twin| stack::close(twin.below));
         free().push(self);
     }
 }

@@ -44,4 +44,5 @@ pub(crate) fn drain() {
         // Nobody is left to be told of an error of the port.
         let _ = stack.hosted.poll(&mut [], Some(LOOK));
     }
+    stack.hide();
 }

@@ -108,7 +108,11 @@ unsafe fn change(
     let set = set_of(epfd, fd)?;
     if target.kind() == Kind::Stream {
         let stack = stack::open()?;
-        stack.hosted.epoll_ctl(below(stack, &set)?, target.below(), operation(op, wanted)?)?;
+        let (below, op) = (below(stack, &set)?, operation(op, wanted)?);
+        if target.is_pending() || target.is_shared() {
+            return change_one_of_several(stack, (&set, below), op, fd, target);
+        }
+        stack.hosted.epoll_ctl(below, target.below(), op)?;
         return answered(0);
     }
     let mut event = wanted;
@@ -136,6 +140,42 @@ unsafe fn change(
         }
     }
     answered(done)
+}
+
+/// A connection that a set has under a second number: there it has a descriptor of the stack's for each.
+pub(crate) struct Twin {
+    set: usize,
+    fd: c_int,
+    pub(crate) below: c_int,
+}
+
+fn change_one_of_several(
+    stack: &Stack,
+    (set, below): (&Held, c_int),
+    op: EpollOp,
+    fd: c_int,
+    target: &Held,
+) -> Outcome<c_int> {
+    let mut more = target.more();
+    let known = more.twins.iter().position(|twin| (twin.set, twin.fd) == (set.name(), fd));
+    let Some(at) = known else {
+        match stack.hosted.epoll_ctl(below, target.below(), op) {
+            // Under another number, perhaps; the same one twice looks like two, which is the worse for nobody.
+            Err(Errno::EEXIST) if target.is_shared() => {
+                let twin = stack.hosted.dup(target.below())?;
+                more.twins.push(Twin { set: set.name(), fd, below: twin });
+                target.set_pending(true);
+                stack.hosted.epoll_ctl(below, twin, op)?;
+            }
+            done => done?,
+        }
+        return answered(0);
+    };
+    stack.hosted.epoll_ctl(below, more.twins[at].below, op)?;
+    if op == EpollOp::Delete {
+        stack::close(more.twins.swap_remove(at).below);
+    }
+    answered(0)
 }
 
 /// Keeps what was asked for.

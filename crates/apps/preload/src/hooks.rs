@@ -8,8 +8,10 @@
 use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Place};
-use crate::{data, descriptors, epoll, exec, names, options, poll, privileges, relay, sockets, threads};
-use libc::uid_t;
+use crate::{
+    data, descriptors, epoll, exec, names, options, poll, privileges, relay, sockets, streams, threads,
+};
+use libc::{FILE, uid_t};
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
     off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
@@ -216,6 +218,8 @@ on_descriptors! {
     fcntl64(fd: c_int, command: c_int, arg: c_long) -> c_int => descriptors::fcntl;
     "FIONREAD, FIONBIO, SIOCOUTQ and SIOCOUTQNSD are ours; the rest is the kernel's."
     ioctl(fd: c_int, request: c_ulong, value: *mut c_void) -> c_int => descriptors::ioctl;
+    "a stream that reads and writes through us; fileno knows no number of it (EBADF)."
+    fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => streams::fdopen;
     "events of ours and of the kernel's, whichever there are."
     epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll::wait_ms;
     "as epoll_wait."
@@ -277,6 +281,10 @@ others! {
     execvp(file: *const c_char, arguments: exec::List) -> c_int => exec::execvp;
     "as execve."
     execvpe(file: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execvpe;
+    "EINVAL, as of a file that cannot be spliced: programs then read and write."
+    splice(
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint
+    ) -> ssize_t => data::splice;
     "a process that listens opens its stack before it stops being root."
     setuid(user: uid_t) -> c_int => privileges::setuid;
     "as setuid."

@@ -26,5 +26,6 @@ mod route;
 mod sleep;
 mod sockets;
 mod stack;
+mod streams;
 mod table;
 mod threads;

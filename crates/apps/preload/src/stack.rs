@@ -9,6 +9,7 @@ use sock::control::{self, Control};
 use sock::hosted::{Host, Hosted, Sleeper, Woken};
 use sock::{Settings, Sockets};
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,8 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub(crate) struct Stack {
     pub(crate) hosted: Arc<Hosted>,
     context: Context,
-    _control: Option<Control>,
+    control: Mutex<Option<Control>>,
 }
+
+/// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
+static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// Who opens it.
@@ -31,6 +35,7 @@ pub(crate) fn settings() -> Option<&'static Settings> {
 }
 
 fn read_settings() -> Option<Settings> {
+    DIRECTORY.get_or_init(control::directory);
     let mut settings = Settings::default();
     let file = std::env::var_os("MILLSTREAM_CONFIG");
     let read = file.map_or(Ok(()), |path| settings.from_file(path.as_ref()));
@@ -42,6 +47,11 @@ fn read_settings() -> Option<Settings> {
 }
 
 impl Stack {
+    /// The process ends: nobody looks at it any more.
+    pub(crate) fn hide(&self) {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     /// What the C door's functions take first.
     pub(crate) fn context(&self) -> *mut Context {
         std::ptr::from_ref(&self.context).cast_mut()
@@ -87,11 +97,11 @@ pub(crate) fn open() -> Result<&'static Stack, Refused> {
 fn make(settings: &Settings) -> Result<Stack, String> {
     let (opened, hosted) = sock::open_hosted(settings, Box::new(Program)).map_err(|e| e.0)?;
     // Without it the program runs as well; `millstream ss` only does not see it.
-    let control = control::serve(&opened).ok();
+    let control = control::serve_in(&opened, DIRECTORY.get_or_init(control::directory)).ok();
     let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
     // Whoever serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);
-    Ok(Stack { hosted, context, _control: control })
+    Ok(Stack { hosted, context, control: Mutex::new(control) })
 }
 
 /// Closes a descriptor of the stack's.

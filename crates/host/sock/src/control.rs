@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use stack::Row;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
@@ -48,8 +48,12 @@ impl Drop for Control {
 
 /// Answers questions about what was opened on this process's control socket, from a thread of its own.
 pub fn serve(opened: &Opened) -> std::io::Result<Control> {
-    let dir = directory();
-    std::fs::create_dir_all(&dir)?;
+    serve_in(opened, &directory())
+}
+
+/// The same, in a directory that was [`directory`] at an earlier time.
+pub fn serve_in(opened: &Opened, dir: &Path) -> std::io::Result<Control> {
+    std::fs::create_dir_all(dir)?;
     let path = dir.join(format!("{}.sock", std::process::id()));
     match std::fs::remove_file(&path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),

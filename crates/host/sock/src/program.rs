@@ -76,7 +76,7 @@ fn linked_at_start(head: &[u8]) -> Option<bool> {
     }
     let number = |at: usize, len: usize| {
         let mut word = [0; 8];
-        word[..len].copy_from_slice(head.get(at..at + len)?);
+        word[..len].copy_from_slice(head.get(at..at.checked_add(len)?)?);
         usize::try_from(u64::from_le_bytes(word)).ok()
     };
     // e_phoff, e_phentsize, e_phnum.
