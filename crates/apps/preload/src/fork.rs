@@ -1,7 +1,7 @@
-//! Fork. A child has the parent's descriptors and none of its threads, so the parent's stack means nothing to it: it lets
-//! go of that and opens one of its own when a call needs it. Listeners are listened on again there. Connections stay with
-//! the parent; a child that uses one is given a socket under the same number which the parent relays
-//! ([`relay`](crate::relay)).
+//! Fork. A child has the parent's descriptors and none of its threads, so the parent's stack means nothing to it:
+//! it lets go of that and opens one of its own when a call needs it. Listeners are listened on again there.
+//! Connections stay with the parent; a child that uses one is given a socket under the same number which the parent
+//! relays ([`relay`](crate::relay)).
 
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;

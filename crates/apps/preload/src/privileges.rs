@@ -1,5 +1,5 @@
-//! Giving up root. Opening a link takes privileges, and servers listen before they give theirs up and wait afterwards: so
-//! a process that listens opens its stack when it stops being root, and not later.
+//! Giving up root. Opening a link takes privileges, and servers listen before they give theirs up and wait
+//! afterwards: so a process that listens opens its stack when it stops being root, and not later.
 
 use crate::boundary::inside;
 use crate::description::Kind;

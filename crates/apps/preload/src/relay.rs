@@ -1,6 +1,6 @@
-//! Connections that a child has inherited. They stay on the parent's stack; a child that uses one asks the parent for it,
-//! over a channel that the fork has made, and gets one end of a UNIX socket pair under the same number, across exec too.
-//! A thread of the parent carries octets between that and the connection.
+//! Connections that a child has inherited. They stay on the parent's stack; a child that uses one asks the parent
+//! for it, over a channel that the fork has made, and gets one end of a UNIX socket pair under the same number,
+//! across exec too. A thread of the parent carries octets between that and the connection.
 
 use crate::boundary::{Refused, errno, inside, say};
 use crate::description::{Description, Kind, NONE};
