@@ -29,11 +29,12 @@ pub(crate) fn tidy() -> Outcome {
     Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()))
 }
 
-/// The rooms whose work needs unsafe code: memory shared with the kernel, other processes and C.
+/// The rooms whose work needs unsafe code: memory shared with the kernel, other processes, C and tracers.
 const UNSAFE_ROOMS: &[&str] = &[
     "millstream-ring",
     "millstream-pio",
     "millstream-policy",
+    "millstream-usdt",
     "millstream-capi",
     "millstream-preload",
     "millstream-drill-plugin",

@@ -15,8 +15,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sign", &["tcp"]),
     ("ring", &["base"]),
     ("pio", &["base", "wire", "ring"]),
-    ("trace", &["base", "wire", "cc", "tcp", "ring", "pio"]),
-    ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "trace"]),
+    ("usdt", &[]),
+    ("trace", &["base", "wire", "cc", "tcp", "ring", "pio", "usdt"]),
+    ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "usdt", "trace"]),
     ("sock", &["base", "wire", "cc", "tcp", "policy", "sign", "ring", "pio", "trace", "stack"]),
     // lab
     ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
@@ -34,8 +35,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "millstream",
         &[
-            "base", "wire", "cc", "tcp", "pio", "trace", "stack", "sock", "emu", "drill", "lab", "bench",
-            "preload",
+            "base", "wire", "cc", "tcp", "pio", "usdt", "trace", "stack", "sock", "emu", "drill", "lab",
+            "bench", "preload",
         ],
     ),
 ];

@@ -42,6 +42,19 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// How many segments of the wire it is: more than one where the port merged them, or will cut it up.
+    pub fn segments(&self) -> u32 {
+        match self.payload.0 {
+            Place::Received(seg) => seg.merged.max(1).into(),
+            Place::Sent { tx, .. } => tx.len.div_ceil(tx.mss.max(1).into()).max(1),
+        }
+    }
+
+    /// Does it repeat what was sent before?
+    pub fn retransmitted(&self) -> bool {
+        matches!(self.payload.0, Place::Sent { tx, .. } if tx.retransmit)
+    }
+
     /// The segment's header. An inbound one is put together again from what was understood of it, for who asks: most
     /// look at the connection only.
     #[inline]

@@ -20,6 +20,7 @@ use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
+use crate::tracers::Tracer;
 use crate::turn::Scratch;
 use crate::tx::Port;
 use crate::wheel::Wheel;
@@ -150,6 +151,8 @@ pub struct Core {
     pub(crate) probes_begun: u64,
     /// Those that are attached, in order.
     pub(crate) probe_ids: Vec<ProbeId>,
+    /// Somebody looks at a tracepoint.
+    pub(crate) tracer: Option<Box<Tracer>>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
 }
@@ -205,6 +208,7 @@ impl Core {
             now: Instant::ZERO,
             probes_begun: 0,
             probe_ids: Vec::new(),
+            tracer: None,
             starved: false,
             port,
         }

@@ -30,6 +30,7 @@ mod rx;
 mod sharing;
 mod stats;
 mod timewait;
+mod tracers;
 mod turn;
 mod tx;
 mod wheel;

@@ -66,6 +66,11 @@ impl Drops {
         self.0[why as usize] += 1;
     }
 
+    /// All counts, in the order of [`PacketDrop::ALL`].
+    pub(crate) fn counts(&self) -> [u64; PacketDrop::ALL.len()] {
+        self.0
+    }
+
     /// Every reason with its count.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
         PacketDrop::ALL.iter().map(|why| (why.name(), self.0[*why as usize]))

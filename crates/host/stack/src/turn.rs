@@ -62,6 +62,9 @@ impl Core {
         self.now = now;
         self.starved = false;
         self.stats.turns += 1;
+        if usdt::watched() || self.tracer.is_some() {
+            self.follow_tracers();
+        }
         let mut turn = Turn::default();
         if let Some(mut scratch) = self.scratch.take() {
             self.take_net_events(now, &mut scratch);

@@ -1,0 +1,104 @@
+//! How often a program reaches a point: the kernel's uprobes, as `perf stat` uses them.
+
+use crate::Note;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What the kernel is told (`struct perf_event_attr`, its first version and what uprobes need of the next).
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    /// The path of the program.
+    config1: u64,
+    /// The place in its file.
+    config2: u64,
+}
+
+/// `PERF_ATTR_SIZE_VER1`.
+const _: () = assert!(size_of::<Attributes>() == 72);
+/// `inherit`: threads that begin later are counted, too.
+const INHERIT: u64 = 1 << 1;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: u64 = 8;
+/// Where the kernel says which kind of event a uprobe is.
+const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
+
+/// Counts how often the threads of a process reach a point. While it lives the point's semaphore is up.
+#[derive(Debug)]
+pub struct Hits(Vec<File>);
+
+impl Hits {
+    /// Begins to count for the process `pid`, which runs `program`, where `note` was found.
+    ///
+    /// # Errors
+    /// The kernel has no uprobes, or does not let us.
+    pub fn count(program: &Path, note: &Note, pid: u32) -> io::Result<Hits> {
+        let kind = std::fs::read_to_string(KIND)?;
+        let kind = kind.trim().parse().map_err(io::Error::other)?;
+        let path = CString::new(program.as_os_str().as_bytes())?;
+        let attributes = Attributes {
+            kind,
+            size: size_of::<Attributes>() as u32,
+            config: note.semaphore << 32,
+            flags: INHERIT,
+            config1: path.as_ptr() as u64,
+            config2: note.place,
+            ..Attributes::default()
+        };
+        let mut counters = Vec::new();
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+            let thread = thread?.file_name();
+            let thread: i32 = thread.to_string_lossy().parse().map_err(io::Error::other)?;
+            counters.push(open(&attributes, thread)?);
+        }
+        Ok(Hits(counters))
+    }
+
+    /// How often until now.
+    ///
+    /// # Errors
+    /// The kernel did not say.
+    pub fn so_far(&mut self) -> io::Result<u64> {
+        let mut all = 0;
+        for counter in &mut self.0 {
+            let mut number = [0; 8];
+            counter.read_exact(&mut number)?;
+            all += u64::from_ne_bytes(number);
+        }
+        Ok(all)
+    }
+}
+
+/// A counter for one thread, whichever core it runs on.
+fn open(attributes: &Attributes, thread: i32) -> io::Result<File> {
+    let (any_core, no_group) = (-1, -1);
+    // SAFETY: the attributes and the path that they lead to live until the call returns; the kernel copies them.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attributes),
+            thread,
+            any_core,
+            no_group,
+            CLOSE_ON_EXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
