@@ -50,9 +50,14 @@ impl Profile {
 
 /// `millstream run`.
 pub(crate) fn run(args: &Args) -> CliResult {
-    let settings = args.stack.settings()?;
+    let mut settings = args.stack.settings()?;
     if settings.link.is_empty() {
         return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
+    }
+    let shares = ["nic:", "packet:"].iter().any(|kind| settings.link.starts_with(kind));
+    if shares && settings.share == 0 {
+        // Workers of the program share their ports among themselves, and with no other launch.
+        settings.share = std::process::id().into();
     }
     let library = library()?;
     let (program, arguments) = args.program.split_first().ok_or("which program?")?;

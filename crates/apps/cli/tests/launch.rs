@@ -143,6 +143,16 @@ fn children_and_their_programs_use_connections_of_the_parent() {
 
 #[test]
 fn nginx_with_a_worker_of_no_privileges() {
+    nginx(LINK, 1);
+}
+
+#[test]
+fn nginx_with_two_workers_that_share_the_port() {
+    nginx("nic:ms0", 2);
+}
+
+/// Each worker opens a stack of its own before it stops being root.
+fn nginx(link: &str, workers: u32) {
     let Some(bed) = bed() else { return };
     if bench::bed::sh("nginx", &["-v"]).is_err() {
         eprintln!("skipped: there is no nginx");
@@ -152,12 +162,14 @@ fn nginx_with_a_worker_of_no_privileges() {
     let dir = bed.dir.to_string_lossy().into_owned();
     bench::bed::sh("chmod", &["-R", "a+rX", &dir]).expect("everybody may read");
     let config = format!(
-        "worker_processes 1; daemon off; error_log {dir}/errors; pid {dir}/pid; events {{}}
+        "worker_processes {workers}; daemon off; error_log {dir}/errors; pid {dir}/pid; events {{}}
          http {{ access_log off; sendfile on; server {{ listen 8080; listen [::]:8080; root {dir}; }} }}"
     );
     let path = bed.dir.join("nginx.conf");
     std::fs::write(&path, config).expect("a file");
-    let _server = launch(&bed, &["nginx", "-c", &path.to_string_lossy()]);
+    let path = path.to_string_lossy();
+    let args = ["run", "--link", link, "--", "nginx", "-c", &path];
+    let _server = bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts");
     let address6 = format!("[{SERVER_ADDR6}]");
     for host in [SERVER_ADDR, &address6] {
         let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8080/file"));

@@ -57,7 +57,7 @@ fn plain(addr: IpAddr) -> IpAddr {
 /// The kernel's interface that the link stands on, if it shares the kernel's addresses.
 fn interface(settings: &Settings) -> Option<&str> {
     let (kind, rest) = settings.link.split_once(':')?;
-    matches!(kind, "xdp" | "packet").then(|| rest.split(',').next().unwrap_or(rest))
+    matches!(kind, "xdp" | "packet" | "nic").then(|| rest.split(',').next().unwrap_or(rest))
 }
 
 type Interfaces = Vec<(String, IpAddr)>;

@@ -183,6 +183,10 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
     let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         options::set_again(stack, below, &more.wishes)?;
+        if stack::settings().is_some_and(|settings| settings.share != 0) {
+            // Others of this launch listen there too: a child where its parent does, a worker beside the others.
+            stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1_i32.to_ne_bytes())?;
+        }
         // Who waits for it waits for the kernel's loopback, too.
         stack.hosted.set_nonblocking(below, true)?;
         stack.hosted.bind(below, name.into())?;
