@@ -150,6 +150,7 @@ mod tests {
     //! Goal: an experiment with the key leaves a capture of each host and run, the same octets each time, which says of
     //! each packet when it passed and what its connection thought, and which others can read.
     use super::*;
+    use crate::testing::Folder;
     use crate::{Experiment, run};
     use pio::{PacketIo, PcapConfig, RxBatch, open_pcap};
     use std::collections::BTreeMap;
@@ -171,22 +172,14 @@ mod tests {
         "flow.cc" = ["newreno", "cubic"]
     "#;
 
-    struct Folder(PathBuf);
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
-
     /// Runs the first combination of `text`; what lies in its folder afterwards.
     fn captured(name: &str, text: &str) -> (Folder, BTreeMap<String, Vec<u8>>) {
-        let folder = Folder(std::env::temp_dir().join(format!("ms-lab-{name}-{}", std::process::id())));
+        let folder = Folder::new(name);
         let mut task = Experiment::parse("captured", text).unwrap().tasks(None).unwrap().swap_remove(0);
         let silent = run(&task).unwrap();
-        task.folders.captures = Some(folder.0.clone());
+        task.folders.captures = Some(folder.to_path_buf());
         assert_eq!(run(&task).unwrap(), silent, "a capture changes nothing");
-        let files = std::fs::read_dir(&folder.0).unwrap().map(|entry| {
+        let files = std::fs::read_dir(&*folder).unwrap().map(|entry| {
             let entry = entry.unwrap();
             (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())
         });
@@ -255,7 +248,7 @@ mod tests {
         assert!(packets.iter().any(|(_, comment)| comment.contains(" repair=fast ")));
         assert!(packets.iter().all(|(_, comment)| comment.is_empty() || comment.ends_with(" cc=newreno")));
         for name in names {
-            reads(&folder.0.join(name), statistics(&files[name]).0);
+            reads(&folder.join(name), statistics(&files[name]).0);
         }
     }
 

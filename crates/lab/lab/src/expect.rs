@@ -208,39 +208,21 @@ mod tests {
     //! Goal: what was recorded holds, and what moved is told with how far, on both sides of the tolerance.
     use super::*;
     use crate::store::Limits;
-    use std::path::PathBuf;
+    use crate::testing::{Folder, SMALL, small};
 
-    const FILE: &str = r#"
-        title = "Small"
-        seconds = 1
-        seeds = 2
-        [path]
-        rtt_ms = 10
-        down_kbit = 1000
-        queue = "slots 10"
-        loss = 0.02
-        [[flow]]
-        cc = "newreno"
-        [vary]
-        "path.rtt_ms" = [10, 20]
-    "#;
-
-    struct Folder(PathBuf);
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
+    /// Losses by chance, so that seeds differ; two of them.
+    fn file() -> String {
+        SMALL.replace("seeds = 3", "seeds = 2").replace("\"slots 10\"", "\"slots 10\"\nloss = 0.02")
     }
 
     fn stored(name: &str) -> (Folder, Experiment, Store) {
-        let folder = std::env::temp_dir().join(format!("millstream-expect-{name}-{}", std::process::id()));
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let folder = Folder::new(&format!("expect-{name}"));
+        let experiment = small(&file());
         let mut store = Store::open(&folder, &experiment, "here", Limits::default()).unwrap();
         for task in experiment.tasks(None).unwrap() {
             store.keep(crate::attempt(&task)).unwrap();
         }
-        (Folder(folder), experiment, store)
+        (folder, experiment, store)
     }
 
     #[test]
@@ -251,9 +233,9 @@ mod tests {
         let seen = recorded.compare(&experiment, &store).unwrap();
         assert_eq!(seen, Comparison { runs: 4, ..Comparison::default() });
         assert!(Expectation::record(&experiment, &store, 3).is_err(), "no third seed");
-        let changed = Experiment::parse("small", &FILE.replace("slots 10", "slots 9")).unwrap();
+        let changed = small(&file().replace("slots 10", "slots 9"));
         assert!(recorded.compare(&changed, &store).is_err());
-        let wider = Experiment::parse("small", &FILE.replace("[10, 20]", "[10, 20, 30]")).unwrap();
+        let wider = small(&file().replace("[10, 20]", "[10, 20, 30]"));
         assert!(recorded.compare(&wider, &store).is_err());
     }
 

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Numbers, places of numbers in the file, `+ - * / ^`, parentheses, and the functions `sqrt`, `cbrt`, `min`, `max`
-//! and `htcp`.
+//! and `htcp`; `newreno_chance`, `cubic_chance` and `htcp_chance` (see [`crate::chance`]).
 
+use crate::chance;
 use crate::spec::SpecError;
 
 /// Parentheses and signs inside each other.
@@ -132,6 +133,17 @@ impl Reader<'_> {
             ("min", [x, y]) => Ok(x.min(*y)),
             ("max", [x, y]) => Ok(x.max(*y)),
             ("htcp", [p, rtt]) => Ok(htcp(*p, *rtt)),
+            (law @ ("newreno_chance" | "cubic_chance" | "htcp_chance"), [p, rtt]) => {
+                // Beyond these the scale of windows would have no room.
+                if !(1e-9..=0.1).contains(p) || !(1e-6..=100.0).contains(rtt) {
+                    return Err(SpecError(format!("{law}({p}, {rtt}): want 1e-9 to 0.1 and 1e-6 to 100")));
+                }
+                Ok(match law {
+                    "newreno_chance" => chance::newreno(*p, *rtt),
+                    "cubic_chance" => chance::cubic(*p, *rtt),
+                    _ => chance::htcp(*p, *rtt),
+                })
+            }
             _ => Err(SpecError(format!("no function `{name}` of {}", values.len()))),
         }
     }
@@ -150,24 +162,26 @@ impl<'a> Reader<'a> {
 /// H-TCP's window on average, segments, where one packet of 1/`p` is lost, evenly, `rtt` seconds go round without a
 /// queue, and each loss halves: a cycle of T seconds that begins at W/2 ends at W by the growth of
 /// draft-leith-tcp-htcp, and carries 1/p packets.
-fn htcp(p: f64, rtt: f64) -> f64 {
-    // What the window has grown by so many seconds after a loss, segments, and what was sent of it meanwhile.
-    let grown = |t: f64| {
-        let x = (t - 1.0).max(0.0);
-        (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt
-    };
+pub(crate) fn htcp(p: f64, rtt: f64) -> f64 {
+    // What was sent meanwhile of what the window has grown by so many seconds after a loss.
     let sent_of_growth = |t: f64| {
         let (flat, x) = (t.min(1.0), (t - 1.0).max(0.0));
         (flat * flat / 2.0 + x + x * x / 2.0 + 5.0 * x.powi(3) / 3.0 + x.powi(4) / 48.0) / (rtt * rtt)
     };
     // A cycle grows by half its greatest window, so it begins at what it grows by.
-    let packets = |t: f64| grown(t) * t / rtt + sent_of_growth(t);
+    let packets = |t: f64| htcp_grown(t, rtt) * t / rtt + sent_of_growth(t);
     let (mut short, mut long) = (0.0, 1e6);
     for _ in 0..200 {
         let t = (short + long) / 2.0;
         if packets(t) < 1.0 / p { short = t } else { long = t }
     }
     rtt / (p * long)
+}
+
+/// What H-TCP's window has grown by so many seconds after a loss, segments.
+pub(crate) fn htcp_grown(t: f64, rtt: f64) -> f64 {
+    let x = (t - 1.0).max(0.0);
+    (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt
 }
 
 #[cfg(test)]
@@ -213,6 +227,7 @@ mod tests {
             ("1 2", "want an operator before `2`"),
             ("path.lost", "no number at `path.lost`"),
             ("sin(1)", "no function `sin` of 1"),
+            ("cubic_chance(0, 1)", "want 1e-9 to 0.1"),
             ("sqrt(1, 2)", "no function `sqrt` of 2"),
             ("1.2.3", "no number: `1.2.3`"),
             ("1 / 0", "is inf"),

@@ -29,6 +29,7 @@
 mod apps;
 mod build;
 mod captures;
+mod chance;
 mod check;
 mod convergence;
 mod expect;
@@ -48,6 +49,8 @@ mod spec;
 mod stats;
 mod store;
 mod sweep;
+#[cfg(test)]
+mod testing;
 
 pub use captures::Capture;
 pub use check::{Check, Falls, Order, Range, Ratio, Theory, Verdict, Want};

@@ -111,6 +111,7 @@ impl Logs {
 #[cfg(test)]
 mod tests {
     //! Goal: an experiment with the key leaves a log of each host and run, the same each time, and none without.
+    use crate::testing::Folder;
     use crate::{Experiment, run};
 
     const TEXT: &str = r#"
@@ -131,17 +132,17 @@ mod tests {
 
     #[test]
     fn one_log_for_each_host_and_run() {
-        let folder = std::env::temp_dir().join(format!("ms-lab-siftr-{}", std::process::id()));
+        let folder = Folder::new("siftr");
         let experiment = Experiment::parse("logged", TEXT).unwrap();
         let mut tasks = experiment.tasks(None).unwrap();
         let silent = run(&tasks[0]).unwrap();
-        tasks.iter_mut().for_each(|task| task.folders.siftr = Some(folder.clone()));
+        tasks.iter_mut().for_each(|task| task.folders.siftr = Some(folder.to_path_buf()));
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(run(&tasks[0]).unwrap(), silent, "a log changes nothing");
         let first = read("flow.cc-newreno-seed-1-sender-1.log");
         tasks.iter().for_each(|task| drop(run(task).unwrap()));
         assert_eq!(read("flow.cc-newreno-seed-1-sender-1.log"), first);
-        let mut names: Vec<_> = std::fs::read_dir(&folder)
+        let mut names: Vec<_> = std::fs::read_dir(&*folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -156,7 +157,6 @@ mod tests {
             assert!(lines[lines.len() - 1].starts_with("disable_time_secs=2\t"));
             assert!(lines[lines.len() - 1].contains("\tnum_inbound_skipped_pkts_malloc=0\t"));
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

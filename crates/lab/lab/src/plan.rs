@@ -130,27 +130,11 @@ impl Brought {
 mod tests {
     //! Goal: a run done elsewhere is the run done here, and what is not is refused.
     use super::*;
-
-    const FILE: &str = r#"
-        title = "Small"
-        seconds = 1
-        seeds = 2
-        [path]
-        rtt_ms = 10
-        down_kbit = 1000
-        queue = "slots 10"
-        [[flow]]
-        cc = "newreno"
-        [vary]
-        "path.rtt_ms" = [10, 20]
-        [[check]]
-        measure = "failed"
-        range = { min = 0, max = 0 }
-    "#;
+    use crate::testing::{SMALL, small};
 
     #[test]
     fn tasks_bring_what_runs_bring() {
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let experiment = small(SMALL);
         let planned = Planned::all(&experiment, None, Limits::default(), "c0ffee").unwrap();
         let tasks = experiment.tasks(None).unwrap();
         assert_eq!(planned.len(), tasks.len());
@@ -169,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_not_the_task_is_refused() {
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let experiment = small(SMALL);
         let planned = Planned::all(&experiment, None, Limits::default(), "c0ffee").unwrap();
         assert!(planned[0].run("decaf").is_err());
         let brought = planned[0].run("c0ffee").unwrap();
@@ -180,7 +164,7 @@ mod tests {
         assert!(damaged.verify(&planned[0]).is_err());
         let other = Brought { commit: "decaf".into(), ..brought };
         assert!(other.verify(&planned[0]).is_err());
-        let swapped = Planned { point: planned[2].point.clone(), ..planned[0].clone() };
+        let swapped = Planned { point: planned[3].point.clone(), ..planned[0].clone() };
         assert!(swapped.run("c0ffee").is_err());
     }
 }

@@ -102,21 +102,7 @@ fn hear_panics() {
 mod tests {
     //! Goal: a sweep brings each run once, however many threads; what fails is told and does no harm.
     use super::*;
-    use crate::Experiment;
-
-    const FILE: &str = r#"
-        title = "Small"
-        seconds = 1
-        seeds = 3
-        [path]
-        rtt_ms = 10
-        down_kbit = 1000
-        queue = "slots 10"
-        [[flow]]
-        cc = "newreno"
-        [vary]
-        "path.rtt_ms" = [10, 20]
-    "#;
+    use crate::testing::{SMALL, small};
 
     fn all(threads: usize, tasks: &[Task]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
@@ -130,7 +116,7 @@ mod tests {
 
     #[test]
     fn threads_change_nothing() {
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let experiment = small(SMALL);
         let tasks = experiment.tasks(None).unwrap();
         let outcomes = all(1, &tasks);
         assert_eq!(outcomes.len(), 6);
@@ -145,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_a_failure_of_its_run_only() {
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let experiment = small(SMALL);
         let tasks = experiment.tasks(None).unwrap();
         let odd = |task: &Task| match task.seed {
             1 => panic!("no such luck"),

@@ -188,22 +188,9 @@ fn put<T: DataType>(
 mod tests {
     //! Goal: what was written is read back, gaps included.
     use super::*;
-    use crate::Experiment;
+    use crate::testing::{SMALL, small};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::{Field, RowAccessor};
-
-    const FILE: &str = r#"
-        title = "Small"
-        seconds = 1
-        [path]
-        rtt_ms = 10
-        down_kbit = 1000
-        queue = "slots 10"
-        [[flow]]
-        cc = "newreno"
-        [vary]
-        "path.rtt_ms" = [10, 20]
-    "#;
 
     fn read_back(name: &str, table: &[u8]) -> SerializedFileReader<std::fs::File> {
         let name = format!("millstream-{name}-{}.parquet", std::process::id());
@@ -216,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_back() {
-        let experiment = Experiment::parse("small", FILE).unwrap();
+        let experiment = small(SMALL);
         let tasks = experiment.tasks(Some(2)).unwrap();
         let mut outcomes: Vec<Outcome> = tasks.iter().map(|task| crate::run(task).unwrap()).collect();
         outcomes[1].measures.remove("srtt_ms");
