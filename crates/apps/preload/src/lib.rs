@@ -1,5 +1,5 @@
 //! `libmillstream_preload`: unmodified programs on our stack. `millstream run` has the dynamic linker load it before
-//! the program's libraries, so that the calls of a TCP program come here first. [`table`] says which descriptors are
+//! the program's libraries, so that the calls of a TCP program come here first. `table` says which descriptors are
 //! ours; all others go on to the C library at once. docs/LAUNCHER.md tells people what happens to which call.
 //!
 //! Every descriptor of ours is a descriptor of the kernel's too, so that numbers, limits, close-on-exec and exec are

@@ -4,7 +4,7 @@
 //! One thread at a time *leads*: it turns the core and sleeps on the port's descriptors. Others that wait sleep on
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
 //! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
-//! leads, a thread of ours does after a while ([`backstop`]); whoever comes takes the lead from it at once.
+//! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once.
 
 mod backstop;
 
