@@ -116,6 +116,7 @@ impl Entry {
         Entry { name, make, connections: 0, quiesced: false, tunables: Vec::new() }
     }
 
+    #[inline]
     fn make(&self) -> Option<Control> {
         let mut control = match &self.make {
             Make::NewReno => Control::NewReno(NewReno::new()),
@@ -251,6 +252,7 @@ impl Registry {
 
     /// A fresh policy for one connection, counted until it is retired.
     /// RFC 9293, MAY-18.
+    #[inline]
     pub fn create(&mut self, name: &str) -> Result<Control, CreateError> {
         let index = self.offered(name).map_err(|Unknown| CreateError::Unknown)?;
         let entry = &mut self.entries[index];
@@ -262,9 +264,16 @@ impl Registry {
     /// The same where nobody can be told that it failed: the default instead, and [`REFUGE`] instead of that. The
     /// policy's own name says which it is.
     pub fn create_or_default(&mut self, name: Option<&str>) -> Control {
-        let wished = name.and_then(|name| self.create(name).ok());
+        match self.create(name.unwrap_or(self.default)) {
+            Ok(control) => control,
+            Err(_) => self.substitute(),
+        }
+    }
+
+    #[cold]
+    fn substitute(&mut self) -> Control {
         let default = self.default;
-        wished.or_else(|| self.create(default).ok()).unwrap_or_else(|| {
+        self.create(default).unwrap_or_else(|_| {
             self.create(REFUGE).expect("the refuge can be neither withdrawn nor removed, and takes no memory")
         })
     }

@@ -251,7 +251,15 @@ impl Connection {
 
     /// Forgets what lies beyond the first hole. RFC 2018, section 8, lets a receiver do that at any time; this one does
     /// it at the connection's end only, at the peer's FIN, behind which nothing can lie, and when nothing is held.
+    #[inline]
     pub(crate) fn forget_out_of_order(&mut self, cx: &mut Cx<'_>) {
+        if self.reassembly.is_some() {
+            self.forget_held(cx);
+        }
+    }
+
+    #[cold]
+    fn forget_held(&mut self, cx: &mut Cx<'_>) {
         if let Some(queue) = self.reassembly.take() {
             self.rx.truncate(cx.pool, queue.readable);
             queue.release(cx.pool);

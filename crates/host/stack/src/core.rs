@@ -18,6 +18,7 @@ use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
+use crate::recent::Recent;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::tracers::Tracer;
@@ -126,6 +127,7 @@ pub struct Core {
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
+    offsets: Recent<u32>,
     pub(crate) cookies: CookieJar,
     /// Fast Open: what connects know, and the keys of listeners that have none.
     pub(crate) fast_open: FastOpenCache,
@@ -191,6 +193,7 @@ impl Core {
             hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
             registry,
             isn: IsnSource::new(isns),
+            offsets: Recent::new(),
             cookies: CookieJar::new(cookies),
             fast_open: FastOpenCache::new(),
             cookie_keys: FastOpenJar::new(cookies),
@@ -253,16 +256,23 @@ impl Core {
 
     /// What a connection needs to begin, but for its options.
     pub(crate) fn opening(
-        &self,
+        &mut self,
         now: Instant,
         key: FlowKey,
         path: &Path,
         options: tcp::SocketOptions,
     ) -> Open {
         let usual = key.local().addr == path.src;
-        let ts_offset = if usual { path.ts_offset } else { self.isn.ts_offset(&key) };
+        let ts_offset = if usual { path.ts_offset } else { self.ts_offset(&key) };
         let hint = self.host_hint(now, key.remote().addr, path);
         Open { key, isn: self.isn.isn(now, &key), ts_offset, path_mtu: path.mtu, options, hint }
+    }
+
+    /// That of a pair of hosts of which ours is not the address that the path begins with.
+    fn ts_offset(&mut self, key: &FlowKey) -> u32 {
+        let host = |end: Endpoint| Endpoint::new(end.addr, 0);
+        let pair = FlowKey::new(host(key.local()), host(key.remote()));
+        self.offsets.of(&pair, || self.isn.ts_offset(&pair))
     }
 
     /// The path to `dst`.

@@ -255,9 +255,10 @@ impl Core {
         };
         self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
         let Listener { wish, .. } = self.listeners.get(id)?;
-        let open = self.opening(now, *sender.key, &path, wish.options);
         // What the listener wants, or the default where that has been withdrawn meanwhile.
         let control = self.registry.create_or_default(wish.control);
+        let options = wish.options;
+        let open = self.opening(now, *sender.key, &path, options);
         let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
         meta.listener = id.0;
         Some((open, control, meta))

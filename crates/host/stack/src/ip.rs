@@ -31,6 +31,8 @@ pub(crate) struct Way {
 pub(crate) struct Ip {
     /// In order of the address.
     addresses: Vec<OwnAddr>,
+    /// First and last address of the IPv4 subnets that they lie in, each once: often all of them are in one.
+    edges: Vec<(u32, u32)>,
     /// Longest prefix first, then lowest metric: the first that matches is the route.
     routes: Vec<Route>,
     mtu: usize,
@@ -41,7 +43,7 @@ pub(crate) struct Ip {
 impl Ip {
     /// With our own addresses and gateways; both empty where the kernel has them.
     pub(crate) fn new(mtu: usize, own: &[OwnAddr], gateways: &[Addr]) -> Self {
-        let mut ip = Ip { addresses: Vec::new(), routes: Vec::new(), mtu, generation: 1 };
+        let mut ip = Ip { addresses: Vec::new(), edges: Vec::new(), routes: Vec::new(), mtu, generation: 1 };
         for &own in own {
             ip.add_own(own);
         }
@@ -77,20 +79,28 @@ impl Ip {
     /// Is this nobody's address but that of many, or of none: a group, the limited broadcast, or the first or last
     /// address of a subnet of ours (RFC 9293, MUST-46, MUST-57 and MUST-63)?
     pub(crate) fn is_of_many(&self, addr: Addr) -> bool {
-        let Some(octets) = addr.v4_octets() else { return addr.is_multicast_or_broadcast() };
-        let bits = u32::from_be_bytes(octets);
-        // The two addresses of a /31 are hosts (RFC 3021).
-        let in_subnet = |own: &OwnAddr| {
-            own.prefix < 31
-                && own.addr.is_v4()
-                && own.addr != addr
-                && addr.in_prefix(own.addr, own.prefix)
-                && {
-                    let host = u32::MAX.checked_shr(own.prefix.into()).unwrap_or(0);
-                    bits & host == host || bits & host == 0
-                }
-        };
-        addr.is_multicast_or_broadcast() || self.addresses.iter().any(in_subnet)
+        if addr.is_multicast_or_broadcast() {
+            return true;
+        }
+        let bits = addr.words()[3];
+        let at_edge = self.edges.iter().any(|&(first, last)| bits == first || bits == last);
+        at_edge && addr.is_v4() && self.is_edge(addr)
+    }
+
+    /// Is it the first or last address of a subnet of ours, and not, on a strange network, the one that we have there?
+    #[cold]
+    fn is_edge(&self, addr: Addr) -> bool {
+        self.addresses
+            .iter()
+            .filter(|own| own.addr != addr)
+            .any(|own| edges_of(own).is_some_and(|(first, last)| [first, last].contains(&addr.words()[3])))
+    }
+
+    /// The addresses are others now.
+    fn find_edges(&mut self) {
+        self.edges = self.addresses.iter().filter_map(edges_of).collect();
+        self.edges.sort_unstable();
+        self.edges.dedup();
     }
 
     /// Our addresses.
@@ -109,6 +119,7 @@ impl Ip {
             NetEvent::AddrAdded { addr, prefix } => self.add_address(OwnAddr { addr, prefix }),
             NetEvent::AddrRemoved { addr } => {
                 self.addresses.retain(|own| own.addr != addr);
+                self.find_edges();
                 true
             }
             NetEvent::RouteAdded(route) => self.add_route(route),
@@ -132,6 +143,7 @@ impl Ip {
             Err(_) if self.addresses.len() >= ADDRESSES_MAX => return false,
             Err(at) => self.addresses.insert(at, own),
         }
+        self.find_edges();
         true
     }
 
@@ -175,6 +187,13 @@ impl Ip {
             })
             .map(|own| own.addr)
     }
+}
+
+/// The first and the last address of the IPv4 subnet of an address. The two of a /31 are hosts (RFC 3021).
+fn edges_of(own: &OwnAddr) -> Option<(u32, u32)> {
+    let hosts = u32::MAX.checked_shr(own.prefix.into())?;
+    let bits = own.addr.words()[3];
+    (own.prefix < 31 && own.addr.is_v4()).then_some((bits & !hosts, bits | hosts))
 }
 
 fn connected(own: OwnAddr) -> Route {
@@ -255,6 +274,35 @@ mod tests {
         ip.on_event(&NetEvent::AddrRemoved { addr: a("10.0.0.2") });
         ip.on_event(&NetEvent::AddrRemoved { addr: a("192.168.1.2") });
         assert_eq!(ip.way(a("1.1.1.1")), None);
+    }
+
+    /// RFC 9293, MUST-46 and MUST-57.
+    #[test]
+    fn edges_of_subnets_are_of_many() {
+        let mut ip = Ip::new(1500, &[], &[]);
+        let added = [
+            ("10.0.0.2", 24),
+            ("10.0.0.9", 24),
+            ("10.1.0.0", 16),
+            ("10.2.0.0", 31),
+            ("2001:db8::a00:ff", 64),
+        ];
+        for (addr, prefix) in added {
+            ip.on_event(&NetEvent::AddrAdded { addr: a(addr), prefix });
+        }
+        let of_many = |ip: &Ip, text: &str| ip.is_of_many(a(text));
+        for text in ["10.0.0.0", "10.0.0.255", "10.1.255.255", "224.0.0.1", "255.255.255.255", "ff02::1"] {
+            assert!(of_many(&ip, text), "{text}");
+        }
+        // Ours alone; hosts of a /31; hosts; and IPv6, whose subnets have no such addresses.
+        for text in ["10.1.0.0", "10.2.0.0", "10.2.0.1", "10.0.0.1", "10.1.0.255", "2001:db8::", "::a00:ff"] {
+            assert!(!of_many(&ip, text), "{text}");
+        }
+        for addr in ["10.0.0.2", "10.0.0.9"] {
+            assert!(of_many(&ip, "10.0.0.255"));
+            ip.on_event(&NetEvent::AddrRemoved { addr: a(addr) });
+        }
+        assert!(!of_many(&ip, "10.0.0.255"));
     }
 
     #[test]

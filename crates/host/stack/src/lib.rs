@@ -25,6 +25,7 @@ mod paths;
 mod policies;
 mod ports;
 mod probes;
+mod recent;
 mod report;
 mod rx;
 mod sharing;

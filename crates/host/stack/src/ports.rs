@@ -5,6 +5,7 @@ use pio::{ClaimError, PacketIo, PortClaim};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ops::OpError;
+use crate::recent::Recent;
 
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
@@ -88,8 +89,8 @@ pub(crate) struct Ports {
     stride: u16,
     key: SipKey,
     counters: [u16; COUNTERS],
-    /// The last destination chosen for, without the port, and its hash: mostly it is the next one too.
-    last: (FlowKey, u64),
+    /// The hashes of destinations chosen for lately, without the port: mostly the next one is among them.
+    hashes: Recent<u64>,
     rng: Rng,
     kernel: bool,
 }
@@ -98,7 +99,6 @@ impl Ports {
     /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo
     /// `core.1`, so that cores never choose the same. `kernel`: claims cost system calls and are kept.
     pub(crate) fn new(range: (u16, u16), core: (u16, u16), kernel: bool, key: SipKey, seed: u64) -> Self {
-        let nowhere = Endpoint::new(Addr::UNSPECIFIED_V6, 0);
         let stride = core.1.max(1);
         let first = range.0.max(1).saturating_add(core.0 % stride);
         let count = if range.1 >= first { (range.1 - first) / stride + 1 } else { 0 };
@@ -113,7 +113,7 @@ impl Ports {
             stride,
             key,
             counters: [0; COUNTERS],
-            last: (FlowKey::new(nowhere, nowhere), 0),
+            hashes: Recent::new(),
             rng: Rng::new(seed),
             kernel,
         }
@@ -362,10 +362,7 @@ impl Ports {
         mut is_free: impl FnMut(&FlowKey) -> bool,
     ) -> Result<FlowKey, OpError> {
         let pair = FlowKey::new(Endpoint::new(local, 0), remote);
-        if pair != self.last.0 {
-            self.last = (pair, self.key.strong_flow(&pair));
-        }
-        let hash = self.last.1;
+        let hash = self.hashes.of(&pair, || self.key.strong_flow(&pair));
         let counter = hash as usize % COUNTERS;
         let start = ((hash >> 32) as u16).wrapping_add(self.counters[counter]);
         let family = usize::from(local.is_v4());

@@ -3,6 +3,7 @@
 use crate::bed::{Bed, Programs, SERVER_ADDR, Server, our_command};
 use crate::{Plan, link, stats};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -21,9 +22,12 @@ struct Sample {
     /// Packets seen and packets left out, as the log's last line has them.
     packets: u64,
     skipped: u64,
-    /// Packets that the stack or its port dropped meanwhile.
-    dropped: u64,
+    /// Packets that the stack or its port dropped meanwhile, by the counters that say so.
+    dropped: Drops,
 }
+
+/// Counts by their names.
+type Drops = BTreeMap<String, u64>;
 
 impl Watched<'_> {
     fn socket(&self) -> PathBuf {
@@ -47,19 +51,23 @@ impl Watched<'_> {
     }
 
     /// Packets dropped so far, by whichever part of the stack.
-    fn dropped(&self) -> Result<u64, String> {
-        let of = |table: &Value| -> u64 {
-            let Some(rows) = table.as_object() else { return 0 };
-            let drops = rows.iter().filter(|(name, _)| name.contains("drop") || *name == "no_frame");
-            drops.filter_map(|(_, count)| count.as_u64()).sum()
-        };
-        Ok(self.ask("stat")?.iter().map(|core| of(&core["stack"]) + of(&core["link"])).sum())
+    fn dropped(&self) -> Result<Drops, String> {
+        let mut all = Drops::new();
+        for core in self.ask("stat")? {
+            let rows = ["stack", "link"].into_iter().filter_map(|part| core[part].as_object()).flatten();
+            for (name, count) in rows.filter(|(name, _)| name.contains("drop") || *name == "no_frame") {
+                *all.entry(name.clone()).or_default() += count.as_u64().unwrap_or(0);
+            }
+        }
+        Ok(all)
     }
 
     fn measure(&self, plan: &Plan, mode: &str) -> Result<Sample, String> {
         let before = self.dropped()?;
         let gbit = link::gbit(self.bed, self.programs, &self.server, plan, mode)?;
-        Ok(Sample { gbit, dropped: self.dropped()? - before, ..Sample::default() })
+        let mut dropped = self.dropped()?;
+        dropped.iter_mut().for_each(|(name, count)| *count -= before.get(name).unwrap_or(&0));
+        Ok(Sample { gbit, dropped, ..Sample::default() })
     }
 
     /// With a line of log for every packet.
@@ -143,7 +151,13 @@ fn one(plan: &Plan, watched: &Watched<'_>, title: &str, mode: &str) -> Result<Va
     let (siftr, capture) = (stats::ratio(&rates[1], &rates[0]), stats::ratio(&rates[2], &rates[0]));
     let medians = rates.each_ref().map(|of| stats::median(of));
     let (packets, skipped) = (sum(1, |s| s.packets), sum(1, |s| s.skipped));
-    let dropped = [0, 1, 2].map(|of| sum(of, |s| s.dropped));
+    let dropped = samples.each_ref().map(|of| {
+        let mut all = Drops::new();
+        for (name, count) in of.iter().flat_map(|sample| &sample.dropped).filter(|(_, count)| **count > 0) {
+            *all.entry(name.clone()).or_default() += count;
+        }
+        all
+    });
     eprintln!(
         "{title:<36} off {:>6.2} Gbit/s  siftr {:>6.2} ({siftr:.3})  capture {:>6.2} ({capture:.3})  \
          lines left out {skipped} of {packets}  packets dropped {dropped:?}",
