@@ -19,11 +19,16 @@ struct Watched<'a> {
 #[derive(Default)]
 struct Sample {
     gbit: f64,
-    /// Packets seen and packets left out, as the log's last line has them.
+    /// Packets seen, those left out because the log was full, and those that belonged to no connection, as the log's
+    /// last line has them.
     packets: u64,
     skipped: u64,
-    /// Packets that the stack or its port dropped meanwhile, by the counters that say so.
+    strays: u64,
+    /// Packets that the stack or its port dropped meanwhile, by the counters that say so. A client that closes while
+    /// data are on their way answers each segment with a reset, which nobody waits for: those count here.
     dropped: Drops,
+    /// Segments that the stack sent again: what was lost of the traffic that went out.
+    again: u64,
 }
 
 /// Counts by their names.
@@ -62,12 +67,16 @@ impl Watched<'_> {
         Ok(all)
     }
 
+    fn retransmits(&self) -> Result<u64, String> {
+        Ok(self.ask("stat")?.iter().filter_map(|core| core["tcp"]["retransmits"].as_u64()).sum())
+    }
+
     fn measure(&self, plan: &Plan, mode: &str) -> Result<Sample, String> {
-        let before = self.dropped()?;
+        let (before, sent_again) = (self.dropped()?, self.retransmits()?);
         let gbit = link::gbit(self.bed, self.programs, &self.server, plan, mode)?;
         let mut dropped = self.dropped()?;
         dropped.iter_mut().for_each(|(name, count)| *count -= before.get(name).unwrap_or(&0));
-        Ok(Sample { gbit, dropped, ..Sample::default() })
+        Ok(Sample { gbit, dropped, again: self.retransmits()? - sent_again, ..Sample::default() })
     }
 
     /// With a line of log for every packet.
@@ -84,12 +93,14 @@ impl Watched<'_> {
             let field = last.split('\t').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
             field.and_then(|n| n.parse().ok()).ok_or_else(|| format!("the log's last line is {last:?}"))
         };
-        let (packets, skipped) = (number("total_tcp_pkts")?, number("total_skipped_tcp_pkts")?);
+        let (packets, left_out) = (number("total_tcp_pkts")?, number("total_skipped_tcp_pkts")?);
+        let full = ["num_inbound_skipped_pkts_malloc", "num_outbound_skipped_pkts_malloc"];
+        let skipped = number(full[0])? + number(full[1])?;
         let lines = text.lines().count() as u64 - 2;
-        if lines + skipped != packets {
-            return Err(format!("{lines} lines and {skipped} skipped are not {packets} packets"));
+        if lines + left_out != packets {
+            return Err(format!("{lines} lines and {left_out} left out are not {packets} packets"));
         }
-        Ok(Sample { packets, skipped, ..sample? })
+        Ok(Sample { packets, skipped, strays: left_out - skipped, ..sample? })
     }
 
     /// With every packet in a pcapng file.
@@ -150,7 +161,8 @@ fn one(plan: &Plan, watched: &Watched<'_>, title: &str, mode: &str) -> Result<Va
     let sum = |of: usize, what: fn(&Sample) -> u64| samples[of].iter().map(what).sum::<u64>();
     let (siftr, capture) = (stats::ratio(&rates[1], &rates[0]), stats::ratio(&rates[2], &rates[0]));
     let medians = rates.each_ref().map(|of| stats::median(of));
-    let (packets, skipped) = (sum(1, |s| s.packets), sum(1, |s| s.skipped));
+    let (packets, skipped, strays) = (sum(1, |s| s.packets), sum(1, |s| s.skipped), sum(1, |s| s.strays));
+    let again = [0, 1, 2].map(|of| sum(of, |s| s.again));
     let dropped = samples.each_ref().map(|of| {
         let mut all = Drops::new();
         for (name, count) in of.iter().flat_map(|sample| &sample.dropped).filter(|(_, count)| **count > 0) {
@@ -160,12 +172,14 @@ fn one(plan: &Plan, watched: &Watched<'_>, title: &str, mode: &str) -> Result<Va
     });
     eprintln!(
         "{title:<36} off {:>6.2} Gbit/s  siftr {:>6.2} ({siftr:.3})  capture {:>6.2} ({capture:.3})  \
-         lines left out {skipped} of {packets}  packets dropped {dropped:?}",
+         left out {skipped} of {packets}, strays {strays}  sent again {again:?}  dropped {dropped:?}",
         medians[0], medians[1], medians[2],
     );
     Ok(json!({
         "workload": title, "off_gbit": medians[0], "siftr_gbit": medians[1], "capture_gbit": medians[2],
         "siftr_ratio": siftr, "capture_ratio": capture, "siftr_packets": packets, "siftr_left_out": skipped,
-        "packets_dropped": dropped, "off_all": rates[0], "siftr_all": rates[1], "capture_all": rates[2],
+        "siftr_strays": strays,
+        "sent_again": again, "packets_dropped": dropped,
+        "off_all": rates[0], "siftr_all": rates[1], "capture_all": rates[2],
     }))
 }

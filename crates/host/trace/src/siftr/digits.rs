@@ -15,7 +15,14 @@ const PAIRS: [u8; 200] = {
 
 /// Appends `n` in decimal.
 #[inline]
-pub(super) fn decimal(out: &mut Vec<u8>, mut n: u64) {
+pub(super) fn decimal(out: &mut Vec<u8>, n: u64) {
+    let (digits, at) = digits(n);
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// The digits of `n`, and where they begin.
+#[inline]
+pub(super) fn digits(mut n: u64) -> ([u8; 20], usize) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     while n >= 100 {
@@ -31,14 +38,7 @@ pub(super) fn decimal(out: &mut Vec<u8>, mut n: u64) {
         at -= 1;
         digits[at] = b'0' + n as u8;
     }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// Appends seconds and six digits of microseconds.
-pub(super) fn seconds(out: &mut Vec<u8>, micros: u64) {
-    decimal(out, micros / 1_000_000);
-    out.push(b'.');
-    six(out, micros % 1_000_000);
+    (digits, at)
 }
 
 /// Appends a number below a million in six digits.
@@ -95,7 +95,7 @@ mod tests {
         let random = (0..5_000).map(|_| rng.next_u64() >> rng.below(64));
         for n in edges.into_iter().chain(random) {
             assert_eq!(text(|out| decimal(out, n)), n.to_string());
-            assert_eq!(text(|out| seconds(out, n)), format!("{}.{:06}", n / 1_000_000, n % 1_000_000));
+            assert_eq!(text(|out| six(out, n % 1_000_000)), format!("{:06}", n % 1_000_000));
             assert_eq!(text(|out| hex(out, n as u32, 8)), format!("{:08x}", n as u32));
             assert_eq!(text(|out| hex(out, n as u32, 1)), format!("{:x}", n as u32));
         }

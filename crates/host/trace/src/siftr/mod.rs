@@ -8,6 +8,7 @@
 //!
 //! [`Log`] is one log from its first line to its last; [`Siftr`] is the controls that people know.
 
+mod columns;
 mod controls;
 mod digits;
 mod flows;

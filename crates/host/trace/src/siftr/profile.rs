@@ -1,6 +1,7 @@
 //! Which of SIFTR's formats is written: its versions differ in columns and units, and their readers insist.
 
-use super::digits::{address, decimal, hex, seconds, six};
+use super::columns::{self, Columns};
+use super::digits::{address, decimal, hex, six};
 use super::record::{ENDS, LEN, Record, announced};
 use crate::queue::Format;
 use base::{Addr, FlowKey};
@@ -88,21 +89,19 @@ impl Profile {
     }
 
     /// Appends the line of a record.
-    fn line(self, out: &mut Vec<u8>, record: &Record, epoch_us: u64, flow: &Known) {
+    fn line(self, out: &mut Vec<u8>, record: &Record, epoch_us: u64, flow: &Known, last: &mut Last) {
         out.push(if record.outbound { b'o' } else { b'i' });
         if self != Profile::V1_3 {
-            out.extend_from_slice(b",0x");
-            hex(out, record.hash, 8);
+            hash_column(out, record.hash);
         }
-        out.push(b',');
-        seconds(out, epoch_us + record.at.as_micros());
+        last.date(out, epoch_us + record.at.as_micros());
         out.extend_from_slice(&flow.tuple);
         let v = &record.vitals;
         let micros = self == Profile::V1_3;
         let scaled = |us: u32| if micros { us.into() } else { u64::from(us) * RTT_SCALE * HZ / 1_000_000 };
         let ticks = |us: u32| if micros { us.into() } else { u64::from(us) * HZ / 1_000_000 };
         let ssthresh = if v.ssthresh == u32::MAX { NO_THRESHOLD } else { v.ssthresh.into() };
-        let columns = [
+        let always = [
             ssthresh,
             v.cwnd.into(),
             // What was the bandwidth-limited window, and is a word of flags in 1.3: nothing of ours.
@@ -123,22 +122,18 @@ impl Profile {
             v.rcvbuf.1.into(),
             v.flight.into(),
         ];
-        let mut column = |n: u64| {
-            out.push(b',');
-            decimal(out, n);
+        let reassembly = v.reassembly.into();
+        let mut values = [0; columns::MOST];
+        let (head, tail) = values.split_at_mut(always.len());
+        head.copy_from_slice(&always);
+        let more: &[u64] = match self {
+            Profile::V1_2 => &[],
+            Profile::FreeBsd9 => &[reassembly],
+            Profile::V1_2_4 | Profile::V1_3 => &[reassembly, flow.number, OPAQUE],
+            Profile::Teacup => &[reassembly, scaled(record.rtt_us)],
         };
-        columns.into_iter().for_each(&mut column);
-        if self != Profile::V1_2 {
-            column(v.reassembly.into());
-        }
-        match self {
-            Profile::V1_2_4 | Profile::V1_3 => {
-                column(flow.number);
-                column(OPAQUE);
-            }
-            Profile::Teacup => column(scaled(record.rtt_us)),
-            Profile::V1_2 | Profile::FreeBsd9 => {}
-        }
+        tail[..more.len()].copy_from_slice(more);
+        last.columns.write(out, &values[..always.len() + more.len()]);
         out.push(b'\n');
     }
 }
@@ -190,7 +185,41 @@ pub(super) struct Lines {
     epoch_us: u64,
     /// The flows of each ring, by their numbers.
     known: Vec<Vec<Option<FlowKey>>>,
-    last: Option<Known>,
+    flow: Option<Known>,
+    last: Last,
+}
+
+/// What the last line had, which the next has mostly, too.
+struct Last {
+    columns: Columns,
+    /// Whole seconds, and how they are written.
+    secs: u64,
+    date: Vec<u8>,
+}
+
+impl Last {
+    /// Appends the column of a date, microseconds after 1970.
+    fn date(&mut self, out: &mut Vec<u8>, micros: u64) {
+        let secs = micros / 1_000_000;
+        if self.secs != secs || self.date.is_empty() {
+            self.secs = secs;
+            self.date.clear();
+            self.date.push(b',');
+            decimal(&mut self.date, secs);
+            self.date.push(b'.');
+        }
+        out.extend_from_slice(&self.date);
+        six(out, micros % 1_000_000);
+    }
+}
+
+/// Appends the column of a hash.
+fn hash_column(out: &mut Vec<u8>, hash: u32) {
+    if hash == 0 {
+        return out.extend_from_slice(b",0x00000000");
+    }
+    out.extend_from_slice(b",0x");
+    hex(out, hash, 8);
 }
 
 /// The flow that was written last.
@@ -205,7 +234,8 @@ struct Known {
 
 impl Lines {
     pub(super) fn new(profile: Profile, epoch_us: u64) -> Lines {
-        Lines { profile, epoch_us, known: Vec::new(), last: None }
+        let last = Last { columns: Columns::new(), secs: 0, date: Vec::new() };
+        Lines { profile, epoch_us, known: Vec::new(), flow: None, last }
     }
 
     /// From now on `flow` of `ring` is this one.
@@ -214,14 +244,14 @@ impl Lines {
         let of_ring = &mut self.known[ring];
         of_ring.resize(of_ring.len().max(flow as usize + 1), None);
         of_ring[flow as usize] = Some(key);
-        self.last = None;
+        self.flow = None;
     }
 
-    /// How the flow of a record is written; `None` if nobody said whose number that is.
-    fn look_up(&mut self, ring: usize, flow: u32) -> Option<&Known> {
-        if self.last.as_ref().is_none_or(|last| (last.ring, last.flow) != (ring, flow)) {
+    /// Turns to the flow of a record; `None` if nobody said whose number that is.
+    fn turn_to(&mut self, ring: usize, flow: u32) -> Option<()> {
+        if self.flow.as_ref().is_none_or(|last| (last.ring, last.flow) != (ring, flow)) {
             let key = self.known.get(ring)?.get(flow as usize).copied().flatten()?;
-            let mut tuple = self.last.take().map_or_else(Vec::new, |last| last.tuple);
+            let mut tuple = self.flow.take().map_or_else(Vec::new, |last| last.tuple);
             tuple.clear();
             for end in [key.local(), key.remote()] {
                 tuple.push(b',');
@@ -229,9 +259,9 @@ impl Lines {
                 tuple.push(b',');
                 decimal(&mut tuple, end.port.into());
             }
-            self.last = Some(Known { ring, flow, tuple, number: flow_number(&key) });
+            self.flow = Some(Known { ring, flow, tuple, number: flow_number(&key) });
         }
-        self.last.as_ref()
+        Some(())
     }
 }
 
@@ -243,9 +273,10 @@ impl Format for Lines {
         if let Some(ends) = ends.first_chunk::<ENDS>() {
             self.learn(ring, record.flow, announced(ends));
         }
-        let (profile, epoch_us) = (self.profile, self.epoch_us);
-        if let Some(flow) = self.look_up(ring, record.flow) {
-            profile.line(out, &record, epoch_us, flow);
+        if self.turn_to(ring, record.flow).is_some()
+            && let Some(flow) = &self.flow
+        {
+            self.profile.line(out, &record, self.epoch_us, flow, &mut self.last);
         }
     }
 }
