@@ -11,7 +11,7 @@ ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help demo test bench fuzz install-c setup setup-demo
+.PHONY: help demo test bench fuzz programs install-c setup setup-demo
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -27,6 +27,10 @@ bench: setup ## a benchmark: make bench NAME=... ARGS=--json; without NAME, the 
 
 fuzz: setup ## fuzz on stable: make fuzz TARGET=all RUNS=1000000 SEED=0
 	@cargo xtask fuzz $(TARGET) --runs $(RUNS) --seed $(SEED) --release
+
+programs: ## unmodified programs on our stack, each with octets compared (docs/PROGRAMS.md)
+	@.ci/setup programs
+	@cargo test --locked --package millstream-preload --package millstream --test programs -- --nocapture
 
 install-c: setup ## the library for C programs: make install-c PREFIX=/usr/local DESTDIR=
 	@cargo build --locked --profile dist --package millstream-capi

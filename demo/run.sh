@@ -30,7 +30,7 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 
 echo "building (a few minutes the first time)..."
-cargo build --quiet --release -p millstream -p millstream-bench
+cargo build --quiet --release -p millstream -p millstream-preload -p millstream-bench
 bench="${CARGO_TARGET_DIR:-target}/release/millstream-bench"
 set -- demo --rounds "${ROUNDS:-3}" --seconds "${SECONDS_EACH:-3}" "$@"
 if [ "$(id -u)" = 0 ] && [ "$(awk '{print $3}' /proc/self/uid_map | head -1)" = 4294967295 ]; then

@@ -1,5 +1,5 @@
-//! What `make demo` shows: ordinary clients against nginx and a minimal epoll server on the kernel and against
-//! `millstream serve`, bytes compared, one table.
+//! What `make demo` shows: ordinary clients against nginx and a minimal epoll server on the kernel, against the same
+//! nginx under `millstream run`, and against `millstream serve`; bytes compared, one table.
 //!
 //! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 
@@ -29,6 +29,8 @@ struct Contender {
     namespace: fn(&Bed) -> &str,
     /// It serves the files of the comparison.
     files: bool,
+    /// It says when it is ready.
+    speaks: bool,
 }
 
 /// One cell group of the table.
@@ -88,17 +90,24 @@ fn ours_addr(link: Link) -> &'static str {
 }
 
 fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result<Vec<Contender>, String> {
-    let conf = nginx_conf(bed, site)?;
+    let kernel_conf = nginx_conf(bed, site, "kernel", SERVER_ADDR)?;
+    let our_conf = nginx_conf(bed, site, "ours", ours_addr(link))?;
     let text = |items: &[&str]| items.iter().map(|s| s.to_string()).collect::<Vec<_>>();
     let dir = site.to_string_lossy();
     let address = format!("{}/24", crate::bed::TAP_ADDR);
+    let (our_link, our_namespace): (_, fn(&Bed) -> &str) = match link {
+        Link::Xdp => (text(&["xdp:ms0"]), |bed| &bed.server),
+        Link::Tap => (text(&["tap:mst0", "--address", &address]), |bed| &bed.client),
+    };
+    let args = [text(&["serve", "--dir", &dir, "--link"]), our_link.clone()].concat();
     Ok(vec![
         Contender {
             name: "kernel, nginx",
             program: "nginx".into(),
-            args: text(&["-c", &conf.to_string_lossy(), "-e", "stderr"]),
+            args: text(&["-c", &kernel_conf.to_string_lossy(), "-e", "stderr"]),
             namespace: |bed| &bed.server,
             files: true,
+            speaks: false,
         },
         Contender {
             name: "kernel, epoll server",
@@ -106,22 +115,28 @@ fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result
             args: text(&[SERVER_ADDR, "80", "64"]),
             namespace: |bed| &bed.server,
             files: false,
+            speaks: true,
         },
-        match link {
-            Link::Xdp => Contender {
-                name: "millstream, xdp",
-                program: programs.ours.clone(),
-                args: text(&["serve", "--link", "xdp:ms0", "--dir", &dir]),
-                namespace: |bed| &bed.server,
-                files: true,
-            },
-            Link::Tap => Contender {
-                name: "millstream, tap",
-                program: programs.ours.clone(),
-                args: text(&["serve", "--link", "tap:mst0", "--address", &address, "--dir", &dir]),
-                namespace: |bed| &bed.client,
-                files: true,
-            },
+        Contender {
+            name: "millstream, nginx",
+            program: programs.ours.clone(),
+            args: [
+                text(&["run", "--link"]),
+                our_link,
+                text(&["--", "nginx", "-c", &our_conf.to_string_lossy(), "-e", "stderr"]),
+            ]
+            .concat(),
+            namespace: our_namespace,
+            files: true,
+            speaks: false,
+        },
+        Contender {
+            name: "millstream serve",
+            program: programs.ours.clone(),
+            args,
+            namespace: our_namespace,
+            files: true,
+            speaks: true,
         },
     ])
 }
@@ -140,8 +155,8 @@ fn make_site(dir: &Path) -> Result<PathBuf, String> {
 }
 
 /// nginx as its own documentation tunes it: one worker, no access log, long keep-alive, SO_REUSEPORT, a long queue.
-fn nginx_conf(bed: &Bed, site: &Path) -> Result<PathBuf, String> {
-    let conf = bed.dir.join("nginx.conf");
+fn nginx_conf(bed: &Bed, site: &Path, whose: &str, address: &str) -> Result<PathBuf, String> {
+    let conf = bed.dir.join(format!("nginx-{whose}.conf"));
     let dir = bed.dir.display();
     let temp =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().fold(String::new(), |mut all, kind| {
@@ -153,27 +168,27 @@ fn nginx_conf(bed: &Bed, site: &Path) -> Result<PathBuf, String> {
          events {{ worker_connections 65536; multi_accept on; }}\n\
          http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; {temp}\n\
          open_file_cache max=100; default_type application/octet-stream;\n\
-         server {{ listen {SERVER_ADDR}:80 reuseport backlog=65535; root {}; }} }}\n",
+         server {{ listen {address}:80 reuseport backlog=65535; root {}; }} }}\n",
         site.display()
     );
     std::fs::write(&conf, text).map_err(|e| e.to_string())?;
     Ok(conf)
 }
 
-fn start(bed: &Bed, contender: &Contender) -> Result<Server, String> {
+fn start(bed: &Bed, contender: &Contender, link: Link) -> Result<Server, String> {
     let args: Vec<&str> = contender.args.iter().map(String::as_str).collect();
     let ns = (contender.namespace)(bed);
-    if contender.name.contains("nginx") {
-        // nginx says nothing when it is ready: ask until it answers.
+    if !contender.speaks {
+        // Ask until it answers.
         let server = bed.spawn(ns, &contender.program, &args)?;
-        let url = format!("http://{SERVER_ADDR}/64");
+        let url = format!("http://{}/64", address(contender, link));
         for _ in 0..50 {
             if bed.in_ns(&bed.client, "curl", &["-sf", "-o", "/dev/null", "--max-time", "1", &url]).is_ok() {
                 return Ok(server);
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        return Err("nginx does not answer".into());
+        return Err(format!("{}: does not answer", contender.name));
     }
     bed.start(ns, &contender.program, &args)
 }
@@ -187,7 +202,7 @@ fn compare_bytes(bed: &Bed, contenders: &[Contender], site: &Path, link: Link) -
     let got = bed.dir.join("got");
     let mut compared = 0;
     for contender in contenders.iter().filter(|c| c.files) {
-        let _server = start(bed, contender)?;
+        let _server = start(bed, contender, link)?;
         for size in SIZES {
             let url = format!("http://{}/f{size}", address(contender, link));
             bed.in_ns(&bed.client, "curl", &["-sSf", "--max-time", "20", "-o", &got.to_string_lossy(), &url])
@@ -209,7 +224,7 @@ fn measure(
     seconds: f64,
     link: Link,
 ) -> Result<Figures, String> {
-    let server = start(bed, contender)?;
+    let server = start(bed, contender, link)?;
     let url = format!("http://{}/64", address(contender, link));
     let time = format!("{}s", seconds.ceil().max(1.0) as u64);
     let mut args = vec!["-c", CLIENT_CPU, "wrk", "-t1", "-c", CONNECTIONS, "-d", &time, "--latency"];

@@ -1,0 +1,374 @@
+//! Goal: programs that people use, unchanged, on our stack: each moves octets that are compared, as a server for
+//! clients on the kernel or as a client of a server there. docs/PROGRAMS.md is the table of them.
+//!
+//! Needs root for network namespaces, and the programs; what is missing is said and skipped.
+
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server, sh};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+const LINK: &str = "nic:ms0";
+
+/// A bed with a file to move, unless it cannot be had here or a program is missing.
+fn bed(programs: &[&str]) -> Option<(Bed, Vec<u8>)> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !status.contains("Uid:\t0\t0") {
+        eprintln!("skipped: network namespaces need root");
+        return None;
+    }
+    if let Some(missing) = programs.iter().find(|program| sh("which", &[program]).is_err()) {
+        eprintln!("skipped: {missing} is not installed");
+        return None;
+    }
+    let bed = Bed::new(true).expect("a bed of two namespaces");
+    let octets: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(bed.dir.join("file"), &octets).expect("a file");
+    Some((bed, octets))
+}
+
+/// A path in the bed's directory.
+fn at(bed: &Bed, name: &str) -> String {
+    bed.dir.join(name).to_string_lossy().into_owned()
+}
+
+fn write(bed: &Bed, name: &str, text: &str) -> String {
+    std::fs::write(bed.dir.join(name), text).expect("a file");
+    at(bed, name)
+}
+
+fn launched<'a>(program: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--link", LINK, "--"][..], program].concat()
+}
+
+/// Starts a server on our stack.
+fn launch(bed: &Bed, program: &[&str]) -> Server {
+    bed.spawn(&bed.server, Path::new(MILLSTREAM), &launched(program)).expect("it starts")
+}
+
+/// Runs a client on our stack; what it printed.
+fn client(bed: &Bed, program: &[&str]) -> String {
+    let args = [&["30", MILLSTREAM][..], &launched(program)].concat();
+    bed.in_ns(&bed.server, "timeout", &args).expect("it ends well")
+}
+
+/// Runs a program on the clients' kernel until it succeeds, for the server may not be ready; what it printed.
+fn ask(bed: &Bed, program: &str, args: &[&str]) -> String {
+    let all = [&["30", program][..], args].concat();
+    let mut tries = 0;
+    loop {
+        match bed.in_ns(&bed.client, "timeout", &all) {
+            Ok(said) => return said,
+            Err(e) if tries == 60 => panic!("{program}: {e}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+        tries += 1;
+    }
+}
+
+/// What a client on the kernel gets for a URL.
+fn get(bed: &Bed, url: &str) -> Vec<u8> {
+    let got = at(bed, "got");
+    ask(bed, "curl", &["-sSfk", "--max-time", "20", "-o", &got, url]);
+    std::fs::read(got).expect("what came")
+}
+
+/// The file, from a server on our stack.
+fn serves(bed: &Bed, octets: &[u8], url: &str) {
+    let got = get(bed, url);
+    assert!(got == octets, "{url}: {} octets", got.len());
+}
+
+/// A server of files on the clients' kernel.
+fn kernel_server(bed: &Bed) -> (Server, String) {
+    let dir = bed.dir.to_string_lossy().into_owned();
+    let args = ["-u", "-m", "http.server", "-d", &dir, "8000"];
+    let server = bed.spawn(&bed.client, Path::new("python3"), &args).expect("python starts");
+    serves_itself(bed);
+    (server, format!("http://{CLIENT_BASE}:8000/file"))
+}
+
+fn serves_itself(bed: &Bed) {
+    ask(bed, "curl", &["-sSf", "-o", "/dev/null", &format!("http://{CLIENT_BASE}:8000/")]);
+}
+
+/// Sends and reads back what an echo server on our stack is given.
+fn echoes(bed: &Bed, port: u16) {
+    let program = format!(
+        "import socket, threading\n\
+         data = open('{}', 'rb').read()\n\
+         s = socket.create_connection(('{SERVER_ADDR}', {port}), 20)\n\
+         threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR))).start()\n\
+         got = bytearray()\n\
+         while more := s.recv(65536): got += more\n\
+         print(got == data)\n",
+        at(bed, "file")
+    );
+    assert_eq!(ask(bed, "python3", &["-c", &program]), "True\n");
+}
+
+fn nginx(bed: &Bed, workers: u32, tls: bool) -> String {
+    let dir = bed.dir.display();
+    let temp =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().fold(String::new(), |mut all, kind| {
+            let _ = write!(all, "{kind}_temp_path {dir}/{kind}; ");
+            all
+        });
+    let listen = if tls {
+        format!("listen 443 ssl; ssl_certificate {dir}/cert; ssl_certificate_key {dir}/key;")
+    } else {
+        "listen 80;".into()
+    };
+    let conf = format!(
+        "user root; daemon off; worker_processes {workers}; pid {dir}/pid; error_log stderr crit;\n\
+         events {{ worker_connections 512; }}\n\
+         http {{ access_log off; sendfile on; {temp} server {{ {listen} root {dir}; }} }}\n"
+    );
+    write(bed, "nginx.conf", &conf)
+}
+
+fn certificate(bed: &Bed) {
+    let (key, cert) = (at(bed, "key"), at(bed, "cert"));
+    sh(
+        "openssl",
+        &["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", &key, "-out", &cert, "-subj", "/CN=x"],
+    )
+    .expect("a certificate");
+}
+
+#[test]
+fn nginx_with_one_worker_and_two() {
+    for workers in [1, 2] {
+        let Some((bed, octets)) = bed(&["nginx"]) else { return };
+        let conf = nginx(&bed, workers, false);
+        let _server = launch(&bed, &["nginx", "-c", &conf, "-e", "stderr"]);
+        for _ in 0..8 {
+            serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+        }
+    }
+}
+
+#[test]
+fn nginx_with_tls() {
+    let Some((bed, octets)) = bed(&["nginx", "openssl"]) else { return };
+    certificate(&bed);
+    let conf = nginx(&bed, 1, true);
+    let _server = launch(&bed, &["nginx", "-c", &conf, "-e", "stderr"]);
+    serves(&bed, &octets, &format!("https://{SERVER_ADDR}/file"));
+}
+
+#[test]
+fn lighttpd() {
+    let Some((bed, octets)) = bed(&["lighttpd"]) else { return };
+    let text = format!("server.document-root=\"{}\"\nserver.port=80\n", bed.dir.display());
+    let conf = write(&bed, "lighttpd.conf", &text);
+    let _server = launch(&bed, &["lighttpd", "-D", "-f", &conf]);
+    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+}
+
+#[test]
+fn haproxy_listens_and_connects() {
+    let Some((bed, octets)) = bed(&["haproxy"]) else { return };
+    let (_backend, _) = kernel_server(&bed);
+    let text = format!(
+        "global\n maxconn 200\ndefaults\n mode http\n timeout connect 5s\n timeout client 20s\n timeout server 20s\n\
+         frontend f\n bind 0.0.0.0:80\n default_backend b\nbackend b\n server s {CLIENT_BASE}:8000\n"
+    );
+    let conf = write(&bed, "haproxy.cfg", &text);
+    let _server = launch(&bed, &["haproxy", "-db", "-f", &conf]);
+    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+}
+
+#[test]
+fn redis_and_its_benchmark() {
+    let Some((bed, _)) = bed(&["redis-server", "redis-cli", "redis-benchmark"]) else { return };
+    let server =
+        ["redis-server", "--port", "6379", "--protected-mode", "no", "--save", "", "--dir", &at(&bed, "")];
+    let _server = launch(&bed, &server);
+    assert_eq!(ask(&bed, "redis-cli", &["-h", SERVER_ADDR, "set", "a", "b"]), "OK\n");
+    assert_eq!(ask(&bed, "redis-cli", &["-h", SERVER_ADDR, "get", "a"]), "b\n");
+    for pipeline in ["1", "16"] {
+        let args = ["-h", SERVER_ADDR, "-t", "set,get", "-n", "20000", "-c", "20", "-P", pipeline, "--csv"];
+        let said = ask(&bed, "redis-benchmark", &args);
+        assert!(said.contains("\"SET\"") && said.contains("\"GET\""), "{said}");
+    }
+    // The benchmark itself on our stack, against a server on the kernel.
+    let other = ["--port", "6380", "--protected-mode", "no", "--save", "", "--dir", &at(&bed, "")];
+    let _kernel = bed.spawn(&bed.client, Path::new("redis-server"), &other).expect("redis starts");
+    ask(&bed, "redis-cli", &["-p", "6380", "ping"]);
+    let said = client(
+        &bed,
+        &["redis-benchmark", "-h", CLIENT_BASE, "-p", "6380", "-t", "get", "-n", "5000", "--csv"],
+    );
+    assert!(said.contains("\"GET\""), "{said}");
+}
+
+#[test]
+fn memcached() {
+    let Some((bed, _)) = bed(&["memcached"]) else { return };
+    let _server = launch(&bed, &["memcached", "-u", "root", "-l", "0.0.0.0", "-p", "11211"]);
+    let program = format!(
+        "import socket\n\
+         s = socket.create_connection(('{SERVER_ADDR}', 11211), 20)\n\
+         value = bytes(i * 7 % 256 for i in range(900000))\n\
+         s.sendall(b'set a 0 0 %d\\r\\n' % len(value) + value + b'\\r\\nget a\\r\\nquit\\r\\n')\n\
+         got = bytearray()\n\
+         while more := s.recv(65536): got += more\n\
+         print(value in got)\n"
+    );
+    assert_eq!(ask(&bed, "python3", &["-c", &program]), "True\n");
+}
+
+#[test]
+fn python_asyncio() {
+    let Some((bed, _)) = bed(&["python3"]) else { return };
+    let program = "
+import asyncio
+async def echo(reader, writer):
+    while more := await reader.read(65536):
+        writer.write(more)
+        await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_server(echo, '0.0.0.0', 7)
+    async with server:
+        await server.serve_forever()
+asyncio.run(main())
+";
+    let _server = launch(&bed, &["python3", "-c", program]);
+    echoes(&bed, 7);
+}
+
+#[test]
+fn node() {
+    let Some((bed, octets)) = bed(&["node"]) else { return };
+    let program = format!(
+        "require('http').createServer((q, r) => require('fs').createReadStream('{}').pipe(r)).listen(80)",
+        at(&bed, "file")
+    );
+    let _server = launch(&bed, &["node", "-e", &program]);
+    serves(&bed, &octets, &format!("http://{SERVER_ADDR}/"));
+}
+
+#[test]
+fn java_nio() {
+    let Some((bed, _)) = bed(&["java"]) else { return };
+    let program = "
+import java.net.*; import java.nio.*; import java.nio.channels.*;
+public class Echo {
+    public static void main(String[] args) throws Exception {
+        Selector selector = Selector.open();
+        ServerSocketChannel server = ServerSocketChannel.open();
+        server.bind(new InetSocketAddress(\"0.0.0.0\", 7)).configureBlocking(false);
+        server.register(selector, SelectionKey.OP_ACCEPT);
+        ByteBuffer buffer = ByteBuffer.allocateDirect(65536);
+        while (true) {
+            selector.select();
+            for (var keys = selector.selectedKeys().iterator(); keys.hasNext(); ) {
+                SelectionKey key = keys.next(); keys.remove();
+                if (key.isAcceptable()) {
+                    SocketChannel channel = server.accept();
+                    channel.configureBlocking(false).register(selector, SelectionKey.OP_READ);
+                    continue;
+                }
+                SocketChannel channel = (SocketChannel) key.channel();
+                buffer.clear();
+                if (channel.read(buffer) < 0) { channel.close(); continue; }
+                for (buffer.flip(); buffer.hasRemaining(); ) channel.write(buffer);
+            }
+        }
+    }
+}
+";
+    let path = write(&bed, "Echo.java", program);
+    let _server = launch(&bed, &["java", &path]);
+    echoes(&bed, 7);
+}
+
+#[test]
+fn openssl_s_server() {
+    let Some((bed, octets)) = bed(&["openssl"]) else { return };
+    certificate(&bed);
+    let script = format!(
+        "cd {} && exec openssl s_server -accept 443 -key key -cert cert -WWW -quiet",
+        bed.dir.display()
+    );
+    let _server = launch(&bed, &["sh", "-c", &script]);
+    serves(&bed, &octets, &format!("https://{SERVER_ADDR}/file"));
+}
+
+#[test]
+fn rsync_with_a_child_for_each_connection() {
+    let Some((bed, octets)) = bed(&["rsync"]) else { return };
+    let text = format!("[files]\npath = {}\nuse chroot = no\nuid = root\ngid = root\n", bed.dir.display());
+    let conf = write(&bed, "rsyncd.conf", &text);
+    let _server = launch(&bed, &["rsync", "--daemon", "--no-detach", "--port", "873", "--config", &conf]);
+    let got = at(&bed, "copy");
+    ask(&bed, "rsync", &[&format!("rsync://{SERVER_ADDR}/files/file"), &got]);
+    assert!(std::fs::read(got).expect("what came") == octets);
+}
+
+#[test]
+fn git_with_a_program_for_each_connection() {
+    let Some((bed, octets)) = bed(&["git"]) else { return };
+    let script = "cd \"$1\" && git init -q work && cd work && cp ../file . && git add file && \
+                  git -c user.name=a -c user.email=a@b.c commit -qm one && cd .. && git clone -q --bare work bare";
+    sh("sh", &["-c", script, "sh", &bed.dir.to_string_lossy()]).expect("a repository");
+    let base = format!("--base-path={}", bed.dir.display());
+    let _server = launch(&bed, &["git", "daemon", &base, "--export-all", "--reuseaddr"]);
+    let clone = at(&bed, "clone");
+    ask(&bed, "git", &["clone", "-q", &format!("git://{SERVER_ADDR}/bare"), &clone]);
+    assert!(std::fs::read(format!("{clone}/file")).expect("what came") == octets);
+}
+
+#[test]
+fn iperf3_both_ways() {
+    let Some((bed, _)) = bed(&["iperf3"]) else { return };
+    let _server = launch(&bed, &["iperf3", "-s"]);
+    for flags in [&[][..], &["-R"], &["-P", "3"]] {
+        let args = [&["-c", SERVER_ADDR, "-t", "1", "-J"][..], flags].concat();
+        let said = (0..60).map(|_| ask(&bed, "iperf3", &args)).find(|said| {
+            let refused = said.contains("unable to connect");
+            if refused {
+                // Not ready yet; iperf3 says so and ends as if all were well.
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            !refused
+        });
+        let said: serde_json::Value = serde_json::from_str(&said.expect("it is there")).expect("JSON");
+        let received = said["end"]["sum_received"]["bytes"].as_u64();
+        assert!(received > Some(1_000_000), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn clients_of_a_server_on_the_kernel() {
+    let Some((bed, octets)) = bed(&["curl", "python3"]) else { return };
+    let (_server, url) = kernel_server(&bed);
+    let got = at(&bed, "got");
+    let read =
+        format!("import urllib.request\nopen('{got}', 'wb').write(urllib.request.urlopen('{url}').read())");
+    let fetchers: [&[&str]; 3] =
+        [&["curl", "-sSf", "-o", &got, &url], &["wget", "-q", "-O", &got, &url], &["python3", "-c", &read]];
+    for fetcher in fetchers {
+        if sh("which", &[fetcher[0]]).is_err() {
+            eprintln!("skipped: {} is not installed", fetcher[0]);
+            continue;
+        }
+        std::fs::write(&got, "").expect("a file");
+        client(&bed, fetcher);
+        assert!(std::fs::read(&got).expect("what came") == octets, "{}", fetcher[0]);
+    }
+    if sh("which", &["ab"]).is_ok() {
+        let said = client(&bed, &["ab", "-q", "-n", "100", "-c", "4", &url]);
+        assert!(
+            said.contains("Complete requests:      100") && said.contains("Failed requests:        0"),
+            "{said}"
+        );
+    }
+    if sh("which", &["wrk"]).is_ok() {
+        let said = client(&bed, &["wrk", "-t1", "-c4", "-d1", &url]);
+        assert!(said.contains("Requests/sec:") && !said.contains("Non-2xx"), "{said}");
+    }
+}
