@@ -152,11 +152,10 @@ impl Member {
 
     /// Is a segment of no flow here ours to answer?
     pub(crate) fn answers(&self, key: &FlowKey, opens: bool) -> bool {
-        if self.is_many() {
-            self.table.answers(self.number, key, opens)
-        } else {
-            !opens || self.serving.load(Ordering::Relaxed) > 0
-        }
+        // Who has just ceased to listen may still own buckets: a RST would be the answer of all, while the next SYN
+        // finds the heir.
+        let wants = !opens || self.serving.load(Ordering::Relaxed) > 0;
+        wants && (!self.is_many() || self.table.answers(self.number, key, opens))
     }
 
     /// A flow began or ended.

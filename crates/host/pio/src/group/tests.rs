@@ -87,8 +87,13 @@ fn processes_meet_in_a_file() {
     let all = [&first, &second, &third];
     tend(&all);
     assert!(shares(&all).iter().all(|share| (333..1333).contains(share)), "{:?}", shares(&all));
-    // Parked it has no share, and is there.
+    // Parked it has no share, and is there. What it has not handed over yet it leaves unanswered.
     second.serve(false).expect("parks");
+    let begins = |port| {
+        let key = FlowKey::new(Endpoint::new(addr("10.0.0.1"), 4321), Endpoint::new(addr("10.0.0.2"), port));
+        second.answers(&key, true)
+    };
+    assert!(!(1000..3000).any(begins));
     tend(&all);
     assert_eq!(shares(&all)[1], 0);
     // Strangers, and those who would overlap, are refused.
