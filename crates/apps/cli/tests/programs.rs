@@ -253,7 +253,7 @@ fn node() {
 
 #[test]
 fn java_nio() {
-    let Some((bed, _)) = bed(&["java"]) else { return };
+    let Some((bed, _)) = bed(&["java", "javac"]) else { return };
     let program = "
 import java.net.*; import java.nio.*; import java.nio.channels.*;
 public class Echo {
