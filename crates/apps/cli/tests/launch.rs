@@ -10,16 +10,6 @@ use std::time::Duration;
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 const LINK: &str = "xdp:ms0";
 
-/// A bed, unless we may not make one here.
-fn bed() -> Option<Bed> {
-    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
-    if !root {
-        eprintln!("skipped: network namespaces need root");
-        return None;
-    }
-    Some(Bed::new(true).expect("a bed of two namespaces"))
-}
-
 /// Arguments that run `program` under the launcher.
 fn launched<'a>(program: &[&'a str]) -> Vec<&'a str> {
     [&["run", "--link", LINK, "--"][..], program].concat()
@@ -58,7 +48,7 @@ const SERVE: &[&str] = &["python3", "-u", "-m", "http.server", "--bind", "::", "
 
 #[test]
 fn python_serves_the_link_and_the_loopback() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let octets = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
     let _server = launch(&bed, &[SERVE, &[&dir, "8000"]].concat());
@@ -81,7 +71,7 @@ fn python_serves_the_link_and_the_loopback() {
 
 #[test]
 fn curl_and_python_fetch_from_the_kernel() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let octets = file(&bed, "file", 5_000_000);
     let dir = bed.dir.to_string_lossy().into_owned();
     let args = [&SERVE[1..], &[&dir, "8000"]].concat();
@@ -134,7 +124,7 @@ for size in (1, 100_000, 3_000_000):
 
 #[test]
 fn children_and_their_programs_use_connections_of_the_parent() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = launch(&bed, &["python3", "-u", "-c", FORKS]);
     let said =
         bed.in_ns(&bed.client, "python3", &["-c", ECHO, SERVER_ADDR, "8002"]).expect("the client ends");
@@ -153,7 +143,7 @@ fn nginx_with_two_workers_that_share_the_port() {
 
 /// Each worker opens a stack of its own before it stops being root.
 fn nginx(link: &str, workers: u32) {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     if bench::bed::sh("nginx", &["-v"]).is_err() {
         eprintln!("skipped: there is no nginx");
         return;
@@ -199,7 +189,7 @@ for wait in (lambda: c.recv(1), p.poll, lambda: select.select([c], [], [])):
 
 #[test]
 fn signals_end_calls_that_wait() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let dir = bed.dir.to_string_lossy().into_owned();
     file(&bed, "file", 9);
     let args = [&SERVE[1..], &[&dir, "8000"]].concat();
@@ -241,7 +231,7 @@ socketserver.ThreadingTCPServer(('', 8003), Echo).serve_forever()
 
 #[test]
 fn threads_wait_on_connections_of_their_own() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]).expect("the server starts");
     std::thread::sleep(Duration::from_secs(1));
     let program = launched(&["python3", "-c", THREADS, bench::bed::CLIENT_BASE]);

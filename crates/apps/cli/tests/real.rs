@@ -11,16 +11,6 @@ use std::time::Duration;
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 
-/// A bed, unless we may not make one here.
-fn bed(offloads: bool) -> Option<Bed> {
-    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
-    if !root {
-        eprintln!("skipped: network namespaces need root");
-        return None;
-    }
-    Some(Bed::new(offloads).expect("a bed of two namespaces"))
-}
-
 fn serve(bed: &Bed, args: &[&str]) -> Server {
     let mut all = vec!["serve"];
     all.extend_from_slice(args);
@@ -103,7 +93,7 @@ fn churn() -> u64 {
 #[test]
 fn curl_over_af_xdp_with_and_without_offloads_at_the_peer() {
     for offloads in [true, false] {
-        let Some(bed) = bed(offloads) else { return };
+        let Some(bed) = Bed::if_root(offloads) else { return };
         let _server = serve(&bed, &["--link", "xdp:ms0", "--listen", "[::]:80"]);
         compare(&bed);
         upload(&bed, 3_000_000);
@@ -112,7 +102,7 @@ fn curl_over_af_xdp_with_and_without_offloads_at_the_peer() {
 
 #[test]
 fn curl_over_af_packet() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = serve(&bed, &["--link", "packet:ms0", "--listen", "[::]:80"]);
     compare(&bed);
     upload(&bed, 3_000_000);
@@ -120,7 +110,7 @@ fn curl_over_af_packet() {
 
 #[test]
 fn curl_over_tap() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = serve_tap(&bed);
     compare(&bed);
     upload(&bed, 3_000_000);
@@ -130,7 +120,7 @@ fn curl_over_tap() {
 #[test]
 fn a_path_under_the_stack_is_between_it_and_everybody() {
     for link in ["xdp:ms0", "packet:ms0"] {
-        let Some(bed) = bed(true) else { return };
+        let Some(bed) = Bed::if_root(true) else { return };
         let path = "rtt_ms=40,down_kbit=4000,up_kbit=8000,queue=strict 100000,up.every=200";
         let _server = serve(&bed, &["--link", link, "--path", path]);
         let url = format!("http://{SERVER_ADDR}/500000");
@@ -148,7 +138,7 @@ fn a_path_under_the_stack_is_between_it_and_everybody() {
 
 #[test]
 fn paired_mode_serves_too() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = serve(&bed, &["--link", "xdp:ms0", "--listen", "[::]:80", "--mode", "paired"]);
     compare(&bed);
     upload(&bed, 3_000_000);
@@ -156,7 +146,7 @@ fn paired_mode_serves_too() {
 
 #[test]
 fn iperf3_measures_both_directions() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let args = ["iperf", "--link", "xdp:ms0", "--tests", "3"];
     let _server = bed.start(&bed.server, Path::new(MILLSTREAM), &args).expect("iperf starts");
     for flags in [&[][..], &["-R"], &["-P", "3"]] {
@@ -172,7 +162,7 @@ fn iperf3_measures_both_directions() {
 
 #[test]
 fn our_client_talks_to_a_kernel_server() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     let _server =
         bed.start(&bed.client, &programs.server, &["10.77.1.1", "80", "1000"]).expect("kernel server");
@@ -193,7 +183,7 @@ fn peers(bed: &Bed) -> Programs {
 
 #[test]
 fn the_kernel_keeps_everything_else_on_the_same_address() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     let _ssh_like =
         bed.start(&bed.server, &programs.server, &[SERVER_ADDR, "2222", "64"]).expect("kernel server");
@@ -207,7 +197,7 @@ fn the_kernel_keeps_everything_else_on_the_same_address() {
 
 #[test]
 fn one_port_has_one_owner() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     {
         let _kernel =
@@ -224,7 +214,7 @@ fn one_port_has_one_owner() {
 
 #[test]
 fn a_killed_program_leaves_nothing_behind() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     let ours = serve(&bed, &["--link", "xdp:ms0"]);
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}/9")).expect("ours"), pattern(9));
@@ -241,7 +231,7 @@ fn a_killed_program_leaves_nothing_behind() {
 
 #[test]
 fn the_interface_goes_down_and_up() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = serve(&bed, &["--link", "xdp:ms0"]);
     assert_eq!(curl(&bed, &format!("http://{SERVER_ADDR}/9")).expect("before"), pattern(9));
     sh("ip", &["-n", &bed.server, "link", "set", "ms0", "down"]).expect("down");
@@ -260,7 +250,7 @@ fn curl_briefly(bed: &Bed) -> Result<String, String> {
 
 #[test]
 fn wrong_configurations_say_what_would_be_right() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let refused = |args: &[&str], expect: &[&str]| {
         let said = bed.in_ns(&bed.server, MILLSTREAM, args).expect_err("must be refused");
         for word in expect {
@@ -282,7 +272,7 @@ fn wrong_configurations_say_what_would_be_right() {
 
 #[test]
 fn without_privilege_the_error_says_how_to_get_it() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let said = bed
         .in_ns(
             &bed.server,
@@ -304,7 +294,7 @@ fn without_privilege_the_error_says_how_to_get_it() {
 
 #[test]
 fn looking_at_a_running_stack() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _server = serve(&bed, &["--link", "xdp:ms0"]);
     curl(&bed, &format!("http://{SERVER_ADDR}/9")).expect("curl");
     let ss = ask(&bed, &["ss"]);
@@ -376,7 +366,7 @@ fn churn_on(bed: &Bed, programs: &Programs) {
 
 #[test]
 fn churn_over_af_xdp() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     let _server = serve(&bed, &["--link", "xdp:ms0", "--set", "time_wait=1s"]);
     churn_on(&bed, &programs);
@@ -384,7 +374,7 @@ fn churn_over_af_xdp() {
 
 #[test]
 fn churn_over_tap() {
-    let Some(bed) = bed(true) else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let programs = peers(&bed);
     bed.tap_instead().expect("a tap device");
     let address = format!("{SERVER_ADDR}/16");

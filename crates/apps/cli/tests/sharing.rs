@@ -15,15 +15,6 @@ const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 /// What a program started again is to do: the name of one of the tests at the end of this file.
 const ROLE: &str = "MS_SHARING_ROLE";
 
-fn bed() -> Option<Bed> {
-    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
-    if !root {
-        eprintln!("skipped: network namespaces need root");
-        return None;
-    }
-    Some(Bed::new(true).expect("a bed of two namespaces"))
-}
-
 /// This program again, in a namespace, told what to do line by line.
 struct Helper {
     child: Child,
@@ -91,7 +82,7 @@ fn worker(bed: &Bed, link: &str, length: usize) -> Server {
 }
 
 fn workers_share_a_port(count: usize, link: &str) {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let mut lengths: Vec<_> = (0..count).map(|n| 1000 + n).collect();
     let mut workers: Vec<_> = lengths.iter().map(|length| worker(&bed, link, *length)).collect();
     let mut client = Helper::start(&bed.client, "a_client");
@@ -146,7 +137,7 @@ fn link_stat(bed: &Bed, worker: &Server, name: &str) -> u64 {
 
 #[test]
 fn who_is_alone_keeps_the_fast_way() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let mut client = Helper::start(&bed.client, "a_client");
     let first = worker(&bed, "nic:ms0", 1000);
     let steered = |wanted: u64| {
@@ -181,7 +172,7 @@ fn four_workers_share_a_port() {
 
 #[test]
 fn a_reload_keeps_what_is_open() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let mut old = Helper::start(&bed.server, "a_server");
     assert_eq!(old.ask("listen 3000"), [3000]);
     let mut client = Helper::start(&bed.client, "a_client");
@@ -212,7 +203,7 @@ fn a_reload_keeps_what_is_open() {
 
 #[test]
 fn strangers_do_not_share() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let _worker = worker(&bed, "nic:ms0", 1000);
     let refused = |args: &[&str]| {
         let all = [&["serve", "--link", "nic:ms0"], args].concat();
@@ -226,7 +217,7 @@ fn strangers_do_not_share() {
 
 #[test]
 fn servers_and_a_client_and_the_kernel_on_one_interface() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::if_root(true) else { return };
     let serve = |port: &str, length: &str| {
         let args = ["serve", "--json", "--link", "nic:ms0", "--listen", port, "--bytes", length];
         bed.start(&bed.server, Path::new(MILLSTREAM), &args)

@@ -36,6 +36,15 @@ pub fn sh(program: &str, args: &[&str]) -> Result<String, String> {
     Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
+/// May a test make network namespaces here? If not, standard error says that it is skipped.
+pub fn is_root() -> bool {
+    let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("Uid:\t0\t0");
+    if !root {
+        eprintln!("skipped: network namespaces need root");
+    }
+    root
+}
+
 /// Two namespaces and the link between them; gone when dropped.
 pub struct Bed {
     /// The server's namespace.
@@ -121,6 +130,14 @@ impl Bed {
             }
         }
         Ok(bed)
+    }
+
+    /// A bed for a test, or `None`, said on standard error, where network namespaces may not be made.
+    ///
+    /// # Panics
+    /// If it should be possible and is not.
+    pub fn if_root(offloads: bool) -> Option<Bed> {
+        is_root().then(|| Bed::new(offloads).expect("a bed of two namespaces"))
     }
 
     fn address(&self, server_dev: &str, client_dev: &str) -> Result<(), String> {
