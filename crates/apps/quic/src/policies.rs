@@ -1,7 +1,7 @@
 //! The registry, shared by the connections of an endpoint.
 
 use crate::Adapter;
-use cc::{Control, HyStartLimits, Listed, Registry, Unknown};
+use cc::{Control, HyStartLimits, Listed, Registry, Withheld};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,9 +28,9 @@ impl Policies {
     /// What makes the policy `name` for each connection of an endpoint.
     ///
     /// # Errors
-    /// Nobody registered that name.
-    pub fn factory(&self, name: &str) -> Result<Factory, Unknown> {
-        let name = self.registry().find(name).ok_or(Unknown)?.name;
+    /// Nobody registered that name, or it is not for new connections.
+    pub fn factory(&self, name: &str) -> Result<Factory, Withheld> {
+        let name = self.registry().offered(name)?;
         Ok(Factory { policies: self.clone(), name })
     }
 

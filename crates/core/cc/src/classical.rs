@@ -39,6 +39,17 @@ pub trait Law: Default + Send + fmt::Debug {
     /// Does it count marks, also where [`Needs::echoes`] is how they are told?
     const COUNTS_MARKS: bool = false;
 
+    /// How many flows it stands for: the window begins with a segment for each at least, and a timeout leaves as many,
+    /// with a threshold of two for each.
+    fn flows(&self) -> u32 {
+        1
+    }
+
+    /// Are departures to be spread over the round trip ([`Needs::pacing`])?
+    fn wants_pacing(&self) -> bool {
+        false
+    }
+
     /// A connection begins (again); tunables stay.
     fn begin(&mut self, path: &PathInfo) {
         let _ = path;
@@ -123,10 +134,16 @@ impl<L: Law> Classical<L> {
     }
 
     fn begin(&mut self, path: &PathInfo) {
-        self.reno.begin(path);
+        self.reno.begin(&self.with_room(path));
         self.in_recovery = false;
         self.undo = None;
         self.law.begin(path);
+    }
+
+    /// The first window has a segment for each flow.
+    fn with_room(&self, path: &PathInfo) -> PathInfo {
+        let least = self.law.flows().saturating_mul(path.mss);
+        PathInfo { initial_window: path.initial_window.max(least), ..*path }
     }
 
     fn save(&mut self) {
@@ -147,6 +164,7 @@ impl<L: Law> Controller for Classical<L> {
 
     fn needs(&self) -> Needs {
         Needs {
+            pacing: self.law.wants_pacing(),
             echoes: L::COUNTS_MARKS,
             losses_after_marks: self.law.answers_losses_after_marks(),
             ..Needs::default()
@@ -190,7 +208,9 @@ impl<L: Law> Controller for Classical<L> {
                 if first {
                     self.save();
                 }
+                let before = self.reno.cwnd;
                 self.reno.collapse(info.flight_size, keep, first, self.in_recovery);
+                self.reno.spare(self.law.flows(), before, first);
                 self.in_recovery = false;
             }
         }
@@ -217,7 +237,7 @@ impl<L: Law> Controller for Classical<L> {
     }
 
     fn on_idle_restart(&mut self, _now: Instant, _idle: Duration, path: &PathInfo) {
-        self.reno.idle_restart(path);
+        self.reno.idle_restart(&self.with_room(path));
     }
 
     fn on_mss_change(&mut self, mss: u32) {

@@ -19,6 +19,7 @@ mod deliveries;
 mod htcp;
 mod hystart;
 mod hystart_limits;
+mod many;
 mod model;
 mod newreno;
 #[cfg(test)]
@@ -43,10 +44,11 @@ pub use dctcp::Dctcp;
 pub use deliveries::{Deliveries, Departure};
 pub use htcp::HTcp;
 pub use hystart_limits::HyStartLimits;
+pub use many::{MulTcp, MulWin};
 pub use model::fuzz;
 pub use newreno::NewReno;
 pub use registry::{
-    CreateError, Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown,
+    CreateError, Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown, Withheld,
 };
 pub use reno::Reno;
 pub use tunable::{Tunable, TunableError};

@@ -5,8 +5,8 @@ use base::{Duration, Instant};
 
 use crate::reno::WINDOW_MAX;
 use crate::{
-    AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, HyStartLimits, PathInfo,
-    RateSample, Registry, Signal, SignalInfo, Vegas,
+    AckSample, Bbr, Cdg, Control, Controller, Cubic, Dctcp, EcnFeedback, HTcp, HyStartLimits, MulTcp, MulWin,
+    PathInfo, RateSample, Registry, Signal, SignalInfo, Vegas,
 };
 
 /// Drives each built-in policy through the life that `data` spells, checking its promises at every step. On the way
@@ -17,6 +17,13 @@ use crate::{
 /// takes over does not take the window; and when a registry loses count.
 pub fn fuzz(data: &[u8]) {
     let mut registry = Registry::new();
+    let allowed = registry.allow_unfair(true);
+    assert_eq!(allowed, Ok(()), "to allow is always possible");
+    // Flows in one, of who can be several.
+    let flows = 1 + i64::from(data.last().copied().unwrap_or(0) % 16);
+    for name in [MulWin::NAME, MulTcp::NAME] {
+        assert_eq!(registry.set_tunable(name, "n", flows), Ok(()));
+    }
     for name in Registry::built_in() {
         if let Ok(policy) = registry.create(name) {
             let mut life = Life { policy, promises: Promises::of(name), registry };
@@ -47,7 +54,8 @@ impl Life {
         let ssthresh = Some(before.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
         self.policy.on_established(&world.path(before.cwnd, ssthresh));
         let after = self.policy.window();
-        assert_eq!(after.cwnd, before.cwnd, "{:?}: took over another window", self.policy);
+        let window = before.cwnd.max(flows(&self.policy) * world.mss);
+        assert_eq!(after.cwnd, window, "{:?}: took over another window", self.policy);
         let threshold = if self.promises.classical { before.ssthresh } else { u32::MAX };
         assert_eq!(after.ssthresh, threshold, "{:?}: took over another threshold", self.policy);
         let living: u32 = self.registry.available().map(|row| row.connections).sum();
@@ -74,13 +82,20 @@ impl Promises {
     fn of(name: &str) -> Promises {
         let keeps = match name {
             // As little as nothing is taken where nearly nothing was marked; and CDG may find a loss no congestion.
-            Cdg::NAME | Dctcp::NAME => 10,
+            // And the loss of one of several flows is half of that one's share.
+            Cdg::NAME | Dctcp::NAME | MulTcp::NAME => 10,
             HTcp::NAME | Cubic::NAME_OF_2009 => 8,
             _ => 7,
         };
         let classical = name != Bbr::NAME;
         Promises { yields_to_delay: matches!(name, Cdg::NAME | Vegas::NAME), keeps, classical }
     }
+}
+
+/// Flows that each have a segment in any case.
+fn flows(policy: &Control) -> u32 {
+    let n = policy.tunable("n").filter(|_| policy.name() == MulWin::NAME);
+    n.map_or(1, |n| n as u32)
 }
 
 struct Octets<'a>(&'a [u8]);
@@ -287,7 +302,9 @@ fn congest(
     assert!(after.ssthresh >= 2 * world.mss, "{policy:?}: threshold below two segments");
     match signal {
         Signal::Timeout { nth } => {
-            assert_eq!(after.cwnd, world.mss, "{policy:?}: the loss window is one segment");
+            let left = before.cwnd.min(flows(policy) * world.mss);
+            assert_eq!(after.cwnd, left, "{policy:?}: the loss window is one segment, of each flow");
+            assert!(nth > 1 || !promises.classical || after.ssthresh >= 2 * flows(policy) * world.mss);
             assert!(
                 nth == 1 || after.ssthresh == before.ssthresh,
                 "{policy:?}: backing off moved the threshold"

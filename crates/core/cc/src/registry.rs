@@ -4,8 +4,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
-use crate::{Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, NewReno, Tunable, TunableError, Vegas};
+use crate::{
+    Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, MulTcp, MulWin, NewReno, Tunable, TunableError, Vegas,
+};
 
 /// Makes a fresh policy for one connection; `None` if it cannot.
 pub type Factory = Arc<dyn Fn() -> Option<Box<dyn Controller>> + Send + Sync>;
@@ -20,11 +23,29 @@ const POLICIES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
+/// A policy is not for connections that begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// See [`Unknown`].
+    Unknown,
+    /// It takes more than one flow's share, and nobody has [allowed](Registry::allow_unfair) that (EPERM at the doors).
+    Unfair,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Withheld::Unknown => "is not registered, or withdrawn",
+            Withheld::Unfair => "takes the share of several flows, and cc_allow_unfair is not set",
+        })
+    }
+}
+
 /// No policy could be made for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
-    /// See [`Unknown`].
-    Unknown,
+    /// See [`Withheld`].
+    Withheld(Withheld),
     /// Its [`Factory`] failed.
     Failed,
 }
@@ -80,6 +101,10 @@ pub struct Listed {
     pub connections: u32,
     /// Is it withdrawn? Then those that use it keep it, and nobody new gets it.
     pub quiesced: bool,
+    /// Does it take more than one flow's share?
+    pub unfair: bool,
+    /// May new connections have it: neither withdrawn nor, where that is not allowed, unfair?
+    pub offered: bool,
 }
 
 #[derive(Clone)]
@@ -91,7 +116,7 @@ enum Make {
 }
 
 /// What every registry starts with; the first row is the default.
-const BUILT_IN: [(&str, Make); 8] = [
+const BUILT_IN: [(&str, Make); 10] = [
     (Cubic::NAME, Make::Cubic),
     (NewReno::NAME, Make::NewReno),
     (HTcp::NAME, Make::Boxed(|| Box::new(HTcp::new()))),
@@ -100,20 +125,28 @@ const BUILT_IN: [(&str, Make); 8] = [
     (Dctcp::NAME, Make::Boxed(|| Box::new(Dctcp::new()))),
     (Bbr::NAME, Make::Boxed(|| Box::new(Bbr::new()))),
     (Cubic::NAME_OF_2009, Make::Boxed(|| Box::new(Cubic::of_2009()))),
+    (MulWin::NAME, Make::Boxed(|| Box::new(MulWin::new()))),
+    (MulTcp::NAME, Make::Boxed(|| Box::new(MulTcp::new()))),
 ];
+
+/// Those of them that take more than one flow's share.
+const UNFAIR: [&str; 2] = [MulWin::NAME, MulTcp::NAME];
 
 struct Entry {
     name: &'static str,
     make: Make,
     connections: u32,
     quiesced: bool,
+    unfair: bool,
     /// What new policies are told at birth, in the order it was set.
     tunables: Vec<(String, i64)>,
 }
 
 impl Entry {
+    /// What others bring is their own affair.
     fn new(name: &'static str, make: Make) -> Entry {
-        Entry { name, make, connections: 0, quiesced: false, tunables: Vec::new() }
+        let unfair = UNFAIR.contains(&name) && !matches!(make, Make::Custom(_));
+        Entry { name, make, connections: 0, quiesced: false, unfair, tunables: Vec::new() }
     }
 
     #[inline]
@@ -139,13 +172,32 @@ impl Entry {
 pub struct Registry {
     entries: Vec<Entry>,
     default: &'static str,
+    allow_unfair: bool,
 }
 
 impl Registry {
     /// The built-in policies, CUBIC first.
     pub fn new() -> Self {
         let entries = BUILT_IN.into_iter().map(|(name, make)| Entry::new(name, make));
-        Registry { entries: entries.collect(), default: BUILT_IN[0].0 }
+        Registry { entries: entries.collect(), default: BUILT_IN[0].0, allow_unfair: false }
+    }
+
+    /// May connections have policies that take more than one flow's share? At first they may not. Those that have one
+    /// keep it.
+    ///
+    /// # Errors
+    /// [`RemoveError::IsDefault`] if it shall no longer be allowed and the default is such a policy: nothing changes.
+    pub fn allow_unfair(&mut self, allow: bool) -> Result<(), RemoveError> {
+        if !allow && self.entries.iter().any(|entry| entry.unfair && entry.name == self.default) {
+            return Err(RemoveError::IsDefault);
+        }
+        self.allow_unfair = allow;
+        Ok(())
+    }
+
+    /// See [`allow_unfair`](Registry::allow_unfair).
+    pub fn allows_unfair(&self) -> bool {
+        self.allow_unfair
     }
 
     /// The names of the policies that every registry starts with, the default first.
@@ -160,7 +212,7 @@ impl Registry {
             quiesced: entry.quiesced,
             ..Entry::new(entry.name, entry.make.clone())
         };
-        Registry { entries: self.entries.iter().map(fresh).collect(), default: self.default }
+        Registry { entries: self.entries.iter().map(fresh).collect(), ..*self }
     }
 
     /// Offers what `factory` makes under `name`.
@@ -245,16 +297,21 @@ impl Registry {
     }
 
     /// Changes the default; connections that live keep theirs.
-    pub fn set_default(&mut self, name: &str) -> Result<(), Unknown> {
-        self.default = self.entries[self.offered(name)?].name;
+    pub fn set_default(&mut self, name: &str) -> Result<(), Withheld> {
+        self.default = self.offered(name)?;
         Ok(())
+    }
+
+    /// The registry's own copy of a policy's name, if new connections may have it.
+    pub fn offered(&self, name: &str) -> Result<&'static str, Withheld> {
+        Ok(self.entries[self.offer(name)?].name)
     }
 
     /// A fresh policy for one connection, counted until it is retired.
     /// RFC 9293, MAY-18.
     #[inline]
     pub fn create(&mut self, name: &str) -> Result<Control, CreateError> {
-        let index = self.offered(name).map_err(|Unknown| CreateError::Unknown)?;
+        let index = self.offer(name).map_err(CreateError::Withheld)?;
         let entry = &mut self.entries[index];
         let control = entry.make().ok_or(CreateError::Failed)?;
         entry.connections += 1;
@@ -319,13 +376,23 @@ impl Registry {
     }
 
     /// Where `name` is, if new connections may have it.
-    fn offered(&self, name: &str) -> Result<usize, Unknown> {
-        self.index(name).filter(|&index| !self.entries[index].quiesced).ok_or(Unknown)
+    fn offer(&self, name: &str) -> Result<usize, Withheld> {
+        let index = self.index(name).ok_or(Withheld::Unknown)?;
+        self.withheld(&self.entries[index]).map_or(Ok(index), Err)
+    }
+
+    fn withheld(&self, entry: &Entry) -> Option<Withheld> {
+        match entry {
+            Entry { quiesced: true, .. } => Some(Withheld::Unknown),
+            Entry { unfair: true, .. } if !self.allow_unfair => Some(Withheld::Unfair),
+            _ => None,
+        }
     }
 
     fn listed(&self, entry: &Entry) -> Listed {
-        let &Entry { name, connections, quiesced, .. } = entry;
-        Listed { name, default: name == self.default, connections, quiesced }
+        let &Entry { name, connections, quiesced, unfair, .. } = entry;
+        let offered = self.withheld(entry).is_none();
+        Listed { name, default: name == self.default, connections, quiesced, unfair, offered }
     }
 }
 

@@ -213,6 +213,15 @@ impl Reno {
         self.repair = Repair::Runs;
     }
 
+    /// After [`collapse`](Reno::collapse), for who stands for several flows: each keeps its segment of the `before`
+    /// octets that there were, and its two of a threshold that has `moved`.
+    pub(crate) fn spare(&mut self, flows: u32, before: u32, moved: bool) {
+        self.cwnd = self.cwnd.max(before.min(flows * self.mss()));
+        if moved {
+            self.ssthresh = self.ssthresh.max(2 * flows * self.mss());
+        }
+    }
+
     /// Fast recovery is over: no more than what is in flight and one segment may leave in a burst (RFC 6582,
     /// section 3.2, step 3, first choice).
     /// RFC 5681, 3.2-8; RFC 6582, 3.2-2.

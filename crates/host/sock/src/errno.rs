@@ -105,6 +105,7 @@ impl From<OpError> for Errno {
             OpError::NoBuffers => Errno::ENOBUFS,
             OpError::Family => Errno::EAFNOSUPPORT,
             OpError::NoControl => Errno::ENOENT,
+            OpError::UnfairControl => Errno::EPERM,
             OpError::KeyRejected => Errno::EKEYREJECTED,
             _ => Errno::EINVAL,
         }

@@ -192,14 +192,17 @@ fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
 /// The policies of every core: ours, those of libraries, and which is the default.
 fn registry(settings: &Settings) -> Result<cc::Registry, OpenError> {
     let mut registry = cc::Registry::new();
+    let allowed = registry.allow_unfair(settings.cc_allow_unfair);
+    allowed.map_err(|e| OpenError(format!("cc_allow_unfair: {e:?}")))?;
     for path in &settings.cc_load {
         let loaded = policy::Library::open(path).and_then(|library| library.register(&mut registry));
         loaded.map_err(|e| OpenError(format!("cc_load: {e}")))?;
     }
     let name = &settings.cc;
-    registry.set_default(name).map_err(|cc::Unknown| {
-        let known: Vec<_> = registry.available().map(|listed| listed.name).collect();
-        OpenError(format!("cc = \"{name}\" is not registered; there are {}", known.join(", ")))
+    registry.set_default(name).map_err(|why| {
+        let offered = registry.available().filter(|listed| listed.offered);
+        let names: Vec<_> = offered.map(|listed| listed.name).collect();
+        OpenError(format!("cc = \"{name}\" {why}; there are {}", names.join(", ")))
     })?;
     Ok(registry)
 }

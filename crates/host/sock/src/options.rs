@@ -489,7 +489,7 @@ impl<T: Transport> Engine<T> {
             // Even if the policy has been withdrawn: who has it keeps it.
             return Ok(());
         }
-        let known = self.core.find_control(name).ok_or(Errno::ENOENT)?;
+        let known = self.core.find_control(name)?;
         match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings.choose_control(known),
             Kind::Listener(listener) => {

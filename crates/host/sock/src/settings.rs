@@ -35,7 +35,21 @@ macro_rules! plain {
     )+};
 }
 
-plain!(String, bool, u16, u32, u64);
+plain!(String, u16, u32, u64);
+
+impl Value for bool {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "true" | "yes" | "on" | "1" => Some(true),
+            "false" | "no" | "off" | "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
 
 /// Octets, written plainly or with K, M or G.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,6 +260,8 @@ settings! {
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";
+    cc_allow_unfair: bool = false, "true or false",
+        "Offer congestion control that takes the share of several flows (mulwin, multcp; docs/POLICIES.md).";
     address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas",
         "Our addresses, for links that do not share the kernel's.";
     gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",
@@ -360,6 +376,16 @@ mod tests {
             assert!(error.contains(key) && error.contains(bad), "{error}");
         }
         assert_eq!(s, Settings::default(), "nothing half set");
+    }
+
+    #[test]
+    fn switches_are_said_in_several_ways() {
+        let mut s = Settings::default();
+        for (said, is) in [("yes", true), ("no", false), ("on", true), ("0", false), (" true ", true)] {
+            s.set("cc_allow_unfair", said).unwrap();
+            assert_eq!(s.cc_allow_unfair, is, "{said}");
+        }
+        assert!(s.set("cc_allow_unfair", "maybe").unwrap_err().0.contains("true or false"));
     }
 
     #[test]

@@ -119,8 +119,8 @@ pub trait Transport: Send {
     /// The pending error, taken (SO_ERROR).
     fn take_error(&mut self, id: ConnId) -> Option<Errno>;
 
-    /// The registered congestion control of this name.
-    fn find_control(&mut self, name: &str) -> Option<&'static str>;
+    /// The congestion control of this name, if new connections may have it.
+    fn find_control(&mut self, name: &str) -> Result<&'static str, OpError>;
     /// The congestion control of connections that name none.
     fn default_control(&self) -> &'static str;
     /// Octets of the receive and send buffers that a connection begins with.
@@ -285,7 +285,7 @@ impl Transport for Core {
         Core::acceptable(self, id)
     }
 
-    fn find_control(&mut self, name: &str) -> Option<&'static str> {
+    fn find_control(&mut self, name: &str) -> Result<&'static str, OpError> {
         Core::find_control(self, name)
     }
 

@@ -50,6 +50,8 @@ pub struct CoreConfig {
     pub gateways: Vec<Addr>,
     /// Default congestion control, a name of the registry.
     pub control: &'static str,
+    /// May connections have congestion control that takes more than one flow's share?
+    pub allow_unfair: bool,
     /// Segments of a flow that arrive together are delivered as one.
     pub merge: bool,
 }
@@ -68,6 +70,7 @@ impl Default for CoreConfig {
             addresses: Vec::new(),
             gateways: Vec::new(),
             control: cc::Cubic::NAME,
+            allow_unfair: false,
             merge: true,
         }
     }
@@ -163,7 +166,7 @@ impl Core {
     /// A stack on one queue of a port.
     ///
     /// # Panics
-    /// If `config.control` names no built-in policy.
+    /// If `config.control` names no built-in policy, or one that is not allowed.
     pub fn new(config: CoreConfig, io: Box<dyn PacketIo>) -> Core {
         let mut rng = Rng::new(config.seed);
         let mut key = || SipKey::new(rng.next_u64(), rng.next_u64());
@@ -172,7 +175,9 @@ impl Core {
         let port = Port::new(io, labels);
         let kernel = port.caps.shares_kernel_addresses;
         let mut registry = cc::Registry::new();
-        assert!(registry.set_default(config.control).is_ok(), "no congestion control {}", config.control);
+        let control =
+            registry.allow_unfair(config.allow_unfair).map(|()| registry.set_default(config.control));
+        assert_eq!(control, Ok(Ok(())), "congestion control {}", config.control);
         Core {
             shared: Shared {
                 config: config.tcp,

@@ -39,6 +39,8 @@ pub enum OpError {
     Family,
     /// ENOENT: no such congestion control.
     NoControl,
+    /// EPERM: this congestion control takes more than one flow's share, and that is not allowed here.
+    UnfairControl,
     /// EKEYREJECTED: the peer has no key, and one is required.
     KeyRejected,
 }
@@ -83,11 +85,16 @@ impl Core {
     /// Start listening. A reservation of [`Core::bind`] for the same endpoint is used, else one is made.
     ///
     /// # Errors
-    /// What [`Core::bind`] says, [`OpError::NoControl`], [`OpError::NoBuffers`] with too many listeners.
+    /// What [`Core::bind`] says, [`OpError::NoControl`], [`OpError::UnfairControl`], [`OpError::NoBuffers`] with too
+    /// many listeners.
     pub fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
         self.now = now;
-        if listen.control.is_some_and(|name| self.registry.find(name).is_none()) {
-            return Err(OpError::NoControl);
+        if let Some(name) = listen.control {
+            let row = self.registry.find(name).ok_or(OpError::NoControl)?;
+            // What is only withdrawn is replaced when a connection comes.
+            if !row.offered && !row.quiesced {
+                return Err(OpError::UnfairControl);
+            }
         }
         let mut wish = listen.clone();
         wish.backlog = wish.backlog.max(1);

@@ -2,7 +2,7 @@
 //! that live.
 
 use base::Instant;
-use cc::{CreateError, Registry, RemoveError, TunableError};
+use cc::{CreateError, Registry, RemoveError, TunableError, Withheld};
 
 use crate::conns::ConnId;
 use crate::core::Core;
@@ -12,8 +12,17 @@ use crate::ops::OpError;
 impl From<CreateError> for OpError {
     fn from(error: CreateError) -> OpError {
         match error {
-            CreateError::Unknown => OpError::NoControl,
+            CreateError::Withheld(why) => why.into(),
             CreateError::Failed => OpError::NoBuffers,
+        }
+    }
+}
+
+impl From<Withheld> for OpError {
+    fn from(why: Withheld) -> OpError {
+        match why {
+            Withheld::Unknown => OpError::NoControl,
+            Withheld::Unfair => OpError::UnfairControl,
         }
     }
 }
@@ -25,8 +34,11 @@ impl Core {
     }
 
     /// The registry's own copy of a policy's name, if new connections may have it.
-    pub fn find_control(&self, name: &str) -> Option<&'static str> {
-        self.registry.find(name).filter(|row| !row.quiesced).map(|row| row.name)
+    ///
+    /// # Errors
+    /// [`OpError::NoControl`] for an unknown or withdrawn name, [`OpError::UnfairControl`].
+    pub fn find_control(&self, name: &str) -> Result<&'static str, OpError> {
+        Ok(self.registry.offered(name)?)
     }
 
     /// The policy of those that ask for none.
@@ -38,8 +50,8 @@ impl Core {
     /// fails nothing changes.
     ///
     /// # Errors
-    /// [`OpError::NoControl`] for an unknown or withdrawn name, [`OpError::NoBuffers`] if the policy cannot be made,
-    /// [`OpError::Invalid`] for a dead connection.
+    /// Those of [`Core::find_control`], [`OpError::NoBuffers`] if the policy cannot be made, [`OpError::Invalid`] for a
+    /// dead connection.
     pub fn set_control(&mut self, now: Instant, id: ConnId, name: &str) -> Result<(), OpError> {
         let Some((_, tcp)) = self.conns.get_mut(id.0) else { return Err(OpError::Invalid) };
         let before = tcp.control_name();

@@ -261,6 +261,8 @@ fn refusals_are_clean() {
     assert_eq!(core.connect(now, &foreign).unwrap_err(), OpError::AddrNotAvailable);
     let unknown = stack::Connect { control: Some("no such"), ..connect(HTTP, 1) };
     assert_eq!(core.connect(now, &unknown).unwrap_err(), OpError::NoControl);
+    let unfair = stack::Connect { control: Some("mulwin"), ..connect(HTTP, 1) };
+    assert_eq!(core.connect(now, &unfair).unwrap_err(), OpError::UnfairControl);
     let one = core.connect(now, &connect(HTTP, 1)).unwrap();
     core.connect(now, &connect(HTTP, 2)).unwrap();
     assert_eq!(refused(core, HTTP), OpError::NoBuffers);

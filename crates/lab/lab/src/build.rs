@@ -81,17 +81,23 @@ fn policies(spec: &Spec) -> Result<Vec<&'static str>, SpecError> {
     let mut registry = cc::Registry::new();
     tune(spec, &mut registry)?;
     let known = || registry.available().map(|row| row.name).collect::<Vec<_>>();
-    let named = spec.flows.iter().map(|flow| {
-        let row = registry.find(&flow.cc).map(|row| row.name);
-        row.ok_or_else(|| {
-            SpecError(format!("no congestion control `{}`; there are {}", flow.cc, known().join(", ")))
-        })
+    let named = spec.flows.iter().map(|flow| match registry.offered(&flow.cc) {
+        Err(cc::Withheld::Unknown) => {
+            Err(SpecError(format!("no congestion control `{}`; there are {}", flow.cc, known().join(", "))))
+        }
+        other => other.map_err(|why| withheld(&flow.cc, why)),
     });
     named.collect()
 }
 
+fn withheld(policy: &str, why: cc::Withheld) -> SpecError {
+    SpecError(format!("congestion control `{policy}` {why}"))
+}
+
 /// Loads and tunes what `spec` says.
 fn tune(spec: &Spec, registry: &mut cc::Registry) -> Result<(), SpecError> {
+    let allowed = registry.allow_unfair(spec.cc_allow_unfair);
+    allowed.map_err(|error| SpecError(format!("cc_allow_unfair = false: {error:?}")))?;
     for path in &spec.policies {
         let loaded = policy::Library::open(path).and_then(|library| library.register(registry));
         loaded.map_err(|error| SpecError(format!("policies: {error}")))?;
@@ -225,7 +231,7 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
 /// A core whose connections use `policy`.
 fn equip(spec: &Spec, policy: &str, mut core: Core) -> Result<Core, SpecError> {
     tune(spec, core.controls())?;
-    core.controls().set_default(policy).map_err(|cc::Unknown| SpecError(format!("no policy {policy}")))?;
+    core.controls().set_default(policy).map_err(|why| withheld(policy, why))?;
     Ok(core)
 }
 

@@ -47,6 +47,9 @@ pub struct Spec {
     /// Shared libraries with congestion control of your own (millstream_cc.h), which flows may then name.
     #[serde(default)]
     pub policies: Vec<std::path::PathBuf>,
+    /// Flows may have congestion control that takes more than one flow's share.
+    #[serde(default)]
+    pub cc_allow_unfair: bool,
     /// Congestion control tunables, `policy.tunable = value`.
     #[serde(default)]
     pub tunables: BTreeMap<String, BTreeMap<String, i64>>,

@@ -20,8 +20,9 @@ fn path() -> PipeConfig {
 }
 
 fn send(policy: &str, octets: usize, path: &PipeConfig) -> Outcome {
-    let policies = Policies::new(cc::Registry::new());
-    World::new(&policies, policy, octets, path, 1).run(Duration::from_secs(120))
+    let mut registry = cc::Registry::new();
+    registry.allow_unfair(true).expect("to allow is always possible");
+    World::new(&Policies::new(registry), policy, octets, path, 1).run(Duration::from_secs(120))
 }
 
 #[test]
@@ -132,6 +133,7 @@ fn a_loss_after_a_mark_counts_for_who_asks_for_it() {
 fn the_registry_counts_connections_and_keeps_what_they_use() {
     let policies = Policies::new(cc::Registry::new());
     assert!(policies.factory("nosuch").is_err());
+    assert_eq!(policies.factory("mulwin").err(), Some(cc::Withheld::Unfair));
     let used =
         |name: &str| policies.available().into_iter().find(|row| row.name == name).map(|row| row.connections);
     let mut world = World::new(&policies, "htcp", 1 << 16, &path(), 1);

@@ -50,12 +50,12 @@ fn the_default_is_cubic_until_changed_and_cannot_be_removed() {
     let mut registry = Registry::new();
     assert_eq!(registry.default_name(), "cubic");
     assert_eq!(registry.remove("cubic"), Err(RemoveError::IsDefault));
-    assert_eq!(registry.set_default("bbr9"), Err(Unknown));
+    assert_eq!(registry.set_default("bbr9"), Err(Withheld::Unknown));
     assert_eq!(registry.default_name(), "cubic");
     registry.set_default("newreno").unwrap();
     assert!(matches!(registry.create(registry.default_name()), Ok(Control::NewReno(_))));
     assert_eq!(registry.remove("cubic"), Ok(()));
-    assert_eq!(registry.create("cubic").err(), Some(CreateError::Unknown));
+    assert_eq!(registry.create("cubic").err(), Some(CreateError::Withheld(Withheld::Unknown)));
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn a_withdrawn_policy_is_kept_by_those_who_have_it_and_given_to_nobody() {
     }
     let _flow = registry.create("htcp").unwrap();
     registry.quiesce("htcp").unwrap();
-    assert_eq!(registry.create("htcp").err(), Some(CreateError::Unknown));
+    assert_eq!(registry.create("htcp").err(), Some(CreateError::Withheld(Withheld::Unknown)));
     assert_eq!(registry.create_or_default(Some("htcp")).name(), "cubic");
     registry.retire("cubic");
-    assert_eq!(registry.set_default("htcp"), Err(Unknown));
+    assert_eq!(registry.set_default("htcp"), Err(Withheld::Unknown));
     assert_eq!(registry.register("htcp", fixed("htcp")), Err(RegisterError::Exists));
     assert_eq!(registry.remove("htcp"), Err(RemoveError::InUse { connections: 1 }));
     assert_eq!(registry.find("htcp").map(|row| (row.quiesced, row.connections)), Some((true, 1)));
@@ -79,6 +79,35 @@ fn a_withdrawn_policy_is_kept_by_those_who_have_it_and_given_to_nobody() {
     registry.resume("htcp").unwrap();
     assert!(registry.create("htcp").is_ok());
     assert_eq!(registry.resume("magic"), Err(Unknown));
+}
+
+#[test]
+fn an_unfair_policy_is_for_those_who_allow_it() {
+    let mut registry = Registry::new();
+    for name in UNFAIR {
+        assert_eq!(registry.create(name).err(), Some(CreateError::Withheld(Withheld::Unfair)));
+        assert_eq!(registry.set_default(name), Err(Withheld::Unfair));
+        assert_eq!(registry.create_or_default(Some(name)).name(), "cubic");
+        assert_eq!(registry.find(name).map(|row| (row.unfair, row.offered)), Some((true, false)));
+        registry.set_tunable(name, "n", 4).expect("to tune it is not to use it");
+    }
+    assert!(registry.available().all(|row| row.unfair || row.offered), "the others are for everybody");
+    registry.allow_unfair(true).unwrap();
+    assert!(registry.for_another_core().allows_unfair());
+    let flow = registry.create("mulwin").unwrap();
+    assert_eq!((flow.name(), flow.tunable("n")), ("mulwin", Some(4)));
+    registry.set_default("multcp").unwrap();
+    assert_eq!(registry.allow_unfair(false), Err(RemoveError::IsDefault));
+    registry.set_default("newreno").unwrap();
+    registry.allow_unfair(false).unwrap();
+    assert_eq!(registry.find("mulwin").map(|row| (row.connections, row.offered)), Some((1, false)));
+    assert!(registry.create("mulwin").is_err());
+    registry.remove("multcp").unwrap();
+    registry.register("multcp", fixed("multcp")).unwrap();
+    assert!(
+        registry.create("multcp").is_ok(),
+        "somebody's own policy of that name is that somebody's affair"
+    );
 }
 
 #[test]
@@ -107,11 +136,18 @@ struct Oracle {
     /// Name, connections, withdrawn?
     policies: Vec<(&'static str, u32, bool)>,
     default: &'static str,
+    allow_unfair: bool,
+    unfair: Vec<&'static str>,
 }
 
 impl Oracle {
     fn at(&mut self, name: &str) -> Option<&mut (&'static str, u32, bool)> {
         self.policies.iter_mut().find(|row| row.0 == name)
+    }
+
+    fn offered(&mut self, name: &str) -> Option<&mut (&'static str, u32, bool)> {
+        let allowed = self.allow_unfair || !self.unfair.contains(&name);
+        self.at(name).filter(|row| !row.2 && allowed)
     }
 
     fn refusal(&mut self, name: &str) -> Option<RemoveError> {
@@ -131,6 +167,7 @@ impl Oracle {
         match self.at(name).map_or(0, |row| row.1) {
             0 => {
                 self.policies.retain(|row| row.0 != name);
+                self.unfair.retain(|unfair| *unfair != name);
                 Ok(())
             }
             connections => Err(RemoveError::InUse { connections }),
@@ -140,16 +177,16 @@ impl Oracle {
 
 #[test]
 fn a_thousand_lives_of_a_registry_agree_with_the_oracle() {
-    const NAMES: [&str; 6] = ["cubic", "newreno", "htcp", "one", "two", "magic"];
+    const NAMES: [&str; 8] = ["cubic", "newreno", "htcp", "one", "two", "magic", "mulwin", "multcp"];
     for seed in 0..1_000 {
         let mut rng = base::Rng::new(seed);
         let mut registry = Registry::new();
         let policies = Registry::built_in().map(|name| (name, 0, false)).collect();
-        let mut oracle = Oracle { policies, default: "cubic" };
+        let mut oracle = Oracle { policies, default: "cubic", allow_unfair: false, unfair: UNFAIR.into() };
         for step in 0..80 {
-            let name = NAMES[rng.below(6) as usize];
+            let name = NAMES[rng.below(8) as usize];
             let context = alloc::format!("seed {seed}, step {step}, {name}");
-            match rng.below(7) {
+            match rng.below(8) {
                 0 if name == "magic" => {}
                 0 => {
                     let taken = oracle.at(name).is_some();
@@ -172,7 +209,7 @@ fn a_thousand_lives_of_a_registry_agree_with_the_oracle() {
                 }
                 3 => assert_eq!(registry.remove(name), oracle.remove(name), "{context}"),
                 4 => {
-                    let offered = oracle.at(name).filter(|row| !row.2).map(|row| row.1 += 1);
+                    let offered = oracle.offered(name).map(|row| row.1 += 1);
                     assert_eq!(registry.create(name).is_ok(), offered.is_some(), "{context}");
                 }
                 5 => {
@@ -181,8 +218,15 @@ fn a_thousand_lives_of_a_registry_agree_with_the_oracle() {
                         registry.retire(name);
                     }
                 }
+                6 => {
+                    let allow = step % 2 == 0;
+                    let stays = !allow && oracle.unfair.contains(&oracle.default);
+                    let refused = stays.then_some(RemoveError::IsDefault);
+                    assert_eq!(registry.allow_unfair(allow).err(), refused, "{context}");
+                    oracle.allow_unfair = allow || stays;
+                }
                 _ => {
-                    let offered = oracle.at(name).filter(|row| !row.2).map(|row| row.0);
+                    let offered = oracle.offered(name).map(|row| row.0);
                     assert_eq!(registry.set_default(name).is_ok(), offered.is_some(), "{context}");
                     oracle.default = offered.unwrap_or(oracle.default);
                 }

@@ -329,10 +329,10 @@ impl Transport for Remote {
         self.conns.get_mut(id.0)?.failure.take().map(Errno::from)
     }
 
-    fn find_control(&mut self, name: &str) -> Option<&'static str> {
+    fn find_control(&mut self, name: &str) -> Result<&'static str, OpError> {
         match self.call(0, Call::FindControl(name.to_string())) {
-            Ok(Reply::Name(name)) => name,
-            _ => None,
+            Ok(Reply::Found(found)) => found,
+            _ => Err(OpError::NoControl),
         }
     }
 

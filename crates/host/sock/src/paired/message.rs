@@ -144,6 +144,7 @@ pub(super) enum Reply {
     Keyed(Result<(), KeyError>),
     AoReport(Option<Box<AoReport>>),
     Name(Option<&'static str>),
+    Found(Result<&'static str, OpError>),
     Tuned(Result<i64, TunableError>),
     Unsent(u32, u32),
     Info(Option<Box<Info>>),

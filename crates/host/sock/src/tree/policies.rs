@@ -30,6 +30,8 @@ const A_POLICY: &str = "a name of net.inet.tcp.cc.available";
 const ABE: &str = "abe";
 const ABE_LOSSES: &str = "abe_frlossreduce";
 
+const ALLOW_UNFAIR: &str = "allow_unfair";
+
 const FIXED: &[Fixed] = &[
     Fixed {
         name: "algorithm",
@@ -44,14 +46,20 @@ const FIXED: &[Fixed] = &[
         access: Access::Read,
         form: "names, separated by commas",
         help: "The policies that connections may have.",
-        get: |cores| {
-            let offered = |row: &cc::Listed| !row.quiesced;
-            let names = cores.first(|engine| {
-                engine.core().controls().available().filter(offered).map(|row| row.name).collect::<Vec<_>>()
-            });
-            names.join(", ")
-        },
+        get: |cores| cores.first(offered).join(", "),
         set: read_only,
+    },
+    Fixed {
+        name: ALLOW_UNFAIR,
+        access: Access::ReadWrite,
+        form: "0 to 1",
+        help: "Is congestion control offered that takes the share of several flows (mulwin, multcp)? Connections that \
+               have it keep it.",
+        get: |cores| {
+            let allowed = cores.first(|engine| engine.core().controls().allows_unfair());
+            u8::from(allowed).to_string()
+        },
+        set: allow_unfair,
     },
     Fixed {
         name: "policies",
@@ -257,15 +265,14 @@ fn read_only(_: &Cores, value: &str) -> Result<(), TreeError> {
     Err(TreeError::Access(format!("\"{value}\" cannot be written here")))
 }
 
+/// The policies that new connections of a core may have.
+fn offered(engine: &mut Engine) -> Vec<&'static str> {
+    engine.core().controls().available().filter(|row| row.offered).map(|row| row.name).collect()
+}
+
 fn missing(cores: &Cores, policy: &str) -> TreeError {
-    let offered = cores.first(|engine| {
-        let rows = engine.core().controls().available();
-        rows.filter(|row| !row.quiesced).map(|row| row.name).collect::<Vec<_>>()
-    });
-    TreeError::Missing(format!(
-        "no congestion control \"{policy}\" is offered; there are {}",
-        offered.join(", ")
-    ))
+    let names = cores.first(offered).join(", ");
+    TreeError::Missing(format!("no congestion control \"{policy}\" is offered; there are {names}"))
 }
 
 fn refused(cores: &Cores, policy: &str, error: RemoveError) -> TreeError {
@@ -287,7 +294,24 @@ fn refused(cores: &Cores, policy: &str, error: RemoveError) -> TreeError {
 fn set_default(cores: &Cores, policy: &str) -> Result<(), TreeError> {
     let done: Result<(), _> =
         cores.each(|engine| engine.core().controls().set_default(policy)).into_iter().collect();
-    done.map_err(|cc::Unknown| missing(cores, policy))
+    done.map_err(|why| match why {
+        cc::Withheld::Unknown => missing(cores, policy),
+        cc::Withheld::Unfair => TreeError::Access(format!(
+            "{policy} takes the share of several flows: set {PREFIX}.{ALLOW_UNFAIR} to 1 if that is what you want"
+        )),
+    })
+}
+
+fn allow_unfair(cores: &Cores, value: &str) -> Result<(), TreeError> {
+    let allow = match value {
+        "0" => false,
+        "1" => true,
+        _ => return Err(TreeError::Invalid(format!("{PREFIX}.{ALLOW_UNFAIR}: \"{value}\" is not 0 or 1"))),
+    };
+    let done = cores.each(|engine| engine.core().controls().allow_unfair(allow)).into_iter();
+    let done: Result<(), _> = done.collect();
+    let default = || cores.first(|engine| engine.core().default_control());
+    done.map_err(|error| refused(cores, default(), error))
 }
 
 fn set_quiesced(cores: &Cores, name: &str, policy: &str, number: i64) -> Result<(), TreeError> {

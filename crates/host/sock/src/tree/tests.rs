@@ -105,6 +105,8 @@ fn refusals_say_what_would_be_right_and_change_nothing() {
         ("net.inet.tcp.rto_min", "fast", Errno::EINVAL, "1ms to 60s"),
         ("net.inet.tcp.rto_min", "61s", Errno::EINVAL, "out of bounds"),
         ("net.inet.tcp.cc.algorithm", "reno9", Errno::ENOENT, "cubic, newreno, htcp"),
+        ("net.inet.tcp.cc.algorithm", "mulwin", Errno::EPERM, "allow_unfair"),
+        ("net.inet.tcp.cc.allow_unfair", "2", Errno::EINVAL, "0 or 1"),
         ("net.inet.tcp.cc.available", "cubic", Errno::EPERM, "only be read"),
         ("net.inet.tcp.cc.cdg.beta_loss", "100", Errno::EINVAL, "1 to 99"),
         ("net.inet.tcp.cc.cdg.beta_loss", "half", Errno::EINVAL, "whole number"),
@@ -128,6 +130,28 @@ fn refusals_say_what_would_be_right_and_change_nothing() {
         assert_eq!(everything(&tree), before, "{name}={value}");
     }
     assert!(text(tree.list("net.inet.tcp.cc.reno9")).contains("newreno"));
+}
+
+#[test]
+fn who_wants_several_shares_must_allow_it_first() {
+    for stacks in [direct(), paired()] {
+        let tree = Tree::new(&stacks);
+        let available = || tree.get("net.inet.tcp.cc.available").unwrap();
+        let (client, _server) = flow(&stacks, 80);
+        assert_eq!(set_congestion(&client, "mulwin"), Err(Errno::EPERM));
+        assert!(!available().contains("mulwin"));
+        tree.set("net.inet.tcp.cc.allow_unfair", "1").unwrap();
+        tree.set("net.inet.tcp.cc.mulwin.n", "4").unwrap();
+        assert!(available().contains("mulwin, multcp"));
+        assert_eq!(set_congestion(&client, "mulwin"), Ok(()));
+        tree.set("net.inet.tcp.cc.algorithm", "multcp").unwrap();
+        let error = tree.set("net.inet.tcp.cc.allow_unfair", "0").unwrap_err();
+        assert_eq!(error.errno(), Errno::EBUSY, "{error}");
+        tree.set("net.inet.tcp.cc.algorithm", "cubic").unwrap();
+        tree.set("net.inet.tcp.cc.allow_unfair", "0").unwrap();
+        assert_eq!(congestion(client.stack(), client.fd()), "mulwin", "who has it keeps it");
+        assert_eq!(tree.get("net.inet.tcp.cc.allow_unfair").unwrap(), "0");
+    }
 }
 
 #[test]

@@ -254,9 +254,9 @@ pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<()
         }
         (Control, [name]) => {
             let name = if *name == "reno" { "newreno" } else { name };
-            match cc::Registry::new().find(name) {
-                Some(known) => config.control = known.name,
-                None => return refused(),
+            match cc::Registry::new().offered(name) {
+                Ok(known) => config.control = known,
+                Err(_) => return refused(),
             }
             Ok(())
         }

@@ -62,6 +62,7 @@ impl Dice {
     }
 
     fn core(&mut self, config: &mut CoreConfig) {
+        config.allow_unfair = true;
         config.control = self.one_of(&cc::Registry::built_in().collect::<Vec<_>>());
         config.tcp.sack = self.chance(0.8);
         config.tcp.timestamps = self.chance(0.8);

@@ -222,7 +222,7 @@ impl Worker {
                 None => Err(TunableError::Unknown),
             }),
             Call::WouldTune { policy, name, value } => Reply::Tuned(core.would_tune(policy, &name, value)),
-            Call::FindControl(name) => Reply::Name(core.find_control(&name)),
+            Call::FindControl(name) => Reply::Found(core.find_control(&name)),
             Call::ControlName { id } => {
                 Reply::Name(conn(self, id).map(|conn| core.connection(conn).control_name()))
             }
