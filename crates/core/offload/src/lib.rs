@@ -12,20 +12,34 @@
 //! ```
 //! Whether a packet continues another is seen from its octets, before it is parsed: everything that packets of a train
 //! share is compared as it lies there, and the few fields that are a packet's own must say what they must
-//! ([`Train::join`]). Nothing is held from batch to batch, dropped, acknowledged or put in another order, so a loss is
-//! told to the peer as early as ever. Payload is read once, for its checksum.
+//! ([`Train::join`]). In [`Trains`] nothing is held from batch to batch, dropped, acknowledged or put in another order,
+//! so a loss is told to the peer as early as ever. Payload is read once, for its checksum.
+//!
+//! An [`Engine`] makes longer runs, and runs of what came in another order, at the price of a bounded time: it keeps
+//! packets beyond their batch where more of their flow is expected. It drops and acknowledges nothing either.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod arrival;
+mod config;
+mod engine;
+mod flow;
 pub mod fuzz;
+mod islands;
 mod layout;
 mod octets;
+mod pieces;
+mod run;
 #[cfg(test)]
 mod tests;
 mod train;
 mod trains;
 
+pub use arrival::Arrival;
+pub use config::{Config, HOLD_MAX};
+pub use engine::{Engine, HoldCounters};
+pub use run::{Flush, Run};
 pub use train::{Refusal, TRAIN_MAX, Train};
 pub use trains::{TRAIN_WORTH, TrainCounters, Trains};

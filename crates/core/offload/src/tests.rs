@@ -8,11 +8,11 @@ use wire::tcp::{Flags, Header, Options, Timestamps};
 
 use crate::{Refusal, TRAIN_MAX, Train};
 
-const ETHERNET: usize = 14;
-const SIZE: usize = 1448;
+pub(crate) const ETHERNET: usize = 14;
+pub(crate) const SIZE: usize = 1448;
 
 /// A segment of a bulk flow, as it lies in a frame: `change` is what differs from the usual.
-fn packet(nth: u32, len: usize, change: impl FnOnce(&mut Below, &mut Header)) -> Vec<u8> {
+pub(crate) fn packet(nth: u32, len: usize, change: impl FnOnce(&mut Below, &mut Header)) -> Vec<u8> {
     let link = Link { dst: [2, 0, 0, 0, 0, 1], src: [2, 0, 0, 0, 0, 2] };
     let end = |last| Addr::v4([192, 0, 2, last]);
     let mut below = Below { link: Some(link), src: end(1), dst: end(2), tos: 0, ttl: 64, label: 0 };
@@ -53,7 +53,7 @@ fn data_in_order_becomes_one() {
 }
 
 #[test]
-fn d5_a_push_and_a_short_segment_are_the_last() {
+fn d05_a_push_and_a_short_segment_are_the_last() {
     let (mut pushed, mut short) = (begin(0), begin(0));
     assert_eq!(
         pushed.join(&packet(1, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH), true),
@@ -71,14 +71,14 @@ fn d5_a_push_and_a_short_segment_are_the_last() {
 }
 
 #[test]
-fn d6_d7_what_is_not_next_does_not_join() {
+fn d06_d07_what_is_not_next_does_not_join() {
     for nth in [0, 2, 3, u32::MAX] {
         assert_eq!(begin(0).join(&usual(nth), true), Err(Refusal::Gap), "{nth}");
     }
 }
 
 #[test]
-fn d8_trains_go_on_across_the_end_of_sequence_space() {
+fn d08_trains_go_on_across_the_end_of_sequence_space() {
     let across = |nth: u32| {
         packet(nth, SIZE, |_, header| header.seq = Seq::new((nth * SIZE as u32).wrapping_sub(2000)))
     };
@@ -87,7 +87,7 @@ fn d8_trains_go_on_across_the_end_of_sequence_space() {
 }
 
 #[test]
-fn d9_a_train_stays_an_ip_packet() {
+fn d09_a_train_stays_an_ip_packet() {
     let mut train = begin(0);
     let joined = (1..100).take_while(|nth| train.join(&usual(*nth), true).is_ok()).count();
     assert_eq!((joined + 1, train.join(&usual(joined as u32 + 1), true)), (45, Err(Refusal::Full)));

@@ -1,0 +1,63 @@
+//! A packet as it comes to the engine.
+
+use base::{FlowKey, Seq};
+use wire::tcp::Flags;
+
+use crate::octets::{half, word};
+
+/// Control bits that data may have to be held: anything else is an event of its own.
+const PLAIN: Flags = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ACE.0);
+
+/// A TCP packet whose checksums are right.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<T> {
+    /// Whose it is.
+    pub key: FlowKey,
+    /// A keyed hash of that: who sends packets must not know which flows share a row of the table.
+    pub hash: u64,
+    /// Where its IP header starts.
+    pub ip: usize,
+    /// Where TCP starts, and where its payload ends.
+    pub tcp: usize,
+    /// See `tcp`.
+    pub end: usize,
+    /// It stands for several segments of the wire: the link has merged them.
+    pub merged: bool,
+    /// The packet.
+    pub packet: T,
+}
+
+/// What the engine looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) seq: Seq,
+    pub(crate) len: u32,
+    pub(crate) flags: Flags,
+}
+
+impl<T: AsRef<[u8]>> Arrival<T> {
+    /// Sequence number, length and control bits; of what is too short, zeros.
+    pub(crate) fn look(&self) -> Seen {
+        let octets = self.packet.as_ref();
+        let read = || Some((word(octets, self.tcp + 4)?, half(octets, self.tcp + 12)?));
+        let (seq, bits) = read().unwrap_or_default();
+        let text = self.tcp + usize::from(bits >> 12) * 4;
+        Seen {
+            seq: Seq::new(seq),
+            len: self.end.saturating_sub(text) as u32,
+            flags: Flags(bits & Flags::ALL.0),
+        }
+    }
+}
+
+impl Seen {
+    /// One past its last octet.
+    pub(crate) fn end(&self) -> Seq {
+        self.seq + self.len
+    }
+
+    /// Data and nothing else: may it be held?
+    pub(crate) fn is_plain(&self) -> bool {
+        self.len > 0 && self.flags.has(Flags::ACK) && self.flags.0 & !PLAIN.0 == 0
+    }
+}

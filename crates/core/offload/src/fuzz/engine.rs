@@ -1,0 +1,312 @@
+//! One model of the engine: whatever arrives goes up once, in order, whole, in time, and together only with its like.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, Seq};
+use wire::packet::{Below, Checksum};
+use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
+
+use super::trains::{continues, number, whole_by_hand};
+use crate::{Arrival, Config, Engine, Flush, Run, TRAIN_MAX};
+
+/// Flows of the model; the table has fewer places.
+const FLOWS: u32 = 6;
+/// Longest segment.
+const SEGMENT: u32 = 40;
+/// Octets of a stream that are told apart.
+const STREAM: usize = 4096;
+const HEADERS: usize = 20;
+
+/// Arrivals, calls and time as the octets say.
+pub fn engine(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut micros = || Duration::from_micros([0, 50, 300, 5000][usize::from(input.u8() % 4)]);
+    let (hold, reorder) = (micros(), micros());
+    let config = Config {
+        flows: 4,
+        packets: 2 + u16::from(input.u8() % 80),
+        hold,
+        reorder,
+        age: Duration::from_millis(20),
+    };
+    Model::new(config).live(&mut input);
+}
+
+/// A packet that came and has not gone up.
+struct Waiting {
+    at: Instant,
+    flow: usize,
+    seq: Seq,
+    len: u32,
+    octets: Vec<u8>,
+}
+
+/// What the engine holds: a number, and the octets.
+struct Packet(usize, Vec<u8>);
+
+impl AsRef<[u8]> for Packet {
+    fn as_ref(&self) -> &[u8] {
+        &self.1
+    }
+}
+
+struct Model {
+    config: Config,
+    /// The longest that anything may be held.
+    longest: Duration,
+    engine: Engine<Packet>,
+    footprint: usize,
+    now: Instant,
+    /// Every arrival, by its number; `None` once it went up.
+    packets: Vec<Option<Waiting>>,
+    /// Of each flow, the numbers of those that wait, in order of arrival.
+    waiting: Vec<VecDeque<usize>>,
+    /// When each flow was heard of, and how long it had been silent before.
+    heard: Vec<(Instant, Duration)>,
+    /// What plain receivers make of the arrivals, and of what went up.
+    direct: Vec<Receiver>,
+    through: Vec<Receiver>,
+    /// Where each flow's sender is, and segments of it that come later than those after them.
+    next: Vec<Seq>,
+    behind: Vec<Vec<(Seq, u32)>>,
+}
+
+/// Puts the octets of a stream where they belong; the first to come stay.
+#[derive(Clone, PartialEq, Debug)]
+struct Receiver(Vec<Option<u8>>);
+
+impl Receiver {
+    fn take(&mut self, origin: Seq, seq: Seq, payload: &[u8]) {
+        for (at, octet) in payload.iter().enumerate() {
+            let place = (seq + at as u32).offset_from(origin) as usize;
+            if let Some(place) = self.0.get_mut(place) {
+                place.get_or_insert(*octet);
+            }
+        }
+    }
+}
+
+fn origin(flow: usize) -> Seq {
+    // Two of them wrap.
+    Seq::new([0, 1 << 31, u32::MAX - 700, 5, u32::MAX - 90, 77][flow])
+}
+
+fn key(flow: usize) -> FlowKey {
+    let end = |last, port| Endpoint::new(Addr::v4([10, 0, 0, last]), port);
+    FlowKey::new(end(1, 80), end(2, 1000 + flow as u16))
+}
+
+impl Model {
+    fn new(config: Config) -> Self {
+        let receivers = vec![Receiver(vec![None; STREAM]); FLOWS as usize];
+        let engine = Engine::new(config);
+        let now = Instant::from_millis(1);
+        Model {
+            footprint: engine.footprint(),
+            engine,
+            longest: config.bounded().hold.max(config.bounded().reorder),
+            config,
+            now,
+            packets: Vec::new(),
+            waiting: vec![VecDeque::new(); FLOWS as usize],
+            heard: vec![(Instant::ZERO, Duration::MAX); FLOWS as usize],
+            direct: receivers.clone(),
+            through: receivers,
+            next: (0..FLOWS as usize).map(origin).collect(),
+            behind: vec![Vec::new(); FLOWS as usize],
+        }
+    }
+
+    fn live(&mut self, input: &mut Input<'_>) {
+        while !input.is_empty() {
+            match input.below(16) {
+                0..=10 => self.arrive(input),
+                11 | 12 => self.end_batch(),
+                13 | 14 => self.pass_time(Duration::from_micros(u64::from(input.u8() % 32))),
+                _ => self.pass_time(Duration::from_micros(u64::from(input.u16()))),
+            }
+        }
+        self.engine.flush_all(Flush::Batch);
+        self.drain();
+        assert!(self.packets.iter().all(Option::is_none), "everything goes up");
+        assert_eq!(self.direct, self.through, "octet for octet");
+        let counters = self.engine.counters();
+        assert_eq!(counters.seen, self.packets.len() as u64);
+        assert_eq!(counters.runs + counters.merged, counters.seen);
+        assert_eq!(
+            (self.engine.packets(), self.engine.footprint()),
+            (0, self.footprint),
+            "memory is as before"
+        );
+        self.engine.on_batch_end(self.now);
+        assert_eq!(self.engine.poll_timeout(), None, "nothing is held");
+    }
+
+    fn end_batch(&mut self) {
+        self.engine.on_batch_end(self.now);
+        self.drain();
+        for (flow, waiting) in self.waiting.iter().enumerate() {
+            let silent = self.heard[flow].1 > self.config.bounded().hold;
+            let waits = !self.config.reorder.is_zero() || !self.config.hold.is_zero() && !silent;
+            assert!(waits || waiting.is_empty(), "flow {flow} waits though no more is expected");
+        }
+    }
+
+    /// Time passes, as one who keeps the engine's dates sees it.
+    fn pass_time(&mut self, time: Duration) {
+        // Who waits has ended its batch.
+        self.end_batch();
+        let end = self.now + time;
+        while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.end_batch();
+            assert!(self.engine.poll_timeout().is_none_or(|next| next > self.now), "what was due is done");
+        }
+        self.now = end;
+    }
+
+    fn arrive(&mut self, input: &mut Input<'_>) {
+        // Mostly one, so that its segments meet.
+        let flow = [0, 0, 0, 0, 0, 1, 1, input.below(FLOWS)][usize::from(input.u8() % 8)] as usize;
+        let choice = input.u8();
+        let len = if choice & 7 == 0 { input.below(SEGMENT + 1) } else { SEGMENT - u32::from(choice & 1) };
+        let (seq, len) = self.place(input, flow, choice, len);
+        let odd = if choice & 0x60 == 0 { input.u16() } else { 0xff };
+        let pick = |bit: u16, rare: u16, usual: u16| if odd & bit == 0 { rare } else { usual };
+        let mut flags = Flags(pick(1, 0x18, 0x10));
+        if odd == 0 {
+            flags = Flags(input.u16() & Flags::ALL.0);
+        }
+        let at = self.packets.len();
+        let (src, dst) = (key(flow).remote(), key(flow).local());
+        let below = Below {
+            link: None,
+            src: src.addr,
+            dst: dst.addr,
+            tos: pick(2, 3, 2) as u8,
+            ttl: pick(4, 63, 64) as u8,
+            label: 0,
+        };
+        let timestamps = (odd & 32 != 0).then(|| Timestamps {
+            val: (self.now.as_millis() as u32).wrapping_sub(pick(64, 3, 0).into()),
+            ecr: pick(128, 8, 9).into(),
+        });
+        let mut sack = SackBlocks::none();
+        if odd & 0x0f00 == 0x0f00 {
+            sack.push(Seq::new(3), Seq::new(9));
+        }
+        let header = Header {
+            src_port: src.port,
+            dst_port: dst.port,
+            seq,
+            ack: Seq::new(pick(8, 2, 1).into()),
+            flags,
+            window: pick(16, 500, 501),
+            options: Options { timestamps, sack, ..Options::NONE },
+        };
+        // Its own number shows in what it carries, so that whose octets were kept is seen.
+        let octet = |nth: u32| (at as u32).wrapping_mul(37).wrapping_add(nth * 11) as u8;
+        let mut octets = vec![0; below.len() + header.len()];
+        octets.extend((0..len).map(octet));
+        below.emit_tcp(&header, len as usize, Checksum::Full, &mut octets);
+        if choice & 0x80 == 0 {
+            number(&mut octets[..HEADERS], at as u16 / 2);
+        }
+        self.take(Waiting { at: self.now, flow, seq, len, octets }, odd & 0xf000 == 0xf000);
+    }
+
+    /// It comes, perhaps as something that the link merged.
+    fn take(&mut self, packet: Waiting, merged: bool) {
+        let Waiting { flow, seq, len, .. } = packet;
+        if (seq + len).after(self.next[flow]) {
+            self.next[flow] = seq + len;
+        }
+        let (number, octets) = (self.packets.len(), packet.octets.clone());
+        let (before, silent) = self.heard[flow];
+        self.heard[flow] = (self.now, if self.now == before { silent } else { self.now.since(before) });
+        self.direct[flow].take(origin(flow), seq, &octets[octets.len() - len as usize..]);
+        self.packets.push(Some(packet));
+        self.waiting[flow].push_back(number);
+        let mut arrival = Arrival {
+            key: key(flow),
+            // Few different ones: rows are crowded and hashes alike.
+            hash: flow as u64 % 3,
+            ip: 0,
+            tcp: HEADERS,
+            end: octets.len(),
+            merged,
+            packet: Packet(number, octets),
+        };
+        if let Err(again) = self.engine.on_arrival(self.now, arrival) {
+            self.drain();
+            assert!(self.waiting[flow].len() == 1, "a full engine gives everything up");
+            arrival = again;
+            assert!(self.engine.on_arrival(self.now, arrival).is_ok(), "there is room now");
+        }
+        self.drain();
+    }
+
+    /// Which octets come: mostly the next, sometimes those after them first, a gap, a repetition or an overlap.
+    fn place(&mut self, input: &mut Input<'_>, flow: usize, choice: u8, len: u32) -> (Seq, u32) {
+        let next = self.next[flow];
+        match choice >> 3 & 7 {
+            0 => {
+                let back = input.below(120).min(next.offset_from(origin(flow)));
+                (next - back, len)
+            }
+            1 => (next + input.below(120), len),
+            2 | 3 => {
+                self.behind[flow].push((next, len));
+                (next + len, len)
+            }
+            4 | 5 if !self.behind[flow].is_empty() => self.behind[flow].swap_remove(0),
+            _ => (next, len),
+        }
+    }
+
+    /// Takes what is ready, and checks it.
+    fn drain(&mut self) {
+        while let Some(mut run) = self.engine.poll_run() {
+            let mut packets = Vec::new();
+            while let Some(Packet(number, octets)) = self.engine.next_packet(&mut run) {
+                packets.push((number, octets));
+            }
+            self.check(&run, &packets);
+        }
+    }
+
+    fn check(&mut self, run: &Run, packets: &[(usize, Vec<u8>)]) {
+        let count = run.train.as_ref().map_or(1, |train| usize::from(train.count()));
+        assert_eq!(packets.len(), count, "{run:?}");
+        assert!((1..=TRAIN_MAX).contains(&count) && (count > 1) == run.train.is_some());
+        for (nth, (number, octets)) in packets.iter().enumerate() {
+            let waiting = self.packets[*number].take().expect("it goes up once");
+            assert_eq!((&key(waiting.flow), octets), (&run.key, &waiting.octets), "its own and as it came");
+            assert!(self.now <= waiting.at + self.longest, "held longer than the budget");
+            self.check_order(*number, &waiting);
+            let text = &octets[octets.len() - waiting.len as usize..];
+            self.through[waiting.flow].take(origin(waiting.flow), waiting.seq, text);
+            if let Some(train) = &run.train {
+                assert_eq!(&octets[train.text(nth as u16)], text, "{nth} of {run:?}");
+            }
+        }
+        let size = run.train.as_ref().map_or(0, |train| train.text(0).len());
+        for pair in packets.windows(2) {
+            assert!(continues(&pair[0].1, &pair[1].1, 0, size, true), "of another kind, in {run:?}");
+            assert!(whole_by_hand(&pair[0].1) && whole_by_hand(&pair[1].1), "whole");
+        }
+    }
+
+    /// Only what waited for something before it is overtaken by that.
+    fn check_order(&mut self, number: usize, up: &Waiting) {
+        let waiting = &mut self.waiting[up.flow];
+        let place = waiting.iter().position(|other| *other == number).expect("it waits");
+        for &overtaken in waiting.iter().take(place) {
+            let before = self.packets[overtaken].as_ref().expect("it waits");
+            let repaired = !self.config.reorder.is_zero() && before.seq.at_or_after(up.seq + up.len);
+            assert!(repaired, "{number} overtakes {overtaken}");
+        }
+        waiting.remove(place);
+    }
+}
