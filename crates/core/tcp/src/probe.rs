@@ -10,8 +10,14 @@ use crate::{Connection, Cx, Incident, Pool, State, Transmit};
 /// Sees a connection's segments, round-trip times and changes of state; for SIFTR, captures and tests. Must not block.
 pub trait Probe: Any {
     /// A segment came in, and its connection has not processed it yet; or one goes out, and its connection has done all
-    /// that sending means.
+    /// that sending means. Segments that receive offload delivers as one are seen as one, as are those of a port that
+    /// merges or cuts: [`Seen::segments`] is their number.
     fn packet(&mut self, seen: &Seen<'_>);
+
+    /// Must it see each segment as it came from the port? Then none are merged. Asked for every batch.
+    fn wants_each(&self) -> bool {
+        false
+    }
 
     /// The state changed.
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State);
@@ -45,7 +51,7 @@ impl Seen<'_> {
     /// How many segments of the wire it is: more than one where the port merged them, or will cut it up.
     pub fn segments(&self) -> u32 {
         match self.payload.0 {
-            Place::Received(seg) => seg.merged.max(1).into(),
+            Place::Received(seg) | Place::Run { first: seg, .. } => seg.merged.max(1).into(),
             Place::Sent { tx, .. } => tx.len.div_ceil(tx.mss.max(1).into()).max(1),
         }
     }
@@ -55,12 +61,12 @@ impl Seen<'_> {
         matches!(self.payload.0, Place::Sent { tx, .. } if tx.retransmit)
     }
 
-    /// The segment's header. An inbound one is put together again from what was understood of it, for who asks: most
-    /// look at the connection only.
+    /// The segment's header; of several the first's. An inbound one is put together again from what was understood of
+    /// it, for who asks: most look at the connection only.
     #[inline]
     pub fn header(&self) -> Header {
         match self.payload.0 {
-            Place::Received(seg) => Header {
+            Place::Received(seg) | Place::Run { first: seg, .. } => Header {
                 src_port: self.conn.key.remote().port,
                 dst_port: self.conn.key.local().port,
                 seq: seg.seq,
@@ -92,6 +98,7 @@ pub struct Payload<'a>(Place<'a>);
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Received(&'a Segment<'a>),
+    Run { first: &'a Segment<'a>, pieces: &'a [&'a [u8]] },
     Sent { conn: &'a Connection, pool: &'a Pool, tx: &'a Transmit },
 }
 
@@ -100,6 +107,7 @@ impl Payload<'_> {
     pub fn len(&self) -> u32 {
         match self.0 {
             Place::Received(seg) => seg.payload.len() as u32,
+            Place::Run { pieces, .. } => pieces.iter().map(|piece| piece.len() as u32).sum(),
             Place::Sent { tx, .. } => tx.len,
         }
     }
@@ -113,6 +121,7 @@ impl Payload<'_> {
     pub fn for_each(&self, mut each: impl FnMut(&[u8])) {
         match self.0 {
             Place::Received(seg) => each(seg.payload),
+            Place::Run { pieces, .. } => pieces.iter().copied().for_each(each),
             Place::Sent { conn, pool, tx } => conn.payload(pool, tx).for_each(each),
         }
     }
@@ -124,6 +133,14 @@ impl Connection {
     pub(crate) fn show_inbound(&self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let Some(probe) = cx.probe.as_deref_mut() else { return };
         let payload = Payload(Place::Received(seg));
+        probe.packet(&Seen { now: cx.now, outbound: false, conn: self, payload });
+    }
+
+    /// Shows segments that came in and are delivered as one.
+    #[cold]
+    pub(crate) fn show_run(&self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]]) {
+        let Some(probe) = cx.probe.as_deref_mut() else { return };
+        let payload = Payload(Place::Run { first, pieces });
         probe.packet(&Seen { now: cx.now, outbound: false, conn: self, payload });
     }
 

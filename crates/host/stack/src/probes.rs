@@ -21,6 +21,10 @@ impl Probe for Probes {
         self.0.iter_mut().for_each(|probe| probe.packet(seen));
     }
 
+    fn wants_each(&self) -> bool {
+        self.0.iter().any(|probe| probe.wants_each())
+    }
+
     fn state(&mut self, now: Instant, key: &FlowKey, from: State, to: State) {
         self.0.iter_mut().for_each(|probe| probe.state(now, key, from, to));
     }

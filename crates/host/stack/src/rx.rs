@@ -109,10 +109,10 @@ impl Core {
                 long += u32::from(octets.len() >= TRAIN_WORTH);
             }
         }
-        // Who watches sees segments as they came.
+        let merges = || self.shared.probes.as_ref().is_none_or(|probe| !probe.wants_each());
         if long > 1
             && let Some(trains) = trains
-            && self.shared.probes.is_none()
+            && merges()
         {
             return self.survey_trains(now, batch, arrivals, trains);
         }

@@ -147,6 +147,11 @@ impl Probe for StateProbe {
         }
     }
 
+    /// Each packet of the capture gets a state of its own.
+    fn wants_each(&self) -> bool {
+        true
+    }
+
     fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
 }
 

@@ -15,12 +15,11 @@ const DECISIVE: Flags =
     Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
-    /// Handles the segment, whose payload is `text`, if it is of the usual kind; otherwise nothing is changed.
+    /// Is the segment, with `len` octets of payload, of the usual kind?
     #[inline(always)]
-    pub(crate) fn fast_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, text: impl Text) -> bool {
-        let len = text.octets();
+    pub(crate) fn is_usual(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd_una);
-        let usual = self.state == State::Established
+        self.state == State::Established
             && seg.flags.0 & DECISIVE.0 == self.usual.0
             && seg.seq == self.rcv_nxt
             && acked <= self.flight()
@@ -30,9 +29,20 @@ impl Connection {
             && self.dup_acks == 0
             && self.reassembly.is_none()
             && seg.options.sack.is_empty()
-            && seg.ecn != Ecn::Marked;
-        if !usual || !self.timestamp_is_usual(seg) {
-            return false;
+            && seg.ecn != Ecn::Marked
+            && self.timestamp_is_usual(seg)
+    }
+
+    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose payload is `text` of `len` octets.
+    #[inline(always)]
+    pub(crate) fn take_usual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, text: impl Text, len: u32) {
+        let acked = seg.ack.offset_from(self.snd_una);
+        // RFC 7323, section 4.3.
+        if self.bits.has(Bits::TIMESTAMPS)
+            && seg.seq == self.last_ack_sent
+            && let Some(ts) = seg.options.timestamps
+        {
+            self.ts_recent = ts.val;
         }
         self.last_rcv_ms = cx.now.as_millis() as u32;
         if from_field(seg.window, self.snd_scale) != self.snd_wnd {
@@ -52,21 +62,12 @@ impl Connection {
             // A full pool was counted; the sender will try again.
             let _ = self.take_in_order(cx, text, seg.flags);
         }
-        true
     }
 
-    /// Present if negotiated, and not older than the last; then it is noted (RFC 7323, section 4.3).
-    fn timestamp_is_usual(&mut self, seg: &Segment<'_>) -> bool {
-        if !self.bits.has(Bits::TIMESTAMPS) {
-            return true;
-        }
-        let Some(ts) = seg.options.timestamps else { return false };
-        if ts_before(ts.val, self.ts_recent) {
-            return false;
-        }
-        if seg.seq == self.last_ack_sent {
-            self.ts_recent = ts.val;
-        }
-        true
+    /// Present if negotiated, and not older than the last.
+    #[inline(always)]
+    fn timestamp_is_usual(&self, seg: &Segment<'_>) -> bool {
+        !self.bits.has(Bits::TIMESTAMPS)
+            || seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent))
     }
 }

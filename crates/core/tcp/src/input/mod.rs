@@ -25,7 +25,12 @@ impl Connection {
         if cx.probe.is_some() {
             self.show_inbound(cx, seg);
         }
-        if self.fast_path(cx, seg, seg.payload) { Disposition::Done } else { self.take_unusual(cx, seg) }
+        let len = seg.payload.len() as u32;
+        if !self.is_usual(seg, len) {
+            return self.take_unusual(cx, seg);
+        }
+        self.take_usual(cx, seg, seg.payload, len);
+        Disposition::Done
     }
 
     /// What the short path leaves. Apart from it, or the short path would pay for all that this keeps at hand.

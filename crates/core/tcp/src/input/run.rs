@@ -53,12 +53,16 @@ impl Connection {
     /// [`Connection::on_segment`].
     ///
     /// What follows is the same as if each had come for itself but for acknowledgments: one answers for all, as it does
-    /// for segments of one turn anyway.
+    /// for segments of one turn anyway. A probe sees one packet, which is all of them.
     pub fn on_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]]) -> bool {
-        // Who watches sees segments as they came.
-        if cx.probe.is_some() || !self.fast_path(cx, first, pieces) {
+        let len = pieces.octets();
+        if !self.is_usual(first, len) {
             return false;
         }
+        if cx.probe.is_some() {
+            self.show_run(cx, first, pieces);
+        }
+        self.take_usual(cx, first, pieces, len);
         cx.counters.segments_in += 1;
         self.segs_in = self.segs_in.wrapping_add(first.merged.into());
         true

@@ -145,6 +145,11 @@ impl Probe for Hook {
         });
     }
 
+    /// The other end knows a packet by its hash, and knows nothing of merging.
+    fn wants_each(&self) -> bool {
+        self.knobs.hashes()
+    }
+
     fn pause(&mut self) {
         if !self.batch.is_empty() {
             self.hand_over();
