@@ -5,7 +5,7 @@ use base::Duration;
 use cc::Controller;
 
 use crate::connection::{Bits, Connection};
-use crate::{Cx, Transmit};
+use crate::{Cx, Limit, Transmit};
 
 /// What is rarely counted.
 #[derive(Clone, Copy, Default, Debug)]
@@ -100,10 +100,11 @@ impl Connection {
     /// The application waits for room, everything it wrote was sent, and the congestion window would let more go: the
     /// buffer is what is too small.
     #[cold]
-    pub(crate) fn note_starved(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn note_starved(&mut self, cx: &mut Cx<'_>) {
         let room = self.control.window().cwnd > self.flight() && self.snd_wnd > self.flight();
         if room && self.unsent() == 0 && self.bits.has(Bits::NO_SPACE) && self.state.may_send() {
             self.watch(cx, Bits::BUFFER_STARVED, true);
+            self.put_limit(cx, Limit::Buffer);
         }
     }
 
@@ -171,13 +172,15 @@ impl Connection {
     }
 
     /// The end: what was measured stands still.
-    pub(crate) fn stop_counting(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn stop_counting(&mut self, cx: &mut Cx<'_>) {
         if !self.tx.is_empty() {
             self.note_busy(cx.now.as_millis() as u32, false);
         }
         if self.bits.has(Bits::WINDOW_STARVED | Bits::BUFFER_STARVED) {
             self.stop_watches(cx);
         }
+        self.put_limit(cx, Limit::Application);
+        self.watch_reader(cx, false);
     }
 
     /// Segments with data, a SYN or a lone FIN that the peer is known to have got, each once: what left, less what is

@@ -11,7 +11,7 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
 use crate::send_buffer::LENT_MIN;
-use crate::{Cx, Error, Events, Hints, ReadError, Shutdown, SocketOptions, State, WriteError};
+use crate::{Cx, Error, Events, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 /// One chunk in so many is kept for data that comes in.
 const RESERVE: u32 = 4;
@@ -261,7 +261,6 @@ impl Connection {
         self.bits.put(Bits::DATED, self.options.has(Switch::DATED));
         if self.options.rcvbuf != 0 {
             self.rcvbuf = self.options.rcvbuf;
-            self.forget_tuner();
         }
         self.make_room_for_lowat(cx);
         self.set_pace_cap(options.max_pacing);
@@ -331,7 +330,7 @@ impl Connection {
 
     /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
     /// free, so that it does not wake for every segment.
-    pub(crate) fn offer_space(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn offer_space(&mut self, cx: &mut Cx<'_>) {
         if self.bits.has(Bits::CHARGED) {
             // Linux looks when all has left that may: whether the buffer grows depends on what is in flight then.
             self.due |= Due::DATA;
@@ -340,13 +339,14 @@ impl Connection {
         self.offer_space_now(cx);
     }
 
-    pub(crate) fn offer_space_now(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn offer_space_now(&mut self, cx: &mut Cx<'_>) {
         self.grow_send_buffer(cx);
         if self.has_space() {
             self.bits.clear(Bits::NO_SPACE);
             self.events |= Events::WRITABLE;
             if self.bits.has(Bits::BUFFER_STARVED) {
                 self.watch(cx, Bits::BUFFER_STARVED, false);
+                self.put_limit(cx, Limit::Application);
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
+use crate::limit::Limited;
 use crate::marks::Marks;
 use crate::mtu_search::MtuSearch;
 use crate::output::Due;
@@ -46,7 +47,7 @@ pub struct Open {
     pub hint: HostHint,
 }
 
-/// Yes-or-no facts, one bit each.
+/// Yes-or-no facts, one bit each; above them lies what limits the sender: see `limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Bits(pub(crate) u64);
 
@@ -59,6 +60,8 @@ macro_rules! bits {
         impl Bits {
             $($(#[$doc])+ pub(crate) const $name: Bits = Bits(1 << Place::$name as u64);)+
         }
+
+        const _: () = assert!([$(stringify!($name)),+].len() <= Bits::FACTS as usize);
     };
 }
 
@@ -164,6 +167,8 @@ bits! {
     SEARCHING,
     /// A segment larger than the others is in flight.
     PROBING_MTU,
+    /// The window offered is shut because the application does not read.
+    SHUT,
 }
 
 impl Bits {
@@ -326,6 +331,8 @@ pub(crate) struct Rare {
     /// While a handshake with Fast Open lasts.
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) account: Account,
+    /// Exists once something else than its application limited it.
+    pub(crate) limited: Option<Box<Limited>>,
     /// Exists once departures were paced or a rate was asked for.
     pub(crate) pacing: Option<Box<Pacing>>,
     /// Exists while [`Bits::SAMPLED`].
@@ -644,6 +651,7 @@ impl Connection {
                 syn_data_again: 0,
                 attempt: None,
                 account: Account::default(),
+                limited: None,
                 pacing: None,
                 delivery: None,
                 pieces: una,

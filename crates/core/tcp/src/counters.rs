@@ -97,6 +97,13 @@ base::counters! {
         black_holes: "Times segments became smaller because nothing got through any more (RFC 4821, section 7.7).",
         paced: "Times something waited for the pace to let it go.",
         idle_restarts: "Congestion windows restarted after idleness (RFC 5681, section 4.1).",
+        limited_send_buffer_us: "Time that senders waited because their send buffers were too small, summed up.",
+        limited_peer_window_us: "Time that senders waited for the peers' windows (RFC 4898's SndLimTimeRwin).",
+        limited_congestion_window_us: "Time that senders waited for their congestion windows (of SndLimTimeCwin).",
+        limited_pacing_us: "Time that senders waited for the rate that a policy or an application set.",
+        limited_loss_recovery_us: "Time that senders repaired losses (the rest of SndLimTimeCwin).",
+        limited_stack_us: "Time that senders waited for a frame, or room in the port.",
+        limited_reader_us: "Time that the windows offered were shut because applications did not read.",
     }
 }
 

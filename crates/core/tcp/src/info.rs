@@ -4,7 +4,7 @@ use base::{Duration, Rate, Seq};
 use cc::Window;
 use wire::tcp::EcnOctets;
 
-use crate::{ReassemblyInfo, State};
+use crate::{Limit, Limited, ReassemblyInfo, ReceiveLimit, State};
 
 /// Everything TCP_INFO shows, and more (RFC 4898 terms).
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +134,12 @@ pub struct Info {
     pub window_starved: Duration,
     /// For how much of this the application waited for room, with everything sent.
     pub buffer_starved: Duration,
+    /// What keeps it from sending more, and the peer.
+    pub limit: Limit,
+    /// See `limit`.
+    pub receive_limit: ReceiveLimit,
+    /// How long it was limited by what.
+    pub limited: Limited,
     /// Retransmission timeouts ever.
     pub total_timeouts: u16,
     /// Repairs that these began, and the time those took that are over.

@@ -288,7 +288,10 @@ fn the_receive_buffer_grows_with_what_is_taken_and_no_further_than_allowed() {
             pair.pass(ms(5));
         }
         let buffer = pair.b.conn.rcvbuf;
-        assert_eq!(pair.b.conn.rare().is_some_and(|rare| rare.tuner.is_some()), fixed == 0);
+        assert!(
+            pair.b.conn.rare().is_some_and(|rare| rare.tuner.is_some()),
+            "round trips are measured in any case"
+        );
         assert!(
             if fixed == 0 { buffer > 200 << 10 && buffer <= 1 << 20 } else { buffer == fixed },
             "{buffer}"

@@ -15,6 +15,9 @@ const TUNE_AFTER: u64 = 16 << 10;
 /// Segments of slack in a tuned buffer, so that it is never the buffer that limits a sender that grows.
 const SLACK: u32 = 16;
 
+/// Rounds that are shorter than this do not tell whether the application still reads.
+const SETTLED_US: u32 = 10_000;
+
 /// Receive buffer tuning: how much the application took in the last round trip tells how much the path
 /// delivers; twice that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000).
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Tuner {
     taken: u32,
     /// The most it took in one.
     best: u32,
+    /// What it took in the last, had that lasted exactly as long as a round trip.
+    last: u32,
     /// When this round trip began, microseconds.
     since: u32,
     /// How old the peer's youngest echo of our timestamps was in this round, milliseconds.
@@ -34,7 +39,7 @@ pub(crate) struct Tuner {
 
 impl Tuner {
     fn new(now: u32) -> Tuner {
-        Tuner { taken: 0, best: 0, since: now, youngest: u32::MAX, echo: 0 }
+        Tuner { taken: 0, best: 0, last: 0, since: now, youngest: u32::MAX, echo: 0 }
     }
 
     /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count milliseconds, of which the
@@ -43,7 +48,10 @@ impl Tuner {
         srtt.max(self.echo.saturating_sub(1).saturating_mul(1_000))
     }
 
-    fn begin_round(&mut self, now: u32) {
+    /// The round is over, which should have lasted for `span` microseconds.
+    fn begin_round(&mut self, now: u32, span: u32) {
+        let took = u64::from(now.wrapping_sub(self.since).max(1));
+        self.last = (u64::from(self.taken) * u64::from(span) / took).min(u32::MAX.into()) as u32;
         (self.taken, self.since) = (0, now);
         match core::mem::replace(&mut self.youngest, u32::MAX) {
             u32::MAX => {}
@@ -69,7 +77,7 @@ impl Connection {
 
     /// Octets that are offered at most: no less than the window field can tell, or an empty buffer would count as
     /// a full one for ever.
-    fn buffer_limit(&self) -> u32 {
+    pub(crate) fn buffer_limit(&self) -> u32 {
         self.rcvbuf.min(self.options.clamp()).max(1 << self.rcv_scale)
     }
 
@@ -142,14 +150,20 @@ impl Connection {
     /// Moves the right edge, where that is worth it; it never moves left.
     /// RFC 9293, SHLD-14 and MUST-39.
     #[inline(always)]
-    pub(crate) fn advance_window(&mut self, cx: &Cx<'_>) {
-        let least = if cx.config.tell_all_room { 0 } else { self.worth_telling() };
+    pub(crate) fn advance_window(&mut self, cx: &mut Cx<'_>) {
+        let least = if cx.config.tell_all_room { 1 } else { self.worth_telling() };
         if self.gain_at_most() < least {
+            if self.receive_window() < self.rcv_mss.into() {
+                self.watch_reader(cx, true);
+            }
             return;
         }
         let gain = self.gain(cx);
         if gain >= least {
             self.rcv_adv += gain;
+            if self.bits.has(Bits::SHUT) {
+                self.watch_reader(cx, false);
+            }
         }
     }
 
@@ -162,7 +176,7 @@ impl Connection {
         if !self.state.may_receive() {
             return;
         }
-        if self.options.rcvbuf == 0 && self.bytes_received > TUNE_AFTER {
+        if self.bytes_received > TUNE_AFTER {
             self.tune(cx, taken);
         }
         // An update of its own only when the window at least doubles; otherwise the next acknowledgment
@@ -203,24 +217,18 @@ impl Connection {
         }
     }
 
-    /// The buffer is fixed.
-    pub(crate) fn forget_tuner(&mut self) {
-        if self.rare().is_some() {
-            self.rare_mut().tuner = None;
-        }
-    }
-
     fn tune(&mut self, cx: &Cx<'_>, taken: u32) {
         let now = cx.now.as_micros() as u32;
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
         let tuner = self.rare_mut().tuner.get_or_insert(Tuner::new(now));
         tuner.taken = tuner.taken.saturating_add(taken);
-        if now.wrapping_sub(tuner.since) < tuner.round(rtt) {
+        let span = tuner.round(rtt);
+        if now.wrapping_sub(tuner.since) < span {
             return;
         }
         let round = tuner.taken;
-        tuner.begin_round(now);
+        tuner.begin_round(now, span);
         if round <= tuner.best {
             return;
         }
@@ -230,9 +238,19 @@ impl Connection {
         let target = round.saturating_mul(if growing { 4 } else { 2 });
         let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.
-        if cx.pool.available() > cx.pool.limit() / 4 {
+        if self.options.rcvbuf == 0 && cx.pool.available() > cx.pool.limit() / 4 {
             self.rcvbuf = self.rcvbuf.max(target);
         }
+    }
+
+    /// Does the peer send as much in a round trip as the receive buffer lets it, at `now` in microseconds? A buffer
+    /// that may still grow is twice as large as what is taken.
+    #[cold]
+    pub(crate) fn fills_buffer(&self, now: u32) -> bool {
+        let Some(tuner) = self.rare().and_then(|rare| rare.tuner.as_ref()) else { return false };
+        let span = tuner.round(self.rtt.srtt_micros().unwrap_or(self.rto_us)).max(SETTLED_US);
+        let fresh = now.wrapping_sub(tuner.since) < span.saturating_mul(4);
+        fresh && u64::from(tuner.last) * 4 >= u64::from(self.buffer_limit()) * 3
     }
 
     /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section

@@ -6,6 +6,7 @@
 
 mod blackbox;
 mod capture;
+pub(crate) mod connections;
 
 pub(crate) use capture::wall_clock;
 
@@ -14,9 +15,7 @@ use crate::metrics;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
 use crate::tree::{Access, Node, Tree, TreeError};
-use base::Instant;
 use serde_json::{Value, json};
-use stack::Row;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -146,22 +145,8 @@ fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {
 
 /// Every listener, connection and TIME-WAIT entry of an engine.
 pub fn rows(engine: &mut Engine) -> Vec<Value> {
-    let now = engine.now();
-    let mut rows = Vec::new();
-    engine.core().for_each(now, &mut |row| {
-        rows.push(match row {
-            Row::Listener { local, waiting, backlog } => json!({
-                "state": "LISTEN", "local": local.to_string(), "waiting": waiting, "backlog": backlog,
-            }),
-            Row::TimeWait(entry) => json!({
-                "state": "TIME-WAIT",
-                "local": entry.key.local().to_string(),
-                "remote": entry.key.remote().to_string(),
-            }),
-            Row::Connection(conn) => connection(conn, now),
-        });
-    });
-    rows
+    let now = engine.time();
+    connections::rows(engine.core(), now)
 }
 
 /// What an engine remembers of peers.
@@ -183,50 +168,13 @@ pub fn hosts(engine: &mut Engine) -> Vec<Value> {
     engine.core().hosts(now).map(row).collect()
 }
 
-fn connection(conn: &tcp::Connection, now: Instant) -> Value {
-    let info = conn.info(now);
-    let ssthresh = (info.window.ssthresh != u32::MAX).then_some(info.window.ssthresh);
-    json!({
-        "state": info.state.name(),
-        "local": conn.key().local().to_string(),
-        "remote": conn.key().remote().to_string(),
-        "recv_q": conn.readable(),
-        "send_q": conn.unacked(),
-        "unsent": conn.unsent(),
-        "cc": info.control,
-        "cwnd": info.window.cwnd,
-        "ssthresh": ssthresh,
-        "srtt_us": info.srtt.as_micros() as u64,
-        "rttvar_us": info.rttvar.as_micros() as u64,
-        "min_rtt_us": info.min_rtt.as_micros() as u64,
-        "rto_us": info.rto.as_micros() as u64,
-        "mss": info.snd_mss,
-        "in_flight": info.in_flight,
-        "retransmits": info.retransmits,
-        "delivered": info.delivered,
-        "busy_us": info.busy.as_micros() as u64,
-        "window_starved_us": info.window_starved.as_micros() as u64,
-        "buffer_starved_us": info.buffer_starved.as_micros() as u64,
-        "snd_wnd": info.snd_wnd,
-        "rcv_wnd": info.rcv_wnd,
-        "bytes_acked": info.bytes_acked,
-        "bytes_received": info.bytes_received,
-        "reassembly": info.reassembly.runs,
-        "reassembly_octets": info.reassembly.octets,
-        "reassembly_memory": info.reassembly.memory,
-        "reassembly_limit": info.reassembly.limit,
-        "reassembly_refused": info.reassembly.refused,
-        "timestamps": info.timestamps,
-        "sack": info.sack,
-        "recovery": info.recovery || info.loss,
-    })
-}
-
 /// Counters, table sizes and memory of an engine.
 pub fn stats(engine: &mut Engine) -> Value {
     let (descriptors, watches) = engine.open();
-    let (footprint, spun) = (engine.footprint(), engine.spun);
+    let (footprint, now) = (engine.footprint(), engine.time());
+    let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
     let core = engine.core();
+    connections::settle_limits(core, now);
     let blackbox = core.probe::<trace::blackbox::BlackBox>().map(|(_, box_)| {
         let (written, lost) = box_.files().map_or((0, 0), trace::blackbox::Files::counts);
         json!({
@@ -247,7 +195,9 @@ pub fn stats(engine: &mut Engine) -> Value {
         "offload": pairs(offload_rows.map(|row| row.0).zip(core.offload().values()).collect()),
         "sock": {
             "descriptors": descriptors, "watches": watches, "footprint": footprint, "spin_us": spun.as_micros() as u64,
+            "sleep_us": slept.as_micros() as u64,
         },
         "blackbox": blackbox,
+        "now_us": now.as_micros(),
     })
 }

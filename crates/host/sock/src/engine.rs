@@ -13,6 +13,7 @@ pub use pump::Pumped;
 use crate::Errno;
 use crate::clock::Clock;
 use crate::descriptors::Descriptors;
+use crate::load::Load;
 use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
@@ -49,8 +50,7 @@ pub struct Engine<T: Transport = Core> {
     clock: Box<dyn Clock>,
     now: Instant,
     spin: Duration,
-    /// Time spent looking for packets that were not there.
-    pub(crate) spun: Duration,
+    pub(crate) load: Load,
     descriptors: Descriptors,
     watches: Watches,
     pipes: Slab<Pipe>,
@@ -67,7 +67,7 @@ impl<T: Transport> Engine<T> {
             clock,
             now,
             spin: limits.spin,
-            spun: Duration::ZERO,
+            load: Load::default(),
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),

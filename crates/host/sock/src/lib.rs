@@ -15,6 +15,7 @@ mod engine;
 mod errno;
 pub mod hosted;
 pub mod keys;
+mod load;
 pub mod metrics;
 mod net;
 mod object;

@@ -203,6 +203,10 @@ impl Conns {
         let slots = self.pages.iter().flat_map(|page| page.iter()).enumerate();
         slots.filter_map(|(index, slot)| Some((index as u32, &slot.meta, slot.tcp.as_ref()?)))
     }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.pages.iter_mut().flat_map(|page| page.iter_mut()).filter_map(|slot| slot.tcp.as_mut())
+    }
 }
 
 /// A queue of connections, linked through them: no allocation, and each stands in one at most.

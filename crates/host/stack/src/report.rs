@@ -105,6 +105,18 @@ impl Core {
         Info { pacing: tcp.pacing_rate(&self.shared.config), ..tcp.info(now) }
     }
 
+    /// Connections, TIME-WAIT not counted.
+    pub fn connections(&self) -> usize {
+        self.conns.len() as usize
+    }
+
+    /// Brings TCP's counters of the times that connections were limited up to date: what limits them now included.
+    pub fn settle_limits(&mut self, now: Instant) {
+        for tcp in self.conns.iter_mut() {
+            tcp.settle_limit(&mut self.shared.cx(now));
+        }
+    }
+
     /// TCP's settings.
     pub fn config(&self) -> &tcp::Config {
         &self.shared.config

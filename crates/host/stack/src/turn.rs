@@ -209,16 +209,21 @@ impl Core {
                 continue;
             }
             marks.clear(Marks::HELD);
-            match self.transmit(now, index) {
+            let sent = self.transmit(now, index);
+            match sent {
                 Sent::All | Sent::Parked => self.settle(now, index),
                 Sent::Some => self.dirty.push(&mut self.conns, index),
                 Sent::NoFrame => {
                     self.dirty.push(&mut self.conns, index);
+                    self.note_blocked(now, index);
                     break;
                 }
             }
             if self.port.is_full() {
                 self.kick();
+                if self.port.blocked && sent == Sent::Some {
+                    self.note_blocked(now, index);
+                }
             }
             if self.port.progress() - before >= FLUSH_MAX {
                 turn.more = true;
@@ -231,6 +236,14 @@ impl Core {
         let sent = self.port.take_sent();
         self.stats.packets_out += u64::from(sent);
         turn.sent += sent;
+    }
+
+    /// The port holds a connection up. (Those behind it in the list wait as long; they are not counted.)
+    #[cold]
+    fn note_blocked(&mut self, now: Instant, index: u32) {
+        if let Some((_, tcp)) = self.conns.get_mut(index) {
+            tcp.on_blocked(&mut self.shared.cx(now));
+        }
     }
 
     fn kick(&mut self) {

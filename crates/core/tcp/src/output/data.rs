@@ -45,6 +45,7 @@ impl Connection {
                 Resend::Now(stretch) => return Some(self.plan_old(cx, stretch)),
                 Resend::Wait => {
                     self.bits.set(Bits::CWND_LIMITED);
+                    self.judge_limit(cx);
                     return None;
                 }
                 Resend::Nothing => {}
@@ -53,7 +54,11 @@ impl Connection {
         let flight = self.flight();
         let unsent = self.tx.len().saturating_sub(flight);
         let fin = self.bits.has(Bits::WRITE_CLOSED) && flight <= self.tx.len();
-        if unsent > 0 || fin { self.plan_new(cx, limits, unsent, fin) } else { None }
+        if unsent > 0 || fin {
+            return self.plan_new(cx, limits, unsent, fin);
+        }
+        self.all_left(cx);
+        None
     }
 
     fn plan_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
@@ -78,11 +83,13 @@ impl Connection {
             if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE && !self.bits.has(Bits::PACE_WAIT) {
                 self.arm_override(cx);
             }
+            self.judge_limit(cx);
             return None;
         };
         if len == unsent && self.loss.is_none() {
             // That was all; whatever changes this says so.
             self.due.clear(Due::DATA);
+            self.all_left(cx);
         }
         Some(self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
     }

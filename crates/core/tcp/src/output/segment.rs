@@ -104,7 +104,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn window_field(&mut self, cx: &Cx<'_>, flags: Flags) -> u16 {
+    fn window_field(&mut self, cx: &mut Cx<'_>, flags: Flags) -> u16 {
         if flags.any(Flags::SYN | Flags::RST) || self.state == State::SynSent {
             return self.unscaled_window_field(cx, flags);
         }

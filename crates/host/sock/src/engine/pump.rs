@@ -54,7 +54,7 @@ impl Engine {
                 Err(_) => return Err(Errno::ENETDOWN),
             };
             if spin_until.is_some() {
-                self.spun += self.now - *idle_since.get_or_insert(self.now);
+                self.load.on_spin(self.now - *idle_since.get_or_insert(self.now));
                 idle_since = Some(self.now);
             }
             if turn.more || turn.received > 0 || turn.timers > 0 {
@@ -77,7 +77,10 @@ impl Engine {
         if timeout == Some(Duration::ZERO) {
             return Ok(Pumped::Progress);
         }
-        match self.core.io().wait(timeout) {
+        self.load.on_sleep(self.now);
+        let woken = self.core.io().wait(timeout);
+        self.load.on_wake(self.clock.now());
+        match woken {
             Ok(Wake::Interrupted) => Ok(Pumped::Interrupted),
             Ok(Wake::Ready | Wake::Timeout) | Err(IoError::Down) => Ok(Pumped::Progress),
             Err(_) => Err(Errno::ENETDOWN),
@@ -90,7 +93,9 @@ impl Engine {
             return Ok(Pumped::TimedOut);
         }
         let until = deadline.map_or(DOWN_RETRY, |d| d.since(self.now).min(DOWN_RETRY));
+        self.load.on_sleep(self.now);
         std::thread::sleep(until);
+        self.load.on_wake(self.clock.now());
         Ok(Pumped::Progress)
     }
 

@@ -250,6 +250,9 @@ impl Hosted {
             lead.take(turn);
             let leads = lead.holder == turn.ticket;
             if leads {
+                if engine.load.is_asleep() {
+                    engine.load.on_wake(engine.time());
+                }
                 match engine.turn() {
                     Ok(done) if done.more || done.received > 0 || done.timers > 0 => continue,
                     Ok(_) | Err(IoError::Down) => {}
@@ -261,7 +264,7 @@ impl Hosted {
                 return Err(Ended::Time);
             }
             if leads && *turn.spin_until.get_or_insert(now + self.spin) > now {
-                engine.spun += now - engine.now();
+                engine.load.on_spin(now - engine.now());
                 drop(shared);
                 std::hint::spin_loop();
                 continue;
@@ -321,6 +324,7 @@ impl Hosted {
         let object = on.map(|fd| engine.index(fd)).transpose()?;
         if leads {
             lead.asleep = Some((until, bell.ringer()));
+            engine.load.on_sleep(engine.time());
         }
         let row = engine.waiting.add(object, Wakes::Bell(bell.ringer()));
         drop(shared);
@@ -330,6 +334,8 @@ impl Hosted {
         shared.engine.waiting.remove(row);
         if shared.lead.holder == turn.ticket {
             shared.lead.asleep = None;
+            let now = shared.engine.time();
+            shared.engine.load.on_wake(now);
         }
         Ok(woken)
     }

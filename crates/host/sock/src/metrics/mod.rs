@@ -1,6 +1,7 @@
 //! Everything that is counted, as OpenMetrics text (OpenMetrics 1.0): from the control socket, or over HTTP.
 
 mod histogram;
+mod limits;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -8,17 +9,16 @@ mod tests;
 pub use serve::{Serving, serve};
 
 use crate::Engine;
+use crate::control::connections;
 use crate::net::Stack;
 use histogram::Histogram;
+use limits::Limits;
 use stack::{Figure, Row};
 use std::fmt::Write;
 use trace::blackbox::{BlackBox, Files};
 
 /// What the text is, in HTTP's words.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Cores with more connections than this do not tell how their connections differ: looking would take too long.
-const LOOKED_AT: u32 = 4_096;
 
 /// What a link counts that is there now, and not counted for ever.
 const LINK_GAUGES: [&str; 4] = ["frames_free", "frames_lent", "frames_out", "partners"];
@@ -53,12 +53,13 @@ impl Sample {
 }
 
 /// What is counted in microseconds. A name that ends so may end in a word: `drop_not_for_us`.
-const MICROSECONDS: [&str; 1] = ["spin_us"];
+const MICROSECONDS: [&str; 2] = ["spin_us", "sleep_us"];
 
 /// The name of a family: units stand at its end, where OpenMetrics wants them.
 fn family(section: &str, name: &str) -> (String, Unit) {
     let octets = name.strip_prefix("octets_").or_else(|| name.strip_prefix("bytes_"));
-    let micros = name.strip_suffix("_us").filter(|_| MICROSECONDS.contains(&name));
+    let micros =
+        name.strip_suffix("_us").filter(|_| MICROSECONDS.contains(&name) || name.starts_with("limited_"));
     let (name, unit) = match (octets, micros) {
         (Some(rest), _) => (format!("{rest}_bytes"), Unit::Bytes),
         (None, Some(rest)) => (format!("{rest}_seconds"), Unit::Seconds),
@@ -77,8 +78,10 @@ struct Told {
 
 fn look(engine: &mut Engine) -> Told {
     let (descriptors, watches) = engine.open();
-    let (footprint, spun, now) = (engine.footprint() as u64, engine.spun, engine.now());
+    let (footprint, now) = (engine.footprint() as u64, engine.time());
+    let (spun, slept) = (engine.load.spun(), engine.load.slept(now));
     let core = engine.core();
+    connections::settle_limits(core, now);
     let mut samples = Vec::new();
     let tcp = core.tcp_counters();
     let rows = tcp::Counters::ROWS.iter().zip(tcp.values());
@@ -99,6 +102,7 @@ fn look(engine: &mut Engine) -> Told {
             true,
             spun.as_micros() as u64,
         ),
+        Sample::new("sock", "sleep_us", "Time asleep, for want of work.", true, slept.as_micros() as u64),
     ]);
     if let Some((_, box_)) = core.probe::<BlackBox>() {
         let (written, lost) = box_.files().map_or((0, 0), Files::counts);
@@ -112,16 +116,19 @@ fn look(engine: &mut Engine) -> Told {
         ]);
     }
     let mut histograms = Vec::new();
-    if core.stats().iter().any(|&(name, value)| name == "connections" && value <= LOOKED_AT.into()) {
+    if core.connections() <= connections::WALKED {
         let [mut rtt, mut octets] = Histogram::of_connections();
+        let mut limits = Limits::default();
         core.for_each(now, &mut |row| {
             if let Row::Connection(conn) = row {
                 let info = conn.info(now);
                 rtt.add(info.srtt.as_micros() as u64);
                 octets.add(info.bytes_acked + info.bytes_received);
+                limits.add(&info);
             }
         });
         histograms.extend([rtt, octets]);
+        samples.extend(limits.samples());
     }
     Told { samples, histograms }
 }

@@ -124,6 +124,8 @@ struct Loop<'a> {
     notices: Vec<stack::Notice>,
     /// Nothing has happened since.
     idle_since: Option<Instant>,
+    /// Until then that was counted.
+    spun_until: Instant,
 }
 
 /// What a turn leaves to be done.
@@ -138,7 +140,14 @@ impl<'a> Loop<'a> {
     fn new(shared: &'a Shared, config: PairedConfig) -> Self {
         let rings = RingPool::new(config.ring, config.rings_kept);
         let worker = Worker::new(config.connections, rings);
-        Loop { shared, spin: config.spin, worker, notices: Vec::with_capacity(1_024), idle_since: None }
+        Loop {
+            shared,
+            spin: config.spin,
+            worker,
+            notices: Vec::with_capacity(1_024),
+            idle_since: None,
+            spun_until: Instant::ZERO,
+        }
     }
 
     fn run(&mut self) {
@@ -180,7 +189,10 @@ impl<'a> Loop<'a> {
             self.idle_since = None;
             return After::Again;
         }
-        if *self.idle_since.get_or_insert(now) + self.spin > now {
+        let idle = *self.idle_since.get_or_insert(now);
+        if idle + self.spin > now {
+            engine.load.on_spin(now - self.spun_until.max(idle));
+            self.spun_until = now;
             std::hint::spin_loop();
             return After::Again;
         }
@@ -194,6 +206,7 @@ impl<'a> Loop<'a> {
             return;
         }
         self.shared.alarm.flag.announce();
+        engine.load.on_sleep(engine.now());
         if !self.worker.has_commands() && !self.shared.has_news() {
             match engine.core.io().wait(timeout) {
                 Ok(_) => {}
@@ -201,6 +214,7 @@ impl<'a> Loop<'a> {
                 Err(_) => std::thread::sleep(timeout.unwrap_or(NAP).min(NAP)),
             }
         }
+        engine.load.on_wake(engine.time());
         self.shared.alarm.flag.awake();
     }
 

@@ -18,3 +18,4 @@ mod routed;
 mod siftr;
 mod transfer;
 mod vanishing;
+mod waiting;

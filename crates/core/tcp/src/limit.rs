@@ -1,0 +1,328 @@
+//! What a connection waits for, and for how long it did: RFC 4898's tcpEStatsPerfSndLim, with more causes than that
+//! has, and the same for what is received.
+//!
+//! What limits the sender is judged where it has nothing more to send for now: at the end of `poll_transmit`'s look
+//! at data. A connection whose application always was what it waited for, as most are, keeps no account of this.
+
+use alloc::boxed::Box;
+
+use base::Duration;
+use cc::Controller;
+
+use crate::connection::{Bits, Connection};
+use crate::{Config, Counters, Cx};
+
+base::names! {
+    /// What keeps a connection from sending more than it does.
+    pub enum Limit {
+        Application: "application", "Nothing waits to be sent, or too little to be worth a segment (Nagle, TCP_CORK).",
+        Buffer: "send-buffer", "All was sent, and the application waits for room to write more.",
+        Window: "peer-window", "The peer's window is full.",
+        Congestion: "congestion-window", "The congestion window is full.",
+        Pacing: "pacing", "The rate that the policy or the application set lets no more go.",
+        Recovery: "loss-recovery", "What was lost is being sent again.",
+        Stack: "stack", "The core had no frame, or its port no room.",
+    }
+}
+
+base::names! {
+    /// What keeps the peer from sending more, as far as the receiver can tell.
+    pub enum ReceiveLimit {
+        Peer: "peer", "Nothing here: the peer has no more, or the path carries no more.",
+        Reader: "reader", "Data wait to be read, so the window that is offered is small or shut.",
+        Buffer: "receive-buffer", "What is read in a round trip nearly fills the receive buffer.",
+    }
+}
+
+/// RFC 4898's three kinds of limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Receiver,
+    Congestion,
+    Sender,
+}
+
+impl Limit {
+    const COUNT: usize = Limit::ALL.len();
+
+    fn kind(self) -> Kind {
+        match self {
+            Limit::Window => Kind::Receiver,
+            Limit::Congestion | Limit::Recovery => Kind::Congestion,
+            Limit::Application | Limit::Buffer | Limit::Pacing | Limit::Stack => Kind::Sender,
+        }
+    }
+}
+
+/// How often a connection came into each of RFC 4898's states, and how long it was held by what. What is not held
+/// is limited by its application.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Limited {
+    times: [u32; Limit::COUNT],
+    entries: [u32; 3],
+    /// When what limits it now began to, milliseconds.
+    since: u32,
+    /// For how long the offered window was shut because the application did not read, and since when it is,
+    /// milliseconds.
+    reader: u32,
+    reader_since: u32,
+}
+
+impl Limited {
+    /// For how long it was held by `limit`; zero for the application, whose time is all the rest.
+    pub fn time(&self, limit: Limit) -> Duration {
+        Duration::from_millis(self.times[limit as usize].into())
+    }
+
+    /// For how long the window offered to the peer was shut because nobody read.
+    pub fn reader(&self) -> Duration {
+        Duration::from_millis(self.reader.into())
+    }
+
+    /// tcpEStatsPerfSndLimTransRwin: how often the peer's window became what it waits for.
+    pub fn receiver_transitions(&self) -> u32 {
+        self.entries[Kind::Receiver as usize]
+    }
+
+    /// tcpEStatsPerfSndLimTransCwin: the congestion window, or a repair.
+    pub fn congestion_transitions(&self) -> u32 {
+        self.entries[Kind::Congestion as usize]
+    }
+
+    /// tcpEStatsPerfSndLimTransSnd: this end itself, after one of the others.
+    pub fn sender_transitions(&self) -> u32 {
+        self.entries[Kind::Sender as usize]
+    }
+
+    /// tcpEStatsPerfSndLimTimeRwin, and tcpEStatsPerfSndLimTimeCwin.
+    pub fn times_by_receiver_and_congestion(&self) -> (Duration, Duration) {
+        (self.time(Limit::Window), self.time(Limit::Congestion) + self.time(Limit::Recovery))
+    }
+}
+
+/// Where the limit stands among a connection's bits.
+const SHIFT: u32 = 61;
+const FIELD: u64 = 7 << SHIFT;
+const _: () = assert!(Limit::COUNT <= 8);
+
+/// What must be looked at closely, and how it looks on a connection that the congestion window held back before and
+/// still does: who moves much data is mostly there.
+const CLOSELY: u64 =
+    FIELD | Bits::CWND_LIMITED.0 | Bits::WINDOW_STARVED.0 | Bits::BUFFER_STARVED.0 | Bits::PACE_WAIT.0;
+const STEADY: u64 = (Limit::Congestion as u64) << SHIFT | Bits::CWND_LIMITED.0;
+
+impl Bits {
+    /// Bits that are facts of their own lie below these.
+    pub(crate) const FACTS: u32 = SHIFT;
+
+    fn limit(self) -> Limit {
+        Limit::ALL.get((self.0 >> SHIFT) as usize).copied().unwrap_or(Limit::Stack)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.0 = self.0 & !FIELD | (limit as u64) << SHIFT;
+    }
+}
+
+fn counter(counters: &mut Counters, limit: Limit) -> Option<&mut u64> {
+    match limit {
+        Limit::Application => None,
+        Limit::Buffer => Some(&mut counters.limited_send_buffer_us),
+        Limit::Window => Some(&mut counters.limited_peer_window_us),
+        Limit::Congestion => Some(&mut counters.limited_congestion_window_us),
+        Limit::Pacing => Some(&mut counters.limited_pacing_us),
+        Limit::Recovery => Some(&mut counters.limited_loss_recovery_us),
+        Limit::Stack => Some(&mut counters.limited_stack_us),
+    }
+}
+
+impl Connection {
+    /// What keeps it from sending more than it does.
+    pub fn limit(&self) -> Limit {
+        self.bits.limit()
+    }
+
+    /// What keeps the peer from sending more than it does.
+    pub fn receive_limit(&self, now_us: u32) -> ReceiveLimit {
+        let unread = self.readable() >= (self.buffer_limit() / 2).max(1);
+        match () {
+            () if !self.state.may_receive() => ReceiveLimit::Peer,
+            () if self.bits.has(Bits::SHUT) || unread => ReceiveLimit::Reader,
+            () if self.fills_buffer(now_us) => ReceiveLimit::Buffer,
+            () => ReceiveLimit::Peer,
+        }
+    }
+
+    /// How long it was limited by what, at `now` in milliseconds.
+    pub(crate) fn limited(&self, now: u32) -> Limited {
+        let mut limited = self.rare().and_then(|rare| rare.limited.as_deref()).copied().unwrap_or_default();
+        if self.limit() != Limit::Application {
+            let time = &mut limited.times[self.limit() as usize];
+            *time = time.wrapping_add(now.wrapping_sub(limited.since));
+        }
+        if self.bits.has(Bits::SHUT) {
+            limited.reader = limited.reader.wrapping_add(now.wrapping_sub(limited.reader_since));
+        }
+        limited
+    }
+
+    /// Nothing more may leave now, though something waits.
+    #[inline(always)]
+    pub(crate) fn judge_limit(&mut self, cx: &mut Cx<'_>) {
+        if self.bits.0 & CLOSELY != STEADY || self.loss.is_some() {
+            let limit = self.limit_of_waiting(cx.config);
+            self.put_limit(cx, limit);
+        }
+    }
+
+    /// Nothing waits any more.
+    #[inline(always)]
+    pub(crate) fn all_left(&mut self, cx: &mut Cx<'_>) {
+        if self.limit() != Limit::Application {
+            let limit = self.limit_of_idle();
+            self.put_limit(cx, limit);
+        }
+    }
+
+    /// The core has no frame for what it could send, or its port takes no more.
+    #[cold]
+    pub fn on_blocked(&mut self, cx: &mut Cx<'_>) {
+        if self.unsent() > 0 && self.may_send() {
+            self.put_limit(cx, Limit::Stack);
+        }
+    }
+
+    fn limit_of_idle(&self) -> Limit {
+        if self.phase().repairs() {
+            Limit::Recovery
+        } else if self.bits.has(Bits::BUFFER_STARVED) {
+            Limit::Buffer
+        } else {
+            Limit::Application
+        }
+    }
+
+    #[cold]
+    fn limit_of_waiting(&self, config: &Config) -> Limit {
+        let full = self.unsent().min(self.snd_mss.into());
+        if full == 0 || self.phase().repairs() || !self.may_send() {
+            return self.limit_of_idle();
+        }
+        if self.bits.has(Bits::PACE_WAIT) && !self.is_paced_by_window(config) {
+            return Limit::Pacing;
+        }
+        let (window, congestion) = (self.snd_wnd.saturating_sub(self.flight()), self.congestion_room());
+        match () {
+            () if window < full && window <= congestion => Limit::Window,
+            () if congestion < full || self.bits.has(Bits::PACE_WAIT) => Limit::Congestion,
+            () => Limit::Application,
+        }
+    }
+
+    /// Does the pace only spread the congestion window over a round trip?
+    fn is_paced_by_window(&self, config: &Config) -> bool {
+        let cap = self.pace_cap().filter(|&cap| cap > Default::default());
+        self.control.window().pacing.is_none() && cap.is_none_or(|cap| self.pacing_rate(config) != Some(cap))
+    }
+
+    /// `limit` is what it waits for from now on.
+    pub(crate) fn put_limit(&mut self, cx: &mut Cx<'_>, limit: Limit) {
+        if limit != self.limit() {
+            self.change_limit(cx, limit);
+        }
+    }
+
+    #[cold]
+    fn change_limit(&mut self, cx: &mut Cx<'_>, to: Limit) {
+        let (from, now) = (self.limit(), cx.now.as_millis() as u32);
+        self.bits.set_limit(to);
+        let limited = self.limited_mut();
+        let ran = now.wrapping_sub(limited.since);
+        limited.since = now;
+        if from.kind() != to.kind() {
+            let entries = &mut limited.entries[to.kind() as usize];
+            *entries = entries.wrapping_add(1);
+        }
+        if let Some(total) = counter(cx.counters, from) {
+            let time = &mut limited.times[from as usize];
+            *time = time.wrapping_add(ran);
+            *total += u64::from(ran) * 1_000;
+        }
+    }
+
+    /// Brings the core's counters of such times up to date.
+    pub fn settle_limit(&mut self, cx: &mut Cx<'_>) {
+        if self.limit() != Limit::Application {
+            self.change_limit(cx, self.limit());
+        }
+        if self.bits.has(Bits::SHUT) {
+            self.count_reader(cx);
+        }
+    }
+
+    /// The window offered to the peer was shut because what the application has not read fills the buffer, or it was
+    /// opened again.
+    #[cold]
+    pub(crate) fn watch_reader(&mut self, cx: &mut Cx<'_>, shut: bool) {
+        if self.bits.has(Bits::SHUT) == shut || (shut && self.readable() < self.buffer_limit() / 2) {
+            return;
+        }
+        if shut {
+            self.limited_mut().reader_since = cx.now.as_millis() as u32;
+        } else {
+            self.count_reader(cx);
+        }
+        self.bits.put(Bits::SHUT, shut);
+    }
+
+    fn count_reader(&mut self, cx: &mut Cx<'_>) {
+        let (now, limited) = (cx.now.as_millis() as u32, self.limited_mut());
+        let ran = now.wrapping_sub(core::mem::replace(&mut limited.reader_since, now));
+        limited.reader = limited.reader.wrapping_add(ran);
+        cx.counters.limited_reader_us += u64::from(ran) * 1_000;
+    }
+
+    fn limited_mut(&mut self) -> &mut Limited {
+        self.rare_mut().limited.get_or_insert_with(Box::default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: who is held up by its core says so until it sends again, and the account stands still when the connection
+    //! ends. (What the others say is tested over paths, in `emu`.)
+    use super::*;
+    use crate::testing::{Pair, cx};
+
+    #[test]
+    fn a_port_without_room() {
+        let mut pair = Pair::new();
+        pair.a.conn.on_blocked(cx!(pair.a, pair.now));
+        assert_eq!(pair.a.conn.limit(), Limit::Application, "nothing waits");
+        assert_eq!(pair.a.write(pair.now, &[7; 1_000]), 1_000);
+        pair.a.conn.on_blocked(cx!(pair.a, pair.now));
+        assert_eq!(pair.a.conn.limit(), Limit::Stack);
+        pair.pass(Duration::from_millis(30));
+        assert_eq!(pair.a.conn.info(pair.now).limited.time(Limit::Stack), Duration::from_millis(30));
+        pair.settle();
+        assert_eq!(pair.a.conn.limit(), Limit::Application);
+        pair.pass(Duration::from_millis(30));
+        let limited = pair.a.conn.info(pair.now).limited;
+        assert_eq!(limited.time(Limit::Stack), Duration::from_millis(30));
+        assert_eq!(limited.sender_transitions(), 0, "it was this end all the time");
+        assert_eq!(pair.a.counters.limited_stack_us, 30_000);
+    }
+
+    #[test]
+    fn the_end_of_a_connection_ends_what_held_it() {
+        let mut pair = Pair::new();
+        pair.a.write(pair.now, &[7; 60_000]);
+        pair.a.drain(pair.now);
+        assert_eq!(pair.a.conn.limit(), Limit::Congestion);
+        pair.pass(Duration::from_millis(5));
+        pair.a.conn.abort(cx!(pair.a, pair.now));
+        pair.pass(Duration::from_millis(5));
+        assert_eq!(pair.a.conn.info(pair.now).limited.time(Limit::Congestion), Duration::from_millis(5));
+        assert_eq!(pair.a.counters.limited_congestion_window_us, 5_000);
+    }
+}

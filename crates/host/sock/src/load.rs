@@ -1,0 +1,64 @@
+//! What a core's thread does with its time: what is neither spinning for nothing nor sleep is its load.
+
+use base::{Duration, Instant};
+
+/// Time that was not needed.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    spun: Duration,
+    slept: Duration,
+    asleep_since: Option<Instant>,
+}
+
+impl Load {
+    /// `time` passed looking for packets that were not there.
+    pub(crate) fn on_spin(&mut self, time: Duration) {
+        self.spun += time;
+    }
+
+    /// Whoever turns the core goes to sleep at `now`.
+    pub(crate) fn on_sleep(&mut self, now: Instant) {
+        self.asleep_since.get_or_insert(now);
+    }
+
+    /// Somebody is awake to turn it again, at `now`.
+    pub(crate) fn on_wake(&mut self, now: Instant) {
+        if let Some(since) = self.asleep_since.take() {
+            self.slept += now.since(since);
+        }
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep_since.is_some()
+    }
+
+    /// Time spent looking for packets that were not there.
+    pub(crate) fn spun(&self) -> Duration {
+        self.spun
+    }
+
+    /// Time spent asleep until `now`.
+    pub(crate) fn slept(&self, now: Instant) -> Duration {
+        self.slept + self.asleep_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: sleep counts while it lasts, and once.
+    use super::*;
+
+    #[test]
+    fn sleep_counts_once() {
+        let (mut load, ms) = (Load::default(), Instant::from_millis);
+        load.on_wake(ms(1));
+        assert_eq!(load.slept(ms(5)), Duration::ZERO);
+        load.on_sleep(ms(5));
+        load.on_sleep(ms(7));
+        assert_eq!((load.slept(ms(9)), load.is_asleep()), (Duration::from_millis(4), true));
+        load.on_wake(ms(10));
+        load.on_wake(ms(12));
+        load.on_spin(Duration::from_millis(3));
+        assert_eq!((load.slept(ms(20)), load.spun()), (Duration::from_millis(5), Duration::from_millis(3)));
+    }
+}
