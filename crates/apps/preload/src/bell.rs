@@ -25,11 +25,16 @@ thread_local! {
 /// The number of a parent's bell may be somebody else's in this process.
 fn forget_if_parents(kept: Option<(u32, Sleeper)>) -> Option<Sleeper> {
     let (of, bell) = kept?;
-    if of == FORKS.load(Ordering::Relaxed) {
+    if of == forks() {
         return Some(bell);
     }
     std::mem::forget(bell);
     None
+}
+
+/// How many processes lie between this one and the one that was started.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
 }
 
 /// This process is a child.
@@ -49,7 +54,7 @@ fn ring_new() -> Option<Sleeper> {
 
 /// The calling thread needs it again.
 pub(crate) fn keep(bell: Sleeper) {
-    let mut bell = Some((FORKS.load(Ordering::Relaxed), bell));
+    let mut bell = Some((forks(), bell));
     // A thread that is about to end keeps nothing.
     let before = KEPT.try_with(|kept| kept.0.replace(bell.take()));
     inside(|| drop((bell, before)));

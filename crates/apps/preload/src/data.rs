@@ -1,20 +1,14 @@
 //! Octets. On a connection the C door's functions do the work, which answer as Linux does; everything else that is ours
 //! is a socket of the kernel's, which knows what to say.
 
-use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
+use crate::boundary::{Outcome, errno, outside, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
 use crate::stack;
-use crate::table::{self, Held};
+use crate::table::Held;
 use capi::calls::data as c;
 use capi::calls::messages;
-use libc::{
-    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-};
-use std::cell::RefCell;
-
-/// Octets of a file that sendfile has in hand at a time.
-const PIECE: usize = 256 << 10;
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 /// Calls the C door on a connection, the kernel on everything else.
 macro_rules! stream_or_kernel {
@@ -242,96 +236,6 @@ pub(crate) unsafe fn sendmmsg(
         }
     }
     Ok(count.min(1_024) as c_int)
-}
-
-thread_local! {
-    static FILE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// # Safety
-/// C's contract of sendfile(2).
-pub(crate) unsafe fn sendfile(
-    held: &Held,
-    fd: c_int,
-    from: c_int,
-    offset: *mut off_t,
-    count: size_t,
-) -> Outcome<ssize_t> {
-    if held.kind() != Kind::Stream {
-        // SAFETY: the caller's arguments.
-        return answered(unsafe { real::sendfile(fd, from, offset, count) });
-    }
-    // SAFETY: C's contract for `offset`; the rest is numbers.
-    let begin = unsafe { if offset.is_null() { libc::lseek(from, 0, libc::SEEK_CUR) } else { *offset } };
-    if begin < 0 {
-        // Not a file: what cannot be read again cannot be sent in part.
-        return Err(Refused(if errno() == libc::ESPIPE { libc::EINVAL } else { errno() }));
-    }
-    let done = FILE.with_borrow_mut(|piece| {
-        piece.resize(PIECE, 0);
-        send_pieces(held, fd, from, begin, count, piece)
-    })?;
-    if done > 0 {
-        // SAFETY: as above.
-        unsafe {
-            if offset.is_null() {
-                libc::lseek(from, begin + done as off_t, libc::SEEK_SET);
-            } else {
-                *offset = begin + done as off_t;
-            }
-        }
-    }
-    answered(done)
-}
-
-fn send_pieces(
-    held: &Held,
-    fd: c_int,
-    from: c_int,
-    begin: off_t,
-    count: size_t,
-    piece: &mut [u8],
-) -> Outcome<ssize_t> {
-    let mut all = 0;
-    while all < count {
-        let wanted = piece.len().min(count - all);
-        // SAFETY: as much room as is said.
-        let got =
-            unsafe { libc::pread64(from, piece.as_mut_ptr().cast::<c_void>(), wanted, begin + all as off_t) };
-        if got <= 0 {
-            return if got < 0 && all == 0 { Ok(-1) } else { Ok(all as ssize_t) };
-        }
-        let more = if all + (got as usize) < count && got as usize == wanted { libc::MSG_MORE } else { 0 };
-        // SAFETY: as many octets as were read.
-        let done = unsafe { send(held, fd, piece.as_ptr().cast::<c_void>(), got as size_t, more)? };
-        if done < 0 {
-            return if all == 0 { Ok(-1) } else { Ok(all as ssize_t) };
-        }
-        all += done as usize;
-        if done < got {
-            break;
-        }
-    }
-    Ok(all as ssize_t)
-}
-
-/// # Safety
-/// C's contract of splice(2).
-pub(crate) unsafe fn splice(
-    from: c_int,
-    from_offset: *mut off_t,
-    to: c_int,
-    to_offset: *mut off_t,
-    len: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    let connection = |fd| table::ours(fd).is_some_and(|held| held.kind() == Kind::Stream);
-    if connection(from) || connection(to) {
-        set_errno(libc::EINVAL);
-        return -1;
-    }
-    // SAFETY: the caller's arguments.
-    unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
 }
 
 /// What the compiler's check is for: no call may overrun its buffer.

@@ -9,7 +9,7 @@ use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Place};
 use crate::{
-    data, descriptors, epoll, exec, names, options, poll, privileges, relay, sockets, streams, threads,
+    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, sockets, streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
@@ -195,10 +195,6 @@ on_descriptors! {
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => data::sendmsg;
     "message by message."
     sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => data::sendmmsg;
-    "reads the file in pieces and sends them."
-    sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => data::sendfile;
-    "as sendfile."
-    sendfile64(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => data::sendfile;
     "read, checked by the compiler."
     __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t => data::read_chk;
     "recv, checked by the compiler."
@@ -281,10 +277,14 @@ others! {
     execvp(file: *const c_char, arguments: exec::List) -> c_int => exec::execvp;
     "as execve."
     execvpe(file: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execvpe;
-    "EINVAL, as of a file that cannot be spliced: programs then read and write."
+    "reads the file in pieces and sends them; to a pipe as splice."
+    sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile;
+    "as sendfile."
+    sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile64;
+    "between a connection and a pipe, both ways, with two copies."
     splice(
         from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint
-    ) -> ssize_t => data::splice;
+    ) -> ssize_t => moves::splice;
     "a process that listens opens its stack before it stops being root."
     setuid(user: uid_t) -> c_int => privileges::setuid;
     "as setuid."

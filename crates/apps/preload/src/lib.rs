@@ -16,6 +16,7 @@ mod epoll;
 mod exec;
 mod fork;
 pub mod hooks;
+mod moves;
 mod names;
 mod options;
 mod poll;

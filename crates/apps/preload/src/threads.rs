@@ -153,6 +153,7 @@ pub(crate) unsafe fn syscall(
             libc::SYS_recvmmsg => hooks::recvmmsg(fd, b as _, c as _, int(d), e as _).into(),
             libc::SYS_sendmmsg => hooks::sendmmsg(fd, b as _, c as _, int(d)).into(),
             libc::SYS_sendfile => hooks::sendfile(fd, int(b), c as _, d as _) as c_long,
+            libc::SYS_splice => hooks::splice(fd, b as _, int(c), d as _, e as _, f as _) as c_long,
             libc::SYS_poll => hooks::poll(a as _, b as _, int(c)).into(),
             libc::SYS_epoll_ctl => hooks::epoll_ctl(fd, int(b), int(c), d as _).into(),
             libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),

@@ -13,6 +13,7 @@ pub mod flow;
 pub mod link;
 pub mod memory;
 pub mod offload;
+pub mod same;
 pub mod smol;
 pub mod stats;
 pub mod trace;

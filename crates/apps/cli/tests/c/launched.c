@@ -1,0 +1,29 @@
+/*
+ * What a launched program is answered, one line each: run with the launcher and without, it must say the same. More of
+ * what calls answer is in semantics.c. `launched PEER [PART]`.
+ */
+#include "launched.h"
+
+#include "moves.c"
+
+int main(int argc, char **argv)
+{
+    begin(argc > 1 ? argv[1] : "");
+    /* A listener is heard of on the link from the first wait for it on. */
+    int first = listener(2998);
+    struct pollfd row = { .fd = first, .events = POLLIN };
+    poll(&row, 1, 10);
+    close(first);
+    static const struct { const char *name; void (*run)(void); } parts[] = {
+        { "moves", moves },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (argc > 2 && strcmp(argv[2], parts[i].name))
+            continue;
+        printf("# %s\n", parts[i].name);
+        parts[i].run();
+    }
+    printf("# %d checks\n", checks);
+    end();
+    return 0;
+}

@@ -1,0 +1,80 @@
+//! Two runs of a program that tells what it was answered, a line each, under headings that begin with `#`: they say the
+//! same, but for differences that are known.
+
+/// A difference that is known: a part of the line, and why it differs.
+pub type Known = (&'static str, &'static str);
+
+/// The lines of a run under one heading.
+type Section<'l> = (&'l str, Vec<&'l str>);
+
+fn sections(text: &str) -> Vec<Section<'_>> {
+    let mut all: Vec<Section<'_>> = Vec::new();
+    for line in text.lines() {
+        match all.last_mut() {
+            Some((_, lines)) if !line.starts_with('#') => lines.push(line),
+            _ => all.push((line, Vec::new())),
+        }
+    }
+    all
+}
+
+/// Compares what the kernel's run and ours have said: at least `least` lines, the same in both but for what is `known`,
+/// all of which must still differ.
+///
+/// # Errors
+/// What differs besides, with what each of them said.
+pub fn compare(kernel: &str, ours: &str, least: usize, known: &[Known]) -> Result<(), String> {
+    let count = kernel.lines().filter(|line| !line.starts_with('#')).count();
+    if count < least {
+        return Err(format!("{count} checks, where there were {least}"));
+    }
+    let (mut odd, mut used) = (Vec::new(), vec![false; known.len()]);
+    let (kernel, ours) = (sections(kernel), sections(ours));
+    for (at, (heading, lines)) in kernel.iter().enumerate() {
+        let none = Vec::new();
+        let others = ours.get(at).filter(|(other, _)| other == heading).map_or(&none, |(_, lines)| lines);
+        for (line, other) in lines.iter().zip(others).filter(|(line, other)| line != other) {
+            match known.iter().position(|(what, _)| line.contains(what)) {
+                Some(place) => used[place] = true,
+                None => odd.push(format!("{heading}: kernel: {line}; ours: {other}")),
+            }
+        }
+        if lines.len() != others.len() {
+            odd.push(format!("{heading}: {} lines of the kernel's, {} of ours", lines.len(), others.len()));
+        }
+    }
+    let gone = known.iter().zip(&used).filter(|(_, used)| !**used);
+    odd.extend(gone.map(|((what, _), _)| format!("no difference any more: {what}")));
+    if odd.is_empty() { Ok(()) } else { Err(format!("{} of {count}:\n{}", odd.len(), odd.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a difference is found wherever it is, and so is one that is no more.
+    use super::*;
+
+    const KERNEL: &str = "# a\nread = 1\nwrite = 2\n# b\nsend = 3\n";
+
+    #[test]
+    fn the_same_is_the_same() {
+        assert_eq!(compare(KERNEL, KERNEL, 3, &[]), Ok(()));
+        assert!(compare(KERNEL, KERNEL, 4, &[]).unwrap_err().contains("3 checks"));
+    }
+
+    #[test]
+    fn differences_are_known_or_told() {
+        let ours = KERNEL.replace("write = 2", "write = -1 EIO");
+        let said = compare(KERNEL, &ours, 3, &[]).unwrap_err();
+        assert!(said.contains("# a: kernel: write = 2; ours: write = -1 EIO"), "{said}");
+        assert_eq!(compare(KERNEL, &ours, 3, &[("write", "it must fail")]), Ok(()));
+        let said = compare(KERNEL, KERNEL, 3, &[("write", "it must fail")]).unwrap_err();
+        assert!(said.contains("no difference any more: write"), "{said}");
+    }
+
+    #[test]
+    fn what_ended_early_is_told() {
+        let said = compare(KERNEL, "# a\nread = 1\n", 3, &[]).unwrap_err();
+        assert!(said.contains("# a: 2 lines of the kernel's, 1 of ours"), "{said}");
+        assert!(said.contains("# b: 1 lines of the kernel's, 0 of ours"), "{said}");
+    }
+}
