@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, deny, lab, rfc, run, tidy, wasm};
+use crate::{Outcome, deny, lab, python, rfc, run, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },
     Step { name: "test", what: "every test of the workspace", run: test },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
+    Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];

@@ -5,9 +5,11 @@ mod ci;
 mod deny;
 mod lab;
 mod metadata;
+mod python;
 mod rfc;
 mod run;
 mod tidy;
+mod venv;
 mod wasm;
 
 use std::process::ExitCode;

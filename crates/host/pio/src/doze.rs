@@ -1,9 +1,11 @@
-//! The sleep of a program that serves several ports on one thread and must wake at a date.
+//! The sleep of programs that serve several ports on one thread and must wake at a date, or have descriptors of their
+//! own to sleep on.
 
 use crate::port::{IoError, PacketIo, Wake};
 use crate::sys::{self, interest};
 use base::Duration;
 use std::io;
+use std::os::fd::RawFd;
 
 /// Sleeps on several ports at once. Wakes as precisely as the machine can: the kernel's habit of gathering wakes of
 /// fifty microseconds (prctl(2), PR_SET_TIMERSLACK) is switched off for the thread that made it.
@@ -28,11 +30,25 @@ impl Doze {
     /// # Errors
     /// What the kernel said.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        match sys::poll(&mut self.fds, timeout) {
-            Ok(0) => Ok(Wake::Timeout),
-            Ok(_) => Ok(Wake::Ready),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
-            Err(error) => Err(IoError::Os(error)),
-        }
+        doze(&mut self.fds, timeout)
+    }
+}
+
+/// Until one of these descriptors can be read (or is none), `timeout` passes or a signal arrives. The kernel may be
+/// late by the thread's slack.
+///
+/// # Errors
+/// What the kernel said.
+pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> Result<Wake, IoError> {
+    let mut rows: Vec<libc::pollfd> = fds.iter().map(|&fd| interest(fd, libc::POLLIN)).collect();
+    doze(&mut rows, timeout)
+}
+
+fn doze(rows: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<Wake, IoError> {
+    match sys::poll(rows, timeout) {
+        Ok(0) => Ok(Wake::Timeout),
+        Ok(_) => Ok(Wake::Ready),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Wake::Interrupted),
+        Err(error) => Err(IoError::Os(error)),
     }
 }

@@ -27,7 +27,7 @@ mod vnet;
 mod watch;
 pub mod xdp;
 
-pub use doze::Doze;
+pub use doze::{Doze, sleep_on};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use layer::Layer;
 pub use open::{OpenError, open, open_help, open_wire};

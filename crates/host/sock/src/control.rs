@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
 /// that cannot be written, `/tmp/millstream`.
@@ -40,6 +40,8 @@ pub struct Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
+        // Wakes the thread that answers, which ends if what it looked at is gone.
+        let _ = UnixStream::connect(&self.path);
         // Somebody may have tidied up before us.
         let _ = std::fs::remove_file(&self.path);
     }
@@ -60,12 +62,15 @@ pub fn serve_in(opened: &Opened, dir: &Path) -> std::io::Result<Control> {
         _ => {}
     }
     let listener = UnixListener::bind(&path)?;
-    let (stacks, taps) = (opened.stacks.clone(), opened.taps.clone());
-    // The tree ends with the program: a log that is being written then gets its last line.
-    let tree = Arc::downgrade(&opened.tree);
+    let taps = opened.taps.clone();
+    // Stacks and tree end with the program that opened them: links are closed, a log that is being written gets its
+    // last line.
+    let (stacks, tree) =
+        (opened.stacks.iter().map(Arc::downgrade).collect::<Vec<_>>(), Arc::downgrade(&opened.tree));
     std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
         for client in listener.incoming().flatten() {
-            let Some(tree) = tree.upgrade() else { return };
+            let stacks: Option<Vec<Stack>> = stacks.iter().map(Weak::upgrade).collect();
+            let (Some(stacks), Some(tree)) = (stacks, tree.upgrade()) else { return };
             // Somebody who asks and leaves before the answer hurts nobody.
             let _ = answer(&stacks, &taps, &tree, client);
         }

@@ -1,0 +1,37 @@
+//! How threads of a Python program sleep: in poll(2), where a signal ends the call, so that Python can look at it.
+
+use base::Duration;
+use pio::Wake;
+use sock::hosted::{self, Host, Sleeper, Woken};
+use std::cell::Cell;
+use std::os::fd::RawFd;
+
+thread_local! {
+    /// The thread's bell, kept from one call to the next.
+    static BELL: Cell<Option<Sleeper>> = const { Cell::new(None) };
+}
+
+/// The threads of this process.
+pub(crate) struct Threads;
+
+impl Host for Threads {
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+        match pio::sleep_on(fds, timeout) {
+            Ok(Wake::Interrupted) => Woken::Signal,
+            // Whatever it was, the stack looks for itself.
+            _ => Woken::Stack,
+        }
+    }
+
+    /// The thread that opens a stack blocks signals meanwhile, and its threads begin as it is.
+    fn shield_thread(&self) {}
+
+    fn bell(&self) -> Option<Sleeper> {
+        BELL.try_with(Cell::take).ok().flatten().or_else(|| hosted::bell().ok())
+    }
+
+    fn keep(&self, bell: Sleeper) {
+        // A thread that is about to end keeps nothing.
+        let _ = BELL.try_with(|kept| kept.set(Some(bell)));
+    }
+}
