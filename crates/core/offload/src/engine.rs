@@ -118,7 +118,9 @@ impl<T: AsRef<[u8]>> Engine<T> {
         self.counters.seen += 1;
         let seen = arrival.look();
         let plain = !arrival.merged && seen.is_plain();
-        let train = if plain { Train::begin(arrival.packet.as_ref(), arrival.ip) } else { None };
+        // Where TCP does not lie where it usually does (a VLAN's tag), nothing is held.
+        let begun = || Train::begin(arrival.packet.as_ref(), arrival.ip);
+        let train = if plain { begun().filter(|train| train.tcp() == arrival.tcp) } else { None };
         let known = self.flows.find(&arrival.key, arrival.hash).and_then(|at| self.still_known(at, now));
         let whose = (arrival.key, arrival.hash);
         let piece = Piece { seq: seen.seq, len: seen.len, ip: arrival.ip, came: now, packet: arrival.packet };

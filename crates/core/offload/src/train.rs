@@ -142,6 +142,11 @@ impl Train {
         self.pushed || self.octets < self.size * u32::from(self.count)
     }
 
+    /// Where TCP starts in its packets.
+    pub(crate) fn tcp(&self) -> usize {
+        self.layout.tcp
+    }
+
     /// One more as long as its first would be too much.
     pub(crate) fn is_full(&self) -> bool {
         usize::from(self.count) == TRAIN_MAX || self.octets + self.size > OCTETS_MAX

@@ -164,6 +164,19 @@ impl Trains {
         } += 1;
     }
 
+    /// The packets from place `at` on are a train that was found elsewhere.
+    pub fn adopt(&mut self, at: u16, train: Train) {
+        let last = at + train.count() - 1;
+        self.counters.packets += 1;
+        self.counters.trains += 1;
+        self.counters.joined += u64::from(train.count() - 1);
+        for before in at..last {
+            self.after[usize::from(before)] = before + 1;
+        }
+        self.headed[usize::from(at)] = self.trains.len() as u16;
+        self.trains.push(Begun { train, last });
+    }
+
     /// The train that the packet at place `at` is the first of.
     #[inline]
     pub fn headed_by(&self, at: u16) -> Option<&Train> {

@@ -76,6 +76,11 @@ impl Connection {
         self.bits.has(Bits::WRITE_CLOSED) || self.state == State::Closed
     }
 
+    /// The smoothed round-trip time; zero before the first sample.
+    pub fn round_trip(&self) -> Duration {
+        self.rtt.srtt()
+    }
+
     /// Octets not yet acknowledged (SIOCOUTQ).
     pub fn unacked(&self) -> u32 {
         self.tx.len()

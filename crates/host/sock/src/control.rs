@@ -192,12 +192,11 @@ pub fn stats(engine: &mut Engine) -> Value {
     };
     let tcp = core.tcp_counters();
     let names = tcp::Counters::ROWS.iter().map(|row| row.0);
-    let offload_rows = stack::TrainCounters::ROWS.iter();
     json!({
         "tcp": pairs(names.zip(tcp.values()).collect()),
         "stack": pairs(core.stats()),
         "link": pairs(core.io().stats()),
-        "offload": pairs(offload_rows.map(|row| row.0).zip(core.offload().values()).collect()),
+        "offload": pairs(core.offload_figures().iter().map(|figure| (figure.name, figure.value)).collect()),
         "sock": {
             "descriptors": descriptors, "watches": watches, "footprint": footprint, "spin_us": spun.as_micros() as u64,
             "sleep_us": slept.as_micros() as u64,

@@ -7,7 +7,7 @@ use crate::hosted::{Host, Hosted};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
-use crate::settings::{Mode, Offload, Settings};
+use crate::settings::{Mode, Settings};
 use crate::tree::Tree;
 use base::Duration;
 use pio::PacketIo;
@@ -184,7 +184,7 @@ fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
         core: (0, settings.cores),
         addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
         gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
-        merge: settings.offload == Offload::Inline,
+        offload: settings.offload.to_stack(settings.offload_budget),
         ..CoreConfig::default()
     }
 }

@@ -107,6 +107,38 @@ pub enum Offload {
     Off,
     /// In the core's own receive loop.
     Inline,
+    /// There too, and data waits within the budget for more of its flow.
+    Hold,
+    /// There too, and segments that came too early wait within the budget for those before them.
+    Reorder,
+}
+
+impl Offload {
+    /// As a core wants to be told.
+    pub(crate) fn to_stack(self, Budget(micros): Budget) -> stack::Offload {
+        let budget = base::Duration::from_micros(micros);
+        match self {
+            Offload::Off => stack::Offload::Off,
+            Offload::Inline => stack::Offload::Inline,
+            Offload::Hold => stack::Offload::Hold(budget),
+            Offload::Reorder => stack::Offload::Reorder(budget),
+        }
+    }
+}
+
+/// How long receive offload may hold anything, in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget(pub u64);
+
+impl Value for Budget {
+    fn parse(text: &str) -> Option<Self> {
+        let most = stack::Offload::BUDGET_MAX.as_micros() as u64;
+        u64::parse(text).filter(|micros| (1..=most).contains(micros)).map(Budget)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
 }
 
 impl Value for Offload {
@@ -114,12 +146,20 @@ impl Value for Offload {
         match text.trim() {
             "off" => Some(Offload::Off),
             "inline" => Some(Offload::Inline),
+            "hold" => Some(Offload::Hold),
+            "reorder" => Some(Offload::Reorder),
             _ => None,
         }
     }
 
     fn show(&self) -> String {
-        if *self == Offload::Off { "off" } else { "inline" }.into()
+        match self {
+            Offload::Off => "off",
+            Offload::Inline => "inline",
+            Offload::Hold => "hold",
+            Offload::Reorder => "reorder",
+        }
+        .into()
     }
 }
 
@@ -256,7 +296,10 @@ settings! {
         "Where packets come from and go to.";
     cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
     mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
-    offload: Offload = Offload::Inline, "inline or off", "Where segments that arrive together become one.";
+    offload: Offload = Offload::Inline, "inline, hold, reorder or off",
+        "Segments that arrive together become one; hold lets them wait for more, reorder for those before them.";
+    offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
+        "How long `hold` and `reorder` may delay a segment.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";
@@ -371,6 +414,8 @@ mod tests {
             ("buffers", "12Q"),
             ("rto_min", "fast"),
             ("time_wait", "900s"),
+            ("offload", "always"),
+            ("offload_budget", "1001"),
         ] {
             let error = s.set(key, bad).unwrap_err().0;
             assert!(error.contains(key) && error.contains(bad), "{error}");

@@ -10,6 +10,7 @@ use tcp::{
 use crate::auth::SignedWaits;
 use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
+use crate::hold::Offload;
 use crate::hosts::Hosts;
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
@@ -52,8 +53,8 @@ pub struct CoreConfig {
     pub control: &'static str,
     /// May connections have congestion control that takes more than one flow's share?
     pub allow_unfair: bool,
-    /// Segments of a flow that arrive together are delivered as one.
-    pub merge: bool,
+    /// What becomes of segments that continue each other.
+    pub offload: Offload,
 }
 
 impl Default for CoreConfig {
@@ -71,7 +72,7 @@ impl Default for CoreConfig {
             gateways: Vec::new(),
             control: cc::Cubic::NAME,
             allow_unfair: false,
-            merge: true,
+            offload: Offload::Inline,
         }
     }
 }
@@ -210,7 +211,7 @@ impl Core {
             noticed: Vec::new(),
             noticed_listeners: Vec::new(),
             questions: Vec::new(),
-            scratch: Some(Scratch::new(config.merge)),
+            scratch: Some(Scratch::new(config.offload)),
             error: None,
             events_at: Instant::ZERO,
             now: Instant::ZERO,

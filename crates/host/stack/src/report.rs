@@ -70,6 +70,20 @@ impl Core {
         trains.map(|trains| trains.counters().clone()).unwrap_or_default()
     }
 
+    /// What became of packets that were held; all zero where none is.
+    pub fn held(&self) -> offload::HoldCounters {
+        let hold = self.scratch.as_ref().and_then(|scratch| scratch.rx.hold.as_ref());
+        hold.map(|hold| hold.counters().clone()).unwrap_or_default()
+    }
+
+    /// Every decision of receive offload, with what each says.
+    pub fn offload_figures(&self) -> Vec<Figure> {
+        let (trains, held) = (self.offload().values(), self.held().values());
+        let rows = offload::TrainCounters::ROWS.iter().zip(trains);
+        let rows = rows.chain(offload::HoldCounters::ROWS.iter().zip(held));
+        rows.map(|(&(name, help), value)| Figure { name, help, value, counter: true }).collect()
+    }
+
     /// Octets held, by what for. What belongs to connections is shared by their number in
     /// [`Core::octets_per_connection`].
     pub fn footprint(&self) -> [(&'static str, u64); 6] {

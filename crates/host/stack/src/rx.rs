@@ -14,12 +14,13 @@ use wire::{Ecn, ParseError, ethernet, protocol};
 
 use crate::core::Core;
 use crate::demux::Flow;
-use crate::merge;
+use crate::hold::{Hold, Offload};
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
+use crate::{hold, merge};
 
 /// Batches received in one turn at most.
-const BATCHES: usize = 2;
+pub(crate) const BATCHES: usize = 2;
 /// Frames one packet may be spread over.
 const PIECES_MAX: usize = 64;
 
@@ -41,12 +42,14 @@ pub(crate) struct Arrival {
 
 /// What receiving needs from turn to turn, so that it need not be allocated.
 pub(crate) struct Rx {
-    batch: RxBatch,
-    arrivals: Vec<Arrival>,
+    pub(crate) batch: RxBatch,
+    pub(crate) arrivals: Vec<Arrival>,
     /// The flow table's version when the arrivals were looked up.
     version: u32,
     /// Packets that continue each other, if they are to be delivered as one.
     pub(crate) trains: Option<Box<Trains>>,
+    /// What is held before it goes up, if anything is.
+    pub(crate) hold: Option<Box<Hold>>,
 }
 
 /// Who sent a segment, and to which flow it belongs.
@@ -60,12 +63,15 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Rx {
-    pub(crate) fn new(merges: bool) -> Self {
+    pub(crate) fn new(offload: Offload) -> Self {
+        let hold = Hold::new(offload).map(Box::new);
+        let batch = if hold.is_some() { hold::UP_MAX } else { BATCH_MAX };
         Rx {
-            batch: RxBatch::with_capacity(BATCH_MAX),
-            arrivals: Vec::with_capacity(BATCH_MAX),
+            batch: RxBatch::with_capacity(batch),
+            arrivals: Vec::with_capacity(batch),
             version: 0,
-            trains: merges.then(|| Box::new(Trains::new(BATCH_MAX))),
+            trains: (offload != Offload::Off).then(|| Box::new(Trains::new(batch))),
+            hold,
         }
     }
 }
@@ -153,7 +159,13 @@ impl Core {
     }
 
     #[inline(always)]
-    fn survey_one(&mut self, now: Instant, pieces: &[RxPacket], at: usize, arrivals: &mut Vec<Arrival>) {
+    pub(crate) fn survey_one(
+        &mut self,
+        now: Instant,
+        pieces: &[RxPacket],
+        at: usize,
+        arrivals: &mut Vec<Arrival>,
+    ) {
         let frame = pieces[0].frame.data();
         let whole = match pieces {
             [_] => frame.len(),
@@ -249,7 +261,7 @@ impl Core {
     }
 
     /// Second pass: which connection, probably? Its memory is asked for.
-    fn look_up(&self, rx: &mut Rx) {
+    pub(crate) fn look_up(&self, rx: &mut Rx) {
         rx.version = self.table.version();
         for arrival in &mut rx.arrivals {
             arrival.flow = self.table.candidate(arrival.hash);
@@ -263,8 +275,8 @@ impl Core {
 
     /// Third pass: deliver.
     #[inline]
-    fn process_all(&mut self, now: Instant, rx: &mut Rx) {
-        let Rx { batch, arrivals, version, trains } = rx;
+    pub(crate) fn process_all(&mut self, now: Instant, rx: &mut Rx) {
+        let Rx { batch, arrivals, version, trains, .. } = rx;
         if let Some(trains) = trains.as_mut().filter(|trains| !trains.is_empty()) {
             self.process_trains(now, arrivals, batch, *version, trains);
             return trains.clear();
@@ -389,7 +401,7 @@ fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
 
 /// How many frames at the front of `batch` make one packet: mostly one.
 #[inline]
-fn pieces(batch: &[RxPacket]) -> usize {
+pub(crate) fn pieces(batch: &[RxPacket]) -> usize {
     if !batch[0].meta.more {
         return 1;
     }

@@ -15,6 +15,7 @@ use tcp::Events;
 
 use crate::conns::Marks;
 use crate::core::{Core, Sent};
+use crate::hold::Offload;
 use crate::listeners::ListenerId;
 use crate::rx::Rx;
 use crate::tx::KICK_AT;
@@ -69,7 +70,11 @@ impl Core {
         if let Some(mut scratch) = self.scratch.take() {
             self.take_net_events(now, &mut scratch);
             self.flush_held(now, &mut turn);
-            self.receive(now, &mut scratch.rx, &mut turn);
+            if scratch.rx.holds() {
+                self.receive_held(now, &mut scratch.rx, &mut turn);
+            } else {
+                self.receive(now, &mut scratch.rx, &mut turn);
+            }
             turn.timers = self.run_timers(now, &mut scratch);
             self.transmit_all(now, false, &mut turn);
             self.scratch = Some(scratch);
@@ -115,8 +120,15 @@ impl Core {
         if self.port.pending() > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
-        let dates =
-            [self.wheel.next(), self.waits.next(), self.hops.next(), self.paths.next(), self.ports.next()];
+        let held = self.scratch.as_ref().and_then(|scratch| scratch.rx.due());
+        let dates = [
+            self.wheel.next(),
+            self.waits.next(),
+            self.hops.next(),
+            self.paths.next(),
+            self.ports.next(),
+            held,
+        ];
         dates.into_iter().fold(self.port.io.due(), Instant::earliest)
     }
 
@@ -336,7 +348,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(merges: bool) -> Box<Scratch> {
-        Box::new(Scratch { rx: Rx::new(merges), due: Vec::new(), events: Vec::new() })
+    pub(crate) fn new(offload: Offload) -> Box<Scratch> {
+        Box::new(Scratch { rx: Rx::new(offload), due: Vec::new(), events: Vec::new() })
     }
 }

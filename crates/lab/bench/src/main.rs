@@ -85,7 +85,14 @@ fn exactly(words: &[String]) -> ExitCode {
             println!("{}", bench::flow::flow(load == "super", logged > 0, count)[0]);
         }
         (Ok(flows), Ok(bursts)) if load == "receive-on" || load == "receive-off" => {
-            println!("{}", bench::offload::exactly(flows, bursts, load == "receive-on"));
+            println!(
+                "{}",
+                bench::offload::exactly(
+                    flows,
+                    bursts,
+                    if load == "receive-on" { stack::Offload::Inline } else { stack::Offload::Off }
+                )
+            );
         }
         (Ok(in_flight), Ok(count)) => {
             let load = if load == "short" { Load::Short } else { Load::Keep };

@@ -7,7 +7,7 @@ use crate::{Plan, now, stats};
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use serde_json::{Value, json};
-use stack::{ConnId, Connect, Core, CoreConfig, Listen, Notice, OwnAddr};
+use stack::{ConnId, Connect, Core, CoreConfig, Listen, Notice, Offload, OwnAddr};
 use tcp::SocketOptions;
 
 const RECEIVER: Addr = Addr::v4([10, 0, 0, 1]);
@@ -38,17 +38,17 @@ struct Scratch {
     octets: u64,
 }
 
-fn core(seed: u64, addr: Addr, merge: bool, port: impl pio::PacketIo + 'static) -> Core {
+fn core(seed: u64, addr: Addr, offload: Offload, port: impl pio::PacketIo + 'static) -> Core {
     let addresses = vec![OwnAddr { addr, prefix: 8 }];
-    let config = CoreConfig { seed, addresses, merge, max_connections: 4096, ..CoreConfig::default() };
+    let config = CoreConfig { seed, addresses, offload, max_connections: 4096, ..CoreConfig::default() };
     Core::new(config, Box::new(port))
 }
 
 impl Bulk {
-    fn new(flows: u32, merge: bool) -> Bulk {
+    fn new(flows: u32, offload: Offload) -> Bulk {
         let (a, b) = pair(&PairConfig { frames: 8192, depth: 4096, ..PairConfig::default() })
             .expect("memory for frames");
-        let (sender, mut receiver) = (core(1, SENDER, false, a), core(2, RECEIVER, merge, b));
+        let (sender, mut receiver) = (core(1, SENDER, Offload::Off, a), core(2, RECEIVER, offload, b));
         let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
         let listen = Listen {
             local: Endpoint::new(RECEIVER, PORT),
@@ -142,8 +142,8 @@ const WARM: u32 = 64;
 const RECEIVER_PART: &str = "*offload::receive*";
 
 /// `bursts` bursts of `flows` flows, for instruction counts; how many segments that was.
-pub fn exactly(flows: u32, bursts: u64, merge: bool) -> u64 {
-    let mut bulk = Bulk::new(flows, merge);
+pub fn exactly(flows: u32, bursts: u64, offload: Offload) -> u64 {
+    let mut bulk = Bulk::new(flows, offload);
     for _ in 0..u64::from(WARM) + bursts {
         bulk.burst();
     }
@@ -151,8 +151,8 @@ pub fn exactly(flows: u32, bursts: u64, merge: bool) -> u64 {
 }
 
 /// Nanoseconds of the receiver for a segment, and how many segments a run had.
-fn measure(flows: u32, merge: bool, seconds: f64) -> (f64, f64) {
-    let mut bulk = Bulk::new(flows, merge);
+fn measure(flows: u32, offload: Offload, seconds: f64) -> (f64, f64) {
+    let mut bulk = Bulk::new(flows, offload);
     for _ in 0..WARM {
         bulk.burst();
     }
@@ -172,8 +172,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     for flows in [1, 8, 64] {
         let (mut on, mut off, mut per_run) = (Vec::new(), Vec::new(), 0.0);
         for _ in 0..plan.rounds {
-            off.push(measure(flows, false, plan.seconds).0);
-            let (ns, packets) = measure(flows, true, plan.seconds);
+            off.push(measure(flows, Offload::Off, plan.seconds).0);
+            let (ns, packets) = measure(flows, Offload::Inline, plan.seconds);
             on.push(ns);
             per_run = packets;
         }

@@ -87,6 +87,7 @@ fn look(engine: &mut Engine) -> Told {
     let rows = tcp::Counters::ROWS.iter().zip(tcp.values());
     samples.extend(rows.map(|(&(name, help), value)| Sample::new("tcp", name, help, true, value)));
     samples.extend(core.figures().iter().map(|figure| Sample::of("stack", figure)));
+    samples.extend(core.offload_figures().iter().map(|figure| Sample::of("offload", figure)));
     for (name, value) in core.io().stats() {
         let help = format!("Counted by the port: {}.", name.replace('_', " "));
         samples.push(Sample::new("link", name, &help, !LINK_GAUGES.contains(&name), value));

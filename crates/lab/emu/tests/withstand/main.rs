@@ -8,6 +8,7 @@ mod exhaustion;
 mod fast_open;
 mod flood;
 mod harness;
+mod held;
 mod looking;
 mod opening;
 mod path;

@@ -1,0 +1,225 @@
+//! Hold and reorder mode: what arrives goes through [`offload::Engine`], which keeps frames for a bounded time, before
+//! it is looked up and processed as in a batch of its own.
+//!
+//! Every port lends its frames for as long as they are not given back ([`pio::PacketIo::retire`]), so what is held is
+//! held in place. The smallest pool of a port has twice as many frames as are held at most.
+
+use base::{Duration, Instant};
+use offload::{Config, Engine, HOLD_MAX, HoldCounters};
+use pio::{BATCH_MAX, Medium, RxBatch, RxPacket};
+use wire::ethernet;
+
+use crate::core::Core;
+use crate::demux::Flow;
+use crate::rx::{Arrival, BATCHES, Rx, pieces};
+use crate::turn::Turn;
+
+/// Frames held at most.
+const HELD_MAX: usize = 256;
+/// Packets handed up at once at most.
+pub(crate) const UP_MAX: usize = 256;
+
+const _: () = assert!(UP_MAX >= BATCH_MAX && UP_MAX >= offload::TRAIN_MAX, "a run goes up at once");
+
+/// What becomes of segments that continue each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    /// Each is delivered for itself.
+    Off,
+    /// Those that arrive together are delivered as one.
+    Inline,
+    /// The same, and where more of a flow is expected its data waits for that, for the budget at the most.
+    Hold(Duration),
+    /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
+    Reorder(Duration),
+}
+
+impl Offload {
+    /// The longest that anything is held, whatever the budget.
+    pub const BUDGET_MAX: Duration = HOLD_MAX;
+}
+
+/// A frame that is held, and what is known of it.
+struct Kept {
+    packet: RxPacket,
+    arrival: Arrival,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        self.packet.frame.data()
+    }
+}
+
+/// What is held between the port and the batch that is processed.
+pub(crate) struct Hold {
+    engine: Engine<Kept>,
+    inbox: RxBatch,
+    arrivals: Vec<Arrival>,
+}
+
+impl Hold {
+    /// `None` where nothing is held.
+    pub(crate) fn new(offload: Offload) -> Option<Hold> {
+        let packets = HELD_MAX as u16;
+        let config = match offload {
+            Offload::Off | Offload::Inline => return None,
+            Offload::Hold(budget) => Config { packets, hold: budget, ..Config::default() },
+            Offload::Reorder(budget) => Config { packets, reorder: budget, ..Config::default() },
+        };
+        Some(Hold {
+            engine: Engine::new(config),
+            inbox: RxBatch::with_capacity(BATCH_MAX),
+            arrivals: Vec::with_capacity(BATCH_MAX),
+        })
+    }
+
+    pub(crate) fn counters(&self) -> &HoldCounters {
+        self.engine.counters()
+    }
+}
+
+impl Rx {
+    /// Is anything to be held?
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.hold.is_some()
+    }
+
+    /// When something held must go up.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.hold.as_ref().and_then(|hold| hold.engine.poll_timeout())
+    }
+}
+
+impl Core {
+    /// [`Core::receive`] where packets are held.
+    #[inline(never)]
+    pub(crate) fn receive_held(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
+        let Some(mut hold) = rx.hold.take() else { return };
+        for nth in 1..=BATCHES {
+            if let Err(error) = self.port.io.rx(&mut hold.inbox) {
+                self.fail(error);
+            }
+            let received = hold.inbox.len();
+            if received == 0 {
+                break;
+            }
+            turn.received += received as u32;
+            self.survey_each(now, &mut hold);
+            self.take_in(now, rx, &mut hold);
+            if received < BATCH_MAX {
+                break;
+            }
+            turn.more |= nth == BATCHES;
+        }
+        self.stats.packets_in += u64::from(turn.received);
+        if hold.engine.packets() > 0 {
+            hold.engine.on_batch_end(now);
+            self.hand_up(now, rx, &mut hold);
+        }
+        rx.hold = Some(hold);
+    }
+
+    /// What each packet is, and whether it is whole.
+    fn survey_each(&mut self, now: Instant, hold: &mut Hold) {
+        let Hold { inbox, arrivals, .. } = hold;
+        arrivals.clear();
+        for packet in &*inbox {
+            ring::prefetch_octets(packet.frame.data());
+        }
+        let mut at = 0;
+        while at < inbox.len() {
+            let frames = pieces(&inbox[at..]);
+            self.survey_one(now, &inbox[at..at + frames], at, arrivals);
+            at += frames;
+        }
+    }
+
+    /// Segments go to the engine; everything else was dealt with.
+    fn take_in(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
+        let mut inbox = std::mem::take(&mut hold.inbox);
+        let mut arrivals = std::mem::take(&mut hold.arrivals);
+        let mut segments = arrivals.drain(..).peekable();
+        let mut at = 0;
+        let mut packets = inbox.drain(..);
+        while let Some(packet) = packets.next() {
+            match segments.next_if(|arrival| usize::from(arrival.at) == at) {
+                None => self.port.io.retire(packet.frame),
+                Some(arrival) if arrival.frames == 1 => self.engage(now, rx, hold, Kept { packet, arrival }),
+                Some(arrival) => {
+                    hold.engine.on_other(&arrival.key, arrival.hash);
+                    self.hand_up(now, rx, hold);
+                    rx.arrivals.push(Arrival { at: 0, ..arrival });
+                    rx.batch.push(packet);
+                    rx.batch.extend(packets.by_ref().take(usize::from(arrival.frames) - 1));
+                    at += usize::from(arrival.frames) - 1;
+                    self.process_up(now, rx);
+                }
+            }
+            at += 1;
+        }
+        drop((segments, packets));
+        (hold.inbox, hold.arrivals) = (inbox, arrivals);
+    }
+
+    /// A segment in one frame goes to the engine; if that is full, what it has goes up before.
+    fn engage(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold, kept: Kept) {
+        let Arrival { key, hash, start, end, .. } = kept.arrival;
+        let merged = kept.packet.meta.gso_size != 0;
+        let ip = if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let mut arrival =
+            offload::Arrival { key, hash, ip, tcp: start as usize, end: end as usize, merged, packet: kept };
+        while let Err(refused) = hold.engine.on_arrival(now, arrival) {
+            self.hand_up(now, rx, hold);
+            arrival = refused;
+        }
+    }
+
+    /// What the engine gives up is processed.
+    fn hand_up(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
+        while let Some(mut run) = hold.engine.poll_run() {
+            let count = run.train.as_ref().map_or(1, offload::Train::count);
+            if rx.batch.len() + usize::from(count) > UP_MAX {
+                self.process_up(now, rx);
+            }
+            let at = rx.batch.len() as u16;
+            let Some(Kept { packet, arrival }) = hold.engine.next_packet(&mut run) else { continue };
+            rx.batch.push(packet);
+            rx.arrivals.push(Arrival { at, ..arrival });
+            while let Some(Kept { packet, .. }) = hold.engine.next_packet(&mut run) {
+                rx.batch.push(packet);
+            }
+            match (run.train, &mut rx.trains) {
+                (Some(train), Some(trains)) => {
+                    self.tell_round_trip(&mut hold.engine, &arrival);
+                    trains.adopt(at, train);
+                }
+                (_, Some(trains)) => trains.pass(at, &arrival.key),
+                (_, None) => {}
+            }
+        }
+        self.process_up(now, rx);
+    }
+
+    /// The engine hears how long a round trip of a flow takes.
+    fn tell_round_trip(&self, engine: &mut Engine<Kept>, arrival: &Arrival) {
+        if let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key)
+            && let Some((_, tcp)) = self.conns.get(index)
+            && !tcp.round_trip().is_zero()
+        {
+            engine.on_round_trip(&arrival.key, arrival.hash, tcp.round_trip());
+        }
+    }
+
+    /// The batch that was handed up is looked up and processed, and its frames go back.
+    fn process_up(&mut self, now: Instant, rx: &mut Rx) {
+        self.look_up(rx);
+        self.process_all(now, rx);
+        rx.arrivals.clear();
+        for packet in rx.batch.drain(..) {
+            self.port.io.retire(packet.frame);
+        }
+    }
+}
