@@ -4,9 +4,12 @@
 use crate::CliResult;
 use crate::config::StackArgs;
 use clap::{Args as ClapArgs, ValueEnum};
+use pio::User;
 use sock::Settings;
 use sock::program::Program;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,6 +27,9 @@ pub(crate) struct Args {
     /// What to be good at: short waits, bought with CPU time, or many octets for little of it.
     #[arg(long)]
     profile: Option<Profile>,
+    /// Whom the program shall be run by, instead of root: it may open the link all the same.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -66,6 +72,15 @@ pub(crate) fn run(args: &Args) -> CliResult {
     }
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(name) = &args.user {
+        let user = User::called(name)?;
+        user.enter(&settings.link)?;
+        let text = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+        // The dynamic linker would leave out what it may not read, and go on.
+        File::open(&library)
+            .map_err(|e| format!("{name} cannot read {}: {e}; name a copy in {NAMED}", library.display()))?;
+        command.env("HOME", text(&user.home)).env("USER", name).env("LOGNAME", name);
+    }
     for (name, value) in environment(&settings, args.profile) {
         command.env(name, value);
     }

@@ -50,10 +50,15 @@ fn client(bed: &Bed, program: &[&str]) -> String {
 
 /// Runs a program on the clients' kernel until it succeeds, for the server may not be ready; what it printed.
 fn ask(bed: &Bed, program: &str, args: &[&str]) -> String {
+    ask_in(bed, &bed.client, program, args)
+}
+
+/// The same in one of the two namespaces.
+fn ask_in(bed: &Bed, ns: &str, program: &str, args: &[&str]) -> String {
     let all = [&["30", program][..], args].concat();
     let mut tries = 0;
     loop {
-        match bed.in_ns(&bed.client, "timeout", &all) {
+        match bed.in_ns(ns, "timeout", &all) {
             Ok(said) => return said,
             Err(e) if tries == 60 => panic!("{program}: {e}"),
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
@@ -200,9 +205,9 @@ fn redis_and_its_benchmark() {
 }
 
 #[test]
-fn memcached() {
+fn memcached_that_gives_up_root_before_it_listens() {
     let Some((bed, _)) = bed(&["memcached"]) else { return };
-    let _server = launch(&bed, &["memcached", "-u", "root", "-l", "0.0.0.0", "-p", "11211"]);
+    let _server = launch(&bed, &["memcached", "-u", "nobody", "-l", "0.0.0.0", "-p", "11211"]);
     let program = format!(
         "import socket\n\
          s = socket.create_connection(('{SERVER_ADDR}', 11211), 20)\n\
@@ -213,6 +218,56 @@ fn memcached() {
          print(value in got)\n"
     );
     assert_eq!(ask(&bed, "python3", &["-c", &program]), "True\n");
+}
+
+/// Where Debian puts the server of PostgreSQL, which is in nobody's PATH.
+fn postgres() -> Option<String> {
+    let found = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten().next()?.path().join("bin");
+    found.join("postgres").exists().then(|| found.to_string_lossy().into_owned())
+}
+
+#[test]
+fn postgresql_which_must_not_be_root() {
+    let Some(bin) = postgres() else { return eprintln!("skipped: postgres is not installed") };
+    let Some((bed, _)) = bed(&["psql", "pgbench", "runuser"]) else { return };
+    let script = "set -e; mkdir $2/pg; chown postgres $2/pg; cp $3 $2; cd $2
+        runuser -u postgres -- $1/initdb -D $2/pg -A trust -E UTF8 --locale C --no-sync >$2/initdb
+        echo 'host all all 10.77.0.0/16 trust' >>$2/pg/pg_hba.conf";
+    let library = Path::new(MILLSTREAM).with_file_name("deps").join("libmillstream_preload.so");
+    sh("sh", &["-c", script, "sh", &bin, &at(&bed, ""), &library.to_string_lossy()]).expect("a data base");
+    let (named, data) =
+        (format!("MILLSTREAM_PRELOAD={}", at(&bed, "libmillstream_preload.so")), at(&bed, "pg"));
+    let server = format!("{bin}/postgres");
+    let sockets = format!("unix_socket_directories={data}");
+    let program = [
+        [&named, MILLSTREAM, "run", "--link", LINK, "--user", "postgres", "--"].as_slice(),
+        &[&server, "-D", &data, "-c", "listen_addresses=*", "-c", &sockets, "-c", "fsync=off"],
+    ]
+    .concat();
+    let _server = bed.spawn(&bed.server, Path::new("env"), &program).expect("it starts");
+
+    // Rows that come back as they went, and an answer that is the same over the loopback.
+    let row = |i: u64| format!("{i}\t{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let rows: String = (0..60_000).map(row).collect();
+    let (sent, got) = (write(&bed, "sent", &rows), at(&bed, "got"));
+    let psql = |host: &str, command: &str| {
+        let args = ["-h", host, "-U", "postgres", "-v", "ON_ERROR_STOP=1", "-qAt", "-c", command];
+        let ns = if host == SERVER_ADDR { &bed.client } else { &bed.server };
+        ask_in(&bed, ns, "psql", &args)
+    };
+    psql(SERVER_ADDR, "create table t (i bigint, n numeric)");
+    psql(SERVER_ADDR, &format!("\\copy t from '{sent}'"));
+    psql(SERVER_ADDR, &format!("\\copy (select * from t order by i) to '{got}'"));
+    assert!(std::fs::read_to_string(&got).expect("what came") == rows);
+    let question = "select string_agg(md5(i::text), '') from t";
+    assert!(psql(SERVER_ADDR, question) == psql("127.0.0.1", question));
+
+    let args = ["-h", SERVER_ADDR, "-U", "postgres"];
+    ask(&bed, "pgbench", &[&args[..], &["-i", "-q", "postgres"]].concat());
+    let said = ask(&bed, "pgbench", &[&args[..], &["-c", "4", "-T", "2", "postgres"]].concat());
+    assert!(said.contains("number of failed transactions: 0 "), "{said}");
+    let said = ask(&bed, "pgbench", &[&args[..], &["-C", "-S", "-t", "20", "postgres"]].concat());
+    assert!(said.contains("actually processed: 20/20"), "{said}");
 }
 
 #[test]

@@ -285,7 +285,7 @@ others! {
     splice(
         from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint
     ) -> ssize_t => moves::splice;
-    "a process that listens opens its stack before it stops being root."
+    "what listens does so on the stack before, and of root's rights the process keeps what its link takes."
     setuid(user: uid_t) -> c_int => privileges::setuid;
     "as setuid."
     seteuid(user: uid_t) -> c_int => privileges::seteuid;
@@ -293,6 +293,8 @@ others! {
     setreuid(own: uid_t, effective: uid_t) -> c_int => privileges::setreuid;
     "as setuid."
     setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int => privileges::setresuid;
+    "what listens does so on the stack before."
+    chroot(path: *const c_char) -> c_int => privileges::chroot;
     "socket calls go the way of the functions of their names; io_uring_setup is ENOSYS with one line of warning."
     syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long

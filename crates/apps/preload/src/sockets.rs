@@ -175,6 +175,13 @@ fn kernels_name(fd: c_int) -> Option<SocketAddr> {
 
 /// A listener listens on the stack, too; its descriptor there.
 pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
+    match held.below() {
+        NONE => threads::undisturbed(|| begin_to_listen(stack, held, fd)),
+        below => Ok(below),
+    }
+}
+
+fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     let mut more = held.more();
     if held.below() != NONE {
         return Ok(held.below());

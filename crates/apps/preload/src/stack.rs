@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, sleep};
+use crate::{bell, end, fork, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -11,7 +11,7 @@ use sock::{Settings, Sockets};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The stack of this process.
@@ -25,6 +25,8 @@ pub(crate) struct Stack {
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
+/// The process that read the settings.
+static READER: AtomicU32 = AtomicU32::new(0);
 /// Who opens it.
 static OPENING: Mutex<()> = Mutex::new(());
 
@@ -34,7 +36,13 @@ pub(crate) fn settings() -> Option<&'static Settings> {
     SETTINGS.get_or_init(|| inside(read_settings)).as_ref()
 }
 
+/// Is this process a copy of one that had a TCP socket, or was about to run a program?
+pub(crate) fn is_copy() -> bool {
+    ![0, std::process::id()].contains(&READER.load(Ordering::Relaxed))
+}
+
 fn read_settings() -> Option<Settings> {
+    READER.store(std::process::id(), Ordering::Relaxed);
     DIRECTORY.get_or_init(control::directory);
     let mut settings = Settings::default();
     let file = std::env::var_os("MILLSTREAM_CONFIG");
@@ -79,6 +87,10 @@ pub(crate) fn open() -> Result<&'static Stack, Refused> {
     if let Some(stack) = opened() {
         return Ok(stack);
     }
+    threads::undisturbed(open_alone)
+}
+
+fn open_alone() -> Result<&'static Stack, Refused> {
     let _one = opening();
     if let Some(stack) = opened() {
         return Ok(stack);

@@ -65,16 +65,24 @@ struct Ours {
     arg: *mut c_void,
 }
 
+/// Runs this while signals wait: their handlers are the program's, and one that forks leaves the child whatever locks
+/// the interrupted frame holds. A thread that is made meanwhile never takes any.
+pub(crate) fn undisturbed<R>(run: impl FnOnce() -> R) -> R {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: sets of this frame's, the second of which is filled in by the call that blocks the first.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let result = run();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
+        result
+    }
+}
+
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {
     // SAFETY: what `pthread_create` below has made, once.
     let Ours { start, arg } = *unsafe { Box::from_raw(ours.cast::<Ours>()) };
     stay_inside();
-    // SAFETY: a set of this frame's.
-    unsafe {
-        let mut all = MaybeUninit::uninit();
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), null_mut());
-    }
     start(arg)
 }
 
@@ -92,7 +100,7 @@ pub(crate) unsafe fn pthread_create(
     }
     let ours = Box::into_raw(Box::new(Ours { start, arg })).cast::<c_void>();
     // SAFETY: the caller's arguments, and what `begin` takes.
-    let failed = unsafe { real::pthread_create(thread, attributes, begin, ours) };
+    let failed = undisturbed(|| unsafe { real::pthread_create(thread, attributes, begin, ours) });
     if failed != 0 {
         // SAFETY: no thread has taken it.
         drop(unsafe { Box::from_raw(ours.cast::<Ours>()) });

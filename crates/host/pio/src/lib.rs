@@ -22,6 +22,7 @@ mod sys;
 mod tap;
 #[cfg(test)]
 mod testnet;
+mod user;
 pub mod userns;
 mod vnet;
 mod watch;
@@ -37,3 +38,4 @@ pub use pcap::{Pcap, PcapConfig, open_pcap};
 pub use port::*;
 pub use shm::{Shm, ShmConfig, open_shm};
 pub use tap::{Tap, TapConfig, open_tap};
+pub use user::{User, give_up_root};

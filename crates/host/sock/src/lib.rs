@@ -42,6 +42,7 @@ pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
 pub use open::{OpenError, Opened, Tap, open, open_hosted, open_over, pin_to};
 pub use paired::Paired;
+pub use pio::give_up_root;
 pub use poller::Poller;
 pub use settings::{Assignments, Mode, Octets, Offload, Row, SettingError, Settings, tcp_settings};
 pub use sockets::{

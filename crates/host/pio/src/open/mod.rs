@@ -13,6 +13,7 @@ use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
 use crate::tap::{TapConfig, open_tap};
+use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
 use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
 use spec::Spec;
 
@@ -27,6 +28,8 @@ struct Kind {
     /// What it is good for.
     about: &'static str,
     options: &'static [Setting],
+    /// What opening one takes of root's rights.
+    rights: Rights,
     /// What [`open_wire`] says besides.
     as_wire: &'static str,
     open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
@@ -72,6 +75,7 @@ const KINDS: &[Kind] = &[
             setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
             WHOLE,
         ],
+        rights: STEER,
         as_wire: "whole=on",
         open: |spec, queues| {
             let plain = XdpConfig::default();
@@ -98,6 +102,7 @@ const KINDS: &[Kind] = &[
             WHOLE,
             SHARE,
         ],
+        rights: RAW,
         as_wire: "whole=on",
         open: |spec, queues| {
             let plain = PacketConfig::new(spec.what);
@@ -118,6 +123,7 @@ const KINDS: &[Kind] = &[
         what: "IFACE",
         about: "an interface shared with the kernel and other programs: xdp where that is free, else packet",
         options: &[QUEUES, WHOLE, SHARE],
+        rights: STEER,
         as_wire: "whole=on",
         open: |spec, queues| {
             let whole = spec.switch("whole")?.unwrap_or(false);
@@ -135,6 +141,7 @@ const KINDS: &[Kind] = &[
             MAC,
             setting("host", "ADDR/PREFIX", "an address for the kernel's end"),
         ],
+        rights: ADMIN,
         // The kernel cuts and sums before it hands frames over.
         as_wire: "offload=off",
         open: |spec, queues| {
@@ -155,6 +162,7 @@ const KINDS: &[Kind] = &[
         what: "PATH",
         about: "a cable to another process, through shared memory; both name the same path",
         options: &[QUEUES, MTU, MAC],
+        rights: NO_RIGHTS,
         as_wire: "",
         open: |spec, queues| {
             let plain = ShmConfig::new(spec.what);
@@ -178,6 +186,7 @@ const KINDS: &[Kind] = &[
             MTU,
             MAC,
         ],
+        rights: NO_RIGHTS,
         as_wire: "",
         open: |spec, queues| {
             if queues != 1 {
@@ -215,14 +224,7 @@ fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
 /// Each says what to do.
 pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError> {
     let spec = Spec::parse(spec)?;
-    let Some(kind) = KINDS.iter().find(|kind| kind.name == spec.kind) else {
-        let known: Vec<_> = KINDS.iter().map(|kind| format!("{}:{}", kind.name, kind.what)).collect();
-        return Err(spec.wrong(format!(
-            "'{}' is no kind of link; there are {}",
-            spec.kind,
-            known.join(", ")
-        )));
-    };
+    let kind = kind_of(&spec)?;
     for name in spec.names() {
         if !kind.options.iter().any(|setting| setting.name == name) {
             let known: Vec<_> = kind.options.iter().map(|setting| setting.name).collect();
@@ -235,6 +237,18 @@ pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError
         return Err(spec.wrong(format!("queues are from 1 to {QUEUES_MAX}")));
     }
     (kind.open)(&spec, queues)
+}
+
+fn kind_of(spec: &Spec<'_>) -> Result<&'static Kind, OpenError> {
+    KINDS.iter().find(|kind| kind.name == spec.kind).ok_or_else(|| {
+        let known: Vec<_> = KINDS.iter().map(|kind| format!("{}:{}", kind.name, kind.what)).collect();
+        spec.wrong(format!("'{}' is no kind of link; there are {}", spec.kind, known.join(", ")))
+    })
+}
+
+/// What opening the link a user wrote takes of root's rights.
+pub(crate) fn rights(spec: &str) -> Result<Rights, OpenError> {
+    Ok(kind_of(&Spec::parse(spec)?)?.rights)
 }
 
 /// Opens the link a user wrote as an end of a wire between two networks: one queue, every frame that arrives whoever it

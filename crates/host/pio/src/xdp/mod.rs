@@ -290,7 +290,7 @@ fn refused(doing: &str, error: io::Error) -> OpenError {
 
 /// Packet buffers, and on older kernels BPF maps, count as locked memory. Who may, lifts the limit for the
 /// process; who may not, goes as far as allowed, and hears of it only if that is too little.
-fn raise_memory_limit() {
+pub(crate) fn raise_memory_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills in `limit`.
     if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {

@@ -1,0 +1,256 @@
+//! Users who are not root and may open links all the same.
+//!
+//! That takes *rights* (capabilities(7)), as do the ports that are claimed later; which depends on the link's kind. A
+//! process that gives up root keeps those and no others: for itself alone ([`give_up_root`]), or for the programs that
+//! it becomes, too ([`User::enter`]).
+
+use crate::open::OpenError;
+use crate::sys::check;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Capabilities, a bit each; the numbers are the kernel's.
+pub(crate) type Rights = u64;
+
+/// None.
+pub(crate) const NO_RIGHTS: Rights = 0;
+/// CAP_NET_ADMIN: to change an interface, and on some kernels the filter of a socket.
+pub(crate) const ADMIN: Rights = 1 << 12;
+/// CAP_NET_RAW beside it: packet sockets.
+pub(crate) const RAW: Rights = ADMIN | 1 << 13;
+/// CAP_BPF beside these: to put a program on an interface.
+pub(crate) const STEER: Rights = RAW | 1 << 39;
+
+/// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: two words for each set.
+const VERSION: u32 = 0x2008_0522;
+/// Room for a user's names and paths.
+const ROOM: usize = 16 << 10;
+
+/// A user of the machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct User {
+    /// The name.
+    pub name: CString,
+    /// Where the user is at home.
+    pub home: CString,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+}
+
+/// The head of capget(2) and capset(2).
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+/// Half of their sets.
+#[derive(Default)]
+#[repr(C)]
+struct Half {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+impl User {
+    /// The user called `name`.
+    ///
+    /// # Errors
+    /// There is none, or the machine's list of users cannot be read.
+    pub fn called(name: &str) -> Result<User, OpenError> {
+        let unknown = || OpenError::Missing {
+            what: format!("user '{name}'"),
+            help: "name one that `getent passwd` lists".into(),
+        };
+        let asked = CString::new(name).map_err(|_| unknown())?;
+        let mut text = [0; ROOM];
+        let mut row = MaybeUninit::<libc::passwd>::uninit();
+        let mut found = std::ptr::null_mut();
+        // SAFETY: a string that ends in NUL, and room for a row, for its text and for the pointer to it.
+        let failed = unsafe {
+            libc::getpwnam_r(asked.as_ptr(), row.as_mut_ptr(), text.as_mut_ptr(), text.len(), &raw mut found)
+        };
+        if failed != 0 {
+            return Err(OpenError::os("look for a user", io::Error::from_raw_os_error(failed)));
+        }
+        // SAFETY: NULL, or `row`, which is filled in then.
+        let row = unsafe { found.as_ref() }.ok_or_else(unknown)?;
+        // SAFETY: a string in `text`.
+        let home = unsafe { CStr::from_ptr(row.pw_dir) }.to_owned();
+        Ok(User { name: asked, home, uid: row.pw_uid, gid: row.pw_gid })
+    }
+
+    /// Makes the calling process this user's, with the user's groups. Of root's rights it keeps, for itself and for
+    /// the programs that it becomes, those alone that opening `link` takes, as far as it has them.
+    ///
+    /// # Errors
+    /// The caller may not do that, or `link` is of no known kind.
+    pub fn enter(&self, link: &str) -> Result<(), OpenError> {
+        let rights = crate::open::rights(link)?;
+        // The memory for packets is locked, and who is not root may have little of that.
+        crate::xdp::raise_memory_limit();
+        self.change(rights).map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => OpenError::Privilege {
+                what: format!("being user '{}'", self.name.to_string_lossy()),
+                help: "run with sudo".into(),
+            },
+            _ => OpenError::os("become another user", error),
+        })
+    }
+
+    fn change(&self, rights: Rights) -> io::Result<()> {
+        // SAFETY: numbers, and a string that ends in NUL.
+        unsafe {
+            check(libc::initgroups(self.name.as_ptr(), self.gid))?;
+            check(libc::setgid(self.gid))?;
+            // Until the next exec.
+            check(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0))?;
+            check(libc::setuid(self.uid))?;
+        }
+        let rights = keep(rights, true)?;
+        for right in (0..64).filter(|right| rights >> right & 1 == 1) {
+            // SAFETY: numbers alone.
+            check(unsafe {
+                libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, right as libc::c_ulong, 0, 0)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Has `call`, one of setuid(2)'s kind, give up root, but not what `link` takes of root's rights: the calling thread
+/// and those that it makes keep that, and its children, until they run another program. What `call` gave, and -1 with
+/// errno set if the rest could not be given up.
+///
+/// A process that says by itself what it keeps (PR_SET_KEEPCAPS) is left alone.
+pub fn give_up_root(link: &str, call: impl FnOnce() -> libc::c_int) -> libc::c_int {
+    // SAFETY: asks for a number.
+    let by_itself = unsafe { libc::prctl(libc::PR_GET_KEEPCAPS, 0, 0, 0, 0) } != 0;
+    let Ok(rights) = crate::open::rights(link) else { return call() };
+    if by_itself || !is_root() {
+        return call();
+    }
+    // SAFETY: numbers alone; it fails for who has said that it be never changed again, and then nothing is kept.
+    unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) };
+    let done = call();
+    let error = io::Error::last_os_error();
+    // SAFETY: as above.
+    unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 0, 0, 0, 0) };
+    if done != 0 || is_root() {
+        // Nothing was given up, and errno is the call's.
+        set_errno(error.raw_os_error().unwrap_or(0));
+        return done;
+    }
+    match keep(rights, false).or_else(|_| keep(NO_RIGHTS, false)) {
+        Ok(_) => done,
+        Err(_) => -1,
+    }
+}
+
+/// Is any of the process's users root?
+fn is_root() -> bool {
+    let mut users = [0; 3];
+    let [real, effective, saved] = &mut users;
+    // SAFETY: room for three numbers.
+    unsafe { libc::getresuid(real, effective, saved) };
+    users.contains(&0)
+}
+
+fn set_errno(errno: i32) {
+    // SAFETY: the C library gives every thread an errno of its own.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// The calling thread has no rights but these from now on, as far as it has them; programs may inherit them, or not.
+/// Which it has.
+fn keep(rights: Rights, for_programs: bool) -> io::Result<Rights> {
+    let header = Header { version: VERSION, pid: 0 };
+    let mut sets = [Half::default(), Half::default()];
+    let done = |rc: libc::c_long| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: the head, and room for the two halves that this version of the call writes.
+    done(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
+    let kept = rights & (u64::from(sets[1].permitted) << 32 | u64::from(sets[0].permitted));
+    let half = |bits: u32| Half {
+        effective: bits,
+        permitted: bits,
+        inheritable: if for_programs { bits } else { 0 },
+    };
+    sets = [half(kept as u32), half((kept >> 32) as u32)];
+    // SAFETY: the head and the two halves that this version of the call reads.
+    done(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a process that became a user has the rights of its link and no others, and so have its programs.
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    /// What a program sees of itself after `change`: a line for each set of rights.
+    fn seen(change: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Option<String> {
+        if !is_root() {
+            eprintln!("skipped: only root can become another user");
+            return None;
+        }
+        let mut command = Command::new("grep");
+        command.args(["-E", "^(Uid|Cap(Prm|Eff|Amb))", "/proc/self/status"]);
+        // SAFETY: between fork and exec, in a child whose other threads are gone; what allocates there is glibc's
+        // malloc, which a fork leaves usable.
+        unsafe {
+            command.pre_exec(change);
+        }
+        let output = command.output().expect("grep runs");
+        Some(String::from_utf8(output.stdout).expect("text"))
+    }
+
+    /// They are nobody's, and have these rights.
+    fn check_seen(seen: &str, rights: Rights) {
+        let uid = seen.lines().find(|line| line.starts_with("Uid")).expect("a line");
+        assert!(!uid.split_whitespace().any(|uid| uid == "0"), "{uid}");
+        let sets: Vec<_> = seen.lines().filter_map(|line| line.strip_prefix("Cap")).collect();
+        assert_eq!(sets.len(), 3, "{seen}");
+        for set in sets {
+            assert!(set.ends_with(&format!("{rights:016x}")), "{set}");
+        }
+    }
+
+    #[test]
+    fn rights_are_the_links_and_no_more() {
+        let user = User::called("nobody").expect("every system has it");
+        for (link, rights) in [("packet:eth0", RAW), ("xdp:eth0,mode=generic", STEER), ("shm:/x", NO_RIGHTS)]
+        {
+            let user = user.clone();
+            let enter = move || user.enter(link).map_err(|e| io::Error::other(e.to_string()));
+            let Some(seen) = seen(enter) else { return };
+            check_seen(&seen, rights);
+        }
+    }
+
+    #[test]
+    fn who_gives_up_root_keeps_the_links_rights_and_its_programs_do_not() {
+        let give_up = || {
+            // SAFETY: numbers alone.
+            let refused = give_up_root("nic:eth0", || unsafe { libc::setresuid(u32::MAX - 1, 0, 1) });
+            // SAFETY: as above.
+            let done = give_up_root("nic:eth0", || unsafe { libc::setuid(65_534) });
+            let status = std::fs::read_to_string("/proc/thread-self/status")?;
+            let held = |set| status.contains(&format!("{set}:\t{STEER:016x}"));
+            let all = done == 0 && refused == 0 && held("CapPrm") && held("CapEff");
+            if all { Ok(()) } else { Err(io::Error::other(status)) }
+        };
+        if let Some(seen) = seen(give_up) {
+            check_seen(&seen, NO_RIGHTS);
+        }
+    }
+
+    #[test]
+    fn users_that_there_are_not() {
+        let refused = User::called("no such user").expect_err("there is none").to_string();
+        assert!(refused.contains("no such user"), "{refused}");
+        assert!(User::called("a\0b").is_err());
+    }
+}
