@@ -15,6 +15,8 @@ mod sysctl;
 #[cfg(test)]
 mod testing;
 mod top;
+mod verdict;
+mod why;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -46,6 +48,8 @@ enum Command {
     Pipe(pipe::Args),
     /// List the connections of running stacks.
     Ss(show::SsArgs),
+    /// Explain what limits a connection, in a sentence or two with numbers, and what would help.
+    Why(why::WhyArgs),
     /// Show counters, tables and memory of running stacks.
     Stat(show::StatArgs),
     /// Watch running stacks: rates, load, the busiest connections, refreshed every second.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::Pipe(args) => pipe::run(args),
         Command::Ss(args) => show::ss(&args),
+        Command::Why(args) => why::run(&args),
         Command::Stat(args) => show::stat(&args),
         Command::Top(args) => top::run(&args),
         Command::Blackbox(args) => blackbox::run(&args),

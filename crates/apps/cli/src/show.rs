@@ -1,6 +1,6 @@
 //! `millstream ss`, `stat` and `capture`: questions to running stacks through their control sockets.
 
-use crate::CliResult;
+use crate::{CliResult, verdict};
 use clap::Args as ClapArgs;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -59,9 +59,8 @@ pub(crate) struct CaptureArgs {
 }
 
 /// Control sockets of running stacks: process number and path.
-fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
-    let dir = sock::control::directory();
-    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir(&dir)
+pub(crate) fn sockets(pid: Option<u32>) -> Vec<(u32, PathBuf)> {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir(sock::control::directory())
         .into_iter()
         .flatten()
         .flatten()
@@ -73,6 +72,12 @@ fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
         .filter(|(number, _)| pid.is_none_or(|wanted| wanted == *number))
         .collect();
     found.sort();
+    found
+}
+
+/// The same where there must be one.
+pub(crate) fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
+    let (found, dir) = (sockets(pid), sock::control::directory());
     if found.is_empty() {
         return Err(match pid {
             Some(pid) => format!("process {pid} runs no stack ({} has no {pid}.sock)", dir.display()),
@@ -98,23 +103,34 @@ pub(crate) fn answers(
 ) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
     let mut all = Vec::new();
     for (pid, path) in running(pid)? {
-        let socket = match ask(&path, question) {
-            Ok(socket) => socket,
-            // A process that was killed leaves its socket behind.
-            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(&path)?;
-                continue;
-            }
-            Err(e) => return Err(format!("{}: {e}", path.display()).into()),
-        };
-        for line in BufReader::new(socket).lines() {
-            let mut value: Value = serde_json::from_str(&line?)?;
-            if let Some(error) = value["error"].as_str() {
-                return Err(error.to_string().into());
-            }
-            value["pid"] = pid.into();
-            all.push((pid, value));
+        all.extend(answers_of(pid, &path, question)?);
+    }
+    Ok(all)
+}
+
+/// Every answer of one stack, none if its process is gone.
+pub(crate) fn answers_of(
+    pid: u32,
+    path: &Path,
+    question: &str,
+) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
+    let socket = match ask(path, question) {
+        Ok(socket) => socket,
+        // A process that was killed leaves its socket behind.
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)?;
+            return Ok(Vec::new());
         }
+        Err(e) => return Err(format!("{}: {e}", path.display()).into()),
+    };
+    let mut all = Vec::new();
+    for line in BufReader::new(socket).lines() {
+        let mut value: Value = serde_json::from_str(&line?)?;
+        if let Some(error) = value["error"].as_str() {
+            return Err(error.to_string().into());
+        }
+        value["pid"] = pid.into();
+        all.push((pid, value));
     }
     Ok(all)
 }
@@ -167,12 +183,13 @@ pub(crate) fn millis(row: &Value, key: &str) -> String {
 }
 
 /// What `ss -i` says about a connection below its line.
-const DETAILS: [(&str, &[&str]); 7] = [
+const DETAILS: [(&str, &[&str]); 8] = [
     ("window", &["snd_wnd", "rcv_wnd", "ssthresh", "mss"]),
     ("time", &["rttvar_us", "min_rtt_us", "rto_us"]),
     ("moved", &["bytes_acked", "bytes_received", "delivered"]),
     ("waiting", &["unsent", "in_flight"]),
     ("busy", &["busy_us", "window_starved_us", "buffer_starved_us"]),
+    ("limited", &["limited_us", "reader_us", "snd_lim"]),
     (
         "reassembly",
         &["reassembly", "reassembly_octets", "reassembly_memory", "reassembly_limit", "reassembly_refused"],
@@ -182,18 +199,25 @@ const DETAILS: [(&str, &[&str]); 7] = [
 
 /// The details of a row, a line each; those where everything is zero are left out.
 fn details(row: &Value) -> Vec<String> {
-    let says =
-        |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_u64() != Some(0);
     let line = |(what, keys): &(&str, &[&str])| {
-        let said: Vec<_> = keys.iter().filter(|key| says(&row[**key])).collect();
-        let text = |key: &&&str| match &row[**key] {
-            Value::Bool(_) => key.to_string(),
-            value => format!("{key} {value}"),
-        };
-        (!said.is_empty())
-            .then(|| format!("    {what}: {}", said.iter().map(text).collect::<Vec<_>>().join(", ")))
+        let said: Vec<_> = keys.iter().filter_map(|key| detail(key, &row[*key])).collect();
+        (!said.is_empty()).then(|| format!("    {what}: {}", said.join(", ")))
     };
     DETAILS.iter().filter_map(line).collect()
+}
+
+/// What a value says, if it says anything; a table of values says each of its own.
+fn detail(key: &str, value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::Bool(true) => Some(key.into()),
+        Value::Object(rows) => {
+            let said: Vec<_> = rows.iter().filter_map(|(key, value)| detail(key, value)).collect();
+            (!said.is_empty()).then(|| said.join(", "))
+        }
+        value if value.as_u64() == Some(0) => None,
+        value => Some(format!("{key} {value}")),
+    }
 }
 
 /// `millstream ss`.
@@ -204,7 +228,7 @@ pub(crate) fn ss(args: &SsArgs) -> CliResult {
         return rows.iter().try_for_each(|(_, row)| writeln!(out, "{row}")).map_err(Into::into);
     }
     let mut table =
-        Table::new(&["State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt ms", "retrans"]);
+        Table::new(&["State", "Recv-Q", "Send-Q", "Local", "Peer", "CC", "cwnd", "rtt ms", "retrans", "Why"]);
     for (_, row) in &rows {
         let text = |key: &str| row[key].as_str().unwrap_or("").to_string();
         let number = |key: &str| row[key].as_u64().map_or(String::new(), |n| n.to_string());
@@ -220,6 +244,7 @@ pub(crate) fn ss(args: &SsArgs) -> CliResult {
             number("cwnd"),
             millis(row, "srtt_us"),
             number("retransmits"),
+            verdict::word(row).into(),
         ]);
     }
     let nothing = Value::Null;
@@ -369,11 +394,13 @@ mod tests {
     #[test]
     fn details_say_what_there_is() {
         let row = json!({"snd_wnd": 65535, "mss": 1448, "ssthresh": null, "unsent": 0, "reassembly": 2,
-                         "reassembly_octets": 2896, "sack": true, "recovery": false});
+                         "reassembly_octets": 2896, "sack": true, "recovery": false,
+                         "limited_us": {"pacing": 0, "peer-window": 7}, "snd_lim": {"trans_rwin": 0}});
         assert_eq!(
             details(&row),
             [
                 "    window: snd_wnd 65535, mss 1448",
+                "    limited: peer-window 7",
                 "    reassembly: reassembly 2, reassembly_octets 2896",
                 "    options: sack",
             ]

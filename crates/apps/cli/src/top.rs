@@ -1,11 +1,16 @@
-//! `millstream top`: what running stacks do, refreshed every second.
+//! `millstream top`: what running stacks do, refreshed every second; on a terminal, with keys.
 
+mod screen;
+mod view;
+
+use crate::verdict::Verdict;
 use crate::{CliResult, show};
 use clap::Args as ClapArgs;
+use screen::Screen;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::io::Write;
 use std::time::{Duration, Instant};
+use view::View;
 
 /// Flags of `top`.
 #[derive(ClapArgs)]
@@ -16,7 +21,7 @@ pub(crate) struct TopArgs {
     /// Seconds between two looks.
     #[arg(short, long, default_value_t = 1.0)]
     delay: f64,
-    /// How many of the busiest connections to show.
+    /// How many connections to show; on a terminal, as many as there is room for.
     #[arg(short = 'n', long, default_value_t = 20)]
     flows: usize,
     /// Print one picture, after one delay, and end: for pipes.
@@ -29,178 +34,96 @@ struct Look {
     at: Instant,
     cores: Vec<(u32, Value)>,
     flows: Vec<(u32, Value)>,
+    /// Who could not be asked, and why.
+    problems: Vec<String>,
 }
 
-#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
-fn look(pid: Option<u32>) -> Result<Look, Box<dyn std::error::Error>> {
-    Ok(Look { at: Instant::now(), cores: show::answers(pid, "stat")?, flows: show::answers(pid, "ss")? })
+/// What a connection did between two looks.
+struct Flow<'a> {
+    pid: u32,
+    row: &'a Value,
+    /// Bits a second acknowledged and received, segments a second sent again.
+    out: f64,
+    into: f64,
+    again: f64,
+    verdict: Verdict,
+}
+
+impl Look {
+    /// Programs come and go: who does not answer is missing, and said to be.
+    #[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+    fn now(pid: Option<u32>) -> Look {
+        let mut look =
+            Look { at: Instant::now(), cores: Vec::new(), flows: Vec::new(), problems: Vec::new() };
+        for (pid, path) in show::sockets(pid) {
+            let both = show::answers_of(pid, &path, "stat")
+                .and_then(|cores| Ok((cores, show::answers_of(pid, &path, "ss")?)));
+            match both {
+                Ok((cores, flows)) => {
+                    look.cores.extend(cores);
+                    look.flows.extend(flows);
+                }
+                Err(e) => look.problems.push(format!("process {pid}: {e}")),
+            }
+        }
+        look
+    }
 }
 
 /// `millstream top`.
 pub(crate) fn run(args: &TopArgs) -> CliResult {
     let delay = Duration::try_from_secs_f64(args.delay).map_err(|_| "--delay takes seconds")?;
-    let delay = delay.max(Duration::from_millis(100));
-    let mut before = look(args.pid)?;
+    let mut view = View::new(delay, args.flows);
+    let screen = if args.once { None } else { Screen::take()? };
+    match screen {
+        Some(screen) => watch(args.pid, &mut view, &screen),
+        None => print(args, &mut view),
+    }
+}
+
+/// One picture after the other.
+fn print(args: &TopArgs, view: &mut View) -> CliResult {
+    let mut before = Look::now(args.pid);
+    if args.once {
+        // Who asks once wants to know that there is nothing.
+        show::running(args.pid)?;
+    }
     loop {
-        std::thread::sleep(delay);
-        let now = look(args.pid)?;
-        let picture = picture(&before, &now, args.flows);
+        std::thread::sleep(view.delay);
+        let now = Look::now(args.pid);
+        view.on_look(&before, &now);
         let mut out = std::io::stdout().lock();
+        out.write_all(view.picture(&before, &now).as_bytes())?;
         if args.once {
-            out.write_all(picture.as_bytes())?;
             return Ok(());
         }
-        // From the top, each line cleared behind its end, and everything below.
-        write!(out, "\x1b[H{}\x1b[J", picture.replace('\n', "\x1b[K\n"))?;
-        out.flush()?;
+        writeln!(out)?;
         before = now;
     }
 }
 
-/// What names a row of either list.
-fn name(pid: u32, row: &Value) -> String {
-    format!("{pid} {} {} {}", row["core"], row["local"], row["remote"])
-}
-
-fn number(row: &Value, path: &[&str]) -> u64 {
-    path.iter().fold(row, |value, key| &value[*key]).as_u64().unwrap_or(0)
-}
-
-fn moved(row: &Value) -> u64 {
-    number(row, &["bytes_acked"]) + number(row, &["bytes_received"])
-}
-
-/// By how much something grew a second.
-fn rate(before: u64, now: u64, seconds: f64) -> f64 {
-    now.saturating_sub(before) as f64 / seconds
-}
-
-/// Four digits at most, with the letter of its magnitude.
-fn short(value: f64) -> String {
-    let mut value = value;
-    for letter in ["", "k", "M", "G"] {
-        if value < 999.5 {
-            let digits = usize::from(value < 99.95 && !letter.is_empty());
-            return format!("{value:.digits$}{letter}");
+/// On a terminal, until somebody has seen enough.
+#[allow(clippy::disallowed_methods, reason = "a door is where time enters")]
+fn watch(pid: Option<u32>, view: &mut View, screen: &Screen) -> CliResult {
+    let mut looks = (Look::now(pid), Look::now(pid));
+    // The first picture says at least who is there.
+    let mut next = Instant::now() + view.delay.min(Duration::from_millis(300));
+    loop {
+        let heading = view.heading();
+        // Beside the heading: heads, lines of cores, two more and the sum.
+        let others = heading.lines().count() + looks.1.cores.len() + looks.1.problems.len() + 4;
+        view.flows = screen.size().0.saturating_sub(others).max(3);
+        screen.draw(&(heading + &view.picture(&looks.0, &looks.1)))?;
+        match screen.key(next.saturating_duration_since(Instant::now()))? {
+            Some(key) if !view.on_key(key) => return Ok(()),
+            Some(_) => continue,
+            None if view.paused => next = Instant::now() + view.delay,
+            None if Instant::now() < next => continue,
+            None => {
+                looks = (looks.1, Look::now(pid));
+                view.on_look(&looks.0, &looks.1);
+                next = Instant::now() + view.delay;
+            }
         }
-        value /= 1_000.0;
-    }
-    format!("{value:.1}T")
-}
-
-/// Two looks as lines.
-fn picture(before: &Look, now: &Look, flows: usize) -> String {
-    let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
-    let mut text = format!(
-        "{:>8} {:>4} {:>8} {:>8} {:>8} {:>9} {:>9} {:>8} {:>8} {:>8} {:>6}\n",
-        "process",
-        "core",
-        "conns",
-        "t-wait",
-        "new/s",
-        "in bit/s",
-        "out bit/s",
-        "pkt in",
-        "pkt out",
-        "retr/s",
-        "spin"
-    );
-    let old: HashMap<_, _> = before.cores.iter().map(|(pid, row)| (name(*pid, row), row)).collect();
-    for (pid, row) in &now.cores {
-        let Some(was) = old.get(&name(*pid, row)) else { continue };
-        let per = |path: &[&str]| rate(number(was, path), number(row, path), seconds);
-        text += &format!(
-            "{pid:>8} {:>4} {:>8} {:>8} {:>8} {:>9} {:>9} {:>8} {:>8} {:>8} {:>5.0}%\n",
-            row["core"],
-            number(row, &["stack", "connections"]),
-            number(row, &["stack", "time_wait"]),
-            short(per(&["tcp", "established"])),
-            short(8.0 * per(&["tcp", "octets_in"])),
-            short(8.0 * per(&["tcp", "octets_out"])),
-            short(per(&["stack", "packets_in"])),
-            short(per(&["stack", "packets_out"])),
-            short(per(&["tcp", "retransmits"])),
-            per(&["sock", "spin_us"]) / 10_000.0,
-        );
-    }
-    text.push('\n');
-    text + &busiest(before, now, flows, seconds)
-}
-
-/// The connections that moved most between the looks.
-fn busiest(before: &Look, now: &Look, flows: usize, seconds: f64) -> String {
-    let old: HashMap<_, _> = before.flows.iter().map(|(pid, row)| (name(*pid, row), row)).collect();
-    let mut rows: Vec<(f64, f64, &Value)> = now
-        .flows
-        .iter()
-        .filter(|(_, row)| row["cwnd"].is_u64())
-        .map(|(pid, row)| {
-            let was = old.get(&name(*pid, row));
-            let again = was.map_or(0, |was| number(was, &["retransmits"]));
-            let bits = 8.0 * rate(was.map_or(0, |was| moved(was)), moved(row), seconds);
-            (bits, rate(again, number(row, &["retransmits"]), seconds), row)
-        })
-        .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let total = rows.len();
-    let mut table =
-        show::Table::new(&["bit/s", "retr/s", "state", "local", "peer", "cc", "cwnd", "in flight", "rtt ms"]);
-    for (bits, again, row) in rows.into_iter().take(flows) {
-        let text = |key: &str| row[key].as_str().unwrap_or("").to_string();
-        table.row(vec![
-            short(bits),
-            short(again),
-            text("state"),
-            text("local"),
-            text("remote"),
-            text("cc"),
-            number(row, &["cwnd"]).to_string(),
-            number(row, &["in_flight"]).to_string(),
-            show::millis(row, "srtt_us"),
-        ]);
-    }
-    let shown = total.min(flows);
-    format!("{}{shown} of {total} connections\n", table.show())
-}
-
-#[cfg(test)]
-mod tests {
-    //! Goal: rates are differences over time, the busiest connection comes first, and those that are new count from
-    //! nothing.
-    use super::*;
-    use serde_json::json;
-
-    #[allow(clippy::disallowed_methods, reason = "a moment to count from")]
-    fn looks() -> (Look, Look) {
-        let at = Instant::now();
-        let tcp = |n: u64| json!({"octets_in": n, "retransmits": n});
-        let core = |n: u64| json!({"core": 0, "tcp": tcp(n), "stack": {"connections": 2}, "sock": {}});
-        let flow = |local: &str, bytes: u64| {
-            json!({"core": 0, "local": local, "remote": "b:1", "state": "ESTABLISHED", "cc": "cubic", "cwnd": 14480,
-                   "srtt_us": 1500, "bytes_acked": bytes, "bytes_received": 0, "retransmits": bytes / 1000})
-        };
-        let listener = json!({"core": 0, "state": "LISTEN", "local": "a:1"});
-        let before = Look { at, cores: vec![(9, core(1_000))], flows: vec![(9, flow("slow:1", 5_000))] };
-        let flows = vec![(9, flow("slow:1", 6_000)), (9, listener), (9, flow("fresh:1", 50_000))];
-        (before, Look { at: at + Duration::from_secs(2), cores: vec![(9, core(3_000))], flows })
-    }
-
-    #[test]
-    fn rates_and_order() {
-        let (before, now) = looks();
-        let text = picture(&before, &now, 20);
-        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["9", "0", "2", "0", "0", "8.0k", "0", "0", "0", "1.0k", "0%"], "{text}");
-        let fresh = ["200k", "25", "ESTABLISHED", "fresh:1", "b:1", "cubic", "14480", "0", "1.500"];
-        assert_eq!(lines[4], fresh, "{text}");
-        assert_eq!(lines[5][..2], ["4.0k", "0"], "{text}");
-        assert_eq!(lines[6].join(" "), "2 of 2 connections");
-        assert!(picture(&before, &now, 1).ends_with("1 of 2 connections\n"));
-    }
-
-    #[test]
-    fn short_numbers() {
-        let all = [0.0, 7.4, 999.0, 999.6, 12_345.0, 123_456.0, 1e6, 2.5e9, 3e12].map(short);
-        assert_eq!(all, ["0", "7", "999", "1.0k", "12.3k", "123k", "1.0M", "2.5G", "3.0T"]);
     }
 }

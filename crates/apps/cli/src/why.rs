@@ -1,0 +1,221 @@
+//! `millstream why`: what limits a connection, in a sentence or two with numbers, and what would help.
+
+use crate::verdict::{self, Looks};
+use crate::{CliResult, show};
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::Write;
+use std::time::Duration;
+
+/// Flags of `why`.
+#[derive(ClapArgs)]
+pub(crate) struct WhyArgs {
+    /// Which connections: an end (10.0.0.2:40000, [fd00::2]:80), an address or a port of either side; without it, those
+    /// that move most.
+    #[arg(value_name = "ADDR")]
+    which: Option<String>,
+    #[command(flatten)]
+    show: show::Args,
+    /// How long to watch.
+    #[arg(short, long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How many connections to explain at most.
+    #[arg(short = 'n', long, default_value_t = 10)]
+    flows: usize,
+}
+
+/// Does an end, as rows have it, meet what was asked for?
+fn meets(end: &str, which: &str) -> bool {
+    let (host, port) = end.rsplit_once(':').unwrap_or((end, ""));
+    let bare = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_string();
+    end == which || bare(host) == bare(which) || port == which.trim_start_matches(':')
+}
+
+/// How busy each core was between two looks: the share of the time in which it neither slept nor spun.
+pub(crate) fn loads(before: &[(u32, Value)], now: &[(u32, Value)]) -> HashMap<(u32, u64), f64> {
+    let core = |pid: &u32, row: &Value| (*pid, verdict::number(row, "core"));
+    let old: HashMap<_, _> = before.iter().map(|(pid, row)| (core(pid, row), row)).collect();
+    let load = |(pid, row): &(u32, Value)| {
+        let was = old.get(&core(pid, row))?;
+        let grew = |key: &str| {
+            verdict::number(&row["sock"], key).saturating_sub(verdict::number(&was["sock"], key)) as f64
+        };
+        let span = verdict::number(row, "now_us").saturating_sub(verdict::number(was, "now_us"));
+        let free = (grew("spin_us") + grew("sleep_us")) / span.max(1) as f64;
+        (span > 0).then_some((core(pid, row), (1.0 - free).clamp(0.0, 1.0)))
+    };
+    now.iter().filter_map(load).collect()
+}
+
+/// What tells a connection from all others.
+pub(crate) fn name(pid: u32, row: &Value) -> String {
+    format!("{pid} {} {} {}", row["core"], row["local"], row["remote"])
+}
+
+/// `millstream why`.
+pub(crate) fn run(args: &WhyArgs) -> CliResult {
+    let span = Duration::try_from_secs_f64(args.seconds).map_err(|_| "--seconds takes seconds")?;
+    let ask = |question| show::answers(args.show.pid, question);
+    let (cores, before) = (ask("stat")?, ask("ss")?);
+    std::thread::sleep(span.max(Duration::from_millis(50)));
+    let (cores_now, now) = (ask("stat")?, ask("ss")?);
+    let loads = loads(&cores, &cores_now);
+    let old: HashMap<_, _> = before.iter().map(|(pid, row)| (name(*pid, row), row)).collect();
+    let wanted = |row: &Value| {
+        let end = |key: &str| row[key].as_str().unwrap_or("").to_string();
+        let chosen = |which: &String| meets(&end("local"), which) || meets(&end("remote"), which);
+        row["limit"].is_string() && args.which.as_ref().is_none_or(chosen)
+    };
+    let mut found: Vec<Looks<'_>> = now
+        .iter()
+        .filter(|(_, row)| wanted(row))
+        .map(|(pid, row)| Looks {
+            before: old.get(&name(*pid, row)).copied().unwrap_or(&Value::Null),
+            now: row,
+            load: loads.get(&(*pid, verdict::number(row, "core"))).copied(),
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(match &args.which {
+            Some(which) => {
+                format!("no connection of a running stack has {which} at either end; see millstream ss")
+            }
+            None => "the running stacks have no connections".to_string(),
+        }
+        .into());
+    }
+    found.sort_by(|a, b| (b.sent() + b.received()).total_cmp(&(a.sent() + a.received())));
+    let mut out = std::io::stdout().lock();
+    let left = found.len().saturating_sub(args.flows);
+    for looks in found.iter().take(args.flows) {
+        match args.show.json {
+            true => writeln!(out, "{}", as_json(looks))?,
+            false => write!(out, "{}", as_text(looks))?,
+        }
+    }
+    if left > 0 && !args.show.json {
+        writeln!(out, "and {left} more: name an end, or --flows")?;
+    }
+    Ok(())
+}
+
+fn as_json(looks: &Looks<'_>) -> Value {
+    let (sender, receiver) = (looks.sender(), looks.receiver());
+    let row = looks.now;
+    json!({
+        "pid": row["pid"], "core": row["core"], "state": row["state"], "local": row["local"], "remote": row["remote"],
+        "seconds": looks.span() as f64 / 1e6,
+        "sent_bits_per_s": looks.sent(), "received_bits_per_s": looks.received(), "core_load": looks.load,
+        "verdict": looks.verdict().word,
+        "sender": {"limit": sender.word, "share": sender.share, "why": sender.text},
+        "receiver": {"limit": receiver.word, "share": receiver.share, "why": receiver.text},
+        "limited_us": row["limited_us"], "reader_us": row["reader_us"], "busy_us": row["busy_us"],
+        "snd_lim": row["snd_lim"],
+    })
+}
+
+fn as_text(looks: &Looks<'_>) -> String {
+    let row = looks.now;
+    let text = |key: &str| row[key].as_str().unwrap_or("");
+    let mut lines = format!(
+        "{} -> {}  {}  sent {}, received {} over {:.1} s\n",
+        text("local"),
+        text("remote"),
+        text("state"),
+        verdict::rate(looks.sent()),
+        verdict::rate(looks.received()),
+        looks.span() as f64 / 1e6
+    );
+    let side = |what: &str, verdict: &verdict::Verdict| {
+        format!("  {what}: {} ({:.0} %). {}\n", verdict.word, verdict.share * 100.0, verdict.text)
+    };
+    let (sender, receiver) = (looks.sender(), looks.receiver());
+    let receives = looks.received() > 0.0 || receiver.word != "peer";
+    if sender.word != "idle" || !receives {
+        lines += &side("sending", &sender);
+    }
+    if receives {
+        lines += &side("receiving", &receiver);
+    }
+    lines + &since_it_began(row)
+}
+
+/// The whole life of a connection in RFC 4898's terms, if anything ever held it.
+fn since_it_began(row: &Value) -> String {
+    let seconds = |value: &Value| format!("{:.1} s", value.as_u64().unwrap_or(0) as f64 / 1e6);
+    let held = row["limited_us"].as_object().into_iter().flatten();
+    let mut parts: Vec<_> = held
+        .filter(|(_, time)| time.as_u64() != Some(0))
+        .map(|(name, time)| format!("{name} {}", seconds(time)))
+        .collect();
+    if verdict::number(row, "reader_us") > 0 {
+        parts.push(format!("reader {}", seconds(&row["reader_us"])));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    let lim = &row["snd_lim"];
+    format!(
+        "  since it began: {} of {} busy; SndLimTrans Rwin {} Cwin {} Snd {}\n",
+        parts.join(", "),
+        seconds(&row["busy_us"]),
+        lim["trans_rwin"],
+        lim["trans_cwin"],
+        lim["trans_snd"]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: connections are found by either end, a core's load is what it neither spun nor slept, and a text says both
+    //! directions that move.
+    use super::*;
+
+    #[test]
+    fn ends_are_named_in_any_way() {
+        for which in ["10.0.0.1:80", "10.0.0.1", "80", ":80"] {
+            assert!(meets("10.0.0.1:80", which), "{which}");
+        }
+        for which in ["[fd00::2]:443", "fd00::2", "[fd00::2]", "443"] {
+            assert!(meets("[fd00::2]:443", which), "{which}");
+        }
+        for which in ["10.0.0.1:8", "10.0.0.2", "8", "0"] {
+            assert!(!meets("10.0.0.1:80", which), "{which}");
+        }
+    }
+
+    #[test]
+    fn load_is_the_rest() {
+        let look = |core: u64, now: u64, spin: u64, sleep: u64| {
+            (7, json!({"core": core, "now_us": now, "sock": {"spin_us": spin, "sleep_us": sleep}}))
+        };
+        let before = [look(0, 1_000, 100, 100), look(1, 1_000, 0, 0)];
+        let now = [look(0, 2_000, 200, 400), look(1, 2_000, 0, 0), look(2, 2_000, 0, 0)];
+        let loads = loads(&before, &now);
+        assert_eq!(loads.get(&(7, 0)), Some(&0.6));
+        assert_eq!((loads.get(&(7, 1)), loads.get(&(7, 2))), (Some(&1.0), None));
+    }
+
+    #[test]
+    fn both_directions_and_a_whole_life() {
+        let row = |now: u64, moved: u64| {
+            json!({"local": "a:1", "remote": "b:2", "state": "ESTABLISHED", "limit": "peer-window",
+                   "receive_limit": "peer", "now_us": now, "busy_us": now, "snd_wnd": 65_536, "srtt_us": 80_000,
+                   "bytes_acked": moved, "bytes_received": moved, "limited_us": {"peer-window": now, "stack": 0},
+                   "reader_us": 500_000, "snd_lim": {"trans_rwin": 3, "trans_cwin": 1, "trans_snd": 2}})
+        };
+        let (before, now) = (row(1_000_000, 0), row(2_000_000, 800_000));
+        let text = as_text(&Looks { before: &before, now: &now, load: Some(0.5) });
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "a:1 -> b:2  ESTABLISHED  sent 6.4 Mbit/s, received 6.4 Mbit/s over 1.0 s");
+        assert!(
+            lines[1].starts_with("  sending: peer-window (100 %). The peer's window of 64 KiB over 80 ms"),
+            "{text}"
+        );
+        assert!(lines[2].starts_with("  receiving: peer (100 %). Nothing at this end"), "{text}");
+        let life = "  since it began: peer-window 2.0 s, reader 0.5 s of 2.0 s busy; SndLimTrans Rwin 3 Cwin 1 Snd 2";
+        assert_eq!(lines[3], life);
+        assert_eq!(as_json(&Looks { before: &before, now: &now, load: None })["verdict"], "peer-window");
+    }
+}
