@@ -20,9 +20,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "usdt", "trace"]),
     ("sock", &["base", "wire", "cc", "tcp", "policy", "sign", "ring", "pio", "trace", "stack"]),
     // lab
-    ("emu", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock"]),
+    ("emu", &["base", "wire", "cc", "offload", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),
-    ("lab", &["base", "wire", "cc", "tcp", "policy", "ring", "pio", "trace", "stack", "sock", "emu"]),
+    (
+        "lab",
+        &["base", "wire", "cc", "offload", "tcp", "policy", "ring", "pio", "trace", "stack", "sock", "emu"],
+    ),
     ("bench", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu", "lab"]),
     ("fuzz", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "stack", "drill"]),
     // apps

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod card;
 mod clock;
 mod core_host;
 mod medium;
@@ -48,6 +49,7 @@ mod router;
 mod switch;
 
 pub use bridge::{Bridge, BridgeCounters, Lateness};
+pub use card::{Card, CardConfig, CardCounters, Merging};
 pub use clock::Clock;
 pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};

@@ -7,8 +7,11 @@
 //!   datagrams-/            group 3, over hop 2 --/               \-- receiver 3
 //! ```
 
-use base::{Addr, Endpoint, Instant, Rng};
-use emu::{CoreHost, Host, HostId, Network, PipeConfig, PipeId, PortConfig, SwitchId};
+use base::{Addr, Endpoint, Instant, Rate, Rng};
+use emu::{
+    Card, CardConfig, CoreHost, Host, HostId, Merging, Network, PipeConfig, PipeId, PortConfig, PortId,
+    SimPort, SwitchId,
+};
 use stack::{Core, CoreConfig, OwnAddr};
 use trace::{Switch, tapped};
 use wire::{ethernet, ipv4, protocol};
@@ -17,7 +20,7 @@ use crate::apps::{Metronome, Receiver, Sender, Start};
 use crate::captures::Capture;
 use crate::hops::crossed;
 use crate::path::{millis, pipes, seconds};
-use crate::spec::{Flow, Spec, SpecError};
+use crate::spec::{self, Flow, Spec, SpecError};
 
 /// The port receivers listen on.
 const PORT: u16 = 5001;
@@ -41,6 +44,8 @@ pub(crate) struct Plan {
     over: Vec<Vec<(usize, usize)>>,
     /// And of the datagrams.
     datagrams_over: (usize, usize),
+    /// What is before each receiver, but for the seed of its hash.
+    card: Option<CardConfig>,
 }
 
 /// Reads the words of `spec`.
@@ -64,14 +69,53 @@ pub(crate) fn plan(spec: &Spec) -> Result<Plan, SpecError> {
         policies: policies(spec)?,
         over: over.collect::<Result<_, _>>()?,
         datagrams_over: crossed(datagrams_over, all.len())?,
+        card: spec.card.as_ref().map(card).transpose()?,
         hops,
     })
+}
+
+fn card(card: &spec::Card) -> Result<CardConfig, SpecError> {
+    let cores = card.cores.unwrap_or(card.workers);
+    let counts = [card.workers, cores, card.ring, card.descriptors];
+    let numbers = [card.packet_us, card.host_us, card.dma_mbit];
+    if counts.iter().any(|count| !(1..=65_536).contains(count))
+        || numbers.iter().any(|number| !(0.0..1e6).contains(number))
+    {
+        return Err(SpecError("card: want counts from 1 to 65536, and times and rates from 0 to 1e6".into()));
+    }
+    let micros = |us: f64| millis(us / 1000.0);
+    Ok(CardConfig {
+        workers: card.workers as usize,
+        cores: cores as usize,
+        ring: card.ring as usize,
+        per_packet: micros(card.packet_us),
+        merging: merging(&card.merging)?,
+        dma: (card.dma_mbit > 0.0).then(|| Rate::from_bits_per_sec((card.dma_mbit * 1e6) as u64)),
+        descriptors: card.descriptors as usize,
+        per_delivery: micros(card.host_us),
+        seed: 0,
+    })
+}
+
+fn merging(words: &str) -> Result<Merging, SpecError> {
+    let hold = words.strip_prefix("hold ").and_then(|us| us.trim().parse::<f64>().ok());
+    match (words, hold) {
+        ("none", _) => Ok(Merging::None),
+        ("published", _) => Ok(Merging::Patient),
+        (_, Some(us)) if (0.0..=1000.0).contains(&us) => {
+            let hold = millis(us / 1000.0);
+            Ok(Merging::Engine(offload::Config { hold, ..offload::Config::default() }))
+        }
+        _ => Err(SpecError(format!(
+            "card.merging: want `none`, `published` or `hold 0 to 1000`, not `{words}`"
+        ))),
+    }
 }
 
 fn settings(spec: &Spec) -> Result<tcp::Config, SpecError> {
     let mut config = tcp::Config::default();
     for (name, value) in &spec.stack {
-        let text = crate::spec::show(value);
+        let text = spec::show(value);
         config.set(name, &text).map_err(|error| SpecError(format!("stack.{name} = {text}: {error:?}")))?;
     }
     Ok(config)
@@ -121,6 +165,8 @@ pub(crate) struct World {
     pub(crate) taps: Vec<[Switch; 2]>,
     /// What each pair of them is: the number of its `[[flow]]`, the first hop and the last.
     pub(crate) roles: Vec<Role>,
+    /// The cards before receivers.
+    pub(crate) cards: Vec<HostId>,
     /// The lines to the receivers.
     pub(crate) down: Vec<PipeId>,
     /// Which of them is narrowest.
@@ -148,6 +194,7 @@ pub(crate) enum Node {
     Sender(Box<CoreHost<Sender>>),
     Receiver(Box<CoreHost<Receiver>>),
     Metronome(Box<Metronome>),
+    Card(Box<Card>),
 }
 
 impl Host for Node {
@@ -156,6 +203,7 @@ impl Host for Node {
             Node::Sender(host) => host.step(now),
             Node::Receiver(host) => host.step(now),
             Node::Metronome(host) => host.step(now),
+            Node::Card(host) => host.step(now),
         }
     }
 }
@@ -172,7 +220,7 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
     let trunk = |([down, up], ends): (&[PipeConfig; 2], &[SwitchId])| net.trunk(ends[0], ends[1], down, up).0;
     let down: Vec<PipeId> = plan.hops.iter().zip(switches.windows(2)).map(trunk).collect();
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
-    let (mut roles, mut taps) = (Vec::new(), Vec::new());
+    let (mut roles, mut taps, mut cards) = (Vec::new(), Vec::new(), Vec::new());
     let port = PortConfig {
         mtu: usize::from(plan.mtu),
         rx_ring: 1 << 16,
@@ -196,7 +244,20 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
             addresses: vec![OwnAddr { addr, prefix: 8 }],
             ..CoreConfig::default()
         };
-        let (out, back) = (net.port(&port), net.port(&port));
+        let out = net.port(&port);
+        let (back, line_end) = match &plan.card {
+            None => {
+                let back = net.port(&port);
+                let id = back.id();
+                (back, id)
+            }
+            Some(config) => {
+                let config = CardConfig { seed: rng.next_u64(), ..config.clone() };
+                let (back, line_end, card) = add_card(&mut net, &port, config);
+                cards.push(card);
+                (back, line_end)
+            }
+        };
         let (out_id, back_id) = (out.id(), back.id());
         let ((out, near_tap), (back, far_tap)) = (tapped(Box::new(out)), tapped(Box::new(back)));
         taps.push([near_tap, far_tap]);
@@ -212,7 +273,7 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
             std::mem::swap(&mut near, &mut far);
         }
         net.plug(out_id, near, &access, &access);
-        net.plug(back_id, far, &PipeConfig::default(), &PipeConfig::default());
+        net.plug(line_end, far, &PipeConfig::default(), &PipeConfig::default());
         roles.push(role);
     }
     if let Some(cbr) = &spec.cbr {
@@ -225,7 +286,18 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         net.plug(from_id, switches[first], &PipeConfig::default(), &PipeConfig::default());
         net.plug(to_id, switches[last + 1], &PipeConfig::default(), &PipeConfig::default());
     }
-    Ok(World { net, senders, receivers, taps, roles, down, bottleneck: plan.bottleneck })
+    Ok(World { net, senders, receivers, taps, roles, cards, down, bottleneck: plan.bottleneck })
+}
+
+/// A card at a host's port: that port, the card's own towards the wire, and the card.
+fn add_card(net: &mut Network<Node>, wire: &PortConfig, config: CardConfig) -> (SimPort, PortId, HostId) {
+    let line = Card::line(wire.mtu).map(|port| net.port(&port));
+    let [up, host] = line;
+    let card = Card::new(config, net.port(wire), up);
+    let [wire, up] = card.ports();
+    net.link(up, host.id(), &PipeConfig::default(), &PipeConfig::default());
+    let card = net.add_host(Node::Card(Box::new(card)), &[wire, up]);
+    (host, wire, card)
 }
 
 /// A core whose connections use `policy`.
@@ -264,7 +336,7 @@ fn uniform(rng: &mut Rng) -> f64 {
 }
 
 /// A UDP datagram of `octets` (IP header included) from one port to another.
-fn datagram(octets: usize, from: &emu::SimPort, to: &emu::SimPort) -> Vec<u8> {
+fn datagram(octets: usize, from: &SimPort, to: &SimPort) -> Vec<u8> {
     use pio::PacketIo;
     let octets = octets.max(ipv4::HEADER_LEN + UDP);
     let mut frame = vec![0; ethernet::HEADER_LEN + octets];

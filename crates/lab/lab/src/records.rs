@@ -73,7 +73,7 @@ pub(crate) fn core(world: &mut World, host: HostId) -> Option<&mut Core> {
     match world.net.host_mut(host) {
         Node::Sender(host) => Some(&mut host.core),
         Node::Receiver(host) => Some(&mut host.core),
-        Node::Metronome(_) => None,
+        Node::Metronome(_) | Node::Card(_) => None,
     }
 }
 

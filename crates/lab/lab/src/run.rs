@@ -147,8 +147,18 @@ struct Recorder<'a> {
     cwnd: Vec<f64>,
     srtt: Vec<f64>,
     convergence: Convergence,
-    /// When measuring began: octets received by each flow of each host, and octets that had left the bottleneck.
-    before: Option<(Vec<Vec<u64>>, u64)>,
+    before: Option<Before>,
+}
+
+/// How it was when measuring began.
+#[derive(Default)]
+struct Before {
+    /// When, seconds.
+    at: f64,
+    /// Octets received by each flow of each host.
+    received: Vec<Vec<u64>>,
+    /// Octets that had left the bottleneck.
+    out: u64,
 }
 
 impl<'a> Recorder<'a> {
@@ -161,15 +171,15 @@ impl<'a> Recorder<'a> {
             cwnd: Vec::new(),
             srtt: Vec::new(),
             convergence: Convergence::default(),
-            before: None,
+            before: (task.spec.discard <= 0.0).then(Before::default),
         }
     }
 
     fn sample(&mut self, world: &mut World, now: Instant) {
         let t = now.as_nanos() as f64 / 1e9;
         let counted = t > self.task.spec.discard;
-        if counted && self.before.is_none() {
-            self.before = Some((received(world), octets_out(world)));
+        if t >= self.task.spec.discard && self.before.is_none() {
+            self.before = Some(Before { at: t, received: received(world), out: octets_out(world) });
         }
         if let Some(since) = all_begun(world, &self.task.spec) {
             self.convergence.push(t, since, || endless(world, &self.task.spec));
@@ -217,7 +227,6 @@ impl<'a> Recorder<'a> {
 
     fn outcome(self, world: &World, ledger: &mut Ledger) -> Outcome {
         let spec = &self.task.spec;
-        let measured = (spec.seconds - spec.discard).max(f64::MIN_POSITIVE);
         let mut out = Outcome {
             point: self.task.point.clone(),
             seed: self.task.seed,
@@ -229,7 +238,8 @@ impl<'a> Recorder<'a> {
                 out.measures.insert(name.into(), value);
             }
         };
-        let (before, was_out) = self.before.unwrap_or_default();
+        let Before { at, received: before, out: was_out } = self.before.unwrap_or_default();
+        let measured = (spec.seconds - at).max(f64::MIN_POSITIVE);
         let rates = rates(world, &before, measured, spec.flows.len());
         let all: Vec<f64> = rates.iter().flatten().copied().collect();
         put(name::GOODPUT, all.iter().sum());
@@ -277,6 +287,7 @@ impl<'a> Recorder<'a> {
                 put(&format!("{name}{suffix}"), quantile(&times, q));
             }
         }
+        put(name::MERGED, merged(world));
         put(name::FAILED, senders(world).map(|host| host.failed as f64).sum());
         out.delays = ledger.delays.steps(STEPS);
         out
@@ -295,6 +306,17 @@ fn receivers(world: &World) -> impl Iterator<Item = &Receiver> {
         Node::Receiver(host) => Some(&host.app),
         _ => None,
     })
+}
+
+/// Packets of the wire in each that cards handed up; NaN without one.
+fn merged(world: &World) -> f64 {
+    let (mut segments, mut delivered) = (0.0, 0.0);
+    for id in &world.cards {
+        let Node::Card(card) = world.net.host(*id) else { continue };
+        segments += card.counters().segments as f64;
+        delivered += card.counters().delivered as f64;
+    }
+    segments / delivered
 }
 
 /// Octets received by each flow of each host.

@@ -11,6 +11,7 @@ macro_rules! shipped {
 
 shipped![
     "bbr-loss",
+    "card",
     "convergence",
     "dctcp-step",
     "fairness",

@@ -41,6 +41,9 @@ pub struct Spec {
     /// A flow of datagrams beside them.
     #[serde(default)]
     pub cbr: Option<Cbr>,
+    /// A network card with processors of its own before each receiver.
+    #[serde(default)]
+    pub card: Option<Card>,
     /// Settings of both stacks, as `millstream settings` lists them.
     #[serde(default)]
     pub stack: BTreeMap<String, toml::Value>,
@@ -262,6 +265,38 @@ pub struct Cbr {
     /// Each is sent up to this much earlier or later, milliseconds.
     #[serde(default)]
     pub jitter_ms: f64,
+}
+
+/// A card that receives with processors of its own, and what each step costs there and at the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// Receive workers, among which flows are dealt out by chance.
+    pub workers: u32,
+    /// Cores that run them; as many as workers if absent.
+    pub cores: Option<u32>,
+    /// What a packet takes of a core, microseconds.
+    pub packet_us: f64,
+    /// What a packet that goes up (a merged one, too) takes of the host, microseconds.
+    pub host_us: f64,
+    /// Rate from the card to the host, Mbit/s; 0 for no limit.
+    #[serde(default)]
+    pub dma_mbit: f64,
+    /// How data is merged: `none`, `hold MICROSECONDS` (for so long it may wait for more), or `published`, as the
+    /// multicore-NPU thesis has it: until it is 64 KiB, or the next packet is ten times later than they come on
+    /// average.
+    #[serde(default = "none")]
+    pub merging: String,
+    /// Packets that may wait for a worker.
+    #[serde(default = "thousand")]
+    pub ring: u32,
+    /// Descriptors of a worker, and places in the host's ring.
+    #[serde(default = "thousand")]
+    pub descriptors: u32,
+}
+
+fn thousand() -> u32 {
+    1000
 }
 
 /// A plot of the report.

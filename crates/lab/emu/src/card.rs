@@ -1,0 +1,460 @@
+//! A network card with processors of its own, in virtual time: receive workers that merge what belongs together before
+//! the host sees it, a way across to the host, and a host to whom each packet costs something.
+//!
+//! ```text
+//!  wire ──by flow──> worker's ring ──core──> engine ──> descriptors ──one transfer at a time──> host's ring ──> host
+//!  wire <────────────────────────────────────────────────────────────────────────────────────────────────────── host
+//! ```
+//! The cost of each step is a parameter, so that the figures of a published card can be computed: what they say about
+//! one flow goes in, what many flows get comes out. A worker does one packet at a time, a core one of its workers'.
+
+use crate::{Host, PortConfig, PortId, SimPort};
+use base::{Duration, Endpoint, FlowKey, Instant, Rate, SipKey};
+use offload::{Arrival, Engine};
+use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
+use std::collections::VecDeque;
+use wire::packet::{Content, Packet, parse_frame};
+use wire::{ethernet, protocol};
+
+mod merged;
+mod patient;
+#[cfg(test)]
+mod tests;
+
+use merged::merged;
+use patient::{Patient, Run};
+
+/// What a card and its host take for what.
+#[derive(Clone, Debug)]
+pub struct CardConfig {
+    /// Receive workers; each flow belongs to one, by a keyed hash.
+    pub workers: usize,
+    /// Cores that they share: the nth worker runs on core n modulo this.
+    pub cores: usize,
+    /// Packets that may wait for a worker; more are dropped.
+    pub ring: usize,
+    /// What a packet takes of a core: to be looked at, checked and put where it belongs.
+    pub per_packet: Duration,
+    /// How packets are merged.
+    pub merging: Merging,
+    /// How fast octets cross to the host; `None` for at once.
+    pub dma: Option<Rate>,
+    /// Descriptors of a worker, and places in the host's ring.
+    pub descriptors: usize,
+    /// What each packet that goes up takes of the host: interrupt, driver, stack.
+    pub per_delivery: Duration,
+    /// Of the hash that steers.
+    pub seed: u64,
+}
+
+/// How a card merges packets.
+#[derive(Clone, Copy, Debug)]
+pub enum Merging {
+    /// Each goes up as it came.
+    None,
+    /// By this project's engine, which holds data for a bounded time.
+    Engine(offload::Config),
+    /// As published: data of a flow waits until it is 64 KiB or the next packet is ten times later than they come on
+    /// average. (The published card's cost and patience, not its faults: what is not next in sequence goes up at
+    /// once.)
+    Patient,
+}
+
+base::counters! {
+    /// What a card has done with received packets.
+    pub struct CardCounters {
+        received: "Packets that came from the wire.",
+        dropped: "Packets for which a worker's ring had no room.",
+        segments: "Packets of the wire that went up.",
+        delivered: "Packets that went up, merged ones as one.",
+        control: "Packets that went up ahead of data.",
+    }
+}
+
+/// A packet from the wire.
+struct Received {
+    octets: Vec<u8>,
+    /// Its flow and where its parts lie, if it is TCP.
+    tcp: Option<(FlowKey, Packet)>,
+    hash: u64,
+}
+
+/// A packet on its way up.
+struct Up {
+    octets: Vec<u8>,
+    /// Packets of the wire in it.
+    segments: u64,
+    meta: TxMeta,
+}
+
+struct Worker {
+    ring: VecDeque<Received>,
+    merger: Merger,
+    /// What carries no data: others do not hold it up.
+    control: VecDeque<Up>,
+    data: VecDeque<Up>,
+    /// Octets that it may still send up in this round.
+    credit: usize,
+}
+
+enum Merger {
+    None,
+    Engine(Box<Engine<Vec<u8>>>),
+    Patient(Patient),
+}
+
+impl Merger {
+    fn new(merging: Merging) -> Merger {
+        match merging {
+            Merging::None => Merger::None,
+            Merging::Engine(config) => Merger::Engine(Box::new(Engine::new(config))),
+            Merging::Patient => Merger::Patient(Patient::default()),
+        }
+    }
+}
+
+/// Does one thing at a time, for as long as it takes.
+struct Server<T>(Option<(Instant, T)>);
+
+impl<T> Server<T> {
+    fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn begin(&mut self, now: Instant, takes: Duration, what: T) {
+        self.0 = Some((now + takes, what));
+    }
+
+    /// What is done by now.
+    fn finish(&mut self, now: Instant) -> Option<T> {
+        self.0.take_if(|(done, _)| *done <= now).map(|(_, what)| what)
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.0.as_ref().map(|(done, _)| *done)
+    }
+}
+
+/// The card, between the wire's port and the host's. [`Card::line`] says how the ports between it and its host are
+/// made.
+pub struct Card {
+    config: CardConfig,
+    key: SipKey,
+    wire: SimPort,
+    host: SimPort,
+    workers: Vec<Worker>,
+    /// What each core works at, and for whom.
+    cores: Vec<Server<(usize, Received)>>,
+    /// Whose turn is next, of each core's workers and at the way up.
+    next_worker: Vec<usize>,
+    next_up: usize,
+    dma: Server<Up>,
+    waiting: VecDeque<Up>,
+    processor: Server<Up>,
+    rx: RxBatch,
+    tx: TxBatch,
+    counters: CardCounters,
+}
+
+/// Octets that a worker may send up before it is another's turn: as much as one merged packet.
+const QUANTUM: usize = 65_536;
+
+impl Card {
+    /// A card whose `wire` port is to be joined to the network and whose `host` port to the host's.
+    ///
+    /// # Panics
+    /// Without a worker, a core or a descriptor.
+    pub fn new(config: CardConfig, wire: SimPort, host: SimPort) -> Card {
+        assert!(config.workers > 0 && config.cores > 0 && config.descriptors > 0, "{config:?}");
+        let worker = || Worker {
+            ring: VecDeque::new(),
+            merger: Merger::new(config.merging),
+            control: VecDeque::new(),
+            data: VecDeque::new(),
+            credit: QUANTUM,
+        };
+        Card {
+            key: SipKey::new(config.seed, !config.seed),
+            workers: (0..config.workers).map(|_| worker()).collect(),
+            cores: (0..config.cores).map(|_| Server(None)).collect(),
+            next_worker: (0..config.cores).collect(),
+            next_up: 0,
+            dma: Server(None),
+            waiting: VecDeque::new(),
+            processor: Server(None),
+            rx: RxBatch::new(),
+            tx: TxBatch::new(),
+            counters: CardCounters::default(),
+            config,
+            wire,
+            host,
+        }
+    }
+
+    /// The ports of the line between a card and its host, whose wire carries packets of up to `mtu` octets: the card's,
+    /// which hands up merged packets, and the host's, which takes them.
+    pub fn line(mtu: usize) -> [PortConfig; 2] {
+        let host = PortConfig {
+            mtu,
+            frames: 1024,
+            rx_ring: 1 << 16,
+            tx_ring: 1 << 16,
+            tx_checksum: true,
+            tso_max: usize::from(u16::MAX),
+            ..PortConfig::default()
+        };
+        [PortConfig { passes_whole: true, ..host.clone() }, host]
+    }
+
+    /// The ports towards wire and host.
+    pub fn ports(&self) -> [PortId; 2] {
+        [self.wire.id(), self.host.id()]
+    }
+
+    /// What became of packets.
+    pub fn counters(&self) -> &CardCounters {
+        &self.counters
+    }
+
+    /// Takes what came from the wire into the workers' rings.
+    fn receive(&mut self) {
+        while take(&mut self.wire, &mut self.rx) > 0 {
+            for packet in self.rx.drain(..) {
+                self.counters.received += 1;
+                let octets = packet.frame.data().to_vec();
+                self.wire.retire(packet.frame);
+                let tcp = flow_of(&octets);
+                let hash = tcp.as_ref().map_or(0, |(key, _)| self.key.strong_flow(key));
+                let worker = &mut self.workers[(hash % self.config.workers as u64) as usize];
+                if worker.ring.len() < self.config.ring {
+                    worker.ring.push_back(Received { octets, tcp, hash });
+                } else {
+                    self.counters.dropped += 1;
+                }
+            }
+        }
+    }
+
+    /// What the host sends goes to the wire at once.
+    fn send(&mut self) {
+        while take(&mut self.host, &mut self.rx) > 0 {
+            for packet in self.rx.drain(..) {
+                put(&mut self.wire, &mut self.tx, packet.frame.data(), TxMeta::default());
+                self.host.retire(packet.frame);
+            }
+        }
+    }
+
+    /// Cores end what they are at and begin with the next packet of one of their workers; held packets become due.
+    fn work(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for nth in 0..self.cores.len() {
+            if let Some((worker, packet)) = self.cores[nth].finish(now) {
+                self.workers[worker].take(now, packet);
+                moved = true;
+            }
+            if self.cores[nth].is_idle()
+                && let Some(worker) = self.next_for(nth)
+                && let Some(packet) = self.workers[worker].ring.pop_front()
+            {
+                self.next_worker[nth] = worker + self.config.cores;
+                self.cores[nth].begin(now, self.config.per_packet, (worker, packet));
+                moved = true;
+            }
+        }
+        for worker in &mut self.workers {
+            if worker.due().is_some_and(|due| due <= now) {
+                worker.settle(now);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// The worker of a core that goes next: one with a packet, and with room for what comes of it.
+    fn next_for(&self, core: usize) -> Option<usize> {
+        let own = self.config.workers.saturating_sub(core).div_ceil(self.config.cores);
+        let first = self.next_worker[core] / self.config.cores;
+        (0..own).map(|nth| core + (first + nth) % own * self.config.cores).find(|worker| {
+            let worker = &self.workers[*worker];
+            !worker.ring.is_empty() && worker.data.len() < self.config.descriptors
+        })
+    }
+
+    /// Moves packets up, one at a time; what carries no data first, then a fair part of octets for each worker.
+    fn transfer(&mut self, now: Instant) -> bool {
+        let arrived = self.dma.finish(now);
+        let mut moved = arrived.is_some();
+        self.waiting.extend(arrived);
+        if self.dma.is_idle()
+            && self.waiting.len() < self.config.descriptors
+            && let Some(up) = self.next_up()
+        {
+            let takes = self.config.dma.map_or(Duration::ZERO, |rate| rate.time_for(up.octets.len() as u64));
+            self.dma.begin(now, takes, up);
+            moved = true;
+        }
+        moved
+    }
+
+    fn next_up(&mut self) -> Option<Up> {
+        if let Some(up) = self.workers.iter_mut().find_map(|worker| worker.control.pop_front()) {
+            self.counters.control += 1;
+            return Some(up);
+        }
+        // At most one round: a whole credit is worth any packet.
+        for _ in 0..=self.workers.len() {
+            let worker = &mut self.workers[self.next_up];
+            if let Some(up) = worker.data.pop_front_if(|up| up.octets.len() <= worker.credit) {
+                worker.credit -= up.octets.len();
+                return Some(up);
+            }
+            worker.credit = QUANTUM;
+            self.next_up = (self.next_up + 1) % self.workers.len();
+        }
+        None
+    }
+
+    /// The host takes one packet after the other.
+    fn deliver(&mut self, now: Instant) -> bool {
+        let done = self.processor.finish(now);
+        let mut moved = done.is_some();
+        if let Some(up) = done {
+            self.counters.delivered += 1;
+            self.counters.segments += up.segments;
+            put(&mut self.host, &mut self.tx, &up.octets, up.meta);
+        }
+        if self.processor.is_idle()
+            && let Some(up) = self.waiting.pop_front()
+        {
+            self.processor.begin(now, self.config.per_delivery, up);
+            moved = true;
+        }
+        moved
+    }
+}
+
+impl Host for Card {
+    fn step(&mut self, now: Instant) -> Option<Instant> {
+        self.receive();
+        self.send();
+        while self.work(now) | self.transfer(now) | self.deliver(now) {}
+        let dates = self.cores.iter().map(Server::due).chain(self.workers.iter().map(Worker::due));
+        dates.chain([self.dma.due(), self.processor.due()]).fold(None, Instant::earliest)
+    }
+}
+
+impl Worker {
+    /// A packet has been looked at.
+    fn take(&mut self, now: Instant, packet: Received) {
+        let Received { octets, tcp, hash } = packet;
+        let mut up = Vec::new();
+        match (tcp, &mut self.merger) {
+            (Some((key, tcp)), Merger::Engine(engine)) => {
+                let arrival = Arrival {
+                    key,
+                    hash,
+                    ip: ethernet::HEADER_LEN,
+                    tcp: tcp.start as usize,
+                    end: tcp.end as usize,
+                    merged: false,
+                    packet: octets,
+                };
+                offer(engine, now, arrival, &mut up);
+            }
+            (Some((key, _)), Merger::Patient(patient)) => patient.take(now, key, octets, &mut up),
+            _ => up.push((vec![octets], None)),
+        }
+        self.lift(up);
+        self.settle(now);
+    }
+
+    /// What need not wait goes up.
+    fn settle(&mut self, now: Instant) {
+        let mut up = Vec::new();
+        match &mut self.merger {
+            Merger::None => {}
+            Merger::Engine(engine) => {
+                engine.on_batch_end(now);
+                collect(engine, &mut up);
+            }
+            Merger::Patient(patient) => patient.settle(now, &mut up),
+        }
+        self.lift(up);
+    }
+
+    /// Packets go up, as one if they are a train.
+    fn lift(&mut self, runs: Vec<Run>) {
+        for (packets, train) in runs {
+            let segments = packets.len() as u64;
+            if let Some(train) = train.filter(|train| train.count() > 1) {
+                let (octets, meta) = merged(&packets, &train);
+                self.data.push_back(Up { octets, segments, meta });
+                continue;
+            }
+            for octets in packets {
+                let control = flow_of(&octets).is_none_or(|(_, packet)| !has_data(&octets, &packet));
+                let queue = if control { &mut self.control } else { &mut self.data };
+                queue.push_back(Up { octets, segments: 1, meta: TxMeta::default() });
+            }
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match &self.merger {
+            Merger::None => None,
+            Merger::Engine(engine) => engine.poll_timeout(),
+            Merger::Patient(patient) => patient.due(),
+        }
+    }
+}
+
+fn offer(engine: &mut Engine<Vec<u8>>, now: Instant, mut arrival: Arrival<Vec<u8>>, up: &mut Vec<Run>) {
+    // One that is full hands everything up, and has room then.
+    while let Err(back) = engine.on_arrival(now, arrival) {
+        collect(engine, up);
+        arrival = back;
+    }
+}
+
+fn collect(engine: &mut Engine<Vec<u8>>, up: &mut Vec<Run>) {
+    while let Some(mut run) = engine.poll_run() {
+        let packets = std::iter::from_fn(|| engine.next_packet(&mut run)).collect();
+        up.push((packets, run.train.take()));
+    }
+}
+
+/// Receives; how many.
+fn take(port: &mut SimPort, batch: &mut RxBatch) -> usize {
+    // A simulated port does not fail.
+    port.rx(batch).unwrap_or(0)
+}
+
+/// Sends `octets`; a port without a frame loses them, as any card does.
+fn put(port: &mut SimPort, batch: &mut TxBatch, octets: &[u8], meta: TxMeta) {
+    let Some(mut frame) = port.take() else { return };
+    frame.set_range(0, octets.len());
+    frame.data_mut().copy_from_slice(octets);
+    batch.push_back(TxPacket { frame, meta });
+    if port.tx(batch).is_err() || !batch.is_empty() {
+        batch.drain(..).for_each(|packet| port.retire(packet.frame));
+    }
+}
+
+/// The flow of a TCP packet, seen from the host, and where its parts lie.
+fn flow_of(octets: &[u8]) -> Option<(FlowKey, Packet)> {
+    let Content::Ip(packet) = parse_frame(octets, octets.len()).ok()?.content else { return None };
+    if packet.protocol != protocol::TCP {
+        return None;
+    }
+    let &[a, b, c, d] = octets.get(packet.start as usize..)?.first_chunk()?;
+    let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
+    let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
+    Some((FlowKey::new(local, remote), packet))
+}
+
+/// Is there anything behind the TCP header?
+fn has_data(octets: &[u8], packet: &Packet) -> bool {
+    let header = octets.get(packet.start as usize + 12).map_or(0, |octet| u32::from(octet >> 4) * 4);
+    packet.start + header < packet.end
+}
