@@ -240,7 +240,7 @@ fn postgresql_which_must_not_be_root() {
     let server = format!("{bin}/postgres");
     let sockets = format!("unix_socket_directories={data}");
     let program = [
-        [&named, MILLSTREAM, "run", "--link", LINK, "--user", "postgres", "--"].as_slice(),
+        [&named, MILLSTREAM, "run", "--link", "xdp:ms0", "--user", "postgres", "--"].as_slice(),
         &[&server, "-D", &data, "-c", "listen_addresses=*", "-c", &sockets, "-c", "fsync=off"],
     ]
     .concat();

@@ -70,8 +70,6 @@ pub(crate) enum Cond {
     Set = 0x40,
     /// Not equal.
     Ne = 0x50,
-    /// Less.
-    Lt = 0xa0,
 }
 
 /// The second operand: a register, or a number that is extended by its sign.

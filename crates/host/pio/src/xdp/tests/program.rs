@@ -205,7 +205,7 @@ fn random_packet(rng: &mut Rng) -> Vec<u8> {
     let (src, dst) = (addr(pick(rng, names)), addr(pick(rng, names)));
     let ports = [80, 81, 82, 83, 40_000, 40_001];
     let segment = tcp(pick(rng, &ports), pick(rng, &ports), pick(rng, &[SYN, ACK, SYN | ACK, 0]));
-    let options = 4 * rng.below(3) as usize;
+    let options = 4 * rng.below(11) as usize;
     let protocol = pick(rng, &[6, 6, 6, 17]);
     let mut packet = ip(src, dst, protocol, options, &segment);
     if rng.chance(0.3) {
