@@ -92,6 +92,12 @@ impl Shared {
         Cx { now, config: &self.config, pool: &mut self.pool, counters: &mut self.counters, probe }
     }
 
+    /// May segments be delivered as one? Not while somebody watches who must see each.
+    #[inline]
+    pub(crate) fn merges(&self) -> bool {
+        self.probes.as_ref().is_none_or(|probe| !probe.wants_each())
+    }
+
     /// Tells who watches of a segment that no connection had a part in.
     pub(crate) fn show_stray(&mut self, now: Instant, outbound: bool, key: &FlowKey, whose: Stray) {
         if let Some(probes) = &mut self.probes {

@@ -179,6 +179,7 @@ impl Core {
 
     /// What the engine gives up is processed.
     fn hand_up(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
+        let merges = self.shared.merges();
         while let Some(mut run) = hold.engine.poll_run() {
             let count = run.train.as_ref().map_or(1, offload::Train::count);
             if rx.batch.len() + usize::from(count) > UP_MAX {
@@ -188,10 +189,13 @@ impl Core {
             let Some(Kept { packet, arrival }) = hold.engine.next_packet(&mut run) else { continue };
             rx.batch.push(packet);
             rx.arrivals.push(Arrival { at, ..arrival });
-            while let Some(Kept { packet, .. }) = hold.engine.next_packet(&mut run) {
+            while let Some(Kept { packet, arrival }) = hold.engine.next_packet(&mut run) {
+                if !merges {
+                    rx.arrivals.push(Arrival { at: rx.batch.len() as u16, ..arrival });
+                }
                 rx.batch.push(packet);
             }
-            match (run.train, &mut rx.trains) {
+            match (run.train.filter(|_| merges), &mut rx.trains) {
                 (Some(train), Some(trains)) => {
                     self.tell_round_trip(&mut hold.engine, &arrival);
                     trains.adopt(at, train);

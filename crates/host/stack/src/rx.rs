@@ -115,10 +115,9 @@ impl Core {
                 long += u32::from(octets.len() >= TRAIN_WORTH);
             }
         }
-        let merges = || self.shared.probes.as_ref().is_none_or(|probe| !probe.wants_each());
         if long > 1
             && let Some(trains) = trains
-            && merges()
+            && self.shared.merges()
         {
             return self.survey_trains(now, batch, arrivals, trains);
         }

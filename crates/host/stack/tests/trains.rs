@@ -3,9 +3,10 @@
 
 mod common;
 
-use base::{Endpoint, FlowKey, Instant};
+use base::{Duration, Endpoint, FlowKey, Instant};
 use common::*;
 use pio::PairConfig;
+use stack::Offload;
 use std::sync::{Arc, Mutex};
 use tcp::{Probe, Seen, State};
 
@@ -35,11 +36,13 @@ impl Probe for Watcher {
     fn state(&mut self, _: Instant, _: &FlowKey, _: State, _: State) {}
 }
 
+const HOLD: Offload = Offload::Hold(Duration::from_micros(50));
+
 /// What watchers of a server see of ten segments that arrive together.
-fn seen_by(watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
+fn seen_by(offload: Offload, watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
     const SEGMENT: usize = 1448;
     let http = Endpoint::new(SERVER, PORT);
-    let mut world = World::new(&PairConfig::default());
+    let mut world = World::with(&PairConfig::default(), |_, server| server.offload = offload);
     let listener = world.listen(http, 16);
     let (client, server) = world.establish(listener, http, 7);
     let notes: Vec<Notes> = watchers
@@ -52,7 +55,7 @@ fn seen_by(watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
         .collect();
     let data: Vec<u8> = (0..10 * SEGMENT).map(|at| (at / 7) as u8).collect();
     assert_eq!(world.client.write(world.now, client, &data), Ok(data.len()));
-    world.settle();
+    world.pass(Duration::from_millis(1));
     let mut got = Vec::new();
     read_all(&mut world.server, world.now, server, &mut got);
     assert_eq!(got, data);
@@ -66,13 +69,16 @@ fn seen_by(watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
 
 #[test]
 fn a_train_is_one_packet() {
-    let seen = seen_by(&[false]);
+    let seen = seen_by(Offload::Inline, &[false]);
     assert_eq!(seen[0].len(), 1);
-    assert_eq!(seen_by(&[false, false]), [seen[0].clone(), seen[0].clone()]);
+    assert_eq!(seen_by(Offload::Inline, &[false, false]), [seen[0].clone(), seen[0].clone()]);
+    assert_eq!(seen_by(HOLD, &[false])[0].len(), 1);
 }
 
 #[test]
 fn who_must_see_each_sees_each() {
-    let seen = seen_by(&[false, true]);
-    assert!(seen.iter().all(|seen| seen.iter().all(|(segments, _)| *segments == 1)));
+    for offload in [Offload::Inline, HOLD] {
+        let seen = seen_by(offload, &[false, true]);
+        assert!(seen.iter().all(|seen| seen.iter().all(|(segments, _)| *segments == 1)), "{offload:?}");
+    }
 }
