@@ -77,6 +77,12 @@ pub trait Law: Default + Send + fmt::Debug {
         reno.add_per_window(Reno::ONE, bytes, ack);
     }
 
+    /// Growth while a loss is repaired, for `delivered` octets that newly are known to have arrived: none, but for laws
+    /// of several flows, of which only one has a loss to repair.
+    fn repair(&mut self, reno: &mut Reno, delivered: u32, ack: &AckSample) {
+        let _ = (reno, delivered, ack);
+    }
+
     /// Congestion: how much of what is in flight is kept. `reno` still has the old window.
     fn keep(&mut self, signal: Signal, info: &SignalInfo, reno: &Reno) -> Part {
         let _ = (signal, info, reno);
@@ -177,8 +183,11 @@ impl<L: Law> Controller for Classical<L> {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.law.observe(&mut self.reno, ack);
-        if ack.in_recovery || !ack.window_limited {
+        if !ack.window_limited {
             return;
+        }
+        if ack.in_recovery {
+            return self.law.repair(&mut self.reno, ack.bytes.max(ack.sacked), ack);
         }
         let bytes = if self.reno.in_slow_start() { self.reno.slow_start(ack) } else { ack.bytes };
         if bytes > 0 {

@@ -4,7 +4,7 @@
 //! | | Growth, segments a round trip | What a loss leaves | Beside one NewReno flow |
 //! |---|---|---|---|
 //! | NewReno | 1 | 1/2 | 1 |
-//! | MulTCP | N | 1 - 1/(2N) | about N |
+//! | MulTCP | N | 1 - 1/(2N) | the same |
 //! | MulWin | N^2 | 1/2 | N where each packet is lost with the same chance; up to N^2 where a queue drops of both |
 //!
 //! Where losses come at equal distances, a part p of all packets, the window is N sqrt(3/(2p)) segments on average for
@@ -36,8 +36,10 @@ pub type MulWin = Classical<Squared>;
 ///
 /// The paper's sub-windows are views of one window: chunk k belongs to sub-window k mod N, each has 1/N of the window,
 /// and each chunk that is acknowledged widens the window by N^2/cwnd chunks (its equation 6), which is N chunks a round
-/// trip for each of the N. A sub-window holds a chunk at least: the first window is N segments (the greater of that and
-/// the setting `initial_window`, which the paper had at 1), and so is what a timeout leaves, with a threshold of 2N.
+/// trip for each of the N. While one repairs its loss the others go on growing: NewReno's round trip without growth
+/// would be a quarter of all at N = 8 and p = 1/1,000. A sub-window holds a chunk at least: the first window is N
+/// segments (the greater of that and the setting `initial_window`, which the paper had at 1), and so is what a timeout
+/// leaves, with a threshold of 2N.
 #[derive(Clone, Copy, Debug)]
 pub struct Squared {
     n: u8,
@@ -62,6 +64,14 @@ impl Law for Squared {
 
     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
         reno.add_per_window(u32::from(self.n).pow(2) * Reno::ONE, bytes, ack);
+    }
+
+    /// The round trip of a repair delivers what was in flight before it, twice the window.
+    fn repair(&mut self, reno: &mut Reno, delivered: u32, ack: &AckSample) {
+        let n = u32::from(self.n);
+        if n > 1 {
+            reno.add_per_window(n * (n - 1) / 2 * Reno::ONE, delivered, ack);
+        }
     }
 
     tunables! {
@@ -96,6 +106,12 @@ impl Law for Several {
 
     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
         reno.add_per_window(u32::from(self.n) * Reno::ONE, bytes, ack);
+    }
+
+    fn repair(&mut self, reno: &mut Reno, delivered: u32, ack: &AckSample) {
+        if self.n > 1 {
+            reno.add_per_window(u32::from(self.n - 1) * Reno::ONE, delivered, ack);
+        }
     }
 
     fn keep(&mut self, signal: Signal, _info: &SignalInfo, _reno: &Reno) -> Part {

@@ -11,7 +11,7 @@ pub(crate) struct Prr {
     out: u64,
     /// In flight when it began (RecoverFS).
     flight: u64,
-    /// What the policy aims at (ssthresh).
+    /// What the policy aims at (ssthresh; more, once it lets its window grow meanwhile).
     target: u32,
     /// What may leave before the next acknowledgment (SndCnt, less what was sent of it).
     space: u32,
@@ -22,6 +22,11 @@ impl Prr {
     /// RFC 9937, 6-1.
     pub(crate) fn new(flight: u32, target: u32, mss: u32) -> Prr {
         Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss }
+    }
+
+    /// The policy lets its window grow: of several flows in one, some have nothing to repair.
+    pub(crate) fn aim(&mut self, window: u32) {
+        self.target = self.target.max(window);
     }
 
     /// An acknowledgment said that `delivered` octets arrived; `pipe` are left in the network. `progress`:
@@ -115,5 +120,11 @@ mod tests {
         assert_eq!(prr.space(), 0, "never beyond the target");
         prr.on_ack(0, 0, true, MSS);
         assert_eq!(prr.space(), 0, "nothing delivered, nothing sent");
+        prr.aim(13 * MSS);
+        prr.on_ack(MSS, 14 * MSS, true, MSS);
+        assert_eq!(prr.space(), 0, "a window that shrinks is the next repair's affair");
+        prr.aim(16 * MSS);
+        prr.on_ack(MSS, 14 * MSS, true, MSS);
+        assert_eq!(prr.space(), 2 * MSS, "and one that grows takes the target along");
     }
 }

@@ -269,7 +269,10 @@ impl Connection {
         let (pipe, mss) = (self.pipe(), u32::from(self.snd_mss));
         // After a mark nothing is missing: if the pipe is below the target, there was too little to send.
         let catch_up = advanced && !lost && self.phase() == Phase::Fast;
-        self.loss().prr.on_ack(delivered, pipe, catch_up, mss);
+        let window = self.control.window().cwnd;
+        let prr = &mut self.loss().prr;
+        prr.aim(window);
+        prr.on_ack(delivered, pipe, catch_up, mss);
         self.due |= Due::DATA;
     }
 

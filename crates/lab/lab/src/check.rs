@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::formula::evaluate;
 use crate::measure::is_measure;
 use crate::run::Outcome;
 use crate::spec::{Experiment, Point, SpecError, show};
@@ -265,7 +264,7 @@ impl Want {
 impl Theory {
     /// What the formula says for `point`.
     fn value(&self, experiment: &Experiment, point: &Point) -> Result<f64, SpecError> {
-        evaluate(&self.formula, &|place| experiment.number(point, place))
+        experiment.value(&self.formula, point)
     }
 }
 

@@ -5,9 +5,11 @@
 //! ```
 //!
 //! Numbers, places of numbers in the file, `+ - * / ^`, parentheses, and the functions `sqrt`, `cbrt`, `min`, `max`
-//! and `htcp`; `newreno_chance`, `cubic_chance` and `htcp_chance` (see [`crate::chance`]).
+//! and `htcp`; `mulwin(n, p)`, `mulwin_each(n, w, p)`, `mulwin_lan(n)` and `mulwin_wan(n)` (see [`crate::mulwin`]:
+//! (18), (13) and both of f); `newreno_chance`, `cubic_chance` and `htcp_chance` (see [`crate::chance`]).
 
 use crate::chance;
+use crate::mulwin::{self, Locks, locks_leave};
 use crate::spec::SpecError;
 
 /// Parentheses and signs inside each other.
@@ -133,6 +135,13 @@ impl Reader<'_> {
             ("min", [x, y]) => Ok(x.min(*y)),
             ("max", [x, y]) => Ok(x.max(*y)),
             ("htcp", [p, rtt]) => Ok(htcp(*p, *rtt)),
+            ("mulwin", [n, p]) => Ok(mulwin::unlimited(*n, *p)),
+            ("mulwin_each", [n, w, p]) => mulwin::limited_each(*n, *w, *p)
+                .ok_or_else(|| SpecError(format!("{name}({n}, {w}, {p}): want w from 0 to sqrt(8 / (3 p))"))),
+            ("mulwin_lan" | "mulwin_wan", [n]) => {
+                let locks = if name == "mulwin_lan" { Locks::Lan } else { Locks::Wan };
+                locks_leave(locks, *n).ok_or_else(|| SpecError(format!("{name}({n}): want 1 to 16")))
+            }
             (law @ ("newreno_chance" | "cubic_chance" | "htcp_chance"), [p, rtt]) => {
                 // Beyond these the scale of windows would have no room.
                 if !(1e-9..=0.1).contains(p) || !(1e-6..=100.0).contains(rtt) {

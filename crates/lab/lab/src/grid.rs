@@ -103,9 +103,8 @@ impl Experiment {
         let bare = self.again(&table)?;
         let checked =
             |value: &Value| value.clone().try_into().is_ok_and(|check: Check| check.validate(&bare).is_ok());
-        let shown = |value: &Value| {
-            value.clone().try_into().is_ok_and(|plot: Plot| plot.validate(bare.spec()).is_ok())
-        };
+        let shown =
+            |value: &Value| value.clone().try_into().is_ok_and(|plot: Plot| plot.validate(&bare).is_ok());
         let before = checks.len() + plots.len();
         let checks: Vec<Value> = checks.into_iter().filter(checked).collect();
         let mut plots: Vec<Value> = plots.into_iter().filter(shown).collect();

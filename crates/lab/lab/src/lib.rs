@@ -38,6 +38,7 @@ mod grid;
 mod hops;
 mod logs;
 mod measure;
+pub mod mulwin;
 mod path;
 mod plan;
 mod records;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::captures::Capture;
 use crate::check::{Check, Verdict};
+use crate::formula::evaluate;
 use crate::logs::Siftr;
 use crate::measure::is_measure;
 use crate::records::Folders;
@@ -310,6 +311,10 @@ pub struct Plot {
     /// The varied parameter along the axis, for measures.
     #[serde(default)]
     pub x: String,
+    /// Lines of theory beside a measure: names, and formulas of the file's numbers. Where one has no value there is no
+    /// line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<String, String>,
     /// Where series begin and end, seconds; everything if absent.
     pub from: Option<f64>,
     /// See `from`.
@@ -318,7 +323,14 @@ pub struct Plot {
 
 impl Plot {
     /// Does it show something there can be?
-    pub(crate) fn validate(&self, spec: &Spec) -> Result<(), SpecError> {
+    pub(crate) fn validate(&self, experiment: &Experiment) -> Result<(), SpecError> {
+        let spec = experiment.spec();
+        let points = experiment.shown_points();
+        for (name, formula) in &self.beside {
+            if !points.iter().any(|point| experiment.value(formula, point).is_ok()) {
+                return Err(SpecError(format!("plot: `{name}` has no value anywhere: `{formula}`")));
+            }
+        }
         match self.show.split_once(' ') {
             Some(("series", _)) | Some(("cdf", "delay_ms")) => Ok(()),
             Some(("measure", name)) if !is_measure(name) => {
@@ -389,7 +401,7 @@ impl Experiment {
             crate::build::plan(&experiment.at(&point)?).map_err(|error| wrong(&error))?;
         }
         for plot in &experiment.spec.plots {
-            plot.validate(&experiment.spec).map_err(|error| wrong(&error))?;
+            plot.validate(&experiment).map_err(|error| wrong(&error))?;
         }
         for check in &experiment.spec.checks {
             check.validate(&experiment).map_err(|error| wrong(&error))?;
@@ -465,6 +477,11 @@ impl Experiment {
             (table, _) => table.get(step),
         })?;
         at.as_float().or_else(|| at.as_integer().map(|integer| integer as f64))
+    }
+
+    /// The value of a formula of the file's numbers with `point` put in.
+    pub(crate) fn value(&self, formula: &str, point: &Point) -> Result<f64, SpecError> {
+        evaluate(formula, &|place| self.number(point, place))
     }
 
     /// Whether `outcomes` are what its checks expect.

@@ -28,13 +28,30 @@ pub(super) fn find(name: &str) -> Result<Chosen, Box<dyn Error>> {
     Ok(Chosen { experiment: Experiment::parse(&stem, &text)?, source })
 }
 
-/// Those called `names`, or all that are shipped. Each needs a name of its own: files of results are called by it.
+/// Those called `names`, or by the first part of several shipped ones' names, or all that are shipped. Each needs a
+/// name of its own: files of results are called by it.
 pub(super) fn all(names: &[String], all: bool) -> Result<Vec<Chosen>, Box<dyn Error>> {
     if all {
         let known = |experiment: Experiment| Chosen { source: experiment.name.clone(), experiment };
         return Ok(shipped()?.into_iter().map(known).collect());
     }
-    let chosen = names.iter().map(|name| find(name)).collect::<Result<Vec<Chosen>, _>>()?;
+    let shipped = shipped()?;
+    let named = |name: &String| shipped.iter().any(|experiment| experiment.name == *name);
+    let mut chosen = Vec::new();
+    for name in names {
+        // The first part of names stands for all that begin so: `p7` for `p7-topology` and `p7-round-trip`.
+        let begins = |experiment: &&Experiment| {
+            let rest = experiment.name.strip_prefix(name.as_str());
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        };
+        let family: Vec<&Experiment> = shipped.iter().filter(begins).collect();
+        if named(name) || family.is_empty() {
+            chosen.push(find(name)?);
+        } else {
+            let known = |one: &Experiment| Chosen { source: one.name.clone(), experiment: one.clone() };
+            chosen.extend(family.into_iter().map(known));
+        }
+    }
     for (nth, one) in chosen.iter().enumerate() {
         if chosen[..nth].iter().any(|before| before.experiment.name == one.experiment.name) {
             return Err(format!("two experiments called {}", one.experiment.name).into());
@@ -59,4 +76,26 @@ pub(super) fn varied(chosen: Chosen, vary: &[Vary], folder: &Path) -> Result<Cho
     let path = folder.join(format!("{}.toml", experiment.name));
     super::results::replace(&path, experiment.text().as_bytes())?;
     Ok(Chosen { experiment, source: path.display().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a name is one experiment, the first part of names is all that begin so, and nothing is taken twice.
+    use super::*;
+
+    fn names(asked: &[&str]) -> Result<Vec<String>, String> {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        let chosen = all(&asked, false).map_err(|error| error.to_string())?;
+        Ok(chosen.into_iter().map(|one| one.experiment.name).collect())
+    }
+
+    #[test]
+    fn the_first_part_of_names_is_a_family() {
+        assert_eq!(names(&["p2-abc", "p7"]).unwrap(), ["p2-abc", "p7-round-trip", "p7-topology"]);
+        assert_eq!(names(&["fairness"]).unwrap(), ["fairness"], "a whole name is that one");
+        let family = names(&["mulwin"]).unwrap();
+        assert!(family.len() == 8 && family.iter().all(|name| name.starts_with("mulwin-")), "{family:?}");
+        assert!(names(&["p"]).unwrap_err().contains("no experiment p"), "a part ends at a dash");
+        assert!(names(&["p7", "p7-topology"]).unwrap_err().contains("two experiments"));
+    }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Shipped experiments by name, or TOML files.
+    /// Shipped experiments by name or the first part of it (`p7` is `p7-topology` and `p7-round-trip`), or TOML files.
     #[arg(required_unless_present = "all")]
     experiments: Vec<String>,
     /// All shipped experiments.

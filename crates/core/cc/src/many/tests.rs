@@ -48,9 +48,31 @@ fn a_loss_halves_once_an_episode() {
         let mut lab = mulwin(n, 100, Some(100));
         lab.congest(Signal::Loss, 100);
         assert_eq!((lab.cwnd(), lab.ssthresh()), (50.0, 50.0), "n = {n}");
-        let sample = AckSample { in_recovery: true, ..lab.sample(2 * MSS) };
-        (0..20).for_each(|_| lab.policy.on_ack(&sample));
-        assert_eq!(lab.cwnd(), 50.0, "n = {n}: in the repair it stays");
+        lab.recovered(50);
+        assert_eq!(lab.cwnd(), 50.0, "n = {n}");
+    }
+}
+
+/// One sub-window of N, one flow of N, holds while its loss is repaired: N (N - 1) and N - 1 segments in that round
+/// trip, in which what was in flight arrives, told by SACK.
+#[test]
+fn the_others_go_on_while_one_repairs() {
+    fn repaired<L: Law>(n: u8) -> f64 {
+        let mut lab = Lab::new(of::<L>(n), 400, Some(400));
+        lab.congest(Signal::Loss, 400);
+        let left = lab.cwnd();
+        let sample = AckSample { in_recovery: true, bytes: 0, sacked: MSS, ..lab.sample(0) };
+        (0..400).for_each(|_| lab.policy.on_ack(&sample));
+        lab.cwnd() - left
+    }
+    assert_eq!((repaired::<Squared>(1), repaired::<Several>(1)), (0.0, 0.0));
+    for n in [2, 4, 8] {
+        // The window widens on the way, as in avoidance.
+        let (n, others) = (f64::from(n), f64::from(n) - 1.0);
+        let squared = (200.0f64 * 200.0 + 2.0 * 200.0 * n * others).sqrt() - 200.0;
+        assert!((repaired::<Squared>(n as u8) - squared).abs() <= 1.0, "n = {n}");
+        let several = others * (1.0 + 1.0 / (2.0 * n));
+        assert!((repaired::<Several>(n as u8) - several).abs() <= 1.5, "n = {n}");
     }
 }
 

@@ -96,8 +96,8 @@ impl Chapter<'_> {
         groups.into_iter().map(line).collect()
     }
 
-    /// A measure along a parameter, a line for each combination of the others; the parameter's values where they are no
-    /// numbers.
+    /// A measure along a parameter, a line for each combination of the others, and what theory says beside them; the
+    /// parameter's values where they are no numbers.
     fn measures_over(&self, plot: &Plot, what: &str, lines: &mut Vec<Line>) -> Option<Vec<String>> {
         let values: Vec<String> =
             self.experiment.spec().vary.get(&plot.x)?.iter().map(crate::spec::show).collect();
@@ -119,6 +119,21 @@ impl Chapter<'_> {
             let points: Vec<Vec<f64>> = values.iter().enumerate().filter_map(at).collect();
             if !points.is_empty() {
                 lines.push(Line { name: label(other, what), points });
+            }
+        }
+        for (name, formula) in &plot.beside {
+            for other in &others {
+                let at = |(nth, value): (usize, &String)| {
+                    let mut point = other.clone();
+                    point.insert(plot.x.clone(), value.clone());
+                    Some(vec![place(nth), self.experiment.value(formula, &point).ok()?])
+                };
+                let points: Vec<Vec<f64>> = values.iter().enumerate().filter_map(at).collect();
+                let name =
+                    if other.is_empty() { name.clone() } else { format!("{name}, {}", describe(other)) };
+                if !points.is_empty() {
+                    lines.push(Line { name, points });
+                }
             }
         }
         if numbers.is_some() { None } else { Some(values) }
@@ -145,8 +160,33 @@ fn thinned(course: &[(f64, f64)]) -> Series {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: long courses keep their extremes.
+    //! Goal: long courses keep their extremes; theory is drawn where it has a value.
     use super::*;
+    use crate::testing::{SMALL, small};
+
+    #[test]
+    fn theory_is_drawn_where_it_has_a_value() {
+        let plots = "[[plot]]\ntitle = 'g'\nshow = 'measure goodput_mbit'\nx = 'path.rtt_ms'\n\
+                     beside = { model = '1 / (path.rtt_ms - 10)', other = 'path.rtt_ms ^ 2' }\n";
+        let experiment = small(&format!("{SMALL}{plots}"));
+        let run = |task: &crate::Task| crate::run(task).unwrap();
+        let outcomes: Vec<Outcome> = experiment.tasks(Some(1)).unwrap().iter().map(run).collect();
+        let chapter = Chapter {
+            experiment: &experiment,
+            outcomes: &outcomes,
+            failures: Vec::new(),
+            verdicts: &[],
+            file: "small",
+        };
+        let drawing = chapter.draw(&experiment.spec().plots[0]).unwrap();
+        let lines: Vec<_> = drawing.lines.iter().map(|line| (line.name.as_str(), &line.points)).collect();
+        assert_eq!((lines.len(), lines[0].1.len()), (3, 2));
+        assert_eq!(lines[1], ("model", &vec![vec![20.0, 0.1]]));
+        assert_eq!(lines[2], ("other", &vec![vec![10.0, 100.0], vec![20.0, 400.0]]));
+        let nowhere = plots.replace("path.rtt_ms - 10", "path.rtt_ms * 0");
+        let error = crate::Experiment::parse("small", &format!("{SMALL}{nowhere}")).unwrap_err();
+        assert!(error.to_string().contains("`model`"), "{error}");
+    }
 
     #[test]
     fn long_courses_keep_their_extremes() {
