@@ -199,6 +199,18 @@ impl<T: AsRef<[u8]>> Engine<T> {
         Some(piece.packet)
     }
 
+    /// Tells of what is held beyond its batch and was not told of before: of each run its flow, with the hash, the
+    /// first such packet, and the octets of data from it on.
+    pub fn each_kept(&mut self, mut tell: impl FnMut(&FlowKey, u64, &T, u32)) {
+        for at in &self.active {
+            let Some(flow) = self.flows.get_mut(*at) else { continue };
+            let Some(run) = flow.run.as_mut().filter(|run| run.held && run.untold != NONE) else { continue };
+            let octets = core::mem::take(&mut run.untold_octets);
+            let first = core::mem::replace(&mut run.untold, NONE);
+            tell(&flow.key, flow.hash, &self.pieces.get(first).packet, octets);
+        }
+    }
+
     /// A run is held beyond its batch.
     fn keep(&mut self, at: At) {
         if let Some(run) = self.flows.get_mut(at).and_then(|flow| flow.run.as_mut())
@@ -320,7 +332,11 @@ impl<T: AsRef<[u8]>> Engine<T> {
         flow.next = piece.end();
         run.since = run.since.min(piece.came);
         run.grew |= run.held;
+        run.untold_octets += piece.len;
         let place = self.pieces.put(piece);
+        if run.untold == NONE {
+            run.untold = place;
+        }
         self.pieces.link(core::mem::replace(&mut run.last, place), place);
         self.counters.merged += 1;
         let why = match &run.train {
@@ -346,11 +362,20 @@ impl<T: AsRef<[u8]>> Engine<T> {
 
     /// The first of a run.
     fn begin(&mut self, at: At, piece: Piece<T>, train: Train) {
-        let (end, since) = (piece.end(), piece.came);
+        let (end, len, since) = (piece.end(), piece.len, piece.came);
         let place = self.pieces.put(piece);
         let Some(flow) = self.flows.get_mut(at) else { return };
         flow.next = end;
-        flow.run = Some(Open { train, first: place, last: place, since, grew: false, held: false });
+        flow.run = Some(Open {
+            train,
+            first: place,
+            last: place,
+            since,
+            grew: false,
+            held: false,
+            untold: place,
+            untold_octets: len,
+        });
         self.activate(at);
     }
 

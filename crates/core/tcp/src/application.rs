@@ -308,6 +308,9 @@ impl Connection {
         if let Some(queue) = self.reassembly.take() {
             queue.release(pool);
         }
+        if self.bits.has(Bits::PROMISED) {
+            self.forget_promise(pool);
+        }
         self.rx.release(pool);
         self.tx.release(pool);
         self.sent.release(pool.departures_mut());

@@ -19,6 +19,7 @@ use crate::marks::Marks;
 use crate::mtu_search::MtuSearch;
 use crate::output::Due;
 use crate::pacing::Pacing;
+use crate::promise::Promise;
 use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
@@ -169,6 +170,8 @@ bits! {
     PROBING_MTU,
     /// The window offered is shut because the application does not read.
     SHUT,
+    /// Data is acknowledged that receive offload still holds: `Rare::promise`.
+    PROMISED,
 }
 
 impl Bits {
@@ -347,6 +350,8 @@ pub(crate) struct Rare {
     pub(crate) path: u16,
     /// Exists while [`Bits::SEARCHING`].
     pub(crate) search: Option<Box<MtuSearch>>,
+    /// While [`Bits::PROMISED`].
+    pub(crate) promise: Promise,
     /// Where slow start ended for connections before this one, octets; 0 if nobody knows (RFC 9040).
     pub(crate) ssthresh: u32,
 }
@@ -659,6 +664,7 @@ impl Connection {
                 auth: None,
                 path: 0,
                 search: None,
+                promise: Promise::default(),
                 ssthresh: 0,
             })
         })

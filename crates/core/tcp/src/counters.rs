@@ -14,6 +14,7 @@ base::counters! {
         segments_out: "Segments sent, retransmissions and super-segments counted once each.",
         octets_in: "Octets of data received in order.",
         octets_out: "Octets of data sent, retransmissions included.",
+        octets_promised: "Octets acknowledged while receive offload held them.",
         acks_in: "Segments that acknowledged something new.",
         pure_acks_out: "Segments sent only to acknowledge or to update the window.",
         delayed_acks: "Acknowledgments sent because their delay ran out.",

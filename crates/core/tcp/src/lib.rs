@@ -51,6 +51,7 @@ mod pacing;
 mod path;
 mod pool;
 mod probe;
+mod promise;
 mod prr;
 mod rack;
 mod reassembly;

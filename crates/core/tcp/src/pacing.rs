@@ -95,8 +95,10 @@ impl Connection {
         if needs.rates != self.bits.has(Bits::SAMPLED) {
             self.switch_sampling(needs.rates);
         }
-        // Who counts marks hears of every acknowledgment: nothing takes the short path.
-        let counts = self.bits.has(Bits::ACCECN) || (self.bits.has(Bits::ECN) && needs.echoes);
+        // Who counts marks hears of every acknowledgment, and what was promised is taken back by what comes: nothing
+        // takes the short path.
+        let counts =
+            self.bits.has(Bits::ACCECN | Bits::PROMISED) || (self.bits.has(Bits::ECN) && needs.echoes);
         self.usual = if counts { Flags::ALL } else { Flags::ACK };
     }
 

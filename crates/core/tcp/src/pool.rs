@@ -92,6 +92,18 @@ impl Pool {
         self.limit - self.used
     }
 
+    /// Sets chunks aside for data that will come; false if there are not so many.
+    pub(crate) fn set_aside(&mut self, chunks: u32) -> bool {
+        let enough = chunks <= self.available();
+        self.used += if enough { chunks } else { 0 };
+        enough
+    }
+
+    /// Chunks that were set aside may be taken.
+    pub(crate) fn give_back(&mut self, chunks: u32) {
+        self.used -= chunks;
+    }
+
     /// A chunk with arbitrary content and no successor; `None` when `limit` are out.
     pub(crate) fn take(&mut self) -> Option<u32> {
         if self.used >= self.limit {

@@ -109,6 +109,8 @@ pub enum Offload {
     Inline,
     /// There too, and data waits within the budget for more of its flow.
     Hold,
+    /// The same, and what waits is acknowledged meanwhile.
+    Early,
     /// There too, and segments that came too early wait within the budget for those before them.
     Reorder,
 }
@@ -121,6 +123,7 @@ impl Offload {
             Offload::Off => stack::Offload::Off,
             Offload::Inline => stack::Offload::Inline,
             Offload::Hold => stack::Offload::Hold(budget),
+            Offload::Early => stack::Offload::Early(budget),
             Offload::Reorder => stack::Offload::Reorder(budget),
         }
     }
@@ -147,6 +150,7 @@ impl Value for Offload {
             "off" => Some(Offload::Off),
             "inline" => Some(Offload::Inline),
             "hold" => Some(Offload::Hold),
+            "early" => Some(Offload::Early),
             "reorder" => Some(Offload::Reorder),
             _ => None,
         }
@@ -157,6 +161,7 @@ impl Value for Offload {
             Offload::Off => "off",
             Offload::Inline => "inline",
             Offload::Hold => "hold",
+            Offload::Early => "early",
             Offload::Reorder => "reorder",
         }
         .into()
@@ -296,10 +301,11 @@ settings! {
         "Where packets come from and go to.";
     cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
     mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
-    offload: Offload = Offload::Inline, "inline, hold, reorder or off",
-        "Segments that arrive together become one; hold lets them wait for more, reorder for those before them.";
+    offload: Offload = Offload::Inline, "inline, hold, early, reorder or off",
+        "Segments that arrive together become one; hold lets them wait for more, early acknowledges them meanwhile, \
+         reorder lets them wait for those before them.";
     offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
-        "How long `hold` and `reorder` may delay a segment.";
+        "How long `hold`, `early` and `reorder` may delay a segment.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";

@@ -4,11 +4,13 @@
 //! Every port lends its frames for as long as they are not given back ([`pio::PacketIo::retire`]), so what is held is
 //! held in place. The smallest pool of a port has twice as many frames as are held at most.
 
-use base::{Duration, Instant};
+use base::{Duration, FlowKey, Instant};
 use offload::{Config, Engine, HOLD_MAX, HoldCounters};
 use pio::{BATCH_MAX, Medium, RxBatch, RxPacket};
-use wire::ethernet;
+use wire::tcp::Raw;
+use wire::{Ecn, ethernet};
 
+use crate::conns::Marks;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::rx::{Arrival, BATCHES, Rx, pieces};
@@ -30,6 +32,8 @@ pub enum Offload {
     Inline,
     /// The same, and where more of a flow is expected its data waits for that, for the budget at the most.
     Hold(Duration),
+    /// The same, and the connection acknowledges what waits if it answers for it ([`tcp::Connection::promise`]).
+    Early(Duration),
     /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
     Reorder(Duration),
 }
@@ -56,6 +60,8 @@ pub(crate) struct Hold {
     engine: Engine<Kept>,
     inbox: RxBatch,
     arrivals: Vec<Arrival>,
+    /// What is held is acknowledged.
+    early: bool,
 }
 
 impl Hold {
@@ -64,13 +70,16 @@ impl Hold {
         let packets = HELD_MAX as u16;
         let config = match offload {
             Offload::Off | Offload::Inline => return None,
-            Offload::Hold(budget) => Config { packets, hold: budget, ..Config::default() },
+            Offload::Hold(budget) | Offload::Early(budget) => {
+                Config { packets, hold: budget, ..Config::default() }
+            }
             Offload::Reorder(budget) => Config { packets, reorder: budget, ..Config::default() },
         };
         Some(Hold {
             engine: Engine::new(config),
             inbox: RxBatch::with_capacity(BATCH_MAX),
             arrivals: Vec::with_capacity(BATCH_MAX),
+            early: matches!(offload, Offload::Early(_)),
         })
     }
 
@@ -118,6 +127,9 @@ impl Core {
         if hold.engine.packets() > 0 {
             hold.engine.on_batch_end(now);
             self.hand_up(now, rx, &mut hold);
+            if hold.early {
+                hold.engine.each_kept(|key, hash, kept, octets| self.promise(now, (key, hash), kept, octets));
+            }
         }
         rx.hold = Some(hold);
     }
@@ -214,6 +226,22 @@ impl Core {
             && !tcp.round_trip().is_zero()
         {
             engine.on_round_trip(&arrival.key, arrival.hash, tcp.round_trip());
+        }
+    }
+
+    /// The connection is asked to answer for data that is held.
+    fn promise(&mut self, now: Instant, (key, hash): (&FlowKey, u64), first: &Kept, octets: u32) {
+        let Some(Flow::Connection(index)) = self.find(hash, key) else { return };
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
+        let Arrival { start, end, tos, .. } = first.arrival;
+        let upper = first.as_ref().get(start as usize..end as usize).unwrap_or_default();
+        let Ok(raw) = Raw::of(upper) else { return };
+        let mut segment = raw.segment();
+        raw.read_options(&mut segment);
+        segment.ecn = Ecn::of(tos);
+        let proven = !meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED);
+        if proven && tcp.promise(&mut self.shared.cx(now), &segment, octets) {
+            self.touch(index);
         }
     }
 

@@ -66,7 +66,7 @@ impl Connection {
 
     /// Present if negotiated, and not older than the last.
     #[inline(always)]
-    fn timestamp_is_usual(&self, seg: &Segment<'_>) -> bool {
+    pub(crate) fn timestamp_is_usual(&self, seg: &Segment<'_>) -> bool {
         !self.bits.has(Bits::TIMESTAMPS)
             || seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent))
     }

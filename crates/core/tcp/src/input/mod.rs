@@ -36,6 +36,13 @@ impl Connection {
     /// What the short path leaves. Apart from it, or the short path would pay for all that this keeps at hand.
     #[inline(never)]
     fn take_unusual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+        if self.bits.has(Bits::PROMISED) {
+            self.redeem(cx);
+            if self.is_usual(seg, seg.payload.len() as u32) {
+                self.take_usual(cx, seg, seg.payload, seg.payload.len() as u32);
+                return Disposition::Done;
+            }
+        }
         let result = match self.state {
             State::Closed => return Disposition::Dropped(DropReason::Closed),
             State::SynSent => self.on_syn_sent(cx, seg),

@@ -18,7 +18,7 @@ fn of(mut setup: Setup, client: Offload, server: Offload) -> Pair {
 /// Octets from the client to the server; when all had come.
 fn upload(pair: &mut Pair, octets: u64) -> Duration {
     let (client, server) = Plan::both(octets, 0);
-    pair.serve(server);
+    pair.serve(Plan { close_last: true, ..server });
     pair.connect(client);
     let begin = pair.net.now();
     pair.finish(PATIENCE);
@@ -42,10 +42,10 @@ fn over_an_awful_path_in_every_mode() {
     };
     seeded(0..24, |seed| {
         let budget = Duration::from_micros([50, 300, 1000][seed as usize % 3]);
-        let mode =
-            |bit: u64| if seed >> bit & 1 == 0 { Offload::Hold(budget) } else { Offload::Reorder(budget) };
+        let modes = [Offload::Hold(budget), Offload::Reorder(budget), Offload::Early(budget)];
+        let mode = |nth: u64| modes[nth as usize % 3];
         let setup = Setup::new(seed, Family::of(seed), path.clone());
-        let mut pair = of(setup, mode(1), mode(2));
+        let mut pair = of(setup, mode(seed / 2), mode(seed / 6));
         let (client, server) = Plan::both(300_000, 300_000);
         pair.serve(server);
         pair.connect(client);
@@ -84,6 +84,31 @@ fn runs_grow_where_segments_come_one_by_one() {
     let per_run = counters.seen as f64 / counters.runs as f64;
     assert!(per_run > 3.0 && counters.gained > 1_000, "{per_run} a run: {counters:?}");
     assert!(held <= inline + inline / 25, "{held:?}, not {inline:?}");
+}
+
+/// While a window grows, each round trip is longer by what data waits for, unless it is acknowledged meanwhile.
+#[test]
+fn early_acknowledgments_take_the_wait_out_of_the_round_trip() {
+    let trial = |offload| {
+        let path = PipeConfig {
+            rate: Some(Rate::from_bits_per_sec(1_000_000_000)),
+            delay: Duration::from_millis(1),
+            spares_neighbours: true,
+            ..PipeConfig::default()
+        };
+        let mut pair = of(Setup::new(1, Family::V4, path), Offload::Inline, offload);
+        let took = upload(&mut pair, 20_000_000);
+        (took, pair.server().core.tcp_counters().octets_promised)
+    };
+    let (inline, _) = trial(Offload::Inline);
+    let (held, none) = trial(Offload::Hold(BUDGET));
+    let (early, promised) = trial(Offload::Early(BUDGET));
+    println!("20 MB: inline {inline:?}, held {held:?}, acknowledged early {early:?}");
+    assert!(none == 0 && promised > 5_000_000, "{promised} octets");
+    assert!(
+        early <= inline + inline / 50 && early < held,
+        "{inline:?} inline, {held:?} held, {early:?} early"
+    );
 }
 
 /// Packets that overtake each other by up to 64 segments.

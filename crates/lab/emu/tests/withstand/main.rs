@@ -2,6 +2,7 @@
 //! repeated by its seed. `MILLSTREAM_SEED` replays one and `MILLSTREAM_SEEDS` tries many;
 //! `MILLSTREAM_SOAK_BYTES`, `MILLSTREAM_FLOOD_SYNS` and `MILLSTREAM_CHURN` make the long runs long.
 
+mod active_ack;
 mod chaos;
 mod churn;
 mod exhaustion;
