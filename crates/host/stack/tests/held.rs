@@ -56,12 +56,18 @@ fn noise(len: usize) -> Vec<u8> {
 
 #[test]
 fn every_mode_delivers_the_same() {
-    for offload in [Offload::Off, Offload::Inline, Offload::Hold(BUDGET), Offload::Reorder(BUDGET)] {
+    for offload in [
+        Offload::Off,
+        Offload::Inline,
+        Offload::Hold(BUDGET),
+        Offload::Early(BUDGET),
+        Offload::Reorder(BUDGET),
+    ] {
         let (mut world, client, server) = world(offload);
         carry(&mut world, client, server, &noise(3_000_001));
         world.pass(Duration::from_millis(1));
         let held = world.server.held();
-        assert_eq!(held.seen > 0, matches!(offload, Offload::Hold(_) | Offload::Reorder(_)), "{offload:?}");
+        assert_eq!(held.seen > 0, !matches!(offload, Offload::Off | Offload::Inline), "{offload:?}");
         assert_eq!(held.runs + held.merged, held.seen, "everything went up");
     }
 }

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
         eprintln!(
-            "millstream-bench: exactly short|keep|forward|transfer|bulk|super|receive-on|receive-off IN_FLIGHT COUNT"
+            "millstream-bench: exactly short|keep|forward|transfer|bulk|super|receive-on|few-hold|... IN_FLIGHT COUNT"
         );
         return ExitCode::FAILURE;
     };
@@ -84,15 +84,8 @@ fn exactly(words: &[String]) -> ExitCode {
         (Ok(logged), Ok(count)) if load == "bulk" || load == "super" => {
             println!("{}", bench::flow::flow(load == "super", logged > 0, count)[0]);
         }
-        (Ok(flows), Ok(bursts)) if load == "receive-on" || load == "receive-off" => {
-            println!(
-                "{}",
-                bench::offload::exactly(
-                    flows,
-                    bursts,
-                    if load == "receive-on" { stack::Offload::Inline } else { stack::Offload::Off }
-                )
-            );
+        (Ok(flows), Ok(bursts)) if bench::offload::WAYS.iter().any(|way| way.name == load) => {
+            println!("{}", bench::offload::exactly(flows, bursts, load));
         }
         (Ok(in_flight), Ok(count)) => {
             let load = if load == "short" { Load::Short } else { Load::Keep };

@@ -2,10 +2,13 @@
 //! the link does not merge, from flows that send in bursts. Only the receiver's side is measured: its turns, and the
 //! reading of what came.
 
+mod link;
+
+use self::link::Manner;
 use crate::count::counted;
 use crate::{Plan, now, stats};
 use base::{Addr, Duration, Endpoint, Instant};
-use pio::{PairConfig, pair};
+use pio::{BATCH_MAX, PacketIo, PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, Notice, Offload, OwnAddr};
 use tcp::SocketOptions;
@@ -20,10 +23,41 @@ const BURST: usize = 16;
 /// Time between two bursts: what the flows send is acknowledged at once.
 const STEP: Duration = Duration::from_micros(50);
 
+/// As soon as possible after each other, whatever the link brings.
+const AT_ONCE: Manner = Manner { at_once: BATCH_MAX, mixed: false };
+/// How long what is held may wait, and what a round trip takes where something is.
+const BUDGET: Duration = Duration::from_micros(50);
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+/// Time between two looks at the link, where it is looked at often.
+const LOOK: Duration = Duration::from_micros(2);
+
+/// A way to receive: its name, what is done with what arrives, and how that comes.
+pub struct Way {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    offload: Offload,
+    manner: Manner,
+}
+
+const FEW: Manner = Manner { at_once: 4, mixed: false };
+const MIXED: Manner = Manner { at_once: BATCH_MAX, mixed: true };
+
+/// Every way there is.
+pub const WAYS: [Way; 7] = [
+    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE },
+    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE },
+    Way { name: "few-on", offload: Offload::Inline, manner: FEW },
+    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW },
+    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW },
+    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED },
+    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED },
+];
+
 /// Two cores joined in memory, and the flows between them.
 struct Bulk {
     sender: Core,
     receiver: Core,
+    look: Duration,
     flows: Vec<ConnId>,
     accepted: Vec<ConnId>,
     at: Instant,
@@ -38,17 +72,18 @@ struct Scratch {
     octets: u64,
 }
 
-fn core(seed: u64, addr: Addr, offload: Offload, port: impl pio::PacketIo + 'static) -> Core {
+fn core(seed: u64, addr: Addr, offload: Offload, port: Box<dyn PacketIo>) -> Core {
     let addresses = vec![OwnAddr { addr, prefix: 8 }];
     let config = CoreConfig { seed, addresses, offload, max_connections: 4096, ..CoreConfig::default() };
-    Core::new(config, Box::new(port))
+    Core::new(config, port)
 }
 
 impl Bulk {
-    fn new(flows: u32, offload: Offload) -> Bulk {
+    fn new(flows: u32, way: &Way) -> Bulk {
         let (a, b) = pair(&PairConfig { frames: 8192, depth: 4096, ..PairConfig::default() })
             .expect("memory for frames");
-        let (sender, mut receiver) = (core(1, SENDER, Offload::Off, a), core(2, RECEIVER, offload, b));
+        let (a, b): (Box<dyn PacketIo>, Box<dyn PacketIo>) = (Box::new(a), way.manner.apply(b));
+        let (sender, mut receiver) = (core(1, SENDER, Offload::Off, a), core(2, RECEIVER, way.offload, b));
         let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
         let listen = Listen {
             local: Endpoint::new(RECEIVER, PORT),
@@ -65,6 +100,8 @@ impl Bulk {
         let mut bulk = Bulk {
             sender,
             receiver,
+            // Where the link is looked at once there is no time between two looks.
+            look: if way.manner == AT_ONCE { Duration::ZERO } else { LOOK },
             flows: Vec::new(),
             accepted: Vec::new(),
             at,
@@ -92,9 +129,9 @@ impl Bulk {
     }
 
     fn turn_both(&mut self) {
-        self.at += STEP;
+        self.at += if self.look.is_zero() { STEP } else { ROUND_TRIP };
         self.send();
-        receive(&mut self.receiver, self.at, &self.accepted, &mut self.scratch);
+        receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
     }
 
     fn send(&mut self) {
@@ -114,25 +151,35 @@ impl Bulk {
         }
         self.send();
         let begin = now();
-        receive(&mut self.receiver, self.at, &self.accepted, &mut self.scratch);
+        receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
         begin.elapsed()
     }
 }
 
 /// All that is measured: the receiver's turns until nothing comes any more, and the application's reads.
 #[inline(never)]
-fn receive(core: &mut Core, at: Instant, flows: &[ConnId], scratch: &mut Scratch) {
-    let Scratch { notices, buf, octets } = scratch;
-    while core.turn(at).expect("memory never fails").received > 0 {
-        core.notices(notices);
-        for notice in notices.drain(..) {
-            let Some(id) = flows.get(notice.owner as usize) else { continue };
-            while let Ok(n @ 1..) = core.read(at, *id, buf) {
-                *octets += n as u64;
-            }
-        }
-        core.flush(at).expect("memory never fails");
+fn receive(core: &mut Core, (at, look): (&mut Instant, Duration), flows: &[ConnId], scratch: &mut Scratch) {
+    while core.turn(*at).expect("memory never fails").received > 0 {
+        read(core, *at, flows, scratch);
+        *at += look;
     }
+    if !look.is_zero() {
+        *at += BUDGET;
+        core.turn(*at).expect("memory never fails");
+        read(core, *at, flows, scratch);
+    }
+}
+
+fn read(core: &mut Core, at: Instant, flows: &[ConnId], scratch: &mut Scratch) {
+    let Scratch { notices, buf, octets } = scratch;
+    core.notices(notices);
+    for notice in notices.drain(..) {
+        let Some(id) = flows.get(notice.owner as usize) else { continue };
+        while let Ok(n @ 1..) = core.read(at, *id, buf) {
+            *octets += n as u64;
+        }
+    }
+    core.flush(at).expect("memory never fails");
 }
 
 /// Bursts until windows have grown.
@@ -141,9 +188,14 @@ const WARM: u32 = 64;
 /// The function that callgrind counts.
 const RECEIVER_PART: &str = "*offload::receive*";
 
-/// `bursts` bursts of `flows` flows, for instruction counts; how many segments that was.
-pub fn exactly(flows: u32, bursts: u64, offload: Offload) -> u64 {
-    let mut bulk = Bulk::new(flows, offload);
+/// `bursts` bursts of `flows` flows, received in the way of that name, for instruction counts; how many segments that
+/// was.
+///
+/// # Panics
+/// If there is no such way.
+pub fn exactly(flows: u32, bursts: u64, way: &str) -> u64 {
+    let way = WAYS.iter().find(|known| known.name == way).expect("a way of the table");
+    let mut bulk = Bulk::new(flows, way);
     for _ in 0..u64::from(WARM) + bursts {
         bulk.burst();
     }
@@ -151,8 +203,8 @@ pub fn exactly(flows: u32, bursts: u64, offload: Offload) -> u64 {
 }
 
 /// Nanoseconds of the receiver for a segment, and how many segments a run had.
-fn measure(flows: u32, offload: Offload, seconds: f64) -> (f64, f64) {
-    let mut bulk = Bulk::new(flows, offload);
+fn measure(flows: u32, way: &Way, seconds: f64) -> (f64, f64) {
+    let mut bulk = Bulk::new(flows, way);
     for _ in 0..WARM {
         bulk.burst();
     }
@@ -172,8 +224,8 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     for flows in [1, 8, 64] {
         let (mut on, mut off, mut per_run) = (Vec::new(), Vec::new(), 0.0);
         for _ in 0..plan.rounds {
-            off.push(measure(flows, Offload::Off, plan.seconds).0);
-            let (ns, packets) = measure(flows, Offload::Inline, plan.seconds);
+            off.push(measure(flows, &WAYS[0], plan.seconds).0);
+            let (ns, packets) = measure(flows, &WAYS[1], plan.seconds);
             on.push(ns);
             per_run = packets;
         }
@@ -200,5 +252,13 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             "all_off": off, "all_on": on,
         }));
     }
-    Ok(json!({"bench": "offload", "rounds": plan.rounds, "rows": rows}))
+    let mut held = Vec::new();
+    for way in &WAYS[2..] {
+        let run = |bursts| counted(&[way.name, "1"], bursts, Some(RECEIVER_PART));
+        let ((few, segments_few), (many, segments_many)) = (run(1_000)?, run(3_000)?);
+        let each = (many - few) / (segments_many - segments_few);
+        eprintln!("{:<14} {each:>6.0} instructions a segment, one flow", way.name);
+        held.push(json!({"way": way.name, "instructions": each}));
+    }
+    Ok(json!({"bench": "offload", "rounds": plan.rounds, "rows": rows, "held": held}))
 }
