@@ -131,6 +131,66 @@ fn children_and_their_programs_use_connections_of_the_parent() {
     assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
 }
 
+/// Another program for each connection, made without a fork and with an environment of its own.
+const SPAWNS: &str = "
+import os, socket
+s = socket.socket()
+s.bind(('', 8004))
+s.listen()
+while True:
+    c, a = s.accept()
+    actions = [(os.POSIX_SPAWN_DUP2, c.fileno(), fd) for fd in (0, 1)]
+    pid = os.posix_spawn('/bin/cat', ['cat'], {}, file_actions=actions)
+    c.close()
+    os.waitpid(pid, 0)
+";
+
+#[test]
+fn spawned_programs_use_connections_of_the_parent() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _server = launch(&bed, &["python3", "-u", "-c", SPAWNS]);
+    let said =
+        bed.in_ns(&bed.client, "python3", &["-c", ECHO, SERVER_ADDR, "8004"]).expect("the client ends");
+    assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
+}
+
+/// Every way to run another program, whose environment says nothing of a launch.
+const RUNS: &str = "
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+strings = lambda *all: (ctypes.c_char_p * (len(all) + 1))(*all, None)
+sh, end = b'/bin/sh', None
+script = b'case $LD_PRELOAD in *millstream*) echo $0 $# $7 $A;; esac'
+more = [script] + [b'%d' % i for i in range(8)]
+args, env = strings(sh, b'-c', *more), strings(b'A=' + b'a' * 3)
+os.environ.pop('LD_PRELOAD')
+flat = [b'sh', b'-c', *more]
+fd = os.open('/bin/sh', os.O_RDONLY)
+ways = [
+    lambda: c.execve(sh, args, env), lambda: c.execv(sh, args), lambda: c.execvp(b'sh', args),
+    lambda: c.execvpe(b'sh', args, env), lambda: c.fexecve(fd, args, env),
+    lambda: c.execveat(fd, b'', args, env, 0x1000), lambda: c.execveat(-100, sh, args, env, 0),
+    lambda: c.execl(sh, *flat, end), lambda: c.execlp(b'sh', *flat, end), lambda: c.execle(sh, *flat, end, env),
+    lambda: c.posix_spawn(None, sh, None, None, args, env), lambda: c.posix_spawnp(None, b'sh', None, None, args, env),
+]
+for way in ways:
+    if os.fork() == 0:
+        way()
+        os.wait()
+        os._exit(0)
+    os.wait()
+";
+
+#[test]
+fn programs_that_a_program_runs_are_launched_too() {
+    let program = ["python3", "-u", "-c", RUNS];
+    let said = bench::bed::sh(MILLSTREAM, &launched(&program)).expect("it ends");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 12, "{said}");
+    let told = |wanted: &str| lines.iter().filter(|line| **line == wanted).count();
+    assert_eq!((told("0 7 7 aaa"), told("0 7 7")), (8, 4), "{said}");
+}
+
 #[test]
 fn nginx_with_a_worker_of_no_privileges() {
     nginx(LINK, 1);

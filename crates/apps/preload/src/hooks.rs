@@ -9,7 +9,8 @@ use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Place};
 use crate::{
-    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, sockets, streams, threads,
+    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, sockets, spawn, streams,
+    threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
@@ -17,6 +18,7 @@ use libc::{
     off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
     timespec, timeval,
 };
+use libc::{posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -268,8 +270,8 @@ others! {
     pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t, start: threads::Start, arg: *mut c_void
     ) -> c_int => threads::pthread_create;
-    "connections that the new program will have become sockets that the parent relays; one line tells of a program \
-     that is linked statically, or that gets more privileges."
+    "connections that the new program will have become sockets that the parent relays, and it has the launch's \
+     variables; one line tells of a program that is linked statically, or that gets more privileges."
     execve(path: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execve;
     "as execve."
     execv(path: *const c_char, arguments: exec::List) -> c_int => exec::execv;
@@ -277,6 +279,30 @@ others! {
     execvp(file: *const c_char, arguments: exec::List) -> c_int => exec::execvp;
     "as execve."
     execvpe(file: *const c_char, arguments: exec::List, environment: exec::List) -> c_int => exec::execvpe;
+    "as execve."
+    fexecve(fd: c_int, arguments: exec::List, environment: exec::List) -> c_int => exec::fexecve;
+    "as execve."
+    execveat(
+        folder: c_int, path: *const c_char, arguments: exec::List, environment: exec::List, flags: c_int
+    ) -> c_int => exec::execveat;
+    "as execve; connections that file actions give the child are relayed to it."
+    posix_spawn(
+        pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const
+        posix_spawnattr_t, arguments: exec::List, environment: exec::List
+    ) -> c_int => spawn::posix_spawn;
+    "as posix_spawn."
+    posix_spawnp(
+        pid: *mut pid_t, file: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const
+        posix_spawnattr_t, arguments: exec::List, environment: exec::List
+    ) -> c_int => spawn::posix_spawnp;
+    "nothing changes."
+    posix_spawn_file_actions_init(actions: *mut posix_spawn_file_actions_t) -> c_int => spawn::init;
+    "nothing changes."
+    posix_spawn_file_actions_destroy(actions: *mut posix_spawn_file_actions_t) -> c_int => spawn::destroy;
+    "notes that a child is to have a connection."
+    posix_spawn_file_actions_adddup2(
+        actions: *mut posix_spawn_file_actions_t, from: c_int, to: c_int
+    ) -> c_int => spawn::adddup2;
     "reads the file in pieces and sends them; to a pipe as splice."
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile;
     "as sendfile."
@@ -316,6 +342,12 @@ pub unsafe extern "C-unwind" fn vfork() -> pid_t {
     unsafe { libc::fork() }
 }
 
+const ONE_BY_ONE: [Row; 3] = [
+    Row { name: "execl", text: "as execve." },
+    Row { name: "execle", text: "as execve." },
+    Row { name: "execlp", text: "as execve." },
+];
+
 const CLOSEFROM: Row =
     Row { name: "closefrom", text: "ours are closed as by close; those of the stack itself stay." };
 
@@ -346,7 +378,7 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 /// Every call that comes here, in alphabetical order.
 pub fn rows() -> Vec<Row> {
-    let mut rows = [ON_DESCRIPTORS, OTHERS, &[CLOSEFROM, EXIT, VFORK]].concat();
+    let mut rows = [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &[CLOSEFROM, EXIT, VFORK]].concat();
     rows.sort_by_key(|row| row.name);
     rows
 }

@@ -52,7 +52,7 @@ impl Heirs {
     }
 }
 
-fn pair(kind: c_int) -> Option<[c_int; 2]> {
+pub(crate) fn pair(kind: c_int) -> Option<[c_int; 2]> {
     let mut ends = [NONE; 2];
     // SAFETY: room for two.
     let done = unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
@@ -184,10 +184,17 @@ struct Child {
     streams: Vec<Held>,
 }
 
-/// Children that the thread has not seen yet, and the bell that it sleeps on.
-static NEW: Mutex<(Vec<Child>, c_int)> = Mutex::new((Vec::new(), NONE));
+/// What the thread has not seen yet.
+struct New {
+    children: Vec<Child>,
+    pumps: Vec<Pump>,
+    /// What it sleeps on.
+    bell: c_int,
+}
 
-fn new() -> MutexGuard<'static, (Vec<Child>, c_int)> {
+static NEW: Mutex<New> = Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE });
+
+fn new() -> MutexGuard<'static, New> {
     NEW.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -197,10 +204,29 @@ pub(crate) fn serve(heirs: Heirs) {
         close(heirs.childs);
         let child = Child { channel: threads::hidden(heirs.parents), streams: heirs.streams };
         let mut all = new();
-        all.0.push(child);
-        if all.1 == NONE {
+        all.children.push(child);
+        all.wake();
+    });
+}
+
+/// Relays these, too.
+pub(crate) fn pump(mut pumps: Vec<Pump>) {
+    if pumps.is_empty() {
+        return;
+    }
+    inside(|| {
+        let mut all = new();
+        all.pumps.append(&mut pumps);
+        all.wake();
+    });
+}
+
+impl New {
+    /// The thread looks, and is there.
+    fn wake(&mut self) {
+        if self.bell == NONE {
             // SAFETY: numbers alone.
-            all.1 = threads::hidden(unsafe { real::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+            self.bell = threads::hidden(unsafe { real::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
             let thread = std::thread::Builder::new().name("millstream-relay".into());
             if let Err(e) = thread.spawn(run) {
                 say(&format!("connections of a child are lost: {e}"));
@@ -208,16 +234,16 @@ pub(crate) fn serve(heirs: Heirs) {
         }
         let one = 1_u64;
         // SAFETY: eight octets.
-        unsafe { real::write(all.1, (&raw const one).cast::<c_void>(), 8) };
-    });
+        unsafe { real::write(self.bell, (&raw const one).cast::<c_void>(), 8) };
+    }
 }
 
 /// The process is a child: what its parent served is the parent's.
 pub(crate) fn forked() {
     let mut all = new();
     // Their connections are not this process's to let go of.
-    std::mem::forget(std::mem::take(&mut all.0));
-    all.1 = NONE;
+    std::mem::forget((std::mem::take(&mut all.children), std::mem::take(&mut all.pumps)));
+    all.bell = NONE;
 }
 
 fn run() {
@@ -226,11 +252,12 @@ fn run() {
     loop {
         let bell = {
             let mut all = new();
-            children.append(&mut all.0);
+            children.append(&mut all.children);
+            pumps.append(&mut all.pumps);
             let mut rings = 0_u64;
             // SAFETY: room for eight octets.
-            unsafe { real::read(all.1, (&raw mut rings).cast::<c_void>(), 8) };
-            all.1
+            unsafe { real::read(all.bell, (&raw mut rings).cast::<c_void>(), 8) };
+            all.bell
         };
         pumps.retain_mut(|pump| pump.step(stack));
         let mut rows: Vec<pollfd> = vec![input(bell)];

@@ -8,7 +8,9 @@ use libc::c_int;
 use sock::control::{self, Control};
 use sock::hosted::{Host, Hosted, Sleeper, Woken};
 use sock::{Settings, Sockets};
+use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -23,6 +25,9 @@ pub(crate) struct Stack {
 
 /// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Variables of the launch, as the environment had them at first.
+static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
 
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// The process that read the settings.
@@ -51,7 +56,30 @@ fn read_settings() -> Option<Settings> {
         say(&format!("{e}; this program runs on the kernel"));
         return None;
     }
-    (!settings.link.is_empty()).then_some(settings)
+    if settings.link.is_empty() {
+        return None;
+    }
+    Some(settings)
+}
+
+/// Notes what the launch has said, before the program can change it.
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_LOAD: extern "C" fn() = note_launch;
+
+extern "C" fn note_launch() {
+    let said = std::env::vars_os()
+        .filter(|(name, _)| name.as_bytes().starts_with(b"MILLSTREAM_") || name == "LD_PRELOAD");
+    // The environment holds no NUL.
+    let entry = |(name, value): (OsString, OsString)| {
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+    };
+    LAUNCH.get_or_init(|| said.filter_map(entry).collect());
+}
+
+/// What the launch has said in the environment, for programs that this one starts.
+pub(crate) fn launch() -> &'static [CString] {
+    if settings().is_some() { LAUNCH.get().map_or(&[], Vec::as_slice) } else { &[] }
 }
 
 impl Stack {

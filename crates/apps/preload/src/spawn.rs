@@ -1,0 +1,159 @@
+//! posix_spawn. The C library makes the child without a fork that could be noticed. So a connection that the child is
+//! to have by its file actions is made a socket of the kernel's for as long as that takes, one end of a pair of UNIX
+//! sockets under the connection's number; the other end is relayed, as a fork's children's are.
+
+use crate::boundary::inside;
+use crate::description::Kind;
+use crate::exec::{self, List};
+use crate::hooks::real;
+use crate::pump::Pump;
+use crate::table::{self, Held};
+use crate::{relay, threads};
+use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most numbers that are kept for file actions; beyond that the child finds its connection gone.
+const NAMED_MAX: usize = 4_096;
+
+/// Connections that file actions give to children: where the actions lie, and the number.
+static NAMED: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
+
+fn named() -> MutexGuard<'static, Vec<(usize, c_int)>> {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn connection(fd: c_int) -> Option<Held> {
+    table::ours(fd).filter(|held| matches!(held.kind(), Kind::Stream | Kind::Inherited))
+}
+
+/// # Safety
+/// C's contract of posix_spawn_file_actions_init(3).
+pub(crate) unsafe fn init(actions: *mut posix_spawn_file_actions_t) -> c_int {
+    named().retain(|(of, _)| *of != actions.addr());
+    // SAFETY: the caller's argument.
+    unsafe { real::posix_spawn_file_actions_init(actions) }
+}
+
+/// # Safety
+/// C's contract of posix_spawn_file_actions_destroy(3).
+pub(crate) unsafe fn destroy(actions: *mut posix_spawn_file_actions_t) -> c_int {
+    named().retain(|(of, _)| *of != actions.addr());
+    // SAFETY: the caller's argument.
+    unsafe { real::posix_spawn_file_actions_destroy(actions) }
+}
+
+/// # Safety
+/// C's contract of posix_spawn_file_actions_adddup2(3).
+pub(crate) unsafe fn adddup2(actions: *mut posix_spawn_file_actions_t, from: c_int, to: c_int) -> c_int {
+    // SAFETY: the caller's arguments.
+    let failed = unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) };
+    let row = (actions.addr(), from);
+    let mut named = named();
+    if failed == 0 && connection(from).is_some() && !named.contains(&row) && named.len() < NAMED_MAX {
+        named.push(row);
+    }
+    failed
+}
+
+/// # Safety
+/// C's contract of posix_spawn(3).
+pub(crate) unsafe fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: List,
+    environment: List,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe {
+        exec::prepare(path);
+        let environment = exec::Environment::of(environment);
+        lending(actions, || real::posix_spawn(pid, path, actions, attributes, arguments, environment.list()))
+    }
+}
+
+/// # Safety
+/// C's contract of posix_spawnp(3).
+pub(crate) unsafe fn posix_spawnp(
+    pid: *mut pid_t,
+    file: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: List,
+    environment: List,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe {
+        exec::prepare(file);
+        let environment = exec::Environment::of(environment);
+        lending(actions, || real::posix_spawnp(pid, file, actions, attributes, arguments, environment.list()))
+    }
+}
+
+/// A connection's number, which stands for a socket of the kernel's in the kernel for now.
+struct Lent {
+    held: Held,
+    fd: c_int,
+    cloexec: c_int,
+    /// What the number stands for otherwise.
+    usual: c_int,
+    /// The end that is relayed.
+    mine: c_int,
+}
+
+/// Spawns while what the actions name of connections is lent; 0 or an error number.
+fn lending(actions: *const posix_spawn_file_actions_t, spawn: impl FnOnce() -> c_int) -> c_int {
+    let wanted: Vec<c_int> =
+        named().iter().filter(|(of, _)| *of == actions.addr()).map(|(_, fd)| *fd).collect();
+    if actions.is_null() || wanted.is_empty() {
+        return spawn();
+    }
+    inside(|| {
+        let lent: Vec<Lent> = wanted.into_iter().filter_map(lend).collect();
+        let failed = spawn();
+        let pumps = lent.into_iter().filter_map(|lent| take_back(lent, failed == 0)).collect();
+        relay::pump(pumps);
+        failed
+    })
+}
+
+fn lend(fd: c_int) -> Option<Lent> {
+    let held = connection(fd)?;
+    if held.kind() == Kind::Inherited {
+        // From now on it is a socket of the kernel's anyway. If the parent is gone, so is the connection.
+        let _ = relay::settle(&held);
+        return None;
+    }
+    let [mine, childs] = relay::pair(libc::SOCK_STREAM)?;
+    // SAFETY: numbers alone.
+    unsafe {
+        if held.is_nonblocking() {
+            real::fcntl(childs, libc::F_SETFL, libc::O_NONBLOCK.into());
+        }
+        let on = real::fcntl(fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC != 0;
+        let cloexec = if on { libc::O_CLOEXEC } else { 0 };
+        let usual = real::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0);
+        if usual < 0 {
+            real::close(mine);
+        } else {
+            real::dup3(childs, fd, cloexec);
+        }
+        real::close(childs);
+        (usual >= 0).then_some(Lent { held, fd, cloexec, usual, mine })
+    }
+}
+
+/// The number stands for what it did before; if the child was made, what its end is relayed by.
+fn take_back(lent: Lent, made: bool) -> Option<Pump> {
+    // SAFETY: numbers alone, of descriptors that nobody else knows but the first.
+    unsafe {
+        real::dup3(lent.usual, lent.fd, lent.cloexec);
+        real::close(lent.usual);
+        if !made {
+            real::close(lent.mine);
+            return None;
+        }
+    }
+    Some(Pump::new(lent.held, threads::hidden(lent.mine)))
+}
