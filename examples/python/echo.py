@@ -8,6 +8,7 @@ import collections
 import select
 import socket
 import sys
+from typing import Any
 
 import millstream
 
@@ -55,7 +56,8 @@ def echo(peer: millstream.Socket, number: int, epoll: millstream.Epoll, pending:
 
 
 def main() -> None:
-    with millstream.open(**dict(word.split("=", 1) for word in sys.argv[1:])) as stack:
+    settings: "dict[str, Any]" = dict(word.split("=", 1) for word in sys.argv[1:])
+    with millstream.open(**settings) as stack:
         try:
             serve(stack)
         except KeyboardInterrupt:

@@ -15,6 +15,8 @@ pub(crate) fn python() -> Outcome {
     let install =
         ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--force-reinstall"];
     tool("pip").args(install).args([&wheel]).check()?;
+    let types = ["--strict", "--python-version", "3.11", "--cache-dir", "/dev/null", "--no-error-summary"];
+    tool("mypy").args(types).args([&format!("{FOLDER}/millstream"), "examples/python"]).check()?;
     in_own_network(&venv::python(&home))
         .args(["-B", "-W", "error::ResourceWarning", "-m", "unittest", "discover", "-s"])
         .args([&format!("{FOLDER}/tests")])

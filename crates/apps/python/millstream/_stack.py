@@ -4,11 +4,17 @@ import json
 import signal
 import socket as _kernel
 import threading
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any
 
 from . import _millstream
 from ._millstream import Epoll
 from ._socket import Socket
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+
+    from ._asyncio import Async
+    from ._server import Server
 
 
 def settings() -> "list[tuple[str, str, str]]":
@@ -30,6 +36,8 @@ class Stack(_millstream.Stack):
     Any number of threads may share it. It stays with the process that opened it: after a fork its calls fail with
     ECHILD in the child.
     """
+
+    _async: "Async | None" = None
 
     @classmethod
     def _open(cls, given: "dict[str, object]", sysctl: "dict[str, object]", config: "str | None") -> "Stack":
@@ -98,22 +106,48 @@ class Stack(_millstream.Stack):
         """A new epoll set for sockets of this stack."""
         return Epoll(self)
 
+    @property
+    def asyncio(self) -> "Async":
+        """The stack for asyncio: `create_connection`, `create_server`, `open_connection`, `start_server` under the
+        names of event loops."""
+        if self._async is None:
+            # Programs without asyncio need not load it.
+            from ._asyncio import Async
+            self._async = Async(self)
+        return self._async
+
+    async def open_connection(self, host: "str | None" = None, port: "int | str | None" = None,
+                              **options: Any) -> "tuple[StreamReader, StreamWriter]":
+        """Connect in the event loop that runs; see `asyncio.open_connection`."""
+        return await self.asyncio.open_connection(host, port, **options)
+
+    async def start_server(self, client_connected_cb: Any, host: Any = None, port: "int | str | None" = None,
+                           **options: Any) -> "Server":
+        """Serve in the event loop that runs; see `asyncio.start_server`."""
+        return await self.asyncio.start_server(client_connected_cb, host, port, **options)
+
     def stats(self) -> "dict[str, Any]":
         """Counters, table sizes and memory: what `millstream stat` shows."""
-        return json.loads(self._stats())
+        found: "dict[str, Any]" = json.loads(self._stats())
+        return found
 
     def connections(self) -> "list[dict[str, Any]]":
         """A dict for every listener, connection and TIME-WAIT entry: what `millstream ss` shows."""
-        return json.loads(self._connections())
+        found: "list[dict[str, Any]]" = json.loads(self._connections())
+        return found
 
     def sysctls(self, prefix: str = "") -> "list[dict[str, str]]":
         """The names below `prefix` of the run-time tree, with "access" ("r", "rw", "w"), "form" and "help"."""
-        return json.loads(self._sysctls(prefix))
+        found: "list[dict[str, str]]" = json.loads(self._sysctls(prefix))
+        return found
 
     def close(self, linger: float = 1.0) -> bool:
         """Close every socket and then, when what they left behind has reached the peers or `linger` seconds are over,
         the link. False if something was left even then."""
-        return self._close(linger)
+        sent = self._close(linger)
+        if self._async is not None:
+            self._async.closed()
+        return sent
 
     def __enter__(self) -> "Stack":
         return self

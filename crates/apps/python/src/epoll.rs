@@ -7,9 +7,11 @@ use crate::stack::Stack;
 use base::Duration;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use sock::hosted::Outside;
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets};
-use std::sync::Arc;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A closed set.
 const CLOSED: Fd = -1;
@@ -23,9 +25,30 @@ const ANYTHING: u32 = 0x001 | 0x002 | 0x004;
 pub(crate) struct Epoll {
     way: Arc<Way>,
     fd: AtomicI32,
+    /// Its place in an event loop that is not ours, if it was asked for.
+    outside: Mutex<Option<Arc<Outside>>>,
 }
 
 impl Epoll {
+    fn outside(&self) -> Option<Arc<Outside>> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets set and place go; nothing of it in a process that was forked since.
+    fn end(&self) -> Result<(), Errno> {
+        let fd = self.fd.swap(CLOSED, Ordering::AcqRel);
+        let outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if !self.way.is_ours() {
+            std::mem::forget(outside);
+            return Ok(());
+        }
+        drop(outside);
+        match (fd, self.way.if_live()) {
+            (CLOSED, _) | (_, None) => Ok(()),
+            (fd, Some(live)) => live.hosted.close(fd),
+        }
+    }
+
     fn open(&self) -> PyResult<(Arc<Live>, Fd)> {
         let live = self.way.live()?;
         match self.fd.load(Ordering::Acquire) {
@@ -75,7 +98,7 @@ impl Epoll {
         let live = way.live()?;
         let fd = py.detach(|| live.hosted.epoll_create()).map_err(os_error)?;
         live.opened(fd);
-        Ok(Epoll { way, fd: AtomicI32::new(fd) })
+        Ok(Epoll { way, fd: AtomicI32::new(fd), outside: Mutex::default() })
     }
 
     /// register(fd[, eventmask]): watch a socket, by itself or by its number.
@@ -115,6 +138,15 @@ impl Epoll {
         };
         let (live, fd) = self.open()?;
         let mut events = vec![EpollEvent::default(); most];
+        let numbers = |events: &[EpollEvent]| {
+            events.iter().map(|event| ((event.data as u32).cast_signed(), event.ready.0)).collect()
+        };
+        if let Some(outside) = self.outside() {
+            let found = py.detach(|| outside.poll(&mut events)).map_err(os_error)?;
+            if found > 0 || limit == Some(Duration::ZERO) {
+                return Ok(numbers(&events[..found]));
+            }
+        }
         let mut patience = Patience::new(limit);
         loop {
             let found = py.detach(|| {
@@ -124,22 +156,26 @@ impl Epoll {
             });
             match found {
                 (Ok(0) | Err(Errno::EINTR), true) => py.check_signals()?,
-                (Ok(found), _) => {
-                    let number = |event: &EpollEvent| ((event.data as u32).cast_signed(), event.ready.0);
-                    return Ok(events[..found].iter().map(number).collect());
-                }
+                (Ok(found), _) => return Ok(numbers(&events[..found])),
                 (Err(errno), _) => return Err(os_error(errno)),
             }
         }
     }
 
+    /// A descriptor of the kernel's, for any event loop: it can be read when poll(0) is to be called, which also turns
+    /// the stack. It stays so while poll(0) finds something.
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        let (live, fd) = self.open()?;
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        if outside.is_none() {
+            *outside = Some(Arc::new(py.detach(|| Outside::new(&live.hosted, fd))?));
+        }
+        Ok(outside.as_ref().map_or(-1, |outside| outside.fd()))
+    }
+
     /// Lets the set go.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let fd = self.fd.swap(CLOSED, Ordering::AcqRel);
-        match (fd, self.way.if_live()) {
-            (CLOSED, _) | (_, None) => Ok(()),
-            (fd, Some(live)) => py.detach(|| live.hosted.close(fd)).map_err(os_error),
-        }
+        py.detach(|| self.end()).map_err(os_error)
     }
 
     /// Is it closed?
@@ -168,12 +204,7 @@ impl Epoll {
 
 impl Drop for Epoll {
     fn drop(&mut self) {
-        let fd = self.fd.swap(CLOSED, Ordering::AcqRel);
-        if fd != CLOSED
-            && let Some(live) = self.way.if_live()
-        {
-            // Nobody is there to hear of an error.
-            let _ = live.hosted.close(fd);
-        }
+        // Nobody is there to hear of an error.
+        let _ = self.end();
     }
 }

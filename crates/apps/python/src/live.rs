@@ -132,7 +132,7 @@ impl Way {
     }
 
     /// Is this the process that opened it?
-    fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.born == FORKS.load(Ordering::Relaxed)
     }
 

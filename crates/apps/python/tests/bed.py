@@ -38,6 +38,10 @@ def run(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True)
 
 
+if OWN_NETWORK:
+    run("ip", "link", "set", "lo", "up")
+
+
 @contextlib.contextmanager
 def pair(**settings):
     """Two stacks on one wire of shared memory."""
@@ -53,7 +57,6 @@ def device():
     """A tap device, the kernel at its other end."""
     if not OWN_NETWORK:
         raise unittest.SkipTest("no network namespace of our own: run `cargo xtask ci python`")
-    run("ip", "link", "set", "lo", "up")
     run("ip", "tuntap", "add", "mst0", "mode", "tap", "vnet_hdr")
     try:
         run("ip", "addr", "add", f"{KERNELS}/24", "dev", "mst0")

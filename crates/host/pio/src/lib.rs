@@ -2,6 +2,7 @@
 //!
 //! One of the four rooms where `unsafe` lives.
 
+mod beacon;
 mod doze;
 mod fault;
 pub mod fuzz;
@@ -28,6 +29,7 @@ mod vnet;
 mod watch;
 pub mod xdp;
 
+pub use beacon::Beacon;
 pub use doze::{Doze, sleep_on};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use layer::Layer;

@@ -40,10 +40,10 @@ impl Waiting {
         self.tickets
     }
 
-    pub(crate) fn remove(&mut self, ticket: u64) {
-        if let Some(at) = self.rows.iter().position(|row| row.ticket == ticket) {
-            self.rows.swap_remove(at);
-        }
+    /// Takes a row away; was it woken?
+    pub(crate) fn remove(&mut self, ticket: u64) -> bool {
+        let at = self.rows.iter().position(|row| row.ticket == ticket);
+        at.is_some_and(|at| self.rows.swap_remove(at).woken)
     }
 
     /// Wakes everybody who waits for `object`.

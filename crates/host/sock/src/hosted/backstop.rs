@@ -2,8 +2,10 @@
 //! and sends what close left behind. It takes part as one that waits and never finds anything, and lets go of the lead
 //! as soon as a thread of the program waits too.
 
-use super::{Hosted, Turn};
+use super::{Hosted, LOOK_AGAIN, Turn};
 use base::Duration;
+use pio::{Beacon, Wake};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
@@ -53,12 +55,27 @@ pub(super) fn start(hosted: &Arc<Hosted>) -> std::io::Result<()> {
 }
 
 fn run(hosted: &Weak<Hosted>) {
-    let (mut led, mut idle) = (0, 0);
+    let (mut led, mut idle, mut late) = (0, 0, false);
     loop {
         std::thread::park_timeout(LOOK);
         let Some(hosted) = hosted.upgrade() else { return };
         let Some(mut shared) = hosted.try_shared() else { continue };
         if shared.lead.asleep.is_some() {
+            if let Some(beacon) = shared.lead.loops.clone() {
+                let lit = is_lit(&beacon, Duration::ZERO);
+                if lit && late {
+                    // An event loop that was told a look ago is busy. It hears of errors when it comes.
+                    let _ = shared.engine.turn();
+                }
+                (late, led) = (lit, if lit { 0 } else { led + 1 });
+                drop(shared);
+                drop(hosted);
+                if led >= PATIENCE {
+                    led = 0;
+                    is_lit(&beacon, LOOK_AGAIN);
+                }
+                continue;
+            }
             drop(shared);
             led += 1;
             if led >= PATIENCE {
@@ -82,6 +99,11 @@ fn run(hosted: &Weak<Hosted>) {
             lead(&hosted);
         }
     }
+}
+
+/// Is there, within this time, something that an event loop is told?
+fn is_lit(beacon: &Beacon, within: Duration) -> bool {
+    matches!(pio::sleep_on(&[beacon.as_raw_fd()], Some(within)), Ok(Wake::Ready))
 }
 
 /// Leads, asleep, until a thread of the program does or something happens.

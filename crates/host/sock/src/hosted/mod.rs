@@ -4,9 +4,11 @@
 //! One thread at a time *leads*: it turns the core and sleeps on the port's descriptors. Others that wait sleep on
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
 //! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
-//! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once.
+//! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once. An event loop
+//! of somebody else's leads as a guest (`outside`).
 
 mod backstop;
+mod outside;
 
 use crate::Errno;
 use crate::door::Mode;
@@ -15,7 +17,8 @@ use crate::sockets::Fd;
 use crate::waiting::Wake as Wakes;
 use backstop::Nudge;
 use base::{Duration, Instant};
-use pio::{IoError, Wake};
+pub use outside::Outside;
+use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
 pub use ring::Sleeper;
 use stack::Row;
@@ -81,6 +84,8 @@ struct Lead {
     tickets: u64,
     /// It is the thread of ours.
     ours: bool,
+    /// It is an event loop of somebody else's, which this wakes.
+    loops: Option<Arc<Beacon>>,
     /// It sleeps: until when, and how it is rung.
     asleep: Option<(Option<Instant>, Ringer)>,
 }
@@ -124,14 +129,20 @@ impl Drop for Guard<'_> {
             return;
         }
         let Shared { engine, lead } = &mut *self.shared;
-        let Some((until, ringer)) = &lead.asleep else { return };
+        let Some((until, ringer)) = &mut lead.asleep else { return };
         // An error of the port is told to whoever waits next.
         let _ = engine.turn();
         let next = engine.core.next_timeout();
-        if Instant::earliest(next, *until) != *until {
-            ringer.ring_anyway();
-            lead.asleep = None;
+        if Instant::earliest(next, *until) == *until {
+            return;
         }
+        let left = next.map(|at| at.since(engine.time()));
+        if lead.loops.as_ref().is_some_and(|beacon| beacon.set(left).is_ok()) {
+            *until = next;
+            return;
+        }
+        ringer.ring_anyway();
+        lead.asleep = None;
     }
 }
 
@@ -342,19 +353,35 @@ impl Hosted {
 }
 
 impl Lead {
-    /// The calling thread leads from now on if nobody does but the thread of ours, which is rung to see it.
+    /// The calling thread leads from now on if nobody does but the thread of ours, which is rung to see it, or an event
+    /// loop, which has other things to do.
     fn take(&mut self, turn: &mut Turn) {
-        if self.holder != 0 && (!self.ours || self.holder == turn.ticket) {
+        let guest = self.ours || self.loops.is_some();
+        if self.holder != 0 && (!guest || self.holder == turn.ticket) {
             return;
         }
-        if self.ours
-            && let Some((_, ringer)) = self.asleep.take()
-        {
+        turn.ticket = self.pass();
+    }
+
+    /// An event loop leads from now on if nobody does but the thread of ours; its ticket.
+    fn take_for_loop(&mut self, beacon: &Arc<Beacon>) -> Option<u64> {
+        if self.holder != 0 && !self.ours {
+            return None;
+        }
+        let ticket = self.pass();
+        self.loops = Some(beacon.clone());
+        Some(ticket)
+    }
+
+    /// Whoever leads ceases to; the ticket of who does from now on.
+    fn pass(&mut self) -> u64 {
+        let asleep = self.asleep.take();
+        if let Some((_, ringer)) = asleep.filter(|_| self.ours) {
             ringer.ring_anyway();
         }
         self.tickets += 1;
-        turn.ticket = self.tickets;
-        (self.holder, self.ours) = (turn.ticket, false);
+        (self.holder, self.ours, self.loops) = (self.tickets, false, None);
+        self.holder
     }
 }
 

@@ -1,0 +1,126 @@
+//! One descriptor for several and a date: for programs whose event loop is somebody else's and takes descriptors only.
+
+use crate::sys::{check, owned};
+use base::Duration;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// Readable while one of its descriptors is, or from a date on.
+#[derive(Debug)]
+pub struct Beacon {
+    set: OwnedFd,
+    timer: OwnedFd,
+}
+
+impl Beacon {
+    /// Over this descriptor, without a date.
+    ///
+    /// # Errors
+    /// What the kernel said: too many descriptors, or one that cannot be waited for.
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Beacon> {
+        // SAFETY: takes a number and returns a new descriptor.
+        let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
+        // SAFETY: takes two numbers and returns a new descriptor.
+        let timer = unsafe {
+            owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK))
+        }?;
+        let beacon = Beacon { set, timer };
+        beacon.control(libc::EPOLL_CTL_ADD, beacon.timer.as_raw_fd())?;
+        beacon.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd())?;
+        Ok(beacon)
+    }
+
+    fn control(&self, op: i32, fd: RawFd) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: `event` lives through the call, which copies it.
+        check(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Over these descriptors too, and no more over those that were there `before`. One that is closed is forgotten by
+    /// itself, so those of a port may be named again whenever they may be new ones with old numbers.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn watch(&self, before: &[RawFd], now: &[RawFd]) -> io::Result<()> {
+        for fd in before.iter().filter(|fd| !now.contains(fd)) {
+            // It may be closed.
+            let _ = self.control(libc::EPOLL_CTL_DEL, *fd);
+        }
+        for fd in now {
+            match self.control(libc::EPOLL_CTL_ADD, *fd) {
+                Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The date: so much from now; `None` for none. The one before is forgotten, though it may have passed.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn set(&self, after: Option<Duration>) -> io::Result<()> {
+        let mut spec = libc::itimerspec {
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        };
+        if let Some(after) = after {
+            spec.it_value.tv_sec = after.as_secs().min(i32::MAX as u64) as libc::time_t;
+            // Nothing at all would mean no date.
+            spec.it_value.tv_nsec = libc::c_long::from(after.subsec_nanos()).max(1);
+        }
+        // SAFETY: `spec` lives through the call, and what was set before is not asked for.
+        let rc = unsafe {
+            libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut())
+        };
+        check(rc).map(drop)
+    }
+}
+
+impl AsRawFd for Beacon {
+    fn as_raw_fd(&self) -> RawFd {
+        self.set.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: readable by each of its descriptors and by its date, and silent otherwise.
+    use super::*;
+    use crate::port::Wake;
+    use crate::sleep_on;
+    use ring::EventFd;
+    use std::os::fd::AsFd;
+
+    fn lit(beacon: &Beacon, wait: Duration) -> bool {
+        matches!(sleep_on(&[beacon.as_raw_fd()], Some(wait)), Ok(Wake::Ready))
+    }
+
+    #[test]
+    fn descriptors_and_a_date() {
+        let bells = [EventFd::new().unwrap(), EventFd::new().unwrap()];
+        let beacon = Beacon::new(bells[0].as_fd()).unwrap();
+        let second = bells[1].as_fd().as_raw_fd();
+        beacon.watch(&[], &[second]).unwrap();
+        beacon.watch(&[second], &[second]).unwrap();
+        assert!(!lit(&beacon, Duration::ZERO));
+        for bell in &bells {
+            bell.ring();
+            assert!(lit(&beacon, Duration::ZERO));
+            bell.drain();
+            assert!(!lit(&beacon, Duration::ZERO));
+        }
+        beacon.set(Some(Duration::ZERO)).unwrap();
+        assert!(lit(&beacon, Duration::from_secs(5)));
+        // It stays so until another date is set.
+        assert!(lit(&beacon, Duration::ZERO));
+        beacon.set(Some(Duration::from_secs(60))).unwrap();
+        assert!(!lit(&beacon, Duration::from_millis(1)));
+        beacon.set(None).unwrap();
+        assert!(!lit(&beacon, Duration::ZERO));
+        beacon.watch(&[second], &[]).unwrap();
+        bells[1].ring();
+        assert!(!lit(&beacon, Duration::ZERO));
+        assert!(beacon.watch(&[], &[-1]).is_err());
+    }
+}
