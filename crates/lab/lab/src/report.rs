@@ -7,13 +7,18 @@ mod draw;
 
 use serde::Serialize;
 use serde_json::json;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 
 use crate::check::{Verdict, describe, estimate};
 use crate::grid::typed;
-use crate::run::Outcome;
+use crate::run::{Outcome, Series};
 use crate::spec::{Experiment, Plot, Point};
+use crate::store::Store;
 use crate::sweep::Failure;
+
+use draw::Drawing;
 
 #[cfg(feature = "parquet")]
 pub use columns::{TableError, runs, series};
@@ -32,6 +37,8 @@ pub struct Chapter<'a> {
     pub experiment: &'a Experiment,
     /// Its runs, in any order.
     pub outcomes: &'a [Outcome],
+    /// Where their courses are, if they are not with them.
+    pub store: Option<&'a Store>,
     /// Runs that brought nothing.
     pub failures: Vec<&'a Failure>,
     /// Whether they are as expected.
@@ -49,8 +56,11 @@ pub fn replay(file: &str, point: &Point, seed: u64) -> String {
     format!("millstream lab replay {file}{at} --seed {seed}")
 }
 
-/// The whole page.
-pub fn html(chapters: &[Chapter<'_>]) -> String {
+/// Writes the whole page.
+///
+/// # Errors
+/// `into` takes no more, or courses cannot be read.
+pub fn html(chapters: &[Chapter<'_>], into: &mut impl Write) -> io::Result<()> {
     let mut page = String::from("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
     page += "<title>Millstream laboratory</title>";
@@ -66,15 +76,27 @@ pub fn html(chapters: &[Chapter<'_>]) -> String {
         }
         page += "</nav>";
     }
-    chapters.iter().for_each(|chapter| chapter.write(&mut page));
+    for chapter in chapters {
+        into.write_all(page.as_bytes())?;
+        page.clear();
+        chapter.write(&mut page)?;
+    }
     let scripts = [include_str!("report/plot.js"), include_str!("report/page.js")];
     scripts.iter().for_each(|script| page += &format!("<script>{script}</script>"));
     page += "</body></html>\n";
-    page
+    into.write_all(page.as_bytes())
 }
 
 impl<'a> Chapter<'a> {
-    fn write(&self, page: &mut String) {
+    /// The courses of one of its runs.
+    fn courses(&self, outcome: &'a Outcome) -> io::Result<Cow<'a, BTreeMap<String, Series>>> {
+        match self.store {
+            None => Ok(Cow::Borrowed(&outcome.series)),
+            Some(store) => store.courses(&outcome.point, outcome.seed).map(Cow::Owned),
+        }
+    }
+
+    fn write(&self, page: &mut String) -> io::Result<()> {
         let spec = self.experiment.spec();
         let name = escape(&self.experiment.name);
         *page += &format!("<h2 id=\"{name}\">{}</h2><p>{}</p>", escape(&spec.title), escape(&spec.about));
@@ -87,8 +109,8 @@ impl<'a> Chapter<'a> {
         );
         self.write_failures(page);
         self.write_verdicts(page);
-        for plot in &spec.plots {
-            self.write_plot(page, plot);
+        for (plot, drawing) in spec.plots.iter().zip(self.drawings()?) {
+            write_plot(page, plot, &drawing);
         }
         self.write_measures(page);
         self.write_runs(page);
@@ -96,6 +118,7 @@ impl<'a> Chapter<'a> {
             "<details><summary>The file</summary><pre>{}</pre></details>",
             escape(self.experiment.text())
         );
+        Ok(())
     }
 
     fn write_verdicts(&self, page: &mut String) {
@@ -112,12 +135,6 @@ impl<'a> Chapter<'a> {
             );
         }
         *page += "</tbody></table></div>";
-    }
-
-    fn write_plot(&self, page: &mut String, plot: &Plot) {
-        let Some(drawing) = self.draw(plot) else { return };
-        *page += &format!("<h3>{}</h3><div class=\"plot\">{}</div>", escape(&plot.title), data(&drawing));
-        told(page, drawing.left_out, "lines more are not drawn");
     }
 
     /// Means over the seeds: measures down and combinations across, or the other way where there are many.
@@ -232,6 +249,14 @@ struct Place<'a> {
     seen: &'a [Option<(f64, f64)>],
 }
 
+/// Nothing if nothing of what is to be shown was seen.
+fn write_plot(page: &mut String, plot: &Plot, drawing: &Drawing) {
+    if !drawing.is_empty() {
+        *page += &format!("<h3>{}</h3><div class=\"plot\">{}</div>", escape(&plot.title), data(drawing));
+        told(page, drawing.left_out, "lines more are not drawn");
+    }
+}
+
 /// Data for a script. A script's end tag cannot hide in a name.
 fn data(what: &impl Serialize) -> String {
     let text = serde_json::to_string(what).expect("strings and numbers").replace("</", "<\\/");
@@ -301,9 +326,17 @@ mod tests {
         let experiment = Experiment::parse("small", file).unwrap();
         let failure = Failure { point: Point::new(), seed: 7, why: "panicked at <here>".into() };
         let failures = vec![&failure];
-        let chapter =
-            Chapter { experiment: &experiment, outcomes: &[], failures, verdicts: &[], file: "small.toml" };
-        let page = html(&[chapter]);
+        let chapter = Chapter {
+            experiment: &experiment,
+            outcomes: &[],
+            store: None,
+            failures,
+            verdicts: &[],
+            file: "small.toml",
+        };
+        let mut page = Vec::new();
+        html(&[chapter], &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
         assert!(page.contains("panicked at &lt;here&gt;"));
         assert!(page.contains("millstream lab replay small.toml --seed 7"));
     }

@@ -1,12 +1,13 @@
 //! Runs on disk, kept as they end, so that a sweep that was stopped goes on where it was.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::run::Outcome;
+use crate::run::{Outcome, Series};
 use crate::spec::{Experiment, Point, Task, shown};
 use crate::sweep::{Ended, Failure};
 
@@ -87,10 +88,45 @@ impl Outcome {
     }
 }
 
+/// Of a line about a run that ended well, its courses.
+#[derive(Deserialize)]
+struct CoursesOfLine {
+    run: CoursesOfRun,
+}
+
+#[derive(Deserialize)]
+struct CoursesOfRun {
+    outcome: CoursesOfOutcome,
+}
+
+#[derive(Deserialize)]
+struct CoursesOfOutcome {
+    series: BTreeMap<String, Series>,
+}
+
 /// The name of a run: its parameters and its seed.
 type Key = (Point, u64);
 
-/// Runs on disk, a line of JSON each behind a first line that says what they are of.
+/// Where a line is in the file, its end included.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: u64,
+    len: usize,
+}
+
+/// A run that ended well: its measures are among the outcomes.
+#[derive(Debug)]
+struct Held {
+    nth: usize,
+    /// What stood for it before courses were left out.
+    digest: String,
+    place: Place,
+    /// Its line has courses.
+    courses: bool,
+}
+
+/// Runs on disk, a line of JSON each behind a first line that says what they are of. In memory are their measures;
+/// courses, of which there may be more than fits there, are read when somebody asks for them.
 pub struct Store {
     path: PathBuf,
     file: File,
@@ -99,12 +135,12 @@ pub struct Store {
     limits: Limits,
     /// Octets in the file.
     len: u64,
+    /// Without courses.
     outcomes: Vec<Outcome>,
-    /// Where each of them is, and what stood for it before courses were left out.
-    held: BTreeMap<Key, (usize, String)>,
-    failures: BTreeMap<Key, Failure>,
+    held: BTreeMap<Key, Held>,
+    failures: BTreeMap<Key, (Failure, Place)>,
     /// Lines about combinations that the experiment does not have now, but had and may have again.
-    aside: Vec<Line>,
+    aside: Vec<(Key, Place)>,
     /// Runs whose courses found no room.
     curtailed: usize,
 }
@@ -135,7 +171,7 @@ impl Store {
             store.file.seek(SeekFrom::End(0))?;
             store.len = whole;
         } else {
-            store.append(&store.head.clone())?;
+            append(&mut store.file, &mut store.len, &line_of(&store.head)?)?;
         }
         Ok(store)
     }
@@ -180,19 +216,33 @@ impl Store {
         &self.path
     }
 
-    /// The runs that ended well.
+    /// The runs that ended well, without their courses.
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
+    /// The courses of a run that ended well; empty if they were not kept.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn courses(&self, point: &Point, seed: u64) -> io::Result<BTreeMap<String, Series>> {
+        match self.held.get(&(point.clone(), seed)) {
+            Some(held) if held.courses => {
+                let line: CoursesOfLine = serde_json::from_slice(&octets(&self.file, held.place)?)?;
+                Ok(line.run.outcome.series)
+            }
+            _ => Ok(BTreeMap::new()),
+        }
+    }
+
     /// Those that did not.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
-        self.failures.values()
+        self.failures.values().map(|(failure, _)| failure)
     }
 
     /// [`Outcome::digest`] of a run it holds, as it was before courses were left out.
     pub fn digest(&self, point: &Point, seed: u64) -> Option<&str> {
-        self.held.get(&(point.clone(), seed)).map(|(_, digest)| digest.as_str())
+        self.held.get(&(point.clone(), seed)).map(|held| held.digest.as_str())
     }
 
     /// Runs whose courses were left out because the file is full.
@@ -203,18 +253,17 @@ impl Store {
     /// Those of `tasks` that it does not hold yet; what failed is tried again.
     pub fn missing(&self, tasks: Vec<Task>) -> Vec<Task> {
         let full = self.len >= self.limits.octets;
-        let whole = |outcome: &&Outcome| {
-            full || !self.limits.wants_courses(outcome.seed) || !outcome.series.is_empty()
-        };
+        let whole =
+            |((_, seed), held): &(&Key, &Held)| full || !self.limits.wants_courses(*seed) || held.courses;
         let held: HashSet<(&Point, u64)> =
-            self.outcomes.iter().filter(whole).map(|outcome| (&outcome.point, outcome.seed)).collect();
+            self.held.iter().filter(whole).map(|((point, seed), _)| (point, *seed)).collect();
         tasks.into_iter().filter(|task| !held.contains(&(&task.point, task.seed))).collect()
     }
 
     /// Keeps how a run ended.
     ///
     /// # Errors
-    /// It cannot be written; it is held in memory all the same.
+    /// It cannot be written, and is not held.
     pub fn keep(&mut self, ended: Ended) -> io::Result<()> {
         let line = match ended {
             Ok(outcome) => Line::Run(self.curtail(outcome)),
@@ -225,9 +274,9 @@ impl Store {
 
     /// Keeps how a run ended elsewhere.
     pub(crate) fn keep_line(&mut self, line: Line) -> io::Result<()> {
-        let written = self.append(&line);
-        self.hold(line);
-        written
+        let place = append(&mut self.file, &mut self.len, &line_of(&line)?)?;
+        self.hold(line, place);
+        Ok(())
     }
 
     /// Puts the file in order: a line a run, sorted by parameters and seed, so that it is the same however often the
@@ -237,22 +286,33 @@ impl Store {
     /// It cannot be written; what lies on disk is as before.
     pub fn finish(&mut self) -> io::Result<()> {
         let beside = self.path.with_extension("jsonl.new");
-        // The old file stays ours until the new one has its name.
-        let _old = std::mem::replace(&mut self.file, create(&beside, true)?);
-        self.len = 0;
-        self.append(&self.head.clone())?;
-        let mut lines: Vec<Line> = std::mem::take(&mut self.aside);
-        for outcome in std::mem::take(&mut self.outcomes) {
-            let (_, digest) = self.held.remove(&(outcome.point.clone(), outcome.seed)).expect("held");
-            lines.push(Line::Run(Run { digest, outcome }));
+        let (mut file, mut len) = (create(&beside, true)?, 0);
+        append(&mut file, &mut len, &line_of(&self.head)?)?;
+        let held = self.held.iter().map(|(key, held)| (key, held.place));
+        let failed = self.failures.iter().map(|(key, (_, place))| (key, *place));
+        let aside = self.aside.iter().map(|(key, place)| (key, *place));
+        let mut lines: Vec<(&Key, Place)> = held.chain(failed).chain(aside).collect();
+        lines.sort_by(|a, b| a.0.cmp(b.0));
+        let mut moved = HashMap::new();
+        for (_, place) in lines {
+            moved.insert(place.at, append(&mut file, &mut len, &octets(&self.file, place)?)?);
         }
-        lines.extend(std::mem::take(&mut self.failures).into_values().map(Line::Failed));
-        lines.sort_by(|a, b| a.key().cmp(&b.key()));
-        for line in lines {
-            self.append(&line)?;
-            self.hold(line);
+        std::fs::rename(&beside, &self.path)?;
+        // Until then the old file was ours.
+        (self.file, self.len) = (file, len);
+        self.settle(&moved);
+        Ok(())
+    }
+
+    /// Lines were sorted: what began there before lies here now.
+    fn settle(&mut self, moved: &HashMap<u64, Place>) {
+        let held = self.held.values_mut().map(|held| &mut held.place);
+        let failed = self.failures.values_mut().map(|(_, place)| place);
+        for place in held.chain(failed).chain(self.aside.iter_mut().map(|(_, place)| place)) {
+            *place = moved[&place.at];
         }
-        std::fs::rename(&beside, &self.path)
+        self.outcomes.sort_by(|a, b| (&a.point, a.seed).cmp(&(&b.point, b.seed)));
+        self.held.values_mut().enumerate().for_each(|(nth, held)| held.nth = nth);
     }
 
     /// Leaves courses out that are not wanted or find no room.
@@ -270,24 +330,24 @@ impl Store {
         Run { digest, outcome }
     }
 
-    fn hold(&mut self, line: Line) {
-        if !self.points.contains(line.key().0) {
-            return self.aside.push(line);
+    fn hold(&mut self, line: Line, place: Place) {
+        let key = (line.key().0.clone(), line.key().1);
+        if !self.points.contains(&key.0) {
+            return self.aside.push((key, place));
         }
         match line {
-            Line::Run(Run { digest, outcome }) => {
-                let key = (outcome.point.clone(), outcome.seed);
+            Line::Run(Run { digest, mut outcome }) => {
                 self.failures.remove(&key);
-                match self.held.get(&key) {
-                    Some((at, _)) => self.outcomes[*at] = outcome,
-                    None => {
-                        self.held.insert(key, (self.outcomes.len(), digest));
-                        self.outcomes.push(outcome);
-                    }
+                let courses = !std::mem::take(&mut outcome.series).is_empty();
+                let nth = self.held.get(&key).map_or(self.outcomes.len(), |held| held.nth);
+                self.held.insert(key, Held { nth, digest, place, courses });
+                match self.outcomes.get_mut(nth) {
+                    Some(old) => *old = outcome,
+                    None => self.outcomes.push(outcome),
                 }
             }
             Line::Failed(failure) => {
-                self.failures.insert((failure.point.clone(), failure.seed), failure);
+                self.failures.insert(key, (failure, place));
             }
         }
     }
@@ -301,19 +361,34 @@ impl Store {
             line.clear();
             let len = lines.read_line(&mut line)? as u64;
             match serde_json::from_str::<Line>(&line) {
-                Ok(read) if line.ends_with('\n') => self.hold(read),
+                Ok(read) if line.ends_with('\n') => self.hold(read, Place { at: whole, len: line.len() }),
                 _ => return Ok(whole),
             }
             whole += len;
         }
     }
+}
 
-    fn append(&mut self, row: &impl Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_vec(row)?;
-        line.push(b'\n');
-        self.len += line.len() as u64;
-        self.file.write_all(&line)
-    }
+/// A line of the file.
+fn line_of(row: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(row)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Writes `line` behind the `len` octets there are.
+fn append(file: &mut File, len: &mut u64, line: &[u8]) -> io::Result<Place> {
+    let place = Place { at: *len, len: line.len() };
+    *len += line.len() as u64;
+    file.write_all(line)?;
+    Ok(place)
+}
+
+/// What lies at `place`.
+fn octets(file: &File, place: Place) -> io::Result<Vec<u8>> {
+    let mut octets = vec![0; place.len];
+    file.read_exact_at(&mut octets, place.at)?;
+    Ok(octets)
 }
 
 fn place(folder: &Path, experiment: &Experiment) -> PathBuf {
@@ -429,10 +504,18 @@ mod tests {
         let mut store = folder.open(SMALL, Limits::default());
         complete(&mut store, SMALL);
         let with = |store: &Store| -> Vec<u64> {
-            let whole = store.outcomes().iter().filter(|outcome| !outcome.series.is_empty());
+            let courses = |outcome: &Outcome| store.courses(&outcome.point, outcome.seed).unwrap();
+            let whole = store.outcomes().iter().filter(|outcome| !courses(outcome).is_empty());
             whole.map(|outcome| outcome.seed).collect()
         };
         assert_eq!(with(&store), [1, 1]);
+        let first = &tasks(SMALL)[0];
+        assert_eq!(
+            store.courses(&first.point, 1).unwrap(),
+            crate::run(first).unwrap().series,
+            "to the last bit"
+        );
+        assert!(store.outcomes().iter().all(|outcome| outcome.series.is_empty()), "they stay on disk");
         let task = &tasks(SMALL)[1];
         let digest = crate::run(task).unwrap().digest();
         assert_eq!(store.digest(&task.point, task.seed), Some(digest.as_str()), "of the whole run");

@@ -25,6 +25,7 @@ impl Results {
         Chapter {
             experiment: &self.chosen.experiment,
             outcomes: self.store.outcomes(),
+            store: Some(&self.store),
             failures: self.store.failures().collect(),
             verdicts: &self.verdicts,
             file: &self.chosen.source,
@@ -35,7 +36,7 @@ impl Results {
 /// Writes the page and the tables to `folder`.
 pub(super) fn write(folder: &Path, results: &[Results]) -> Result<(), Box<dyn Error>> {
     let chapters: Vec<Chapter<'_>> = results.iter().map(Results::chapter).collect();
-    replace(&folder.join("report.html"), report::html(&chapters).as_bytes())?;
+    replace_by(&folder.join("report.html"), |file| Ok(report::html(&chapters, file)?))?;
     replace(&folder.join("report.csv"), report::csv(&chapters).as_bytes())?;
     #[cfg(feature = "parquet")]
     {

@@ -11,12 +11,13 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
 use super::Chapter;
 use super::csv::{Columns, rows};
-use crate::run::Outcome;
+use crate::run::{Outcome, Series};
 
 /// Rows written at once.
 const GROUP: usize = 1 << 18;
@@ -85,26 +86,44 @@ pub fn series(chapters: &[Chapter<'_>], into: impl Write + Send) -> Result<(), T
     fields.push(Arc::new(text("name", Repetition::REQUIRED)?));
     fields.push(Arc::new(number("value", Physical::DOUBLE, Repetition::REQUIRED)?));
     let mut file = open(fields, into)?;
-    let mut samples = rows(chapters).flat_map(samples);
-    loop {
-        let group: Vec<Sample<'_>> = samples.by_ref().take(GROUP).collect();
-        if group.is_empty() {
-            break;
+    for chapter in chapters {
+        for outcome in chapter.outcomes {
+            // Of one run after the other, for all of them may be more than fits into memory.
+            let courses =
+                chapter.courses(outcome).map_err(|error| ParquetError::External(Box::new(error)))?;
+            let mut samples = samples((&chapter.experiment.name, outcome), &courses);
+            loop {
+                let group: Vec<Sample<'_>> = samples.by_ref().take(GROUP).collect();
+                if group.is_empty() {
+                    break;
+                }
+                write_samples(file.next_row_group()?, &columns.parameters, &group)?;
+            }
         }
-        let mut writer = file.next_row_group()?;
-        write_names(&mut writer, &columns.parameters, group.iter().map(|sample| sample.run))?;
-        write::<DoubleType>(&mut writer, group.iter().map(|sample| sample.time))?;
-        write_optional::<Int32Type>(&mut writer, group.iter().map(|sample| sample.flow))?;
-        write::<ByteArrayType>(&mut writer, group.iter().map(|sample| ByteArray::from(sample.name)))?;
-        write::<DoubleType>(&mut writer, group.iter().map(|sample| sample.value))?;
-        writer.close()?;
     }
     file.close()?;
     Ok(())
 }
 
-fn samples<'a>(run: (&'a str, &'a Outcome)) -> impl Iterator<Item = Sample<'a>> {
-    run.1.series.iter().flat_map(move |(name, course)| {
+fn write_samples<W: Write + Send>(
+    mut writer: SerializedRowGroupWriter<'_, W>,
+    parameters: &[&str],
+    group: &[Sample<'_>],
+) -> Result<(), TableError> {
+    write_names(&mut writer, parameters, group.iter().map(|sample| sample.run))?;
+    write::<DoubleType>(&mut writer, group.iter().map(|sample| sample.time))?;
+    write_optional::<Int32Type>(&mut writer, group.iter().map(|sample| sample.flow))?;
+    write::<ByteArrayType>(&mut writer, group.iter().map(|sample| ByteArray::from(sample.name)))?;
+    write::<DoubleType>(&mut writer, group.iter().map(|sample| sample.value))?;
+    writer.close()?;
+    Ok(())
+}
+
+fn samples<'a>(
+    run: (&'a str, &'a Outcome),
+    courses: &'a BTreeMap<String, Series>,
+) -> impl Iterator<Item = Sample<'a>> {
+    courses.iter().flat_map(move |(name, course)| {
         let (name, flow) = split(name);
         course.iter().map(move |(time, value)| Sample { run, time: *time, flow, name, value: *value })
     })
@@ -211,6 +230,7 @@ mod tests {
         let chapters = [Chapter {
             experiment: &experiment,
             outcomes: &outcomes,
+            store: None,
             failures: Vec::new(),
             verdicts: &[],
             file: "small.toml",
@@ -236,7 +256,7 @@ mod tests {
         series(&chapters, &mut table).unwrap();
         let reader = read_back("series", &table);
         let mut read = reader.get_row_iter(None).unwrap().map(Result::unwrap);
-        for sample in rows(&chapters).flat_map(samples) {
+        for sample in rows(&chapters).flat_map(|run| samples(run, &run.1.series)) {
             let row = read.next().unwrap();
             assert_eq!(row.get_long(2).unwrap(), sample.run.1.seed as i64);
             assert_eq!(row.get_double(3).unwrap(), sample.time);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use super::Chapter;
 use crate::check::{describe, estimate};
@@ -34,37 +35,64 @@ struct Line {
     points: Vec<Vec<f64>>,
 }
 
-impl Chapter<'_> {
-    /// `None` if nothing of what is to be shown was seen.
-    pub(super) fn draw(&self, plot: &Plot) -> Option<Drawing> {
-        let (kind, what) = plot.show.split_once(' ')?;
-        let mut drawing = Drawing {
-            title: plot.title.clone(),
-            x: plot.x.clone(),
-            y: what.into(),
-            categories: None,
-            lines: Vec::new(),
-            left_out: 0,
-        };
-        match kind {
-            "series" => {
-                drawing.x = "seconds".into();
-                drawing.lines = self.courses(plot, what);
-            }
-            "cdf" => {
-                (drawing.x, drawing.y) = ("milliseconds".into(), "part of all".into());
-                drawing.lines = self.distributions();
-            }
-            _ => drawing.categories = self.measures_over(plot, what, &mut drawing.lines),
-        }
-        drawing.left_out = drawing.lines.len().saturating_sub(LINES_MAX);
-        drawing.lines.truncate(LINES_MAX);
-        (!drawing.lines.is_empty()).then_some(drawing)
+impl Drawing {
+    /// Was nothing seen of what is to be shown?
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
-    /// A course over time for each combination, of its first seed.
-    fn courses(&self, plot: &Plot, what: &str) -> Vec<Line> {
-        let (from, to) = (plot.from.unwrap_or(f64::MIN), plot.to.unwrap_or(f64::MAX));
+    /// One line more, if there is room for it.
+    fn push(&mut self, line: impl FnOnce() -> Line) {
+        if self.lines.len() < LINES_MAX { self.lines.push(line()) } else { self.left_out += 1 }
+    }
+}
+
+impl Chapter<'_> {
+    /// What each plot of the experiment shows.
+    pub(super) fn drawings(&self) -> io::Result<Vec<Drawing>> {
+        let plots = &self.experiment.spec().plots;
+        let mut drawings: Vec<Drawing> = plots.iter().map(|plot| self.draw(plot)).collect();
+        let courses: Vec<(usize, &Plot, &str)> = plots
+            .iter()
+            .enumerate()
+            .filter_map(|(nth, plot)| Some((nth, plot, plot.show.strip_prefix("series ")?)))
+            .collect();
+        if courses.is_empty() {
+            return Ok(drawings);
+        }
+        // Each run's courses are read once, for all plots.
+        for (point, outcome) in self.firsts() {
+            let seen = self.courses(outcome)?;
+            for (nth, plot, what) in &courses {
+                let Some(course) = seen.get(*what) else { continue };
+                drawings[*nth].push(|| Line { name: label(point, what), points: drawn(plot, course) });
+            }
+        }
+        Ok(drawings)
+    }
+
+    /// A plot but for courses over time.
+    fn draw(&self, plot: &Plot) -> Drawing {
+        let (kind, what) = plot.show.split_once(' ').unwrap_or((&plot.show, ""));
+        let (title, x, y) = (plot.title.clone(), plot.x.clone(), what.into());
+        let mut drawing = Drawing { title, x, y, categories: None, lines: Vec::new(), left_out: 0 };
+        match kind {
+            "series" => drawing.x = "seconds".into(),
+            "cdf" => {
+                (drawing.x, drawing.y) = ("milliseconds".into(), "part of all".into());
+                self.distributions().into_iter().for_each(|line| drawing.push(|| line));
+            }
+            _ => {
+                let mut lines = Vec::new();
+                drawing.categories = self.measures_over(plot, what, &mut lines);
+                lines.into_iter().for_each(|line| drawing.push(|| line));
+            }
+        }
+        drawing
+    }
+
+    /// The run of the first seed of each combination.
+    fn firsts(&self) -> BTreeMap<&Point, &Outcome> {
         let mut firsts: BTreeMap<&Point, &Outcome> = BTreeMap::new();
         for outcome in self.outcomes {
             let first = firsts.entry(&outcome.point).or_insert(outcome);
@@ -72,13 +100,7 @@ impl Chapter<'_> {
                 *first = outcome;
             }
         }
-        let line = |(point, outcome): (&&Point, &&Outcome)| {
-            let inside = |(t, _): &&(f64, f64)| (from..=to).contains(t);
-            let course: Series = outcome.series.get(what)?.iter().filter(inside).copied().collect();
-            let points = thinned(&course).into_iter().map(|(t, value)| vec![t, value]).collect();
-            Some(Line { name: label(point, what), points })
-        };
-        firsts.iter().filter_map(line).collect()
+        firsts
     }
 
     /// The distribution for each combination: quantiles, each on average over the seeds.
@@ -140,6 +162,13 @@ impl Chapter<'_> {
     }
 }
 
+/// What a plot shows of a course.
+fn drawn(plot: &Plot, course: &[(f64, f64)]) -> Vec<Vec<f64>> {
+    let (from, to) = (plot.from.unwrap_or(f64::MIN), plot.to.unwrap_or(f64::MAX));
+    let inside: Series = course.iter().filter(|(t, _)| (from..=to).contains(t)).copied().collect();
+    thinned(&inside).into_iter().map(|(t, value)| vec![t, value]).collect()
+}
+
 fn label(point: &Point, otherwise: &str) -> String {
     if point.is_empty() { otherwise.into() } else { describe(point) }
 }
@@ -174,11 +203,12 @@ mod tests {
         let chapter = Chapter {
             experiment: &experiment,
             outcomes: &outcomes,
+            store: None,
             failures: Vec::new(),
             verdicts: &[],
             file: "small",
         };
-        let drawing = chapter.draw(&experiment.spec().plots[0]).unwrap();
+        let drawing = chapter.draw(&experiment.spec().plots[0]);
         let lines: Vec<_> = drawing.lines.iter().map(|line| (line.name.as_str(), &line.points)).collect();
         assert_eq!((lines.len(), lines[0].1.len()), (3, 2));
         assert_eq!(lines[1], ("model", &vec![vec![20.0, 0.1]]));
