@@ -17,6 +17,21 @@ base::names! {
 }
 
 impl State {
+    /// Linux's number of it (`TCP_ESTABLISHED` and so on, include/net/tcp_states.h), which its tools know.
+    pub const fn number(self) -> u8 {
+        match self {
+            State::Established => 1,
+            State::SynSent => 2,
+            State::SynReceived => 3,
+            State::FinWait1 => 4,
+            State::FinWait2 => 5,
+            State::Closed => 7,
+            State::CloseWait => 8,
+            State::LastAck => 9,
+            State::Closing => 11,
+        }
+    }
+
     /// Both SYNs were seen and acknowledged: RFC 9293's synchronized states.
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, State::SynSent | State::SynReceived | State::Closed)

@@ -5,21 +5,6 @@ use tcp::{AccEcnInfo, Info, State};
 /// Octets of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
 pub const LEN: usize = 280;
 
-/// Linux's numbers of the states.
-pub fn state_number(state: State) -> u8 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Closing => 11,
-    }
-}
-
 /// TCPI_OPT_*: timestamps, SACK, window scale, ECN, ECN seen (where its feedback is accurate), data in the SYN.
 fn option_bits(info: &Info) -> u8 {
     let scaled = info.scale != (0, 0);
@@ -76,7 +61,7 @@ fn ecn_mode(info: &Info) -> u8 {
 
 /// `struct tcp_info` of a socket without a connection: only its state is known.
 pub fn encode_state(listens: bool) -> [u8; LEN] {
-    const CLOSE: u8 = 7;
+    const CLOSE: u8 = State::Closed.number();
     const LISTEN: u8 = 10;
     let mut out = [0; LEN];
     out[0] = if listens { LISTEN } else { CLOSE };
@@ -86,7 +71,7 @@ pub fn encode_state(listens: bool) -> [u8; LEN] {
 /// The snapshot as Linux lays it out (include/uapi/linux/tcp.h names in the comments below).
 pub fn encode(info: &Info) -> [u8; LEN] {
     let mut out = [0; LEN];
-    out[0] = state_number(info.state);
+    out[0] = info.state.number();
     out[1] = congestion_state(info);
     out[2] = info.timeouts; // tcpi_retransmits
     out[3] = info.probes;

@@ -64,7 +64,7 @@ impl Probe for Points {
         let flow = flow_of(key);
         let flow = flow.place();
         if StateChanged::is_watched() {
-            StateChanged { flow, from: number(from), to: number(to) }.reach();
+            StateChanged { flow, from: from.number().into(), to: to.number().into() }.reach();
         }
         match (from, to) {
             (State::SynSent, State::Established) if Connected::is_watched() => Connected { flow }.reach(),
@@ -138,20 +138,5 @@ fn flow_of(key: &FlowKey) -> Flow {
         remote: address(key.remote()),
         local_port: key.local().port,
         remote_port: key.remote().port,
-    }
-}
-
-/// Linux's numbers of the states.
-fn number(state: State) -> u64 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::Closed => 7,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Closing => 11,
     }
 }

@@ -1,21 +1,17 @@
 //! What the network in virtual time costs: packets through pipes, segments of whole stacks, and an experiment.
 
+use crate::ends::{self, SINK, SOURCE};
 use crate::{Plan, now, stats};
-use base::{Addr, Duration, Endpoint, Instant, Rate};
+use base::{Duration, Instant, Rate};
 use emu::{App, CoreHost, Host, Network, PipeConfig, PortConfig, Queue, SimPort};
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 use serde_json::{Value, json};
-use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
-use tcp::SocketOptions;
+use stack::{ConnId, Core, ListenerId, Notice};
 
 /// Packets that a talker keeps under way.
 const WINDOW: usize = 64;
 /// Octets of a frame.
 const LEN: usize = 1_000;
-/// The port that whole stacks listen on.
-const PORT: u16 = 5_001;
-const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
-const SINK: Addr = Addr::v4([10, 0, 0, 2]);
 
 /// Sends back what it receives; the first of two begins.
 struct Talker {
@@ -89,16 +85,7 @@ struct Source {
 
 impl App for Source {
     fn step(&mut self, core: &mut Core, now: Instant, _notices: &[Notice]) -> Option<Instant> {
-        let connect = || Connect {
-            local: Endpoint::new(Addr::UNSPECIFIED_V4, 0),
-            remote: Endpoint::new(SINK, PORT),
-            reuse_addr: true,
-            options: SocketOptions::default(),
-            control: None,
-            owner: 0,
-            keys: None,
-        };
-        let flow = *self.flow.get_or_insert_with(|| core.connect(now, &connect()).expect("ports suffice"));
+        let flow = *self.flow.get_or_insert_with(|| ends::connect(core, now));
         while core.write(now, flow, &self.piece).is_ok() {}
         None
     }
@@ -113,18 +100,7 @@ struct Sink {
 
 impl App for Sink {
     fn step(&mut self, core: &mut Core, now: Instant, _notices: &[Notice]) -> Option<Instant> {
-        let listen = || Listen {
-            local: Endpoint::new(SINK, PORT),
-            backlog: 8,
-            reuse_port: false,
-            v6_only: false,
-            options: SocketOptions::default(),
-            control: None,
-            owner: 1,
-            keys: None,
-        };
-        let listener =
-            *self.listener.get_or_insert_with(|| core.listen(now, &listen()).expect("the port is free").0);
+        let listener = *self.listener.get_or_insert_with(|| ends::listen(core, now));
         if self.flow.is_none() {
             self.flow = core.accept(listener, 0);
         }
@@ -156,14 +132,10 @@ pub fn transfer(segments: u64) -> u64 {
     let ports = [net.port(&PortConfig::default()), net.port(&PortConfig::default())];
     let ids = [ports[0].id(), ports[1].id()];
     let [near, far] = ports;
-    let core = |port: SimPort, addr, seed| {
-        let addresses = vec![OwnAddr { addr, prefix: 24 }];
-        Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, Box::new(port))
-    };
     let source = Source { flow: None, piece: vec![0x5a; 64 << 10] };
     let sink = Sink { listener: None, flow: None, scratch: vec![0; 256 << 10] };
-    net.add_host(End::Sink(Box::new(CoreHost::new(core(far, SINK, 1), sink))), &[ids[1]]);
-    net.add_host(End::Source(Box::new(CoreHost::new(core(near, SOURCE, 2), source))), &[ids[0]]);
+    net.add_host(End::Sink(Box::new(CoreHost::new(ends::core(1, SINK, far), sink))), &[ids[1]]);
+    net.add_host(End::Source(Box::new(CoreHost::new(ends::core(2, SOURCE, near), source))), &[ids[0]]);
     net.link(ids[0], ids[1], &path(), &path());
     pass(&mut net, segments)
 }

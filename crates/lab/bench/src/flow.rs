@@ -3,15 +3,12 @@
 //! What one end does, what the other does, and what the log's writer does each happen in a function of their own, so
 //! that callgrind can count one of them.
 
-use base::{Addr, Duration, Endpoint, Instant};
+use crate::ends::{self, SINK, SOURCE};
+use base::{Duration, Instant};
 use pio::{PairConfig, pair};
-use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr, ProbeId};
-use tcp::SocketOptions;
+use stack::{ConnId, Core, ListenerId, Notice, ProbeId};
 use trace::siftr::{Log, LogConfig};
 
-const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
-const SINK: Addr = Addr::v4([10, 0, 0, 2]);
-const PORT: u16 = 5_001;
 /// Time between two steps: the same work is done in every run, however long it takes.
 const STEP: Duration = Duration::from_micros(100);
 
@@ -40,37 +37,13 @@ struct Flow {
     passed: [u64; 2],
 }
 
-fn core(seed: u64, addr: Addr, port: impl pio::PacketIo + 'static) -> Core {
-    let addresses = vec![OwnAddr { addr, prefix: 24 }];
-    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, Box::new(port))
-}
-
 impl Flow {
     fn new(port: &PairConfig) -> Flow {
         let (near, far) = pair(port).expect("memory for frames");
-        let (mut source, mut sink) = (core(1, SOURCE, near), core(2, SINK, far));
+        let (mut source, mut sink) = (ends::core(1, SOURCE, near), ends::core(2, SINK, far));
         let at = Instant::from_secs(1);
-        let listen = Listen {
-            local: Endpoint::new(SINK, PORT),
-            backlog: 8,
-            reuse_port: false,
-            v6_only: false,
-            options: SocketOptions::default(),
-            control: None,
-            owner: 1,
-            keys: None,
-        };
-        let (listener, _) = sink.listen(at, &listen).expect("a fresh stack listens");
-        let connect = Connect {
-            local: Endpoint::new(SOURCE, 0),
-            remote: Endpoint::new(SINK, PORT),
-            reuse_addr: false,
-            options: SocketOptions::default(),
-            control: None,
-            owner: 0,
-            keys: None,
-        };
-        let from = source.connect(at, &connect).expect("ports suffice");
+        let listener = ends::listen(&mut sink, at);
+        let from = ends::connect(&mut source, at);
         let (piece, scratch) = (vec![0x5a; 64 << 10], vec![0; 64 << 10]);
         Flow {
             source,

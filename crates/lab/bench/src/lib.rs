@@ -9,6 +9,7 @@ pub mod count;
 pub mod crosscheck;
 pub mod demo;
 pub mod emulator;
+mod ends;
 pub mod flow;
 pub mod link;
 pub mod memory;

@@ -207,17 +207,10 @@ mod tests {
     //! Goal: what is typed is what is varied; checks and plots follow; what decides a run has one name.
     use super::*;
 
-    const FILE: &str = r#"
-        title = "Small"
-        seconds = 1
-        seeds = 3
-        [path]
-        rtt_ms = 10
-        down_kbit = 1000
-        queue = "slots 10"
-        [[flow]]
-        cc = "newreno"
-        [vary]
+    use crate::testing::{SMALL, small as parse};
+
+    /// What varies, is checked and drawn.
+    const REST: &str = r#"
         "flow.cc" = ["newreno", "cubic"]
         [[check]]
         measure = "failed"
@@ -232,8 +225,12 @@ mod tests {
         x = "flow.cc"
     "#;
 
+    fn file() -> String {
+        SMALL.replace("\"path.rtt_ms\" = [10, 20]", REST)
+    }
+
     fn small() -> Experiment {
-        Experiment::parse("small", FILE).unwrap()
+        parse(&file())
     }
 
     fn vary(text: &str) -> Vary {
@@ -287,7 +284,7 @@ mod tests {
         let basis = small().basis();
         assert_eq!(small().with(&[vary("path.rtt_ms=10,20")]).unwrap().0.basis(), basis);
         assert_eq!(small().only(&point("flow.cc=cubic").unwrap()).unwrap().basis(), basis);
-        let changed = Experiment::parse("small", &FILE.replace("slots 10", "slots 11")).unwrap();
+        let changed = parse(&file().replace("slots 10", "slots 11"));
         assert_ne!(changed.basis(), basis);
     }
 }

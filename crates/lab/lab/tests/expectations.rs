@@ -3,21 +3,15 @@
 //! `millstream lab record NAME --seeds N --to crates/lab/lab/expectations`.
 
 use lab::{Expectation, Experiment, Limits, Store, attempt};
-use std::path::PathBuf;
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
-    }
-}
+#[path = "../src/testing/folder.rs"]
+mod folder;
 
 fn holds(experiment: &Experiment, text: &str) {
     let expected = Expectation::parse(text).unwrap();
     let name = &experiment.name;
-    let folder = Folder(std::env::temp_dir().join(format!("millstream-{name}-{}", std::process::id())));
-    let mut store = Store::open(&folder.0, experiment, "this", Limits::default()).unwrap();
+    let folder = folder::Folder::new(name);
+    let mut store = Store::open(&folder, experiment, "this", Limits::default()).unwrap();
     lab::sweep(&experiment.tasks(Some(expected.seeds)).unwrap(), 2, |ended| {
         store.keep(ended).unwrap();
         true

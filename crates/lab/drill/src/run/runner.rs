@@ -294,9 +294,7 @@ impl Runner {
         self.world()?.engine().core().for_each(now, &mut |row| {
             found |= match row {
                 Row::Listener { local, .. } => state == LISTEN && local.port == port,
-                Row::Connection(tcp) => {
-                    tcp.key().local().port == port && sock::tcp_info::state_number(tcp.state()) == state
-                }
+                Row::Connection(tcp) => tcp.key().local().port == port && tcp.state().number() == state,
                 Row::TimeWait(_) => false,
             };
         });

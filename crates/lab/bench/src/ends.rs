@@ -1,0 +1,48 @@
+//! The two ends of a bulk flow between stacks in memory: their addresses, and how each begins.
+
+use base::{Addr, Endpoint, Instant};
+use pio::PacketIo;
+use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, OwnAddr};
+use tcp::SocketOptions;
+
+/// Who sends.
+pub(crate) const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
+/// Who receives.
+pub(crate) const SINK: Addr = Addr::v4([10, 0, 0, 2]);
+/// Where the receiver listens.
+const PORT: u16 = 5_001;
+
+/// A stack with this address.
+pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core {
+    let addresses = vec![OwnAddr { addr, prefix: 24 }];
+    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, Box::new(port))
+}
+
+/// The receiver listens.
+pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
+    let listen = Listen {
+        local: Endpoint::new(SINK, PORT),
+        backlog: 8,
+        reuse_port: false,
+        v6_only: false,
+        options: SocketOptions::default(),
+        control: None,
+        owner: 1,
+        keys: None,
+    };
+    core.listen(now, &listen).expect("a fresh stack listens").0
+}
+
+/// The sender connects.
+pub(crate) fn connect(core: &mut Core, now: Instant) -> ConnId {
+    let connect = Connect {
+        local: Endpoint::new(SOURCE, 0),
+        remote: Endpoint::new(SINK, PORT),
+        reuse_addr: false,
+        options: SocketOptions::default(),
+        control: None,
+        owner: 0,
+        keys: None,
+    };
+    core.connect(now, &connect).expect("ports suffice")
+}
