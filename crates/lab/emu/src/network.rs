@@ -13,6 +13,9 @@ use base::{Instant, Rng};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Buffers kept for packets to come: where pipes make two of one, more come back than were taken.
+const SPARES_MAX: usize = 1 << 15;
+
 /// A host of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostId(pub u32);
@@ -370,6 +373,7 @@ impl<H: Host> Network<H> {
         {
             let mut medium = self.medium.lock();
             medium.spare.append(&mut self.spare);
+            medium.spare.truncate(SPARES_MAX);
             std::mem::swap(&mut medium.ports[port.0 as usize].outbox, &mut sent);
         }
         let out = self.ports[port.0 as usize].out;
@@ -383,18 +387,23 @@ impl<H: Host> Network<H> {
     }
 
     fn enter(&mut self, id: PipeId, packet: Packet) {
-        let slot = &mut self.pipes[id.0 as usize];
-        if let Some(watcher) = &mut self.watcher {
-            // The packet is gone once it has entered, so who watches gets a copy.
-            let copy = packet_of(&mut self.spare, &packet.bytes, packet.meta);
-            let fate = slot.pipe.enter(self.now, packet, &mut self.spare);
+        // The packet is gone once it has entered, so who watches gets a copy.
+        let copy = self.watcher.is_some().then(|| self.copy_of(&packet));
+        // The pipe counts what it drops.
+        let fate = self.pipes[id.0 as usize].pipe.enter(self.now, packet, &mut self.spare);
+        if let (Some(watcher), Some(copy)) = (&mut self.watcher, copy) {
             watcher(&Sight { at: self.now, pipe: id, fate, packet: &copy.bytes });
             self.spare.push(copy);
-        } else {
-            // The pipe has counted what it dropped.
-            let _ = slot.pipe.enter(self.now, packet, &mut self.spare);
         }
         self.arm_pipe(id);
+    }
+
+    /// The same octets, in a buffer that nobody needs any more: those are with the ports, where packets end.
+    fn copy_of(&mut self, packet: &Packet) -> Packet {
+        if self.spare.is_empty() {
+            self.spare.extend(self.medium.lock().spare.pop());
+        }
+        packet_of(&mut self.spare, &packet.bytes, packet.meta)
     }
 
     fn arm_pipe(&mut self, id: PipeId) {
@@ -446,11 +455,17 @@ impl<H: Host> Network<H> {
         while let Some(packet) = self.pipes[id.0 as usize].pipe.leave(at) {
             routes.clear();
             self.switches[switch.0 as usize].forward(nth, &packet.bytes, &mut routes);
-            for out in &routes {
-                let copy = packet_of(&mut self.spare, &packet.bytes, packet.meta);
-                self.enter(*out, copy);
+            match routes.split_last() {
+                // The last one gets the packet itself, and mostly there is no other.
+                Some((last, others)) => {
+                    for out in others {
+                        let copy = self.copy_of(&packet);
+                        self.enter(*out, copy);
+                    }
+                    self.enter(*last, packet);
+                }
+                None => self.spare.push(packet),
             }
-            self.spare.push(packet);
         }
         self.routes = routes;
     }

@@ -190,6 +190,28 @@ fn warm_buffers_are_used_again() {
     assert_eq!(spare(&net), warm);
 }
 
+#[test]
+fn so_are_those_of_packets_that_pass_a_switch_or_are_watched() {
+    let mut net = Network::new(1);
+    let switch = net.add_switch();
+    let ports: Vec<SimPort> = (0..3).map(|_| net.port(&PortConfig::default())).collect();
+    let to = ports[1].caps().mac;
+    // Nobody answers, so every packet goes to both of the others.
+    let dates: Vec<u64> = (1..=200).collect();
+    for (port, dates) in ports.into_iter().zip([&dates[..], &[], &[]]) {
+        let id = port.id();
+        net.add_host(Toy::new(port, to, dates), &[id]);
+        net.plug(id, switch, &wire(2), &wire(2));
+    }
+    net.watch(|_| {});
+    net.run_until(Instant::from_millis(100));
+    let spare = |net: &Network<Toy>| net.spare.len() + net.medium.lock().spare.len();
+    let warm = spare(&net);
+    net.run_until(Instant::from_millis(190));
+    assert_eq!(spare(&net), warm);
+    assert!(warm < 30, "{warm} for twelve at a time");
+}
+
 /// Sends one TCP packet of 5,000 octets of payload that asks to be cut; the sizes and meta data that arrive.
 fn super_segment(config: &PortConfig) -> Vec<(usize, RxChecksum, u16)> {
     let mut net = Network::<Toy>::new(1);
