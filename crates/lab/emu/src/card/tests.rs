@@ -39,7 +39,7 @@ type Taken = Rc<RefCell<Vec<(Instant, Vec<u8>, u16)>>>;
 
 enum Node {
     Card(Box<Card>),
-    Host(SimPort, Taken),
+    Host(Box<SimPort>, Taken),
 }
 
 impl Host for Node {
@@ -82,7 +82,7 @@ fn pass(config: CardConfig, packets: &[Vec<u8>]) -> (Vec<(Instant, Vec<u8>, u16)
     let (outside_id, wire_id, up_id, host_id) = (outside.id(), wire.id(), up.id(), host.id());
     let taken = Taken::default();
     let card = net.add_host(Node::Card(Box::new(Card::new(config, wire, up))), &[wire_id, up_id]);
-    net.add_host(Node::Host(host, taken.clone()), &[host_id]);
+    net.add_host(Node::Host(Box::new(host), taken.clone()), &[host_id]);
     let line = PipeConfig::default();
     net.link(up_id, host_id, &line, &line);
     let (there, _) = net.link(outside_id, wire_id, &line, &line);
