@@ -41,6 +41,8 @@ const TYPES: &[(&str, &str)] = &[
     ("Buffer", "struct ms_buffer"),
     ("Table", "struct millstream_cc"),
     ("sockaddr", "struct sockaddr"),
+    ("c_uint", "unsigned int"),
+    ("mmsghdr", "struct mmsghdr"),
     ("msghdr", "struct msghdr"),
     ("iovec", "struct iovec"),
     ("pollfd", "struct pollfd"),

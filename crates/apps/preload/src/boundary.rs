@@ -4,6 +4,7 @@
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 /// A call failed with this `errno`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +105,11 @@ pub(crate) fn errno() -> c_int {
 pub(crate) fn set_errno(errno: c_int) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// The same, once.
+pub(crate) fn say_once(once: &Once, text: &str) {
+    once.call_once(|| say(text));
 }
 
 /// Tells the person who started the program one line.

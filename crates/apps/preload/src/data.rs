@@ -1,14 +1,16 @@
 //! Octets. On a connection the C door's functions do the work, which answer as Linux does; everything else that is ours
 //! is a socket of the kernel's, which knows what to say.
 
-use crate::boundary::{Outcome, errno, outside, set_errno};
+use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
 use crate::description::Kind;
 use crate::hooks::{answered, real};
 use crate::stack;
 use crate::table::Held;
 use capi::calls::data as c;
 use capi::calls::messages;
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
 
 /// Calls the C door on a connection, the kernel on everything else.
 macro_rules! stream_or_kernel {
@@ -89,9 +91,6 @@ pub(crate) unsafe fn recvmsg(held: &Held, fd: c_int, message: *mut msghdr, flags
     )
 }
 
-/// MSG_WAITFORONE: wait for the first message only.
-const WAIT_FOR_ONE: c_int = 0x10000;
-
 /// # Safety
 /// C's contract of recvmmsg(2).
 pub(crate) unsafe fn recvmmsg(
@@ -102,42 +101,133 @@ pub(crate) unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> Outcome<c_int> {
-    if held.kind() != Kind::Stream {
-        // SAFETY: the caller's arguments.
-        return answered(unsafe { real::recvmmsg(fd, list, count, flags, timeout) });
-    }
-    // SAFETY: C's contract for `timeout`.
-    let limit = unsafe { timeout.as_ref() }
-        .map(|time| now() + i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec));
-    let mut flags = flags;
-    for done in 0..count.min(1_024) {
-        // SAFETY: C's contract: so many of them.
-        let (got, at) = unsafe {
-            let at = list.add(done as usize);
-            let header = (&raw mut (*at).msg_hdr).cast::<msghdr>();
-            (recvmsg(held, fd, header, flags & !WAIT_FOR_ONE)?, at)
-        };
-        if got < 0 {
-            return if done > 0 { Ok(done as c_int) } else { Ok(-1) };
-        }
-        // SAFETY: as above.
-        unsafe { (*at).msg_len = got as c_uint };
-        if flags & WAIT_FOR_ONE != 0 {
-            flags |= libc::MSG_DONTWAIT;
-        }
-        // The end is one message; asking again would only find it again.
-        if got == 0 || limit.is_some_and(|limit| now() >= limit) {
-            return Ok(done as c_int + 1);
-        }
-    }
-    Ok(count.min(1_024) as c_int)
+    stream_or_kernel!(
+        held,
+        |ctx, below| messages::ms_recvmmsg(ctx, below, list, count, flags, timeout),
+        real::recvmmsg(fd, list, count, flags, timeout)
+    )
 }
 
-fn now() -> i128 {
-    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is writable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+/// Flags of preadv2 and pwritev2 that mean nothing to a socket (RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_APPEND), and
+/// RWF_NOWAIT.
+const NOTHING: c_int = 0x17;
+const NOW: c_int = 0x08;
+
+/// The C library's function.
+type Positioned = unsafe fn(c_int, *const iovec, c_int, off_t, c_int) -> ssize_t;
+
+/// Do octets go where the file is, as readv and writev do it? Everything else is wrong of a socket, as the kernel says.
+fn where_it_is(held: &Held, offset: off_t, flags: c_int) -> bool {
+    held.kind() == Kind::Stream && offset == -1 && flags & !(NOTHING | NOW) == 0
+}
+
+/// # Safety
+/// C's contract of preadv2(2).
+pub(crate) unsafe fn preadv2(
+    held: &Held,
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    // SAFETY: the caller's arguments.
+    unsafe { preadv2_or(real::preadv2, held, fd, to, count, offset, flags) }
+}
+
+/// # Safety
+/// C's contract of preadv2(2).
+pub(crate) unsafe fn preadv64v2(
+    held: &Held,
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    // SAFETY: the caller's arguments.
+    unsafe { preadv2_or(real::preadv64v2, held, fd, to, count, offset, flags) }
+}
+
+unsafe fn preadv2_or(
+    kernels: Positioned,
+    held: &Held,
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    if !where_it_is(held, offset, flags) {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe { kernels(fd, to, count, offset, flags) });
+    }
+    if flags & NOW == 0 {
+        // SAFETY: the caller's arguments.
+        return unsafe { readv(held, fd, to, count) };
+    }
+    let mut message = message(to, count)?;
+    // SAFETY: a message of this frame's around the caller's parts.
+    unsafe { recvmsg(held, fd, &raw mut message, libc::MSG_DONTWAIT) }
+}
+
+/// # Safety
+/// C's contract of pwritev2(2).
+pub(crate) unsafe fn pwritev2(
+    held: &Held,
+    fd: c_int,
+    from: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    // SAFETY: the caller's arguments.
+    unsafe { pwritev2_or(real::pwritev2, held, fd, from, count, offset, flags) }
+}
+
+/// # Safety
+/// C's contract of pwritev2(2).
+pub(crate) unsafe fn pwritev64v2(
+    held: &Held,
+    fd: c_int,
+    from: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    // SAFETY: the caller's arguments.
+    unsafe { pwritev2_or(real::pwritev64v2, held, fd, from, count, offset, flags) }
+}
+
+unsafe fn pwritev2_or(
+    kernels: Positioned,
+    held: &Held,
+    fd: c_int,
+    from: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    if !where_it_is(held, offset, flags) {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe { kernels(fd, from, count, offset, flags) });
+    }
+    if flags & NOW == 0 {
+        // SAFETY: the caller's arguments.
+        return unsafe { writev(held, fd, from, count) };
+    }
+    let message = message(from, count)?;
+    // SAFETY: a message of this frame's around the caller's parts.
+    unsafe { sendmsg(held, fd, &raw const message, libc::MSG_DONTWAIT) }
+}
+
+/// A message of these parts; EINVAL for too many, as of vectors.
+fn message(parts: *const iovec, count: c_int) -> Outcome<msghdr> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= 1_024).ok_or(Refused(libc::EINVAL))?;
+    // SAFETY: zeroes are a msghdr.
+    let mut message: msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (parts.cast_mut(), count);
+    Ok(message)
 }
 
 /// # Safety
@@ -220,22 +310,12 @@ pub(crate) unsafe fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> Outcome<c_int> {
-    if held.kind() != Kind::Stream {
-        // SAFETY: the caller's arguments.
-        return answered(unsafe { real::sendmmsg(fd, list, count, flags) });
-    }
-    for done in 0..count.min(1_024) {
-        // SAFETY: C's contract: so many of them.
-        unsafe {
-            let at = list.add(done as usize);
-            let octets = sendmsg(held, fd, &raw const (*at).msg_hdr, flags)?;
-            if octets < 0 {
-                return if done > 0 { Ok(done as c_int) } else { Ok(-1) };
-            }
-            (*at).msg_len = octets as c_uint;
-        }
-    }
-    Ok(count.min(1_024) as c_int)
+    let done = stream_or_kernel!(
+        held,
+        |ctx, below| messages::ms_sendmmsg(ctx, below, list, count, flags),
+        real::sendmmsg(fd, list, count, flags)
+    );
+    Ok(sent(done.map(|done| done as ssize_t), held, flags)? as c_int)
 }
 
 /// What the compiler's check is for: no call may overrun its buffer.

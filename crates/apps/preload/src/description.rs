@@ -46,10 +46,8 @@ pub(crate) struct More {
     pub(crate) backlog: c_int,
     /// bind has fastened the kernel's socket to the loopback.
     pub(crate) fastened: bool,
-    /// Epoll sets that watch this socket, which is no connection yet: their numbers, and under which of its own.
-    pub(crate) watched_by: Vec<(c_int, c_int)>,
-    /// Of a connection: where a set has it under a second number.
-    pub(crate) twins: Vec<epoll::Twin>,
+    /// Epoll sets that watch this, which is no connection.
+    pub(crate) watched_by: Vec<epoll::Watcher>,
     /// Of a relayed connection: our end and the peer's, as socket addresses.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
@@ -65,10 +63,16 @@ pub(crate) struct Description {
     kind: AtomicU8,
     v6: AtomicBool,
     nonblocking: AtomicBool,
+    /// Others of fcntl's flags that are kept.
+    flags: AtomicI32,
     /// The stack's descriptor.
     below: AtomicI32,
-    /// Of an epoll set: a listener in it does not listen on the stack yet. Of a connection: it has twins.
+    /// Of an epoll set: something in it is not in the stack's part of it yet.
     pending: AtomicBool,
+    /// Of an epoll set: threads that wait for the kernel's part alone.
+    sleepers: AtomicU32,
+    /// Of an epoll set: the bell that wakes them is in it.
+    rung: AtomicBool,
     more: Mutex<More>,
 }
 
@@ -101,15 +105,17 @@ impl Description {
             kind: AtomicU8::new(0),
             v6: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),
+            flags: AtomicI32::new(0),
             below: AtomicI32::new(NONE),
             pending: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            rung: AtomicBool::new(false),
             more: Mutex::new(More {
                 wishes: Vec::new(),
                 backlog: 0,
                 fastened: false,
                 watched_by: Vec::new(),
                 names: None,
-                twins: Vec::new(),
                 watches: Vec::new(),
             }),
         }
@@ -121,8 +127,10 @@ impl Description {
         description.set_kind(kind);
         description.v6.store(v6, Ordering::Relaxed);
         description.nonblocking.store(false, Ordering::Relaxed);
+        description.set_flags(0);
         description.below.store(below, Ordering::Relaxed);
         description.pending.store(false, Ordering::Relaxed);
+        description.forget_sleepers();
         description.slots.store(0, Ordering::Relaxed);
         description.users.store(1, Ordering::Release);
         Held::counted(description)
@@ -148,21 +156,58 @@ impl Description {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
+    /// Flags of fcntl that mean nothing here, but are told.
+    pub(crate) fn flags(&self) -> c_int {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_flags(&self, flags: c_int) {
+        self.flags.store(flags, Ordering::Relaxed);
+    }
+
     /// The stack's descriptor, or [`NONE`].
     pub(crate) fn below(&self) -> c_int {
-        self.below.load(Ordering::Acquire)
+        self.below.load(Ordering::SeqCst)
     }
 
     pub(crate) fn set_below(&self, fd: c_int) {
-        self.below.store(fd, Ordering::Release);
+        self.below.store(fd, Ordering::SeqCst);
     }
 
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::Acquire)
+        self.pending.load(Ordering::SeqCst)
     }
 
     pub(crate) fn set_pending(&self, on: bool) {
-        self.pending.store(on, Ordering::Release);
+        self.pending.store(on, Ordering::SeqCst);
+    }
+
+    /// Threads that wait for the kernel's part of this set. Whoever puts something of ours into it looks here
+    /// afterwards; whoever falls asleep looks there afterwards.
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.sleepers.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn falls_asleep(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn wakes_up(&self) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// There are none in this process.
+    pub(crate) fn forget_sleepers(&self) {
+        self.sleepers.store(0, Ordering::SeqCst);
+        self.rung.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_rung(&self, on: bool) {
+        self.rung.store(on, Ordering::SeqCst);
     }
 
     pub(crate) fn more(&self) -> MutexGuard<'_, More> {
@@ -181,11 +226,6 @@ impl Description {
     pub(crate) fn retain_if_used(&self) -> bool {
         let more = |users: u32| (users > 0).then_some(users + 1);
         self.users.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok()
-    }
-
-    /// Does more than one number stand for it?
-    pub(crate) fn is_shared(&self) -> bool {
-        self.slots.load(Ordering::Relaxed) > 1
     }
 
     /// A slot stands for it.
@@ -212,8 +252,7 @@ impl Description {
         if below != NONE {
             stack::close(below);
         }
-        let more = std::mem::take(&mut *self.more());
-        more.twins.iter().for_each(|twin| stack::close(twin.below));
+        drop(std::mem::take(&mut *self.more()));
         free().push(self);
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers: close, dup, fcntl, ioctl. Whatever happens to the number of a descriptor of ours happens to the kernel's
 //! descriptor under it, too.
 
-use crate::boundary::{Outcome, Refused, door, is_inside};
+use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
 use crate::description::{Kind, note_number};
 use crate::hooks::{answered, real};
 use crate::stack;
@@ -9,9 +9,15 @@ use crate::table::{self, Held, Place};
 use capi::calls::descriptors as c;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
 use sock::Sockets;
+use std::sync::Once;
 
 /// SIOCOUTQNSD of include/uapi/linux/sockios.h; SIOCINQ and SIOCOUTQ are FIONREAD and TIOCOUTQ.
 const SIOCOUTQNSD: c_ulong = 0x894b;
+
+/// Flags of F_SETFL that are kept and mean nothing to a socket.
+const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
+
+static NO_SIGNALS: Once = Once::new();
 
 /// # Safety
 /// C's contract of close(2).
@@ -98,6 +104,11 @@ unsafe fn replace(
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let (ours, hidden) = table::all();
     let within = |fd: &c_int| (first..=last).contains(&(*fd as c_uint));
+    let known = (libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE) as c_int;
+    if first > last || flags & !known != 0 {
+        // SAFETY: numbers alone; the kernel says what is wrong with them.
+        return unsafe { real::close_range(first, last, flags) };
+    }
     let cloexec = flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0;
     if !hidden.iter().any(within) {
         if !cloexec {
@@ -106,10 +117,6 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
             });
         }
         // SAFETY: numbers alone.
-        return unsafe { real::close_range(first, last, flags) };
-    }
-    if first > last {
-        // SAFETY: numbers alone; the kernel says what is wrong with them.
         return unsafe { real::close_range(first, last, flags) };
     }
     // In pieces, around what is hidden.
@@ -147,10 +154,19 @@ pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) 
             answered(also(held, new))
         }
         libc::F_GETFL if decided => {
-            answered(libc::O_RDWR | if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 })
+            let waits = if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 };
+            answered(libc::O_RDWR | waits | held.flags())
         }
         libc::F_SETFL if decided => {
-            set_nonblocking(held, arg as c_int & libc::O_NONBLOCK != 0)?;
+            let flags = arg as c_int;
+            if flags & libc::O_DIRECT != 0 {
+                return Err(Refused(libc::EINVAL));
+            }
+            if flags & libc::O_ASYNC != 0 {
+                say_once(&NO_SIGNALS, "connections of the stack send no SIGIO (O_ASYNC)");
+            }
+            set_nonblocking(held, flags & libc::O_NONBLOCK != 0)?;
+            held.set_flags(flags & KEPT);
             answered(0)
         }
         // SAFETY: the caller's arguments.

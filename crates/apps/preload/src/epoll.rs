@@ -1,66 +1,79 @@
 //! Epoll sets with descriptors of ours and of the kernel's. The set is the kernel's; from when a connection of ours is
 //! added, a set of the stack's stands beside it. Waiting looks into both.
 //!
-//! What may yet become ours, or is on both sides (a listener), is in the kernel's set and noted here. So a set in which
-//! there is nothing of ours is the kernel's alone.
+//! A connection is in the stack's set alone, there under the program's number: as on Linux, each number of it is a
+//! registration of its own, which stays until the last number is closed. What may yet become ours, or is on both sides
+//! (a listener, another set), is in the kernel's set and noted here. So a set in which there is nothing of ours is the
+//! kernel's alone.
+
+mod wait;
 
 use crate::boundary::{Outcome, Refused, door, errno, is_inside};
 use crate::description::{Description, Kind, NONE, note_number};
 use crate::hooks::{answered, real};
 use crate::relay;
-use crate::sleep::{beside, input};
 use crate::sockets::listen_below;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use base::Duration;
-use libc::{c_int, epoll_event, sigset_t, timespec};
-use sock::hosted::Ended;
+use libc::{c_int, epoll_event};
 use sock::{EpollEvent, EpollOp, Errno, Ready, Sockets};
-use std::cell::{Cell, RefCell};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
+pub(crate) use wait::{forked, pwait, pwait2, wait_ms};
 
-/// Other names of IN and OUT.
-const RDNORM: u32 = 0x040;
-const WRNORM: u32 = 0x100;
-/// EPOLLEXCLUSIVE and EPOLLWAKEUP: nobody but this process waits, and it does not suspend.
-const EXCLUSIVE: u32 = 1 << 28;
+/// EPOLLWAKEUP: nothing of ours suspends the machine.
 const WAKEUP: u32 = 1 << 29;
-/// Most events of one call.
-const EVENTS_MAX: usize = 65_536;
-/// Of so many waits that find something of ours, one looks at the kernel's too.
-const LOOK_EVERY: u32 = 8;
 
-/// A socket that is no connection, in a set.
+/// What is no connection, in a set.
 #[derive(Clone, Copy)]
 pub(crate) struct Watch {
-    /// Which socket ([`Held::name`]).
+    /// Which ([`Description::name`]).
     target: usize,
     fd: c_int,
     events: u32,
     data: u64,
 }
 
-/// Bits as the stack knows them.
-pub(crate) fn interest(bits: u32) -> Ready {
-    let mut all = bits & !(RDNORM | WRNORM | WAKEUP | EXCLUSIVE);
-    for (other, bit) in [(RDNORM, Ready::IN), (WRNORM, Ready::OUT)] {
-        if bits & other != 0 {
-            all |= bit.0;
-        }
+impl Watch {
+    fn event(&self) -> EpollEvent {
+        EpollEvent { ready: interest(self.events), data: self.data }
     }
-    Ready(all)
 }
 
-/// What the stack found, in all its names, as far as it was asked for.
-pub(crate) fn told(ready: Ready, asked: u32) -> u32 {
-    let mut all = ready.0;
-    for (bit, other) in [(Ready::IN, RDNORM), (Ready::OUT, WRNORM)] {
-        if ready.any(bit) {
-            all |= other;
-        }
+/// Where something is watched: the set, a number that it had, and the number in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watcher {
+    set: usize,
+    epfd: c_int,
+    fd: c_int,
+}
+
+/// Bits as the stack knows them.
+pub(crate) fn interest(bits: u32) -> Ready {
+    Ready(bits & !WAKEUP)
+}
+
+/// A new set of the kernel's, which is one of ours from the beginning: it may be in others before it has anything.
+fn created(fd: c_int) -> c_int {
+    if fd >= 0 && !is_inside() && stack::settings().is_some() {
+        note_number(fd);
+        table::put(fd, Description::make(Kind::Epoll, false, NONE));
     }
-    all & (asked | Ready::ERR.0 | Ready::HUP.0 | Ready::INVALID.0)
+    fd
+}
+
+/// # Safety
+/// C's contract of epoll_create(2).
+pub(crate) unsafe fn create(size: c_int) -> c_int {
+    // SAFETY: a number.
+    created(unsafe { real::epoll_create(size) })
+}
+
+/// # Safety
+/// C's contract of epoll_create1(2).
+pub(crate) unsafe fn create1(flags: c_int) -> c_int {
+    // SAFETY: a number.
+    created(unsafe { real::epoll_create1(flags) })
 }
 
 /// # Safety
@@ -108,89 +121,55 @@ unsafe fn change(
     let set = set_of(epfd, fd)?;
     if target.kind() == Kind::Stream {
         let stack = stack::open()?;
-        let (below, op) = (below(stack, &set)?, operation(op, wanted)?);
-        if target.is_pending() || target.is_shared() {
-            return change_one_of_several(stack, (&set, below), op, fd, target);
-        }
-        stack.hosted.epoll_ctl(below, target.below(), op)?;
+        let op = operation(op, wanted)?;
+        stack.hosted.epoll_ctl_as(below(stack, &set, epfd)?, target.below(), fd, op)?;
         return answered(0);
     }
     let mut event = wanted;
     let event = event.as_mut().map_or(null_mut(), std::ptr::from_mut);
-    // SAFETY: an event of this frame's, or NULL.
+    // SAFETY: an event of this frame's, or NULL. The kernel says what is wrong, if anything is.
     let done = unsafe { real::epoll_ctl(epfd, op, fd, event) };
     if done != 0 {
         return answered(done);
     }
-    if target.kind() == Kind::Epoll {
-        if target.below() != NONE {
-            let stack = stack::open()?;
-            stack.hosted.epoll_ctl(below(stack, &set)?, target.below(), operation(op, wanted)?)?;
-        }
-        return answered(done);
-    }
     note(&set, epfd, fd, target, wanted);
-    if target.kind() == Kind::Listener {
-        match stack::opened() {
-            Some(stack) if target.below() != NONE && set.below() != NONE && !set.is_pending() => {
-                let op = operation(op, wanted)?;
-                stack.hosted.epoll_ctl(set.below(), target.below(), op)?;
+    match (stack::opened(), target.below(), set.below()) {
+        // What goes is out at once; what is not there yet is ENOENT.
+        (Some(stack), inner, outer) if wanted.is_none() => {
+            if inner != NONE && outer != NONE {
+                let _ = stack.hosted.epoll_ctl_as(outer, inner, fd, EpollOp::Delete);
             }
-            _ => set.set_pending(true),
         }
+        _ if wanted.is_none() || !has_part_below(target) => {}
+        // Who waits in this process for something of ours hears of this, too.
+        (Some(_), _, outer) if outer != NONE => catch_up(&set)?,
+        _ => pend(&set, epfd),
     }
     answered(done)
 }
 
-/// A connection that a set has under a second number: there it has a descriptor of the stack's for each.
-pub(crate) struct Twin {
-    set: usize,
-    fd: c_int,
-    pub(crate) below: c_int,
-}
-
-fn change_one_of_several(
-    stack: &Stack,
-    (set, below): (&Held, c_int),
-    op: EpollOp,
-    fd: c_int,
-    target: &Held,
-) -> Outcome<c_int> {
-    let mut more = target.more();
-    let known = more.twins.iter().position(|twin| (twin.set, twin.fd) == (set.name(), fd));
-    let Some(at) = known else {
-        match stack.hosted.epoll_ctl(below, target.below(), op) {
-            // Under another number, perhaps; the same one twice looks like two, which is the worse for nobody.
-            Err(Errno::EEXIST) if target.is_shared() => {
-                let twin = stack.hosted.dup(target.below())?;
-                more.twins.push(Twin { set: set.name(), fd, below: twin });
-                target.set_pending(true);
-                stack.hosted.epoll_ctl(below, twin, op)?;
-            }
-            done => done?,
-        }
-        return answered(0);
-    };
-    stack.hosted.epoll_ctl(below, more.twins[at].below, op)?;
-    if op == EpollOp::Delete {
-        stack::close(more.twins.swap_remove(at).below);
+/// Is there, or will there be, something of the stack's that belongs into the stack's part of a set?
+fn has_part_below(target: &Held) -> bool {
+    match target.kind() {
+        Kind::Listener => true,
+        Kind::Epoll => target.below() != NONE || target.is_pending(),
+        _ => false,
     }
-    answered(0)
 }
 
 /// Keeps what was asked for.
 fn note(set: &Held, epfd: c_int, fd: c_int, target: &Held, wanted: Option<epoll_event>) {
-    let name = target.name();
-    let is_it = |watch: &Watch| watch.fd == fd && watch.target == name;
+    let (target_name, set_name) = (target.name(), set.name());
     let mut more = set.more();
-    more.watches.retain(|watch| !is_it(watch));
+    more.watches.retain(|watch| (watch.fd, watch.target) != (fd, target_name));
     if let Some(event) = wanted {
-        more.watches.push(Watch { target: name, fd, events: event.events, data: event.u64 });
-        drop(more);
-        let mut more = target.more();
-        if !more.watched_by.contains(&(epfd, fd)) {
-            more.watched_by.push((epfd, fd));
-        }
+        more.watches.push(Watch { target: target_name, fd, events: event.events, data: event.u64 });
+    }
+    drop(more);
+    let mut more = target.more();
+    more.watched_by.retain(|watcher| (watcher.set, watcher.fd) != (set_name, fd));
+    if wanted.is_some() {
+        more.watched_by.push(Watcher { set: set_name, epfd, fd });
     }
 }
 
@@ -205,7 +184,7 @@ fn operation(op: c_int, event: Option<epoll_event>) -> Result<EpollOp, Refused> 
     }
 }
 
-/// The set with this number, which is ours from now on.
+/// The set with this number. One that another program has made becomes ours here.
 fn set_of(epfd: c_int, fd: c_int) -> Result<Held, Refused> {
     static MAKING: Mutex<()> = Mutex::new(());
     let known = || match table::look(epfd) {
@@ -234,229 +213,121 @@ fn set_of(epfd: c_int, fd: c_int) -> Result<Held, Refused> {
     Ok(held)
 }
 
-/// The stack's set beside the kernel's.
-fn below(stack: &Stack, set: &Held) -> Result<c_int, Refused> {
-    let _one = set.more();
-    if set.below() == NONE {
-        set.set_below(stack.hosted.epoll_create()?);
+/// The stack's set beside the kernel's. When it is made, whoever waits for the kernel's alone is rung, and the sets that
+/// this one is in have it.
+fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
+    let made = {
+        let _one = set.more();
+        if set.below() != NONE {
+            return Ok(set.below());
+        }
+        let made = stack.hosted.epoll_create()?;
+        set.set_below(made);
+        made
+    };
+    wait::ring(set, epfd);
+    for (outer, number, watch) in watchers(set) {
+        put_in(stack, below(stack, &outer, number)?, made, &watch)?;
     }
-    Ok(set.below())
+    Ok(made)
 }
 
-/// Listeners that were only noted so far listen, and are in the stack's set.
+/// The stack's part of a set watches this, as was asked for last.
+fn put_in(stack: &Stack, set: c_int, target: c_int, watch: &Watch) -> Result<(), Errno> {
+    match stack.hosted.epoll_ctl_as(set, target, watch.fd, EpollOp::Add(watch.event())) {
+        Err(Errno::EEXIST) => {
+            stack.hosted.epoll_ctl_as(set, target, watch.fd, EpollOp::Modify(watch.event()))
+        }
+        done => done,
+    }
+}
+
+/// The next wait catches up: here and in the sets that this one is in.
+fn pend(set: &Held, epfd: c_int) {
+    if !set.is_pending() {
+        set.set_pending(true);
+        wait::ring(set, epfd);
+        watchers(set).into_iter().for_each(|(outer, number, _)| pend(&outer, number));
+    }
+}
+
+/// What was only noted so far is in the stack's set: listeners, which listen there from now on, and other sets.
 fn catch_up(set: &Held) -> Outcome<()> {
     let stack = stack::open()?;
-    let below = below(stack, set)?;
+    let outer = below(stack, set, NONE)?;
     set.set_pending(false);
     let watches = set.more().watches.clone();
     for watch in watches {
-        let Some(target) = table::ours(watch.fd).filter(|target| target.name() == watch.target) else {
-            continue;
+        let Some((target, number)) = table::named(watch.target, watch.fd) else { continue };
+        let inner = match target.kind() {
+            Kind::Listener => Some(listen_below(stack, &target, number)?),
+            Kind::Epoll => waited_for(&target)?,
+            _ => None,
         };
-        if target.kind() != Kind::Listener {
-            continue;
-        }
-        let listener = listen_below(stack, &target, watch.fd).inspect_err(|_| set.set_pending(true))?;
-        let event = EpollEvent { ready: interest(watch.events), data: watch.data };
-        match stack.hosted.epoll_ctl(below, listener, EpollOp::Add(event)) {
-            Err(Errno::EEXIST) => stack.hosted.epoll_ctl(below, listener, EpollOp::Modify(event))?,
-            done => done?,
+        if let Some(inner) = inner {
+            put_in(stack, outer, inner, &watch)?;
         }
     }
     Ok(())
 }
 
-/// The stack's descriptor of a set, for poll; `None` if there is nothing of ours in it.
+/// The stack's descriptor of a set, for whoever waits for it; `None` if there is nothing of ours in it.
 pub(crate) fn waited_for(set: &Held) -> Outcome<Option<c_int>> {
     if set.is_pending() {
-        catch_up(set)?;
+        catch_up(set).inspect_err(|_| set.set_pending(true))?;
     }
     Ok(Some(set.below()).filter(|below| *below != NONE))
 }
 
-/// Sets that watch this socket.
-fn watchers(target: &Description) -> Vec<(Held, c_int, c_int)> {
+/// The sets that watch this, each with a number of its own and with what was asked for.
+fn watchers(target: &Description) -> Vec<(Held, c_int, Watch)> {
     let by = target.more().watched_by.clone();
-    let sets = by.into_iter().filter_map(|(epfd, fd)| Some((table::ours(epfd)?, epfd, fd)));
-    sets.filter(|(set, ..)| set.kind() == Kind::Epoll).collect()
+    let found = by.into_iter().filter_map(|watcher| {
+        let (set, number) = table::named(watcher.set, watcher.epfd)?;
+        let is_it = |watch: &&Watch| (watch.fd, watch.target) == (watcher.fd, target.name());
+        let watch = set.more().watches.iter().find(is_it).copied()?;
+        Some((set, number, watch))
+    });
+    found.collect()
 }
 
 /// The socket listens from now on.
-pub(crate) fn listens(target: &Held) {
-    for (set, ..) in watchers(target) {
-        set.set_pending(true);
+pub(crate) fn listens(target: &Held) -> Outcome<()> {
+    for (set, number, _) in watchers(target) {
+        if set.below() != NONE && stack::opened().is_some() {
+            catch_up(&set)?;
+        } else {
+            pend(&set, number);
+        }
     }
+    Ok(())
 }
 
 /// The socket is a connection from now on: out of the kernel's sets, into the stack's.
-pub(crate) fn becomes_stream(target: &Held) {
-    for (set, epfd, fd) in watchers(target) {
-        let mut more = set.more();
-        let place = more.watches.iter().position(|watch| watch.fd == fd && watch.target == target.name());
-        let Some(watch) = place.map(|place| more.watches.swap_remove(place)) else { continue };
-        drop(more);
+pub(crate) fn becomes_stream(target: &Held) -> Outcome<()> {
+    let stack = stack::open()?;
+    for (set, number, watch) in watchers(target) {
         // SAFETY: numbers alone.
-        unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, null_mut()) };
-        let event = EpollEvent { ready: interest(watch.events), data: watch.data };
-        if let Some(stack) = stack::opened()
-            && let Ok(below) = below(stack, &set)
-        {
-            // It can only be there already, which is what we want.
-            let _ = stack.hosted.epoll_ctl(below, target.below(), EpollOp::Add(event));
-        }
+        unsafe { real::epoll_ctl(number, libc::EPOLL_CTL_DEL, watch.fd, null_mut()) };
+        put_in(stack, below(stack, &set, number)?, target.below(), &watch)?;
     }
-    target.more().watched_by.clear();
-}
-
-/// The socket is the kernel's, whose sets have it.
-pub(crate) fn forget_watches(target: &Held) {
     forget(target);
+    Ok(())
 }
 
-/// No set of ours has to do with it any more.
+/// No set of ours has to do with it any more, and, if it is one, it has to do with nothing.
 pub(crate) fn forget(target: &Description) {
     let name = target.name();
-    for (set, _, fd) in watchers(target) {
-        set.more().watches.retain(|watch| watch.fd != fd || watch.target != name);
-    }
-    target.more().watched_by.clear();
-}
-
-/// # Safety
-/// C's contract of epoll_wait(2).
-pub(crate) unsafe fn wait_ms(
-    set: &Held,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: c_int,
-) -> Outcome<c_int> {
-    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-    // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, events, max, timeout, null()) }
-}
-
-/// # Safety
-/// C's contract of epoll_pwait(2).
-pub(crate) unsafe fn pwait(
-    set: &Held,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: c_int,
-    mask: *const sigset_t,
-) -> Outcome<c_int> {
-    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
-    // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, events, max, timeout, mask) }
-}
-
-/// # Safety
-/// C's contract of epoll_pwait2(2).
-pub(crate) unsafe fn pwait2(
-    set: &Held,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> Outcome<c_int> {
-    // SAFETY: C's contract.
-    let timeout = crate::poll::duration(unsafe { timeout.as_ref() })?;
-    // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, events, max, timeout, mask) }
-}
-
-thread_local! {
-    static FOUND: RefCell<Vec<EpollEvent>> = const { RefCell::new(Vec::new()) };
-    /// Waits since the kernel's set was looked at.
-    static UNSEEN: Cell<u32> = const { Cell::new(0) };
-}
-
-unsafe fn wait(
-    set: &Held,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: Option<Duration>,
-    mask: *const sigset_t,
-) -> Outcome<c_int> {
-    let count = usize::try_from(max).ok().filter(|max| *max > 0).ok_or(Refused(libc::EINVAL))?;
-    let Some(below) = (if set.kind() == Kind::Epoll { waited_for(set)? } else { None }) else {
-        // SAFETY: the caller's arguments.
-        return answered(unsafe { real::epoll_pwait2(epfd, events, max, crate::poll::raw(&timeout), mask) });
-    };
-    if events.is_null() {
-        return Err(Refused(libc::EFAULT));
-    }
-    let stack = stack::open()?;
-    let mut found = FOUND.take();
-    found.resize(count.min(EVENTS_MAX), EpollEvent::default());
-    // SAFETY: C's contract for `events` and `max`.
-    let result = unsafe { wait_on(stack, below, epfd, (events, max), &mut found, timeout, mask) };
-    FOUND.set(found);
-    result
-}
-
-unsafe fn wait_on(
-    stack: &Stack,
-    below: c_int,
-    epfd: c_int,
-    (events, max): (*mut epoll_event, c_int),
-    found: &mut [EpollEvent],
-    timeout: Option<Duration>,
-    mask: *const sigset_t,
-) -> Outcome<c_int> {
-    // What the kernel has, behind `n` events of ours.
-    let kernels = |n: usize| {
-        UNSEEN.set(0);
-        // SAFETY: the caller's room behind what is filled.
-        let more = unsafe { real::epoll_wait(epfd, events.add(n), max - n as c_int, 0) };
-        if n > 0 { n as c_int + more.max(0) } else { more }
-    };
-    let fill = |found: &[EpollEvent]| {
-        for (at, event) in found.iter().enumerate() {
-            let event = epoll_event { events: event.ready.0, u64: event.data };
-            // SAFETY: the caller has room for `max`.
-            unsafe { events.add(at).write_unaligned(event) };
+    let watched_by = std::mem::take(&mut target.more().watched_by);
+    for watcher in watched_by {
+        if let Some((set, _)) = table::named(watcher.set, watcher.epfd) {
+            set.more().watches.retain(|watch| (watch.fd, watch.target) != (watcher.fd, name));
         }
-        UNSEEN.set(UNSEEN.get() + 1);
-        let n = found.len();
-        if UNSEEN.get() >= LOOK_EVERY && n < max as usize { kernels(n) } else { n as c_int }
-    };
-    let n = stack.hosted.after_turn(|engine| engine.epoll_collect(below, found))??;
-    if n > 0 {
-        return answered(fill(&found[..n]));
     }
-    if timeout == Some(Duration::ZERO) {
-        return answered(kernels(0));
-    }
-    let until = timeout.map(|left| stack.hosted.time() + left);
-    let mut rows = Vec::new();
-    loop {
-        let left = until.map(|until| until.since(stack.hosted.time()));
-        let wait = stack.hosted.wait_beside(
-            Some(below),
-            left,
-            &mut |fds, left| {
-                rows.truncate(0);
-                rows.push(input(epfd));
-                beside(&mut rows, 1, fds, left, mask, false)
-            },
-            &mut |engine| match engine.epoll_collect(below, found)? {
-                0 => Err(Errno::EAGAIN),
-                n => Ok(n),
-            },
-        );
-        match wait {
-            Ok(n) => return answered(fill(&found[..n])),
-            Err(Ended::Beside) => match kernels(0) {
-                0 => {}
-                n => return answered(n),
-            },
-            Err(Ended::Time) => return answered(kernels(0)),
-            Err(Ended::Signal) => return Err(Refused(libc::EINTR)),
-            Err(Ended::Failed(errno)) => return Err(errno.into()),
+    let watches = std::mem::take(&mut target.more().watches);
+    for watch in watches {
+        if let Some((watched, _)) = table::named(watch.target, watch.fd) {
+            watched.more().watched_by.retain(|watcher| (watcher.set, watcher.fd) != (name, watch.fd));
         }
     }
 }

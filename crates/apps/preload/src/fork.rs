@@ -6,7 +6,7 @@
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{bell, description, relay, sockets, stack};
+use crate::{bell, description, epoll, relay, sockets, stack};
 use std::cell::RefCell;
 use std::sync::{MutexGuard, Once};
 
@@ -57,6 +57,7 @@ fn streams() -> Vec<Held> {
 
 extern "C" fn in_child() {
     let heirs = take();
+    epoll::forked();
     if stack::forget() {
         let (ours, hidden) = table::all();
         for fd in hidden {

@@ -9,8 +9,8 @@ use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Place};
 use crate::{
-    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, sockets, spawn, streams,
-    threads,
+    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, rights, sockets, spawn,
+    streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
@@ -19,6 +19,7 @@ use libc::{
     timespec, timeval,
 };
 use libc::{posix_spawn_file_actions_t, posix_spawnattr_t};
+use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -112,6 +113,52 @@ macro_rules! on_descriptors {
     };
 }
 
+/// What a function of any number of arguments does: the registers of those that have no name are put where the function
+/// `$with`, which takes a list of them in the register `$list`, looks for them (System V ABI for x86-64, 3.5.7). `$named`
+/// octets of registers have names.
+macro_rules! list_of_arguments {
+    ($list:literal, $named:literal, $with:path) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "push rbp",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset rbp, -16",
+            "mov rbp, rsp",
+            ".cfi_def_cfa_register rbp",
+            "sub rsp, 208",
+            "mov [rsp], rdi",
+            "mov [rsp + 8], rsi",
+            "mov [rsp + 16], rdx",
+            "mov [rsp + 24], rcx",
+            "mov [rsp + 32], r8",
+            "mov [rsp + 40], r9",
+            "test al, al",
+            "je 2f",
+            "movaps [rsp + 48], xmm0",
+            "movaps [rsp + 64], xmm1",
+            "movaps [rsp + 80], xmm2",
+            "movaps [rsp + 96], xmm3",
+            "movaps [rsp + 112], xmm4",
+            "movaps [rsp + 128], xmm5",
+            "movaps [rsp + 144], xmm6",
+            "movaps [rsp + 160], xmm7",
+            "2:",
+            concat!("mov dword ptr [rsp + 176], ", $named),
+            "mov dword ptr [rsp + 180], 48",
+            "lea rax, [rbp + 16]",
+            "mov [rsp + 184], rax",
+            "mov [rsp + 192], rsp",
+            concat!("lea ", $list, ", [rsp + 176]"),
+            "call {with}",
+            "leave",
+            ".cfi_def_cfa rsp, 8",
+            "ret",
+            ".cfi_endproc",
+            with = sym $with,
+        )
+    };
+}
+
 /// Calls that a handler sees in any case.
 macro_rules! others {
     ($($text:literal $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty => $handler:path;)+) => {
@@ -193,10 +240,28 @@ on_descriptors! {
     sendto(
         fd: c_int, from: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, addr_len: socklen_t
     ) -> ssize_t => data::sendto;
-    "as send; control messages are EOPNOTSUPP."
-    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => data::sendmsg;
-    "message by message."
-    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => data::sendmmsg;
+    "where the file is (offset -1) as readv; else ESPIPE."
+    preadv2(
+        fd: c_int, to: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t => data::preadv2;
+    "as preadv2."
+    preadv64v2(
+        fd: c_int, to: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t => data::preadv64v2;
+    "where the file is (offset -1) as writev; else ESPIPE."
+    pwritev2(
+        fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t => data::pwritev2;
+    "as pwritev2."
+    pwritev64v2(
+        fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t => data::pwritev64v2;
+    "the text goes the way of write."
+    vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int => streams::vdprintf;
+    "vdprintf, checked by the compiler."
+    __vdprintf_chk(
+        fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void
+    ) -> c_int => streams::vdprintf_chk;
     "read, checked by the compiler."
     __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t => data::read_chk;
     "recv, checked by the compiler."
@@ -216,7 +281,7 @@ on_descriptors! {
     fcntl64(fd: c_int, command: c_int, arg: c_long) -> c_int => descriptors::fcntl;
     "FIONREAD, FIONBIO, SIOCOUTQ and SIOCOUTQNSD are ours; the rest is the kernel's."
     ioctl(fd: c_int, request: c_ulong, value: *mut c_void) -> c_int => descriptors::ioctl;
-    "a stream that reads and writes through us; fileno knows no number of it (EBADF)."
+    "a stream that reads and writes through us."
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => streams::fdopen;
     "events of ours and of the kernel's, whichever there are."
     epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll::wait_ms;
@@ -241,6 +306,10 @@ others! {
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int => descriptors::dup3;
     "ours are closed as by close; those of the stack itself stay."
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptors::close_range;
+    "a set of the kernel's; from when there is something of ours in it, one of the stack's beside it."
+    epoll_create(size: c_int) -> c_int => epoll::create;
+    "as epoll_create."
+    epoll_create1(flags: c_int) -> c_int => epoll::create1;
     "sets take descriptors of ours and of the kernel's."
     epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int => epoll::ctl;
     "descriptors of ours and of the kernel's together."
@@ -307,6 +376,15 @@ others! {
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile;
     "as sendfile."
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t => moves::sendfile64;
+    "as send; control messages that mean something to Linux's TCP are EOPNOTSUPP. Over a UNIX socket, handing over a \
+     connection or a listener is EOPNOTSUPP, with one line of warning."
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => rights::sendmsg;
+    "as sendmsg, message by message."
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => rights::sendmmsg;
+    "knows the number of a stream over a connection."
+    fileno(stream: *mut FILE) -> c_int => streams::fileno;
+    "as fileno."
+    fileno_unlocked(stream: *mut FILE) -> c_int => streams::fileno_unlocked;
     "between a connection and a pipe, both ways, with two copies."
     splice(
         from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint
@@ -348,6 +426,32 @@ const ONE_BY_ONE: [Row; 3] = [
     Row { name: "execlp", text: "as execve." },
 ];
 
+const DPRINTF: Row = Row { name: "dprintf", text: "the text goes the way of write." };
+
+/// The C library's, by [`vdprintf`], so that it comes here.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
+    // Named: the descriptor and the format, two words.
+    list_of_arguments!("rdx", 16, vdprintf)
+}
+
+const DPRINTF_CHK: Row = Row { name: "__dprintf_chk", text: "dprintf, checked by the compiler." };
+
+/// The C library's, by [`__vdprintf_chk`], so that it comes here.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __dprintf_chk(fd: c_int, flag: c_int, format: *const c_char) -> c_int {
+    // Named: the descriptor, the flag and the format, three words.
+    list_of_arguments!("rcx", 24, __vdprintf_chk)
+}
+
 const CLOSEFROM: Row =
     Row { name: "closefrom", text: "ours are closed as by close; those of the stack itself stay." };
 
@@ -378,7 +482,8 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 /// Every call that comes here, in alphabetical order.
 pub fn rows() -> Vec<Row> {
-    let mut rows = [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &[CLOSEFROM, EXIT, VFORK]].concat();
+    let mut rows =
+        [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &[CLOSEFROM, DPRINTF, DPRINTF_CHK, EXIT, VFORK]].concat();
     rows.sort_by_key(|row| row.name);
     rows
 }

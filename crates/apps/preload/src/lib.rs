@@ -23,6 +23,7 @@ mod poll;
 mod privileges;
 mod pump;
 mod relay;
+mod rights;
 mod route;
 mod sleep;
 mod sockets;

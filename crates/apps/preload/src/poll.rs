@@ -165,7 +165,7 @@ impl Split {
         }
         for (ours, &at) in self.ours.iter().zip(&self.places) {
             let row = &mut rows[at];
-            row.revents |= epoll::told(ours.ready, u32::from(row.events as u16)) as c_short;
+            row.revents |= ours.ready.0 as c_short;
         }
         for &at in &self.invalid {
             rows[at].revents = libc::POLLNVAL;

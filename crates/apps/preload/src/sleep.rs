@@ -13,6 +13,14 @@ use std::ptr::{null, null_mut};
 const SIGNALS: c_long = 8;
 const SIGNAL_MAX: c_int = 64;
 
+/// How long the machine has been awake.
+pub(crate) fn monotonic() -> Duration {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Duration::from_secs(now.tv_sec as u64) + Duration::from_nanos(now.tv_nsec as u64)
+}
+
 /// A time as the kernel takes it.
 pub(crate) fn to_timespec(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() }
@@ -34,12 +42,12 @@ pub(crate) fn input(fd: RawFd) -> pollfd {
     pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// The sleep of a call that waits for the stack alone: a signal ends it only if one of the program's handlers wants
-/// calls to end (no SA_RESTART).
-pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+/// The sleep of a call that waits for the stack alone: a signal ends it, unless it `restarts` and none of the program's
+/// handlers wants calls to end (no SA_RESTART).
+pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
     let mut rows: Vec<pollfd> = fds.iter().map(|&fd| input(fd)).collect();
     let ended = ppoll(&mut rows, timeout, null()) < 0 && errno() == libc::EINTR;
-    if ended && signals_end_calls() { Woken::Signal } else { Woken::Stack }
+    if ended && (!restarts || signals_end_calls()) { Woken::Signal } else { Woken::Stack }
 }
 
 /// The sleep of a call that waits for descriptors of the kernel's too: `rows` begins with those, and ends with room for

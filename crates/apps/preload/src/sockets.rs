@@ -44,7 +44,7 @@ fn number(fd: c_int, held: Held) -> bool {
 
 /// The socket is the kernel's, under all its numbers.
 fn leave_to_kernel(held: &Held) {
-    epoll::forget_watches(held);
+    epoll::forget(held);
     let (ours, _) = table::all();
     for fd in ours {
         if table::ours(fd).is_some_and(|other| other.is(held)) {
@@ -150,7 +150,7 @@ pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c
     {
         return Err(refused);
     }
-    epoll::listens(held);
+    epoll::listens(held)?;
     answered(done)
 }
 
@@ -323,7 +323,7 @@ unsafe fn accept_on(
                 &mut |fds, left| {
                     rows.truncate(0);
                     rows.push(input(fd));
-                    beside(&mut rows, 1, fds, left, null(), true)
+                    beside(&mut rows, 1, fds, left, null(), patience.is_none())
                 },
                 &mut |engine| engine.accept(below),
             );
@@ -435,7 +435,7 @@ pub(crate) unsafe fn connect(
         let done = unsafe { c::ms_connect(stack.context(), below, addr, len) };
         if done == 0 || errno() != libc::ENETUNREACH {
             let why = errno();
-            becomes_stream(held, fd, below);
+            becomes_stream(held, fd, below)?;
             set_errno(why);
             return answered(done);
         }
@@ -472,14 +472,14 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
     }
 }
 
-fn becomes_stream(held: &Held, fd: c_int, below: c_int) {
+fn becomes_stream(held: &Held, fd: c_int, below: c_int) -> Outcome<()> {
     // SAFETY: numbers alone.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
     held.set_below(below);
     held.set_kind(Kind::Stream);
     held.more().wishes.clear();
-    epoll::becomes_stream(held);
+    epoll::becomes_stream(held)
 }
 
 /// # Safety

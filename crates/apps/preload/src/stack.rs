@@ -156,8 +156,8 @@ pub(crate) fn close(below: c_int) {
 struct Program;
 
 impl Host for Program {
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken {
-        sleep::on_stack(fds, timeout)
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
+        sleep::on_stack(fds, timeout, restarts)
     }
 
     fn shield_thread(&self) {

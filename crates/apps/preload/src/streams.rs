@@ -1,11 +1,13 @@
 //! The C library's streams (`FILE`) over a connection. It reads and writes descriptors without coming here, so such a
 //! stream is one of those whose functions a program gives itself.
 
-use crate::boundary::Outcome;
+use crate::boundary::{self, Outcome};
+use crate::data;
 use crate::description::Kind;
 use crate::hooks::{self, answered, real};
 use crate::table::Held;
 use libc::{FILE, c_char, c_int, c_void, off64_t, size_t, ssize_t};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `cookie_io_functions_t` of stdio.h.
 #[repr(C)]
@@ -18,11 +20,20 @@ struct Functions {
 
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
+    fn vasprintf(text: *mut *mut c_char, format: *const c_char, list: *mut c_void) -> c_int;
 }
 
-/// The descriptor is all that the functions need to know.
+/// Streams over connections: where each lies, and the number that it has. The C library knows none of them.
+static STREAMS: Mutex<Vec<(usize, Box<c_int>)>> = Mutex::new(Vec::new());
+
+fn all_streams() -> MutexGuard<'static, Vec<(usize, Box<c_int>)>> {
+    STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the functions get is where the number is kept.
 fn descriptor(cookie: *mut c_void) -> c_int {
-    cookie.addr() as c_int
+    // SAFETY: a box that lives in the list until the stream is closed.
+    unsafe { cookie.cast::<c_int>().read() }
 }
 
 extern "C" fn read(cookie: *mut c_void, to: *mut c_char, len: size_t) -> ssize_t {
@@ -37,13 +48,15 @@ extern "C" fn write(cookie: *mut c_void, from: *const c_char, len: size_t) -> ss
 }
 
 extern "C" fn seek(_: *mut c_void, _: *mut off64_t, _: c_int) -> c_int {
-    crate::boundary::set_errno(libc::ESPIPE);
+    boundary::set_errno(libc::ESPIPE);
     -1
 }
 
 extern "C" fn close(cookie: *mut c_void) -> c_int {
+    let fd = descriptor(cookie);
+    all_streams().retain(|(_, number)| !std::ptr::eq(&raw const **number, cookie.cast::<c_int>()));
     // SAFETY: a number.
-    unsafe { hooks::close(descriptor(cookie)) }
+    unsafe { hooks::close(fd) }
 }
 
 /// # Safety
@@ -54,6 +67,83 @@ pub(crate) unsafe fn fdopen(held: &Held, fd: c_int, mode: *const c_char) -> Outc
         return answered(unsafe { real::fdopen(fd, mode) });
     }
     let functions = Functions { read, write, seek, close };
-    // SAFETY: the caller's mode, and functions that live as long as the program.
-    answered(unsafe { fopencookie(std::ptr::without_provenance_mut(fd as usize), mode, functions) })
+    let mut number = Box::new(fd);
+    let cookie = (&raw mut *number).cast::<c_void>();
+    // SAFETY: the caller's mode, functions that live as long as the program, and a number that the list keeps.
+    let stream = unsafe { fopencookie(cookie, mode, functions) };
+    if !stream.is_null() {
+        all_streams().push((stream.addr(), number));
+    }
+    answered(stream)
+}
+
+/// The number of a stream of ours, where the C library knew none.
+fn known(stream: *mut FILE, answer: c_int) -> c_int {
+    if answer >= 0 {
+        return answer;
+    }
+    all_streams().iter().find(|(at, _)| *at == stream.addr()).map_or(answer, |(_, number)| **number)
+}
+
+/// # Safety
+/// C's contract of fileno(3).
+pub(crate) unsafe fn fileno(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's stream.
+    known(stream, unsafe { real::fileno(stream) })
+}
+
+/// # Safety
+/// C's contract of fileno_unlocked(3).
+pub(crate) unsafe fn fileno_unlocked(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's stream.
+    known(stream, unsafe { real::fileno_unlocked(stream) })
+}
+
+/// # Safety
+/// C's contract of vdprintf(3).
+pub(crate) unsafe fn vdprintf(
+    held: &Held,
+    fd: c_int,
+    format: *const c_char,
+    list: *mut c_void,
+) -> Outcome<c_int> {
+    if held.kind() != Kind::Stream {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe { real::vdprintf(fd, format, list) });
+    }
+    let mut text = std::ptr::null_mut();
+    // SAFETY: the caller's arguments; it puts a text there, or fails.
+    let len = unsafe { vasprintf(&raw mut text, format, list) };
+    let mut sent = 0;
+    while sent < len {
+        // SAFETY: so much of the text is left.
+        match unsafe { data::write(held, fd, text.add(sent as usize).cast(), (len - sent) as size_t)? } {
+            done if done > 0 => sent += done as c_int,
+            _ => break,
+        }
+    }
+    if len >= 0 {
+        let errno = boundary::errno();
+        // SAFETY: what vasprintf gave.
+        unsafe { libc::free(text.cast()) };
+        boundary::set_errno(errno);
+    }
+    answered(if sent == len { len } else { -1 })
+}
+
+/// # Safety
+/// C's contract of vdprintf(3).
+pub(crate) unsafe fn vdprintf_chk(
+    held: &Held,
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    list: *mut c_void,
+) -> Outcome<c_int> {
+    if held.kind() != Kind::Stream {
+        // SAFETY: the caller's arguments.
+        return answered(unsafe { real::__vdprintf_chk(fd, flag, format, list) });
+    }
+    // SAFETY: the caller's arguments. What is checked besides is `%n`, which writes nowhere near a descriptor.
+    unsafe { vdprintf(held, fd, format, list) }
 }

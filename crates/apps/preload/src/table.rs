@@ -110,6 +110,12 @@ pub(crate) fn ours(fd: c_int) -> Option<Held> {
     }
 }
 
+/// What has this name, and a number of it: `hint`, if that is still one.
+pub(crate) fn named(name: usize, hint: c_int) -> Option<(Held, c_int)> {
+    let has = |fd: c_int| ours(fd).filter(|held| held.name() == name).map(|held| (held, fd));
+    has(hint).or_else(|| all().0.into_iter().find_map(has))
+}
+
 /// The number stands for this from now on; false if it is too high to be ours.
 pub(crate) fn put(fd: c_int, held: Held) -> bool {
     let Some(slot) = slot(fd) else { return false };

@@ -4,9 +4,9 @@
 use crate::boundary::{is_inside, say, set_errno, stay_inside};
 use crate::hooks::{self, real};
 use crate::table;
-use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t};
+use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Once;
 
 /// What a thread begins with.
@@ -161,7 +161,15 @@ pub(crate) unsafe fn syscall(
             libc::SYS_recvmmsg => hooks::recvmmsg(fd, b as _, c as _, int(d), e as _).into(),
             libc::SYS_sendmmsg => hooks::sendmmsg(fd, b as _, c as _, int(d)).into(),
             libc::SYS_sendfile => hooks::sendfile(fd, int(b), c as _, d as _) as c_long,
+            libc::SYS_preadv2 => hooks::preadv2(fd, b as _, int(c), d, int(f)) as c_long,
+            libc::SYS_pwritev2 => hooks::pwritev2(fd, b as _, int(c), d, int(f)) as c_long,
             libc::SYS_splice => hooks::splice(fd, b as _, int(c), d as _, e as _, f as _) as c_long,
+            libc::SYS_epoll_create => hooks::epoll_create(fd).into(),
+            libc::SYS_epoll_create1 => hooks::epoll_create1(fd).into(),
+            libc::SYS_epoll_pwait2 => hooks::epoll_pwait2(fd, b as _, int(c), d as _, e as _).into(),
+            libc::SYS_select => hooks::select(fd, b as _, c as _, d as _, e as _).into(),
+            libc::SYS_pselect6 => hooks::pselect(fd, b as _, c as _, d as _, e as _, mask_of(f)).into(),
+            libc::SYS_ppoll => hooks::ppoll(a as _, b as _, c as _, d as _).into(),
             libc::SYS_poll => hooks::poll(a as _, b as _, int(c)).into(),
             libc::SYS_epoll_ctl => hooks::epoll_ctl(fd, int(b), int(c), d as _).into(),
             libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),
@@ -170,6 +178,16 @@ pub(crate) unsafe fn syscall(
             _ => real::syscall(number, a, b, c, d, e, f),
         }
     }
+}
+
+/// pselect6's last argument: where the mask is, and how long.
+///
+/// # Safety
+/// NULL, or what the kernel takes.
+unsafe fn mask_of(pair: c_long) -> *const sigset_t {
+    let pair = pair as *const *const sigset_t;
+    // SAFETY: as the caller vouches.
+    if pair.is_null() { null() } else { unsafe { pair.read_unaligned() } }
 }
 
 /// A ring of the kernel's would move octets past us.

@@ -233,15 +233,19 @@ impl<M: Mode> Sockets for M {
             |e| e.extras(fd).recv,
             |engine| {
                 loop {
-                    match recv_once(engine, fd, &mut into[got..], flags) {
-                        Ok(n) => got += n,
+                    let from = if flags.peek { 0 } else { got };
+                    match recv_once(engine, fd, &mut into[from..], flags) {
+                        Ok(n) => got = from + n,
                         Err(Errno::EAGAIN) if got > 0 && !flags.wait_all => return Ok(got),
                         Err(Errno::EAGAIN) => return Err(Errno::EAGAIN),
                         Err(_) if got > 0 => return Ok(got),
                         Err(e) => return Err(e),
                     }
-                    if !flags.wait_all || flags.peek || got == into.len() || engine.at_end(fd) {
+                    if !flags.wait_all || got == into.len() || engine.at_end(fd) {
                         return Ok(got);
+                    }
+                    if flags.peek {
+                        return if engine.has_ended(fd) { Ok(got) } else { Err(Errno::EAGAIN) };
                     }
                 }
             },
@@ -423,12 +427,17 @@ fn recv_once<T: Transport>(
 }
 
 impl<T: Transport> Engine<T> {
-    /// Nothing more will ever be readable.
+    /// Nothing more will ever arrive.
+    fn has_ended(&self, fd: Fd) -> bool {
+        let over = |conn| self.core.peer_closed(conn) || self.core.state(conn) == State::Closed;
+        self.stream(fd).is_ok_and(|stream| over(stream.conn))
+    }
+
+    /// Nothing more will ever be readable, or nothing after the receiving side was shut.
     pub(crate) fn at_end(&self, fd: Fd) -> bool {
-        self.stream(fd).is_ok_and(|s| {
-            let (core, conn) = (&self.core, s.conn);
-            core.readable(conn) == 0 && (core.peer_closed(conn) || core.state(conn) == State::Closed)
-        })
+        let over = self.has_ended(fd);
+        let empty = |conn| self.core.readable(conn) == 0;
+        self.stream(fd).is_ok_and(|stream| (over || stream.read_shut) && empty(stream.conn))
     }
 
     /// Fills in each row's readiness; how many rows have any.
@@ -437,7 +446,9 @@ impl<T: Transport> Engine<T> {
         for row in fds.iter_mut() {
             row.ready = match (row.fd, self.index(row.fd)) {
                 (..0, _) => Ready::NONE,
-                (_, Ok(object)) => self.readiness(object) & (row.interest | Ready::ERR | Ready::HUP),
+                (_, Ok(object)) => {
+                    self.readiness(object).in_all_names() & (row.interest | Ready::ERR | Ready::HUP)
+                }
                 (_, Err(_)) => Ready::INVALID,
             };
             found += usize::from(row.ready != Ready::NONE);

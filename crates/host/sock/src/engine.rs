@@ -334,8 +334,12 @@ impl<T: Transport> Engine<T> {
 
     /// Shows the readable octets in place, slice by slice, until `each` returns false.
     pub fn peek(&mut self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
-        let conn = self.stream(fd)?.conn;
-        self.core.peek(conn, max, each)
+        let stream = self.stream(fd)?;
+        let (conn, shut) = (stream.conn, stream.read_shut);
+        match self.core.peek(conn, max, each) {
+            Err(Errno::EAGAIN | Errno::ENOTCONN) if shut => Ok(()),
+            shown => shown,
+        }
     }
 
     /// Drops readable octets.
@@ -566,7 +570,8 @@ impl<T: Transport> Engine<T> {
             Kind::Epoll(_) if depth > NEST_MAX => Ready::NONE,
             Kind::Epoll(set) => {
                 let any = self.watches.pending(*set).any(|w| {
-                    self.readiness_within(w.object, depth + 1).any(w.interest | Ready::ERR | Ready::HUP)
+                    let ready = self.readiness_within(w.object, depth + 1).in_all_names();
+                    ready.any(w.interest | Ready::ERR | Ready::HUP)
                 });
                 if any { Ready::IN } else { Ready::NONE }
             }

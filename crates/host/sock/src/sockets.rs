@@ -40,10 +40,25 @@ impl Ready {
     pub const ONESHOT: Ready = Ready(1 << 30);
     /// POLLNVAL: not a descriptor (poll only).
     pub const INVALID: Ready = Ready(0x020);
+    /// EPOLLEXCLUSIVE: cannot be modified, and goes with few other bits; here one waits for each socket anyway.
+    pub const EXCLUSIVE: Ready = Ready(1 << 28);
+    /// Other names of IN and OUT, EPOLLRDNORM and EPOLLWRNORM, stand so many places above them.
+    const NAMES: u32 = 6;
 
     /// Any bit of `other`?
     pub const fn any(self, other: Ready) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The same with the other names of IN and OUT.
+    pub(crate) const fn in_all_names(self) -> Ready {
+        Ready(self.0 | (self.0 & (Ready::IN.0 | Ready::OUT.0)) << Ready::NAMES)
+    }
+
+    /// May an epoll set watch for this with EPOLLEXCLUSIVE?
+    pub(crate) const fn may_be_exclusive(self) -> bool {
+        let known = Ready::IN.0 | Ready::OUT.0 | Ready::ERR.0 | Ready::HUP.0 | Ready::EDGE.0;
+        self.0 & !(known | Ready::EXCLUSIVE.0) == 0
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) const NO_WATCH: u32 = u32::MAX;
 pub(crate) struct Watch {
     pub(crate) set: u32,
     pub(crate) object: u32,
+    /// What the caller calls the descriptor.
     pub(crate) fd: Fd,
     pub(crate) interest: Ready,
     pub(crate) data: u64,
@@ -32,6 +33,8 @@ pub(crate) struct EpollSet {
     queue: VecDeque<u32>,
     /// The object of the set itself, for nesting.
     pub(crate) object: u32,
+    /// It is, or was, in another set.
+    nested: bool,
 }
 
 /// All sets and watches of an engine.
@@ -47,7 +50,14 @@ impl Watches {
 
     /// A new set that belongs to `object`; `None` when there are too many.
     pub(crate) fn create(&mut self, object: u32) -> Option<u32> {
-        self.sets.insert(EpollSet { queue: VecDeque::new(), object }).ok()
+        self.sets.insert(EpollSet { queue: VecDeque::new(), object, nested: false }).ok()
+    }
+
+    /// The set is in another one.
+    pub(crate) fn nest(&mut self, set: u32) {
+        if let Some(set) = self.sets.get_mut(set) {
+            set.nested = true;
+        }
     }
 
     /// Ends a set. `forget` is told of every object whose watch list must drop a watch: (object, watch).
@@ -134,14 +144,19 @@ impl Watches {
         if head == watch { next } else { head }
     }
 
-    /// Queues the watch if any of `edges` interests it; the object of its set if that has just become non-empty.
+    /// Queues the watch if any of `edges` interests it. The object of its set, if there is news of the set for others:
+    /// whoever watches it may not have looked into it since the last.
     pub(crate) fn queue(&mut self, watch: u32, edges: Ready) -> Option<u32> {
         let w = self.watches.get_mut(watch)?;
-        if w.queued || w.dead || w.disarmed || !(w.interest | Ready::ERR | Ready::HUP).any(edges) {
+        let edges = edges.in_all_names();
+        if w.dead || w.disarmed || !(w.interest | Ready::ERR | Ready::HUP).any(edges) {
             return None;
         }
-        w.queued = true;
         let set = self.sets.get_mut(w.set)?;
+        if w.queued {
+            return set.nested.then_some(set.object);
+        }
+        w.queued = true;
         set.queue.push_back(watch);
         Some(set.object)
     }

@@ -561,6 +561,8 @@ fn why_unreadable(tcp: &Connection) -> ReadError {
         (Some(error), _) => ReadError::Failed(error),
         (None, State::SynSent | State::SynReceived) if !tcp.is_early() => ReadError::NotConnected,
         (None, _) if tcp.peer_closed() => ReadError::Finished,
+        // Its error has been told already.
+        (None, State::Closed) => ReadError::Finished,
         (None, _) => ReadError::Empty,
     }
 }

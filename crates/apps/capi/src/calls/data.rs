@@ -32,7 +32,8 @@ pub(super) fn with_scratch<R>(call: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// MSG_* of a call that receives.
 pub(super) fn recv_flags(flags: c_int) -> Outcome<RecvFlags> {
-    let known = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC;
+    let known =
+        libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_TRUNC | libc::MSG_ERRQUEUE;
     // There are no signals, and no descriptors that arrive.
     let nothing = libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
     match flags {
@@ -52,8 +53,9 @@ pub(super) fn recv_flags(flags: c_int) -> Outcome<RecvFlags> {
 /// MSG_* of a call that sends.
 pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
     let known = libc::MSG_DONTWAIT | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
-    // There are no signals; what confirms a neighbour does nothing for TCP on Linux either.
-    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+    // There are no signals and no descriptors; what confirms a neighbour or shuns routers does nothing for TCP on Linux
+    // either.
+    let nothing = libc::MSG_NOSIGNAL | libc::MSG_CONFIRM | libc::MSG_DONTROUTE | libc::MSG_CMSG_CLOEXEC;
     if flags & !(known | nothing) != 0 {
         return Err(refuse(libc::EOPNOTSUPP, &format!("flags {flags:#x} of a call that sends")));
     }
@@ -63,6 +65,31 @@ pub(super) fn send_flags(flags: c_int) -> Outcome<SendFlags> {
         end_of_record: flags & libc::MSG_EOR != 0,
         zero_copy: flags & libc::MSG_ZEROCOPY != 0,
     })
+}
+
+/// Receives as recv(2) does.
+///
+/// # Safety
+/// C's contract for `to` and `len`.
+unsafe fn receive(ctx: &Context, fd: Fd, to: *mut c_void, len: size_t, flags: c_int) -> Outcome<ssize_t> {
+    ctx.socket_only(fd)?;
+    let how = ctx.unless_no_socket(fd, recv_flags(flags))?;
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        ctx.sockets()?.recv_error(fd)?;
+        return Ok(0);
+    }
+    let got = if how.discard {
+        // As on Linux, nothing is written.
+        with_scratch(|scratch| {
+            scratch.resize(len.min(SCRATCH), 0);
+            ctx.sockets()?.recv(fd, scratch, how).map_err(Refused::from)
+        })
+    } else {
+        // SAFETY: C's contract.
+        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
+        ctx.sockets()?.recv(fd, room, how).map_err(Refused::from)
+    };
+    Ok(ctx.unless_no_socket(fd, got)? as ssize_t)
 }
 
 /// Receives into several places: one after the other.
@@ -201,12 +228,8 @@ doors! {
 
     /// recv(2) with MSG_PEEK, MSG_DONTWAIT, MSG_WAITALL, MSG_TRUNC; EOPNOTSUPP for flags that mean nothing here.
     fn ms_recv(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-        ctx.socket_only(fd)?;
-        let flags = ctx.unless_no_socket(fd, recv_flags(flags))?;
         // SAFETY: C's contract.
-        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
-        let got = ctx.sockets()?.recv(fd, room, flags).map_err(Refused::from);
-        Ok(ctx.unless_no_socket(fd, got)? as ssize_t)
+        unsafe { receive(ctx, fd, to, len, flags) }
     }
 
     /// send(2) with MSG_DONTWAIT, MSG_MORE, MSG_EOR, MSG_ZEROCOPY, MSG_FASTOPEN; there is no SIGPIPE.
@@ -222,17 +245,13 @@ doors! {
     /// recvfrom(2): a TCP socket names nobody, so `*addr_len` becomes 0.
     fn ms_recvfrom(ctx, fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr,
                    addr_len: *mut socklen_t) -> ssize_t {
-        ctx.socket_only(fd)?;
-        let flags = ctx.unless_no_socket(fd, recv_flags(flags))?;
         // SAFETY: C's contract.
-        let room = ctx.unless_no_socket(fd, unsafe { memory::room(to, len) })?;
-        let got = ctx.sockets()?.recv(fd, room, flags).map_err(Refused::from);
-        let got = ctx.unless_no_socket(fd, got)?;
+        let got = unsafe { receive(ctx, fd, to, len, flags) }?;
         if !addr.is_null() {
             // SAFETY: C's contract.
             unsafe { memory::put(0, addr_len) }?;
         }
-        Ok(got as ssize_t)
+        Ok(got)
     }
 
     /// sendto(2): the address counts with MSG_FASTOPEN, which connects to it with data in the SYN; else it is ignored,

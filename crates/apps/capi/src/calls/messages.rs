@@ -1,10 +1,11 @@
-//! recvmsg(2) and sendmsg(2).
+//! recvmsg(2), sendmsg(2) and several of them at once.
 
 use super::data::{fast_open, recv_flags, send_flags, send_vectors, with_scratch};
-use crate::boundary::{Outcome, refuse};
+use crate::boundary::{Outcome, Refused, refuse};
 use crate::context::Context;
 use crate::memory;
-use libc::{c_int, iovec, msghdr, ssize_t};
+use base::Duration;
+use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, ssize_t, timespec};
 use sock::cmsg::{Control, Stamp};
 use sock::{Fd, Received, RecvFlags};
 
@@ -33,7 +34,9 @@ unsafe fn tell(message: *mut msghdr, control: &Control, flags: c_int) -> Outcome
     // SAFETY: no more than there is room for.
     unsafe { memory::room(header.msg_control, fits.len()) }?.copy_from_slice(fits);
     header.msg_controllen = fits.len();
-    header.msg_namelen = 0;
+    if !header.msg_name.is_null() {
+        header.msg_namelen = 0;
+    }
     header.msg_flags = if all { flags } else { flags | libc::MSG_CTRUNC };
     // SAFETY: it was readable, and recvmsg may write to it.
     unsafe { memory::put(header, message) }
@@ -59,46 +62,189 @@ unsafe fn receive(ctx: &Context, fd: Fd, to: &[iovec], flags: RecvFlags) -> Outc
     })
 }
 
+/// The parts of a message; too many of them are EMSGSIZE, unlike those of readv and writev.
+///
+/// # Safety
+/// C's contract for the message, for as long as the result lives.
+unsafe fn parts<'a>(header: &msghdr) -> Outcome<&'a [iovec]> {
+    if header.msg_iovlen > PARTS_MAX {
+        return Err(Refused(libc::EMSGSIZE));
+    }
+    // SAFETY: C's contract.
+    unsafe { memory::vectors(header.msg_iov, header.msg_iovlen) }
+}
+
+/// Looks at the control messages of one to send. Those of other levels, descriptors and credentials mean nothing to TCP
+/// on Linux either; EOPNOTSUPP for what Linux would do and we do not, EINVAL for what is none.
+fn check_control(octets: &[u8]) -> Outcome<()> {
+    let word = |at: usize| {
+        octets.get(at..at + 4).map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+    };
+    let mut at = 0;
+    while at + CONTROL_HEADER <= octets.len() {
+        let len = octets[at..].first_chunk().map_or(0, |len| usize::from_ne_bytes(*len));
+        if len < CONTROL_HEADER || len > octets.len() - at {
+            return Err(Refused(libc::EINVAL));
+        }
+        if word(at + 8) == Some(libc::SOL_SOCKET)
+            && !matches!(word(at + 12), Some(libc::SCM_RIGHTS | libc::SCM_CREDENTIALS))
+        {
+            return Err(refuse(libc::EOPNOTSUPP, "a control message of SOL_SOCKET to be sent"));
+        }
+        at += len.next_multiple_of(size_of::<usize>());
+    }
+    Ok(())
+}
+
+/// Octets of `struct cmsghdr`: its length, level and type.
+const CONTROL_HEADER: usize = 16;
+/// Most parts of a message (UIO_MAXIOV), and most messages of ms_sendmmsg.
+const PARTS_MAX: usize = 1_024;
+/// MSG_WAITFORONE of recvmmsg.
+const WAIT_FOR_ONE: c_int = 0x10000;
+
+/// See [`ms_recvmsg`].
+///
+/// # Safety
+/// C's contract of recvmsg(2).
+unsafe fn receive_message(ctx: &Context, fd: Fd, message: *mut msghdr, flags: c_int) -> Outcome<ssize_t> {
+    let v6 = ctx.is_v6(fd)?;
+    // SAFETY: C's contract.
+    let header = unsafe { memory::value(message) }?;
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        let report = ctx.sockets()?.recv_error(fd)?;
+        let truncated = if report.truncated { libc::MSG_TRUNC } else { 0 };
+        // SAFETY: C's contract.
+        unsafe { tell(message, &Control::of_report(&report, v6), libc::MSG_ERRQUEUE | truncated) }?;
+        return Ok(0);
+    }
+    let flags = recv_flags(flags)?;
+    // SAFETY: C's contract.
+    let to = unsafe { parts(&header) }?;
+    // SAFETY: C's contract.
+    let received = unsafe { receive(ctx, fd, to, flags) }?;
+    let told = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
+    // SAFETY: C's contract.
+    unsafe { tell(message, &Control::of_data(&received, told), 0) }?;
+    Ok(received.len as ssize_t)
+}
+
+/// See [`ms_sendmsg`].
+///
+/// # Safety
+/// C's contract of sendmsg(2).
+unsafe fn send_message(ctx: &Context, fd: Fd, message: *const msghdr, flags: c_int) -> Outcome<ssize_t> {
+    ctx.is_v6(fd)?;
+    // SAFETY: C's contract.
+    let header = unsafe { memory::value(message) }?;
+    let how = send_flags(flags)?;
+    // SAFETY: C's contract.
+    let from = unsafe { parts(&header) }?;
+    if !header.msg_control.is_null() {
+        // SAFETY: C's contract.
+        check_control(unsafe { memory::octets(header.msg_control, header.msg_controllen) }?)?;
+    }
+    // SAFETY: C's contract.
+    unsafe {
+        let to = fast_open(ctx, fd, flags, header.msg_name.cast(), header.msg_namelen)?;
+        send_vectors(ctx, fd, from, how, to)
+    }
+}
+
+/// As many of several messages as `one` does before it fails, of which the length is put down; the error if it was the
+/// first.
+///
+/// # Safety
+/// C's contract for `list` and `count`; `one` gets a row of it and how many came before.
+unsafe fn each(
+    list: *mut mmsghdr,
+    count: usize,
+    mut one: impl FnMut(*mut msghdr, usize) -> Outcome<(ssize_t, bool)>,
+) -> Outcome<c_int> {
+    for done in 0..count {
+        if list.is_null() {
+            return Err(Refused(libc::EFAULT));
+        }
+        // SAFETY: C's contract: so many of them.
+        let row = unsafe { list.add(done) };
+        // SAFETY: as above.
+        match one(unsafe { &raw mut (*row).msg_hdr }, done) {
+            Ok((len, goes_on)) => {
+                // SAFETY: as above.
+                unsafe { (&raw mut (*row).msg_len).write_unaligned(len as c_uint) };
+                if !goes_on {
+                    return Ok(done as c_int + 1);
+                }
+            }
+            Err(refused) if done == 0 => return Err(refused),
+            Err(_) => return Ok(done as c_int),
+        }
+    }
+    Ok(count as c_int)
+}
+
+/// A time that a call is given; EINVAL for one that is none.
+fn duration(time: &timespec) -> Outcome<Duration> {
+    match (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {
+        (Ok(seconds), Ok(nanos)) if nanos < 1_000_000_000 => {
+            Ok(Duration::from_secs(seconds) + Duration::from_nanos(nanos.into()))
+        }
+        _ => Err(Refused(libc::EINVAL)),
+    }
+}
+
 doors! {
     /// recvmsg(2): TCP_CM_INQ and times of arrival where they were asked for; with MSG_ERRQUEUE, completions of
     /// MSG_ZEROCOPY and times of sending. Times are on the clock of ms_clock().
     fn ms_recvmsg(ctx, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        let v6 = ctx.is_v6(fd)?;
         // SAFETY: C's contract.
-        let header = unsafe { memory::value(message) }?;
-        if flags & libc::MSG_ERRQUEUE != 0 {
-            let report = ctx.sockets()?.recv_error(fd)?;
-            let truncated = if report.truncated { libc::MSG_TRUNC } else { 0 };
-            // SAFETY: C's contract.
-            unsafe { tell(message, &Control::of_report(&report, v6), libc::MSG_ERRQUEUE | truncated) }?;
-            return Ok(0);
-        }
-        let flags = recv_flags(flags)?;
-        // SAFETY: C's contract.
-        let to = unsafe { memory::vectors(header.msg_iov, header.msg_iovlen) }?;
-        // SAFETY: C's contract.
-        let received = unsafe { receive(ctx, fd, to, flags) }?;
-        let told = if received.arrived.is_some() { stamp(ctx, fd)? } else { Stamp::Micros };
-        // SAFETY: C's contract.
-        unsafe { tell(message, &Control::of_data(&received, told), 0) }?;
-        Ok(received.len as ssize_t)
+        unsafe { receive_message(ctx, fd, message, flags) }
     }
 
-    /// sendmsg(2), without control messages (EOPNOTSUPP).
+    /// sendmsg(2). Control messages that mean something to Linux's TCP are EOPNOTSUPP.
     fn ms_sendmsg(ctx, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: C's contract.
+        unsafe { send_message(ctx, fd, message, flags) }
+    }
+
+    /// recvmmsg(2): several times ms_recvmsg, with MSG_WAITFORONE if you like. The time-out is looked at between the
+    /// messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for the
+    /// next call.
+    fn ms_recvmmsg(ctx, fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int,
+                   timeout: *mut timespec) -> c_int {
+        let limit = match timeout.is_null() {
+            true => None,
+            // SAFETY: C's contract.
+            false => Some(ctx.sockets()?.time() + duration(&unsafe { memory::value(timeout) }?)?),
+        };
         ctx.is_v6(fd)?;
         // SAFETY: C's contract.
-        let header = unsafe { memory::value(message) }?;
-        let how = send_flags(flags)?;
-        if header.msg_controllen != 0 {
-            return Err(refuse(libc::EOPNOTSUPP, "ms_sendmsg takes no control messages"));
+        let done = unsafe {
+            each(list, count as usize, |message, before| {
+                let only_what_is_there = flags & WAIT_FOR_ONE != 0 && before > 0;
+                let flags = flags & !WAIT_FOR_ONE | if only_what_is_there { libc::MSG_DONTWAIT } else { 0 };
+                let len = receive_message(ctx, fd, message, flags)?;
+                let now = ctx.sockets()?.time();
+                Ok((len, limit.is_none_or(|limit| now < limit)))
+            })
+        }?;
+        if let Some(limit) = limit.filter(|_| done > 0) {
+            let left = limit.since(ctx.sockets()?.time());
+            let left = timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            // SAFETY: C's contract; it was readable.
+            unsafe { memory::put(left, timeout) }?;
         }
-        // SAFETY: C's contract.
-        let from = unsafe { memory::vectors(header.msg_iov, header.msg_iovlen) }?;
+        Ok(done)
+    }
+
+    /// sendmmsg(2): several times ms_sendmsg, 1,024 of them at most.
+    fn ms_sendmmsg(ctx, fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        ctx.is_v6(fd)?;
         // SAFETY: C's contract.
         unsafe {
-            let to = fast_open(ctx, fd, flags, header.msg_name.cast(), header.msg_namelen)?;
-            send_vectors(ctx, fd, from, how, to)
+            each(list, (count as usize).min(PARTS_MAX), |message, _| {
+                Ok((send_message(ctx, fd, message, flags)?, true))
+            })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Waiting for several descriptors: epoll(7) and poll(2).
 
-use crate::boundary::{Outcome, Refused, refuse};
+use crate::boundary::{Outcome, Refused};
 use crate::memory;
 use base::Duration;
 use libc::{c_int, epoll_event, nfds_t, pollfd};
@@ -10,11 +10,7 @@ use std::cell::RefCell;
 /// Most events of one call, and most rows of one poll.
 const EVENTS_MAX: usize = 65_536;
 
-/// Other names of IN and OUT.
-const RDNORM: u32 = 0x040;
-const WRNORM: u32 = 0x100;
-/// EPOLLEXCLUSIVE and EPOLLWAKEUP.
-const EXCLUSIVE: u32 = 1 << 28;
+/// EPOLLWAKEUP: nothing here suspends the machine.
 const WAKEUP: u32 = 1 << 29;
 
 thread_local! {
@@ -27,23 +23,14 @@ fn timeout(ms: c_int) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-/// Bits as the program names them: RDNORM and WRNORM are looked for, and told, as IN and OUT.
+/// Bits as the stack knows them.
 fn interest(bits: u32) -> Ready {
-    let mut all = bits & !(RDNORM | WRNORM | WAKEUP);
-    for (other, bit) in [(RDNORM, Ready::IN), (WRNORM, Ready::OUT)] {
-        if bits & other != 0 {
-            all |= bit.0;
-        }
-    }
-    Ready(all)
+    Ready(bits & !WAKEUP)
 }
 
 /// What epoll_ctl is to do; only EPOLL_CTL_DEL comes without an event.
 fn operation(op: c_int, event: Option<epoll_event>) -> Outcome<EpollOp> {
     let Some(event) = event else { return Ok(EpollOp::Delete) };
-    if event.events & EXCLUSIVE != 0 {
-        return Err(refuse(libc::EINVAL, "EPOLLEXCLUSIVE means nothing within one context"));
-    }
     let event = EpollEvent { ready: interest(event.events), data: event.u64 };
     match op {
         libc::EPOLL_CTL_ADD => Ok(EpollOp::Add(event)),
@@ -110,38 +97,17 @@ doors! {
             }));
             let n = ctx.sockets()?.poll(rows, timeout(timeout_ms))?;
             for (slot, row) in list.iter_mut().zip(rows.iter()) {
-                slot.revents = told(row.ready, slot.events);
+                slot.revents = row.ready.0 as i16;
             }
             Ok(n as c_int)
         })
     }
 }
 
-/// What poll tells who asked for `events`.
-fn told(ready: Ready, events: i16) -> i16 {
-    let asked = events as u16 | (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u16;
-    let mut all = ready.0;
-    for (bit, other) in [(Ready::IN, RDNORM), (Ready::OUT, WRNORM)] {
-        if ready.any(bit) {
-            all |= other;
-        }
-    }
-    (all as u16 & asked) as i16
-}
-
 #[cfg(test)]
 mod tests {
-    //! Goal: bits under their other names, and what poll tells of them.
+    //! Goal: times are as poll takes them.
     use super::*;
-
-    #[test]
-    fn other_names() {
-        assert_eq!(interest(RDNORM | WAKEUP), Ready::IN);
-        assert_eq!(interest(WRNORM | 0x8000_0000), Ready::OUT | Ready::EDGE);
-        assert_eq!(told(Ready::IN, RDNORM as i16), RDNORM as i16);
-        assert_eq!(told(Ready::IN | Ready::OUT, libc::POLLIN), libc::POLLIN);
-        assert_eq!(told(Ready::INVALID, 0), libc::POLLNVAL);
-    }
 
     #[test]
     fn times() {

@@ -611,6 +611,50 @@ static void sets(void)
     X(close, SERVER, outer);
 }
 
+static void several(void)
+{
+    int server, client;
+    char text[3][4];
+    struct iovec part[3];
+    struct mmsghdr list[3];
+    memset(list, 0, sizeof list);
+    for (int i = 0; i < 3; i++) {
+        part[i] = (struct iovec){ text[i], 4 };
+        list[i].msg_hdr.msg_iov = &part[i];
+        list[i].msg_hdr.msg_iovlen = 1;
+        memcpy(text[i], "abcd", 4);
+    }
+    pair(2017, &server, &client);
+    told(X(sendmmsg, SERVER, server, list, 3, MSG_NOSIGNAL), "sendmmsg");
+    told(list[2].msg_len, "the third's length");
+    told(X(sendmmsg, SERVER, server, list, 0, MSG_NOSIGNAL), "of none");
+    told(X(sendmmsg, SERVER, server, NULL, 1, MSG_NOSIGNAL), "from NULL");
+    told(X(sendmmsg, SERVER, -1, list, 1, MSG_NOSIGNAL), "to -1");
+    told(X(recvmmsg, SERVER, server, list, 3, 0, NULL), "recvmmsg of nothing");
+    say(CLIENT, client, SERVER, server, "0123456789");
+    usleep(20000);
+    ready(SERVER, server, POLLIN);
+    struct timespec limit = { 1, 0 }, odd = { 0, -1 };
+    told(X(recvmmsg, SERVER, server, list, 3, 0, &odd), "for a negative time");
+    told(X(recvmmsg, SERVER, server, list, 3, 0, &limit), "of ten octets");
+    told(list[0].msg_len, "the first's length");
+    told(list[2].msg_len, "the third's length");
+    told(limit.tv_sec == 0 && limit.tv_nsec > 0, "what is left of the time");
+    told(memcmp(text[1], "4567", 4), "the second");
+    say(CLIENT, client, SERVER, server, "01");
+    told(X(recvmmsg, SERVER, server, list, 3, MSG_WAITFORONE, NULL), "MSG_WAITFORONE");
+    told(X(recvmmsg, SERVER, server, list, 0, 0, NULL), "of none");
+    told(X(recvmmsg, SERVER, server, NULL, 1, 0, NULL), "into NULL");
+    told(X(recvmmsg, SERVER, -1, list, 1, 0, NULL), "of -1");
+    X(shutdown, CLIENT, client, SHUT_WR);
+    usleep(20000);
+    ready(SERVER, server, POLLRDHUP);
+    told(X(recvmmsg, SERVER, server, list, 3, 0, NULL), "of the end");
+    told(list[2].msg_len, "the third's length");
+    X(close, SERVER, server);
+    X(close, CLIENT, client);
+}
+
 static void six(void)
 {
     struct sockaddr_in6 addr = at6(SERVER, 2014), space;
@@ -671,7 +715,7 @@ int main(int argc, char **argv)
     static const struct { const char *name; void (*run)(void); } parts[] = {
         { "sockets", sockets },   { "names", names }, { "listening", listening }, { "connecting", connecting },
         { "octets", octets },     { "ends", ends },   { "timeouts", timeouts },   { "options", options },
-        { "kinds", kinds },       { "sets", sets },   { "six", six },
+        { "kinds", kinds },       { "sets", sets },   { "several", several }, { "six", six },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         printf("# %s\n", parts[i].name);

@@ -4,7 +4,18 @@
  */
 #include "launched.h"
 
+#include "controls.c"
+#include "files.c"
+#include "flags.c"
+#include "interrupts.c"
+#include "masks.c"
+#include "messages.c"
 #include "moves.c"
+#include "names.c"
+#include "numbers.c"
+#include "rawcalls.c"
+#include "rights.c"
+#include "watching.c"
 
 int main(int argc, char **argv)
 {
@@ -16,6 +27,18 @@ int main(int argc, char **argv)
     close(first);
     static const struct { const char *name; void (*run)(void); } parts[] = {
         { "moves", moves },
+        { "watching", watching },
+        { "messages", messages },
+        { "masks", masks },
+        { "numbers", numbers },
+        { "raw_calls", raw_calls },
+        { "flags", flags },
+        { "interrupts", interrupts },
+        { "controls", controls },
+        { "files", files },
+        { "streams", streams },
+        { "rights", rights },
+        { "names", names },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (argc > 2 && strcmp(argv[2], parts[i].name))

@@ -27,26 +27,46 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::epoll_ctl`].
     pub fn epoll_ctl(&mut self, epfd: Fd, fd: Fd, op: EpollOp) -> Result<(), Errno> {
+        self.epoll_ctl_as(epfd, fd, fd, op)
+    }
+
+    /// The same for a caller with numbers of its own: `number` is what it calls the descriptor. A set may have a socket
+    /// under several.
+    pub(crate) fn epoll_ctl_as(&mut self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
         let set = self.set_of(epfd)?;
         let object = self.index(fd)?;
         if object == self.index(epfd)? {
             return Err(Errno::EINVAL);
         }
+        let inner = match self.object(fd)?.kind {
+            Kind::Epoll(inner) => Some(inner),
+            _ => None,
+        };
+        if let EpollOp::Add(event) | EpollOp::Modify(event) = op
+            && event.ready.any(Ready::EXCLUSIVE)
+            && (matches!(op, EpollOp::Modify(_)) || inner.is_some() || !event.ready.may_be_exclusive())
+        {
+            return Err(Errno::EINVAL);
+        }
         let head = self.descriptors.at(object).ok_or(Errno::EBADF)?.watches;
-        let found = self.watches.find(head, set, fd);
+        let found = self.watches.find(head, set, number);
         let watch = match op {
             EpollOp::Add(_) if found.is_some() => return Err(Errno::EEXIST),
             EpollOp::Add(event) => {
-                if let Kind::Epoll(inner) = self.object(fd)?.kind {
+                if let Some(inner) = inner {
                     self.check_circle(inner, set, 0)?;
+                    self.watches.nest(inner);
                 }
-                let watch =
-                    self.watches.add(head, set, object, fd, event.ready, event.data).ok_or(Errno::ENOBUFS)?;
+                let added = self.watches.add(head, set, object, number, event.ready, event.data);
+                let watch = added.ok_or(Errno::ENOBUFS)?;
                 self.object_mut(fd)?.watches = watch;
                 watch
             }
             EpollOp::Modify(event) => {
                 let watch = found.ok_or(Errno::ENOENT)?;
+                if self.watches.get(watch).is_some_and(|watch| watch.interest.any(Ready::EXCLUSIVE)) {
+                    return Err(Errno::EINVAL);
+                }
                 self.watches.set_interest(watch, event.ready, event.data);
                 watch
             }
@@ -93,7 +113,7 @@ impl<T: Transport> Engine<T> {
             else {
                 continue;
             };
-            let ready = self.readiness(object) & (interest | Ready::ERR | Ready::HUP);
+            let ready = self.readiness(object).in_all_names() & (interest | Ready::ERR | Ready::HUP);
             if ready == Ready::NONE {
                 continue;
             }

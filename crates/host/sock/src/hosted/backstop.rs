@@ -116,7 +116,7 @@ fn lead(hosted: &Hosted) {
     shared.lead.take(&mut turn);
     shared.lead.ours = true;
     // An error of the port is the program's to hear of, too; then the next look comes after a pause.
-    let _ = hosted.sleep(shared, &turn, None, &mut |fds, left| hosted.host.sleep(fds, left));
+    let _ = hosted.sleep(shared, &turn, None, &mut |fds, left| hosted.host.sleep(fds, left, true));
     let mut shared = hosted.shared();
     if shared.lead.holder == turn.ticket {
         shared.lead.holder = 0;

@@ -13,7 +13,7 @@ mod outside;
 use crate::Errno;
 use crate::door::Mode;
 use crate::engine::Engine;
-use crate::sockets::Fd;
+use crate::sockets::{EpollOp, Fd};
 use crate::waiting::Wake as Wakes;
 use backstop::Nudge;
 use base::{Duration, Instant};
@@ -58,8 +58,9 @@ pub enum Ended {
 
 /// How a thread sleeps in the kernel: until one of these descriptors can be read, or this time has passed.
 pub trait Host: Send + Sync {
-    /// For a call that waits for nothing but the stack.
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken;
+    /// For a call that waits for nothing but the stack. `restarts` says whether it goes on after a signal whose handler
+    /// asks for that: on Linux one with a time-out does not.
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken;
     /// What a thread of ours begins with: signals are the program's business.
     fn shield_thread(&self);
     /// A bell for the calling thread, new or one that was kept; `None` if there is no descriptor for one.
@@ -198,6 +199,15 @@ impl Hosted {
             Ok(_) | Err(IoError::Down) => Ok(look(&mut shared.engine)),
             Err(_) => Err(Errno::ENETDOWN),
         }
+    }
+
+    /// [`Sockets::epoll_ctl`](crate::Sockets::epoll_ctl) for a program with numbers of its own: `number` is what it calls
+    /// the descriptor, and each number of a socket is a registration of its own.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn epoll_ctl_as(&self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
+        Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
     }
 
     /// Is there a connection that was shut whose peer has not acknowledged everything?
@@ -398,7 +408,7 @@ impl Mode for Hosted {
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut sleep = |fds: &[RawFd], left| self.host.sleep(fds, left);
+        let mut sleep = |fds: &[RawFd], left| self.host.sleep(fds, left, timeout.is_none());
         let result = self.wait_beside(on, timeout, &mut sleep, &mut attempt);
         result.map_err(|ended| match ended {
             Ended::Time | Ended::Beside => Errno::EAGAIN,

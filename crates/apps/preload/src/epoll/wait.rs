@@ -1,0 +1,301 @@
+//! Waiting for the events of a set.
+
+use super::waited_for;
+use crate::boundary::{Outcome, Refused, inside};
+use crate::description::{Kind, NONE};
+use crate::hooks::{answered, real};
+use crate::sleep::{beside, input, monotonic};
+use crate::stack::{self, Stack};
+use crate::table::{self, Held};
+use crate::{poll, threads};
+use base::Duration;
+use libc::{c_int, epoll_event, sigset_t, timespec};
+use sock::hosted::Ended;
+use sock::{EpollEvent, Errno, Sockets};
+use std::cell::{Cell, RefCell};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Most events of one call, and what the kernel takes at most.
+const EVENTS_MAX: usize = 65_536;
+const MAX: usize = i32::MAX as usize / size_of::<epoll_event>();
+/// Of so many waits that find something of ours, one looks at the kernel's too.
+const LOOK_EVERY: u32 = 8;
+
+/// An eventfd that can always be read. In a set of the kernel's it wakes whoever waits there, because there is now
+/// something of ours.
+static BELL: AtomicI32 = AtomicI32::new(NONE);
+
+/// Its word, which is nobody else's.
+fn bells_word() -> u64 {
+    BELL.as_ptr().addr() as u64
+}
+
+/// The bell, made by whoever needs it first.
+fn bell() -> Option<c_int> {
+    let known = BELL.load(Ordering::Acquire);
+    if known != NONE {
+        return Some(known);
+    }
+    // SAFETY: numbers alone. Made inside, it is hidden.
+    let made = inside(|| threads::hidden(unsafe { real::eventfd(1, libc::EFD_CLOEXEC) }));
+    match BELL.compare_exchange(NONE, made, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(made).filter(|made| *made >= 0),
+        Err(others) => {
+            table::remove_hidden(made);
+            // SAFETY: nobody else knows it.
+            unsafe { real::close(made) };
+            Some(others)
+        }
+    }
+}
+
+/// This process is a child: the bell is closed, and who slept sleeps in the parent.
+pub(crate) fn forked() {
+    BELL.store(NONE, Ordering::Release);
+    table::all().0.into_iter().filter_map(table::ours).for_each(|held| held.forget_sleepers());
+}
+
+/// Whoever waits for this set of the kernel's looks again.
+pub(super) fn ring(set: &Held, epfd: c_int) {
+    if set.sleepers() == 0 {
+        return;
+    }
+    let number = table::named(set.name(), epfd).map(|(_, number)| number);
+    if let (Some(number), Some(bell)) = (number, bell()) {
+        set.set_rung(true);
+        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: bells_word() };
+        // SAFETY: an event of this frame's. It can only be there already.
+        unsafe { real::epoll_ctl(number, libc::EPOLL_CTL_ADD, bell, &raw mut event) };
+    }
+}
+
+/// Takes the bell out of what the kernel gave, and out of the set when nobody sleeps there.
+unsafe fn without_bell(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_int) -> c_int {
+    if !set.is_rung() {
+        return n;
+    }
+    if set.sleepers() == 0 {
+        set.set_rung(false);
+        // SAFETY: numbers alone.
+        unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, BELL.load(Ordering::Acquire), null_mut()) };
+    }
+    let mut kept = 0;
+    for at in 0..n.max(0) {
+        // SAFETY: the kernel has filled in so many.
+        unsafe {
+            let event = events.add(at as usize).read_unaligned();
+            if event.u64 != bells_word() {
+                events.add(kept).write_unaligned(event);
+                kept += 1;
+            }
+        }
+    }
+    if n < 0 { n } else { kept as c_int }
+}
+
+/// # Safety
+/// C's contract of epoll_wait(2).
+pub(crate) unsafe fn wait_ms(
+    set: &Held,
+    epfd: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+) -> Outcome<c_int> {
+    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+    // SAFETY: the caller's arguments.
+    unsafe { wait(set, epfd, (events, max), timeout, null()) }
+}
+
+/// # Safety
+/// C's contract of epoll_pwait(2).
+pub(crate) unsafe fn pwait(
+    set: &Held,
+    epfd: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> Outcome<c_int> {
+    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+    // SAFETY: the caller's arguments.
+    unsafe { wait(set, epfd, (events, max), timeout, mask) }
+}
+
+/// # Safety
+/// C's contract of epoll_pwait2(2).
+pub(crate) unsafe fn pwait2(
+    set: &Held,
+    epfd: c_int,
+    events: *mut epoll_event,
+    max: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> Outcome<c_int> {
+    // SAFETY: C's contract.
+    let timeout = poll::duration(unsafe { timeout.as_ref() })?;
+    // SAFETY: the caller's arguments.
+    unsafe { wait(set, epfd, (events, max), timeout, mask) }
+}
+
+thread_local! {
+    static FOUND: RefCell<Vec<EpollEvent>> = const { RefCell::new(Vec::new()) };
+    /// Waits since the kernel's set was looked at.
+    static UNSEEN: Cell<u32> = const { Cell::new(0) };
+}
+
+unsafe fn wait(
+    set: &Held,
+    epfd: c_int,
+    (events, max): (*mut epoll_event, c_int),
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+) -> Outcome<c_int> {
+    if set.kind() != Kind::Epoll {
+        // SAFETY: the caller's arguments; the kernel says that it is no set.
+        return answered(unsafe { real::epoll_pwait2(epfd, events, max, poll::raw(&timeout), mask) });
+    }
+    let mut timeout = timeout;
+    let below = match waited_for(set)? {
+        Some(below) => below,
+        None => {
+            let begun = timeout.filter(|left| *left > Duration::ZERO).map(|_| monotonic());
+            // SAFETY: the caller's arguments.
+            if let Some(done) = unsafe { wait_kernels(set, epfd, (events, max), timeout, mask) } {
+                return answered(done);
+            }
+            // Something of ours has come into the set meanwhile.
+            timeout = timeout.map(|whole| whole.saturating_sub(begun.map_or(whole, |at| monotonic() - at)));
+            waited_for(set)?.ok_or(Refused(libc::EINTR))?
+        }
+    };
+    let count =
+        usize::try_from(max).ok().filter(|max| (1..=MAX).contains(max)).ok_or(Refused(libc::EINVAL))?;
+    if events.is_null() {
+        return Err(Refused(libc::EFAULT));
+    }
+    let stack = stack::open()?;
+    let mut found = FOUND.take();
+    found.resize(count.min(EVENTS_MAX), EpollEvent::default());
+    // SAFETY: C's contract for `events` and `max`.
+    let result = unsafe { wait_on(stack, (set, below), epfd, (events, max), &mut found, timeout, mask) };
+    FOUND.set(found);
+    result
+}
+
+/// Waits for the kernel's set, as long as there is nothing of ours in it; `None` when there is.
+unsafe fn wait_kernels(
+    set: &Held,
+    epfd: c_int,
+    (events, max): (*mut epoll_event, c_int),
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    // Whoever brings something of ours either sees that this thread sleeps, or is seen by it.
+    set.falls_asleep();
+    let comes = || set.is_pending() || set.below() != NONE;
+    let n = if comes() {
+        None
+    } else {
+        // SAFETY: the caller's arguments.
+        Some(unsafe { real::epoll_pwait2(epfd, events, max, poll::raw(&timeout), mask) })
+    };
+    set.wakes_up();
+    // SAFETY: what the kernel has filled in.
+    let n = n.map(|n| unsafe { without_bell(set, epfd, events, n) });
+    n.filter(|n| *n != 0 || !comes())
+}
+
+/// Waits for both; `below` is the stack's part of the set.
+unsafe fn wait_on(
+    stack: &Stack,
+    (set, below): (&Held, c_int),
+    epfd: c_int,
+    (events, max): (*mut epoll_event, c_int),
+    found: &mut [EpollEvent],
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+) -> Outcome<c_int> {
+    // What the kernel has, behind `n` events of ours.
+    let kernels = |n: usize| {
+        UNSEEN.set(0);
+        // SAFETY: the caller's room behind what is filled.
+        unsafe {
+            let room = events.add(n);
+            let more = real::epoll_wait(epfd, room, max - n as c_int, 0);
+            let more = without_bell(set, epfd, room, more);
+            if n > 0 { merged(set, events, n, more.max(0) as usize) } else { more }
+        }
+    };
+    let fill = |found: &[EpollEvent]| {
+        for (at, event) in found.iter().enumerate() {
+            let event = epoll_event { events: event.ready.0, u64: event.data };
+            // SAFETY: the caller has room for `max`.
+            unsafe { events.add(at).write_unaligned(event) };
+        }
+        UNSEEN.set(UNSEEN.get() + 1);
+        let n = found.len();
+        if UNSEEN.get() >= LOOK_EVERY && n < max as usize { kernels(n) } else { n as c_int }
+    };
+    let n = stack.hosted.after_turn(|engine| engine.epoll_collect(below, found))??;
+    if n > 0 {
+        return answered(fill(&found[..n]));
+    }
+    if timeout == Some(Duration::ZERO) {
+        return answered(kernels(0));
+    }
+    let until = timeout.map(|left| stack.hosted.time() + left);
+    let mut rows = Vec::new();
+    loop {
+        let left = until.map(|until| until.since(stack.hosted.time()));
+        let wait = stack.hosted.wait_beside(
+            Some(below),
+            left,
+            &mut |fds, left| {
+                rows.truncate(0);
+                rows.push(input(epfd));
+                beside(&mut rows, 1, fds, left, mask, false)
+            },
+            &mut |engine| match engine.epoll_collect(below, found)? {
+                0 => Err(Errno::EAGAIN),
+                n => Ok(n),
+            },
+        );
+        match wait {
+            Ok(n) => return answered(fill(&found[..n])),
+            Err(Ended::Beside) => match kernels(0) {
+                0 => {}
+                n => return answered(n),
+            },
+            Err(Ended::Time) => return answered(kernels(0)),
+            Err(Ended::Signal) => return Err(Refused(libc::EINTR)),
+            Err(Ended::Failed(errno)) => return Err(errno.into()),
+        }
+    }
+}
+
+/// `n` events of ours, and behind them `more` of the kernel's. A listener or a set that is ready on both sides is one
+/// event.
+unsafe fn merged(set: &Held, events: *mut epoll_event, n: usize, more: usize) -> c_int {
+    let mut kept = n;
+    for at in n..n + more {
+        // SAFETY: so many were filled in.
+        unsafe {
+            let event = events.add(at).read_unaligned();
+            let on_both = set.more().watches.iter().any(|watch| watch.data == event.u64);
+            let other = (0..n).find(|other| on_both && events.add(*other).read_unaligned().u64 == event.u64);
+            match other.map(|other| events.add(other)) {
+                Some(other) => {
+                    let both = other.read_unaligned().events | event.events;
+                    other.write_unaligned(epoll_event { events: both, ..event });
+                }
+                None => {
+                    events.add(kept).write_unaligned(event);
+                    kept += 1;
+                }
+            }
+        }
+    }
+    kept as c_int
+}
