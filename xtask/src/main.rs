@@ -22,7 +22,7 @@ cargo xtask COMMAND
 
   ci [STEP...]         everything that must hold before a change lands, or the named steps
   tidy                 sizes, left-overs, forbidden unsafe, who may import whom
-  headers              write the headers of the library for C programs from its functions
+  headers              write headers and manual pages of the library for C programs from its functions
   wasm                 prove that core/* imports nothing: no I/O, no clock, no operating system
   deny                 licences, sources and known vulnerabilities of dependencies
   docs [--open]        the documentation, without warnings
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The test that compares the headers with the functions, told to write them.
+/// The test that compares headers and manual pages with the functions, told to write them.
 fn headers() -> Outcome {
     run::cargo(&["test", "--quiet", "--locked", "--package", "millstream-capi", "--test", "header"])
         .env("MILLSTREAM_BLESS", "1")

@@ -35,6 +35,9 @@ struct ms_buffer;
 /** A congestion control policy: millstream_cc.h. */
 struct millstream_cc;
 
+/* Of sys/socket.h, where _GNU_SOURCE is defined. */
+struct mmsghdr;
+
 /** What ms_borrow() shows octets to; nonzero ends the showing. */
 typedef int ms_look(void *arg, const void *octets, size_t len);
 
@@ -134,7 +137,7 @@ ssize_t ms_recvfrom(struct ms_ctx *ctx, int fd, void *to, size_t len, int flags,
 ssize_t ms_sendto(struct ms_ctx *ctx, int fd, const void *from, size_t len, int flags,
                   const struct sockaddr *addr, socklen_t addr_len);
 
-/* --- recvmsg(2) and sendmsg(2) --- */
+/* --- recvmsg(2), sendmsg(2) and several of them at once --- */
 
 /**
  * recvmsg(2): TCP_CM_INQ and times of arrival where they were asked for; with MSG_ERRQUEUE, completions of
@@ -142,8 +145,19 @@ ssize_t ms_sendto(struct ms_ctx *ctx, int fd, const void *from, size_t len, int 
  */
 ssize_t ms_recvmsg(struct ms_ctx *ctx, int fd, struct msghdr *message, int flags);
 
-/** sendmsg(2), without control messages (EOPNOTSUPP). */
+/** sendmsg(2). Control messages that mean something to Linux's TCP are EOPNOTSUPP. */
 ssize_t ms_sendmsg(struct ms_ctx *ctx, int fd, const struct msghdr *message, int flags);
+
+/**
+ * recvmmsg(2): several times ms_recvmsg, with MSG_WAITFORONE if you like. The time-out is looked at between the
+ * messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for
+ * the next call.
+ */
+int ms_recvmmsg(struct ms_ctx *ctx, int fd, struct mmsghdr *list, unsigned int count, int flags,
+                struct timespec *timeout);
+
+/** sendmmsg(2): several times ms_sendmsg, 1,024 of them at most. */
+int ms_sendmmsg(struct ms_ctx *ctx, int fd, struct mmsghdr *list, unsigned int count, int flags);
 
 /* --- Descriptors: close(2), dup(2), pipe(2), and what fcntl(2) and ioctl(2) do for sockets --- */
 

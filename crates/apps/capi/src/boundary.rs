@@ -1,13 +1,14 @@
 //! Between C and Rust: errors become -1 and `errno`, panics become EIO, and both leave a sentence behind.
 
 use sock::Errno;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A call failed with this `errno`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refused(pub(crate) c_int);
+pub struct Refused(pub c_int);
 
 impl From<Errno> for Refused {
     fn from(errno: Errno) -> Refused {
@@ -16,10 +17,10 @@ impl From<Errno> for Refused {
 }
 
 /// What a door's body gives.
-pub(crate) type Outcome<T> = Result<T, Refused>;
+pub type Outcome<T> = Result<T, Refused>;
 
 /// What C sees of a failure.
-pub(crate) trait Failure {
+pub trait Failure {
     /// -1, or NULL.
     const FAILURE: Self;
 }
@@ -30,6 +31,10 @@ impl Failure for c_int {
 
 impl Failure for isize {
     const FAILURE: isize = -1;
+}
+
+impl Failure for i64 {
+    const FAILURE: i64 = -1;
 }
 
 impl<T> Failure for *const T {
@@ -55,16 +60,19 @@ pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
     } else {
         let ended = catch_unwind(AssertUnwindSafe(call));
         INSIDE.set(false);
-        ended.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-            Err(refuse(libc::EIO, &format!("a fault in the stack: {text}")))
-        })
+        ended.unwrap_or_else(|panic| Err(refuse(libc::EIO, &fault(&*panic))))
     };
     outcome.unwrap_or_else(|Refused(errno)| {
         set_errno(errno);
         R::FAILURE
     })
+}
+
+/// What is told of a panic.
+pub fn fault(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+    format!("a fault in the stack: {text}")
 }
 
 /// An error with a sentence, which `ms_error` shows.

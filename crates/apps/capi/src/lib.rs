@@ -4,7 +4,7 @@
 //! Every function of [`calls`] takes a context first, returns -1 (or NULL) and sets `errno` when it fails, and lets no
 //! panic out: see `boundary`. What C's pointers point to is read and written in `memory` and nowhere else.
 
-mod boundary;
+pub mod boundary;
 pub mod calls;
 mod context;
 mod memory;

@@ -7,6 +7,8 @@ mod drill;
 mod iperf;
 mod lab;
 mod load;
+#[cfg(test)]
+mod man;
 mod pipe;
 mod run;
 mod serve;

@@ -1,45 +1,13 @@
 //! Between the program and us: errors become -1 and `errno`, no panic gets out, and what our own stack calls is told
-//! apart from what the program calls.
+//! apart from what the program calls. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno`
+//! set.
 
+use capi::boundary::fault;
+pub(crate) use capi::boundary::{Failure, Outcome, Refused};
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-
-/// A call failed with this `errno`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refused(pub(crate) c_int);
-
-impl From<sock::Errno> for Refused {
-    fn from(errno: sock::Errno) -> Refused {
-        Refused(errno.raw())
-    }
-}
-
-/// What a hook's body gives. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno` set.
-pub(crate) type Outcome<T> = Result<T, Refused>;
-
-/// What the program sees of a failure.
-pub(crate) trait Failure {
-    /// -1, or NULL.
-    const FAILURE: Self;
-}
-
-impl Failure for c_int {
-    const FAILURE: c_int = -1;
-}
-
-impl Failure for isize {
-    const FAILURE: isize = -1;
-}
-
-impl Failure for i64 {
-    const FAILURE: i64 = -1;
-}
-
-impl<T> Failure for *mut T {
-    const FAILURE: *mut T = std::ptr::null_mut();
-}
 
 thread_local! {
     /// How deep this thread is inside our own stack.
@@ -49,9 +17,7 @@ thread_local! {
 /// Runs a hook's body, inside.
 pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
     let outcome = catch_unwind(AssertUnwindSafe(|| inside(call))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        say(&format!("a fault in the stack: {text}"));
+        say(&fault(&*panic));
         Err(Refused(libc::EIO))
     });
     outcome.unwrap_or_else(|Refused(errno)| {

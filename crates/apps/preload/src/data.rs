@@ -19,7 +19,7 @@ macro_rules! stream_or_kernel {
             // SAFETY: the caller's arguments.
             Kind::Stream => unsafe { $stream(stack::open()?.context(), $held.below()) },
             // SAFETY: the caller's arguments.
-            _ => unsafe { $kernel },
+            _ => outside(|| unsafe { $kernel }),
         })
     };
 }

@@ -213,8 +213,8 @@ fn set_of(epfd: c_int, fd: c_int) -> Result<Held, Refused> {
     Ok(held)
 }
 
-/// The stack's set beside the kernel's. When it is made, whoever waits for the kernel's alone is rung, and the sets that
-/// this one is in have it.
+/// The stack's set beside the kernel's. When it is made, whoever waits for the kernel's alone is rung, and the sets
+/// that this one is in have it.
 fn below(stack: &Stack, set: &Held, epfd: c_int) -> Result<c_int, Refused> {
     let made = {
         let _one = set.more();

@@ -114,8 +114,8 @@ macro_rules! on_descriptors {
 }
 
 /// What a function of any number of arguments does: the registers of those that have no name are put where the function
-/// `$with`, which takes a list of them in the register `$list`, looks for them (System V ABI for x86-64, 3.5.7). `$named`
-/// octets of registers have names.
+/// `$with`, which takes a list of them in the register `$list`, looks for them (System V ABI for x86-64, 3.5.7).
+/// `$named` octets of registers have names.
 macro_rules! list_of_arguments {
     ($list:literal, $named:literal, $with:path) => {
         naked_asm!(
@@ -283,16 +283,6 @@ on_descriptors! {
     ioctl(fd: c_int, request: c_ulong, value: *mut c_void) -> c_int => descriptors::ioctl;
     "a stream that reads and writes through us."
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE => streams::fdopen;
-    "events of ours and of the kernel's, whichever there are."
-    epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll::wait_ms;
-    "as epoll_wait."
-    epoll_pwait(
-        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t
-    ) -> c_int => epoll::pwait;
-    "as epoll_wait."
-    epoll_pwait2(
-        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t
-    ) -> c_int => epoll::pwait2;
 }
 
 others! {
@@ -312,6 +302,16 @@ others! {
     epoll_create1(flags: c_int) -> c_int => epoll::create1;
     "sets take descriptors of ours and of the kernel's."
     epoll_ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int => epoll::ctl;
+    "events of ours and of the kernel's, whichever there are."
+    epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int => epoll::wait_ms;
+    "as epoll_wait."
+    epoll_pwait(
+        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t
+    ) -> c_int => epoll::pwait;
+    "as epoll_wait."
+    epoll_pwait2(
+        epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t
+    ) -> c_int => epoll::pwait2;
     "descriptors of ours and of the kernel's together."
     poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int => poll::poll;
     "descriptors of ours and of the kernel's together."

@@ -1,6 +1,6 @@
 //! poll, ppoll, select, pselect over descriptors of ours and of the kernel's.
 
-use crate::boundary::{Outcome, Refused, door, is_inside};
+use crate::boundary::{Outcome, Refused, door, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::hooks::{answered, real};
@@ -179,9 +179,9 @@ fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -
     let mut split = split(rows)?;
     if split.ours.is_empty() && split.invalid.is_empty() {
         // SAFETY: rows of the caller's.
-        return answered(unsafe {
+        return answered(outside(|| unsafe {
             real::ppoll(rows.as_mut_ptr(), rows.len() as nfds_t, raw(&timeout), mask)
-        });
+        }));
     }
     let stack = stack::open()?;
     let own = split.kernels.len();

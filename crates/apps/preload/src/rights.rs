@@ -1,6 +1,6 @@
 //! Descriptors that a program hands to another one over a UNIX socket (SCM_RIGHTS). A connection of the stack is no
-//! descriptor of the kernel's that another process could use, so handing it over is refused, and told: what would arrive
-//! there is a socket of which nothing ever comes.
+//! descriptor of the kernel's that another process could use, so handing it over is refused, and told: what would
+//! arrive there is a socket of which nothing ever comes.
 
 use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
 use crate::data;
@@ -86,14 +86,14 @@ fn is_the_kernels_alone(held: &Held) -> bool {
 pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmsg(fd, message, flags) };
-    let ours_calls = is_inside();
     // SAFETY: C's contract for the message.
-    if table::is_kernels(fd) && (ours_calls || !unsafe { hands_over_ours(message) }) {
+    if table::is_kernels(fd) && !unsafe { hands_over_ours(message) } {
         return kernels();
     }
+    let ours_calls = is_inside();
     door(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        Place::Hidden => Ok(kernels()),
+        Place::Kernel | Place::Hidden if ours_calls => Ok(kernels()),
+        Place::Hidden => Err(Refused(libc::EBADF)),
         Place::Kernel => {
             // SAFETY: C's contract for the message.
             unsafe { check(message) }?;
@@ -112,19 +112,19 @@ pub(crate) unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
 pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmmsg(fd, list, count, flags) };
-    let ours_calls = is_inside();
-    // SAFETY: C's contract: so many messages, or NULL.
     let rows = || {
-        (0..if list.is_null() { 0 } else { count as usize })
-            .map(|at| unsafe { &raw const (*list.add(at)).msg_hdr })
+        let count = if list.is_null() { 0 } else { count as usize };
+        // SAFETY: C's contract: so many messages, or NULL.
+        (0..count).map(|at| unsafe { &raw const (*list.add(at)).msg_hdr })
     };
     // SAFETY: C's contract for each of them.
-    if table::is_kernels(fd) && (ours_calls || !rows().any(|row| unsafe { hands_over_ours(row) })) {
+    if table::is_kernels(fd) && !rows().any(|row| unsafe { hands_over_ours(row) }) {
         return kernels();
     }
+    let ours_calls = is_inside();
     door(|| match table::look(fd) {
-        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
-        Place::Hidden => Ok(kernels()),
+        Place::Kernel | Place::Hidden if ours_calls => Ok(kernels()),
+        Place::Hidden => Err(Refused(libc::EBADF)),
         Place::Kernel => {
             for row in rows() {
                 // SAFETY: C's contract for each of them.

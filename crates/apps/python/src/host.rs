@@ -15,7 +15,8 @@ thread_local! {
 pub(crate) struct Threads;
 
 impl Host for Threads {
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+    /// Any signal ends it: Python calls again where that is wanted (PEP 475).
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
         match pio::sleep_on(fds, timeout) {
             Ok(Wake::Interrupted) => Woken::Signal,
             // Whatever it was, the stack looks for itself.

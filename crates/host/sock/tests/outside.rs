@@ -11,7 +11,7 @@ use std::sync::Arc;
 struct Plain;
 
 impl Host for Plain {
-    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
         let _ = pio::sleep_on(fds, timeout);
         Woken::Stack
     }

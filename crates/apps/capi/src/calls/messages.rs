@@ -208,8 +208,8 @@ doors! {
     }
 
     /// recvmmsg(2): several times ms_recvmsg, with MSG_WAITFORONE if you like. The time-out is looked at between the
-    /// messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for the
-    /// next call.
+    /// messages, as on Linux, and what is left of it is put there. An error behind the first message is not kept for
+    /// the next call.
     fn ms_recvmmsg(ctx, fd: c_int, list: *mut mmsghdr, count: c_uint, flags: c_int,
                    timeout: *mut timespec) -> c_int {
         let limit = match timeout.is_null() {

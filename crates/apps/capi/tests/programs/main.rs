@@ -7,3 +7,4 @@ mod differential;
 mod examples;
 mod installed;
 mod mtcp;
+mod pages;

@@ -322,8 +322,64 @@ static void waits(void)
     hang_up(server, client);
 }
 
+struct waiter {
+    int set, n;
+    struct epoll_event event;
+};
+
+static void *waits_long(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->n = epoll_wait(waiter->set, &waiter->event, 1, 3000);
+    return NULL;
+}
+
+/* Threads that wait for sets into which others put something. */
+static void waking(void)
+{
+    int server, client, counter = eventfd(0, EFD_NONBLOCK);
+    pair(3018, &server, &client);
+    arrive(client, server, "x");
+    for (int how = 0; how < 4; how++) {
+        static const char *names[] = { "a connection", "one in an inner set", "a listener", "the kernel's" };
+        int outer = epoll_create1(0), inner = epoll_create1(0), fd = -1, second = -1;
+        struct waiter waiter = { .set = outer };
+        pthread_t thread;
+        ctl(outer, EPOLL_CTL_ADD, counter, EPOLLIN, 1);
+        ctl(outer, EPOLL_CTL_ADD, inner, EPOLLIN, 2);
+        pthread_create(&thread, NULL, waits_long, &waiter);
+        usleep(50000);
+        if (how == 0)
+            told(ctl(outer, EPOLL_CTL_ADD, server, EPOLLIN, 3), "%s comes into a set that is waited for", names[how]);
+        else if (how == 1)
+            told(ctl(inner, EPOLL_CTL_ADD, server, EPOLLIN, 3), "%s", names[how]);
+        else if (how == 2) {
+            struct sockaddr_in addr = at(SERVER, 3019);
+            fd = listener(3019);
+            told(ctl(outer, EPOLL_CTL_ADD, fd, EPOLLIN, 4), "%s", names[how]);
+            usleep(50000);
+            second = new_socket(CLIENT, AF_INET);
+            raw_connect(second, SA(addr));
+        } else
+            told(eventfd_write(counter, 1), "%s", names[how]);
+        pthread_join(thread, NULL);
+        told(waiter.n, "%s: the thread has", names[how]);
+        told((long)waiter.event.data.u64, "%s: of", names[how]);
+        told(epoll_wait(outer, &waiter.event, 1, 0), "%s: it is still there", names[how]);
+        told((long)waiter.event.data.u64, "%s: of", names[how]);
+        close(outer);
+        close(inner);
+        close(fd);
+        if (second >= 0)
+            raw_close(second);
+    }
+    close(counter);
+    hang_up(server, client);
+}
+
 static void watching(void)
 {
+    waking();
     twins();
     before();
     nested();

@@ -1,12 +1,12 @@
 //! Waiting for the events of a set.
 
 use super::waited_for;
-use crate::boundary::{Outcome, Refused, inside};
+use crate::boundary::{Outcome, Refused, door, inside, is_inside};
 use crate::description::{Kind, NONE};
 use crate::hooks::{answered, real};
 use crate::sleep::{beside, input, monotonic};
 use crate::stack::{self, Stack};
-use crate::table::{self, Held};
+use crate::table::{self, Held, Place};
 use crate::{poll, threads};
 use base::Duration;
 use libc::{c_int, epoll_event, sigset_t, timespec};
@@ -96,47 +96,53 @@ unsafe fn without_bell(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_i
 
 /// # Safety
 /// C's contract of epoll_wait(2).
-pub(crate) unsafe fn wait_ms(
-    set: &Held,
-    epfd: c_int,
-    events: *mut epoll_event,
-    max: c_int,
-    timeout: c_int,
-) -> Outcome<c_int> {
-    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+pub(crate) unsafe fn wait_ms(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
     // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, (events, max), timeout, null()) }
+    let kernels = || unsafe { real::epoll_wait(epfd, events, max, timeout) };
+    // SAFETY: the caller's arguments.
+    unsafe { wait(epfd, (events, max), millis(timeout), null(), &kernels) }
 }
 
 /// # Safety
 /// C's contract of epoll_pwait(2).
 pub(crate) unsafe fn pwait(
-    set: &Held,
     epfd: c_int,
     events: *mut epoll_event,
     max: c_int,
     timeout: c_int,
     mask: *const sigset_t,
-) -> Outcome<c_int> {
-    let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+) -> c_int {
     // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, (events, max), timeout, mask) }
+    let kernels = || unsafe { real::epoll_pwait(epfd, events, max, timeout, mask) };
+    // SAFETY: the caller's arguments.
+    unsafe { wait(epfd, (events, max), millis(timeout), mask, &kernels) }
 }
 
 /// # Safety
 /// C's contract of epoll_pwait2(2).
 pub(crate) unsafe fn pwait2(
-    set: &Held,
     epfd: c_int,
     events: *mut epoll_event,
     max: c_int,
     timeout: *const timespec,
     mask: *const sigset_t,
-) -> Outcome<c_int> {
-    // SAFETY: C's contract.
-    let timeout = poll::duration(unsafe { timeout.as_ref() })?;
+) -> c_int {
     // SAFETY: the caller's arguments.
-    unsafe { wait(set, epfd, (events, max), timeout, mask) }
+    let kernels = || unsafe { real::epoll_pwait2(epfd, events, max, timeout, mask) };
+    if table::is_kernels(epfd) {
+        return kernels();
+    }
+    // SAFETY: C's contract.
+    match poll::duration(unsafe { timeout.as_ref() }) {
+        // SAFETY: the caller's arguments.
+        Ok(timeout) => unsafe { wait(epfd, (events, max), timeout, mask, &kernels) },
+        // A time that is none: the kernel says so, unless something else is worse.
+        Err(_) => kernels(),
+    }
+}
+
+fn millis(timeout: c_int) -> Option<Duration> {
+    u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
 thread_local! {
@@ -145,31 +151,78 @@ thread_local! {
     static UNSEEN: Cell<u32> = const { Cell::new(0) };
 }
 
+/// `kernels` asks the kernel the same.
+#[inline(always)]
 unsafe fn wait(
+    epfd: c_int,
+    (events, max): (*mut epoll_event, c_int),
+    timeout: Option<Duration>,
+    mask: *const sigset_t,
+    kernels: &dyn Fn() -> c_int,
+) -> c_int {
+    if table::is_kernels(epfd) {
+        return kernels();
+    }
+    let (ours_calls, mut left) = (is_inside(), timeout);
+    if !ours_calls && let Some(set) = table::ours(epfd).filter(is_the_kernels_alone) {
+        let begun = timeout.filter(|timeout| *timeout > Duration::ZERO).map(|_| monotonic());
+        // SAFETY: the caller's arguments.
+        if let Some(done) = unsafe { wait_kernels(&set, epfd, events, kernels) } {
+            return done;
+        }
+        // Something of ours has come into the set meanwhile.
+        left = timeout.map(|whole| whole.saturating_sub(begun.map_or(whole, |at| monotonic() - at)));
+    }
+    door(|| match table::look(epfd) {
+        Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
+        // SAFETY: the caller's arguments.
+        Place::Ours(set) if set.kind() == Kind::Epoll => unsafe {
+            wait_for_both(&set, epfd, (events, max), left, mask, kernels)
+        },
+        _ => answered(kernels()),
+    })
+}
+
+/// Is there nothing of ours in the set?
+fn is_the_kernels_alone(set: &Held) -> bool {
+    set.kind() == Kind::Epoll && !set.is_pending() && set.below() == NONE
+}
+
+/// A thread that waits for the kernel's part of a set. It may be cancelled there.
+struct Asleep<'s>(&'s Held);
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.wakes_up();
+    }
+}
+
+/// Waits for the kernel's set, as long as there is nothing of ours in it; `None` when there is.
+unsafe fn wait_kernels(
+    set: &Held,
+    epfd: c_int,
+    events: *mut epoll_event,
+    kernels: &dyn Fn() -> c_int,
+) -> Option<c_int> {
+    // Whoever brings something of ours either sees that this thread sleeps, or is seen by it.
+    set.falls_asleep();
+    let asleep = Asleep(set);
+    let n = is_the_kernels_alone(set).then(kernels);
+    drop(asleep);
+    // SAFETY: what the kernel has filled in.
+    let n = n.map(|n| unsafe { without_bell(set, epfd, events, n) });
+    n.filter(|n| *n != 0 || is_the_kernels_alone(set))
+}
+
+unsafe fn wait_for_both(
     set: &Held,
     epfd: c_int,
     (events, max): (*mut epoll_event, c_int),
     timeout: Option<Duration>,
     mask: *const sigset_t,
+    kernels: &dyn Fn() -> c_int,
 ) -> Outcome<c_int> {
-    if set.kind() != Kind::Epoll {
-        // SAFETY: the caller's arguments; the kernel says that it is no set.
-        return answered(unsafe { real::epoll_pwait2(epfd, events, max, poll::raw(&timeout), mask) });
-    }
-    let mut timeout = timeout;
-    let below = match waited_for(set)? {
-        Some(below) => below,
-        None => {
-            let begun = timeout.filter(|left| *left > Duration::ZERO).map(|_| monotonic());
-            // SAFETY: the caller's arguments.
-            if let Some(done) = unsafe { wait_kernels(set, epfd, (events, max), timeout, mask) } {
-                return answered(done);
-            }
-            // Something of ours has come into the set meanwhile.
-            timeout = timeout.map(|whole| whole.saturating_sub(begun.map_or(whole, |at| monotonic() - at)));
-            waited_for(set)?.ok_or(Refused(libc::EINTR))?
-        }
-    };
+    let Some(below) = waited_for(set)? else { return answered(kernels()) };
     let count =
         usize::try_from(max).ok().filter(|max| (1..=MAX).contains(max)).ok_or(Refused(libc::EINVAL))?;
     if events.is_null() {
@@ -182,29 +235,6 @@ unsafe fn wait(
     let result = unsafe { wait_on(stack, (set, below), epfd, (events, max), &mut found, timeout, mask) };
     FOUND.set(found);
     result
-}
-
-/// Waits for the kernel's set, as long as there is nothing of ours in it; `None` when there is.
-unsafe fn wait_kernels(
-    set: &Held,
-    epfd: c_int,
-    (events, max): (*mut epoll_event, c_int),
-    timeout: Option<Duration>,
-    mask: *const sigset_t,
-) -> Option<c_int> {
-    // Whoever brings something of ours either sees that this thread sleeps, or is seen by it.
-    set.falls_asleep();
-    let comes = || set.is_pending() || set.below() != NONE;
-    let n = if comes() {
-        None
-    } else {
-        // SAFETY: the caller's arguments.
-        Some(unsafe { real::epoll_pwait2(epfd, events, max, poll::raw(&timeout), mask) })
-    };
-    set.wakes_up();
-    // SAFETY: what the kernel has filled in.
-    let n = n.map(|n| unsafe { without_bell(set, epfd, events, n) });
-    n.filter(|n| *n != 0 || !comes())
 }
 
 /// Waits for both; `below` is the stack's part of the set.

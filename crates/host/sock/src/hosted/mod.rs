@@ -9,6 +9,8 @@
 
 mod backstop;
 mod outside;
+#[cfg(test)]
+mod tests;
 
 use crate::Errno;
 use crate::door::Mode;
@@ -126,24 +128,31 @@ impl DerefMut for Guard<'_> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if !self.touched {
-            return;
+        if self.touched {
+            self.shared.turn_for_leader();
         }
-        let Shared { engine, lead } = &mut *self.shared;
-        let Some((until, ringer)) = &mut lead.asleep else { return };
+    }
+}
+
+impl Shared {
+    /// What a call has changed while the leader sleeps takes effect: the core is turned in its place, and it is told if
+    /// a date comes nearer by that. Did anything happen?
+    fn turn_for_leader(&mut self) -> bool {
+        let Shared { engine, lead } = self;
+        let Some((until, ringer)) = &mut lead.asleep else { return false };
         // An error of the port is told to whoever waits next.
-        let _ = engine.turn();
+        let turned = engine.turn();
         let next = engine.core.next_timeout();
-        if Instant::earliest(next, *until) == *until {
-            return;
+        if Instant::earliest(next, *until) != *until {
+            let left = next.map(|at| at.since(engine.time()));
+            if lead.loops.as_ref().is_some_and(|beacon| beacon.set(left).is_ok()) {
+                *until = next;
+            } else {
+                ringer.ring_anyway();
+                lead.asleep = None;
+            }
         }
-        let left = next.map(|at| at.since(engine.time()));
-        if lead.loops.as_ref().is_some_and(|beacon| beacon.set(left).is_ok()) {
-            *until = next;
-            return;
-        }
-        ringer.ring_anyway();
-        lead.asleep = None;
+        turned.is_ok_and(|done| done.more || done.received > 0 || done.timers > 0)
     }
 }
 
@@ -201,8 +210,8 @@ impl Hosted {
         }
     }
 
-    /// [`Sockets::epoll_ctl`](crate::Sockets::epoll_ctl) for a program with numbers of its own: `number` is what it calls
-    /// the descriptor, and each number of a socket is a registration of its own.
+    /// [`Sockets::epoll_ctl`](crate::Sockets::epoll_ctl) for a program with numbers of its own: `number` is what it
+    /// calls the descriptor, and each number of a socket is a registration of its own.
     ///
     /// # Errors
     /// As epoll_ctl(2).
@@ -262,7 +271,14 @@ impl Hosted {
             match attempt(&mut shared.engine) {
                 Err(Errno::EAGAIN) => {}
                 Err(errno) => return Err(Ended::Failed(errno)),
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    shared.turn_for_leader();
+                    return Ok(done);
+                }
+            }
+            // Part of what was asked for may be done.
+            if shared.lead.holder != turn.ticket && shared.turn_for_leader() {
+                continue;
             }
             let Shared { engine, lead } = &mut *shared;
             if turn.deadline.is_none() {

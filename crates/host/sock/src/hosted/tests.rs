@@ -1,0 +1,399 @@
+//! Goal: however the threads of a program are scheduled, none that waits is forgotten: each connection's octets arrive
+//! at the thread that reads them, whichever thread leads, and whichever sends. A wait ends as its sleep did.
+//!
+//! The threads are real, but one runs at a time: whoever falls asleep says who is next, as a seed decides, in virtual
+//! time. When all sleep, nobody is rung and no date comes, somebody was forgotten.
+
+use super::*;
+use crate::engine::Limits;
+use crate::{Clock, Family, RecvFlags, SendFlags, Sockets};
+use base::{Addr, Endpoint, Rng};
+use pio::{PairConfig, pair};
+use stack::{Core, CoreConfig, OwnAddr};
+use std::cell::Cell;
+use std::sync::Condvar;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PEER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 2]), 7);
+/// Virtual time that no schedule needs.
+const FOR_EVER: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Default)]
+struct VirtualClock(Arc<AtomicU64>);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Instant {
+        Instant::from_secs(1) + Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+}
+
+impl VirtualClock {
+    fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
+    }
+}
+
+fn engine(port: pio::Pair, last: u8, clock: &VirtualClock) -> Engine {
+    let addresses = vec![OwnAddr { addr: Addr::v4([10, 0, 0, last]), prefix: 24 }];
+    let core = Core::new(CoreConfig { seed: 9, addresses, ..CoreConfig::default() }, Box::new(port));
+    Engine::new(core, Box::new(clock.clone()), Limits { spin: Duration::ZERO, ..Limits::default() })
+}
+
+/// The other end: it gives back what it gets, as slowly as the seed likes.
+struct Peer {
+    engine: Engine,
+    listener: Fd,
+    /// Connections, and what each has to give back.
+    echoes: Vec<(Fd, Vec<u8>)>,
+}
+
+impl Peer {
+    fn new(mut engine: Engine) -> Peer {
+        let listener = engine.socket(Family::V4).unwrap();
+        engine.bind(listener, PEER).unwrap();
+        engine.listen(listener, 64).unwrap();
+        Peer { engine, listener, echoes: Vec::new() }
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        self.engine.turn().unwrap();
+        while let Ok((fd, _)) = self.engine.accept(self.listener) {
+            self.echoes.push((fd, Vec::new()));
+        }
+        for (fd, octets) in &mut self.echoes {
+            let mut room = [0; 4_096];
+            if octets.len() < 16_384
+                && let Ok(got) = self.engine.read(*fd, &mut room)
+            {
+                octets.extend(&room[..got]);
+            }
+            if !octets.is_empty() && rng.chance(0.7) {
+                let sent = self.engine.write(*fd, octets).unwrap_or(0);
+                octets.drain(..sent);
+            }
+        }
+        self.engine.turn().unwrap();
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Runs,
+    /// Until it is rung, or a date.
+    Sleeps(RawFd, Option<Instant>),
+    Over,
+}
+
+struct State {
+    threads: Vec<Status>,
+    current: usize,
+    peer: Peer,
+    rng: Rng,
+    /// Why the run cannot go on.
+    failed: Option<String>,
+}
+
+/// Who decides which thread runs.
+struct Schedule {
+    state: Mutex<State>,
+    turns: Condvar,
+    clock: VirtualClock,
+    begun: Instant,
+}
+
+thread_local! {
+    static ME: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Has the bell with this descriptor been rung? (proc(5): its counter.)
+fn is_rung(bell: RawFd) -> bool {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{bell}")).expect("the bell is open");
+    let count = info.lines().find_map(|line| line.strip_prefix("eventfd-count:")).expect("a bell's counter");
+    count.trim() != "0"
+}
+
+impl Schedule {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calling thread goes on when it is its turn.
+    fn wait_for_turn(&self, mut state: MutexGuard<'_, State>) {
+        let me = ME.get();
+        while state.current != me && state.failed.is_none() {
+            state = self.turns.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let failed = state.failed.clone();
+        drop(state);
+        if let Some(why) = failed {
+            panic!("{why}");
+        }
+    }
+
+    /// Says who is next; the calling thread is no candidate unless it can run.
+    fn pass_on(&self, state: &mut State) {
+        loop {
+            let State { peer, rng, .. } = state;
+            peer.step(rng);
+            let now = self.clock.now();
+            let can_run = |status: &Status| match *status {
+                Status::Runs => true,
+                Status::Sleeps(bell, until) => until.is_some_and(|at| at <= now) || is_rung(bell),
+                Status::Over => false,
+            };
+            let able: Vec<usize> =
+                (0..state.threads.len()).filter(|&thread| can_run(&state.threads[thread])).collect();
+            if !able.is_empty() {
+                state.current = able[state.rng.below(able.len() as u64) as usize];
+                state.threads[state.current] = Status::Runs;
+                break;
+            }
+            if state.threads.iter().all(|status| *status == Status::Over) {
+                break;
+            }
+            let dates = state.threads.iter().filter_map(|status| match *status {
+                Status::Sleeps(_, until) => until,
+                _ => None,
+            });
+            let next = Instant::earliest(dates.min(), state.peer.engine.core().next_timeout());
+            match next {
+                Some(at) if now.since(self.begun) < FOR_EVER => {
+                    self.clock.advance(at.since(now).max(Duration::from_micros(1)));
+                }
+                _ => {
+                    state.failed = Some("a thread waits, and nobody will ever ring it".into());
+                    break;
+                }
+            }
+        }
+        self.turns.notify_all();
+    }
+
+    fn sleep(&self, bell: RawFd, timeout: Option<Duration>) {
+        let mut state = self.lock();
+        let until = timeout.map(|timeout| self.clock.now() + timeout);
+        state.threads[ME.get()] = Status::Sleeps(bell, until);
+        self.pass_on(&mut state);
+        self.wait_for_turn(state);
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.threads[ME.get()] = Status::Over;
+        if state.failed.is_none() {
+            self.pass_on(&mut state);
+        }
+    }
+}
+
+/// A program of threads that a schedule runs.
+struct Program(Arc<Schedule>);
+
+impl Host for Program {
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
+        self.0.sleep(fds[0], timeout);
+        Woken::Stack
+    }
+
+    fn shield_thread(&self) {}
+
+    fn bell(&self) -> Option<Sleeper> {
+        bell().ok()
+    }
+
+    fn keep(&self, _: Sleeper) {}
+}
+
+/// Without the thread of ours, which knows only the real time.
+fn hosted(engine: Engine, host: impl Host + 'static) -> Hosted {
+    let shared = Mutex::new(Shared { engine, lead: Lead::default() });
+    Hosted { shared, host: Box::new(host), spin: Duration::ZERO, nudge: Nudge::default() }
+}
+
+/// What a connection carries.
+fn octet(connection: usize, at: usize) -> u8 {
+    (at.wrapping_mul(31) ^ connection.wrapping_mul(101)) as u8
+}
+
+/// One thread's part: it sends on one connection and reads another.
+fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usize, rng: &mut Rng) {
+    let (mut sent, mut got) = (0, 0);
+    while sent < len || got < len {
+        if sent < len && (got == len || rng.chance(0.5)) {
+            let many = (1 + rng.below(9_000) as usize).min(len - sent);
+            let octets: Vec<u8> = (sent..sent + many).map(|at| octet(sends.0, at)).collect();
+            // Who waits here for room waits for the peer, which waits for nobody.
+            sent += sockets.send(sends.1, &octets, SendFlags::default()).unwrap();
+            continue;
+        }
+        let mut room = vec![0; 1 + rng.below(6_000) as usize];
+        if rng.chance(0.2) {
+            let mut row =
+                [crate::PollFd { fd: reads.1, interest: crate::Ready::IN, ready: crate::Ready::NONE }];
+            assert_eq!(sockets.poll(&mut row, None), Ok(1));
+        }
+        let most = room.len().min(len - got);
+        // Its own octets may be what the peer waits for, so it waits only if it has none left.
+        let flags = RecvFlags { dont_wait: sent < len, ..RecvFlags::default() };
+        match sockets.recv(reads.1, &mut room[..most], flags) {
+            Ok(many) => {
+                assert!(many > 0, "an end that nobody made");
+                (0..many).for_each(|at| assert_eq!(room[at], octet(reads.0, got + at)));
+                got += many;
+            }
+            Err(Errno::EAGAIN) => assert!(flags.dont_wait),
+            Err(errno) => panic!("recv: {errno:?}"),
+        }
+    }
+}
+
+/// A run of several threads: each sends on a connection of its own and reads its neighbour's.
+fn run(seed: u64, threads: usize, len: usize) {
+    let clock = VirtualClock::default();
+    let (a, b) = pair(&PairConfig::default()).unwrap();
+    let peer = Peer::new(engine(b, 2, &clock));
+    let state = State { threads: vec![Status::Runs], current: 0, peer, rng: Rng::new(seed), failed: None };
+    let (state, begun) = (Mutex::new(state), clock.now());
+    let schedule = Arc::new(Schedule { state, turns: Condvar::new(), clock: clock.clone(), begun });
+    let sockets = hosted(engine(a, 1, &clock), Program(schedule.clone()));
+    let fds: Vec<Fd> = (0..threads).map(|_| sockets.socket(Family::V4).unwrap()).collect();
+    ME.set(0);
+    fds.iter().for_each(|fd| sockets.connect(*fd, PEER).unwrap());
+    schedule.lock().threads = vec![Status::Runs; threads];
+    std::thread::scope(|scope| {
+        for me in 0..threads {
+            let (schedule, sockets, fds) = (&schedule, &sockets, &fds);
+            scope.spawn(move || {
+                ME.set(me);
+                let _ends = Ends(schedule);
+                schedule.wait_for_turn(schedule.lock());
+                let (other, mut rng) = ((me + 1) % threads, Rng::new(seed ^ (me as u64 + 1)));
+                take_part(sockets, (me, fds[me]), (other, fds[other]), len, &mut rng);
+            });
+        }
+    });
+    let failed = schedule.lock().failed.clone();
+    assert!(failed.is_none(), "seed {seed}: {failed:?}");
+}
+
+/// Whatever ends a thread, the others hear of it.
+struct Ends<'s>(&'s Schedule);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().failed.get_or_insert_with(|| "another thread has failed".into());
+            self.0.turns.notify_all();
+        } else {
+            self.0.end();
+        }
+    }
+}
+
+#[test]
+fn nobody_who_waits_is_forgotten() {
+    for seed in 0..60 {
+        run(seed, 2 + seed as usize % 4, 20_000);
+    }
+}
+
+/// A thread whose sleeps are what a test says.
+struct Alone(VirtualClock);
+
+impl Host for Alone {
+    fn sleep(&self, _: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
+        self.0.advance(timeout.unwrap_or(Duration::from_millis(1)));
+        if restarts { Woken::Stack } else { Woken::Signal }
+    }
+
+    fn shield_thread(&self) {}
+
+    fn bell(&self) -> Option<Sleeper> {
+        bell().ok()
+    }
+
+    fn keep(&self, _: Sleeper) {}
+}
+
+/// A program of one thread, connected to a peer.
+fn alone() -> (Hosted, Fd, Peer, VirtualClock) {
+    let clock = VirtualClock::default();
+    let (a, b) = pair(&PairConfig::default()).unwrap();
+    let mut peer = Peer::new(engine(b, 2, &clock));
+    let sockets = hosted(engine(a, 1, &clock), Alone(clock.clone()));
+    let fd = sockets.socket(Family::V4).unwrap();
+    sockets.set_nonblocking(fd, true).unwrap();
+    assert_eq!(sockets.connect(fd, PEER), Err(Errno::EINPROGRESS));
+    for _ in 0..9 {
+        sockets.turn().unwrap();
+        peer.step(&mut Rng::new(1));
+    }
+    assert_eq!(sockets.connect(fd, PEER), Ok(()));
+    sockets.set_nonblocking(fd, false).unwrap();
+    (sockets, fd, peer, clock)
+}
+
+#[test]
+fn a_wait_ends_as_its_sleep_did() {
+    let (sockets, fd, _peer, _) = alone();
+    let nothing = |_: &mut Engine| Err::<(), _>(Errno::EAGAIN);
+    for (woken, ended) in [(Woken::Beside, Ended::Beside), (Woken::Signal, Ended::Signal)] {
+        let wait = sockets.wait_beside(Some(fd), None, &mut |_, _| woken, &mut { nothing });
+        assert_eq!(wait, Err(ended));
+    }
+    let soon = Some(Duration::from_millis(50));
+    let mut sleep = |fds: &[RawFd], left| sockets.host.sleep(fds, left, true);
+    assert_eq!(sockets.wait_beside(Some(fd), soon, &mut sleep, &mut { nothing }), Err(Ended::Time));
+    let refused = |_: &mut Engine| Err::<(), _>(Errno::EBADF);
+    assert_eq!(
+        sockets.wait_beside(None, None, &mut sleep, &mut { refused }),
+        Err(Ended::Failed(Errno::EBADF))
+    );
+    assert_eq!(sockets.shared().lead.holder, 0, "who waits no more leads no more");
+}
+
+#[test]
+fn a_signal_ends_a_call_that_has_a_time_out() {
+    let (sockets, fd, mut peer, _) = alone();
+    sockets.setsockopt(fd, 1, 20, &[0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    // SO_RCVTIMEO is set, so nothing restarts.
+    assert_eq!(sockets.recv(fd, &mut [0; 8], RecvFlags::default()), Err(Errno::EINTR));
+    peer.step(&mut Rng::new(1));
+}
+
+#[test]
+fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
+    let (sockets, fd, mut peer, _) = alone();
+    let (mut rounds, mut rng) = (0, Rng::new(2));
+    let mut attempt = |engine: &mut Engine| match engine.readable(fd)? {
+        0 => Err(Errno::EAGAIN),
+        octets => Ok(octets),
+    };
+    let got = sockets.wait_beside(
+        Some(fd),
+        None,
+        &mut |_, _| {
+            rounds += 1;
+            let leader = sockets.shared().lead.holder;
+            assert!(leader != 0 && sockets.shared().lead.asleep.is_some());
+            // Another thread sends, which leaves at once, and waits, which does not take the lead.
+            assert_eq!(sockets.send(fd, b"octets", SendFlags::default()), Ok(6));
+            let second = sockets.wait_beside(
+                Some(fd),
+                None,
+                &mut |fds, left| {
+                    assert_eq!((fds.len(), left), (1, None), "its bell, and nothing of the port");
+                    assert_eq!(sockets.shared().lead.holder, leader);
+                    Woken::Signal
+                },
+                &mut |_| Err::<(), _>(Errno::EAGAIN),
+            );
+            assert_eq!(second, Err(Ended::Signal));
+            (0..9).for_each(|_| peer.step(&mut rng));
+            Woken::Stack
+        },
+        &mut attempt,
+    );
+    assert_eq!((got, rounds), (Ok(6), 1));
+    assert_eq!(sockets.shared().lead.holder, 0);
+}
