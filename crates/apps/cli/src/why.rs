@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Flags of `why`.
 #[derive(ClapArgs)]
 pub(crate) struct WhyArgs {
-    /// Which connections: an end (10.0.0.2:40000, [fd00::2]:80), an address or a port of either side; without it, those
+    /// Which connections: an end (10.0.0.2:40000), an address or a port of either side; without it, those
     /// that move most.
     #[arg(value_name = "ADDR")]
     which: Option<String>,
