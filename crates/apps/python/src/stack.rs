@@ -5,8 +5,8 @@ use crate::live::{Live, Way};
 use base::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use serde_json::{Value, json};
-use sock::tree::{Access, Node, TreeError};
+use serde_json::Value;
+use sock::tree::{Node, TreeError};
 use sock::{Settings, control, tcp_settings};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,15 +38,6 @@ fn read(file: Option<&str>, list: &[(String, String)]) -> Result<Settings, sock:
 
 fn untold(error: TreeError) -> PyErr {
     because(error.errno().raw(), &error.to_string())
-}
-
-fn shown(node: &Node) -> Value {
-    let access = match node.access {
-        Access::Read => "r",
-        Access::ReadWrite => "rw",
-        Access::Write => "w",
-    };
-    json!({ "name": node.name, "access": access, "form": node.form, "help": node.help })
 }
 
 /// Every setting that `open` takes: name, form, what it does.
@@ -102,7 +93,7 @@ impl Stack {
     fn _sysctls(&self, py: Python<'_>, prefix: &str) -> PyResult<String> {
         let live = self.way.live()?;
         let nodes = py.detach(|| live.tree.list(prefix)).map_err(untold)?;
-        Ok(Value::from(nodes.iter().map(shown).collect::<Vec<_>>()).to_string())
+        Ok(Value::from(nodes.iter().map(Node::json).collect::<Vec<_>>()).to_string())
     }
 
     /// Closes every socket and, when what they left behind has reached the peers or after `linger` seconds, the link.

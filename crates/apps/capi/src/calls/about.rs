@@ -3,8 +3,8 @@
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::memory;
 use libc::{c_char, c_int, size_t, timespec};
-use serde_json::{Value, json};
-use sock::tree::{Access, Node, TreeError};
+use serde_json::Value;
+use sock::tree::{Node, TreeError};
 use sock::{Engine, control};
 
 /// Puts a text and a NUL there, as snprintf(3) does: the length it has, and as much of it as fits.
@@ -30,15 +30,6 @@ fn ask(ctx: &crate::Context, look: fn(&mut Engine) -> Value) -> Outcome<String> 
 
 pub(super) fn untold(error: TreeError) -> Refused {
     refuse(error.errno().raw(), &error.to_string())
-}
-
-fn shown(node: &Node) -> Value {
-    let access = match node.access {
-        Access::Read => "r",
-        Access::ReadWrite => "rw",
-        Access::Write => "w",
-    };
-    json!({ "name": node.name, "access": access, "form": node.form, "help": node.help })
 }
 
 doors! {
@@ -83,7 +74,7 @@ doors! {
         // SAFETY: C's contract.
         let prefix = unsafe { memory::text(prefix) }?;
         let nodes = ctx.tree()?.list(prefix).map_err(untold)?;
-        let text = Value::from(nodes.iter().map(shown).collect::<Vec<_>>()).to_string();
+        let text = Value::from(nodes.iter().map(Node::json).collect::<Vec<_>>()).to_string();
         // SAFETY: C's contract.
         unsafe { put_text(&text, into, room) }
     }

@@ -17,6 +17,7 @@ mod tests;
 
 use crate::net::Stack;
 use crate::{Engine, Errno};
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What may be done with a value.
@@ -41,6 +42,18 @@ pub struct Node {
     pub form: String,
     /// What it is, in a sentence.
     pub help: String,
+}
+
+impl Node {
+    /// The same for programs: `name`, `access` (`r`, `rw` or `w`), `form` and `help`.
+    pub fn json(&self) -> Value {
+        let access = match self.access {
+            Access::Read => "r",
+            Access::ReadWrite => "rw",
+            Access::Write => "w",
+        };
+        json!({ "name": self.name, "access": access, "form": self.form, "help": self.help })
+    }
 }
 
 /// A name could not be read or written. The text says which, why, and what would be right.

@@ -26,6 +26,18 @@ fn upload(pair: &mut Pair, octets: u64) -> Duration {
     pair.net.now().since(begin)
 }
 
+/// 20 MB over 1 Gbit/s and 2 ms, from a slow start on, to a server that offloads so; what that took.
+fn over_a_gigabit(offload: Offload) -> (Duration, Pair) {
+    let path = PipeConfig {
+        rate: Some(Rate::from_bits_per_sec(1_000_000_000)),
+        delay: Duration::from_millis(1),
+        spares_neighbours: true,
+        ..PipeConfig::default()
+    };
+    let mut pair = of(Setup::new(1, Family::V4, path), Offload::Inline, offload);
+    (upload(&mut pair, 20_000_000), pair)
+}
+
 #[test]
 fn over_an_awful_path_in_every_mode() {
     let path = PipeConfig {
@@ -69,14 +81,7 @@ fn over_an_awful_path_in_every_mode() {
 #[test]
 fn runs_grow_where_segments_come_one_by_one() {
     let trial = |offload| {
-        let path = PipeConfig {
-            rate: Some(Rate::from_bits_per_sec(1_000_000_000)),
-            delay: Duration::from_millis(1),
-            spares_neighbours: true,
-            ..PipeConfig::default()
-        };
-        let mut pair = of(Setup::new(1, Family::V4, path), Offload::Inline, offload);
-        let took = upload(&mut pair, 20_000_000);
+        let (took, pair) = over_a_gigabit(offload);
         (took, pair.server().core.held())
     };
     let (inline, _) = trial(Offload::Inline);
@@ -90,14 +95,7 @@ fn runs_grow_where_segments_come_one_by_one() {
 #[test]
 fn early_acknowledgments_take_the_wait_out_of_the_round_trip() {
     let trial = |offload| {
-        let path = PipeConfig {
-            rate: Some(Rate::from_bits_per_sec(1_000_000_000)),
-            delay: Duration::from_millis(1),
-            spares_neighbours: true,
-            ..PipeConfig::default()
-        };
-        let mut pair = of(Setup::new(1, Family::V4, path), Offload::Inline, offload);
-        let took = upload(&mut pair, 20_000_000);
+        let (took, pair) = over_a_gigabit(offload);
         (took, pair.server().core.tcp_counters().octets_promised)
     };
     let (inline, _) = trial(Offload::Inline);
