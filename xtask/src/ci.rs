@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning, tests included", run: clippy },
     Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },
     Step { name: "test", what: "every test of the workspace", run: test },
+    Step { name: "budgets", what: "hot paths cost no more instructions than written down", run: budgets },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "docs", what: "documentation without warnings", run: docs },
@@ -66,6 +67,10 @@ fn clippy() -> Outcome {
 
 fn test() -> Outcome {
     run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check()
+}
+
+fn budgets() -> Outcome {
+    crate::benchmark(&["budgets".into()])
 }
 
 fn docs() -> Outcome {

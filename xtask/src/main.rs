@@ -94,6 +94,11 @@ fn bench(rest: &[String]) -> Outcome {
     // The link benchmarks start our command, so it has to be as fresh as they are.
     let build = ["build", "--quiet", "--locked", "--profile", "dist", "--package", "millstream"];
     run::cargo(&build).check()?;
+    benchmark(rest)
+}
+
+/// A benchmark that does not need our command.
+fn benchmark(rest: &[String]) -> Outcome {
     run::cargo(&["run", "--quiet", "--locked", "--package", "millstream-bench", "--profile", "dist", "--"])
         .args(rest)
         .check()

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod budget;
 pub mod count;
 pub mod crosscheck;
 pub mod demo;
@@ -56,6 +57,12 @@ pub const ALL: &[Bench] = &[
         help: "Instructions per transaction in memory, counted by callgrind.",
         needs_tools: false,
         run: count::run,
+    },
+    Bench {
+        name: "budgets",
+        help: "Instructions of the hot paths beside budgets.toml; fails when one grew. --bless REASON writes them.",
+        needs_tools: false,
+        run: |_| budget::run(),
     },
     Bench {
         name: "trace-instructions",

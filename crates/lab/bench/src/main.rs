@@ -19,8 +19,11 @@ struct Args {
     seconds: f64,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
     /// callgrind is to count them.
-    #[arg(num_args = 3, value_names = ["short|keep|forward|transfer|bulk|super", "IN_FLIGHT", "COUNT"])]
+    #[arg(num_args = 3, value_names = ["short|keep|idle|forward|transfer|bulk|super", "IN_FLIGHT", "COUNT"])]
     exactly: Vec<String>,
+    /// For `budgets`: write down what moved, for this reason.
+    #[arg(long, value_name = "REASON")]
+    bless: Option<String>,
     /// Print only JSON.
     #[arg(long)]
     json: bool,
@@ -59,7 +62,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match (bench.run)(&Plan { rounds: args.rounds.max(1), seconds: args.seconds }) {
+    let outcome = match &args.bless {
+        Some(reason) if name == "budgets" => bench::budget::bless(reason),
+        Some(_) => Err("--bless is for budgets".into()),
+        None => (bench.run)(&Plan { rounds: args.rounds.max(1), seconds: args.seconds }),
+    };
+    match outcome {
         Ok(figures) if args.json => println!("{figures}"),
         Ok(figures) => println!("{}", serde_json::to_string_pretty(&figures).unwrap_or_default()),
         Err(e) => {
@@ -74,11 +82,12 @@ fn main() -> ExitCode {
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
         eprintln!(
-            "millstream-bench: exactly short|keep|forward|transfer|bulk|super|receive-on|few-hold|... IN_FLIGHT COUNT"
+            "millstream-bench: exactly short|keep|idle|forward|transfer|bulk|super|receive-on|... IN_FLIGHT COUNT"
         );
         return ExitCode::FAILURE;
     };
     match (in_flight.parse(), count.parse()) {
+        (Ok(connections), Ok(turns)) if load == "idle" => bench::memory::idle_turns(connections, turns),
         (Ok(_), Ok(count)) if load == "forward" => drop(bench::emulator::forward(count)),
         (Ok(_), Ok(count)) if load == "transfer" => drop(bench::emulator::transfer(count)),
         (Ok(logged), Ok(count)) if load == "bulk" || load == "super" => {

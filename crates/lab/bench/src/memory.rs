@@ -1,6 +1,10 @@
 //! Client and server stack in one thread, joined in memory. Timestamps, SACK, software checksums and a real
 //! TIME-WAIT table are on.
 
+mod idle;
+
+pub use idle::turns as idle_turns;
+
 use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
@@ -26,12 +30,23 @@ pub enum Load {
     Keep,
 }
 
+/// Where a bed has its time from.
+enum Clock {
+    /// A rate is measured: the wall's.
+    Wall(std::time::Instant),
+    /// Instructions are counted: [`STEP`] later with every step, so that every run does the same.
+    Steps(Instant),
+}
+
+/// What a step takes where time goes by steps: two of them are a round trip.
+const STEP: Duration = Duration::from_micros(10);
+
 /// Two cores and what is going on between them.
 pub struct Bed {
     client: Core,
     server: Core,
     listener: ListenerId,
-    clock: std::time::Instant,
+    clock: Clock,
     notices: Vec<Notice>,
     /// Client connections by owner.
     conns: Vec<ConnId>,
@@ -87,7 +102,7 @@ impl Bed {
             client,
             server,
             listener,
-            clock: now(),
+            clock: Clock::Wall(now()),
             notices: Vec::with_capacity(4_096),
             conns: Vec::new(),
             served: Vec::new(),
@@ -99,8 +114,24 @@ impl Bed {
         }
     }
 
+    /// The same bed with time that goes by steps.
+    fn stepping(self) -> Bed {
+        Bed { clock: Clock::Steps(Instant::from_secs(1)), ..self }
+    }
+
     fn now(&self) -> Instant {
-        Instant::from_secs(1) + self.clock.elapsed()
+        match &self.clock {
+            Clock::Wall(begin) => Instant::from_secs(1) + begin.elapsed(),
+            Clock::Steps(at) => *at,
+        }
+    }
+
+    /// What time a new step has.
+    fn tick(&mut self) -> Instant {
+        if let Clock::Steps(at) = &mut self.clock {
+            *at += STEP;
+        }
+        self.now()
     }
 
     /// Opens one more client connection.
@@ -126,7 +157,7 @@ impl Bed {
 
     /// One turn of each side at the same time, and what their applications do with it.
     pub fn step(&mut self, sources: u32) {
-        let at = self.now();
+        let at = self.tick();
         let turn = self.client.turn(at).expect("memory never fails");
         self.packets += u64::from(turn.received);
         let mut notices = std::mem::take(&mut self.notices);
@@ -250,7 +281,7 @@ fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64) -> (f64, f64)
 /// Exactly `count` transactions with `in_flight` at a time, for instruction counts.
 pub fn exactly(load: Load, in_flight: u32, count: u64) {
     let sources = 8;
-    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024);
+    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024).stepping();
     (0..in_flight).for_each(|_| bed.open(sources));
     while bed.done < count {
         bed.step(sources);
@@ -322,7 +353,7 @@ pub fn idle(_: &Plan) -> Result<Value, String> {
 
 /// A step in which nobody sends: connections are opened and accepted only.
 fn idle_step(bed: &mut Bed) {
-    let at = bed.now();
+    let at = bed.tick();
     bed.client.turn(at).expect("memory never fails");
     let mut notices = std::mem::take(&mut bed.notices);
     bed.client.notices(&mut notices);
