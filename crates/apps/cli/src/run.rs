@@ -4,7 +4,7 @@
 use crate::CliResult;
 use crate::config::StackArgs;
 use clap::{Args as ClapArgs, ValueEnum};
-use pio::User;
+use pio::{OpenError, User};
 use sock::Settings;
 use sock::program::Program;
 use std::ffi::{CStr, OsStr, OsString};
@@ -30,9 +30,22 @@ pub(crate) struct Args {
     /// Whom the program shall be run by, instead of root: it may open the link all the same.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// Where the program runs if the link cannot be opened: kernel, with a line that says so; or none, with a line that
+    /// says what would help.
+    #[arg(long, value_enum, value_name = "none|kernel", default_value_t = Fallback::None)]
+    fallback: Fallback,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
+}
+
+/// Where a program goes whose link cannot be opened.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Fallback {
+    /// Nowhere: that is an error.
+    None,
+    /// To the kernel.
+    Kernel,
 }
 
 /// A choice of settings.
@@ -57,38 +70,75 @@ impl Profile {
 /// `millstream run`.
 pub(crate) fn run(args: &Args) -> CliResult {
     let mut settings = args.stack.settings()?;
-    if settings.link.is_empty() {
-        return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
+    let (program, arguments) = args.program.split_first().ok_or("which program?")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let why = if args.fallback == Fallback::Kernel { complaint(&settings.link)? } else { None };
+    if let Some(why) = why {
+        eprintln!("millstream: {why}: {} runs on the kernel", program.to_string_lossy());
+        if let Some(name) = &args.user {
+            become_user(name, None, &mut command)?;
+        }
+    } else {
+        if settings.link.is_empty() {
+            return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
+        }
+        launch(&mut settings, args, &mut command)?;
     }
+    let error = command.exec();
+    Err(format!("{}: {error}", program.to_string_lossy()).into())
+}
+
+/// Why the link cannot be opened, if it cannot. It is opened for a moment, as the program itself will do later: only
+/// that tells, and a program that has bound a port for us can no longer go back to the kernel without root.
+///
+/// # Errors
+/// What is written there is no link anywhere.
+fn complaint(link: &str) -> Result<Option<String>, OpenError> {
+    if link.is_empty() {
+        return Ok(Some("no link is named (--link)".into()));
+    }
+    match pio::open(link, 1) {
+        Ok(_) => Ok(None),
+        Err(error @ OpenError::Spec { .. }) => Err(error),
+        Err(error) => Ok(Some(error.to_string())),
+    }
+}
+
+/// Has `command` load the library, and tells that what it needs to know.
+fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliResult {
     let shares = ["nic:", "packet:"].iter().any(|kind| settings.link.starts_with(kind));
     if shares && settings.share == 0 {
         // Workers of the program share their ports among themselves, and with no other launch.
         settings.share = std::process::id().into();
     }
     let library = library()?;
-    let (program, arguments) = args.program.split_first().ok_or("which program?")?;
+    let program = command.get_program();
     if let Some(why) = sock::program::find(program).and_then(|path| Program::of(&path).complaint()) {
         eprintln!("millstream: {} {why}: it runs on the kernel", program.to_string_lossy());
     }
-    let mut command = Command::new(program);
-    command.args(arguments);
     if let Some(name) = &args.user {
-        let user = User::called(name)?;
-        user.enter(&settings.link)?;
-        let text = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+        become_user(name, Some(&settings.link), command)?;
         // The dynamic linker would leave out what it may not read, and go on.
         File::open(&library)
             .map_err(|e| format!("{name} cannot read {}: {e}; name a copy in {NAMED}", library.display()))?;
-        command.env("HOME", text(&user.home)).env("USER", name).env("LOGNAME", name);
     }
-    for (name, value) in environment(&settings, args.profile) {
+    for (name, value) in environment(settings, args.profile) {
         command.env(name, value);
     }
     // The library reads no file of its own: everything is in the environment by now.
     command.env_remove("MILLSTREAM_CONFIG");
     command.env("LD_PRELOAD", preloads(library));
-    let error = command.exec();
-    Err(format!("{}: {error}", program.to_string_lossy()).into())
+    Ok(())
+}
+
+/// This process and `command` are that user's from now on, with the rights that `link` takes, if there is one.
+fn become_user(name: &str, link: Option<&str>, command: &mut Command) -> CliResult {
+    let user = User::called(name)?;
+    user.enter(link)?;
+    let text = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+    command.env("HOME", text(&user.home)).env("USER", name).env("LOGNAME", name);
+    Ok(())
 }
 
 /// Every setting that is not as it is anyway, as the library reads it.
@@ -137,8 +187,18 @@ fn library() -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the environment says what differs from what is anyway, and a profile yields to what is said.
+    //! Goal: the environment says what differs from what is anyway, and a profile yields to what is said; a link that
+    //! is none is an error whatever is to happen without one.
     use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_link() {
+        assert_eq!(complaint("").unwrap().as_deref(), Some("no link is named (--link)"));
+        let why = complaint("packet:nowhere0").unwrap().expect("there is no such interface");
+        assert!(why.contains("nowhere0") || why.contains("CAP_NET_RAW"), "{why}");
+        assert!(matches!(complaint("pigeon:1"), Err(OpenError::Spec { .. })));
+        assert!(matches!(complaint("packet:lo,colour=red"), Err(OpenError::Spec { .. })));
+    }
 
     #[test]
     fn what_the_library_is_told() {

@@ -83,12 +83,12 @@ impl User {
     }
 
     /// Makes the calling process this user's, with the user's groups. Of root's rights it keeps, for itself and for
-    /// the programs that it becomes, those alone that opening `link` takes, as far as it has them.
+    /// the programs that it becomes, those alone that opening `link` takes, as far as it has them; none without a link.
     ///
     /// # Errors
     /// The caller may not do that, or `link` is of no known kind.
-    pub fn enter(&self, link: &str) -> Result<(), OpenError> {
-        let rights = crate::open::rights(link)?;
+    pub fn enter(&self, link: Option<&str>) -> Result<(), OpenError> {
+        let rights = link.map_or(Ok(NO_RIGHTS), crate::open::rights)?;
         // The memory for packets is locked, and who is not root may have little of that.
         crate::xdp::raise_memory_limit();
         self.change(rights).map_err(|error| match error.raw_os_error() {
@@ -221,7 +221,9 @@ mod tests {
     #[test]
     fn rights_are_the_links_and_no_more() {
         let user = User::called("nobody").expect("every system has it");
-        for (link, rights) in [("packet:eth0", RAW), ("xdp:eth0,mode=generic", STEER), ("shm:/x", NO_RIGHTS)]
+        let links = [("packet:eth0", RAW), ("xdp:eth0,mode=generic", STEER), ("shm:/x", NO_RIGHTS)];
+        for (link, rights) in
+            links.map(|(link, rights)| (Some(link), rights)).into_iter().chain([(None, NO_RIGHTS)])
         {
             let user = user.clone();
             let enter = move || user.enter(link).map_err(|e| io::Error::other(e.to_string()));
