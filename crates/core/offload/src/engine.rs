@@ -325,7 +325,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let Some(flow) = self.flows.get_mut(at) else { return };
         let Some(run) = &mut flow.run else { return self.begin_or_pass(at, piece, train) };
         // Whoever gave the packet has looked at its checksum.
-        if let Err(refusal) = run.train.join(piece.packet.as_ref(), false) {
+        if let Err(refusal) = run.train.join(piece.packet.as_ref(), None) {
             self.flush_run(at, Flush::from(refusal));
             return self.begin_or_pass(at, piece, train);
         }

@@ -2,27 +2,22 @@
 
 use crate::octets::{half, word};
 
-/// Octets looked at from the start of a packet on.
-pub(crate) const FRONT: usize = 64;
-/// Octets looked at that end where the payload starts. The longest headers (Ethernet, IPv6, TCP with timestamps) take
-/// 86, so nothing lies between.
-pub(crate) const BACK: usize = 24;
-
-/// Octets of a packet's headers, as far as packets of a train share them, and zeros.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Sight {
-    front: [u64; FRONT / 8],
-    back: [u64; BACK / 8],
-}
-
 /// Octets of an Ethernet header.
 const LINK: usize = 14;
 /// What stands before a segment's timestamps where nothing else does (RFC 7323, appendix A).
 const STAMPS: u32 = 0x0101_080a;
+/// Words of the longest headers: Ethernet, IPv6, TCP with timestamps.
+const WORDS: usize = (LINK + 40 + 32usize).div_ceil(8);
+
+/// The octets of a packet's headers in words of eight, the last of which ends where the payload starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sight([u64; WORDS]);
 
 /// The headers of TCP without options or with timestamps alone, behind IP without options.
 #[derive(Debug)]
 pub(crate) struct Layout {
+    /// Which of [`LAYOUTS`] it is.
+    pub(crate) nth: usize,
     /// Where the IP header starts.
     pub(crate) ip: usize,
     pub(crate) v4: bool,
@@ -35,61 +30,90 @@ pub(crate) struct Layout {
     shared: Sight,
 }
 
-static ALL: [Layout; 8] = [
-    Layout::new(0, false, false),
-    Layout::new(0, false, true),
-    Layout::new(0, true, false),
-    Layout::new(0, true, true),
-    Layout::new(LINK, false, false),
-    Layout::new(LINK, false, true),
-    Layout::new(LINK, true, false),
-    Layout::new(LINK, true, true),
+/// Every layout there is. As a constant, so that what depends on one can be compiled for each.
+pub(crate) const LAYOUTS: [Layout; 8] = [
+    Layout::new(0, 0, false, false),
+    Layout::new(1, 0, false, true),
+    Layout::new(2, 0, true, false),
+    Layout::new(3, 0, true, true),
+    Layout::new(4, LINK, false, false),
+    Layout::new(5, LINK, false, true),
+    Layout::new(6, LINK, true, false),
+    Layout::new(7, LINK, true, true),
 ];
 
+static ALL: [Layout; 8] = LAYOUTS;
+
 impl Layout {
-    const fn new(ip: usize, v4: bool, stamps: bool) -> Layout {
+    const fn new(nth: usize, ip: usize, v4: bool, stamps: bool) -> Layout {
         let tcp = ip + if v4 { 20 } else { 40 };
         let text = tcp + if stamps { 32 } else { 20 };
-        let mut octets = [0; FRONT + BACK];
-        let mut at = 0;
-        while at < text {
-            octets[at] = 0xff;
-            at += 1;
-        }
         // What each packet has of its own: IP's length, and with IPv4 identification and checksum; sequence number,
         // PSH, checksum and the sender's timestamp of TCP.
-        let own: [(usize, usize, u8); 7] = [
+        let own: [(usize, usize, u8); 6] = [
             if v4 { (ip + 2, 4, 0) } else { (ip + 4, 2, 0) },
             if v4 { (ip + 10, 2, 0) } else { (ip + 4, 2, 0) },
             (tcp + 4, 4, 0),
             (tcp + 13, 1, !0x08),
             (tcp + 16, 2, 0),
             if stamps { (tcp + 24, 4, 0) } else { (tcp + 16, 2, 0) },
-            (text, 0, 0),
         ];
-        let mut nth = 0;
-        while nth < own.len() {
-            let (start, len, left) = own[nth];
+        let mut octets = [0xff; 8 * WORDS];
+        let mut nth_own = 0;
+        while nth_own < own.len() {
+            let (start, len, left) = own[nth_own];
             let mut at = start;
             while at < start + len {
                 octets[at] = left;
                 at += 1;
             }
-            nth += 1;
+            nth_own += 1;
         }
-        let shared = Sight { front: words(&octets, 0), back: words(&octets, text - BACK) };
-        Layout { ip, v4, tcp, stamps, text, shared }
+        let mut layout = Layout { nth, ip, v4, tcp, stamps, text, shared: Sight([0; WORDS]) };
+        let mut word = 0;
+        while word < layout.words() {
+            let mut bits = [0; 8];
+            let mut at = 0;
+            while at < 8 {
+                bits[at] = octets[layout.place(word) + at];
+                at += 1;
+            }
+            layout.shared.0[word] = u64::from_ne_bytes(bits);
+            word += 1;
+        }
+        layout
+    }
+
+    /// Words of its headers, and where the `nth` of them lies.
+    const fn words(&self) -> usize {
+        self.text.div_ceil(8)
+    }
+
+    const fn place(&self, nth: usize) -> usize {
+        if nth * 8 + 8 > self.text { self.text - 8 } else { nth * 8 }
     }
 
     /// What is looked at of `packet`; `None` if it is too short.
-    #[inline(always)]
     pub(crate) fn sight(&self, packet: &[u8]) -> Option<Sight> {
-        let front = packet.first_chunk::<FRONT>()?.as_chunks::<8>().0;
-        let back = packet.get(..self.text)?.last_chunk::<BACK>()?.as_chunks::<8>().0;
-        let mut sight = self.shared;
-        sight.front.iter_mut().zip(front).for_each(|(bits, word)| *bits &= u64::from_ne_bytes(*word));
-        sight.back.iter_mut().zip(back).for_each(|(bits, word)| *bits &= u64::from_ne_bytes(*word));
+        let mut sight = Sight([0; WORDS]);
+        for (nth, word) in sight.0.iter_mut().enumerate().take(self.words()) {
+            *word = u64::from_ne_bytes(*packet.get(self.place(nth)..)?.first_chunk()?);
+        }
         Some(sight)
+    }
+
+    /// Shares `packet`, which is no shorter than the headers, what it must with the one that `sight` is of?
+    /// Straight on, without a branch for each word.
+    #[inline(always)]
+    pub(crate) fn shares(&self, packet: &[u8], sight: &Sight) -> bool {
+        let (mut differs, mut nth) = (0, 0);
+        while nth < self.words() {
+            let word = packet.get(self.place(nth)..).and_then(<[u8]>::first_chunk);
+            let word = word.copied().map_or(0, u64::from_ne_bytes);
+            differs |= (word ^ sight.0[nth]) & self.shared.0[nth];
+            nth += 1;
+        }
+        differs == 0
     }
 
     /// How the headers of `packet` lie, whose IP header starts at `ip`; `None` if they hold anything more.
@@ -105,11 +129,12 @@ impl Layout {
             8 if word(packet, tcp + 20)? == STAMPS => true,
             _ => return None,
         };
-        ALL.iter().find(|layout| (layout.ip, layout.v4, layout.stamps) == (ip, v4, stamps))
+        let nth = usize::from(ip > 0) << 2 | usize::from(v4) << 1 | usize::from(stamps);
+        ALL.get(nth).filter(|layout| layout.ip == ip)
     }
 
     /// Octets of `packet` up to the end of its payload, as its IP header says.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end(&self, packet: &[u8]) -> Option<usize> {
         let len = if self.v4 { half(packet, self.ip + 2)? } else { half(packet, self.ip + 4)? };
         Some(self.ip + usize::from(len) + if self.v4 { 0 } else { 40 })
@@ -118,32 +143,5 @@ impl Layout {
     /// Octets of both addresses.
     pub(crate) fn addresses<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         packet.get(self.ip + if self.v4 { 12 } else { 8 }..self.tcp)
-    }
-}
-
-/// `N` words of `octets` from a place on.
-const fn words<const N: usize>(octets: &[u8; FRONT + BACK], from: usize) -> [u64; N] {
-    let mut all = [0; N];
-    let mut nth = 0;
-    while nth < N {
-        let mut word = [0; 8];
-        let mut at = 0;
-        while at < 8 {
-            word[at] = octets[from + nth * 8 + at];
-            at += 1;
-        }
-        all[nth] = u64::from_ne_bytes(word);
-        nth += 1;
-    }
-    all
-}
-
-impl Sight {
-    /// Are they the same? Without a branch for each word.
-    #[inline(always)]
-    pub(crate) fn is(&self, other: &Sight) -> bool {
-        let front = self.front.iter().zip(&other.front).fold(0, |differs, (a, b)| differs | (a ^ b));
-        let back = self.back.iter().zip(&other.back).fold(0, |differs, (a, b)| differs | (a ^ b));
-        front | back == 0
     }
 }

@@ -5,9 +5,9 @@
 //! that receiving does with a header (parse, look up, check, decide, acknowledge, tell) is done once a train.
 
 use base::Seq;
-use wire::checksum::Sum;
+use wire::checksum::{Sum, Summer};
 
-use crate::layout::{Layout, Sight};
+use crate::layout::{LAYOUTS, Layout, Sight};
 use crate::octets::{half, word};
 
 /// Most packets in a train.
@@ -37,7 +37,7 @@ pub enum Refusal {
 #[derive(Clone, Debug)]
 pub struct Train {
     layout: &'static Layout,
-    /// What the headers of all have in common.
+    /// The first packet's headers.
     shared: Sight,
     /// The sum of the pseudo header but for its length.
     pseudo: Sum,
@@ -82,20 +82,34 @@ impl Train {
         })
     }
 
-    /// The packet in `next` joins, if it continues the train; `sums` if its TCP checksum is to be looked at.
+    /// The packet in `next` joins, if it continues the train; with `sums`, if its TCP checksum is to be looked at.
     ///
     /// # Errors
     /// Why it does not. The train is as before.
     #[inline]
-    pub fn join(&mut self, next: &[u8], sums: bool) -> Result<(), Refusal> {
-        let layout = self.layout;
-        if !layout.sight(next).is_some_and(|sight| sight.is(&self.shared)) {
+    pub fn join(&mut self, next: &[u8], sums: Option<Summer>) -> Result<(), Refusal> {
+        match self.layout.nth {
+            0 => self.join_as::<0>(next, sums),
+            1 => self.join_as::<1>(next, sums),
+            2 => self.join_as::<2>(next, sums),
+            3 => self.join_as::<3>(next, sums),
+            4 => self.join_as::<4>(next, sums),
+            5 => self.join_as::<5>(next, sums),
+            6 => self.join_as::<6>(next, sums),
+            _ => self.join_as::<7>(next, sums),
+        }
+    }
+
+    /// The same, where headers lie as in that one of [`LAYOUTS`].
+    fn join_as<const LAYOUT: usize>(&mut self, next: &[u8], sums: Option<Summer>) -> Result<(), Refusal> {
+        let layout = const { &LAYOUTS[LAYOUT] };
+        if next.len() < layout.text || !layout.shares(next, &self.shared) {
             return Err(Refusal::Differs);
         }
         if self.is_closed() {
             return Err(Refusal::Closed);
         }
-        let (len, pushed, stamp) = self.continues(next, sums)?;
+        let (len, pushed, stamp) = self.continues(layout, next, sums)?;
         self.next += len;
         self.stamp = stamp;
         self.octets += len;
@@ -106,8 +120,12 @@ impl Train {
 
     /// What is the packet's own says what it must: its octets of payload, PSH, and its timestamp.
     #[inline(always)]
-    fn continues(&self, next: &[u8], sums: bool) -> Result<(u32, bool, u32), Refusal> {
-        let layout = self.layout;
+    fn continues(
+        &self,
+        layout: &'static Layout,
+        next: &[u8],
+        sums: Option<Summer>,
+    ) -> Result<(u32, bool, u32), Refusal> {
         let end = layout.end(next).filter(|end| *end <= next.len()).ok_or(Refusal::Differs)?;
         let len = end.saturating_sub(layout.text) as u32;
         if len == 0 || len > self.size {
@@ -128,10 +146,11 @@ impl Train {
         if (stamp.wrapping_sub(self.stamp) as i32) < 0 {
             return Err(Refusal::Differs);
         }
-        let upper = &next[layout.tcp..end];
-        let whole = || self.pseudo.plus(Sum::of_u16(upper.len() as u16)).plus(Sum::of(upper)).is_valid();
-        if sums && !whole() {
-            return Err(Refusal::Differs);
+        if let Some(sum) = sums {
+            let upper = &next[layout.tcp..end];
+            if !self.pseudo.plus(Sum::of_u16(upper.len() as u16)).plus(sum(upper)).is_valid() {
+                return Err(Refusal::Differs);
+            }
         }
         let pushed = half(next, layout.tcp + 12).is_some_and(|flags| flags & PSH != 0);
         Ok((len, pushed, stamp))

@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use base::FlowKey;
+use wire::checksum::Summer;
 
 use crate::octets::word;
 use crate::train::{Refusal, Train};
@@ -34,6 +35,8 @@ pub struct Trains {
     lasts: [Last; PLACES],
     /// The batch's number.
     batch: u16,
+    /// The train that the last packet joined, if it did: most often the next one does, too.
+    current: u16,
     /// Which train a packet is the first of, by the packet's place.
     headed: Vec<u16>,
     /// The packet behind one of a train.
@@ -67,6 +70,7 @@ impl Trains {
         Trains {
             lasts: [Last::NEVER; PLACES],
             batch: 1,
+            current: NONE,
             headed: vec![NONE; batch],
             after: vec![NONE; batch],
             trains: Vec::with_capacity(batch),
@@ -93,6 +97,7 @@ impl Trains {
     /// A batch begins.
     #[inline]
     pub fn begin(&mut self) {
+        self.current = NONE;
         self.batch = self.batch.wrapping_add(1);
         if self.batch == 0 {
             self.lasts.fill(Last::NEVER);
@@ -100,43 +105,57 @@ impl Trains {
         }
     }
 
-    /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a train. `sums`
-    /// if its checksum is to be looked at; `packet` gives the octets of an earlier packet that may have followers.
+    /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a train. With
+    /// `sums` if its checksum is to be looked at; `packet` gives the octets of an earlier packet that may have
+    /// followers.
     #[inline]
     pub fn offer<'a>(
         &mut self,
         at: u16,
         next: &[u8],
         ip: usize,
-        sums: bool,
+        sums: Option<Summer>,
         packet: impl FnOnce(u16) -> Option<&'a [u8]>,
     ) -> bool {
         if next.len() < TRAIN_WORTH {
             return false;
         }
-        let Some(flow) = flow(next, ip) else { return false };
-        let last = self.lasts[place(flow)];
-        if (last.flow, last.batch) != (flow, self.batch) {
-            return false;
+        // Of one flow one train may grow, so whatever continues the current one would find it by its flow, too.
+        if let Some(begun) = self.trains.get_mut(usize::from(self.current))
+            && begun.train.join(next, sums).is_ok()
+        {
+            let before = core::mem::replace(&mut begun.last, at);
+            self.after[usize::from(before)] = at;
+            self.counters.joined += 1;
+            return true;
         }
-        self.join(at, next, ip, sums, last.first, packet)
+        self.offer_flow(at, next, ip, sums, packet)
     }
 
-    #[inline]
-    fn join<'a>(
+    /// The same by the packet's flow.
+    fn offer_flow<'a>(
         &mut self,
         at: u16,
         next: &[u8],
         ip: usize,
-        sums: bool,
-        first: u16,
+        sums: Option<Summer>,
         packet: impl FnOnce(u16) -> Option<&'a [u8]>,
     ) -> bool {
-        let joined = match self.trains.get_mut(usize::from(self.headed[usize::from(first)])) {
-            Some(Begun { train, last }) => train.join(next, sums).map(|()| core::mem::replace(last, at)),
+        let Some(flow) = flow(next, ip) else { return false };
+        let Last { flow: same, first, batch } = self.lasts[place(flow)];
+        if (same, batch) != (flow, self.batch) {
+            return false;
+        }
+        let known = self.headed[usize::from(first)];
+        let joined = match self.trains.get_mut(usize::from(known)) {
+            Some(Begun { train, last }) => train.join(next, sums).map(|()| {
+                self.current = known;
+                core::mem::replace(last, at)
+            }),
             None => match packet(first).and_then(|packet| Train::begin(packet, ip)) {
                 Some(mut train) => train.join(next, sums).map(|()| {
-                    self.headed[usize::from(first)] = self.trains.len() as u16;
+                    self.current = self.trains.len() as u16;
+                    self.headed[usize::from(first)] = self.current;
                     self.trains.push(Begun { train, last: at });
                     self.counters.trains += 1;
                     first
@@ -194,6 +213,7 @@ impl Trains {
     #[inline]
     pub fn pass(&mut self, at: u16, key: &FlowKey) {
         self.counters.packets += 1;
+        self.current = NONE;
         let (local, remote) = (key.local(), key.remote());
         let ports = u32::from(remote.port) << 16 | u32::from(local.port);
         let flow = mixed(remote.addr.words()[3], local.addr.words()[3], ports);

@@ -10,6 +10,9 @@ use base::Addr;
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum(u32);
 
+/// [`Sum::of`], or what says the same faster.
+pub type Summer = fn(&[u8]) -> Sum;
+
 impl Sum {
     /// The sum of nothing.
     pub const ZERO: Sum = Sum(0);
@@ -37,6 +40,15 @@ impl Sum {
     pub(crate) const fn of_wide(sum: u64) -> Sum {
         let sum = (sum >> 32) + (sum & 0xffff_ffff);
         Sum(((sum >> 16) + (sum & 0xffff)) as u32)
+    }
+
+    /// 16-bit words as they lie in memory, added up as numbers of the machine's byte order.
+    #[inline]
+    pub const fn of_words(sum: u64) -> Sum {
+        let sum = carry_add32(sum as u32, (sum >> 32) as u32);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
+        Sum(u16::from_be(sum) as u32)
     }
 
     /// One 16-bit word.
@@ -120,11 +132,7 @@ fn finish(mut sum: u64, tail: &[u8]) -> Sum {
     for word in words {
         sum = carry_add(sum, u64::from_ne_bytes(*word));
     }
-    sum = carry_add(sum, last_word(rest));
-    let sum = carry_add32(sum as u32, (sum >> 32) as u32);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
-    Sum(u32::from(u16::from_be(sum)))
+    Sum::of_words(carry_add(sum, last_word(rest)))
 }
 
 /// Octets whose words are added one behind the other, each with the carry of the one before.
@@ -164,9 +172,9 @@ fn carry_add(a: u64, b: u64) -> u64 {
 }
 
 #[inline(always)]
-fn carry_add32(a: u32, b: u32) -> u32 {
+const fn carry_add32(a: u32, b: u32) -> u32 {
     let (sum, carry) = a.overflowing_add(b);
-    sum + u32::from(carry)
+    sum + carry as u32
 }
 
 /// Copies `src` to the front of `dst` and sums it on the way: one pass over the payload.

@@ -19,6 +19,7 @@ mod pcap;
 mod port;
 mod shm;
 mod spread;
+mod sum;
 mod sys;
 mod tap;
 #[cfg(test)]
@@ -39,5 +40,6 @@ pub use pair::{Pair, PairConfig, pair};
 pub use pcap::{Pcap, PcapConfig, open_pcap};
 pub use port::*;
 pub use shm::{Shm, ShmConfig, open_shm};
+pub use sum::summer;
 pub use tap::{Tap, TapConfig, open_tap};
 pub use user::{User, give_up_root};

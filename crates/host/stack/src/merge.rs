@@ -6,6 +6,7 @@ use offload::{TRAIN_MAX, Train, Trains};
 use pio::{RxBatch, RxChecksum, RxPacket};
 use tcp::Disposition;
 use wire::Ecn;
+use wire::checksum::Summer;
 use wire::tcp::{Flags, Raw, Segment};
 
 use crate::conns::Marks;
@@ -15,7 +16,7 @@ use crate::rx::Arrival;
 
 /// Does the packet at place `at` of a batch join a train? What the link has merged already it leaves alone.
 #[inline]
-pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize) -> bool {
+pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize, summer: Summer) -> bool {
     let RxPacket { frame, meta } = &batch[at];
     if meta.gso_size != 0 {
         return false;
@@ -24,7 +25,8 @@ pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize) 
         let RxPacket { frame, meta } = &batch[usize::from(first)];
         (meta.gso_size == 0 && !meta.more).then(|| frame.data())
     };
-    trains.offer(at as u16, frame.data(), ip, meta.checksum == RxChecksum::Unverified, first)
+    let sums = (meta.checksum == RxChecksum::Unverified).then_some(summer);
+    trains.offer(at as u16, frame.data(), ip, sums, first)
 }
 
 impl Core {

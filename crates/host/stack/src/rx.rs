@@ -140,11 +140,12 @@ impl Core {
     ) {
         trains.begin();
         let ip = if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let (summer, mut joined) = (self.port.summer, 0);
         let mut at = 0;
         while at < batch.len() {
             let frames = pieces(&batch[at..]);
-            if frames == 1 && merge::joins(trains, batch, at, ip) {
-                self.stats.bytes_in += batch[at].frame.len() as u64;
+            if frames == 1 && merge::joins(trains, batch, at, ip, summer) {
+                joined += batch[at].frame.len() as u64;
                 at += 1;
                 continue;
             }
@@ -155,6 +156,7 @@ impl Core {
             }
             at += frames;
         }
+        self.stats.bytes_in += joined;
     }
 
     #[inline(always)]
@@ -199,7 +201,7 @@ impl Core {
         self.table.prefetch(hash);
         // Meanwhile the bucket is on its way.
         if !alone || meta.checksum == RxChecksum::Unverified {
-            let sum = packet.pseudo().plus(Sum::of(upper));
+            let sum = packet.pseudo().plus((self.port.summer)(upper));
             let sound = alone && sum.is_valid() || self.is_sound(packet, sum, upper, pieces);
             if !sound {
                 return self.drops.count(PacketDrop::Checksum);
@@ -319,7 +321,7 @@ impl Core {
         let len = packet.len();
         let mut octets = upper.len();
         for piece in &pieces[1..] {
-            sum = sum.plus_at(octets, Sum::of(piece.frame.data()));
+            sum = sum.plus_at(octets, (self.port.summer)(piece.frame.data()));
             octets += piece.frame.len();
         }
         let whole = octets == len as usize;

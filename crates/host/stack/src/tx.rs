@@ -10,6 +10,7 @@ use ring::Frame;
 use std::io::IoSlice;
 use tcp::auth::Auth;
 use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
+use wire::checksum::Summer;
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::Header;
 use wire::{ethernet, ipv6};
@@ -28,6 +29,8 @@ const TCP_HEADER_MAX: usize = 60;
 pub(crate) struct Port {
     pub(crate) io: Box<dyn PacketIo>,
     pub(crate) caps: Caps,
+    /// How the checksums of what it receives are summed up.
+    pub(crate) summer: Summer,
     /// A frame taken for a segment that then was not due.
     spare: Option<Frame>,
     /// The same for a super-segment, and what fits it, where the port keeps such frames apart.
@@ -88,6 +91,7 @@ impl Port {
         Port {
             io,
             caps,
+            summer: pio::summer(),
             spare,
             long,
             long_limits,

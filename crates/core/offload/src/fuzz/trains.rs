@@ -38,8 +38,9 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool) {
     let mut first = Vec::new();
     for (at, packet) in batch.iter().enumerate() {
         let read = read(packet, ip);
-        let joined =
-            trains.offer(at as u16, packet, ip, sums, |place| Some(batch[usize::from(place)].as_slice()));
+        let joined = trains.offer(at as u16, packet, ip, sums.then_some(Sum::of), |place| {
+            Some(batch[usize::from(place)].as_slice())
+        });
         let Ok((key, _, _)) = read else {
             assert!(!joined, "what cannot be read joins nothing: {packet:x?}");
             continue;

@@ -3,6 +3,7 @@
 
 use base::{Duration, FlowKey, Instant};
 use offload::Train;
+use wire::checksum::Sum;
 use wire::ethernet;
 
 /// A packet of a flow is late after so many times what lies between two on average.
@@ -43,7 +44,7 @@ impl Patient {
             None => self.flows.push_mut(Flow { key, last: now, average: Duration::ZERO, run: None }),
         };
         if let Some((train, packets)) = &mut flow.run {
-            if train.join(&packet, true).is_ok() {
+            if train.join(&packet, Some(Sum::of)).is_ok() {
                 packets.push(packet);
                 return;
             }
