@@ -33,7 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("capi", &["base", "policy", "sock", "bench"]),
     // The C door answers as Linux does, on connections that programs do not know to be ours.
     ("preload", &["base", "sock", "capi"]),
-    ("python", &["base", "pio", "sock"]),
+    ("python", &["base", "sock"]),
     ("quic", &["base", "wire", "cc", "pio", "emu"]),
     ("drill-plugin", &["base", "stack", "sock", "drill"]),
     (

@@ -232,7 +232,7 @@ int ms_epoll_create1(struct ms_ctx *ctx, int flags);
  */
 int ms_epoll_ctl(struct ms_ctx *ctx, int epfd, int op, int fd, struct epoll_event *event);
 
-/** epoll_wait(2): milliseconds, -1 for ever. Signals do not end it; a pipe can. */
+/** epoll_wait(2): milliseconds, -1 for ever. A signal ends it (EINTR), and so can a pipe. */
 int ms_epoll_wait(struct ms_ctx *ctx, int epfd, struct epoll_event *events, int max,
                   int timeout_ms);
 

@@ -1,6 +1,7 @@
 //! A context: one core's stack, as C programs hold it.
 
 use crate::boundary::{Outcome, Refused, refuse};
+use crate::host::{self, Threads};
 use base::{Duration, Instant};
 use sock::control::{self, Control};
 use sock::tree::Tree;
@@ -33,9 +34,11 @@ pub(crate) fn open(settings: &Settings) -> Outcome<Vec<Context>> {
         // SAFETY: the handler does nothing but count, which may be done after a fork.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
-    let opened = sock::open(settings).map_err(|e| refuse(libc::ENODEV, &e.0))?;
+    // Its threads take no signals: those are for the program's.
+    let opened = host::undisturbed(|| sock::open_interruptible(settings, || Box::new(Threads)));
+    let opened = opened.map_err(|e| refuse(libc::ENODEV, &e.0))?;
     let control = serve(&opened);
-    let born = FORKS.load(Ordering::Relaxed);
+    let born = forks();
     let tree = opened.tree;
     let context = |stack| Context {
         stack,
@@ -56,10 +59,15 @@ impl Context {
             tree,
             highest: AtomicI32::new(-1),
             pipes: AtomicBool::new(false),
-            born: FORKS.load(Ordering::Relaxed),
+            born: forks(),
             _control: None,
         }
     }
+}
+
+/// How many processes lie between this one and the one that loaded the library, as far as contexts were open.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
 }
 
 extern "C" fn forked() {
@@ -90,7 +98,7 @@ fn serve(opened: &Opened) -> Option<Arc<Control>> {
 impl Context {
     /// The calls; ECHILD in a process that was forked after the context was opened.
     pub(crate) fn sockets(&self) -> Outcome<&dyn Sockets> {
-        if self.born != FORKS.load(Ordering::Relaxed) {
+        if self.born != forks() {
             return Err(refuse(
                 libc::ECHILD,
                 "a context stays with the process that opened it: open one after fork",

@@ -7,6 +7,7 @@
 pub mod boundary;
 pub mod calls;
 mod context;
+pub mod host;
 mod memory;
 mod settings;
 

@@ -4,6 +4,7 @@
 use crate::boundary::{errno, outside};
 use crate::hooks::real;
 use base::Duration;
+use capi::host::signals_end_calls;
 use libc::{c_int, c_long, pollfd, sigset_t, timespec};
 use sock::hosted::Woken;
 use std::os::fd::RawFd;
@@ -11,7 +12,6 @@ use std::ptr::{null, null_mut};
 
 /// Octets of the kernel's signal set.
 const SIGNALS: c_long = 8;
-const SIGNAL_MAX: c_int = 64;
 
 /// How long the machine has been awake.
 pub(crate) fn monotonic() -> Duration {
@@ -67,18 +67,4 @@ pub(crate) fn beside(
         return Woken::Signal;
     }
     if ready > 0 && rows[..own].iter().any(|row| row.revents != 0) { Woken::Beside } else { Woken::Stack }
-}
-
-/// Does the program have a handler that was installed without SA_RESTART? Which signal it was, nobody says.
-fn signals_end_calls() -> bool {
-    (1..=SIGNAL_MAX).any(|signal| {
-        // SAFETY: zeroes are a sigaction; nothing is set.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, null(), &raw mut action) == 0
-                && action.sa_sigaction != libc::SIG_DFL
-                && action.sa_sigaction != libc::SIG_IGN
-                && action.sa_flags & libc::SA_RESTART == 0
-        }
-    })
 }

@@ -4,9 +4,10 @@
 use crate::boundary::{is_inside, say, set_errno, stay_inside};
 use crate::hooks::{self, real};
 use crate::table;
+pub(crate) use capi::host::undisturbed;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::Once;
 
 /// What a thread begins with.
@@ -63,20 +64,6 @@ pub(crate) unsafe fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> 
 struct Ours {
     start: Start,
     arg: *mut c_void,
-}
-
-/// Runs this while signals wait: their handlers are the program's, and one that forks leaves the child whatever locks
-/// the interrupted frame holds. A thread that is made meanwhile never takes any.
-pub(crate) fn undisturbed<R>(run: impl FnOnce() -> R) -> R {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: sets of this frame's, the second of which is filled in by the call that blocks the first.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let result = run();
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
-        result
-    }
 }
 
 extern "C" fn begin(ours: *mut c_void) -> *mut c_void {

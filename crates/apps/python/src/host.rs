@@ -1,7 +1,6 @@
 //! How threads of a Python program sleep: in poll(2), where a signal ends the call, so that Python can look at it.
 
 use base::Duration;
-use pio::Wake;
 use sock::hosted::{self, Host, Sleeper, Woken};
 use std::cell::Cell;
 use std::os::fd::RawFd;
@@ -17,11 +16,7 @@ pub(crate) struct Threads;
 impl Host for Threads {
     /// Any signal ends it: Python calls again where that is wanted (PEP 475).
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
-        match pio::sleep_on(fds, timeout) {
-            Ok(Wake::Interrupted) => Woken::Signal,
-            // Whatever it was, the stack looks for itself.
-            _ => Woken::Stack,
-        }
+        hosted::sleep(fds, timeout)
     }
 
     /// The thread that opens a stack blocks signals meanwhile, and its threads begin as it is.

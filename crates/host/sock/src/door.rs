@@ -28,6 +28,17 @@ pub trait Mode: Send + Sync {
         attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
     ) -> Result<R, Errno>;
 
+    /// The same for a call that asks which of several are ready: one that no signal's handler lets go on (signal(7)),
+    /// where signals end calls.
+    fn wait_for_ready<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.wait_for(on, timeout, attempt)
+    }
+
     /// One attempt; when it would block, the stack gets a chance to change that, but nobody sleeps.
     fn attempt<R>(
         &self,
@@ -187,8 +198,8 @@ fn linger<M: Mode>(mode: &M, fd: Fd) -> Result<(), Errno> {
         if matches!(state, State::Closed | State::FinWait2) { Ok(()) } else { Err(Errno::EAGAIN) }
     });
     match drained {
-        // The time is over: close goes on in the background, as on Linux.
-        Ok(()) | Err(Errno::EAGAIN) => Ok(()),
+        // The time is over, or a signal came: close goes on in the background, as on Linux.
+        Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
         Err(e) => Err(e),
     }
 }
@@ -372,7 +383,7 @@ impl<M: Mode> Sockets for M {
             return Ok(n);
         }
         let waited =
-            self.wait_for(Some(epfd), timeout, |engine| match engine.epoll_collect(epfd, events)? {
+            self.wait_for_ready(Some(epfd), timeout, |engine| match engine.epoll_collect(epfd, events)? {
                 0 => Err(Errno::EAGAIN),
                 n => Ok(n),
             });
@@ -387,7 +398,7 @@ impl<M: Mode> Sockets for M {
         let waited = if timeout == Some(Duration::ZERO) {
             self.attempt(&mut look)
         } else {
-            self.wait_for(None, timeout, &mut look)
+            self.wait_for_ready(None, timeout, &mut look)
         };
         if waited == Err(Errno::EAGAIN) { Ok(0) } else { waited }
     }

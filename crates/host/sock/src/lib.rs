@@ -40,7 +40,7 @@ pub use direct::Direct;
 pub use engine::{Engine, Limits, Pumped};
 pub use errno::Errno;
 pub use net::{Stack, TcpListener, TcpStream};
-pub use open::{OpenError, Opened, Tap, open, open_hosted, open_over, pin_to};
+pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, open_over, pin_to};
 pub use paired::Paired;
 pub use pio::give_up_root;
 pub use poller::Poller;

@@ -65,6 +65,18 @@ pub fn open_over(
     open_with(settings, layer, start)
 }
 
+/// The same for a program whose signals end calls: what would be direct mode is [`hosted`](crate::hosted), and `host`
+/// gives each core how its threads sleep.
+pub fn open_interruptible(
+    settings: &Settings,
+    mut host: impl FnMut() -> Box<dyn Host>,
+) -> Result<Opened, OpenError> {
+    open_with(settings, Ok, |settings, index, core| match settings.mode {
+        Mode::Direct => Ok(start_hosted(settings, core, host())?),
+        Mode::Paired => start(settings, index, core),
+    })
+}
+
 /// Opens a stack of one core for a program that has descriptors of the kernel's beside ours; `host` says how its
 /// threads sleep. `mode` and `cores` do not matter.
 pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, Arc<Hosted>), OpenError> {
@@ -72,10 +84,7 @@ pub fn open_hosted(settings: &Settings, host: Box<dyn Host>) -> Result<(Opened, 
     let settings = Settings { cores: 1, ..settings.clone() };
     let opened = open_with(&settings, Ok, |settings, _, core| {
         let host = host.take().ok_or_else(|| OpenError("a program has one stack".into()))?;
-        let limits = limits(settings);
-        let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
-        let started = Hosted::start(engine, host, limits.spin);
-        let started = started.map_err(|e| OpenError(format!("the backstop thread: {e}")))?;
+        let started = start_hosted(settings, core, host)?;
         hosted = Some(started.clone());
         Ok(started)
     })?;
@@ -149,6 +158,12 @@ fn black_box(settings: &Settings, files: Option<Files>) -> BlackBox {
 
 fn limits(settings: &Settings) -> Limits {
     Limits { spin: Duration::from_micros(settings.spin_us), ..Limits::default() }
+}
+
+fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<Arc<Hosted>, OpenError> {
+    let limits = limits(settings);
+    let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
+    Hosted::start(engine, host, limits.spin).map_err(|e| OpenError(format!("the backstop thread: {e}")))
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {

@@ -67,7 +67,7 @@ doors! {
         Ok(0)
     }
 
-    /// epoll_wait(2): milliseconds, -1 for ever. Signals do not end it; a pipe can.
+    /// epoll_wait(2): milliseconds, -1 for ever. A signal ends it (EINTR), and so can a pipe.
     fn ms_epoll_wait(ctx, epfd: c_int, events: *mut epoll_event, max: c_int, timeout_ms: c_int) -> c_int {
         let count = usize::try_from(max).ok().filter(|max| *max > 0).ok_or(Refused(libc::EINVAL))?;
         // SAFETY: C's contract.

@@ -3,6 +3,7 @@
  * run with and without the launcher (-DLAUNCHED), it must say the same.
  */
 #include "ends.h"
+#include "signals.c"
 
 static void sockets(void)
 {
@@ -716,6 +717,7 @@ int main(int argc, char **argv)
         { "sockets", sockets },   { "names", names }, { "listening", listening }, { "connecting", connecting },
         { "octets", octets },     { "ends", ends },   { "timeouts", timeouts },   { "options", options },
         { "kinds", kinds },       { "sets", sets },   { "several", several }, { "six", six },
+        { "signals", signals },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         printf("# %s\n", parts[i].name);

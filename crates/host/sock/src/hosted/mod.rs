@@ -61,7 +61,7 @@ pub enum Ended {
 /// How a thread sleeps in the kernel: until one of these descriptors can be read, or this time has passed.
 pub trait Host: Send + Sync {
     /// For a call that waits for nothing but the stack. `restarts` says whether it goes on after a signal whose handler
-    /// asks for that: on Linux one with a time-out does not.
+    /// asks for that: on Linux one with a time-out does not, nor one that asks which descriptors are ready.
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken;
     /// What a thread of ours begins with: signals are the program's business.
     fn shield_thread(&self);
@@ -77,6 +77,15 @@ pub trait Host: Send + Sync {
 /// There is no descriptor to be had.
 pub fn bell() -> std::io::Result<Sleeper> {
     ring::doorbell().map(|(_, sleeper)| sleeper)
+}
+
+/// A sleep in poll(2), for [`Host::sleep`]: whether a signal ended it. What else it was, the stack sees for itself.
+#[must_use]
+pub fn sleep(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
+    match pio::sleep_on(fds, timeout) {
+        Ok(Wake::Interrupted) => Woken::Signal,
+        _ => Woken::Stack,
+    }
 }
 
 /// Who turns the core.
@@ -258,6 +267,22 @@ impl Hosted {
         result
     }
 
+    /// The wait of a call on nothing but the stack, which goes on after some signals or after none.
+    fn wait_as<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        restarts: bool,
+        attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut sleep = |fds: &[RawFd], left| self.host.sleep(fds, left, restarts);
+        self.wait_beside(on, timeout, &mut sleep, attempt).map_err(|ended| match ended {
+            Ended::Time | Ended::Beside => Errno::EAGAIN,
+            Ended::Signal => Errno::EINTR,
+            Ended::Failed(errno) => errno,
+        })
+    }
+
     fn wait_loop<R>(
         &self,
         turn: &mut Turn,
@@ -424,13 +449,16 @@ impl Mode for Hosted {
         timeout: Option<Duration>,
         mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut sleep = |fds: &[RawFd], left| self.host.sleep(fds, left, timeout.is_none());
-        let result = self.wait_beside(on, timeout, &mut sleep, &mut attempt);
-        result.map_err(|ended| match ended {
-            Ended::Time | Ended::Beside => Errno::EAGAIN,
-            Ended::Signal => Errno::EINTR,
-            Ended::Failed(errno) => errno,
-        })
+        self.wait_as(on, timeout, timeout.is_none(), &mut attempt)
+    }
+
+    fn wait_for_ready<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.wait_as(on, timeout, false, &mut attempt)
     }
 
     fn attempt<R>(&self, mut attempt: impl FnMut(&mut Engine) -> Result<R, Errno>) -> Result<R, Errno> {
