@@ -10,7 +10,7 @@ use crate::accecn::AccEcn;
 use crate::account::Account;
 use crate::auth::Auth;
 use crate::chain::Chain;
-use crate::config::{ABC_LIMIT, HYSTART, PackedOptions, Switch};
+use crate::config::{ABC_LIMIT, Config, HYSTART, PackedOptions, Switch};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
@@ -27,6 +27,7 @@ use crate::rtt::Rtt;
 use crate::scale::{from_field, shift_for};
 use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
+use crate::start::{Fresh, Start};
 use crate::timers::Timers;
 use crate::window::Tuner;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, accecn, path};
@@ -359,22 +360,20 @@ pub(crate) struct Rare {
 impl Connection {
     /// Before its options have had their say. Inlined, so that it is written where it is to live.
     #[inline(always)]
-    fn new(cx: &Cx<'_>, open: &Open, control: Control, state: State) -> Connection {
-        let options = PackedOptions::from(&open.options);
-        let greatest = if options.rcvbuf == 0 { cx.config.rcvbuf.1 } else { options.rcvbuf };
-        let mut bits = Bits::default();
-        bits.put(Bits::TIMESTAMPS, cx.config.timestamps);
-        bits.put(Bits::SACK, cx.config.sack);
-        bits.put(Bits::SCALING, cx.config.window_scaling);
-        bits.put(Bits::BURSTS, cx.config.push_bursts);
-        bits.put(Bits::DATED, options.has(Switch::DATED));
+    pub(crate) fn new(
+        cx: &Cx<'_>,
+        start: &Start,
+        open: &Fresh,
+        control: Control,
+        state: State,
+    ) -> Connection {
         Connection {
             state,
             due: Due::SYN,
             events: Events::default(),
-            quick: cx.config.quick_acks,
+            quick: start.quick,
             usual: Flags::ACK,
-            bits,
+            bits: start.bits,
             snd_una: open.isn,
             snd_nxt: open.isn,
             snd_wnd: 0,
@@ -391,14 +390,14 @@ impl Connection {
             loss: None,
             reassembly: None,
             rx: Chain::new(),
-            tx: SendBuffer::new(if options.sndbuf == 0 { cx.config.sndbuf.0 } else { options.sndbuf }),
+            tx: SendBuffer::new(start.sndbuf),
             snd_mss: path::MIN_MSS,
             rcv_mss: path::MIN_MSS,
             snd_scale: 0,
-            rcv_scale: shift_for(greatest.min(options.clamp())),
+            rcv_scale: start.rcv_scale,
             dup_acks: 0,
             backoff: 0,
-            rcvbuf: if options.rcvbuf == 0 { cx.config.rcvbuf.0 } else { options.rcvbuf },
+            rcvbuf: start.rcvbuf,
             snd_small: open.isn,
             timers: Timers::default(),
             rtt: Rtt::told(open.hint.rto_us),
@@ -411,13 +410,13 @@ impl Connection {
             segs_out: 0,
             control,
             key: open.key,
-            options,
+            options: start.options,
             data_in: 0,
             busy_ms: 0,
             bytes_received: 0,
             bytes_acked: 0,
             rare: None,
-            path_mtu: open.path_mtu,
+            path_mtu: start.path_mtu,
             peer_mss: 0,
             error: None,
             retries: 0,
@@ -428,7 +427,7 @@ impl Connection {
     }
 
     /// A new connection in `place`: what is as large as this should not be moved, and in a slab it need not be.
-    fn begin<'p>(
+    pub(crate) fn begin<'p>(
         place: &'p mut Option<Connection>,
         cx: &Cx<'_>,
         open: &Open,
@@ -436,17 +435,24 @@ impl Connection {
         state: State,
     ) -> &'p mut Connection {
         *place = None;
-        let conn = place.insert(Connection::new(cx, open, control, state));
+        let start = Start::of(cx.config, &open.options, open.path_mtu);
+        let conn = place.insert(Connection::new(cx, &start, &open.fresh(), control, state));
         conn.make_room_for_lowat(cx);
         if open.options.max_pacing.is_some() {
             conn.set_pace_cap(open.options.max_pacing);
         }
-        if open.hint.ssthresh != 0 {
-            conn.rare_mut().ssthresh = open.hint.ssthresh;
-        }
         conn.choose_charge(cx.config);
-        conn.refresh_rto(cx.config);
+        conn.take_hint(cx.config, &open.hint);
         conn
+    }
+
+    /// What connections before it found.
+    #[inline(always)]
+    pub(crate) fn take_hint(&mut self, config: &Config, hint: &HostHint) {
+        if hint.ssthresh != 0 {
+            self.rare_mut().ssthresh = hint.ssthresh;
+        }
+        self.refresh_rto(config);
     }
 
     /// Active open in `place`: SYN-SENT; poll_transmit gives the SYN.
@@ -458,10 +464,15 @@ impl Connection {
     ) -> &'p mut Connection {
         cx.counters.active_opens += 1;
         let conn = Connection::begin(place, cx, open, control, State::SynSent);
-        conn.bits.set(Bits::ACTIVE);
-        conn.bits.put(Bits::ECN, cx.config.ecn.asks_classic());
-        conn.bits.put(Bits::ACCECN, cx.config.ecn.asks_accurate());
+        conn.ask(cx.config);
         conn
+    }
+
+    /// What only the side asks for that begins.
+    pub(crate) fn ask(&mut self, config: &Config) {
+        self.bits.set(Bits::ACTIVE);
+        self.bits.put(Bits::ECN, config.ecn.asks_classic());
+        self.bits.put(Bits::ACCECN, config.ecn.asks_accurate());
     }
 
     /// Passive open in `place` on a valid SYN (RFC 9293, 3.10.7.2): SYN-RECEIVED; poll_transmit gives the

@@ -41,6 +41,12 @@ impl Connection {
         awaited && seg.flags.has(Flags::ACK) && !seg.flags.has(Flags::SYN) && self.acknowledges_syn(seg)
     }
 
+    /// Did we connect? Otherwise the peer did.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.bits.has(Bits::ACTIVE)
+    }
+
     /// Its two ends.
     pub fn key(&self) -> &FlowKey {
         &self.key

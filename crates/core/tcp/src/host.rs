@@ -100,6 +100,12 @@ fn follow(old: u32, new: u32, part: u32) -> u32 {
 }
 
 impl Connection {
+    /// Is the peer where its address says? It answered, so that a round trip was measured, and did not fall silent.
+    #[inline]
+    pub fn has_met_peer(&self) -> bool {
+        self.rtt.is_measured() && self.backoff == 0
+    }
+
     /// What the next connection to the same host may learn from this one: nothing from one that measured no round trip,
     /// so that who only forges SYNs teaches nobody, nor from one that ended in silence.
     pub fn lesson(&self) -> Option<HostLesson> {

@@ -1,7 +1,10 @@
 //! What a connection wants to send, in order of urgency.
 
 pub(crate) mod data;
+mod opening;
 mod segment;
+
+pub use opening::Opening;
 
 use base::{Instant, Seq};
 use wire::tcp::{Flags, Options};

@@ -10,7 +10,9 @@ use base::Addr;
 use core::ops::Range;
 
 mod plain;
+mod template;
 pub use plain::plain_tcp_v4;
+pub use template::{Filling, Template};
 
 /// An IP packet inside a frame, checked as far as its IP headers go. Offsets count from the frame's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

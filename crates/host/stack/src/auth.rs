@@ -153,6 +153,7 @@ impl Core {
     pub fn set_listener_keys(&mut self, id: ListenerId, keys: Option<Arc<Keyring>>) {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.wish.keys = keys;
+            self.listeners.touch();
         }
     }
 

@@ -35,6 +35,10 @@ impl Marks {
     pub(crate) const UNPROVEN: Marks = Marks(256);
     /// Its segments are signed.
     pub(crate) const SIGNED: Marks = Marks(512);
+    /// Begun from the archive.
+    pub(crate) const AGAIN: Marks = Marks(1024);
+    /// The same, and its first segment has not left: `owner` of who accepts, `listener` of who connects is its bundle.
+    pub(crate) const OPENING: Marks = Marks(2048);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {

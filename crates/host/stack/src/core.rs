@@ -20,6 +20,7 @@ use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::recent::Recent;
+use crate::repeat::Repeats;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::tracers::Tracer;
@@ -134,6 +135,7 @@ pub struct Core {
     pub(crate) hops: Neighbours,
     pub(crate) paths: Paths,
     pub(crate) hosts: Hosts,
+    pub(crate) repeats: Repeats,
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
@@ -203,6 +205,7 @@ impl Core {
             hops: Neighbours::new(kernel),
             paths: Paths::new(),
             hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
+            repeats: Repeats::new(),
             registry,
             isn: IsnSource::new(isns),
             offsets: Recent::new(),
@@ -281,7 +284,7 @@ impl Core {
     }
 
     /// That of a pair of hosts of which ours is not the address that the path begins with.
-    fn ts_offset(&mut self, key: &FlowKey) -> u32 {
+    pub(crate) fn ts_offset(&mut self, key: &FlowKey) -> u32 {
         let host = |end: Endpoint| Endpoint::new(end.addr, 0);
         let pair = FlowKey::new(host(key.local()), host(key.remote()));
         self.offsets.of(&pair, || self.isn.ts_offset(&pair))
@@ -307,6 +310,7 @@ impl Core {
             self.ports.let_go(self.port.io.as_mut(), now, tcp.key());
         }
         self.learn_host(now, index);
+        self.leave_behind(now, index);
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
         }
@@ -361,6 +365,7 @@ impl Core {
         self.table.replace(hash, Flow::Connection(index), Flow::TimeWait(entry));
         self.stats.time_wait_in += 1;
         self.learn_host(now, index);
+        self.leave_behind(now, index);
         if marks.has(Marks::BOUND) {
             self.unbind_of(now, local);
         }
@@ -410,6 +415,9 @@ impl Core {
                 Err(Blocked::Waits) => return Sent::Parked,
                 Err(Blocked::Unreachable(why)) => return self.discard(now, index, why),
             }
+        }
+        if self.conns.slot(index).meta.marks.has(Marks::OPENING) && self.transmit_opening(now, index) {
+            return Sent::All;
         }
         let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
         let label = meta.hash ^ u64::from(tcp.path()) << 48;

@@ -100,6 +100,12 @@ impl Hosts {
         })
     }
 
+    /// Does its entry lie at `place`?
+    #[inline]
+    pub(crate) fn is_at(&self, place: u32, remote: Addr) -> bool {
+        self.at(place, remote).is_some()
+    }
+
     /// Did the entry at `place`, if it is of `remote`, learn something in this very second?
     #[inline]
     fn is_fresh(&self, now: Instant, place: u32, remote: Addr) -> bool {

@@ -145,6 +145,9 @@ impl Core {
 
     /// A segment of no flow, which may begin one.
     fn on_stranger(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, above: Option<Seq>) {
+        if above.is_none() && self.may_repeat(segment) && self.accept_again(now, sender, segment) {
+            return;
+        }
         self.serve_stranger(now, sender, segment, above);
         if self.shared.probes.is_some() && self.find(sender.hash, sender.key).is_none() {
             self.shared.show_stray(now, false, sender.key, Stray::Unknown);
@@ -358,6 +361,7 @@ impl Core {
     /// A connection whose handshake is complete waits for accept.
     pub(crate) fn queue_for_accept(&mut self, index: u32) {
         self.leave_listener(index);
+        self.note_proven(index);
         let meta = &mut self.conns.slot_mut(index).meta;
         let id = ListenerId(meta.listener);
         meta.listener = NIL;

@@ -5,6 +5,7 @@
 //! `epoll_wait`, and in the emulator's virtual time.
 #![forbid(unsafe_code)]
 
+mod again;
 mod auth;
 mod conns;
 mod core;
@@ -27,6 +28,7 @@ mod policies;
 mod ports;
 mod probes;
 mod recent;
+mod repeat;
 mod report;
 mod rx;
 mod sharing;

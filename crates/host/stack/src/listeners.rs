@@ -65,6 +65,7 @@ pub(crate) struct Listeners {
     slots: Vec<Slot>,
     heads: [u16; BUCKETS],
     len: usize,
+    version: u32,
 }
 
 impl Listener {
@@ -91,7 +92,7 @@ impl Listener {
 
 impl Listeners {
     pub(crate) fn new() -> Self {
-        Listeners { slots: Vec::new(), heads: [NIL; BUCKETS], len: 0 }
+        Listeners { slots: Vec::new(), heads: [NIL; BUCKETS], len: 0, version: 0 }
     }
 
     /// How many there are.
@@ -123,7 +124,9 @@ impl Listeners {
         });
         self.heads[bucket] = at as u16;
         self.len += 1;
-        Some(ListenerId(u32::from(slot.generation) << 16 | at as u32))
+        let id = ListenerId(u32::from(slot.generation) << 16 | at as u32);
+        self.touch();
+        Some(id)
     }
 
     /// Ends one.
@@ -142,7 +145,27 @@ impl Listeners {
         }
         self.slots[at].generation = self.slots[at].generation.wrapping_add(1);
         self.len -= 1;
+        self.touch();
         Some(listener)
+    }
+
+    /// Changes whenever a SYN may have become another listener's, or its options others.
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// A listener is not what it was.
+    pub(crate) fn touch(&mut self) {
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// The listener for every SYN to `local`, if they do not take turns.
+    pub(crate) fn only(&self, local: Endpoint) -> Option<ListenerId> {
+        let id = self.find(local, 0)?;
+        let rank = self.get(id)?.rank(local);
+        let fits = |slot: &Slot| slot.listener.as_ref().is_some_and(|listener| listener.rank(local) == rank);
+        (self.chain(local.port).filter(|(_, slot)| fits(slot)).count() == 1).then_some(id)
     }
 
     /// The listener for a SYN to `local`; those that share a port take turns by the flow's `hash`.

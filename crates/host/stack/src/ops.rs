@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
+use crate::again::Known;
 use crate::conns::{ConnId, Marks, Meta};
 use crate::core::Core;
 use crate::demux::Flow;
@@ -230,6 +231,13 @@ impl Core {
         fast: Option<(bool, &[u8])>,
     ) -> Result<(ConnId, usize), OpError> {
         self.now = now;
+        let mut known = Known::Nothing;
+        if self.shared.config.archive && fast.is_none() {
+            known = self.connect_again(now, connect);
+            if let Known::Begun(result) = known {
+                return result.map(|id| (id, 0));
+            }
+        }
         let Connect { local, remote, .. } = *connect;
         if remote.addr.is_unspecified() {
             return Err(OpError::NetUnreachable);
@@ -294,6 +302,9 @@ impl Core {
         if bound {
             self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
         }
+        if let Known::Seen(place) = known {
+            self.keep_connect(now, place, index, &connect.options, &path);
+        }
         Ok((ConnId(index), taken))
     }
 
@@ -313,16 +324,7 @@ impl Core {
     ) -> Result<(FlowKey, bool, bool), OpError> {
         let Connect { local, remote, .. } = *connect;
         if local.port == 0 {
-            let (table, conns, waits) = (&self.table, &self.conns, &self.waits);
-            let is_free = |key: &FlowKey| {
-                let taken = table.find(table.hash(key), |flow| match flow {
-                    Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
-                    Flow::TimeWait(entry) => waits.get(entry).key == *key,
-                });
-                taken.is_none()
-            };
-            let key = self.ports.choose(self.port.io.as_mut(), addr, remote, is_free)?;
-            return Ok((key, false, false));
+            return self.choose_free(addr, remote).map(|(key, _)| (key, false, false));
         }
         let key = FlowKey::new(Endpoint::new(addr, local.port), remote);
         if let Some(flow) = self.find(self.table.hash(&key), &key) {
@@ -336,6 +338,26 @@ impl Core {
             self.bind(local, connect.reuse_addr, false, false)?;
         }
         Ok((key, true, fresh))
+    }
+
+    /// A flow from `addr` to `remote` that is nobody's, and its hash.
+    pub(crate) fn choose_free(
+        &mut self,
+        addr: base::Addr,
+        remote: Endpoint,
+    ) -> Result<(FlowKey, u64), OpError> {
+        let (table, conns, waits) = (&self.table, &self.conns, &self.waits);
+        let mut hash = 0;
+        let is_free = |key: &FlowKey| {
+            hash = table.hash(key);
+            let taken = table.find(hash, |flow| match flow {
+                Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
+                Flow::TimeWait(entry) => waits.get(entry).key == *key,
+            });
+            taken.is_none()
+        };
+        let key = self.ports.choose(self.port.io.as_mut(), addr, remote, is_free)?;
+        Ok((key, hash))
     }
 
     /// See [`Connection::write`].
@@ -546,6 +568,7 @@ impl Core {
     pub fn set_listener_options(&mut self, id: ListenerId, options: SocketOptions) {
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.wish.options = options;
+            self.listeners.touch();
         }
     }
 

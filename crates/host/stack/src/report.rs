@@ -51,6 +51,11 @@ impl Core {
                 "Peers of whom something is remembered for the next connections.",
                 self.hosts.len() as u64,
             ),
+            (
+                "pairs",
+                "Pairs of hosts whose next connection the archive has ready.",
+                self.repeats.len() as u64,
+            ),
             ("flows", "Entries of the flow table.", u64::from(self.table.len())),
             ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
             ("chunks_used", "Chunks of 2 KiB that hold data.", u64::from(self.shared.pool.used())),
@@ -98,6 +103,7 @@ impl Core {
                 (self.ports.footprint()
                     + self.paths.footprint()
                     + self.hosts.footprint()
+                    + self.repeats.footprint()
                     + self.fast_open.footprint()) as u64,
             ),
         ]
@@ -138,6 +144,9 @@ impl Core {
 
     /// Replaces TCP's settings: what begins or is decided from now on follows them.
     pub fn set_config(&mut self, config: tcp::Config) {
+        if self.shared.config != config {
+            self.repeats.clear();
+        }
         self.shared.config = config;
     }
 }

@@ -24,6 +24,11 @@ base::counters! {
         time_wait_evicted: "TIME-WAIT entries that made room before their time.",
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
+        archive_hits: "Connections begun from the archive of pairs of hosts.",
+        archive_misses: "Connections whose pair of hosts the archive had nothing of.",
+        archive_stale: "Connections begun the long way because something had changed, or the peer said something else.",
+        archive_kept: "Pairs of hosts put into the archive.",
+        archive_evicted: "Pairs of hosts that made room there.",
         net_events: "Changes of addresses, routes and neighbours taken in.",
     }
 }

@@ -9,9 +9,9 @@ use pio::{
 use ring::Frame;
 use std::io::IoSlice;
 use tcp::auth::Auth;
-use tcp::{Connection, Pool, Transmit, TransmitClass, TxLimits};
+use tcp::{Connection, Opening, Pool, Transmit, TransmitClass, TxLimits};
 use wire::checksum::Summer;
-use wire::packet::{Below, Checksum, Link};
+use wire::packet::{Below, Checksum, Filling, Link, Template};
 use wire::tcp::Header;
 use wire::{ethernet, ipv6};
 
@@ -359,6 +359,32 @@ impl Port {
         true
     }
 
+    /// The link-layer addresses of packets to nobody in particular, where packets have any.
+    pub(crate) fn link(&self) -> Option<Link> {
+        (self.caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: self.caps.mac })
+    }
+
+    /// Builds the SYN or SYN-ACK of a connection from the archive, in the frame that [`Port::stock`] laid ready.
+    pub(crate) fn opening(
+        &mut self,
+        template: &Template,
+        mac: &[u8; 6],
+        hash: u64,
+        ports: [u16; 2],
+        opening: &Opening,
+    ) {
+        let Some(mut frame) = self.frame(template.len()) else { return };
+        frame.set_range(self.caps.headroom, template.len());
+        let Opening { seq, ack, window, stamps } = *opening;
+        let link = self.link().map(|link| Link { dst: *mac, ..link });
+        let label = if template.is_v4() { 0 } else { self.labels.fast_word(hash) as u32 };
+        let offloaded = self.caps.tx_checksum;
+        let filling = Filling { link, label, ports, seq, ack, window, stamps };
+        template.fill(&filling, !offloaded, frame.data_mut());
+        let meta = if offloaded { complete(template.below()) } else { TxMeta::default() };
+        self.push_control(TxPacket { frame, meta });
+    }
+
     fn push_control(&mut self, packet: TxPacket) {
         self.octets += packet.frame.len() as u64;
         self.waiting += packet.frame.len();
@@ -407,6 +433,12 @@ impl Port {
             self.io.retire(frame);
         }
     }
+}
+
+/// The port is asked for the checksum of a segment behind this many octets.
+fn complete(start: usize) -> TxMeta {
+    let offset = wire::tcp::CHECKSUM_OFFSET as u16;
+    TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation: None }
 }
 
 /// What the port is asked to do to a segment.

@@ -179,11 +179,33 @@ impl Options {
 
     /// RFC 9293, MUST-5.
     fn parse_all(&mut self, bytes: &[u8], flags: Flags) {
+        if flags.has(Flags::SYN) && self.parse_usual_syn(bytes) {
+            return;
+        }
         let mut rest = bytes;
         while let Some((option, after)) = next_option(rest) {
             self.read(option, flags);
             rest = after;
         }
+    }
+
+    /// The options of nearly every SYN, in the order in which Linux and we lay them out; false if these are others.
+    fn parse_usual_syn(&mut self, bytes: &[u8]) -> bool {
+        let Ok(octets) = <&[u8; 20]>::try_from(bytes) else { return false };
+        let word = |at: usize| [octets[at], octets[at + 1], octets[at + 2], octets[at + 3]];
+        let ([kind, four, m0, m1], [n, scale, three, shift]) = (word(0), word(16));
+        if [kind, four] != [MSS, 4] || word(4) != [SACK_PERMITTED, 2, TIMESTAMPS, 10] {
+            return false;
+        }
+        if [n, scale, three] != [NOP, WINDOW_SCALE, 3] {
+            return false;
+        }
+        self.mss = Some(u16::from_be_bytes([m0, m1]));
+        self.window_scale = Some(shift.min(MAX_WINDOW_SCALE));
+        self.sack_permitted = true;
+        self.timestamps =
+            Some(Timestamps { val: u32::from_be_bytes(word(8)), ecr: u32::from_be_bytes(word(12)) });
+        true
     }
 
     /// Takes in one option (kind, length, data). Those that only a SYN may carry are ignored elsewhere.

@@ -1,0 +1,392 @@
+//! What one connection leaves behind of its beginning for the next between the same two hosts (the bundle of FALTCON):
+//! everything that working through settings, options and the peer's SYN would give again.
+//!
+//! What must not be carried over has no place here. An [`Archived`] holds the options that the application asked for,
+//! to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed on, which the
+//! SYN of the new connection must confirm. It has no sequence number, no timestamp, no octet of data, no window of the
+//! peer, no counter, no date, no error, no policy, no key and no handle of anybody. Those come from [`Fresh`] and from
+//! the segment at hand, and the connection is made anew of both.
+
+use base::{FlowKey, Instant, Seq};
+use cc::{Control, NewReno};
+use wire::Ecn;
+use wire::tcp::{Flags, Options, Segment, Timestamps};
+
+use crate::connection::{Bits, Connection};
+use crate::scale::MAX_SHIFT;
+use crate::start::{Fresh, Start};
+use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit, path};
+
+/// The beginning of connections between the same two hosts, one of which always connects.
+#[derive(Clone, Copy, Debug)]
+pub struct Archived {
+    /// What it holds for.
+    wish: SocketOptions,
+    start: Start,
+    /// What our settings would have agreed on, had the peer let them.
+    ours: Bits,
+    /// On the side that accepts: what the peer's SYN led to.
+    agreed: Agreed,
+}
+
+/// What follows from a SYN, its numbers and its window left out.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    peer_mss: u16,
+    snd_mss: u16,
+    rcv_mss: u16,
+    snd_scale: u8,
+    /// Octets from RCV.NXT to the edge of the window that the SYN-ACK offers.
+    offered: u32,
+}
+
+impl Archived {
+    /// Do connections with these options over a path of this MTU begin like this?
+    #[inline]
+    pub fn is_for(&self, wish: &SocketOptions, path_mtu: u16) -> bool {
+        self.start.path_mtu == path_mtu && self.wish == *wish
+    }
+
+    /// Would the SYN of `key`, which has neither payload nor signature, lead to the same agreement?
+    #[inline]
+    pub fn fits(&self, key: &FlowKey, syn: &Segment<'_>) -> bool {
+        let Archived { ours, agreed, start: Start { bits, .. }, .. } = self;
+        let said = &syn.options;
+        let both = |option: Bits, theirs: bool| (ours.has(option) && theirs) == bits.has(option);
+        syn.flags == Flags::SYN
+            && said.mss.unwrap_or(path::default_mss(key)).max(path::MIN_MSS) == agreed.peer_mss
+            && both(Bits::SCALING, said.window_scale.is_some())
+            && (!bits.has(Bits::SCALING)
+                || said.window_scale.is_some_and(|shift| shift.min(MAX_SHIFT) == agreed.snd_scale))
+            && both(Bits::SACK, said.sack_permitted)
+            && both(Bits::TIMESTAMPS, said.timestamps.is_some())
+    }
+
+    /// Does the SYN, or SYN-ACK, of `conn` look like that of the connection that left this behind?
+    #[inline]
+    pub(crate) fn opens(&self, conn: &Connection) -> bool {
+        let (was, is) = (&self.start, conn);
+        was.bits == is.bits
+            && (was.rcv_scale, was.path_mtu) == (is.rcv_scale, is.path_mtu)
+            && was.options.max_seg == is.options.max_seg
+            && (was.options.tos, was.options.ttl()) == (is.options.tos, is.options.ttl())
+    }
+}
+
+impl Connection {
+    /// What the next connection with the options `wish` may begin with, over a path of this MTU, and how its SYN or
+    /// SYN-ACK looks but for ports, numbers, window and timestamps. `None` for what is special: signed connections,
+    /// paced ones, ones with ECN, and accepted ones before the peer's SYN.
+    ///
+    /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing
+    /// of its life goes into it.
+    pub fn archive(
+        &self,
+        cx: &mut Cx<'_>,
+        wish: &SocketOptions,
+        path_mtu: u16,
+    ) -> Option<(Archived, Transmit)> {
+        const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0);
+        let active = self.bits.has(Bits::ACTIVE);
+        if self.bits.has(SPECIAL) || wish.max_pacing.is_some() || (!active && self.peer_mss == 0) {
+            return None;
+        }
+        let (isn, hint) = (Seq::new(0), HostHint::default());
+        let open = Open { key: self.key, isn, ts_offset: 0, path_mtu, options: *wish, hint };
+        let cx = &mut Cx { now: Instant::ZERO, probe: None, ..reborrow(cx) };
+        let (mut place, control) = (None, Control::NewReno(NewReno::new()));
+        let state = if active { State::SynSent } else { State::SynReceived };
+        let conn = Connection::begin(&mut place, cx, &open, control, state);
+        let ours = conn.bits;
+        if active {
+            conn.ask(cx.config);
+        } else {
+            conn.take_syn(cx, &self.syn_of_peer());
+        }
+        let agreed = Agreed {
+            peer_mss: conn.peer_mss,
+            snd_mss: conn.snd_mss,
+            rcv_mss: conn.rcv_mss,
+            snd_scale: conn.snd_scale,
+            offered: conn.rcv_adv.offset_from(conn.rcv_nxt),
+        };
+        let start = Start {
+            options: conn.options,
+            bits: conn.bits,
+            quick: conn.quick,
+            rcv_scale: conn.rcv_scale,
+            path_mtu: conn.path_mtu,
+            rcvbuf: conn.rcvbuf,
+            sndbuf: conn.tx.limit,
+        };
+        let shown = conn.show_opening(cx)?;
+        Some((Archived { wish: *wish, start, ours, agreed }, shown))
+    }
+
+    /// A SYN that says what the peer's must have said.
+    fn syn_of_peer(&self) -> Segment<'static> {
+        let has = |bit| self.bits.has(bit);
+        Segment {
+            seq: Seq::new(0),
+            ack: Seq::new(0),
+            flags: Flags::SYN,
+            window: 0,
+            urgent: 0,
+            options: Options {
+                mss: Some(self.peer_mss),
+                window_scale: has(Bits::SCALING).then_some(self.snd_scale),
+                sack_permitted: has(Bits::SACK),
+                timestamps: has(Bits::TIMESTAMPS).then_some(Timestamps { val: 0, ecr: 0 }),
+                ..Options::NONE
+            },
+            merged: 1,
+            ecn: Ecn::NotCapable,
+            payload: &[],
+        }
+    }
+
+    /// [`Connection::connect`] for a connection that begins like those before it: `archived` is for its options.
+    pub fn connect_again<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        fresh: &Fresh,
+        control: Control,
+        archived: &Archived,
+    ) -> &'p mut Connection {
+        cx.counters.active_opens += 1;
+        Connection::again(place, cx, fresh, control, archived, State::SynSent)
+    }
+
+    /// [`Connection::accept`] for a connection that begins like those before it: `archived` is for the listener's
+    /// options and fits the SYN, and nobody wants to see each segment.
+    pub fn accept_again<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        fresh: &Fresh,
+        control: Control,
+        archived: &Archived,
+        syn: &Segment<'_>,
+    ) -> &'p mut Connection {
+        cx.counters.passive_opens += 1;
+        cx.counters.segments_in += 1;
+        let conn = Connection::again(place, cx, fresh, control, archived, State::SynReceived);
+        let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = archived.agreed;
+        conn.segs_in = 1;
+        conn.rcv_nxt = syn.seq + 1;
+        conn.last_ack_sent = conn.rcv_nxt;
+        conn.rcv_adv = conn.rcv_nxt + offered;
+        (conn.peer_mss, conn.snd_mss, conn.rcv_mss, conn.snd_scale) = (peer_mss, snd_mss, rcv_mss, snd_scale);
+        if let Some(stamps) = syn.options.timestamps.filter(|_| conn.bits.has(Bits::TIMESTAMPS)) {
+            conn.ts_recent = stamps.val;
+        }
+        conn.set_send_window(syn.window.into(), syn.seq);
+        conn
+    }
+
+    #[inline(always)]
+    fn again<'p>(
+        place: &'p mut Option<Connection>,
+        cx: &mut Cx<'_>,
+        fresh: &Fresh,
+        control: Control,
+        archived: &Archived,
+        state: State,
+    ) -> &'p mut Connection {
+        *place = None;
+        let conn = place.insert(Connection::new(cx, &archived.start, fresh, control, state));
+        conn.take_hint(cx.config, &fresh.hint);
+        conn
+    }
+}
+
+/// The same things lent for a shorter time.
+fn reborrow<'a>(cx: &'a mut Cx<'_>) -> Cx<'a> {
+    Cx { now: cx.now, config: cx.config, pool: cx.pool, counters: cx.counters, probe: None }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a connection made from the archive is in every variable the one that would have been made without it, its
+    //! SYN or SYN-ACK too; and what is archived depends on nothing that a connection lived through.
+    use super::*;
+    use crate::testing::{End, MTU, Pair, cx, open, policy};
+    use crate::{Config, Opening, TxLimits};
+    use alloc::format;
+    use alloc::string::String;
+    use base::{Duration, Rng};
+
+    fn config(rng: &mut Rng) -> Config {
+        Config {
+            timestamps: rng.chance(0.8),
+            sack: rng.chance(0.8),
+            window_scaling: rng.chance(0.8),
+            push_bursts: rng.chance(0.3),
+            round_rcvbuf: rng.chance(0.3),
+            charge_pieces: rng.chance(0.3),
+            bsd_syn: rng.chance(0.3),
+            quick_acks: rng.below(20) as u8,
+            rcvbuf: (2_048 << rng.below(8), 1 << 20),
+            notsent_lowat: if rng.chance(0.2) { 40_000 } else { u32::MAX },
+            ..Config::default()
+        }
+    }
+
+    fn options(rng: &mut Rng) -> SocketOptions {
+        let mut maybe = |value: u32| if rng.chance(0.3) { value } else { 0 };
+        SocketOptions {
+            nodelay: maybe(1) > 0,
+            dated: maybe(1) > 0,
+            keepalive: maybe(1) > 0,
+            max_seg: maybe(700) as u16,
+            rcvbuf: maybe(70_000),
+            sndbuf: maybe(50_000),
+            window_clamp: maybe(30_000),
+            rcv_lowat: 1 + maybe(200_000),
+            notsent_lowat: maybe(10_000),
+            user_timeout: Duration::from_millis(maybe(1_234).into()),
+            tos: maybe(0x28) as u8,
+            ttl: maybe(9) as u8,
+            ..SocketOptions::default()
+        }
+    }
+
+    /// What a peer may say in its SYN.
+    fn offer(rng: &mut Rng) -> Options {
+        Options {
+            mss: rng.chance(0.8).then_some(rng.below(3_000) as u16),
+            window_scale: rng.chance(0.8).then_some(rng.below(15) as u8),
+            sack_permitted: rng.chance(0.8),
+            timestamps: rng.chance(0.8).then_some(Timestamps { val: 0, ecr: 0 }),
+            ..Options::NONE
+        }
+    }
+
+    /// A SYN that says this.
+    fn syn(rng: &mut Rng, mut options: Options) -> Segment<'static> {
+        options.timestamps = options.timestamps.map(|_| Timestamps { val: rng.next_u32(), ecr: 0 });
+        let (seq, window) = (Seq::new(rng.next_u32()), rng.next_u32() as u16);
+        let (flags, payload, ecn) = (Flags::SYN, &[][..], Ecn::NotCapable);
+        Segment { seq, ack: Seq::new(0), flags, window, urgent: 0, options, merged: 1, ecn, payload }
+    }
+
+    fn fresh(rng: &mut Rng, open: &Open) -> Open {
+        let hint = HostHint { rto_us: [0, 300_000][rng.below(2) as usize], ssthresh: 0 };
+        Open { isn: Seq::new(rng.next_u32()), ts_offset: rng.next_u32(), hint, ..*open }
+    }
+
+    fn whole(conn: &Connection) -> String {
+        format!("{conn:?}")
+    }
+
+    /// The opening of the one is the first segment of the other, and afterwards both are alike.
+    fn same_opening(again: &mut End, anew: &mut End, archived: &Archived, now: Instant) {
+        assert_eq!(whole(&again.conn), whole(&anew.conn));
+        let opening = again.conn.poll_opening(cx!(again, now), archived).expect("nothing is special");
+        let limits = TxLimits { max_payload: 1_448 };
+        let tx = anew.conn.poll_transmit(cx!(anew, now), &limits).expect("a SYN");
+        let Options { timestamps, .. } = tx.header.options;
+        let Opening { seq, ack, window, stamps } = opening;
+        let (h, shown) = (tx.header, (seq, ack, window, stamps));
+        assert_eq!((h.seq, h.ack, h.window, timestamps), shown);
+        assert_eq!(whole(&again.conn), whole(&anew.conn));
+        assert_eq!(again.counters, anew.counters);
+    }
+
+    #[test]
+    fn made_again_as_made_anew() {
+        let mut fitting = [0; 2];
+        for seed in 0..3_000 {
+            let mut rng = Rng::new(seed);
+            let (config, options) = (config(&mut rng), options(&mut rng));
+            let now = Instant::from_secs(100 + seed);
+            // Who connects.
+            let first = End::connect(config.clone(), options, now);
+            let mut lent = End::connect(config.clone(), options, now);
+            let (archived, shown) = first.conn.archive(cx!(lent, now), &options, MTU).expect("plain");
+            assert!(archived.is_for(&options, MTU) && !archived.is_for(&options, MTU - 1));
+            let next = fresh(&mut rng, &open(true, options));
+            let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+                Connection::connect_again(place, cx, &next.fresh(), policy(), &archived);
+            };
+            let mut again = End::new(config.clone(), begin, now);
+            let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+                Connection::connect(place, cx, &next, policy());
+            };
+            let mut anew = End::new(config.clone(), begin, now);
+            same_opening(&mut again, &mut anew, &archived, now);
+            assert_eq!(shown.header.flags, Flags::SYN);
+            // Who accepts.
+            let (said, plain) = (offer(&mut rng), open(false, options));
+            let one = syn(&mut rng, said);
+            let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+                Connection::accept(place, cx, &plain, policy(), &one);
+            };
+            let first = End::new(config.clone(), begin, now);
+            let (archived, shown) = first.conn.archive(cx!(lent, now), &options, MTU).expect("plain");
+            assert_eq!(shown.header.flags, Flags::SYN | Flags::ACK);
+            let told = if rng.chance(0.5) { said } else { offer(&mut rng) };
+            let (two, next) = (syn(&mut rng, told), fresh(&mut rng, &plain));
+            let fits = archived.fits(&next.key, &two);
+            assert!(fits || told != said, "the same SYN fits");
+            fitting[usize::from(fits)] += 1;
+            if !fits {
+                continue;
+            }
+            let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+                Connection::accept_again(place, cx, &next.fresh(), policy(), &archived, &two);
+            };
+            let mut again = End::new(config.clone(), begin, now);
+            let begin = |place: &mut Option<Connection>, cx: &mut Cx<'_>| {
+                Connection::accept(place, cx, &next, policy(), &two);
+            };
+            let mut anew = End::new(config, begin, now);
+            same_opening(&mut again, &mut anew, &archived, now);
+        }
+        assert!(fitting.iter().all(|&count| count > 500), "{fitting:?}");
+    }
+
+    /// Poison everywhere: what is archived at the end of a life is what would have been at its beginning.
+    #[test]
+    fn nothing_of_a_life() {
+        let wish = SocketOptions { nodelay: true, ..SocketOptions::default() };
+        let mut pair = Pair::with(Config::default(), wish);
+        let archive = |pair: &mut Pair| {
+            let Pair { now, a, b } = pair;
+            let (one, two) =
+                (a.conn.archive(cx!(a, *now), &wish, MTU), b.conn.archive(cx!(b, *now), &wish, MTU));
+            format!("{one:?}\n{two:?}")
+        };
+        let young = archive(&mut pair);
+        for round in 0..40 {
+            pair.a.write(pair.now, &[0xa5; 5_000]);
+            pair.b.write(pair.now, &[0x5a; 3_000]);
+            pair.pass(Duration::from_millis(30 + round));
+            if round % 5 == 0 {
+                // Lost.
+                drop(pair.a.drain(pair.now));
+                pair.fire();
+            }
+            pair.settle();
+            pair.b.read(pair.now);
+        }
+        let other = SocketOptions { keepalive: true, tos: 0x20, ..wish };
+        pair.a.conn.set_options(cx!(pair.a, pair.now), other);
+        let old = archive(&mut pair);
+        assert!(pair.a.counters.retransmits > 0 && pair.a.conn.bytes_received > 0);
+        assert_eq!(old, young);
+    }
+
+    #[test]
+    fn what_is_special_is_not_archived() {
+        let now = Instant::from_secs(1);
+        let paced =
+            SocketOptions { max_pacing: Some(base::Rate::from_bytes_per_sec(1_000)), ..Default::default() };
+        let asks = Config { ecn: crate::EcnPolicy::On, ..Config::default() };
+        for (config, wish) in [(Config::default(), paced), (asks, SocketOptions::default())] {
+            let mut end = End::connect(config, wish, now);
+            let Cx { config, pool, counters, .. } = cx!(end, now);
+            let cx = &mut Cx { now, config, pool, counters, probe: None };
+            assert!(end.conn.archive(cx, &wish, MTU).is_none());
+        }
+    }
+}

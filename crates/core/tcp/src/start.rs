@@ -1,0 +1,65 @@
+//! What a connection begins with: what settings and options decide, and what is new about every one.
+
+use base::{FlowKey, Seq};
+
+use crate::config::{PackedOptions, Switch};
+use crate::connection::Bits;
+use crate::scale::shift_for;
+use crate::{Config, HostHint, Open, SocketOptions};
+
+/// What settings and options decide, whoever the peer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) options: PackedOptions,
+    pub(crate) bits: Bits,
+    /// Acknowledgments that are not delayed.
+    pub(crate) quick: u8,
+    pub(crate) rcv_scale: u8,
+    pub(crate) path_mtu: u16,
+    pub(crate) rcvbuf: u32,
+    pub(crate) sndbuf: u32,
+}
+
+impl Start {
+    #[inline(always)]
+    pub(crate) fn of(config: &Config, options: &SocketOptions, path_mtu: u16) -> Start {
+        let options = PackedOptions::from(options);
+        let greatest = if options.rcvbuf == 0 { config.rcvbuf.1 } else { options.rcvbuf };
+        let mut bits = Bits::default();
+        bits.put(Bits::TIMESTAMPS, config.timestamps);
+        bits.put(Bits::SACK, config.sack);
+        bits.put(Bits::SCALING, config.window_scaling);
+        bits.put(Bits::BURSTS, config.push_bursts);
+        bits.put(Bits::DATED, options.has(Switch::DATED));
+        Start {
+            options,
+            bits,
+            quick: config.quick_acks,
+            rcv_scale: shift_for(greatest.min(options.clamp())),
+            path_mtu,
+            rcvbuf: if options.rcvbuf == 0 { config.rcvbuf.0 } else { options.rcvbuf },
+            sndbuf: if options.sndbuf == 0 { config.sndbuf.0 } else { options.sndbuf },
+        }
+    }
+}
+
+/// What is new about every connection: none of it may come from another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
+    /// Its two ends.
+    pub key: FlowKey,
+    /// Our initial sequence number (RFC 6528, see [`crate::IsnSource`]).
+    pub isn: Seq,
+    /// Offset added to our timestamp clock (RFC 7323, section 5.4).
+    pub ts_offset: u32,
+    /// What connections before it found on this path.
+    pub hint: HostHint,
+}
+
+impl Open {
+    #[inline(always)]
+    pub(crate) fn fresh(&self) -> Fresh {
+        let Open { key, isn, ts_offset, hint, .. } = *self;
+        Fresh { key, isn, ts_offset, hint }
+    }
+}

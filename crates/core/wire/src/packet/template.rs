@@ -1,0 +1,240 @@
+//! The headers of a segment, written once for all that differ in ports, numbers, window and timestamps only: the next
+//! one is a copy with those filled in, and a sum that goes on from that of the rest (RFC 1624).
+
+use super::{Below, Checksum, Link};
+use crate::checksum::Sum;
+use crate::ethernet;
+use crate::tcp::{CHECKSUM_OFFSET, Header, MAX_OPTIONS_LEN, Timestamps};
+use base::Seq;
+
+/// Ethernet, IPv6 and TCP headers, all options included.
+const ROOM: usize = 14 + 40 + 20 + MAX_OPTIONS_LEN;
+/// The kind of the timestamps option, and of the octet between options.
+const TIMESTAMPS: u8 = 8;
+const NOP: u8 = 1;
+const END: u8 = 0;
+/// Bits of an IPv6 flow label.
+const LABEL: u32 = 0x000f_ffff;
+
+/// Headers without what changes from one segment to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    octets: [u8; ROOM],
+    len: u8,
+    /// Where the IP and TCP headers begin, and the two timestamps: 0 for none.
+    ip: u8,
+    tcp: u8,
+    stamps: u8,
+    /// Of the pseudo header and all of TCP that is known.
+    sum: Sum,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    /// The link-layer addresses, where there are any.
+    pub link: Option<Link>,
+    /// The IPv6 flow label; nothing on IPv4.
+    pub label: u32,
+    /// Source and destination port.
+    pub ports: [u16; 2],
+    /// Sequence number.
+    pub seq: Seq,
+    /// Acknowledgment number: 0 on a segment without ACK.
+    pub ack: Seq,
+    /// Window field.
+    pub window: u16,
+    /// The timestamps, if the segment carries any.
+    pub stamps: Option<Timestamps>,
+}
+
+impl Template {
+    /// That of segments like `header` below which `below` lies. `None` where timestamps stand at an odd place, which
+    /// nobody lays out.
+    pub fn new(below: &Below, header: &Header) -> Option<Template> {
+        let stamps = header.options.timestamps.map(|_| Timestamps { val: 0, ecr: 0 });
+        let mut header = *header;
+        (header.src_port, header.dst_port, header.window) = (0, 0, 0);
+        (header.seq, header.ack) = (Seq::new(0), Seq::new(0));
+        header.options.timestamps = stamps;
+        let below = Below { label: 0, ..*below };
+        let (tcp, mut octets) = (below.len(), [0; ROOM]);
+        let len = below.emit_tcp(&header, 0, Checksum::Offloaded, &mut octets[..tcp + header.len()]);
+        let stamps = match stamps {
+            Some(_) => tcp + find_stamps(&octets[tcp..len])?,
+            None => 0,
+        };
+        // The field holds the pseudo header's sum.
+        let sum = Sum::of(&octets[tcp..len]);
+        let ip = if below.link.is_some() { ethernet::HEADER_LEN } else { 0 };
+        Some(Template { octets, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps: stamps as u8, sum })
+    }
+
+    /// Octets of all headers.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    /// Never: there is a TCP header at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Octets below TCP.
+    #[inline]
+    pub fn below(&self) -> usize {
+        self.tcp.into()
+    }
+
+    /// Is it over IPv4?
+    #[inline]
+    pub fn is_v4(&self) -> bool {
+        self.tcp - self.ip == 20
+    }
+
+    /// Do its segments carry timestamps?
+    #[inline]
+    pub fn has_stamps(&self) -> bool {
+        self.stamps != 0
+    }
+
+    /// Writes the headers to the front of `into`, with the whole checksum or what a port completes.
+    ///
+    /// # Panics
+    /// If `into` is shorter than [`Template::len`].
+    #[inline]
+    pub fn fill(&self, filling: &Filling, full: bool, into: &mut [u8]) {
+        let Filling { link, label, ports, seq, ack, window, stamps } = *filling;
+        let into = &mut into[..usize::from(self.len)];
+        into.copy_from_slice(&self.octets[..usize::from(self.len)]);
+        if let (Some(Link { dst, src }), Some(place)) = (link, into.first_chunk_mut::<12>()) {
+            place[..6].copy_from_slice(&dst);
+            place[6..].copy_from_slice(&src);
+        }
+        let (below, tcp) = into.split_at_mut(self.tcp.into());
+        if !self.is_v4()
+            && let Some(first) = below[usize::from(self.ip)..].first_chunk_mut::<4>()
+        {
+            *first = (u32::from_be_bytes(*first) | label & LABEL).to_be_bytes();
+        }
+        let ends = u32::from(ports[0]) << 16 | u32::from(ports[1]);
+        let mut sum = u64::from(ends) + u64::from(seq.raw()) + u64::from(ack.raw()) + u64::from(window);
+        if let Some(Timestamps { val, ecr }) = stamps.filter(|_| self.stamps != 0)
+            && let Some(place) = tcp[usize::from(self.stamps - self.tcp)..].first_chunk_mut::<8>()
+        {
+            *place = (u64::from(val) << 32 | u64::from(ecr)).to_be_bytes();
+            sum += u64::from(val) + u64::from(ecr);
+        }
+        let Some(fixed) = tcp.first_chunk_mut::<20>() else { return };
+        fixed[..4].copy_from_slice(&ends.to_be_bytes());
+        fixed[4..8].copy_from_slice(&seq.raw().to_be_bytes());
+        fixed[8..12].copy_from_slice(&ack.raw().to_be_bytes());
+        fixed[14..16].copy_from_slice(&window.to_be_bytes());
+        if full {
+            let field = self.sum.plus(Sum::of_wide(sum)).checksum();
+            fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+        }
+    }
+}
+
+/// Where the timestamps stand in a TCP header that has them.
+fn find_stamps(tcp: &[u8]) -> Option<usize> {
+    let mut at = 20;
+    loop {
+        match *tcp.get(at)? {
+            TIMESTAMPS => return Some(at + 2).filter(|at| at % 2 == 0),
+            NOP => at += 1,
+            END => return None,
+            _ => at += usize::from(*tcp.get(at + 1)?).max(2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what a template becomes is what the headers written anew would be.
+    use super::*;
+    use crate::tcp::{Flags, Options, SynLayout};
+    use alloc::vec;
+    use base::{Addr, Rng};
+
+    fn below(rng: &mut Rng) -> Below {
+        let v4 = rng.chance(0.5);
+        let addr = |rng: &mut Rng| match v4 {
+            true => Addr::v4(rng.next_u32().to_be_bytes()),
+            false => Addr::v6(core::array::from_fn(|i| if i == 0 { 0x20 } else { rng.next_u32() as u8 })),
+        };
+        let link = Link { dst: [1, 2, 3, 4, 5, 6], src: [7, 8, 9, 10, 11, 12] };
+        let label = if v4 { 0 } else { rng.next_u32() & LABEL };
+        let (src, dst) = (addr(rng), addr(rng));
+        let (tos, ttl) = (rng.next_u32() as u8, rng.next_u32() as u8);
+        Below { link: rng.chance(0.7).then_some(link), src, dst, tos, ttl, label }
+    }
+
+    fn header(rng: &mut Rng) -> Header {
+        let flags = [Flags::SYN, Flags::SYN | Flags::ACK, Flags::ACK, Flags::FIN | Flags::ACK];
+        let flags = flags[rng.below(4) as usize];
+        let stamps = Timestamps { val: rng.next_u32(), ecr: rng.next_u32() };
+        let options = Options {
+            timestamps: rng.chance(0.7).then_some(stamps),
+            mss: rng.chance(0.8).then_some(rng.next_u32() as u16),
+            window_scale: rng.chance(0.8).then_some(rng.below(15) as u8),
+            sack_permitted: rng.chance(0.8),
+            layout: if rng.chance(0.3) { SynLayout::Bsd } else { SynLayout::Linux },
+            ..Options::default()
+        };
+        Header {
+            src_port: rng.next_u32() as u16,
+            dst_port: rng.next_u32() as u16,
+            seq: Seq::new(rng.next_u32()),
+            ack: Seq::new(if flags.has(Flags::ACK) { rng.next_u32() } else { 0 }),
+            flags,
+            window: rng.next_u32() as u16,
+            options,
+        }
+    }
+
+    /// The same kind of segment with other numbers.
+    fn another(rng: &mut Rng, like: &Header) -> Header {
+        let other = header(rng);
+        let mut next = Header { options: like.options, flags: like.flags, ..other };
+        next.options.timestamps =
+            like.options.timestamps.map(|_| Timestamps { val: rng.next_u32(), ecr: rng.next_u32() });
+        if !next.flags.has(Flags::ACK) {
+            next.ack = Seq::new(0);
+        }
+        next
+    }
+
+    #[test]
+    fn as_headers_written_anew() {
+        for seed in 0..4_000 {
+            let mut rng = Rng::new(seed);
+            let (one, first) = (below(&mut rng), header(&mut rng));
+            let template = Template::new(&one, &first).expect("stamps stand at even places");
+            let next = another(&mut rng, &first);
+            let macs = Link { dst: [9; 6], src: [8; 6] };
+            let label = if one.src.is_v4() { 0 } else { rng.next_u32() & LABEL };
+            let two = Below { link: one.link.map(|_| macs), label, ..one };
+            let filling = Filling {
+                link: two.link,
+                label,
+                ports: [next.src_port, next.dst_port],
+                seq: next.seq,
+                ack: next.ack,
+                window: next.window,
+                stamps: next.options.timestamps,
+            };
+            let full = rng.chance(0.5);
+            let len = two.len() + next.len();
+            assert_eq!((template.len(), template.below()), (len, two.len()));
+            assert_eq!(template.has_stamps(), next.options.timestamps.is_some());
+            let (mut made, mut written) = (vec![0xaa; len], vec![0x55; len]);
+            template.fill(&filling, full, &mut made);
+            let checksum = if full { Checksum::Full } else { Checksum::Offloaded };
+            two.emit_tcp(&next, 0, checksum, &mut written);
+            assert_eq!(made, written, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Goal: connections between hosts that meet again begin from the archive, and on the wire nobody can tell; strangers
+//! and forged SYNs neither fill it nor empty it; nothing of an old connection shows in a new one, nor can one number be
+//! told from another; and nothing grows.
+
+mod common;
+
+use base::{Addr, Duration, Endpoint, Instant, Rng, Seq};
+use common::*;
+use pio::{IoError, Layer, PacketIo, Pair, PairConfig, RxBatch, TxBatch, TxMeta, TxPacket, pair};
+use stack::{ConnId, Connect, Core, CoreConfig, ListenerId};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use tcp::{ReadError, Shutdown, SocketOptions};
+use wire::packet::{Below, Checksum, Link};
+use wire::tcp::{Flags, Header, Options, Timestamps};
+
+/// Who sent what when.
+type Log = Arc<Mutex<Sent>>;
+type Sent = Vec<(u8, Vec<u8>)>;
+
+/// A port on which everything that leaves is written down.
+struct Recorder {
+    below: Pair,
+    who: u8,
+    log: Log,
+}
+
+impl Layer for Recorder {
+    type Below = Pair;
+
+    fn below(&self) -> &Pair {
+        &self.below
+    }
+
+    fn below_mut(&mut self) -> &mut Pair {
+        &mut self.below
+    }
+
+    fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let mut log = self.log.lock().unwrap();
+        log.extend(batch.iter().map(|packet| (self.who, packet.frame.data().to_vec())));
+        self.below.tx(batch)
+    }
+}
+
+/// Two hosts whose packets are written down.
+fn recorded(link: &PairConfig, change: impl Fn(&mut CoreConfig)) -> (World, Log) {
+    let (a, b) = pair(link).unwrap();
+    let log = Log::default();
+    let port = |below, who| Recorder { below, who, log: log.clone() };
+    let (mut c, mut s) = (config(1, CLIENT, CLIENT_V6), config(2, SERVER, SERVER_V6));
+    change(&mut c);
+    change(&mut s);
+    let (client, server) = (Core::new(c, Box::new(port(a, 0))), Core::new(s, Box::new(port(b, 1))));
+    let now = Instant::from_secs(1);
+    (World { client, server, now, client_notices: vec![], server_notices: vec![] }, log)
+}
+
+/// What applications of both hosts did, in the order in which they did it.
+struct Play {
+    world: World,
+    rng: Rng,
+    listeners: Vec<(Endpoint, ListenerId)>,
+    open: Vec<[ConnId; 2]>,
+    heard: Vec<u8>,
+}
+
+const PORTS: [u16; 3] = [80, 81, 443];
+
+impl Play {
+    fn options(&mut self) -> SocketOptions {
+        let mut options = SocketOptions { nodelay: self.rng.chance(0.5), ..SocketOptions::default() };
+        if self.rng.chance(0.1) {
+            (options.ttl, options.tos, options.max_seg) = (9, 0x28, 700);
+        }
+        options
+    }
+
+    fn listen(&mut self) {
+        for port in PORTS {
+            for addr in [SERVER, SERVER_V6] {
+                let local = Endpoint::new(addr, port);
+                let (id, _) = self.world.server.listen(self.world.now, &listen(local, 4)).unwrap();
+                self.listeners.push((local, id));
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let nth = self.rng.below(self.listeners.len() as u64) as usize;
+        let ((remote, id), options) = (self.listeners[nth], self.options());
+        let wish = Connect { options, ..connect(remote, 1) };
+        let World { client, now, .. } = &mut self.world;
+        let near = client.connect(*now, &wish).unwrap();
+        if self.rng.chance(0.05) {
+            // Given up at once.
+            return client.abort(*now, near);
+        }
+        self.world.settle();
+        let World { server, client, now, .. } = &mut self.world;
+        match server.accept(id, 2) {
+            Some(far) => self.open.push([near, far]),
+            None => client.abort(*now, near),
+        }
+    }
+
+    /// One end of a connection does something.
+    fn live(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let nth = self.rng.below(self.open.len() as u64) as usize;
+        let [near, far] = self.open[nth];
+        let len = 1 + self.rng.below(9_000) as usize;
+        let World { client, server, now, .. } = &mut self.world;
+        let (core, id) = if self.rng.chance(0.5) { (client, near) } else { (server, far) };
+        match self.rng.below(4) {
+            0 => drop(read_all(core, *now, id, &mut self.heard)),
+            1 => drop(core.write(*now, id, &vec![0xa5; len])),
+            2 => core.shutdown(*now, id, Shutdown::Write),
+            _ => {
+                let [near, far] = self.open.swap_remove(nth);
+                let abort = self.rng.chance(0.2);
+                let World { client, server, now, .. } = &mut self.world;
+                for (core, id) in [(client, near), (server, far)] {
+                    read_all(core, *now, id, &mut self.heard);
+                    if abort { core.abort(*now, id) } else { core.close(*now, id) }
+                }
+            }
+        }
+    }
+
+    /// The world changes under both.
+    fn upset(&mut self) {
+        let now = self.world.now;
+        match self.rng.below(4) {
+            0 => {
+                let (local, id) = self.listeners.swap_remove(0);
+                self.world.server.close_listener(now, id);
+                self.world.settle();
+                self.listeners.push((local, self.world.server.listen(now, &listen(local, 4)).unwrap().0));
+            }
+            1 => {
+                let options = self.options();
+                let id = self.listeners[0].1;
+                self.world.server.set_listener_options(id, options);
+            }
+            2 => {
+                let core = if self.rng.chance(0.5) { &mut self.world.client } else { &mut self.world.server };
+                let sack = self.rng.chance(0.7);
+                core.set_config(tcp::Config { sack, ..core.config().clone() });
+            }
+            _ => self.world.pass(Duration::from_secs(1 + self.rng.below(200))),
+        }
+    }
+}
+
+/// A seeded play; everything that was sent and read, and how often either side used the archive.
+fn play(seed: u64, archive: bool, offloads: bool) -> (Sent, Vec<u8>, [u64; 2]) {
+    let link = if offloads { PairConfig::offloads() } else { PairConfig::default() };
+    let (world, log) = recorded(&link, |config| {
+        config.tcp.archive = archive;
+        config.tcp.archive_pairs = 16;
+        config.tcp.archive_age = Duration::from_secs(100);
+        config.tcp.time_wait = Duration::from_secs(2);
+    });
+    let (rng, listeners, open, heard) = (Rng::new(seed), vec![], vec![], vec![]);
+    let mut play = Play { world, rng, listeners, open, heard };
+    play.listen();
+    for _ in 0..400 {
+        match play.rng.below(20) {
+            0 => play.upset(),
+            1..=7 => play.connect(),
+            _ => play.live(),
+        }
+        play.world.pass(Duration::from_millis(3));
+    }
+    let hits = [stat(&play.world.client, "archive_hits"), stat(&play.world.server, "archive_hits")];
+    let log = std::mem::take(&mut *log.lock().unwrap());
+    (log, play.heard, hits)
+}
+
+/// RFC 6528, 3-1.
+#[test]
+fn on_the_wire_nobody_can_tell() {
+    let mut hits = [0; 2];
+    for seed in 0..24 {
+        let (with, without) = (play(seed, true, seed % 3 == 0), play(seed, false, seed % 3 == 0));
+        for (nth, (one, other)) in with.0.iter().zip(&without.0).enumerate() {
+            assert_eq!(one, other, "seed {seed}, packet {nth}");
+        }
+        assert_eq!((with.0.len(), with.1), (without.0.len(), without.1), "seed {seed}");
+        assert_eq!(without.2, [0; 2]);
+        hits.iter_mut().zip(with.2).for_each(|(sum, count)| *sum += count);
+    }
+    assert!(hits.iter().all(|&count| count > 300), "{hits:?}");
+}
+
+/// Opens, says `said` there and back, and closes; what the client heard.
+fn exchange(world: &mut World, listener: ListenerId, remote: Endpoint, said: &[u8]) -> Vec<u8> {
+    let near = world.connect(remote, 1);
+    world.settle();
+    let far = world.server.accept(listener, 2).expect("the handshake completes");
+    world.client.write(world.now, near, said).unwrap();
+    world.settle();
+    let mut heard = Vec::new();
+    read_all(&mut world.server, world.now, far, &mut heard);
+    world.server.write(world.now, far, &heard).unwrap();
+    world.server.close(world.now, far);
+    world.settle();
+    let mut heard = Vec::new();
+    assert!(read_all(&mut world.client, world.now, near, &mut heard));
+    world.client.close(world.now, near);
+    world.settle();
+    heard
+}
+
+#[test]
+fn poison_stays_where_it_was() {
+    let (mut world, log) = recorded(&PairConfig::default(), |_| {});
+    let remote = Endpoint::new(SERVER, PORT);
+    let listener = world.listen(remote, 8);
+    for round in 0..50u8 {
+        let poison = vec![0x40 | (round % 32); 3_000];
+        assert_eq!(exchange(&mut world, listener, remote, &poison), poison);
+        // One that asks for nothing: not an octet of the rounds before it may be there.
+        let near = world.connect(remote, 1);
+        world.settle();
+        let far = world.server.accept(listener, 2).expect("the handshake completes");
+        let (core, mut into) = (&mut world.server, [0; 64]);
+        assert_eq!(core.read(world.now, far, &mut into), Err(ReadError::Empty));
+        assert_eq!(core.connection(far).info(world.now).bytes_received, 0);
+        log.lock().unwrap().clear();
+        core.close(world.now, far);
+        world.settle();
+        world.client.close(world.now, near);
+        world.settle();
+        let runs = |octets: &[u8]| octets.windows(4).any(|four| four.iter().all(|&one| one & 0xe0 == 0x40));
+        assert!(log.lock().unwrap().iter().all(|(_, octets)| !runs(&octets[54..])));
+    }
+    assert!(stat(&world.client, "archive_hits") > 90 && stat(&world.server, "archive_hits") > 90);
+}
+
+/// RFC 6528, 3-1 and 3-2.
+#[test]
+fn numbers_cannot_be_told() {
+    const COUNT: usize = 4_000;
+    let (mut world, log) = recorded(&PairConfig::default(), |_| {});
+    let remote = Endpoint::new(SERVER, PORT);
+    let listener = world.listen(remote, 8);
+    for _ in 0..COUNT {
+        exchange(&mut world, listener, remote, b"x");
+    }
+    assert!(stat(&world.server, "archive_hits") > COUNT as u64 - 10);
+    for who in [0, 1] {
+        let log = log.lock().unwrap();
+        let isns: Vec<u32> = log
+            .iter()
+            .filter(|(from, octets)| {
+                *from == who && octets.len() > 54 && octets[12] == 8 && octets[47] & 2 != 0
+            })
+            .map(|(_, octets)| u32::from_be_bytes(octets[38..42].try_into().unwrap()))
+            .collect();
+        assert_eq!(isns.len(), COUNT);
+        // Time stands still, so they are the keyed hash alone: no two alike, every bit as often one as zero, and
+        // whether a bit changes from one to the next is anybody's guess, too.
+        assert!(isns.iter().collect::<HashSet<_>>().len() > COUNT - 10);
+        for bit in 0..32 {
+            let ones = isns.iter().filter(|&isn| isn >> bit & 1 == 1).count();
+            let changes = isns.windows(2).filter(|two| (two[0] ^ two[1]) >> bit & 1 == 1).count();
+            for count in [ones, changes] {
+                assert!(count.abs_diff(COUNT / 2) < 5 * 32, "bit {bit}: {count}");
+            }
+        }
+    }
+}
+
+/// A SYN from anywhere, for the server.
+fn forged(link: Link, src: Endpoint, rng: &mut Rng) -> Vec<u8> {
+    let below = Below { link: Some(link), src: src.addr, dst: SERVER, tos: 0, ttl: 64, label: 0 };
+    let header = Header {
+        src_port: src.port,
+        dst_port: PORT,
+        seq: Seq::new(rng.next_u32()),
+        ack: Seq::new(0),
+        flags: Flags::SYN,
+        window: 65_535,
+        options: Options {
+            mss: Some(1_460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { val: rng.next_u32(), ecr: 0 }),
+            ..Options::default()
+        },
+    };
+    let mut frame = vec![0; below.len() + header.len()];
+    below.emit_tcp(&header, 0, Checksum::Full, &mut frame);
+    frame
+}
+
+#[test]
+fn forged_syns_neither_fill_nor_empty_it() {
+    // A million where that does not take long.
+    let count = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
+    let (mut core, mut wire) = World::alone(&PairConfig::default(), |config| {
+        config.tcp.archive_pairs = 64;
+        // Everybody is behind a gateway, whose address is known.
+        config.gateways = vec![CLIENT];
+    });
+    let mut now = Instant::from_secs(1);
+    core.listen(now, &listen(Endpoint::new(SERVER, PORT), 128)).unwrap();
+    let link = Link { dst: core.io().caps().mac, src: wire.caps().mac };
+    let mut rng = Rng::new(3);
+    let figures = |core: &Core| {
+        ["pairs", "archive_kept", "archive_evicted", "bytes_other", "archive_hits"]
+            .map(|name| stat(core, name))
+    };
+    let before = figures(&core);
+    let mut batch = RxBatch::new();
+    for _ in 0..count / 50 {
+        let frames = (0..50).map(|_| {
+            let octets = (0x0b00_0000 | rng.next_u32() & 0x00ff_ffff).to_be_bytes();
+            let octets = forged(link, Endpoint::new(Addr::v4(octets), rng.next_u32() as u16 | 1), &mut rng);
+            let mut frame = wire.take().expect("frames come back");
+            frame.set_range(0, octets.len());
+            frame.data_mut().copy_from_slice(&octets);
+            TxPacket { frame, meta: TxMeta::default() }
+        });
+        let mut out: TxBatch = frames.collect();
+        wire.tx(&mut out).unwrap();
+        out.into_iter().for_each(|packet| wire.retire(packet.frame));
+        now += Duration::from_micros(500);
+        core.turn(now).unwrap();
+        while wire.rx(&mut batch).unwrap() > 0 {
+            batch.drain(..).for_each(|packet| wire.retire(packet.frame));
+        }
+    }
+    assert!(core.stats().iter().any(|&(name, value)| name == "packets_in" && value >= count - 50));
+    assert_eq!(figures(&core), before);
+}
+
+#[test]
+fn a_known_pair_survives_forged_syns_in_its_name() {
+    let (mut world, _log) = recorded(&PairConfig::default(), |config| {
+        config.tcp.archive_age = Duration::from_secs(20);
+        config.tcp.synack_retries = 0;
+    });
+    let remote = Endpoint::new(SERVER, PORT);
+    let listener = world.listen(remote, 8);
+    (0..3).for_each(|_| drop(exchange(&mut world, listener, remote, b"x")));
+    let hits = stat(&world.server, "archive_hits");
+    assert_eq!(hits, 1);
+    // SYNs whose answers nobody hears: the pair grows no younger by them.
+    for _ in 0..30 {
+        let id = world.connect(remote, 1);
+        world.client.turn(world.now).unwrap();
+        world.client.abort(world.now, id);
+        world.server.turn(world.now).unwrap();
+        world.pass(Duration::from_secs(1));
+    }
+    exchange(&mut world, listener, remote, b"x");
+    assert!(stat(&world.server, "archive_misses") > 2, "too old by now");
+}
+
+/// So many short connections: the stacks hold as much after half of them, when every port was used, as at the end.
+fn soak(count: u64) {
+    let (mut world, log) = recorded(&PairConfig::default(), |config| {
+        config.max_time_wait = 1_000;
+        config.max_connections = 64;
+    });
+    let remote = Endpoint::new(SERVER, PORT);
+    let listener = world.listen(remote, 8);
+    let held = |world: &World| [&world.client, &world.server].map(|core| stat(core, "footprint"));
+    let mut early = [0; 2];
+    for nth in 0..count {
+        world.now += Duration::from_micros(100);
+        exchange(&mut world, listener, remote, b"x");
+        world.client_notices.clear();
+        world.server_notices.clear();
+        log.lock().unwrap().clear();
+        if nth == count / 2 {
+            early = held(&world);
+        }
+    }
+    assert_eq!(held(&world), early);
+    assert_eq!([&world.client, &world.server].map(|core| stat(core, "pairs")), [1, 1]);
+    assert!(stat(&world.server, "archive_hits") > count * 9 / 10);
+}
+
+#[test]
+fn nothing_grows() {
+    soak(if cfg!(debug_assertions) { 64_000 } else { 200_000 });
+}
+
+#[test]
+#[ignore = "a minute in a release build: ten million connections"]
+fn nothing_grows_in_ten_million() {
+    soak(10_000_000);
+}
