@@ -27,6 +27,7 @@ pub mod packet;
 pub mod pcap;
 pub mod print;
 pub mod tcp;
+pub mod template;
 #[cfg(test)]
 mod tests;
 pub mod virtio;

@@ -19,6 +19,21 @@ pub trait Layer: Send {
     /// The port below, to use.
     fn below_mut(&mut self) -> &mut Self::Below;
 
+    /// [`PacketIo::caps`] as seen from above.
+    fn caps_above(&self) -> &Caps {
+        self.below().caps()
+    }
+
+    /// [`PacketIo::take_long`] as seen from above.
+    fn take_long_above(&mut self) -> Option<Frame> {
+        self.below_mut().take_long()
+    }
+
+    /// [`PacketIo::retire`] as seen from above: a layer with frames of its own takes those back.
+    fn retire_above(&mut self, frame: Frame) {
+        self.below_mut().retire(frame);
+    }
+
     /// [`PacketIo::rx`] as seen from above.
     fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         self.below_mut().rx(batch)
@@ -58,7 +73,7 @@ pub trait Layer: Send {
 
 impl<L: Layer> PacketIo for L {
     fn caps(&self) -> &Caps {
-        self.below().caps()
+        self.caps_above()
     }
 
     fn take(&mut self) -> Option<Frame> {
@@ -66,11 +81,11 @@ impl<L: Layer> PacketIo for L {
     }
 
     fn take_long(&mut self) -> Option<Frame> {
-        self.below_mut().take_long()
+        self.take_long_above()
     }
 
     fn retire(&mut self, frame: Frame) {
-        self.below_mut().retire(frame);
+        self.retire_above(frame);
     }
 
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {

@@ -247,6 +247,13 @@ impl FramePool {
         self.free.push(index);
     }
 
+    /// Is the frame one of this pool's?
+    #[inline]
+    pub fn owns(&self, frame: &Frame) -> bool {
+        // A live frame keeps its mapping, so two pools never have the same base.
+        frame.base() == self.base
+    }
+
     /// Give a slot into the hands of the kernel or a peer, who will name it by the returned index (or by
     /// [`Frame::offset`], to be asked for before). Panics if the frame is another pool's.
     #[inline]
@@ -338,8 +345,7 @@ impl FramePool {
     /// Takes a frame apart without counting it as stray.
     #[inline]
     fn unmake(&self, frame: Frame) -> u32 {
-        // A live frame keeps its mapping, so two pools never have the same base.
-        assert!(frame.base() == self.base, "frame of another pool");
+        assert!(self.owns(&frame), "frame of another pool");
         ManuallyDrop::new(frame).index
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! One of the four rooms where `unsafe` lives; every block names its invariant and has a model beside it.
 //!
+//! * [`Crew`]: threads that help another with its work, a run of items at a time.
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
 //! * [`spsc::queue`], [`bytes::bytes`]: items and octets from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
@@ -12,6 +13,7 @@
 //! --release loom`); Miri runs the ordinary tests of everything that needs no kernel.
 
 pub mod bytes;
+mod crew;
 mod doorbell;
 mod ends;
 #[cfg(not(loom))]
@@ -24,6 +26,9 @@ pub mod spsc;
 mod sync;
 
 pub use bytes::{ByteConsumer, ByteProducer, bytes};
+#[cfg(not(loom))]
+pub use crew::Crew;
+pub use crew::Lost;
 pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 #[cfg(not(loom))]
 pub use eventfd::EventFd;

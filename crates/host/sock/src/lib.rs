@@ -44,7 +44,7 @@ pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, op
 pub use paired::Paired;
 pub use pio::give_up_root;
 pub use poller::Poller;
-pub use settings::{Assignments, Mode, Octets, Offload, Row, SettingError, Settings, tcp_settings};
+pub use settings::{Assignments, Mode, Octets, Offload, Row, SettingError, Settings, Workers, tcp_settings};
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };

@@ -1,16 +1,16 @@
 //! From settings to running stacks: one per core, each on its own queue of the link.
 
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
 use crate::hosted::{Host, Hosted};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Settings, Workers};
 use crate::tree::Tree;
 use base::Duration;
-use pio::PacketIo;
+use pio::{Lanes, PacketIo};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn open_with(
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
-        let (port, switch) = trace::tapped(layer(port)?);
+        let (port, switch) = trace::tapped(lanes(settings, core, layer(port)?)?);
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
         let mut stack = Core::new(config, port);
@@ -133,6 +133,23 @@ fn open_with(
         })?),
     };
     Ok(Opened { stacks, taps, tree, metrics })
+}
+
+/// The port of a core with as many lanes as there are workers, if there are any.
+fn lanes(settings: &Settings, core: usize, port: Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError> {
+    let Workers(workers @ 1..) = settings.workers else { return Ok(port) };
+    // Helpers have the CPUs behind those of the cores' own threads.
+    let first = usize::from(settings.cores) + core * usize::from(workers - 1);
+    let pinned = settings.pin;
+    let begin = move |number| {
+        if pinned {
+            // Without its own CPU it runs where the kernel puts it.
+            pin_to(first + number);
+        }
+    };
+    let clock = SystemClock::new();
+    Lanes::over(port, workers, &format!("millstream-lane-{core}"), move || clock.now(), begin)
+        .map_err(|e| OpenError(format!("workers = {workers}: {e}")))
 }
 
 /// Where connections that die by an error leave what is known of them, if anywhere.

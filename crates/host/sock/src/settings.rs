@@ -144,6 +144,20 @@ impl Value for Budget {
     }
 }
 
+/// How many cores share what a core sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Workers(pub u16);
+
+impl Value for Workers {
+    fn parse(text: &str) -> Option<Self> {
+        u16::parse(text).filter(|workers| *workers <= pio::LANES_MAX).map(Workers)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 impl Value for Offload {
     fn parse(text: &str) -> Option<Self> {
         match text.trim() {
@@ -306,6 +320,9 @@ settings! {
          reorder lets them wait for those before them.";
     offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
         "How long `hold`, `early` and `reorder` may delay a segment.";
+    workers: Workers = Workers(0), "a number of cores, 0 to 16",
+        "How many cores cut, copy and sum a core's super-segments where the link cannot: its own and helpers (with \
+         `pin` on the CPUs behind those of the cores); 0 builds each segment alone.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";
@@ -422,6 +439,7 @@ mod tests {
             ("time_wait", "900s"),
             ("offload", "always"),
             ("offload_budget", "1001"),
+            ("workers", "17"),
         ] {
             let error = s.set(key, bad).unwrap_err().0;
             assert!(error.contains(key) && error.contains(bad), "{error}");

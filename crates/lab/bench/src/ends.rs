@@ -14,8 +14,13 @@ const PORT: u16 = 5_001;
 
 /// A stack with this address.
 pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core {
+    core_on(seed, addr, Box::new(port))
+}
+
+/// The same on a port of any kind.
+pub(crate) fn core_on(seed: u64, addr: Addr, port: Box<dyn PacketIo>) -> Core {
     let addresses = vec![OwnAddr { addr, prefix: 24 }];
-    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, Box::new(port))
+    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, port)
 }
 
 /// The receiver listens.

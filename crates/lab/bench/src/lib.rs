@@ -12,6 +12,7 @@ pub mod demo;
 pub mod emulator;
 mod ends;
 pub mod flow;
+pub mod lanes;
 pub mod link;
 pub mod memory;
 pub mod offload;
@@ -81,6 +82,12 @@ pub const ALL: &[Bench] = &[
         help: "What receiving a segment costs, merged before the stack and not: by time, and by callgrind.",
         needs_tools: false,
         run: offload::run,
+    },
+    Bench {
+        name: "lanes",
+        help: "One flow over a link that neither cuts nor sums, from 1 to 12 cores: speed-up beside MulWinTCP's locks.",
+        needs_tools: false,
+        run: lanes::run,
     },
     Bench {
         name: "emu",

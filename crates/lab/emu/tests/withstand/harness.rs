@@ -3,6 +3,7 @@
 use crate::peer::{Peer, Plan};
 use base::{Addr, Endpoint, Instant};
 use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, Piped, PortConfig, SimPort};
+use pio::Lanes;
 use stack::{Core, CoreConfig, OwnAddr};
 use std::ops::Range;
 
@@ -98,6 +99,8 @@ pub(crate) struct Setup {
     pub(crate) server: CoreConfig,
     /// The client's own stack stands on these pipes, of what comes and what goes.
     pub(crate) under: Option<[PipeConfig; 2]>,
+    /// So many lanes make what the client sends; 0 is none, and its stack builds each segment.
+    pub(crate) lanes: u16,
 }
 
 impl Setup {
@@ -112,6 +115,7 @@ impl Setup {
             client: core_config(seed, family, 1),
             server: core_config(seed, family, 2),
             under: None,
+            lanes: 0,
         }
     }
 
@@ -124,6 +128,13 @@ impl Setup {
             Some(pipes) => {
                 let clock = net.clock();
                 Box::new(Piped::new(Box::new(a), pipes, self.seed, move || clock.now()).expect("Ethernet"))
+            }
+        };
+        let port = match self.lanes {
+            0 => port,
+            lanes => {
+                let clock = net.clock();
+                Lanes::over(port, lanes, "lane", move || clock.now(), |_| {}).expect("threads")
             }
         };
         let client = CoreHost::new(Core::new(self.client, port), Peer::new(self.seed));

@@ -10,6 +10,7 @@ mod fast_open;
 mod flood;
 mod harness;
 mod held;
+mod lanes;
 mod looking;
 mod opening;
 mod path;

@@ -1,0 +1,90 @@
+//! Goal: how many lanes make segments changes nothing on the wire: not an octet, not the order, not a nanosecond; also
+//! where much is lost, and where the link takes little at a time.
+
+use crate::harness::{Family, Pair, Setup, seeded, stat};
+use crate::peer::Plan;
+use base::{Duration, Instant, Rate, Rng, SipKey};
+use emu::{PipeConfig, PortConfig, Queue};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn path(rng: &mut Rng) -> PipeConfig {
+    PipeConfig {
+        rate: Some(Rate::from_bits_per_sec(20_000_000 + rng.below(2_000_000_000))),
+        delay: Duration::from_nanos(1 + rng.below(20_000_000)),
+        queue: Queue::Slots(20 + rng.below(200) as u32),
+        loss: if rng.chance(0.5) { 0.01 } else { 0.0 },
+        reorder: if rng.chance(0.3) { 0.02 } else { 0.0 },
+        reorder_by: Duration::from_millis(1),
+        spares_neighbours: true,
+        ..PipeConfig::default()
+    }
+}
+
+/// Moves octets both ways; when everybody was done, what passed the network, and the hosts.
+fn finished(seed: u64, lanes: u16) -> (Instant, (u64, u64), Pair) {
+    let mut rng = Rng::new(seed);
+    let setup = Setup::new(seed, Family::of(seed), path(&mut rng));
+    let mut pair = Setup { lanes, ..setup }.build();
+    let sum = Rc::new(Cell::new((0u64, 0u64)));
+    let (running, key) = (sum.clone(), SipKey::new(1, 2));
+    pair.net.watch(move |sight| {
+        let (count, sum) = running.get();
+        let mut words = vec![sum, sight.at.as_nanos(), u64::from(sight.pipe.0)];
+        words.extend(sight.packet.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        }));
+        running.set((count + 1, key.fast(&words)));
+    });
+    let (client, server) = Plan::both(3_000_000, 200_000);
+    let lends = if rng.chance(0.5) { 0.5 } else { 0.0 };
+    pair.serve(server);
+    pair.connect(Plan { lends, ..client });
+    pair.finish(PATIENCE);
+    for host in [pair.client(), pair.server()] {
+        assert_eq!(host.app.tally.complete, 1, "{}", pair.describe());
+    }
+    (pair.net.now(), sum.get(), pair)
+}
+
+#[test]
+fn any_number_of_lanes_sends_the_same() {
+    seeded(0..12, |seed| {
+        let (end, wire, mut pair) = finished(seed, 1);
+        let cut = pair.net.host_mut(pair.client).core.io().stats();
+        let of = |name| cut.iter().find(|(row, _)| *row == name).map_or(0, |row| row.1);
+        assert!(of("lanes_segments") > 1_000, "super-segments were cut: {cut:?}");
+        assert!(stat(&pair.server().core, "drop_checksum") == 0, "checksums are right");
+        pair.assert_clean();
+        for lanes in [2, 3] {
+            let (other_end, other_wire, _) = finished(seed, lanes);
+            assert_eq!((other_end, other_wire), (end, wire), "{lanes} lanes, seed {seed}");
+        }
+    });
+}
+
+/// Without lanes a stack builds each segment for itself: the same octets arrive, however they were cut.
+#[test]
+fn with_lanes_and_without_the_same_arrives() {
+    seeded(20..24, |seed| {
+        for lanes in [0, 1] {
+            let (_, _, mut pair) = finished(seed, lanes);
+            assert_eq!(pair.server().app.tally.received, 3_000_000);
+            assert_eq!(pair.client().app.tally.received, 200_000);
+            pair.assert_clean();
+        }
+    });
+}
+
+/// Where the link cuts and sums by itself there is nothing to share.
+#[test]
+fn where_the_link_does_it_all_there_are_no_lanes() {
+    let port = PortConfig { tx_checksum: true, tso_max: 65_535, ..PortConfig::default() };
+    let mut pair = Setup { lanes: 4, port, ..Setup::new(1, Family::V4, PipeConfig::default()) }.build();
+    let stats = pair.net.host_mut(pair.client).core.io().stats();
+    assert!(stats.iter().all(|(name, _)| !name.starts_with("lanes")), "{stats:?}");
+}
