@@ -176,6 +176,11 @@ impl Train {
         self.count
     }
 
+    /// Octets of payload of all.
+    pub fn octets(&self) -> u32 {
+        self.octets
+    }
+
     /// Has the last of them PSH?
     pub fn is_pushed(&self) -> bool {
         self.pushed

@@ -14,6 +14,9 @@ const NEAR: u32 = 16;
 ///     ^ head_skip = position of offset 0 in the first chunk
 ///     |<---------------- len ------------->|
 /// ```
+/// A chain may also owe octets: they lie elsewhere for a while, count as held, and have chunks set aside for them.
+/// Until it is [settled](Chain::settle) it has none here and cannot be read, only consumed, owe more or be released.
+///
 /// Every offset counts from the oldest octet held. Appending and writing near the end go through the tail,
 /// reading at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to
 /// one pool, which the caller passes to each call; [`Chain::release`] must run before the chain is dropped.
@@ -94,6 +97,34 @@ impl Chain {
         wanted - rest.len()
     }
 
+    /// Are there octets that lie elsewhere? Then all of them do.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.head == NONE && self.len > 0
+    }
+
+    /// May `n` octets more lie elsewhere?
+    pub(crate) fn may_owe(&self, pool: &Pool, n: u32) -> bool {
+        self.head == NONE && self.missing_for(self.len.saturating_add(n)) <= pool.available()
+    }
+
+    /// Counts `n` octets more that lie elsewhere; false, and nothing changed, if they may not.
+    pub(crate) fn owe(&mut self, pool: &mut Pool, n: u32) -> bool {
+        let may = self.may_owe(pool, n) && pool.set_aside(self.missing_for(self.len + n));
+        self.len += if may { n } else { 0 };
+        may
+    }
+
+    /// The octets that lie elsewhere come, all of them: `pieces`, of which the oldest may be consumed meanwhile.
+    pub(crate) fn settle<'p>(&mut self, pool: &mut Pool, pieces: impl Iterator<Item = &'p [u8]>) {
+        let owed = self.len;
+        self.release(pool);
+        for piece in pieces {
+            // The chunks were set aside.
+            self.append(pool, piece);
+        }
+        debug_assert_eq!(self.len, owed, "what is owed comes");
+    }
+
     /// Links one more chunk at the end.
     fn grow(&mut self, pool: &mut Pool) -> bool {
         let Some(chunk) = pool.take() else { return false };
@@ -110,6 +141,11 @@ impl Chain {
     pub(crate) fn consume(&mut self, pool: &mut Pool, n: u32) {
         if n >= self.len {
             return self.release(pool);
+        }
+        if self.head == NONE {
+            let before = self.chunks();
+            self.len -= n;
+            return pool.give_back(before - self.chunks());
         }
         let skip = usize::from(self.head_skip) + n as usize;
         let gone = (skip / CHUNK) as u32;
@@ -153,8 +189,9 @@ impl Chain {
 
     /// Gives every chunk back.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
-        if self.head != NONE {
-            pool.put_list(self.head, self.tail, self.chunks());
+        match self.head {
+            NONE => pool.give_back(self.chunks()),
+            head => pool.put_list(head, self.tail, self.chunks()),
         }
         *self = Chain::new();
     }

@@ -39,6 +39,8 @@ impl Marks {
     pub(crate) const AGAIN: Marks = Marks(1024);
     /// The same, and its first segment has not left: `owner` of who accepts, `listener` of who connects is its bundle.
     pub(crate) const OPENING: Marks = Marks(2048);
+    /// What it received last lies in the port's frames until it is read ([`crate::loans`]).
+    pub(crate) const LENT: Marks = Marks(4096);
 
     #[inline]
     pub(crate) fn has(self, mark: Marks) -> bool {

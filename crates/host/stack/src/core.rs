@@ -15,6 +15,7 @@ use crate::hosts::Hosts;
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
 use crate::listeners::{ListenerId, Listeners};
+use crate::loans::Loans;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
@@ -169,6 +170,8 @@ pub struct Core {
     pub(crate) tracer: Option<Box<Tracer>>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
+    /// What connections read from the port's frames.
+    pub(crate) loans: Loans,
 }
 
 impl Core {
@@ -228,6 +231,7 @@ impl Core {
             probe_ids: Vec::new(),
             tracer: None,
             starved: false,
+            loans: Loans::default(),
             port,
         }
     }
@@ -341,6 +345,9 @@ impl Core {
 
     /// Removes a connection that is in no table any more.
     pub(crate) fn free(&mut self, index: u32) {
+        if self.conns.slot(index).meta.marks.has(Marks::LENT) {
+            self.loans.forget(index);
+        }
         if let Some(tcp) = &mut self.conns.slot_mut(index).tcp {
             self.registry.retire(tcp.control_name());
             tcp.release(&mut self.shared.pool);

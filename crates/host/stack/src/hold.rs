@@ -17,7 +17,7 @@ use crate::rx::{Arrival, BATCHES, Rx, pieces};
 use crate::turn::Turn;
 
 /// Frames held at most.
-const HELD_MAX: usize = 256;
+pub(crate) const HELD_MAX: usize = 256;
 /// Packets handed up at once at most.
 pub(crate) const UP_MAX: usize = 256;
 
@@ -107,6 +107,7 @@ impl Core {
     #[inline(never)]
     pub(crate) fn receive_held(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         let Some(mut hold) = rx.hold.take() else { return };
+        self.end_loans();
         for nth in 1..=BATCHES {
             if let Err(error) = self.port.io.rx(&mut hold.inbox) {
                 self.fail(error);
@@ -250,8 +251,6 @@ impl Core {
         self.look_up(rx);
         self.process_all(now, rx);
         rx.arrivals.clear();
-        for packet in rx.batch.drain(..) {
-            self.port.io.retire(packet.frame);
-        }
+        self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
     }
 }

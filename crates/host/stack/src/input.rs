@@ -38,7 +38,9 @@ impl Core {
     #[inline]
     fn deliver(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return };
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) || segment.options.signature.is_some() {
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED | Marks::LENT)
+            || segment.options.signature.is_some()
+        {
             return self.deliver_watched(now, index, sender, segment);
         }
         let disposition = tcp.on_segment(&mut self.shared.cx(now), segment);
@@ -46,9 +48,12 @@ impl Core {
         self.delivered(now, index, disposition, events);
     }
 
-    /// To a connection that is half-open or signed, or with a signature.
+    /// To a connection that is half-open or signed or was lent something, or with a signature.
     #[inline(never)]
     fn deliver_watched(&mut self, now: Instant, index: u32, sender: &Sender<'_>, segment: &Segment<'_>) {
+        if !segment.payload.is_empty() || segment.flags.any(Flags::SYN | Flags::FIN | Flags::RST) {
+            self.call_in_if_lent(index, sender.batch);
+        }
         if !self.lets_through(now, index, sender, segment) {
             return self.shared.show_stray(now, false, sender.key, Stray::Withheld);
         }

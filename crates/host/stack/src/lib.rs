@@ -20,6 +20,7 @@ mod ip;
 mod limit;
 mod link;
 mod listeners;
+mod loans;
 mod merge;
 mod neighbours;
 mod ops;

@@ -63,6 +63,9 @@ impl Core {
         trains: &Trains,
         train: &Train,
     ) {
+        if self.lend_train(now, arrival, batch, trains, train) {
+            return;
+        }
         let mut places = [arrival.at; TRAIN_MAX];
         let places = &mut places[..usize::from(train.count())];
         for nth in 1..places.len() {
@@ -79,6 +82,35 @@ impl Core {
         }
     }
 
+    /// Delivers a train as one, which stays where it is until it is read; false, and nothing was delivered, if it may
+    /// not.
+    fn lend_train(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        batch: &RxBatch,
+        trains: &Trains,
+        train: &Train,
+    ) -> bool {
+        if !self.loans.takes(batch.len()) {
+            return false;
+        }
+        let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key) else { return false };
+        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
+        let Some(whole) = segment_of(arrival, batch, train) else { return false };
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED)
+            || !tcp.on_lent_run(&mut self.shared.cx(now), &whole, train.octets())
+        {
+            return false;
+        }
+        meta.marks.set(Marks::LENT);
+        let events = tcp.poll_event();
+        self.loans.lend(index, trains, train, arrival.at);
+        self.stats.octets_lent += u64::from(train.octets());
+        self.delivered(now, index, Disposition::Done, events);
+        true
+    }
+
     /// Delivers a train as one; false, and nothing was delivered, if its connection wants each segment.
     fn deliver_train(
         &mut self,
@@ -89,6 +121,7 @@ impl Core {
         places: &[u16],
     ) -> bool {
         let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key) else { return false };
+        self.call_in_if_lent(index, batch);
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) {
             return false;
@@ -99,14 +132,7 @@ impl Core {
             let Some(text) = packet.get(train.text(nth as u16)) else { return false };
             *piece = text;
         }
-        let first = batch[usize::from(arrival.at)].frame.data();
-        let upper = first.get(arrival.start as usize..arrival.end as usize).unwrap_or_default();
-        let Ok(raw) = Raw::of(upper) else { return false };
-        let mut segment = raw.segment();
-        raw.read_options(&mut segment);
-        let pushed = if train.is_pushed() { Flags::PSH.0 } else { 0 };
-        let ecn = Ecn::of(arrival.tos);
-        let whole = Segment { merged: train.count(), flags: Flags(segment.flags.0 | pushed), ecn, ..segment };
+        let Some(whole) = segment_of(arrival, batch, train) else { return false };
         if !tcp.on_run(&mut self.shared.cx(now), &whole, &pieces[..places.len()]) {
             return false;
         }
@@ -114,4 +140,16 @@ impl Core {
         self.delivered(now, index, Disposition::Done, events);
         true
     }
+}
+
+/// The segment that a train is, but for its payload: the header of its first packet, which `arrival` is, and PSH of its
+/// last.
+fn segment_of<'a>(arrival: &Arrival, batch: &'a RxBatch, train: &Train) -> Option<Segment<'a>> {
+    let first = batch[usize::from(arrival.at)].frame.data();
+    let raw = Raw::of(first.get(arrival.start as usize..arrival.end as usize)?).ok()?;
+    let mut segment = raw.segment();
+    raw.read_options(&mut segment);
+    let pushed = if train.is_pushed() { Flags::PSH.0 } else { 0 };
+    let (flags, ecn) = (Flags(segment.flags.0 | pushed), Ecn::of(arrival.tos));
+    Some(Segment { merged: train.count(), flags, ecn, ..segment })
 }

@@ -60,6 +60,8 @@ pub(crate) struct Sender<'a> {
     /// Header and data, which a signature covers.
     pub(crate) tcp: &'a [u8],
     frame: &'a [u8],
+    /// The batch it came with.
+    pub(crate) batch: &'a [RxPacket],
 }
 
 impl Rx {
@@ -80,6 +82,7 @@ impl Core {
     /// Receives and processes a bounded number of packets.
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
+        self.end_loans();
         for nth in 1..=BATCHES {
             if let Err(error) = self.port.io.rx(&mut rx.batch) {
                 self.fail(error);
@@ -93,9 +96,7 @@ impl Core {
             self.look_up(rx);
             self.process_all(now, rx);
             rx.arrivals.clear();
-            for packet in rx.batch.drain(..) {
-                self.port.io.retire(packet.frame);
-            }
+            self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
             if received < BATCH_MAX {
                 break;
             }
@@ -306,7 +307,7 @@ impl Core {
             None if version == self.table.version() => None,
             _ => self.find(arrival.hash, &arrival.key),
         };
-        let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame };
+        let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
         if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
             self.on_segment(now, flow, &sender, &segment);

@@ -23,6 +23,8 @@ base::counters! {
         time_wait_in: "Connections that entered TIME-WAIT.",
         time_wait_evicted: "TIME-WAIT entries that made room before their time.",
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
+        octets_lent: "Octets that connections were lent where they came, to be copied by the application's read alone.",
+        octets_settled: "Octets of those that were copied before, because they were not read in the same turn.",
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
         archive_hits: "Connections begun from the archive of pairs of hosts.",
         archive_misses: "Connections whose pair of hosts the archive had nothing of.",

@@ -15,11 +15,13 @@ struct Pair {
     oracle: Vec<Option<u8>>,
     /// Where offset 0 lies in the first chunk.
     skip: usize,
+    /// What the chain owes lies in the oracle alone.
+    owing: bool,
 }
 
 impl Pair {
     fn new() -> Self {
-        Pair { chain: Chain::new(), oracle: Vec::new(), skip: 0 }
+        Pair { chain: Chain::new(), oracle: Vec::new(), skip: 0, owing: false }
     }
 
     fn chunks(&self) -> u32 {
@@ -28,7 +30,8 @@ impl Pair {
 
     fn drop_front(&mut self, n: usize) {
         self.oracle.drain(..n.min(self.oracle.len()));
-        self.skip = if self.oracle.is_empty() { 0 } else { (self.skip + n) % CHUNK };
+        self.owing &= !self.oracle.is_empty();
+        self.skip = if self.oracle.is_empty() || self.owing { 0 } else { (self.skip + n) % CHUNK };
     }
 
     fn append(&mut self, pool: &mut Pool, data: &[u8]) {
@@ -70,6 +73,26 @@ impl Pair {
         }
     }
 
+    /// Octets that lie elsewhere: where none lie here, and chunks for them are free.
+    fn owe(&mut self, pool: &mut Pool, data: &[u8]) {
+        let chunks = (self.oracle.len() + data.len()).div_ceil(CHUNK) as u32;
+        let may =
+            (self.owing || self.oracle.is_empty()) && chunks - self.chunks() <= pool.limit() - pool.used();
+        assert_eq!(self.chain.may_owe(pool, data.len() as u32), may);
+        assert_eq!(self.chain.owe(pool, data.len() as u32), may, "all or nothing");
+        if may {
+            self.oracle.extend(data.iter().map(|&octet| Some(octet)));
+            self.owing = !self.oracle.is_empty();
+        }
+    }
+
+    /// They come, in pieces.
+    fn settle(&mut self, pool: &mut Pool, piece: usize) {
+        let octets: Vec<u8> = self.oracle.iter().map(|octet| octet.expect("no gap was written")).collect();
+        self.chain.settle(pool, octets.chunks(piece));
+        self.owing = false;
+    }
+
     fn compare(&self, pool: &Pool, offset: usize, len: usize) {
         let from = offset.min(self.oracle.len());
         let want = &self.oracle[from..(from + len).min(self.oracle.len())];
@@ -96,6 +119,10 @@ pub fn chain(data: &[u8]) {
             serial = serial.wrapping_add(1);
             (0..n).map(|i| (i as u8).wrapping_mul(7).wrapping_add(serial)).collect()
         };
+        // What is owed is settled before anything else is done with it.
+        if pair.owing && !matches!(op >> 1 & 15, 2 | 9 | 12..) {
+            pair.settle(&mut pool, 1 + n);
+        }
         match op >> 1 & 15 {
             0 | 1 => pair.append(&mut pool, &fresh(n)),
             2 => {
@@ -111,20 +138,24 @@ pub fn chain(data: &[u8]) {
             6 => pair.compare(&pool, input.below(held + 10) as usize, n),
             7 => pair.truncate(&mut pool, input.below(held + 10) as usize),
             8 => pair.extend_to(&mut pool, input.below(held + 2 * CHUNK as u32) as usize),
-            9 => pair.append(&mut pool, &fresh(n)),
+            9 => pair.owe(&mut pool, &fresh(n)),
             10 | 11 => pair.write_at(&mut pool, held as usize, &fresh(n % 1500)),
-            _ if n < 200 => {
+            12.. if n < 200 || pair.owing => {
                 pair.chain.release(&mut pool);
                 pair.drop_front(usize::MAX / 2);
             }
             _ => pair.compare(&pool, 0, n),
         }
+        assert_eq!(pair.chain.is_owing(), pair.owing);
         assert_eq!(pair.chain.len() as usize, pair.oracle.len());
         assert_eq!(pair.chain.is_empty(), pair.oracle.is_empty());
         assert_eq!(pair.chain.chunks(), pair.chunks());
         assert_eq!(pool.used(), pairs.iter().map(Pair::chunks).sum::<u32>(), "no chunk is lost or kept");
     }
     for pair in &mut pairs {
+        if pair.owing {
+            pair.settle(&mut pool, CHUNK);
+        }
         pair.compare(&pool, 0, pair.oracle.len());
         pair.chain.release(&mut pool);
     }

@@ -16,6 +16,40 @@ pub(crate) trait Text: Copy {
     fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize;
 }
 
+/// The payload of a run.
+trait Run: Text {
+    /// Shows the run to who watches.
+    fn show(self, conn: &Connection, cx: &mut Cx<'_>, first: &Segment<'_>);
+}
+
+/// So many octets of payload that lie elsewhere.
+#[derive(Clone, Copy)]
+struct Elsewhere(u32);
+
+impl Text for Elsewhere {
+    #[inline]
+    fn octets(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize {
+        if rx.owe(pool, self.0) { self.0 as usize } else { 0 }
+    }
+}
+
+impl Run for Elsewhere {
+    fn show(self, _: &Connection, _: &mut Cx<'_>, _: &Segment<'_>) {
+        unreachable!("not where somebody watches");
+    }
+}
+
+impl Run for &[&[u8]] {
+    fn show(self, conn: &Connection, cx: &mut Cx<'_>, first: &Segment<'_>) {
+        conn.show_run(cx, first, self);
+    }
+}
+
 impl Text for &[u8] {
     #[inline(always)]
     fn octets(self) -> u32 {
@@ -57,33 +91,61 @@ impl Connection {
     /// What follows is the same as if each had come for itself but for acknowledgments: one answers for all, as it does
     /// for segments of one turn anyway. A probe sees one packet, which is all of them.
     pub fn on_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]]) -> bool {
-        let len = pieces.octets();
-        if self.is_usual(first, len) {
-            self.take_run(cx, first, pieces, len);
-            return true;
-        }
-        self.bits.has(Bits::PROMISED) && self.take_promised(cx, first, pieces, len)
+        self.take_if_usual(cx, first, pieces)
+    }
+
+    /// The same for `octets` of payload that the caller keeps: they count as received and may be read, and the caller
+    /// reads them itself and tells so ([`Connection::consume`]). Before anything else of the connection arrives but
+    /// another such run or a bare acknowledgment, and before its data is looked at by any other way, all that was not
+    /// consumed must be handed over ([`Connection::settle`]). False also where data lies here already, where somebody
+    /// watches, where nobody will read, and where the pool could not take it.
+    pub fn on_lent_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, octets: u32) -> bool {
+        cx.probe.is_none()
+            && !self.bits.has(Bits::READ_CLOSED)
+            && self.rx.may_owe(cx.pool, octets)
+            && self.take_if_usual(cx, first, Elsewhere(octets))
+    }
+
+    /// Does the caller keep data of this connection?
+    #[inline]
+    pub fn is_lent(&self) -> bool {
+        self.rx.is_owing()
+    }
+
+    /// What the caller kept and was not consumed is handed over.
+    pub fn settle<'p>(&mut self, pool: &mut Pool, pieces: impl Iterator<Item = &'p [u8]>) {
+        self.rx.settle(pool, pieces);
     }
 
     #[inline(always)]
-    fn take_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]], len: u32) {
-        if cx.probe.is_some() {
-            self.show_run(cx, first, pieces);
+    fn take_if_usual(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, run: impl Run) -> bool {
+        let len = run.octets();
+        if self.is_usual(first, len) {
+            self.take_run(cx, first, run, len);
+            return true;
         }
-        self.take_usual(cx, first, pieces, len);
+        self.bits.has(Bits::PROMISED) && self.take_promised(cx, first, run, len)
+    }
+
+    #[inline(always)]
+    fn take_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, run: impl Run, len: u32) {
+        if cx.probe.is_some() {
+            run.show(self, cx, first);
+        }
+        self.take_usual(cx, first, run, len);
         cx.counters.segments_in += 1;
         self.segs_in = self.segs_in.wrapping_add(first.merged.into());
     }
 
     /// Data that was promised comes; of what was acknowledged then, nothing is owed now.
     #[cold]
-    fn take_promised(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]], len: u32) -> bool {
+    fn take_promised(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, run: impl Run, len: u32) -> bool {
         let (told, owed) = (self.last_ack_sent, self.due.has(Due::ACK));
         self.redeem(cx);
         if !self.is_usual(first, len) {
             return false;
         }
-        self.take_run(cx, first, pieces, len);
+        self.take_run(cx, first, run, len);
         if !owed && self.rcv_nxt == told {
             self.last_ack_sent = told;
             self.due.clear(Due::ACK);
