@@ -7,12 +7,27 @@ const FOLDER: &str = "crates/lab/lab/python";
 
 pub(crate) fn lab() -> Outcome {
     same_in_both_builds()?;
-    run::cargo(&["build", "--quiet", "--locked", "--package", "millstream"]).check()?;
-    let lists = ["requirements.txt", "requirements-test.txt"].map(|list| format!("{FOLDER}/{list}"));
-    let home = venv::with("lab-python", &lists.each_ref().map(String::as_str))?;
-    run::tool(&venv::python(&home))
+    let build = ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-bench"];
+    run::cargo(&build).check()?;
+    let made = run::target_dir().join("debug");
+    run::tool(&python()?)
         .args(["-B", "-m", "unittest", "discover", "-s", FOLDER])
-        .env("MILLSTREAM", run::target_dir().join("debug/millstream"))
+        .env("MILLSTREAM", made.join("millstream"))
+        .env("MILLSTREAM_BENCH", made.join("millstream-bench"))
+        .check()
+}
+
+/// An interpreter with what the tests need.
+fn python() -> Result<String, String> {
+    let lists = ["requirements.txt", "requirements-test.txt"].map(|list| format!("{FOLDER}/{list}"));
+    Ok(venv::python(&venv::with("lab-python", &lists.each_ref().map(String::as_str))?))
+}
+
+/// The picture of the benchmarks' page, for the README: of bench.html, or of the page that is named.
+pub(crate) fn picture(arguments: &[String]) -> Outcome {
+    let page = arguments.first().map_or("bench.html", String::as_str);
+    run::tool(&python()?)
+        .args(["-B", &format!("{FOLDER}/screenshot_bench.py"), page, "docs/bench.png"])
         .check()
 }
 

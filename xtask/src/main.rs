@@ -31,6 +31,8 @@ cargo xtask COMMAND
                        drive a fuzz target with seeded mutations, on stable; without TARGET, list them
   bench [NAME] [--json] [ARGUMENT...]
                        run a benchmark; without NAME, list them
+  bench --all [--quick] [--only NAME,...] [--json FILE]
+                       kernel, ours and peers in turns; `bench report` makes a page of it, `bench picture` its picture
 ";
 
 fn main() -> ExitCode {
@@ -91,6 +93,9 @@ fn fuzz(rest: &[String]) -> Outcome {
 
 /// Benchmarks are measured as they ship: with everything the optimiser can see.
 fn bench(rest: &[String]) -> Outcome {
+    if rest.first().is_some_and(|name| name == "picture") {
+        return lab::picture(&rest[1..]);
+    }
     // The link benchmarks start our command, so it has to be as fresh as they are.
     let build = ["build", "--quiet", "--locked", "--profile", "dist", "--package", "millstream"];
     run::cargo(&build).check()?;

@@ -1,23 +1,30 @@
-/* An ordinary client on the kernel: closed loop over epoll, one process.
+/* An ordinary client on the kernel over epoll, one process.
  *
- *   client short ADDR PORT IN_FLIGHT SECONDS SRC_BASE SRC_COUNT   one request per connection, "Connection: close"
- *   client keep  ADDR PORT IN_FLIGHT SECONDS SRC_BASE SRC_COUNT   requests over connections that stay
- *   client put   ADDR PORT FLOWS     SECONDS SRC_BASE SRC_COUNT   sends one endless body, as fast as it can
- *   client get   ADDR PORT FLOWS     SECONDS SRC_BASE SRC_COUNT   takes one endless body, as fast as it can
- *   client hold  ADDR PORT COUNT     SECONDS SRC_BASE SRC_COUNT   opens COUNT connections and keeps them idle
+ *   client short  ADDR PORT N SECONDS SRC_BASE SRC_COUNT [SIZE [EACH]]   EACH requests (1) a connection, N at a time;
+ *                                                                       the last says "Connection: close"
+ *   client keep   ADDR PORT N SECONDS SRC_BASE SRC_COUNT [SIZE]   requests over connections that stay
+ *   client accept ADDR PORT N SECONDS SRC_BASE SRC_COUNT          opens connections and closes them, N at a time
+ *   client open   ADDR PORT N SECONDS SRC_BASE SRC_COUNT SIZE RATE   RATE requests a second over N connections, due at
+ *                             random (Poisson) whether or not answers keep up; latency counts from when each was due
+ *   client put    ADDR PORT N SECONDS SRC_BASE SRC_COUNT   N flows, each sends one endless body as fast as it can
+ *   client get    ADDR PORT N SECONDS SRC_BASE SRC_COUNT   N flows, each takes one endless body as fast as it can
+ *   client hold   ADDR PORT N SECONDS SRC_BASE SRC_COUNT   opens N connections and keeps them idle
  *
- * Source addresses go round SRC_BASE .. SRC_BASE+SRC_COUNT-1, so that ports do not run out.
- * Prints one JSON object: requests, errors, octets, seconds, CPU of this process, latency percentiles. */
+ * Answers have SIZE octets (64). Source addresses go round SRC_BASE .. SRC_BASE+SRC_COUNT-1, so that ports do not run out.
+ * Prints "ready" when it begins to measure, then one JSON object: requests, errors, octets, seconds, CPU of this process, latency percentiles. What happens
+ * before the load is there (`open`, and `keep` with many connections) is not measured. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -31,22 +38,42 @@
 /* Latency buckets: 64 per power of two of nanoseconds. */
 #define SUB 64
 #define BUCKETS (64 * SUB)
+/* Requests that are due and have no connection yet, at most. */
+#define DUE (1u << 20)
 
+typedef unsigned long long u64;
+
+static enum { SHORT, KEEP, ACCEPT, OPEN, PUT, GET, HOLD } mode;
+static const char *const modes[] = {"short", "keep", "accept", "open", "put", "get", "hold"};
 static struct sockaddr_in server, source;
-static unsigned src_base, src_count, src_next;
+static unsigned src_base, src_count, src_next, each = 1;
 static int ep;
-static char request[256];
-static size_t request_len;
-static unsigned long long done, errors, octets, histogram[BUCKETS];
-static struct conn { unsigned long long start; unsigned got; unsigned want; } conns[FD_MAX];
+static double rate;
+/* What is asked on a connection that stays, and on one that ends. */
+static char stay[256], last[256];
+static size_t stay_len, last_len;
+static u64 done, errors, octets, histogram[BUCKETS];
+static int opened, established;
+static char buf[1 << 20];
 
-static unsigned long long now_ns(void) {
+static struct conn {
+    u64 start, got, want;
+    unsigned left; /* requests until it ends; 0: it stays */
+    enum { CONNECTING, BUSY, IDLE } state;
+} conns[FD_MAX];
+
+/* Open loop: when the next is due, those that wait for a connection, and connections that wait for them. */
+static u64 next_due, due[DUE];
+static unsigned due_head, due_tail, idle_count;
+static int idle[FD_MAX];
+
+static u64 now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
+    return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
 }
 
-static unsigned bucket(unsigned long long ns) {
+static unsigned bucket(u64 ns) {
     if (ns < SUB) return (unsigned)ns;
     unsigned top = 63 - (unsigned)__builtin_clzll(ns);
     return (top - 5) * SUB + (unsigned)((ns >> (top - 6)) & (SUB - 1));
@@ -55,17 +82,32 @@ static unsigned bucket(unsigned long long ns) {
 static double value_us(unsigned b) {
     if (b < SUB) return b / 1000.0;
     unsigned top = b / SUB + 5;
-    return (double)((1ull << top) + ((unsigned long long)(b % SUB) << (top - 6))) / 1000.0;
+    return (double)((1ull << top) + ((u64)(b % SUB) << (top - 6))) / 1000.0;
 }
 
 static double percentile(double p) {
-    unsigned long long goal = (unsigned long long)((double)done * p), seen = 0;
+    u64 all = 0, seen = 0;
+    for (unsigned b = 0; b < BUCKETS; b++) all += histogram[b];
+    u64 goal = (u64)((double)all * p);
     for (unsigned b = 0; b < BUCKETS; b++)
         if ((seen += histogram[b]) > goal) return value_us(b);
     return 0;
 }
 
-static void open_one(unsigned events) {
+/* Between two requests that come by chance. */
+static u64 gap_ns(void) {
+    static u64 seed = 88172645463325252ull;
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    double uniform = ((double)(seed >> 11) + 1) / 9007199254740993.0;
+    return (u64)(-log(uniform) / rate * 1e9);
+}
+
+static void watch(int fd, int how, unsigned events) {
+    struct epoll_event ev = {.events = events, .data.fd = fd};
+    epoll_ctl(ep, how, fd, &ev);
+}
+
+static void open_one(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0 || fd >= FD_MAX) { perror("socket"); exit(1); }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -74,122 +116,184 @@ static void open_one(unsigned events) {
         setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         if (bind(fd, (struct sockaddr *)&source, sizeof source)) { perror("bind"); exit(1); }
     }
-    conns[fd] = (struct conn){.start = now_ns()};
+    conns[fd] = (struct conn){.start = now_ns(), .left = mode == SHORT ? each : 0};
     if (connect(fd, (struct sockaddr *)&server, sizeof server) && errno != EINPROGRESS) {
         errors++;
         close(fd);
         return;
     }
-    struct epoll_event ev = {.events = events, .data.fd = fd};
-    epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev);
+    watch(fd, EPOLL_CTL_ADD, EPOLLOUT);
+}
+
+/* This one ended, well or not: another takes its place. */
+static void replace(int fd) {
+    close(fd);
+    open_one();
+}
+
+static void failed(int fd) {
+    errors++;
+    replace(fd);
+}
+
+static void ask(int fd, u64 since) {
+    struct conn *c = &conns[fd];
+    int ends = c->left == 1;
+    c->start = since, c->got = c->want = 0, c->state = BUSY;
+    ssize_t len = (ssize_t)(ends ? last_len : stay_len);
+    if (write(fd, ends ? last : stay, (size_t)len) != len) errors++;
 }
 
 /* Octets of the whole answer, once its head has arrived. */
-static unsigned wanted(const char *buf, size_t len) {
-    const char *end = memmem(buf, len, "\r\n\r\n", 4), *field = memmem(buf, len, "ontent-Length: ", 15);
-    if (!field) field = memmem(buf, len, "ontent-length: ", 15);
-    return end && field ? (unsigned)(end + 4 - buf) + (unsigned)atoi(field + 15) : 0;
+static u64 wanted(const char *head, size_t len) {
+    const char *end = memmem(head, len, "\r\n\r\n", 4), *field = memmem(head, len, "ontent-Length: ", 15);
+    if (!field) field = memmem(head, len, "ontent-length: ", 15);
+    return end && field ? (u64)(end + 4 - head) + strtoull(field + 15, NULL, 10) : 0;
+}
+
+static void finish(u64 since, u64 t) {
+    histogram[bucket(t - since)]++;
+    done++;
+}
+
+static void rest(int fd) {
+    conns[fd].state = IDLE;
+    idle[idle_count++] = fd;
+}
+
+/* Requests that are due go to connections that have nothing to do. */
+static void serve_due(u64 now) {
+    for (; next_due <= now; next_due += gap_ns()) {
+        if (due_tail - due_head == DUE) { errors++; continue; }
+        due[due_tail++ % DUE] = next_due;
+    }
+    while (due_head != due_tail && idle_count > 0) ask(idle[--idle_count], due[due_head++ % DUE]);
+}
+
+static void on_connected(int fd) {
+    struct conn *c = &conns[fd];
+    c->state = BUSY;
+    established++;
+    if (mode == PUT) {
+        if (write(fd, stay, stay_len) != (ssize_t)stay_len) errors++;
+        return;
+    }
+    watch(fd, EPOLL_CTL_MOD, EPOLLIN);
+    switch (mode) {
+    case HOLD: done++; return;
+    case ACCEPT: shutdown(fd, SHUT_WR); return;
+    case OPEN: rest(fd); return;
+    case SHORT: ask(fd, c->start); return;
+    default: ask(fd, now_ns());
+    }
+}
+
+static void on_writable(int fd) {
+    ssize_t w = write(fd, buf, sizeof buf);
+    if (w > 0) octets += (u64)w;
+}
+
+static void on_readable(int fd) {
+    struct conn *c = &conns[fd];
+    ssize_t got = read(fd, buf, sizeof buf);
+    if (got < 0 && errno == EAGAIN) return;
+    if (got > 0) {
+        octets += (u64)got;
+        if (mode == GET) return;
+        if (!c->want) c->want = wanted(buf, (size_t)got);
+        c->got += (u64)got;
+    }
+    int whole = c->want && c->got >= c->want;
+    /* The end of the connection is part of its last transaction. */
+    if (got > 0 && (!whole || c->left == 1)) return;
+    u64 t = now_ns();
+    if (mode == ACCEPT && got == 0) {
+        finish(c->start, t);
+        replace(fd);
+    } else if (!whole || (got <= 0 && c->left != 1)) {
+        failed(fd);
+    } else {
+        finish(c->start, t);
+        if (c->left == 1) replace(fd);
+        else if (mode == OPEN) rest(fd);
+        else {
+            if (c->left) c->left--;
+            ask(fd, t);
+        }
+    }
+}
+
+static void handle(struct epoll_event *event) {
+    int fd = event->data.fd;
+    if (event->events & (EPOLLERR | EPOLLHUP) && !(event->events & EPOLLIN)) failed(fd);
+    else if (conns[fd].state == CONNECTING) on_connected(fd);
+    else if (event->events & EPOLLOUT) on_writable(fd);
+    else on_readable(fd);
+}
+
+static void turn(int in_flight, u64 end) {
+    struct epoll_event events[EVENTS];
+    /* A listen queue takes what it takes: open at most 256 ahead of what is established. */
+    for (; opened < in_flight && opened - established < 256; opened++) open_one();
+    u64 now = now_ns(), until = now + 20000000ull;
+    if (rate > 0 && next_due < until) until = next_due;
+    if (end && end < until) until = end;
+    u64 wait = until > now ? until - now : 0;
+    struct timespec time = {(time_t)(wait / 1000000000ull), (long)(wait % 1000000000ull)};
+    int n = epoll_pwait2(ep, events, EVENTS, &time, NULL);
+    for (int i = 0; i < n; i++) handle(&events[i]);
+    if (rate > 0) serve_due(now_ns());
+}
+
+static u64 cpu_us(void) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (u64)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 + (u64)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
 int main(int argc, char **argv) {
-    if (argc < 8) {
-        fprintf(stderr, "usage: client short|keep|put|get|hold ADDR PORT N SECONDS SRC_BASE SRC_COUNT\n");
+    int known = 0;
+    for (int m = SHORT; m <= HOLD && argc > 1; m++)
+        if (!strcmp(argv[1], modes[m])) mode = m, known = 1;
+    if (argc < 8 || !known) {
+        fprintf(stderr, "usage: client short|keep|accept|open|put|get|hold ADDR PORT N SECONDS SRC_BASE SRC_COUNT [...]\n");
         return 2;
     }
-    int is_short = !strcmp(argv[1], "short"), is_put = !strcmp(argv[1], "put"), is_get = !strcmp(argv[1], "get"), is_hold = !strcmp(argv[1], "hold");
     server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[3]))};
     inet_pton(AF_INET, argv[2], &server.sin_addr);
     int in_flight = atoi(argv[4]);
     double seconds = atof(argv[5]);
     struct in_addr base;
     inet_pton(AF_INET, argv[6], &base);
-    src_base = ntohl(base.s_addr);
-    src_count = (unsigned)atoi(argv[7]);
+    src_base = ntohl(base.s_addr), src_count = (unsigned)atoi(argv[7]);
     source.sin_family = AF_INET;
-    request_len = (size_t)sprintf(request, "GET /64 HTTP/1.1\r\nHost: %s\r\n%s\r\n", argv[2],
-                                  is_short ? "Connection: close\r\n" : "");
-    if (is_put) request_len = (size_t)sprintf(request, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n\r\n");
-    if (is_get) request_len = (size_t)sprintf(request, "GET /1000000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    const char *size = argc > 8 ? argv[8] : "64";
+    if (argc > 9 && mode == SHORT) each = (unsigned)atoi(argv[9]);
+    stay_len = (size_t)snprintf(stay, sizeof stay, "GET /%s HTTP/1.1\r\nHost: %s\r\n\r\n", size, argv[2]);
+    last_len = (size_t)snprintf(last, sizeof last, "GET /%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", size, argv[2]);
+    if (mode == PUT) stay_len = (size_t)sprintf(stay, "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n\r\n");
+    if (mode == GET) stay_len = (size_t)sprintf(stay, "GET /1000000000000000 HTTP/1.1\r\nHost: x\r\n\r\n");
     ep = epoll_create1(0);
-    static char buf[1 << 20];
     memset(buf, 'y', sizeof buf);
-    unsigned long long begin = now_ns(), end = begin + (unsigned long long)(seconds * 1e9), now = begin;
-    int opened = 0, established = 0;
-    struct epoll_event events[EVENTS];
-    while ((now = now_ns()) < end) {
-        /* A listen queue takes what it takes: open at most 256 ahead of what is established. */
-        while (opened < in_flight && opened - established < 256) {
-            open_one(EPOLLOUT);
-            opened++;
-        }
-        int n = epoll_wait(ep, events, EVENTS, 20);
-        for (int i = 0; i < n; i++) {
-            int fd = events[i].data.fd;
-            struct conn *c = &conns[fd];
-            if (events[i].events & (EPOLLERR | EPOLLHUP) && !(events[i].events & EPOLLIN)) {
-                errors++;
-                close(fd);
-                open_one(EPOLLOUT);
-                continue;
-            }
-            if (events[i].events & EPOLLOUT) {
-                if (is_put && c->want) {
-                    ssize_t w = write(fd, buf, sizeof buf);
-                    if (w > 0) octets += (unsigned long long)w;
-                    continue;
-                }
-                established++;
-                if (is_put) {
-                    c->want = 1;
-                    if (write(fd, request, request_len) != (ssize_t)request_len) errors++;
-                    continue;
-                }
-                struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-                epoll_ctl(ep, EPOLL_CTL_MOD, fd, &ev);
-                if (is_hold) { done++; continue; }
-                if (!is_short) c->start = now_ns();
-                if (write(fd, request, request_len) != (ssize_t)request_len) errors++;
-                continue;
-            }
-            ssize_t got = read(fd, buf, sizeof buf);
-            if (got < 0 && errno == EAGAIN) continue;
-            if (got > 0 && is_get) {
-                octets += (unsigned long long)got;
-                continue;
-            }
-            if (got > 0) {
-                octets += (unsigned long long)got;
-                if (!c->want) c->want = wanted(buf, (size_t)got);
-                c->got += (unsigned)got;
-            }
-            int whole = c->want && c->got >= c->want;
-            if (got > 0 && !whole) continue;
-            if (got > 0 && is_short) continue; /* the end of the connection is part of the transaction */
-            if (!whole) {
-                errors++;
-                close(fd);
-                open_one(EPOLLOUT);
-                continue;
-            }
-            unsigned long long t = now_ns();
-            histogram[bucket(t - c->start)]++;
-            done++;
-            if (is_short) {
-                close(fd);
-                open_one(EPOLLOUT);
-            } else {
-                *c = (struct conn){.start = t};
-                if (write(fd, request, request_len) != (ssize_t)request_len) errors++;
-            }
-        }
+    prctl(PR_SET_TIMERSLACK, 1);
+    /* All connections first, where opening them is not what is measured; a minute is enough for any number. */
+    u64 patience = now_ns() + 60000000000ull;
+    if (mode == OPEN || mode == KEEP)
+        while (established < in_flight && now_ns() < patience) turn(in_flight, 0);
+    if (mode == OPEN) {
+        if (argc < 10 || (rate = atof(argv[9])) <= 0) { fprintf(stderr, "client: open wants a size and a rate\n"); return 2; }
+        next_due = now_ns() + gap_ns();
     }
+    memset(histogram, 0, sizeof histogram);
+    done = errors = octets = 0;
+    puts("ready");
+    fflush(stdout);
+    u64 begin = now_ns(), end = begin + (u64)(seconds * 1e9), used = cpu_us();
+    while (now_ns() < end) turn(in_flight, end);
     double took = (double)(now_ns() - begin) / 1e9;
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    printf("{\"requests\":%llu,\"errors\":%llu,\"octets\":%llu,\"seconds\":%.6f,\"cpu_us\":%lld,"
-           "\"p50_us\":%.2f,\"p99_us\":%.2f,\"p999_us\":%.2f}\n",
-           done, errors, octets, took,
-           (long long)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 + use.ru_utime.tv_usec + use.ru_stime.tv_usec,
-           percentile(0.5), percentile(0.99), percentile(0.999));
+    printf("{\"requests\":%llu,\"errors\":%llu,\"octets\":%llu,\"seconds\":%.6f,\"cpu_us\":%llu,"
+           "\"p50_us\":%.2f,\"p99_us\":%.2f,\"p999_us\":%.2f,\"waiting\":%u}\n",
+           done, errors, octets, took, cpu_us() - used, percentile(0.5), percentile(0.99), percentile(0.999),
+           due_tail - due_head);
     return 0;
 }

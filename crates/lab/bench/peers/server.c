@@ -2,7 +2,8 @@
  *
  *   server ADDR PORT BODY_BYTES [sink|source]
  *
- * Answers every request (up to the empty line) with a 200 and BODY_BYTES octets; obeys "Connection: close".
+ * Answers every request (up to the empty line) with a 200 and BODY_BYTES octets, or as many as its path says (/4096);
+ * obeys "Connection: close".
  * `sink` reads and discards until the peer closes; `source` answers a request with octets without end.
  * Prints "ready" once it listens and its own CPU time in microseconds when it is told to end (SIGTERM). */
 #define _GNU_SOURCE
@@ -23,6 +24,7 @@
 
 #define EVENTS 256
 #define FD_MAX 1200000
+#define ENDLESS 1000000000000000ull
 
 static volatile sig_atomic_t ending;
 
@@ -36,8 +38,57 @@ static void die(const char *what) {
     exit(1);
 }
 
-/* Octets of an unfinished request, per descriptor: requests this small nearly always arrive whole. */
-static unsigned char partial[FD_MAX];
+/* What is still to be sent, per descriptor, and whether that is the end. */
+static struct { unsigned long long left; int closing; } answers[FD_MAX];
+static char buf[1 << 20], in[1 << 20];
+static int ep;
+
+static void watch(int fd, int how, unsigned events) {
+    struct epoll_event ev = {.events = events, .data.fd = fd};
+    epoll_ctl(ep, how, fd, &ev);
+}
+
+/* Sends what finds room, at most a megabyte: others have their turn. */
+static void go_on(int fd) {
+    size_t some = answers[fd].left < sizeof buf ? (size_t)answers[fd].left : sizeof buf;
+    ssize_t w = write(fd, buf, some);
+    if (w < 0 && errno == EAGAIN) return;
+    if (w < 0) { close(fd); return; }
+    answers[fd].left -= (unsigned long long)w;
+    if (answers[fd].left > 0) return;
+    if (answers[fd].closing) close(fd);
+    else watch(fd, EPOLL_CTL_MOD, EPOLLIN);
+}
+
+/* The head and the beginning of the body, made anew only when another size is asked for. */
+static struct made { unsigned long long body; size_t head, len; char text[256 + 65536]; } made[2];
+
+static void make(struct made *m, unsigned long long body, int closing) {
+    m->body = body;
+    m->head = (size_t)sprintf(m->text, "HTTP/1.1 200 OK\r\nServer: kernel\r\nContent-Length: %llu\r\n%s\r\n", body,
+                              closing ? "Connection: close\r\n" : "");
+    size_t with = body < 65536 ? (size_t)body : 65536;
+    memset(m->text + m->head, 'x', with);
+    m->len = m->head + with;
+}
+
+/* One write for an answer that is not long. */
+static void answer(int fd, unsigned long long body, int closing) {
+    struct made *m = &made[closing];
+    if (m->len == 0 || m->body != body) make(m, body, closing);
+    ssize_t w = write(fd, m->text, m->len);
+    if (w < 0 && errno != EAGAIN) { close(fd); return; }
+    answers[fd].left = m->head + body - (unsigned long long)(w < 0 ? 0 : w);
+    answers[fd].closing = closing;
+    if (answers[fd].left > 0) watch(fd, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+    else if (closing) close(fd);
+}
+
+/* How much the path asks for. */
+static unsigned long long wanted(const char *request, unsigned long long otherwise) {
+    if (memcmp(request, "GET /", 5) || request[5] < '0' || request[5] > '9') return otherwise;
+    return strtoull(request + 5, NULL, 10);
+}
 
 static int must_close(const char *request, size_t len) {
     return memmem(request, len, "onnection: close", 16) != NULL;
@@ -54,17 +105,6 @@ int main(int argc, char **argv) {
     sigaction(SIGTERM, &term, NULL);
     signal(SIGPIPE, SIG_IGN);
 
-    /* One answer for connections that stay, one for those that close. */
-    char *answers[2];
-    size_t lengths[2];
-    for (int closes = 0; closes < 2; closes++) {
-        answers[closes] = malloc(body + 256);
-        int head = sprintf(answers[closes], "HTTP/1.1 200 OK\r\nServer: kernel\r\nContent-Length: %zu\r\n%s\r\n", body,
-                           closes ? "Connection: close\r\n" : "");
-        memset(answers[closes] + head, 'x', body);
-        lengths[closes] = (size_t)head + body;
-    }
-
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2]))};
     if (inet_pton(AF_INET, argv[1], &addr.sin_addr) != 1) die("address");
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
@@ -72,13 +112,13 @@ int main(int argc, char **argv) {
     setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&addr, sizeof addr)) die("bind");
     if (listen(listener, 65535)) die("listen");
-    int ep = epoll_create1(0);
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[EVENTS];
-    epoll_ctl(ep, EPOLL_CTL_ADD, listener, &event);
+    ep = epoll_create1(0);
+    memset(buf, 'x', sizeof buf);
+    struct epoll_event events[EVENTS];
+    watch(listener, EPOLL_CTL_ADD, EPOLLIN);
     printf("ready\n");
     fflush(stdout);
 
-    static char buf[1 << 20];
     unsigned long long taken = 0;
     while (!ending) {
         int n = epoll_wait(ep, events, EVENTS, 500);
@@ -90,42 +130,21 @@ int main(int argc, char **argv) {
                 while ((c = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
                     if (c >= FD_MAX) { close(c); continue; }
                     setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-                    partial[c] = 0;
-                    struct epoll_event ev = {.events = EPOLLIN, .data.fd = c};
-                    epoll_ctl(ep, EPOLL_CTL_ADD, c, &ev);
+                    answers[c].left = 0;
+                    watch(c, EPOLL_CTL_ADD, EPOLLIN);
                 }
                 continue;
             }
-            if (events[i].events & EPOLLOUT && write(fd, buf, sizeof buf) < 0 && errno != EAGAIN) { close(fd); continue; }
-            if (!(events[i].events & EPOLLIN)) continue;
-            ssize_t got = read(fd, buf, sizeof buf);
+            if (events[i].events & EPOLLOUT) { go_on(fd); continue; }
+            ssize_t got = read(fd, in, sizeof in - 1);
             if (got < 0 && errno == EAGAIN) continue;
             if (got <= 0) { close(fd); continue; }
             taken += (unsigned long long)got;
             if (sink) continue;
-            if (source) {
-                struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT, .data.fd = fd};
-                const char *head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n";
-                if (write(fd, head, strlen(head)) < 0) close(fd);
-                else epoll_ctl(ep, EPOLL_CTL_MOD, fd, &ev);
-                continue;
-            }
             /* One request per read is what closed-loop clients send; a tail without its empty line waits. */
-            if (got < 4 || memcmp(buf + got - 4, "\r\n\r\n", 4)) { partial[fd] = 1; continue; }
-            int closing = must_close(buf, (size_t)got);
-            const char *answer = answers[closing];
-            size_t sent = 0, answer_len = lengths[closing];
-            while (sent < answer_len) {
-                ssize_t w = write(fd, answer + sent, answer_len - sent);
-                if (w < 0 && errno == EAGAIN) {
-                    struct timespec wait = {0, 20000};
-                    nanosleep(&wait, NULL);
-                    continue;
-                }
-                if (w < 0) { closing = 1; break; }
-                sent += (size_t)w;
-            }
-            if (closing) close(fd);
+            if (got < 4 || memcmp(in + got - 4, "\r\n\r\n", 4)) continue;
+            in[got] = 0;
+            answer(fd, source ? ENDLESS : wanted(in, body), must_close(in, (size_t)got));
         }
     }
     struct rusage use;

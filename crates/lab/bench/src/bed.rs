@@ -247,7 +247,8 @@ impl Bed {
             "taskset",
             &["-c", CLIENT_CPU, &program, mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count],
         )?;
-        serde_json::from_str(&text).map_err(|e| format!("the client said {text:?}: {e}"))
+        serde_json::from_str(text.lines().last().unwrap_or_default())
+            .map_err(|e| format!("the client said {text:?}: {e}"))
     }
 }
 
@@ -365,6 +366,8 @@ pub struct Programs {
     pub client: PathBuf,
     /// Stateless responder.
     pub ideal: PathBuf,
+    /// Sender of SYNs from addresses that do not exist.
+    pub flood: PathBuf,
     /// The `millstream` command.
     pub ours: PathBuf,
 }
@@ -391,13 +394,14 @@ impl Programs {
         let compile = |name: &str| -> Result<PathBuf, String> {
             let out = dir.join(name);
             let file = source.join(format!("{name}.c"));
-            sh("cc", &["-O2", "-o", &out.to_string_lossy(), &file.to_string_lossy()])?;
+            sh("cc", &["-O2", "-o", &out.to_string_lossy(), &file.to_string_lossy(), "-lm"])?;
             Ok(out)
         };
         Ok(Programs {
             server: compile("server")?,
             client: compile("client")?,
             ideal: compile("ideal")?,
+            flood: compile("flood")?,
             ours: ours.to_path_buf(),
         })
     }

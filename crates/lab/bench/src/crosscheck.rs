@@ -84,7 +84,12 @@ pub fn compare(ours: &Path, case: &Case, seconds: u32, seed: u64) -> Result<Figu
 }
 
 /// Goodput from left to right, whoever sends there.
-fn really(ours: &Path, words: &[(&str, String)], seconds: u32, our_sender: bool) -> Result<f64, String> {
+pub(crate) fn really(
+    ours: &Path,
+    words: &[(&str, String)],
+    seconds: u32,
+    our_sender: bool,
+) -> Result<f64, String> {
     let wire = Wire::new()?;
     let sets: Vec<String> = words.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let mut args = Vec::new();

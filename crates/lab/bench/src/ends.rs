@@ -2,7 +2,7 @@
 
 use base::{Addr, Endpoint, Instant};
 use pio::PacketIo;
-use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, OwnAddr};
+use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Offload, OwnAddr};
 use tcp::SocketOptions;
 
 /// Who sends.
@@ -19,18 +19,28 @@ pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core
 
 /// The same on a port of any kind.
 pub(crate) fn core_on(seed: u64, addr: Addr, port: Box<dyn PacketIo>) -> Core {
+    core_with(seed, addr, CoreConfig::default().offload, port)
+}
+
+/// The same with another receive offload.
+pub(crate) fn core_with(seed: u64, addr: Addr, offload: Offload, port: Box<dyn PacketIo>) -> Core {
     let addresses = vec![OwnAddr { addr, prefix: 24 }];
-    Core::new(CoreConfig { seed, addresses, ..CoreConfig::default() }, port)
+    Core::new(CoreConfig { seed, addresses, offload, ..CoreConfig::default() }, port)
 }
 
 /// The receiver listens.
 pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
+    listen_with(core, now, SocketOptions::default())
+}
+
+/// The same with other options.
+pub(crate) fn listen_with(core: &mut Core, now: Instant, options: SocketOptions) -> ListenerId {
     let listen = Listen {
         local: Endpoint::new(SINK, PORT),
-        backlog: 8,
+        backlog: 64,
         reuse_port: false,
         v6_only: false,
-        options: SocketOptions::default(),
+        options,
         control: None,
         owner: 1,
         keys: None,
@@ -40,11 +50,16 @@ pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
 
 /// The sender connects.
 pub(crate) fn connect(core: &mut Core, now: Instant) -> ConnId {
+    connect_with(core, now, SocketOptions::default())
+}
+
+/// The same with other options.
+pub(crate) fn connect_with(core: &mut Core, now: Instant, options: SocketOptions) -> ConnId {
     let connect = Connect {
         local: Endpoint::new(SOURCE, 0),
         remote: Endpoint::new(SINK, PORT),
         reuse_addr: false,
-        options: SocketOptions::default(),
+        options,
         control: None,
         owner: 0,
         keys: None,

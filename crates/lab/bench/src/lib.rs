@@ -6,6 +6,8 @@
 
 pub mod bed;
 pub mod budget;
+mod bulk;
+pub mod compare;
 pub mod count;
 pub mod crosscheck;
 pub mod demo;

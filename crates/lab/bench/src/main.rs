@@ -2,43 +2,76 @@
 #![forbid(unsafe_code)]
 
 use bench::memory::Load;
-use bench::{ALL, Plan};
+use bench::{ALL, Plan, compare};
 use clap::Parser;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Run a benchmark and print its figures.
 #[derive(Parser)]
 struct Args {
     /// Which; without a name, lists them.
     name: Option<String>,
-    /// A B A B pairs.
-    #[arg(long, default_value_t = 5)]
-    rounds: u32,
-    /// Seconds each measurement lasts.
-    #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
+    /// A B A B pairs (5; with --quick 3).
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seconds each measurement lasts (1; with --quick 0.2).
+    #[arg(long)]
+    seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
     /// callgrind is to count them.
-    #[arg(num_args = 3, value_names = ["short|keep|idle|forward|transfer|bulk|super", "IN_FLIGHT", "COUNT"])]
-    exactly: Vec<String>,
+    #[arg(value_name = "short|keep|idle|forward|transfer|bulk|super IN_FLIGHT COUNT")]
+    words: Vec<String>,
     /// For `budgets`: write down what moved, for this reason.
     #[arg(long, value_name = "REASON")]
     bless: Option<String>,
-    /// Print only JSON.
-    #[arg(long)]
-    json: bool,
+    /// Print only JSON; for --all, the file that results are kept in (bench.json).
+    #[arg(long, num_args = 0..=1, value_name = "FILE")]
+    json: Option<Option<PathBuf>>,
+    /// Run the workloads, kernel, ours and peers in turns: `bench workloads` lists them, `bench report` makes a page.
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+    /// For --all: workloads that begin with these words, with commas between them.
+    #[arg(long, requires = "all", value_delimiter = ',')]
+    only: Vec<String>,
+    /// For --all: fewer points, rounds and seconds: under four minutes.
+    #[arg(long, requires = "all")]
+    quick: bool,
+    /// For report: results of --all.
+    #[arg(long, default_value = "bench.json")]
+    from: PathBuf,
+    /// For report: the page.
+    #[arg(long, default_value = "bench.html")]
+    to: PathBuf,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.all {
+        return told("--all", side_by_side(args));
+    }
     let Some(name) = args.name else {
         for bench in ALL {
             println!("{:<14} {}", bench.name, bench.help);
         }
+        println!(
+            "--all          The workloads, kernel, ours and peers in turns: --quick, --only NAME,..., --json FILE."
+        );
+        println!("workloads      Lists them.");
+        println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
         return ExitCode::SUCCESS;
     };
-    if name == "exactly" {
-        return exactly(&args.exactly);
+    match name.as_str() {
+        "exactly" => return exactly(&args.words),
+        "contest" => return contest(&args.words),
+        "workloads" => {
+            print!("{}", compare::listing());
+            return ExitCode::SUCCESS;
+        }
+        "report" => return told("report", compare::report(&args.from, &args.to)),
+        _ => {}
     }
     let Some(bench) = ALL.iter().find(|bench| bench.name == name) else {
         let names: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
@@ -53,27 +86,62 @@ fn main() -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    // A signal must not end us before namespaces and servers are gone: the programs we run end by it, and their
-    // end is the error on which everything is dropped.
-    let interrupted = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        if let Err(e) = signal_hook::flag::register(signal, interrupted.clone()) {
-            eprintln!("millstream-bench: {e}");
-            return ExitCode::FAILURE;
-        }
+    if let Err(e) = on_signal() {
+        eprintln!("millstream-bench: {e}");
+        return ExitCode::FAILURE;
     }
     let outcome = match &args.bless {
         Some(reason) if name == "budgets" => bench::budget::bless(reason),
         Some(_) => Err("--bless is for budgets".into()),
-        None => (bench.run)(&Plan { rounds: args.rounds.max(1), seconds: args.seconds }),
+        None => {
+            let rounds = args.rounds.unwrap_or(5).max(1);
+            (bench.run)(&Plan { rounds, seconds: args.seconds.unwrap_or(1.0) })
+        }
     };
     match outcome {
-        Ok(figures) if args.json => println!("{figures}"),
+        Ok(figures) if args.json.is_some() => println!("{figures}"),
         Ok(figures) => println!("{}", serde_json::to_string_pretty(&figures).unwrap_or_default()),
         Err(e) => {
             eprintln!("millstream-bench: {name}: {e}");
             return ExitCode::FAILURE;
         }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A signal must not end us before namespaces and servers are gone: the programs we run end by it, and their end is the
+/// error on which everything is dropped. Whether one came.
+fn on_signal() -> std::io::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone())?;
+    }
+    Ok(interrupted)
+}
+
+fn told(what: &str, outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("millstream-bench: {what}: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workloads, side by side.
+fn side_by_side(args: Args) -> Result<(), String> {
+    let stop = on_signal().map_err(|e| e.to_string())?;
+    let out = args.json.flatten().unwrap_or_else(|| "bench.json".into());
+    let Args { only, quick, rounds, seconds, .. } = args;
+    compare::run(&compare::Chosen { only, quick, rounds, seconds, out, stop })
+}
+
+/// One of our own entries in memory.
+fn contest(words: &[String]) -> ExitCode {
+    match compare::contest::contest(words) {
+        Ok(figures) => println!("{}", serde_json::json!(figures)),
+        Err(e) => return told("contest", Err(e)),
     }
     ExitCode::SUCCESS
 }

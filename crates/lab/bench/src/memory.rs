@@ -2,9 +2,12 @@
 //! TIME-WAIT table are on.
 
 mod idle;
+mod some;
 
 pub use idle::turns as idle_turns;
+pub(crate) use some::{rate as some, rest};
 
+use crate::compare::few::Few;
 use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
@@ -59,6 +62,8 @@ pub struct Bed {
     /// Packets both ways.
     pub packets: u64,
     next_source: u32,
+    /// How many of the connections ask.
+    active: u32,
 }
 
 fn core(seed: u64, addr: Addr, extra: u32, connections: u32, port: impl pio::PacketIo + 'static) -> Core {
@@ -83,10 +88,19 @@ fn source(i: u32) -> Addr {
 impl Bed {
     /// A listening server and a client, no connection yet. `sources` client addresses share the connections.
     pub fn new(load: Load, sources: u32, connections: u32) -> Bed {
+        Bed::with_batches(load, sources, connections, usize::MAX)
+    }
+
+    /// The same with a link that hands over so many packets at once at most.
+    fn with_batches(load: Load, sources: u32, connections: u32, batch: usize) -> Bed {
         let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
             .expect("memory for frames");
-        let client = core(1, source(0), sources, connections, a);
-        let mut server = core(2, SERVER, 1, connections, b);
+        let (client, mut server) = if batch < pio::BATCH_MAX {
+            let (a, b) = (Few::new(a, batch), Few::new(b, batch));
+            (core(1, source(0), sources, connections, a), core(2, SERVER, 1, connections, b))
+        } else {
+            (core(1, source(0), sources, connections, a), core(2, SERVER, 1, connections, b))
+        };
         let listen = Listen {
             local: Endpoint::new(SERVER, PORT),
             backlog: 65_535,
@@ -111,6 +125,7 @@ impl Bed {
             done: 0,
             packets: 0,
             next_source: 0,
+            active: u32::MAX,
         }
     }
 
@@ -181,7 +196,9 @@ impl Bed {
         let id = self.conns[notice.owner as usize];
         let mut buf = [0; 256];
         if notice.events.any(Events::CONNECTED) {
-            self.send(at, id);
+            if notice.owner < self.active {
+                self.send(at, id);
+            }
             return;
         }
         loop {
@@ -253,9 +270,9 @@ impl Bed {
     }
 }
 
-/// Transactions per second, and packets per transaction.
-fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64) -> (f64, f64) {
-    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024);
+/// Transactions per second, and packets per transaction, over a link that hands over so many packets at once at most.
+pub(crate) fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64, batch: usize) -> (f64, f64) {
+    let mut bed = Bed::with_batches(load, sources, in_flight * 2 + 1_024, batch);
     for _ in 0..in_flight {
         bed.open(sources);
         if bed.conns.len().is_multiple_of(256) {
@@ -302,7 +319,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     for (name, load, in_flight) in ROWS {
         let (mut ours, mut theirs, mut packets) = (Vec::new(), Vec::new(), 0.0);
         for _ in 0..plan.rounds {
-            let (rate, per) = measure(load, in_flight, 8, plan.seconds);
+            let (rate, per) = measure(load, in_flight, 8, plan.seconds, usize::MAX);
             ours.push(rate);
             packets = per;
             // smoltcp walks every socket for every packet: 10,000 would take minutes to warm up.

@@ -24,6 +24,12 @@ use draw::Drawing;
 pub use columns::{TableError, runs, series};
 pub use csv::csv;
 
+/// How pages look: light, dark and on paper.
+pub const STYLE: &str = include_str!("report/page.css");
+/// What makes them answer, in this order: plots in boxes of class `plot` from the JSON in them (see [`data`]), and
+/// what is around them, of which a button `#theme` must be there.
+pub const SCRIPTS: [&str; 2] = [include_str!("report/plot.js"), include_str!("report/page.js")];
+
 /// Combinations that stand side by side in a table.
 const ACROSS_MAX: usize = 6;
 /// Rows of a table of means.
@@ -67,7 +73,7 @@ pub fn html(chapters: &[Chapter<'_>], into: &mut impl Write) -> io::Result<()> {
     page += &format!(
         "<style>{}</style></head><body><header><h1>Millstream laboratory</h1>\
          <button type=\"button\" id=\"theme\">light or dark</button></header>",
-        include_str!("report/page.css")
+        STYLE
     );
     if chapters.len() > 1 {
         page += "<nav>";
@@ -81,8 +87,7 @@ pub fn html(chapters: &[Chapter<'_>], into: &mut impl Write) -> io::Result<()> {
         page.clear();
         chapter.write(&mut page)?;
     }
-    let scripts = [include_str!("report/plot.js"), include_str!("report/page.js")];
-    scripts.iter().for_each(|script| page += &format!("<script>{script}</script>"));
+    SCRIPTS.iter().for_each(|script| page += &format!("<script>{script}</script>"));
     page += "</body></html>\n";
     into.write_all(page.as_bytes())
 }
@@ -258,7 +263,10 @@ fn write_plot(page: &mut String, plot: &Plot, drawing: &Drawing) {
 }
 
 /// Data for a script. A script's end tag cannot hide in a name.
-fn data(what: &impl Serialize) -> String {
+///
+/// # Panics
+/// If it is nothing that JSON can say.
+pub fn data(what: &impl Serialize) -> String {
     let text = serde_json::to_string(what).expect("strings and numbers").replace("</", "<\\/");
     format!("<script type=\"application/json\">{text}</script>")
 }

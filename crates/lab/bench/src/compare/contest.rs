@@ -1,0 +1,62 @@
+//! Our own entries in memory, and smoltcp's, as programs of their own: `millstream-bench contest WHO LOAD N SECONDS`.
+
+use super::Figures;
+use crate::memory::{self, Load};
+use crate::{bulk, smol};
+
+/// Connections that ask in `some`.
+pub(crate) const ACTIVE: u32 = 64;
+
+/// What a run of ours may change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Packets that the link hands over at once, at most.
+    pub(crate) batch: usize,
+    /// Segments that continue each other go through the stack as one.
+    pub(crate) trains: bool,
+    /// The link takes super-segments.
+    pub(crate) offloads: bool,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Options, String> {
+        let mut options = Options { batch: usize::MAX, trains: true, offloads: false };
+        for word in words {
+            match word.split_once('=') {
+                Some(("batch", n)) => options.batch = n.parse().map_err(|_| format!("batch={n}?"))?,
+                Some(("trains", on)) => options.trains = on == "on",
+                Some(("offloads", on)) => options.offloads = on == "on",
+                _ => return Err(format!("{word}? There are batch=N, trains=on|off and offloads=on|off")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs one entry; its figures.
+///
+/// # Errors
+/// Words that nobody knows.
+pub fn contest(words: &[String]) -> Result<Figures, String> {
+    let [who, load, n, seconds, more @ ..] = words else {
+        return Err("contest millstream|smoltcp short|keep|some|bulk|rest N SECONDS [KEY=VALUE...]".into());
+    };
+    let n: u32 = n.parse().map_err(|_| format!("{n}: a number, please"))?;
+    let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds}: a number, please"))?;
+    let options = Options::parse(more)?;
+    let figure = |name: &str, value: f64| Figures::from([(name.to_string(), value)]);
+    let rate =
+        |(per_s, packets)| Figures::from([("per_s".to_string(), per_s), ("packets".to_string(), packets)]);
+    match (who.as_str(), load.as_str()) {
+        ("millstream", "short") => Ok(rate(memory::measure(Load::Short, n, 8, seconds, options.batch))),
+        ("millstream", "keep") => Ok(rate(memory::measure(Load::Keep, n, 8, seconds, options.batch))),
+        ("millstream", "some") => Ok(figure("per_s", memory::some(n, ACTIVE, seconds))),
+        ("millstream", "rest") => Ok(figure("octets", memory::rest(n)?)),
+        ("millstream", "bulk") => Ok(figure("gbit", bulk::measure(n, seconds, options))),
+        ("smoltcp", "short") => Ok(figure("per_s", smol::measure(Load::Short, n as usize, seconds))),
+        ("smoltcp", "keep") => Ok(figure("per_s", smol::measure(Load::Keep, n as usize, seconds))),
+        ("smoltcp", "bulk") => Ok(figure("gbit", smol::bulk::measure(seconds))),
+        ("smoltcp", "rest") => Ok(figure("octets", smol::octets_per_socket())),
+        _ => Err(format!("{who} does not do {load}")),
+    }
+}

@@ -1,0 +1,304 @@
+//! Where contenders are measured: beds, programs and peers, made when they are first needed and gone at the end.
+
+use super::contender::{Contender, GOPATH, Kind, Program, go, network};
+use super::{Figures, Where};
+use crate::bed::{
+    Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, machine_busy_us, sh,
+};
+use crate::bed::{SERVER_CPU, our_command};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a client does.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    /// The client's mode.
+    pub(super) mode: &'static str,
+    /// Connections at a time.
+    pub(super) connections: u32,
+    /// What more it is told: octets of an answer, and requests a connection or a second.
+    pub(super) more: Vec<String>,
+}
+
+impl Load {
+    pub(super) fn new(mode: &'static str, connections: u32) -> Load {
+        Load { mode, connections, more: Vec::new() }
+    }
+
+    pub(super) fn with(mut self, number: f64) -> Load {
+        self.more.push(format!("{number}"));
+        self
+    }
+}
+
+/// Namespaces with a link between them.
+struct Field {
+    bed: Bed,
+    programs: Programs,
+}
+
+/// Everything that is set up.
+#[derive(Default)]
+pub(super) struct Ground {
+    /// By offloads, and whether ours is on a tap device.
+    fields: BTreeMap<(bool, bool), Field>,
+    peers: BTreeMap<&'static str, PathBuf>,
+    dir: Option<PathBuf>,
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if let Some(Err(e)) = self.dir.as_ref().map(std::fs::remove_dir_all) {
+            eprintln!("millstream-bench: {e}");
+        }
+    }
+}
+
+impl Ground {
+    fn dir(&mut self) -> Result<PathBuf, String> {
+        if let Some(dir) = &self.dir {
+            return Ok(dir.clone());
+        }
+        let dir = std::env::temp_dir().join(format!("ms-compare-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        self.dir = Some(dir.clone());
+        Ok(dir)
+    }
+
+    fn field(&mut self, offloads: bool, tap: bool) -> Result<&Field, String> {
+        match self.fields.entry((offloads, tap)) {
+            Slot::Occupied(made) => Ok(made.into_mut()),
+            Slot::Vacant(slot) => Ok(slot.insert(Field::new(offloads, tap)?)),
+        }
+    }
+
+    /// A server and its client over a link.
+    pub(super) fn served(
+        &mut self,
+        contender: &Contender,
+        place: Where,
+        load: &Load,
+        seconds: f64,
+    ) -> Result<Figures, String> {
+        self.beside(contender, place, load, seconds, None)
+    }
+
+    /// The same under a flood of so many SYNs a second.
+    pub(super) fn flooded(
+        &mut self,
+        contender: &Contender,
+        load: &Load,
+        seconds: f64,
+        rate: f64,
+    ) -> Result<Figures, String> {
+        self.beside(
+            contender,
+            Where::Veth { offloads: true },
+            load,
+            seconds,
+            Some(rate).filter(|rate| *rate > 0.0),
+        )
+    }
+
+    fn beside(
+        &mut self,
+        contender: &Contender,
+        place: Where,
+        load: &Load,
+        seconds: f64,
+        flood: Option<f64>,
+    ) -> Result<Figures, String> {
+        let Where::Veth { offloads } = place else { return Err("this workload has no link".into()) };
+        // Bulk with offloads: AF_XDP takes no super-segments, a tap device does.
+        let bulk = matches!(load.mode, "put" | "get");
+        let tap = bulk && offloads && matches!(contender.kind, Kind::Ours(_));
+        let field = self.field(offloads, tap)?;
+        let server = field.start(contender, load, tap)?;
+        std::thread::sleep(Duration::from_millis(100));
+        let flood = flood.map(|rate| field.flood(rate, seconds + 1.0)).transpose()?;
+        let figures = field.measure(&server, load, seconds)?;
+        drop(flood);
+        Ok(figures)
+    }
+
+    /// A contender with both stacks in one process, on one core.
+    pub(super) fn in_memory(
+        &mut self,
+        contender: &Contender,
+        load: &str,
+        n: f64,
+        seconds: f64,
+    ) -> Result<Figures, String> {
+        self.in_memory_with(contender, &[load, &format!("{n}"), &format!("{seconds}")])
+    }
+
+    /// The same with other words.
+    pub(super) fn in_memory_with(
+        &mut self,
+        contender: &Contender,
+        words: &[&str],
+    ) -> Result<Figures, String> {
+        self.wrapped(&[], contender, words)
+    }
+
+    /// The same without transparent huge pages.
+    pub(super) fn small_pages(&mut self, contender: &Contender, words: &[&str]) -> Result<Figures, String> {
+        let wrapper = self.compiled("nothp", &[])?;
+        self.wrapped(&[&wrapper.to_string_lossy()], contender, words)
+    }
+
+    fn wrapped(
+        &mut self,
+        wrapper: &[&str],
+        contender: &Contender,
+        words: &[&str],
+    ) -> Result<Figures, String> {
+        let (program, first) = match contender.kind {
+            Kind::Ours(_) => {
+                (std::env::current_exe().map_err(|e| e.to_string())?, vec!["contest", "millstream"])
+            }
+            Kind::InMemory(Program::Own(name)) => {
+                (std::env::current_exe().map_err(|e| e.to_string())?, vec!["contest", name])
+            }
+            Kind::InMemory(Program::Lwip) => {
+                (self.compiled("lwip", &["-I/usr/include/lwip", "-ldl"])?, vec![])
+            }
+            Kind::InMemory(Program::Gvisor) => (self.gvisor()?, vec![]),
+            Kind::Kernel | Kind::Ideal => return Err("it does not run in memory".into()),
+        };
+        let program = program.to_string_lossy();
+        let limit = ["120", "env", "GOMAXPROCS=1", "taskset", "-c", SERVER_CPU];
+        let said = sh("timeout", &[&limit, wrapper, &[&*program], &first, words].concat())?;
+        let said = said.lines().last().unwrap_or_default();
+        serde_json::from_str(said).map_err(|e| format!("it said {said:?}: {e}"))
+    }
+
+    /// A program of `peers/` in C.
+    fn compiled(&mut self, name: &'static str, flags: &[&str]) -> Result<PathBuf, String> {
+        let dir = self.dir()?;
+        if let Some(path) = self.peers.get(name) {
+            return Ok(path.clone());
+        }
+        let (out, source) = (dir.join(name), peers().join(format!("{name}.c")));
+        sh("cc", &[&["-O2", "-o", &out.to_string_lossy(), &source.to_string_lossy()], flags].concat())?;
+        self.peers.insert(name, out.clone());
+        Ok(out)
+    }
+
+    fn gvisor(&mut self) -> Result<PathBuf, String> {
+        let dir = self.dir()?;
+        if let Some(path) = self.peers.get("gvisor") {
+            return Ok(path.clone());
+        }
+        let go = go().ok_or("no Go 1.19: apt-get install golang-1.19-go")?;
+        let (out, path) = (dir.join("gvisor"), format!("GOPATH={GOPATH}"));
+        // Beside our own builds, so that the next run need not build it again.
+        let cache = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("go-cache");
+        let cache = format!("GOCACHE={}", cache.display());
+        let (out_text, source) = (out.to_string_lossy().into_owned(), peers().join("gvisor/main.go"));
+        let build = ["GO111MODULE=off", &path, &cache, "GOFLAGS=", go, "build", "-o", &out_text];
+        sh("env", &[&build[..], &[&*source.to_string_lossy()]].concat())?;
+        self.peers.insert("gvisor", out.clone());
+        Ok(out)
+    }
+}
+
+/// Where the peers' sources are.
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
+}
+
+impl Field {
+    fn new(offloads: bool, tap: bool) -> Result<Field, String> {
+        let bed = Bed::new(offloads)?;
+        if tap {
+            bed.tap_instead()?;
+        } else {
+            // Whoever is asked by addresses that do not exist answers to the clients' side, which drops it.
+            sh("ip", &["-n", &bed.server, "route", "add", "198.18.0.0/15", "via", CLIENT_BASE])?;
+        }
+        let programs = Programs::build(&bed.dir, &our_command()?)?;
+        Ok(Field { bed, programs })
+    }
+
+    fn start(&self, contender: &Contender, load: &Load, tap: bool) -> Result<Server, String> {
+        let size = load.more.first().map_or("64", String::as_str);
+        let (namespace, program, args) = match contender.kind {
+            Kind::Kernel => {
+                let mut args = vec![SERVER_ADDR.to_string(), "80".into(), size.into()];
+                args.extend(match load.mode {
+                    "put" => Some("sink".into()),
+                    "get" => Some("source".into()),
+                    _ => None,
+                });
+                (&self.bed.server, &self.programs.server, args)
+            }
+            Kind::Ideal => {
+                (&self.bed.server, &self.programs.ideal, vec!["ms0".to_string(), "80".into(), size.into()])
+            }
+            Kind::Ours(_) if tap => (
+                &self.bed.client,
+                &self.programs.ours,
+                contender.serve("tap:mst0", Some(&network())).unwrap_or_default(),
+            ),
+            Kind::Ours(_) => {
+                (&self.bed.server, &self.programs.ours, contender.serve("xdp:ms0", None).unwrap_or_default())
+            }
+            Kind::InMemory(_) => return Err("it has no link".into()),
+        };
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.bed.start(namespace, program, &args)
+    }
+
+    /// Runs the client; figures of the time in which it measured.
+    fn measure(&self, server: &Server, load: &Load, seconds: f64) -> Result<Figures, String> {
+        let (n, secs, count) = (load.connections.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
+        let mut args = vec![load.mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count];
+        args.extend(load.more.iter().map(String::as_str));
+        let used = || Ok::<_, String>((server.cpu_ns()?, machine_busy_us()?, self.bed.spin_us(server)?));
+        let client = self.bed.start_on(&self.bed.client, CLIENT_CPU, &self.programs.client, &args)?;
+        let before = used()?;
+        let said = client.wait()?;
+        let after = used()?;
+        let said: Value =
+            serde_json::from_str(said.trim()).map_err(|e| format!("the client said {said:?}: {e}"))?;
+        let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
+        let (requests, seconds) = (number("requests"), number("seconds"));
+        let bulk = matches!(load.mode, "put" | "get");
+        if (bulk && number("octets") == 0.0) || (!bulk && requests == 0.0) {
+            return Err(format!("nothing was answered, {} errors", number("errors")));
+        }
+        let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, (after.2 - before.2) as f64);
+        let mut figures = Figures::new();
+        let mut put = |name: &str, value: f64| {
+            figures.insert(name.into(), value);
+        };
+        put("cores", cpu / 1e6 / seconds);
+        put("worked", (cpu - spin).max(0.0) / 1e6 / seconds);
+        put("errors", number("errors"));
+        put("gbit", number("octets") * 8e-9 / seconds);
+        if !bulk {
+            put("per_s", requests / seconds);
+            put("cpu_us", cpu / requests);
+            put("spin_us", spin / requests);
+            put("client_us", number("cpu_us") / requests);
+            put("machine_us", (after.1 - before.1) as f64 / requests);
+            ["p50_us", "p99_us", "p999_us"].iter().for_each(|name| put(name, number(name)));
+        }
+        Ok(figures)
+    }
+
+    /// SYNs from addresses that do not exist, beside the client, for so long.
+    fn flood(&self, rate: f64, seconds: f64) -> Result<Server, String> {
+        let (rate, seconds) = (rate.to_string(), seconds.to_string());
+        self.bed.start_on(
+            &self.bed.client,
+            CLIENT_CPU,
+            &self.programs.flood,
+            &[SERVER_ADDR, "80", &rate, &seconds],
+        )
+    }
+}

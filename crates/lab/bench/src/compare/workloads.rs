@@ -1,0 +1,490 @@
+//! The table of workloads.
+
+use super::ground::Load;
+use super::{Group, Point, Where, Workload};
+use crate::bed::our_command;
+use crate::crosscheck;
+
+const fn at(label: &'static str, value: f64) -> Point {
+    Point { label, value, quick: true }
+}
+
+/// A point that only a full run has.
+const fn full(label: &'static str, value: f64) -> Point {
+    Point { label, value, quick: false }
+}
+
+const VETH: Where = Where::Veth { offloads: true };
+const SERVERS: &[&str] = &["millstream", "paired", "kernel", "ideal"];
+const TCPS: &[&str] = &["millstream", "paired", "kernel"];
+const WAITS: &[&str] = &["millstream", "spinning", "blocking", "paired", "kernel"];
+const STACKS: &[&str] = &["millstream", "smoltcp", "lwip", "gvisor"];
+const OURS: &[&str] = &["millstream"];
+
+/// Every workload.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "sizes",
+        title: "Short connections by size of the answer (mTCP's E1 and E3)",
+        about: "64 clients at a time: connect, ask, be answered, close.",
+        group: Group::Link,
+        place: VETH,
+        axis: "octets",
+        points: &[
+            at("64 B", 64.0),
+            full("256 B", 256.0),
+            at("1 KB", 1024.0),
+            full("2 KB", 2048.0),
+            full("4 KB", 4096.0),
+            at("8 KB", 8192.0),
+        ],
+        charts: &["per_s", "cpu_us", "machine_us"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("short", 64).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "requests",
+        title: "Requests per connection (mTCP's E2)",
+        about: "64 connections at a time, 64 octets an answer; the last request of each says close.",
+        group: Group::Link,
+        place: VETH,
+        axis: "requests per connection",
+        points: &[
+            at("1", 1.0),
+            full("2", 2.0),
+            full("4", 4.0),
+            at("8", 8.0),
+            full("16", 16.0),
+            full("32", 32.0),
+            full("64", 64.0),
+            at("128", 128.0),
+        ],
+        charts: &["per_s", "cpu_us"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("short", 64).with(64.0).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "accept",
+        title: "Accept rate (mTCP's E4)",
+        about: "Connect, close: no data.",
+        group: Group::Link,
+        place: VETH,
+        axis: "connections at a time",
+        points: &[at("64", 64.0), full("512", 512.0)],
+        charts: &["per_s", "cpu_us"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("accept", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "keep-alive",
+        title: "Requests over connections that stay",
+        about: "64 octets an answer; every connection asks again as soon as it was answered.",
+        group: Group::Link,
+        place: VETH,
+        axis: "connections",
+        points: &[
+            at("1", 1.0),
+            at("64", 64.0),
+            at("1,000", 1_000.0),
+            full("10,000", 10_000.0),
+            full("100,000", 100_000.0),
+        ],
+        charts: &["per_s", "cpu_us", "p99_us"],
+        contenders: SERVERS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("keep", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "bulk-1500",
+        title: "Bulk, MTU 1500, no offloads, server to client",
+        about: "Endless bodies; segments of 1,448 octets all the way.",
+        group: Group::Link,
+        place: Where::Veth { offloads: false },
+        axis: "flows",
+        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), at("64", 64.0)],
+        charts: &["gbit", "cores"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            let place = Where::Veth { offloads: false };
+            ground.served(who, place, &Load::new("get", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "bulk-1500-in",
+        title: "Bulk, MTU 1500, no offloads, client to server",
+        about: "The same the other way.",
+        group: Group::Link,
+        place: Where::Veth { offloads: false },
+        axis: "flows",
+        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
+        charts: &["gbit", "cores"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            let place = Where::Veth { offloads: false };
+            ground.served(who, place, &Load::new("put", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "bulk-out",
+        title: "Bulk with offloads, server to client",
+        about: "Super-segments: the kernel over veth, ours over a tap device, whose other end is the client's kernel.",
+        group: Group::Link,
+        place: VETH,
+        axis: "flows",
+        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
+        charts: &["gbit", "cores"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("get", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "bulk-in",
+        title: "Bulk with offloads, client to server",
+        about: "The same the other way.",
+        group: Group::Link,
+        place: VETH,
+        axis: "flows",
+        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
+        charts: &["gbit", "cores"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("put", point.value as u32), seconds)
+        },
+    },
+    Workload {
+        name: "files",
+        title: "One file after the other",
+        about: "Four connections that stay, each asks for a file of this size again and again; MTU 1500, no offloads.",
+        group: Group::Link,
+        place: Where::Veth { offloads: false },
+        axis: "octets",
+        points: &[
+            at("1 KB", 1e3),
+            full("10 KB", 1e4),
+            at("100 KB", 1e5),
+            full("1 MB", 1e6),
+            full("10 MB", 1e7),
+            full("100 MB", 1e8),
+            full("1 GB", 1e9),
+        ],
+        charts: &["gbit", "cores"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            // The longest ones must be answered within the time that is measured.
+            let seconds = seconds.max(point.value * 4.0 * 8.0 / 2e9);
+            let place = Where::Veth { offloads: false };
+            ground.served(who, place, &Load::new("keep", 4).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "flood",
+        title: "Short connections under a flood of SYNs",
+        about: "64 legitimate clients while SYNs come from 131,072 addresses that do not exist. The flood leaves \
+                from the clients' core, which it takes from them.",
+        group: Group::Link,
+        place: VETH,
+        axis: "SYNs a second",
+        points: &[at("none", 0.0), full("10,000", 1e4), at("50,000", 5e4), full("200,000", 2e5)],
+        charts: &["per_s", "p99_us"],
+        contenders: TCPS,
+        measure: |ground, who, point, seconds| {
+            ground.flooded(who, &Load::new("short", 64).with(64.0), seconds, point.value)
+        },
+    },
+    Workload {
+        name: "load",
+        title: "CPU against load",
+        about: "Requests that come by chance over 64 connections, so many a second.",
+        group: Group::Link,
+        place: VETH,
+        axis: "requests a second",
+        points: &[
+            at("100", 1e2),
+            full("1,000", 1e3),
+            at("10,000", 1e4),
+            full("30,000", 3e4),
+            full("60,000", 6e4),
+            at("100,000", 1e5),
+        ],
+        charts: &["cores", "worked"],
+        contenders: WAITS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("open", 64).with(64.0).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "ping-pong",
+        title: "Ping-pong by size of the answer",
+        about: "One connection, one request at a time.",
+        group: Group::Latency,
+        place: VETH,
+        axis: "octets",
+        points: &[
+            at("1 B", 1.0),
+            full("64 B", 64.0),
+            full("1 KB", 1024.0),
+            full("8 KB", 8192.0),
+            at("64 KB", 65536.0),
+        ],
+        charts: &["p50_us", "p99_us", "p999_us", "cpu_us"],
+        contenders: WAITS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("keep", 1).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "rpc",
+        title: "Latency under load, open loop",
+        about: "Requests that come by chance over 1,000 connections, whether or not answers keep up: a latency \
+                counts from when its request was due, so a server that stalls is charged for all that waited.",
+        group: Group::Latency,
+        place: VETH,
+        axis: "requests a second",
+        points: &[
+            at("5,000", 5e3),
+            full("10,000", 1e4),
+            full("20,000", 2e4),
+            at("40,000", 4e4),
+            full("80,000", 8e4),
+            full("120,000", 1.2e5),
+        ],
+        charts: &["p50_us", "p99_us", "p999_us"],
+        contenders: WAITS,
+        measure: |ground, who, point, seconds| {
+            ground.served(who, VETH, &Load::new("open", 1_000).with(64.0).with(point.value), seconds)
+        },
+    },
+    Workload {
+        name: "loss-10ms",
+        title: "Loss, round trips of 10 ms",
+        about: "Packets to the receiver are lost by chance, the same ones for every sender.",
+        group: Group::Paths,
+        place: Where::Pipe,
+        axis: "loss",
+        points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
+        charts: &["mbit"],
+        contenders: &["millstream", "kernel"],
+        measure: |_, who, point, seconds| path(who.name, 10, point.value, seconds),
+    },
+    Workload {
+        name: "loss-40ms",
+        title: "Loss, round trips of 40 ms",
+        about: "The same.",
+        group: Group::Paths,
+        place: Where::Pipe,
+        axis: "loss",
+        points: &[full("none", 0.0), at("0.1 %", 0.001), full("1 %", 0.01)],
+        charts: &["mbit"],
+        contenders: &["millstream", "kernel"],
+        measure: |_, who, point, seconds| path(who.name, 40, point.value, seconds),
+    },
+    Workload {
+        name: "loss-100ms",
+        title: "Loss, round trips of 100 ms",
+        about: "The same.",
+        group: Group::Paths,
+        place: Where::Pipe,
+        axis: "loss",
+        points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
+        charts: &["mbit"],
+        contenders: &["millstream", "kernel"],
+        measure: |_, who, point, seconds| path(who.name, 100, point.value, seconds),
+    },
+    Workload {
+        name: "memory-short",
+        title: "Short connections in memory",
+        about: "Connect, 64 octets there, 64 back, the server closes.",
+        group: Group::Memory,
+        place: Where::Memory,
+        axis: "in flight",
+        points: &[at("1", 1.0), at("100", 1e2), full("10,000", 1e4)],
+        charts: &["per_s"],
+        contenders: STACKS,
+        measure: |ground, who, point, seconds| {
+            bounded(who.name, point, 1e3, 1e4)?;
+            ground.in_memory(who, "short", point.value, seconds)
+        },
+    },
+    Workload {
+        name: "memory-keep",
+        title: "Requests over connections that stay, all of them asking, in memory",
+        about: "64 octets there and back.",
+        group: Group::Memory,
+        place: Where::Memory,
+        axis: "connections",
+        points: &[at("1", 1.0), at("1,000", 1e3), full("10,000", 1e4), full("100,000", 1e5)],
+        charts: &["per_s"],
+        contenders: STACKS,
+        measure: |ground, who, point, seconds| {
+            bounded(who.name, point, 1e3, 1e4)?;
+            ground.in_memory(who, "keep", point.value, seconds)
+        },
+    },
+    Workload {
+        name: "memory-some",
+        title: "64 connections that ask among many that are idle, in memory",
+        about: "64 octets there and back.",
+        group: Group::Memory,
+        place: Where::Memory,
+        axis: "established",
+        points: &[at("1,000", 1e3), full("10,000", 1e4), full("100,000", 1e5), full("1,000,000", 1e6)],
+        charts: &["per_s"],
+        contenders: &["millstream", "lwip", "gvisor"],
+        measure: |ground, who, point, seconds| {
+            bounded(who.name, point, 1e3, 1e4)?;
+            ground.in_memory(who, "some", point.value, seconds)
+        },
+    },
+    Workload {
+        name: "memory-bulk",
+        title: "Bulk in memory, segments of 1,448 octets",
+        about: "Copies at both ends included; our buffers are of 256 KiB, those of the others of 64 KiB.",
+        group: Group::Memory,
+        place: Where::Memory,
+        axis: "flows",
+        points: &[at("1", 1.0)],
+        charts: &["gbit"],
+        contenders: STACKS,
+        measure: |ground, who, point, seconds| ground.in_memory(who, "bulk", point.value, seconds),
+    },
+    Workload {
+        name: "memory-rest",
+        title: "Memory of an idle connection's end",
+        about: "Resident memory before and after; smoltcp's by the size of its socket and buffers.",
+        group: Group::Memory,
+        place: Where::Memory,
+        axis: "connections",
+        points: &[at("10,000", 1e4)],
+        charts: &["octets"],
+        contenders: STACKS,
+        measure: |ground, who, point, seconds| ground.in_memory(who, "rest", point.value, seconds),
+    },
+    Workload {
+        name: "idea-batch",
+        title: "Packets at a time (mTCP's E5)",
+        about: "256 short connections in flight; the link hands over and takes so many packets a call. 64 is the \
+                most that a port may hand over.",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "packets",
+        points: &[
+            at("1", 1.0),
+            full("2", 2.0),
+            at("4", 4.0),
+            full("8", 8.0),
+            at("16", 16.0),
+            full("32", 32.0),
+            at("64", 64.0),
+        ],
+        charts: &["per_s"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
+            let (seconds, batch) = (seconds.to_string(), format!("batch={}", point.value));
+            ground.in_memory_with(who, &["short", "256", &seconds, &batch])
+        },
+    },
+    Workload {
+        name: "idea-trains",
+        title: "Segments received as one",
+        about: "One bulk flow in segments of 1,448 octets, which receive offload joins before the stack, or not.",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "trains",
+        points: &[at("off", 0.0), at("on", 1.0)],
+        charts: &["gbit"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
+            let (seconds, trains) = (seconds.to_string(), format!("trains={}", point.label));
+            ground.in_memory_with(who, &["bulk", "1", &seconds, &trains])
+        },
+    },
+    Workload {
+        name: "idea-super",
+        title: "Super-segments",
+        about: "One bulk flow over a link that cuts segments and sums octets, or that does not.",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "offloads of the link",
+        points: &[at("off", 0.0), at("on", 1.0)],
+        charts: &["gbit"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
+            let (seconds, offloads) = (seconds.to_string(), format!("offloads={}", point.label));
+            ground.in_memory_with(who, &["bulk", "1", &seconds, &offloads])
+        },
+    },
+    Workload {
+        name: "idea-pages",
+        title: "Huge pages",
+        about: "10,000 connections that all ask, with transparent huge pages and without any (PR_SET_THP_DISABLE).",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "huge pages",
+        points: &[at("off", 0.0), at("on", 1.0)],
+        charts: &["per_s"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
+            let seconds = seconds.to_string();
+            let words = ["keep", "10000", &seconds];
+            if point.value > 0.0 {
+                ground.in_memory_with(who, &words)
+            } else {
+                ground.small_pages(who, &words)
+            }
+        },
+    },
+];
+
+/// Peers that walk every connection for each packet would take minutes to open so many.
+fn bounded(who: &str, point: &Point, smoltcp: f64, others: f64) -> Result<(), String> {
+    let most = match who {
+        "smoltcp" => smoltcp,
+        "lwip" | "gvisor" => others,
+        _ => f64::INFINITY,
+    };
+    if point.value <= most {
+        return Ok(());
+    }
+    Err(format!("{}it would take minutes to set up", super::run::LEFT_OUT))
+}
+
+/// Goodput of one flow over an emulated path.
+fn path(who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
+    // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 octets a millisecond.
+    let words = [
+        ("rtt_ms", rtt_ms.to_string()),
+        ("down_kbit", "20000".to_string()),
+        ("queue", format!("strict {}", 2_500 * rtt_ms)),
+        ("loss", loss.to_string()),
+    ];
+    // Long enough for slow start, and for losses to come: iperf3 counts whole seconds.
+    let seconds = (seconds * 4.0).ceil().max(3.0) as u32;
+    let mbit = crosscheck::really(&our_command()?, &words, seconds, who == "millstream")?;
+    Ok(super::Figures::from([("mbit".to_string(), mbit)]))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every row names what exists.
+    use super::super::{contender::Contender, figure};
+    use super::*;
+
+    #[test]
+    fn rows_are_whole() {
+        for (nth, row) in WORKLOADS.iter().enumerate() {
+            assert!(WORKLOADS[..nth].iter().all(|other| other.name != row.name), "{} twice", row.name);
+            assert!(!row.points.is_empty() && !row.about.is_empty(), "{}", row.name);
+            assert!(row.charts.iter().all(|name| figure::of(name).is_some()), "{}", row.name);
+            assert!(row.contenders.iter().all(|name| Contender::of(name).is_some()), "{}", row.name);
+            assert!(row.contenders.contains(&"millstream"), "{}", row.name);
+        }
+    }
+}
