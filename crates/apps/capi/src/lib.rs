@@ -8,7 +8,7 @@ pub mod boundary;
 pub mod calls;
 mod context;
 pub mod host;
-mod memory;
+pub mod memory;
 mod settings;
 
 pub use context::Context;

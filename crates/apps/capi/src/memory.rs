@@ -1,6 +1,7 @@
 //! What C's pointers point to. Every function here trusts C's contract for its pointer: it is NULL, or as much memory
 //! lies there as the length beside it says, of the type that the call's manual page names, and nobody else writes to
-//! it meanwhile. NULL is checked.
+//! it meanwhile. What leads nowhere in any program is EFAULT ([`is_nowhere`]); any other pointer that is wrong is the
+//! program's end, as in a function of its own.
 
 use crate::boundary::{Outcome, Refused, refuse};
 use libc::{c_char, c_void, iovec, socklen_t};
@@ -13,13 +14,30 @@ const VECTORS_MAX: usize = 1_024;
 const OCTETS_MAX: usize = 0x7fff_f000;
 
 const FAULT: Refused = Refused(libc::EFAULT);
+/// Nothing lies in the first page, and nothing from here on: the last page of what a program has is kept empty, behind
+/// it are addresses that are none, and then the kernel's.
+const LOWEST: usize = 4_096;
+const END: usize = (1 << 47) - 4_096;
+
+/// Can nothing lie here: NULL, a field of NULL, what is no address, the kernel's memory? It costs a subtraction and a
+/// comparison.
+#[inline(always)]
+pub fn is_nowhere<T: ?Sized>(at: *const T) -> bool {
+    at.cast::<u8>().addr().wrapping_sub(LOWEST) >= END - LOWEST
+}
+
+/// The same of so many octets.
+#[inline(always)]
+fn are_nowhere<T>(at: *const T, octets: usize) -> bool {
+    at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(octets)
+}
 
 /// Octets to be read; EFAULT if there are none where some should be.
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
 pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Outcome<&'a [u8]> {
-    match (len, from.is_null()) {
+    match (len, are_nowhere(from, len.min(OCTETS_MAX))) {
         (0, _) => Ok(&[]),
         (_, true) => Err(FAULT),
         // SAFETY: not NULL, and the caller vouches for the rest.
@@ -32,7 +50,7 @@ pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Outcome<&'a 
 /// # Safety
 /// C's contract for `to` and `len`, for as long as the result lives.
 pub(crate) unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u8]> {
-    match (len, to.is_null()) {
+    match (len, are_nowhere(to, len.min(OCTETS_MAX))) {
         (0, _) => Ok(&mut []),
         (_, true) => Err(FAULT),
         // SAFETY: not NULL, and the caller vouches for the rest; we only write to it.
@@ -45,7 +63,7 @@ pub(crate) unsafe fn room<'a>(to: *mut c_void, len: usize) -> Outcome<&'a mut [u
 /// # Safety
 /// C's contract for `array` and `count`, for as long as the result lives.
 pub(crate) unsafe fn rows<'a, T>(array: *mut T, count: usize) -> Outcome<&'a mut [T]> {
-    match (count, array.is_null()) {
+    match (count, are_nowhere(array, count.saturating_mul(size_of::<T>()))) {
         (0, _) => Ok(&mut []),
         (_, true) => Err(FAULT),
         // SAFETY: not NULL, and the caller vouches for the rest.
@@ -58,7 +76,7 @@ pub(crate) unsafe fn rows<'a, T>(array: *mut T, count: usize) -> Outcome<&'a mut
 /// # Safety
 /// C's contract for `to`.
 pub(crate) unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
-    if to.is_null() {
+    if is_nowhere(to) {
         return Err(FAULT);
     }
     // SAFETY: not NULL; C need not align what it packs (struct epoll_event).
@@ -71,7 +89,7 @@ pub(crate) unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
 /// # Safety
 /// C's contract for `from`; whatever octets lie there must be a `T`.
 pub(crate) unsafe fn value<T: Copy>(from: *const T) -> Outcome<T> {
-    if from.is_null() {
+    if is_nowhere(from) {
         return Err(FAULT);
     }
     // SAFETY: not NULL; C need not align what it packs.
@@ -107,7 +125,7 @@ pub(crate) unsafe fn put_sized(octets: &[u8], to: *mut c_void, len: *mut socklen
 /// # Safety
 /// C's contract for `from`: it ends in NUL.
 pub(crate) unsafe fn text<'a>(from: *const c_char) -> Outcome<&'a str> {
-    if from.is_null() {
+    if is_nowhere(from) {
         return Err(FAULT);
     }
     // SAFETY: not NULL, and the caller vouches for the rest.
@@ -191,6 +209,32 @@ mod tests {
             assert!(vectors(null(), 0).is_ok());
             assert_eq!(vectors(null(), 1).err(), Some(FAULT));
         }
+    }
+
+    #[test]
+    fn pointers_to_nowhere() {
+        let mut here = [1_u8, 2];
+        for at in [0, 1, LOWEST - 1, END, 1 << 47, 1 << 63, usize::MAX] {
+            let at = std::ptr::without_provenance_mut::<u8>(at);
+            assert!(is_nowhere(at), "{at:?}");
+            // SAFETY: nobody follows it.
+            unsafe {
+                assert_eq!(octets(at.cast(), 1), Err(FAULT));
+                assert_eq!(room(at.cast(), 1), Err(FAULT));
+                assert_eq!(octets(at.cast(), 0), Ok(&[][..]));
+                assert_eq!(value(at), Err(FAULT));
+                assert_eq!(put(1, at), Err(FAULT));
+                assert_eq!(rows(at, 1).err(), Some(FAULT));
+            }
+        }
+        // SAFETY: the array, and what begins in it and ends nowhere, which nobody follows.
+        unsafe {
+            assert_eq!(octets(here.as_ptr().cast(), 2), Ok(&[1, 2][..]));
+            assert_eq!(rows(here.as_mut_ptr(), END).err(), Some(FAULT));
+        }
+        assert!(!is_nowhere(here.as_ptr()));
+        assert!(!are_nowhere(std::ptr::without_provenance::<u8>(END - 8), 8));
+        assert!(are_nowhere(std::ptr::without_provenance::<u8>(END - 8), 9));
     }
 
     #[test]

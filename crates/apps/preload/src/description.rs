@@ -4,7 +4,7 @@ use crate::table::{Held, NUMBERS};
 use crate::{epoll, relay, stack};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What it is at present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +73,13 @@ pub(crate) struct Description {
     sleepers: AtomicU32,
     /// Of an epoll set: the bell that wakes them is in it.
     rung: AtomicBool,
+    /// Of an epoll set: a listener in it is to be told of once.
+    shots: AtomicBool,
     more: Mutex<More>,
 }
+
+/// How often it is tried to get at them.
+const PATIENCE: u32 = 1_000;
 
 /// Those that nobody uses.
 static FREE: Mutex<Vec<&'static Description>> = Mutex::new(Vec::new());
@@ -91,9 +96,17 @@ pub(crate) fn note_number(fd: c_int) {
     END.fetch_max((fd as usize + 1).min(NUMBERS), Ordering::Relaxed);
 }
 
-/// Those that nobody uses.
-pub(crate) fn free() -> MutexGuard<'static, Vec<&'static Description>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Those that nobody uses. `None` if they cannot be had for long: a handler of a signal has interrupted who has them,
+/// and does without.
+pub(crate) fn free() -> Option<MutexGuard<'static, Vec<&'static Description>>> {
+    for _ in 0..PATIENCE {
+        match FREE.try_lock() {
+            Ok(free) => return Some(free),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
 }
 
 impl Description {
@@ -110,6 +123,7 @@ impl Description {
             pending: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             rung: AtomicBool::new(false),
+            shots: AtomicBool::new(false),
             more: Mutex::new(More {
                 wishes: Vec::new(),
                 backlog: 0,
@@ -123,13 +137,15 @@ impl Description {
 
     /// A new one.
     pub(crate) fn make(kind: Kind, v6: bool, below: c_int) -> Held {
-        let description = free().pop().unwrap_or_else(|| Box::leak(Box::new(Description::hidden())));
+        let known = free().and_then(|mut free| free.pop());
+        let description = known.unwrap_or_else(|| Box::leak(Box::new(Description::hidden())));
         description.set_kind(kind);
         description.v6.store(v6, Ordering::Relaxed);
         description.nonblocking.store(false, Ordering::Relaxed);
         description.set_flags(0);
         description.below.store(below, Ordering::Relaxed);
         description.pending.store(false, Ordering::Relaxed);
+        description.set_shots(false);
         description.forget_sleepers();
         description.slots.store(0, Ordering::Relaxed);
         description.users.store(1, Ordering::Release);
@@ -206,6 +222,14 @@ impl Description {
         self.rung.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn has_shots(&self) -> bool {
+        self.shots.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_shots(&self, on: bool) {
+        self.shots.store(on, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_rung(&self, on: bool) {
         self.rung.store(on, Ordering::SeqCst);
     }
@@ -253,6 +277,8 @@ impl Description {
             stack::close(below);
         }
         drop(std::mem::take(&mut *self.more()));
-        free().push(self);
+        if let Some(mut free) = free() {
+            free.push(self);
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::hooks::{answered, real};
 use crate::stack;
 use crate::table::{self, Held, Place};
 use capi::calls::descriptors as c;
+use capi::memory::is_nowhere;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
 use sock::Sockets;
 use std::sync::Once;
@@ -188,7 +189,7 @@ fn set_nonblocking(held: &Held, on: bool) -> Outcome<()> {
 pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut c_void) -> Outcome<c_int> {
     let kind = held.kind();
     if matches!(kind, Kind::Stream | Kind::Listener) && request == libc::FIONBIO {
-        if value.is_null() {
+        if is_nowhere(value) {
             return Err(Refused(libc::EFAULT));
         }
         // SAFETY: not NULL, and the caller vouches for an int.

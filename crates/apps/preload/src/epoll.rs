@@ -15,14 +15,16 @@ use crate::relay;
 use crate::sockets::listen_below;
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
+use capi::memory::is_nowhere;
 use libc::{c_int, epoll_event};
 use sock::{EpollEvent, EpollOp, Errno, Ready, Sockets};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
-pub(crate) use wait::{forked, pwait, pwait2, wait_ms};
+pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
 
 /// EPOLLWAKEUP: nothing of ours suspends the machine.
 const WAKEUP: u32 = 1 << 29;
+const ONCE: u32 = libc::EPOLLONESHOT as u32;
 
 /// What is no connection, in a set.
 #[derive(Clone, Copy)]
@@ -32,11 +34,16 @@ pub(crate) struct Watch {
     fd: c_int,
     events: u32,
     data: u64,
+    /// Of a listener that is to be told of once: the word in place of the program's, which nobody else has. Either side
+    /// has an event of it, and only the first counts.
+    shot: Option<u64>,
+    /// The one event was told.
+    fired: bool,
 }
 
 impl Watch {
     fn event(&self) -> EpollEvent {
-        EpollEvent { ready: interest(self.events), data: self.data }
+        EpollEvent { ready: interest(self.events), data: self.shot.unwrap_or(self.data) }
     }
 }
 
@@ -96,7 +103,7 @@ pub(crate) unsafe fn ctl(epfd: c_int, op: c_int, fd: c_int, event: *mut epoll_ev
             }
             let wanted = if op == libc::EPOLL_CTL_DEL {
                 None
-            } else if event.is_null() {
+            } else if is_nowhere(event) {
                 return Err(Refused(libc::EFAULT));
             } else {
                 // SAFETY: not NULL, and the caller vouches for the rest.
@@ -125,14 +132,16 @@ unsafe fn change(
         stack.hosted.epoll_ctl_as(below(stack, &set, epfd)?, target.below(), fd, op)?;
         return answered(0);
     }
-    let mut event = wanted;
+    let once = wanted.filter(|event| target.kind() == Kind::Listener && event.events & ONCE != 0);
+    let shot = once.map(|_| shot_of(&set, fd, target));
+    let mut event = wanted.map(|event| epoll_event { u64: shot.unwrap_or(event.u64), ..event });
     let event = event.as_mut().map_or(null_mut(), std::ptr::from_mut);
     // SAFETY: an event of this frame's, or NULL. The kernel says what is wrong, if anything is.
     let done = unsafe { real::epoll_ctl(epfd, op, fd, event) };
     if done != 0 {
         return answered(done);
     }
-    note(&set, epfd, fd, target, wanted);
+    note(&set, epfd, fd, target, wanted.map(|event| (event, shot)));
     match (stack::opened(), target.below(), set.below()) {
         // What goes is out at once; what is not there yet is ENOENT.
         (Some(stack), inner, outer) if wanted.is_none() => {
@@ -158,18 +167,40 @@ fn has_part_below(target: &Held) -> bool {
 }
 
 /// Keeps what was asked for.
-fn note(set: &Held, epfd: c_int, fd: c_int, target: &Held, wanted: Option<epoll_event>) {
+fn note(set: &Held, epfd: c_int, fd: c_int, target: &Held, wanted: Option<(epoll_event, Option<u64>)>) {
     let (target_name, set_name) = (target.name(), set.name());
     let mut more = set.more();
     more.watches.retain(|watch| (watch.fd, watch.target) != (fd, target_name));
-    if let Some(event) = wanted {
-        more.watches.push(Watch { target: target_name, fd, events: event.events, data: event.u64 });
+    if let Some((event, shot)) = wanted {
+        let (events, data) = (event.events, event.u64);
+        more.watches.push(Watch { target: target_name, fd, events, data, shot, fired: false });
+        if shot.is_some() {
+            set.set_shots(true);
+        }
     }
     drop(more);
     let mut more = target.more();
     more.watched_by.retain(|watcher| (watcher.set, watcher.fd) != (set_name, fd));
     if wanted.is_some() {
         more.watched_by.push(Watcher { set: set_name, epfd, fd });
+    }
+}
+
+/// The word for a listener in a set that is told of once: an address in it, another for each number that it has there.
+fn shot_of(set: &Held, fd: c_int, target: &Held) -> u64 {
+    let more = set.more();
+    let mine = |watch: &&Watch| (watch.fd, watch.target) == (fd, target.name());
+    let known = more.watches.iter().find(mine).and_then(|watch| watch.shot);
+    let free = |word: &u64| !more.watches.iter().any(|watch| watch.shot == Some(*word));
+    known.or_else(|| (target.name() as u64..).find(free)).unwrap_or_default()
+}
+
+/// The word that the program knows, of an event; `None` if the other side's was told before it.
+fn told_as(set: &Held, word: u64) -> Option<u64> {
+    let mut more = set.more();
+    match more.watches.iter_mut().find(|watch| watch.shot == Some(word)) {
+        Some(watch) => (!std::mem::replace(&mut watch.fired, true)).then_some(watch.data),
+        None => Some(word),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::boundary::{inside, say};
 use crate::hooks::real;
 use crate::{end, relay, stack};
+use capi::memory::is_nowhere;
 use libc::{c_char, c_int};
 use sock::program::{self, Program};
 use std::ffi::{CStr, CString, OsStr};
@@ -16,7 +17,7 @@ pub(crate) type List = *const *const c_char;
 /// # Safety
 /// `name` is NULL or a string.
 pub(crate) unsafe fn prepare(name: *const c_char) {
-    if name.is_null() || stack::settings().is_none() {
+    if is_nowhere(name) || stack::settings().is_none() {
         return;
     }
     // SAFETY: a string.
@@ -46,14 +47,17 @@ impl Environment {
         // SAFETY: as the caller vouches.
         unsafe {
             let mut at = given;
-            while !at.is_null() && !(*at).is_null() {
+            while !is_nowhere(at) && !(*at).is_null() {
                 all.push(*at);
                 at = at.add(1);
             }
         }
         let has = |name: &[u8]| {
+            let somewhere = all.iter().filter(|entry| !is_nowhere(**entry));
             // SAFETY: strings.
-            all.iter().any(|entry| unsafe { CStr::from_ptr(*entry) }.to_bytes().starts_with(name))
+            somewhere
+                .map(|entry| unsafe { CStr::from_ptr(*entry) })
+                .any(|entry| entry.to_bytes().starts_with(name))
         };
         let missing: Vec<_> = stack::launch()
             .iter()
@@ -63,7 +67,8 @@ impl Environment {
             })
             .map(|said| said.as_ptr())
             .collect();
-        if missing.is_empty() {
+        // Where that leads nowhere the kernel says so.
+        if missing.is_empty() || !given.is_null() && is_nowhere(given) {
             return Environment { given, more: None };
         }
         all.extend(missing);
@@ -149,7 +154,7 @@ pub(crate) unsafe fn execveat(
 ) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        let named = if path.is_null() { None } else { Some(CStr::from_ptr(path)) };
+        let named = if is_nowhere(path) { None } else { Some(CStr::from_ptr(path)) };
         match named.map(CStr::to_bytes) {
             None | Some(b"") => prepare_file(folder),
             Some(name) if folder == libc::AT_FDCWD || name.starts_with(b"/") => prepare(path),

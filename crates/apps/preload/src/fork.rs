@@ -2,19 +2,48 @@
 //! it lets go of that and opens one of its own when a call needs it. Listeners are listened on again there.
 //! Connections stay with the parent; a child that uses one is given a socket under the same number which the parent
 //! relays ([`relay`](crate::relay)).
+//!
+//! A handler of a signal may fork while the thread is in a call of ours. What that holds stays held until the handler
+//! is over, so it is not waited for, and the child gets no connections.
 
+use crate::boundary::is_inside;
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
 use crate::{bell, description, epoll, relay, sockets, stack};
+use sock::hosted::Still;
 use std::cell::RefCell;
 use std::sync::{MutexGuard, Once};
 
 /// What is held during a fork, so that no other thread holds it in the child for ever.
-type Locks = (MutexGuard<'static, ()>, MutexGuard<'static, Vec<&'static Description>>);
+struct Locks {
+    _opening: Option<MutexGuard<'static, ()>>,
+    _free: Option<MutexGuard<'static, Vec<&'static Description>>>,
+    _new: Option<relay::Quiet>,
+    _stack: Option<Still<'static>>,
+}
+
+impl Locks {
+    fn take(wait: bool) -> Locks {
+        Locks {
+            _opening: stack::opening(wait),
+            _free: description::free(),
+            _new: relay::quiet(wait),
+            _stack: stack::opened().and_then(|stack| stack.hosted.still(wait)),
+        }
+    }
+}
+
+/// What a fork has prepared.
+struct Prepared {
+    locks: Locks,
+    heirs: Option<relay::Heirs>,
+    /// A call of ours was interrupted.
+    inside: bool,
+}
 
 thread_local! {
-    static HELD: RefCell<Option<(Locks, Option<relay::Heirs>)>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<Prepared>> = const { RefCell::new(None) };
 }
 
 /// From now on forks are noticed, daemon(3)'s too.
@@ -27,20 +56,22 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn before() {
-    let locks = (stack::opening(), description::free());
-    let heirs = stack::opened().and_then(|_| relay::Heirs::of(&streams()));
+    let inside = is_inside();
+    let locks = Locks::take(!inside);
+    let heirs = stack::opened().filter(|_| !inside).and_then(|_| relay::Heirs::of(&streams()));
     // A thread that ends while it forks keeps nothing.
-    let _ = HELD.try_with(|held| held.replace(Some((locks, heirs))));
+    let _ = HELD.try_with(|held| held.replace(Some(Prepared { locks, heirs, inside })));
 }
 
-fn take() -> Option<relay::Heirs> {
-    let (locks, heirs) = HELD.try_with(RefCell::take).ok().flatten()?;
-    drop(locks);
-    heirs
+/// Lets go of the locks. What the child inherits, and whether a call of ours was interrupted.
+fn take() -> (Option<relay::Heirs>, bool) {
+    let Some(prepared) = HELD.try_with(RefCell::take).ok().flatten() else { return (None, false) };
+    drop(prepared.locks);
+    (prepared.heirs, prepared.inside)
 }
 
 extern "C" fn in_parent() {
-    if let Some(heirs) = take() {
+    if let (Some(heirs), _) = take() {
         relay::serve(heirs);
     }
 }
@@ -56,7 +87,7 @@ fn streams() -> Vec<Held> {
 }
 
 extern "C" fn in_child() {
-    let heirs = take();
+    let (heirs, inside) = take();
     epoll::forked();
     if stack::forget() {
         let (ours, hidden) = table::all();
@@ -71,6 +102,8 @@ extern "C" fn in_child() {
         sockets::forked();
         for held in ours.into_iter().filter_map(table::ours) {
             match held.kind() {
+                // Nobody relays it: the kernel says that it is not connected.
+                Kind::Stream if inside => held.set_kind(Kind::Relayed),
                 Kind::Stream => held.set_kind(Kind::Inherited),
                 Kind::Epoll if held.below() != NONE => held.set_pending(true),
                 _ => {}

@@ -399,7 +399,8 @@ others! {
     setresuid(own: uid_t, effective: uid_t, saved: uid_t) -> c_int => privileges::setresuid;
     "what listens does so on the stack before."
     chroot(path: *const c_char) -> c_int => privileges::chroot;
-    "socket calls go the way of the functions of their names; io_uring_setup is ENOSYS with one line of warning."
+    "socket calls, execve, execveat and fork go the way of the functions of their names; io_uring_setup is ENOSYS with \
+     one line of warning."
     syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long
     ) -> c_long => threads::syscall;

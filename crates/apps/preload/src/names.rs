@@ -6,6 +6,7 @@ use crate::hooks::{answered, real};
 use crate::stack;
 use crate::table::Held;
 use capi::calls::sockets as c;
+use capi::memory::is_nowhere;
 use libc::{c_int, sockaddr, socklen_t};
 
 /// Tells a name that was kept.
@@ -13,7 +14,7 @@ use libc::{c_int, sockaddr, socklen_t};
 /// # Safety
 /// C's contract for `addr` and `len`.
 unsafe fn tell(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    if addr.is_null() || len.is_null() {
+    if is_nowhere(addr) || is_nowhere(len) {
         set_errno(libc::EFAULT);
         return -1;
     }

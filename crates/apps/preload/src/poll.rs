@@ -4,11 +4,12 @@ use crate::boundary::{Outcome, Refused, door, is_inside, outside};
 use crate::description::{Kind, NONE};
 use crate::epoll;
 use crate::hooks::{answered, real};
-use crate::sleep::{beside, ppoll as kernels_ppoll, to_timespec};
+use crate::sleep::{beside, monotonic, ppoll as kernels_ppoll, to_timespec};
 use crate::sockets::listen_below;
 use crate::table::{self, Place};
 use crate::{relay, stack};
 use base::Duration;
+use capi::memory::is_nowhere;
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use sock::hosted::Ended;
 use sock::{Errno, PollFd, Ready, Sockets};
@@ -47,13 +48,18 @@ fn millis(timeout: c_int) -> Option<Duration> {
 
 /// The caller's rows, if one of them is not the kernel's.
 unsafe fn rows_of_ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
-    if fds.is_null() || count == 0 || count > table::NUMBERS as nfds_t {
+    if is_nowhere(fds) || count == 0 || count > table::NUMBERS as nfds_t {
         return None;
     }
     // SAFETY: C's contract: so many rows.
     let rows = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
     // What the stack itself waits for is the kernel's.
     (!is_inside() && rows.iter().any(|row| !table::is_kernels(row.fd))).then_some(rows)
+}
+
+/// NULL, or what can be looked at; of anything else the kernel says what is wrong.
+fn are_somewhere<A, B>(one: *const A, other: *const B) -> bool {
+    (one.is_null() || !is_nowhere(one)) && (other.is_null() || !is_nowhere(other))
 }
 
 /// # Safety
@@ -76,7 +82,7 @@ pub(crate) unsafe fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: C's contract.
-    match unsafe { rows_of_ours(fds, count) } {
+    match unsafe { rows_of_ours(fds, count) }.filter(|_| are_somewhere(timeout, mask)) {
         // SAFETY: the caller's arguments.
         None => unsafe { real::ppoll(fds, count, timeout, mask) },
         // SAFETY: C's contract.
@@ -176,6 +182,26 @@ impl Split {
 
 /// Waits until a row has something.
 fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
+    let mut left = timeout;
+    let mut until = None;
+    loop {
+        let sets = epoll::Watching::of(rows);
+        if sets.is_empty() || left == Some(Duration::ZERO) {
+            drop(sets);
+            return wait_as_they_are(rows, left, mask);
+        }
+        until = until.or_else(|| left.map(|left| monotonic() + left));
+        let done = wait_as_they_are(rows, left, mask);
+        if !sets.end() || !matches!(done, Ok(0..)) {
+            return done;
+        }
+        // There is something of ours in a set by now: the kernel does not know of it.
+        left = until.map(|until| until.saturating_sub(monotonic()));
+    }
+}
+
+/// The same, of sets in which nothing changes.
+fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
     let mut split = split(rows)?;
     if split.ours.is_empty() && split.invalid.is_empty() {
         // SAFETY: rows of the caller's.
@@ -258,6 +284,9 @@ impl Bits {
 
 /// Rows for what the sets name, if one of it is not the kernel's.
 unsafe fn rows_of_sets(count: usize, sets: &[Bits; 3]) -> Option<Vec<pollfd>> {
+    if sets.iter().any(|set| !are_somewhere(set.0, set.0)) {
+        return None;
+    }
     let (mut rows, mut any) = (Vec::new(), false);
     for fd in 0..count {
         let mut events = 0;
@@ -323,7 +352,8 @@ pub(crate) unsafe fn select(
     let sets = [Bits(read), Bits(write), Bits(except)];
     let wanted = usize::try_from(count).unwrap_or(0).min(table::NUMBERS);
     // SAFETY: C's contract.
-    let Some(rows) = (unsafe { rows_of_sets(wanted, &sets) }) else {
+    let rows = unsafe { rows_of_sets(wanted, &sets) }.filter(|_| are_somewhere(timeout, timeout));
+    let Some(rows) = rows else {
         // SAFETY: the caller's arguments.
         return unsafe { real::select(count, read, write, except, timeout) };
     };
@@ -365,7 +395,8 @@ pub(crate) unsafe fn pselect(
     let sets = [Bits(read), Bits(write), Bits(except)];
     let wanted = usize::try_from(count).unwrap_or(0).min(table::NUMBERS);
     // SAFETY: C's contract.
-    let Some(rows) = (unsafe { rows_of_sets(wanted, &sets) }) else {
+    let rows = unsafe { rows_of_sets(wanted, &sets) }.filter(|_| are_somewhere(timeout, mask));
+    let Some(rows) = rows else {
         // SAFETY: the caller's arguments.
         return unsafe { real::pselect(count, read, write, except, timeout, mask) };
     };

@@ -194,6 +194,17 @@ struct New {
 
 static NEW: Mutex<New> = Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE });
 
+/// What the thread has not seen, held by who forks.
+pub(crate) struct Quiet {
+    _new: MutexGuard<'static, New>,
+}
+
+/// Nobody tells the thread anything meanwhile. `None` if somebody does, and that is not to be waited for.
+pub(crate) fn quiet(wait: bool) -> Option<Quiet> {
+    let new = if wait { Some(new()) } else { NEW.try_lock().ok() };
+    new.map(|new| Quiet { _new: new })
+}
+
 fn new() -> MutexGuard<'static, New> {
     NEW.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -240,7 +251,8 @@ impl New {
 
 /// The process is a child: what its parent served is the parent's.
 pub(crate) fn forked() {
-    let mut all = new();
+    // It can only be held by the call that was interrupted, which is the parent's business.
+    let Ok(mut all) = NEW.try_lock() else { return };
     // Their connections are not this process's to let go of.
     std::mem::forget((std::mem::take(&mut all.children), std::mem::take(&mut all.pumps)));
     all.bell = NONE;

@@ -8,6 +8,7 @@ use crate::description::Kind;
 use crate::hooks::real;
 use crate::relay;
 use crate::table::{self, Held, Place};
+use capi::memory::is_nowhere;
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t};
 use std::sync::Once;
 
@@ -18,7 +19,7 @@ use std::sync::Once;
 unsafe fn hands_over_ours(message: *const msghdr) -> bool {
     // SAFETY: C's contract: NULL or a message with as much beside it as it says.
     unsafe {
-        if message.is_null() || (*message).msg_control.is_null() {
+        if is_nowhere(message) || is_nowhere((*message).msg_control) {
             return false;
         }
         let mut next = libc::CMSG_FIRSTHDR(message);
@@ -113,7 +114,7 @@ pub(crate) unsafe fn sendmmsg(fd: c_int, list: *mut mmsghdr, count: c_uint, flag
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::sendmmsg(fd, list, count, flags) };
     let rows = || {
-        let count = if list.is_null() { 0 } else { count as usize };
+        let count = if is_nowhere(list) { 0 } else { count as usize };
         // SAFETY: C's contract: so many messages, or NULL.
         (0..count).map(|at| unsafe { &raw const (*list.add(at)).msg_hdr })
     };

@@ -1,6 +1,7 @@
 //! Whose an address is: the link's, or the kernel's (the loopback, other interfaces, what the machine says to itself).
 
 use crate::stack::settings;
+use capi::memory::is_nowhere;
 use libc::{sockaddr, socklen_t};
 use sock::Settings;
 use sock::address::{self, Named};
@@ -17,7 +18,7 @@ const FRESH: i64 = 2;
 /// # Safety
 /// C's contract for `addr` and `len`.
 pub(crate) unsafe fn named(addr: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
-    if addr.is_null() || len < 16 {
+    if is_nowhere(addr) || len < 16 {
         return None;
     }
     // SAFETY: not NULL, and the caller vouches for the rest; no socket address is longer.

@@ -1,6 +1,7 @@
 //! Sleeping in the kernel: on what the stack waits for and on the program's own descriptors, with Linux's rules for
 //! signals.
 
+use crate::bell::forks;
 use crate::boundary::{errno, outside};
 use crate::hooks::real;
 use base::Duration;
@@ -15,10 +16,22 @@ const SIGNALS: c_long = 8;
 
 /// How long the machine has been awake.
 pub(crate) fn monotonic() -> Duration {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { libc::clock_gettime(id, &raw mut now) };
     Duration::from_secs(now.tv_sec as u64) + Duration::from_nanos(now.tv_nsec as u64)
+}
+
+/// The longest tick of the kernel's coarse clock.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// How long the machine has been awake, to a tick: a third of the price.
+pub(crate) fn roughly_now() -> Duration {
+    clock(libc::CLOCK_MONOTONIC_COARSE)
 }
 
 /// A time as the kernel takes it.
@@ -46,8 +59,11 @@ pub(crate) fn input(fd: RawFd) -> pollfd {
 /// handlers wants calls to end (no SA_RESTART).
 pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
     let mut rows: Vec<pollfd> = fds.iter().map(|&fd| input(fd)).collect();
+    let process = forks();
     let ended = ppoll(&mut rows, timeout, null()) < 0 && errno() == libc::EINTR;
-    if ended && (!restarts || signals_end_calls()) { Woken::Signal } else { Woken::Stack }
+    // In a child, which a handler has made, the call has nothing to go on with: the stack is the parent's.
+    let ends = ended && (!restarts || signals_end_calls()) || forks() != process;
+    if ends { Woken::Signal } else { Woken::Stack }
 }
 
 /// The sleep of a call that waits for descriptors of the kernel's too: `rows` begins with those, and ends with room for
@@ -62,8 +78,10 @@ pub(crate) fn beside(
 ) -> Woken {
     rows.truncate(own);
     rows.extend(fds.iter().map(|&fd| input(fd)));
+    let process = forks();
     let ready = ppoll(rows, timeout, mask);
-    if ready < 0 && errno() == libc::EINTR && (!restarts || signals_end_calls()) {
+    let ended = ready < 0 && errno() == libc::EINTR;
+    if ended && (!restarts || signals_end_calls()) || forks() != process {
         return Woken::Signal;
     }
     if ready > 0 && rows[..own].iter().any(|row| row.revents != 0) { Woken::Beside } else { Woken::Stack }

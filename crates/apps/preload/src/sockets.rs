@@ -9,6 +9,7 @@ use crate::table::{self, Held, Place};
 use crate::{epoll, options, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
+use capi::memory::is_nowhere;
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::hosted::Ended;
 use sock::{Errno, Family, Sockets, address};
@@ -298,12 +299,15 @@ unsafe fn accept_on(
     let stack = stack::open()?;
     let below = listen_below(stack, held, fd)?;
     if !addr.is_null()
-        && (len.is_null() || {
+        && (is_nowhere(len) || {
             // SAFETY: not NULL.
             unsafe { len.read_unaligned() > i32::MAX as u32 }
         })
     {
-        return Err(Refused(if len.is_null() { libc::EFAULT } else { libc::EINVAL }));
+        return Err(Refused(if is_nowhere(len) { libc::EFAULT } else { libc::EINVAL }));
+    }
+    if !addr.is_null() && is_nowhere(addr) {
+        return Err(Refused(libc::EFAULT));
     }
     let number = spare()?;
     let mut accepted = stack.hosted.accept(below);

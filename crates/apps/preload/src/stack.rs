@@ -94,9 +94,9 @@ impl Stack {
     }
 }
 
-/// Nobody opens one meanwhile.
-pub(crate) fn opening() -> MutexGuard<'static, ()> {
-    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Nobody opens one meanwhile. `None` if somebody does, and that is not to be waited for.
+pub(crate) fn opening(wait: bool) -> Option<MutexGuard<'static, ()>> {
+    if wait { Some(OPENING.lock().unwrap_or_else(PoisonError::into_inner)) } else { OPENING.try_lock().ok() }
 }
 
 /// In a child: the stack is the parent's. Nothing of it may be run or dropped here. Was there one?
@@ -119,7 +119,7 @@ pub(crate) fn open() -> Result<&'static Stack, Refused> {
 }
 
 fn open_alone() -> Result<&'static Stack, Refused> {
-    let _one = opening();
+    let _one = opening(true);
     if let Some(stack) = opened() {
         return Ok(stack);
     }

@@ -102,6 +102,15 @@ pub(crate) fn look(fd: c_int) -> Place {
     }
 }
 
+/// What the number stands for at this moment, if that is ours, for a look that counts nobody: it may be something else
+/// at the next.
+#[inline]
+pub(crate) fn glance(fd: c_int) -> Option<&'static Description> {
+    let found = slot(fd)?.load(Ordering::Acquire);
+    // SAFETY: what stands in a slot came from a description that is never unmapped, or is NULL.
+    unsafe { found.as_ref() }.filter(|_| found != hidden())
+}
+
 /// What is ours.
 pub(crate) fn ours(fd: c_int) -> Option<Held> {
     match look(fd) {

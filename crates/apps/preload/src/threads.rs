@@ -5,6 +5,7 @@ use crate::boundary::{is_inside, say, set_errno, stay_inside};
 use crate::hooks::{self, real};
 use crate::table;
 pub(crate) use capi::host::undisturbed;
+use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
 use std::mem::MaybeUninit;
 use std::ptr::null;
@@ -154,17 +155,28 @@ pub(crate) unsafe fn syscall(
             libc::SYS_epoll_create => hooks::epoll_create(fd).into(),
             libc::SYS_epoll_create1 => hooks::epoll_create1(fd).into(),
             libc::SYS_epoll_pwait2 => hooks::epoll_pwait2(fd, b as _, int(c), d as _, e as _).into(),
-            libc::SYS_select => hooks::select(fd, b as _, c as _, d as _, e as _).into(),
-            libc::SYS_pselect6 => hooks::pselect(fd, b as _, c as _, d as _, e as _, mask_of(f)).into(),
-            libc::SYS_ppoll => hooks::ppoll(a as _, b as _, c as _, d as _).into(),
+            libc::SYS_select if is_told(e) => hooks::select(fd, b as _, c as _, d as _, e as _).into(),
+            libc::SYS_pselect6 if is_told(e) && is_told(f) => {
+                hooks::pselect(fd, b as _, c as _, d as _, e as _, mask_of(f)).into()
+            }
+            libc::SYS_ppoll if is_told(c) => hooks::ppoll(a as _, b as _, c as _, d as _).into(),
             libc::SYS_poll => hooks::poll(a as _, b as _, int(c)).into(),
             libc::SYS_epoll_ctl => hooks::epoll_ctl(fd, int(b), int(c), d as _).into(),
             libc::SYS_epoll_wait => hooks::epoll_wait(fd, b as _, int(c), int(d)).into(),
             libc::SYS_epoll_pwait => hooks::epoll_pwait(fd, b as _, int(c), int(d), e as _).into(),
+            libc::SYS_execve => hooks::execve(a as _, b as _, c as _).into(),
+            libc::SYS_execveat => hooks::execveat(fd, b as _, c as _, d as _, int(e)).into(),
+            // The C library's function knows who wants to hear of a fork.
+            libc::SYS_fork => libc::fork().into(),
             libc::SYS_io_uring_setup if crate::stack::settings().is_some() => no_rings(),
             _ => real::syscall(number, a, b, c, d, e, f),
         }
     }
+}
+
+/// A pointer that the C library's functions look at themselves: what leads nowhere is the kernel's to complain of.
+fn is_told(pointer: c_long) -> bool {
+    pointer == 0 || !is_nowhere(pointer as *const u8)
 }
 
 /// pselect6's last argument: where the mask is, and how long.

@@ -162,7 +162,7 @@ unsafe fn each(
     mut one: impl FnMut(*mut msghdr, usize) -> Outcome<(ssize_t, bool)>,
 ) -> Outcome<c_int> {
     for done in 0..count {
-        if list.is_null() {
+        if memory::is_nowhere(list) {
             return Err(Refused(libc::EFAULT));
         }
         // SAFETY: C's contract: so many of them.

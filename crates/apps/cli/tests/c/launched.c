@@ -7,11 +7,13 @@
 #include "controls.c"
 #include "files.c"
 #include "flags.c"
+#include "forks.c"
 #include "interrupts.c"
 #include "masks.c"
 #include "messages.c"
 #include "moves.c"
 #include "names.c"
+#include "nowhere.c"
 #include "numbers.c"
 #include "rawcalls.c"
 #include "rights.c"
@@ -39,6 +41,8 @@ int main(int argc, char **argv)
         { "streams", streams },
         { "rights", rights },
         { "names", names },
+        { "nowhere", nowhere },
+        { "forks", forks },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (argc > 2 && strcmp(argv[2], parts[i].name))

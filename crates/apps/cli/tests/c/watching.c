@@ -1,5 +1,6 @@
 /* epoll: one connection under several numbers, sets in sets, one shot, edges, what close leaves. */
 #include <sys/eventfd.h>
+#include <sys/select.h>
 
 static int by_word(const void *a, const void *b)
 {
@@ -377,8 +378,96 @@ static void waking(void)
     hang_up(server, client);
 }
 
+/* A thread polls a set in which there is nothing; then there is. */
+struct poller {
+    int set, how, n;
+    long took;
+};
+
+static void *polls(void *arg)
+{
+    struct poller *poller = arg;
+    struct pollfd row = { .fd = poller->set, .events = POLLIN };
+    struct timespec limit = { 3, 0 };
+    fd_set in;
+    FD_ZERO(&in);
+    FD_SET(poller->set, &in);
+    long begun = ms();
+    poller->n = poller->how == 0   ? poll(&row, 1, 3000)
+                : poller->how == 1 ? ppoll(&row, 1, &limit, NULL)
+                                   : pselect(poller->set + 1, &in, NULL, NULL, &limit, NULL);
+    poller->took = ms() - begun;
+    return NULL;
+}
+
+static void woken_polls(void)
+{
+    static const char *names[] = { "poll", "ppoll", "pselect" };
+    int server, client;
+    pair(3142, &server, &client);
+    arrive(client, server, "a");
+    for (int how = 0; how < 3; how++) {
+        struct poller poller = { .set = epoll_create1(0), .how = how };
+        pthread_t thread;
+        pthread_create(&thread, NULL, polls, &poller);
+        usleep(100000);
+        told(ctl(poller.set, EPOLL_CTL_ADD, server, EPOLLIN, 1), "%s of a set: ADD", names[how]);
+        pthread_join(thread, NULL);
+        told(poller.n, "%s of a set", names[how]);
+        told(poller.took < 1500, "%s of a set: at once", names[how]);
+        found(poller.set, names[how]);
+        told(ctl(poller.set, EPOLL_CTL_DEL, server, 0, 0), "%s of a set: DEL", names[how]);
+        poller.n = ready(SERVER, poller.set, 0);
+        told(poller.n, "%s of a set: nothing is left", names[how]);
+        close(poller.set);
+    }
+    hang_up(server, client);
+}
+
+/* A listener that is told of once, whoever comes from wherever. */
+static void shots(void)
+{
+    int set = epoll_create1(0), fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
+    int near = socket(AF_INET, SOCK_STREAM, 0), far = new_socket(CLIENT, AF_INET);
+    struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(3143) }, addr = at(SERVER, 3143);
+    struct sockaddr_in loopback = any;
+    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    told(bind(fd, SA(any)), "bind to any");
+    told(listen(fd, 5), "listen");
+    told(ctl(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 77), "one shot");
+    found(set, "nobody comes");
+    raw_connect(far, SA(addr));
+    told(connect(near, SA(loopback)), "connect over the loopback");
+    ready(SERVER, fd, POLLIN);
+    usleep(100000);
+    found(set, "two come");
+    for (int i = 0; i < 20; i++)
+        if (epoll_wait(set, &(struct epoll_event){ 0 }, 1, 5))
+            told(i, "a second shot");
+    told(ctl(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 78), "armed again");
+    found(set, "two still wait");
+    for (int i = 0; i < 20; i++)
+        if (epoll_wait(set, &(struct epoll_event){ 0 }, 1, 5))
+            told(i, "a second shot");
+    told(ctl(set, EPOLL_CTL_MOD, fd, EPOLLIN, 79), "not once any more");
+    found_of_both(set, "always");
+    for (int i = 0; i < 2; i++) {
+        int conn = accept(fd, NULL, NULL);
+        told(conn < 0 ? -1 : 0, "accept");
+        close(conn);
+    }
+    found(set, "all were taken");
+    close(near);
+    raw_close(far);
+    close(fd);
+    close(set);
+}
+
 static void watching(void)
 {
+    woken_polls();
+    shots();
     waking();
     twins();
     before();

@@ -1,15 +1,16 @@
 //! Waiting for the events of a set.
 
-use super::waited_for;
+use super::{told_as, waited_for};
 use crate::boundary::{Outcome, Refused, door, inside, is_inside};
-use crate::description::{Kind, NONE};
+use crate::description::{Description, Kind, NONE};
 use crate::hooks::{answered, real};
-use crate::sleep::{beside, input, monotonic};
+use crate::sleep::{TICK, beside, input, roughly_now};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
 use crate::{poll, threads};
 use base::Duration;
-use libc::{c_int, epoll_event, sigset_t, timespec};
+use capi::memory::is_nowhere;
+use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 use sock::hosted::Ended;
 use sock::{EpollEvent, Errno, Sockets};
 use std::cell::{Cell, RefCell};
@@ -70,23 +71,30 @@ pub(super) fn ring(set: &Held, epfd: c_int) {
     }
 }
 
-/// Takes the bell out of what the kernel gave, and out of the set when nobody sleeps there.
-unsafe fn without_bell(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_int) -> c_int {
-    if !set.is_rung() {
-        return n;
-    }
-    if set.sleepers() == 0 {
+/// Takes the bell out of the set when nobody sleeps there.
+fn silence(set: &Held, epfd: c_int) {
+    if set.is_rung() && set.sleepers() == 0 {
         set.set_rung(false);
         // SAFETY: numbers alone.
         unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, BELL.load(Ordering::Acquire), null_mut()) };
     }
+}
+
+/// What the program is told of events of the kernel's: not of the bell, and of what is to be told once if it was not.
+unsafe fn as_told(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_int) -> c_int {
+    if is_told_as_it_is(set) {
+        return n;
+    }
+    silence(set, epfd);
     let mut kept = 0;
     for at in 0..n.max(0) {
         // SAFETY: the kernel has filled in so many.
         unsafe {
             let event = events.add(at as usize).read_unaligned();
-            if event.u64 != bells_word() {
-                events.add(kept).write_unaligned(event);
+            if event.u64 != bells_word()
+                && let Some(word) = told_as(set, event.u64)
+            {
+                events.add(kept).write_unaligned(epoll_event { u64: word, ..event });
                 kept += 1;
             }
         }
@@ -129,7 +137,7 @@ pub(crate) unsafe fn pwait2(
 ) -> c_int {
     // SAFETY: the caller's arguments.
     let kernels = || unsafe { real::epoll_pwait2(epfd, events, max, timeout, mask) };
-    if table::is_kernels(epfd) {
+    if table::is_kernels(epfd) || !timeout.is_null() && is_nowhere(timeout) {
         return kernels();
     }
     // SAFETY: C's contract.
@@ -163,15 +171,27 @@ unsafe fn wait(
     if table::is_kernels(epfd) {
         return kernels();
     }
+    if !mask.is_null() && is_nowhere(mask) {
+        // It says so, before anything else.
+        return kernels();
+    }
     let (ours_calls, mut left) = (is_inside(), timeout);
-    if !ours_calls && let Some(set) = table::ours(epfd).filter(is_the_kernels_alone) {
-        let begun = timeout.filter(|timeout| *timeout > Duration::ZERO).map(|_| monotonic());
+    let is_plain = |set: &Description| is_the_kernels_alone(set) && is_told_as_it_is(set);
+    if timeout == Some(Duration::ZERO) && !ours_calls && table::glance(epfd).is_some_and(is_plain) {
+        // Who does not sleep needs nobody to wake him.
+        return kernels();
+    }
+    if !ours_calls && let Some(set) = table::ours(epfd).filter(|set| is_the_kernels_alone(set)) {
+        let begun = timeout.map(|_| roughly_now());
         // SAFETY: the caller's arguments.
         if let Some(done) = unsafe { wait_kernels(&set, epfd, events, kernels) } {
             return done;
         }
         // Something of ours has come into the set meanwhile.
-        left = timeout.map(|whole| whole.saturating_sub(begun.map_or(whole, |at| monotonic() - at)));
+        left = timeout.map(|whole| match begun {
+            Some(at) => whole.saturating_sub(roughly_now().saturating_sub(at).saturating_sub(TICK)),
+            None => whole,
+        });
     }
     door(|| match table::look(epfd) {
         Place::Hidden if !ours_calls => Err(Refused(libc::EBADF)),
@@ -184,8 +204,13 @@ unsafe fn wait(
 }
 
 /// Is there nothing of ours in the set?
-fn is_the_kernels_alone(set: &Held) -> bool {
+fn is_the_kernels_alone(set: &Description) -> bool {
     set.kind() == Kind::Epoll && !set.is_pending() && set.below() == NONE
+}
+
+/// Is all that the kernel says of it the program's to hear, word for word?
+fn is_told_as_it_is(set: &Description) -> bool {
+    !set.is_rung() && !set.has_shots()
 }
 
 /// A thread that waits for the kernel's part of a set. It may be cancelled there.
@@ -210,8 +235,43 @@ unsafe fn wait_kernels(
     let n = is_the_kernels_alone(set).then(kernels);
     drop(asleep);
     // SAFETY: what the kernel has filled in.
-    let n = n.map(|n| unsafe { without_bell(set, epfd, events, n) });
+    let n = n.map(|n| unsafe { as_told(set, epfd, events, n) });
     n.filter(|n| *n != 0 || is_the_kernels_alone(set))
+}
+
+/// Sets of the kernel's alone that a poll waits for. What brings something of ours into one of them wakes it.
+pub(crate) struct Watching(Vec<(Held, c_int)>);
+
+impl Watching {
+    /// Those among the rows.
+    pub(crate) fn of(rows: &[pollfd]) -> Watching {
+        let set = |row: &pollfd| table::ours(row.fd).map(|held| (held, row.fd));
+        let sets: Vec<_> = rows.iter().filter_map(set).filter(|(set, _)| is_the_kernels_alone(set)).collect();
+        sets.iter().for_each(|(set, _)| set.falls_asleep());
+        Watching(sets)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The poll is over. Did something of ours come into a set meanwhile?
+    pub(crate) fn end(self) -> bool {
+        self.0.iter().any(|(set, _)| !is_the_kernels_alone(set))
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        for (set, epfd) in &self.0 {
+            set.wakes_up();
+            // Others were woken, too, and must not find the bell gone: the last takes it out.
+            while set.is_rung() && set.sleepers() > 0 {
+                std::thread::yield_now();
+            }
+            silence(set, *epfd);
+        }
+    }
 }
 
 unsafe fn wait_for_both(
@@ -225,7 +285,7 @@ unsafe fn wait_for_both(
     let Some(below) = waited_for(set)? else { return answered(kernels()) };
     let count =
         usize::try_from(max).ok().filter(|max| (1..=MAX).contains(max)).ok_or(Refused(libc::EINVAL))?;
-    if events.is_null() {
+    if is_nowhere(events) {
         return Err(Refused(libc::EFAULT));
     }
     let stack = stack::open()?;
@@ -254,23 +314,26 @@ unsafe fn wait_on(
         unsafe {
             let room = events.add(n);
             let more = real::epoll_wait(epfd, room, max - n as c_int, 0);
-            let more = without_bell(set, epfd, room, more);
+            let more = as_told(set, epfd, room, more);
             if n > 0 { merged(set, events, n, more.max(0) as usize) } else { more }
         }
     };
     let fill = |found: &[EpollEvent]| {
-        for (at, event) in found.iter().enumerate() {
-            let event = epoll_event { events: event.ready.0, u64: event.data };
+        let mut n = 0;
+        for event in found {
+            let word = if set.has_shots() { told_as(set, event.data) } else { Some(event.data) };
+            let Some(word) = word else { continue };
             // SAFETY: the caller has room for `max`.
-            unsafe { events.add(at).write_unaligned(event) };
+            unsafe { events.add(n).write_unaligned(epoll_event { events: event.ready.0, u64: word }) };
+            n += 1;
         }
         UNSEEN.set(UNSEEN.get() + 1);
-        let n = found.len();
         if UNSEEN.get() >= LOOK_EVERY && n < max as usize { kernels(n) } else { n as c_int }
     };
     let n = stack.hosted.after_turn(|engine| engine.epoll_collect(below, found))??;
-    if n > 0 {
-        return answered(fill(&found[..n]));
+    match fill(&found[..n]) {
+        0 => {}
+        n => return answered(n),
     }
     if timeout == Some(Duration::ZERO) {
         return answered(kernels(0));
@@ -293,7 +356,10 @@ unsafe fn wait_on(
             },
         );
         match wait {
-            Ok(n) => return answered(fill(&found[..n])),
+            Ok(n) => match fill(&found[..n]) {
+                0 => {}
+                n => return answered(n),
+            },
             Err(Ended::Beside) => match kernels(0) {
                 0 => {}
                 n => return answered(n),

@@ -165,6 +165,11 @@ impl Shared {
     }
 }
 
+/// The stack, held by who forks: in the child nobody is inside it.
+pub struct Still<'h> {
+    _shared: MutexGuard<'h, Shared>,
+}
+
 /// A thread that waits.
 struct Turn {
     ticket: u64,
@@ -194,6 +199,13 @@ impl Hosted {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Nobody else is inside while this is held. `None` if somebody is, and that is not to be waited for: it may be the
+    /// frame that a handler of a signal has interrupted.
+    pub fn still(&self, wait: bool) -> Option<Still<'_>> {
+        let shared = if wait { Some(self.shared()) } else { self.try_shared() };
+        shared.map(|shared| Still { _shared: shared })
     }
 
     /// One turn: what the program wrote leaves, what arrived is seen.
