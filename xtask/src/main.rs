@@ -5,6 +5,7 @@ mod ci;
 mod deny;
 mod lab;
 mod metadata;
+mod pgo;
 mod python;
 mod rfc;
 mod run;
@@ -33,6 +34,7 @@ cargo xtask COMMAND
                        run a benchmark; without NAME, list them
   bench --all [--quick] [--only NAME,...] [--json FILE]
                        kernel, ours and peers in turns; `bench report` makes a page of it, `bench picture` its picture
+  pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
 ";
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         "rfc" => rfc::rfc(rest),
         "fuzz" => fuzz(rest),
         "bench" => bench(rest),
+        "pgo" => pgo::pgo(),
         "help" | "-h" | "--help" => {
             print!("{HELP}");
             Ok(())

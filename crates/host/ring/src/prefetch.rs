@@ -6,6 +6,15 @@ pub fn prefetch_read<T: ?Sized>(value: &T) {
     line(core::ptr::from_ref(value).cast());
 }
 
+/// Ask for every cache line of `value`, however large.
+#[inline(always)]
+pub fn prefetch_all<T>(value: &T) {
+    let at = core::ptr::from_ref(value).cast::<u8>();
+    for offset in (0..size_of::<T>()).step_by(64) {
+        line(at.wrapping_add(offset));
+    }
+}
+
 /// Ask for every cache line of `octets`, at most four of them: what a header takes.
 #[inline(always)]
 pub fn prefetch_octets(octets: &[u8]) {
@@ -45,6 +54,8 @@ mod tests {
         prefetch_read(&());
         prefetch_read("");
         prefetch_read(&[0u64; 99]);
+        prefetch_all(&());
+        prefetch_all(&[0u64; 99]);
         prefetch_octets(&[]);
         prefetch_octets(&[7; 1000]);
     }

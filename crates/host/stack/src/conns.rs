@@ -199,9 +199,7 @@ impl Conns {
     /// Brings a connection into the cache.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
-        let slot = self.slot(index);
-        ring::prefetch_read(&slot.meta);
-        ring::prefetch_read(&slot.tcp);
+        ring::prefetch_all(self.slot(index));
     }
 
     /// Every connection with its index.

@@ -268,7 +268,10 @@ impl Core {
         for arrival in &mut rx.arrivals {
             arrival.flow = self.table.candidate(arrival.hash);
             match arrival.flow {
-                Some(Flow::Connection(index)) => self.conns.prefetch(index),
+                Some(Flow::Connection(index)) => {
+                    self.conns.prefetch(index);
+                    self.wheel.prefetch(index);
+                }
                 Some(Flow::TimeWait(index)) => self.waits.prefetch(index),
                 None => {}
             }

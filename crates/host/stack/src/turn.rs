@@ -22,6 +22,8 @@ use crate::tx::KICK_AT;
 
 /// Timers that come up in one turn at most.
 const TIMERS_MAX: usize = 1024;
+/// So many timers before a connection's turn it is asked for.
+const TIMERS_AHEAD: usize = 4;
 /// Packets built in one flush at most; more is left to the next turn.
 const FLUSH_MAX: usize = 8 * KICK_AT;
 /// TIME-WAIT entries that end in one turn at most.
@@ -268,9 +270,13 @@ impl Core {
         let mut fired = 0;
         if self.wheel.next().is_some_and(|at| at <= now) {
             self.wheel.expire(now, TIMERS_MAX, &mut scratch.due);
-            for index in scratch.due.drain(..) {
+            for (nth, &index) in scratch.due.iter().enumerate() {
+                if let Some(&soon) = scratch.due.get(nth + TIMERS_AHEAD) {
+                    self.conns.prefetch(soon);
+                }
                 fired += u32::from(self.run_timer(now, index));
             }
+            scratch.due.clear();
             self.stats.timers += u64::from(fired);
         }
         if self.waits.next().is_some_and(|at| at <= now) {

@@ -19,6 +19,7 @@ pub mod link;
 pub mod memory;
 pub mod offload;
 pub mod same;
+pub mod scale;
 pub mod smol;
 pub mod stats;
 pub mod trace;
@@ -78,6 +79,12 @@ pub const ALL: &[Bench] = &[
         help: "Octets per idle established connection, by opening one million.",
         needs_tools: false,
         run: memory::idle,
+    },
+    Bench {
+        name: "scale",
+        help: "What a request costs among 100 to 10 million established connections, 64 and 100,000 of them busy.",
+        needs_tools: false,
+        run: scale::run,
     },
     Bench {
         name: "offload",

@@ -9,7 +9,7 @@ pub(crate) use some::{rate as some, rest};
 
 use crate::compare::few::Few;
 use crate::{Plan, now, smol, stats};
-use base::{Addr, Duration, Endpoint, Instant};
+use base::{Addr, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
@@ -57,6 +57,8 @@ pub struct Bed {
     served: Vec<Option<ConnId>>,
     free: Vec<u32>,
     load: Load,
+    /// Does a client with [`Load::Keep`] ask again once it has its answer?
+    asks_again: bool,
     /// Transactions finished.
     pub done: u64,
     /// Packets both ways.
@@ -122,6 +124,7 @@ impl Bed {
             served: Vec::new(),
             free: Vec::new(),
             load,
+            asks_again: true,
             done: 0,
             packets: 0,
             next_source: 0,
@@ -207,7 +210,9 @@ impl Bed {
                     assert_eq!(n, MESSAGE, "an answer arrives whole");
                     if self.load == Load::Keep {
                         self.done += 1;
-                        self.send(at, id);
+                        if self.asks_again {
+                            self.send(at, id);
+                        }
                         return;
                     }
                 }
@@ -262,8 +267,62 @@ impl Bed {
         }
     }
 
+    /// Opens client connections until there are `count`, over which nothing is said.
+    pub(crate) fn open_idle(&mut self, count: u32, sources: u32) -> Result<(), String> {
+        let begin = now();
+        let before = self.served.len();
+        while (self.served.len() as u32) < count {
+            let ahead = (self.conns.len() as u32).saturating_sub(self.served.len() as u32);
+            let room = 1_024u32.saturating_sub(ahead).min(count - self.conns.len() as u32);
+            (0..room).for_each(|_| self.open(sources));
+            self.idle_step();
+            let opened = (self.served.len() - before) as f64;
+            if begin.elapsed().as_secs_f64() > 20.0 + opened / 50_000.0 {
+                return Err(format!("stalled at {} connections", self.served.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// A step in which nobody sends: connections are opened and accepted only.
+    fn idle_step(&mut self) {
+        let at = self.tick();
+        self.client.turn(at).expect("memory never fails");
+        let mut notices = std::mem::take(&mut self.notices);
+        self.client.notices(&mut notices);
+        notices.clear();
+        let at = self.now();
+        self.server.turn(at).expect("memory never fails");
+        self.server.notices(&mut notices);
+        notices.clear();
+        self.notices = notices;
+        while self.server.acceptable(self.listener) > 0 {
+            let owner = self.served.len() as u32;
+            let Some(id) = self.server.accept(self.listener, owner) else { break };
+            self.served.push(Some(id));
+        }
+    }
+
+    /// Every one of `owners` asks, and asks again once it is answered, until [`Bed::rest`].
+    pub(crate) fn ask(&mut self, owners: impl Iterator<Item = u32>) {
+        self.asks_again = true;
+        let at = self.now();
+        for owner in owners {
+            self.send(at, self.conns[owner as usize]);
+        }
+    }
+
+    /// Waits until all `asking` connections have their answers and asks nothing more.
+    pub(crate) fn rest(&mut self, asking: u32, sources: u32) {
+        self.asks_again = false;
+        let last = self.done + u64::from(asking);
+        while self.done < last {
+            self.step(sources);
+        }
+    }
+
     /// Octets of everything both cores hold.
-    fn footprint(&self) -> (u64, u64) {
+    pub(crate) fn footprint(&self) -> (u64, u64) {
         let of =
             |core: &Core| core.stats().iter().find(|(name, _)| *name == "footprint").map_or(0, |(_, v)| *v);
         (of(&self.client), of(&self.server))
@@ -348,47 +407,21 @@ pub fn idle(_: &Plan) -> Result<Value, String> {
     let empty = bed.footprint();
     let rss_empty = resident()?;
     let begin = now();
-    while (bed.served.len() as u32) < COUNT {
-        let ahead = (bed.conns.len() as u32).saturating_sub(bed.served.len() as u32);
-        let room = 1_024u32.saturating_sub(ahead).min(COUNT - bed.conns.len() as u32);
-        (0..room).for_each(|_| bed.open(SOURCES));
-        idle_step(&mut bed);
-        if begin.elapsed() > Duration::from_secs(120) {
-            return Err(format!("stalled at {} connections", bed.served.len()));
-        }
-    }
+    bed.open_idle(COUNT, SOURCES)?;
+    let opened = begin.elapsed();
     let full = bed.footprint();
     let rss_full = resident()?;
     let per = |full: u64, empty: u64| (full - empty) as f64 / f64::from(COUNT);
     Ok(json!({
-        "bench": "idle-memory", "connections": COUNT, "seconds": begin.elapsed().as_secs_f64(),
+        "bench": "idle-memory", "connections": COUNT, "seconds": opened.as_secs_f64(),
         "server_octets_per_connection": per(full.1, empty.1),
         "client_octets_per_connection": per(full.0, empty.0),
         "resident_octets_per_connection_pair": (rss_full - rss_empty) as f64 / f64::from(COUNT),
     }))
 }
 
-/// A step in which nobody sends: connections are opened and accepted only.
-fn idle_step(bed: &mut Bed) {
-    let at = bed.tick();
-    bed.client.turn(at).expect("memory never fails");
-    let mut notices = std::mem::take(&mut bed.notices);
-    bed.client.notices(&mut notices);
-    notices.clear();
-    let at = bed.now();
-    bed.server.turn(at).expect("memory never fails");
-    bed.server.notices(&mut notices);
-    notices.clear();
-    bed.notices = notices;
-    while bed.server.acceptable(bed.listener) > 0 {
-        let owner = bed.served.len() as u32;
-        let Some(id) = bed.server.accept(bed.listener, owner) else { break };
-        bed.served.push(Some(id));
-    }
-}
-
 /// Octets of memory this process holds.
-fn resident() -> Result<u64, String> {
+pub(crate) fn resident() -> Result<u64, String> {
     let statm = std::fs::read_to_string("/proc/self/statm").map_err(|e| e.to_string())?;
     let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or("/proc/self/statm is odd")?;
     Ok(pages * 4_096)

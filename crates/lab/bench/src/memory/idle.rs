@@ -1,6 +1,6 @@
 //! Turns of a server that has nothing to do.
 
-use super::{Bed, Load, idle_step};
+use super::{Bed, Load};
 use base::Duration;
 
 /// What a tick of the stack's timing wheel takes: each turn here finds the next slot due.
@@ -18,7 +18,7 @@ pub fn turns(connections: u32, turns: u64) {
             break;
         }
         assert!(step < connections, "{} of {connections} connections are established", bed.served.len());
-        idle_step(&mut bed);
+        bed.idle_step();
     }
     let mut at = bed.now();
     for _ in 0..turns {
