@@ -7,6 +7,7 @@
 //! * [`spsc::queue`], [`bytes::bytes`]: items and octets from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
+//! * [`Table`]: items that never move, on huge pages.
 //! * [`prefetch_read`]: a hint to the cache.
 //!
 //! Under `cfg(loom)` the models explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p millstream-ring
@@ -24,6 +25,7 @@ mod prefetch;
 pub mod shared;
 pub mod spsc;
 mod sync;
+mod table;
 
 pub use bytes::{ByteConsumer, ByteProducer, bytes};
 #[cfg(not(loom))]
@@ -36,3 +38,4 @@ pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
 pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read};
 pub use spsc::{Consumer, Producer, queue};
+pub use table::Table;

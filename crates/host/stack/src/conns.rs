@@ -1,13 +1,13 @@
 //! The connections of a core, and the lists they stand in.
 
+use ring::Table;
 use tcp::{Connection, Events};
 
 /// A connection of this core; valid until its owner closes or aborts it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ConnId(pub u32);
 
-const PAGE_BITS: u32 = 6;
-const PAGE: usize = 1 << PAGE_BITS;
+const PAGE: usize = 64;
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// What is true of a connection, beside its TCP state.
@@ -103,7 +103,7 @@ pub(crate) struct Slot {
 
 /// Connections by index; they never move.
 pub(crate) struct Conns {
-    pages: Vec<Box<[Slot; PAGE]>>,
+    slots: Table<Slot, PAGE>,
     vacant: u32,
     len: u32,
     limit: u32,
@@ -111,7 +111,7 @@ pub(crate) struct Conns {
 
 impl Conns {
     pub(crate) fn new(limit: u32) -> Self {
-        Conns { pages: Vec::new(), vacant: NIL, len: 0, limit: limit.min(1 << 30) }
+        Conns { slots: Table::new(), vacant: NIL, len: 0, limit: limit.min(1 << 30) }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -124,7 +124,7 @@ impl Conns {
 
     /// Octets held for connections.
     pub(crate) fn footprint(&self) -> usize {
-        self.pages.len() * PAGE * size_of::<Slot>()
+        self.slots.footprint()
     }
 
     /// Takes a vacant place, in which the caller begins a connection at once; it has seen that there is room.
@@ -143,13 +143,13 @@ impl Conns {
 
     #[cold]
     fn grow(&mut self) {
-        let first = (self.pages.len() * PAGE) as u32;
+        let first = self.slots.len() as u32;
         let last = first + PAGE as u32 - 1;
         let vacant = |i| Slot {
             meta: Meta { next: if i == last { NIL } else { i + 1 }, ..Meta::new(0, 0, 0) },
             tcp: None,
         };
-        self.pages.push(Box::new(std::array::from_fn(|i| vacant(first + i as u32))));
+        self.slots.grow(|i| vacant(i as u32));
         self.vacant = first;
     }
 
@@ -173,13 +173,13 @@ impl Conns {
     /// The place of `index`.
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> &Slot {
-        &self.pages[index as usize >> PAGE_BITS][index as usize & (PAGE - 1)]
+        self.slots.get(index as usize)
     }
 
     /// The place of `index`, to change.
     #[inline]
     pub(crate) fn slot_mut(&mut self, index: u32) -> &mut Slot {
-        &mut self.pages[index as usize >> PAGE_BITS][index as usize & (PAGE - 1)]
+        self.slots.get_mut(index as usize)
     }
 
     /// The connection at `index`, if one lives there.
@@ -204,12 +204,12 @@ impl Conns {
 
     /// Every connection with its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Meta, &Connection)> {
-        let slots = self.pages.iter().flat_map(|page| page.iter()).enumerate();
+        let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| Some((index as u32, &slot.meta, slot.tcp.as_ref()?)))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
-        self.pages.iter_mut().flat_map(|page| page.iter_mut()).filter_map(|slot| slot.tcp.as_mut())
+        self.slots.iter_mut().filter_map(|slot| slot.tcp.as_mut())
     }
 }
 
@@ -258,6 +258,9 @@ impl List {
             }
             slot.meta.marks.clear(Marks::LISTED);
             if slot.tcp.is_some() {
+                if self.head != NIL {
+                    conns.prefetch(self.head);
+                }
                 return Some(index);
             }
             slot.meta.next = vacant;

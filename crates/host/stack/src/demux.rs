@@ -6,6 +6,7 @@
 //! one page.
 
 use base::{FlowKey, Rng};
+use ring::Table;
 
 /// Entries of a bucket.
 const WAYS: usize = 10;
@@ -53,9 +54,14 @@ struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 const VACANT: Bucket = Bucket { tags: [EMPTY; WAYS], passed: 0, flows: [0; WAYS] };
 
-/// Its counts lie in the list of pages, apart from the buckets: a flow that comes or goes touches one bucket only.
+type Buckets = [Bucket; BUCKETS];
+/// Pages for which memory is taken at once.
+const LOT: usize = 8;
+/// A directory of more bits does not stay in the fastest cache.
+const NEAR: u32 = 11;
+
+/// What is known of a page. It lies apart from the buckets: a flow that comes or goes touches one bucket only.
 struct Page {
-    buckets: Box<[Bucket; BUCKETS]>,
     used: u32,
     /// Leading bits of the hash that all entries of this page have in common.
     depth: u32,
@@ -94,6 +100,8 @@ pub(crate) struct FlowTable {
     directory: Vec<u32>,
     depth: u32,
     pages: Vec<Page>,
+    /// Those of each page.
+    buckets: Table<Buckets, LOT>,
     len: u32,
     version: u32,
 }
@@ -119,15 +127,11 @@ impl Bucket {
 }
 
 impl Page {
-    fn new(depth: u32) -> Page {
-        Page { buckets: Box::new([VACANT; BUCKETS]), used: 0, depth }
-    }
-
     /// Stores an entry; the page has room.
-    fn put(&mut self, hash: u64, flow: u32) {
+    fn put(&mut self, buckets: &mut Buckets, hash: u64, flow: u32) {
         let mut at = home_of(hash);
         loop {
-            let bucket = &mut self.buckets[at];
+            let bucket = &mut buckets[at];
             let vacant = bucket.matches(EMPTY);
             if vacant != 0 {
                 let way = vacant.trailing_zeros() as usize;
@@ -141,44 +145,47 @@ impl Page {
         }
     }
 
-    /// Where the entry lies whose tag matches and for which `is` holds: bucket and way.
-    #[inline]
-    fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<(usize, usize)> {
-        let tag = tag_of(hash);
-        let mut at = home_of(hash);
-        for _ in 0..BUCKETS {
-            let bucket = &self.buckets[at];
-            let mut hits = bucket.matches(tag);
-            while hits != 0 {
-                let way = hits.trailing_zeros() as usize;
-                if is(bucket.flows[way]) {
-                    return Some((at, way));
-                }
-                hits &= hits - 1;
-            }
-            if bucket.passed == 0 {
-                return None;
-            }
-            at = (at + 1) % BUCKETS;
-        }
-        None
-    }
-
-    fn clear(&mut self, hash: u64, at: usize, way: usize) {
-        self.buckets[at].tags[way] = EMPTY;
+    fn clear(&mut self, buckets: &mut Buckets, hash: u64, at: usize, way: usize) {
+        buckets[at].tags[way] = EMPTY;
         let mut passed = home_of(hash);
         while passed != at {
-            self.buckets[passed].passed -= 1;
+            buckets[passed].passed -= 1;
             passed = (passed + 1) % BUCKETS;
         }
         self.used -= 1;
     }
 }
 
+/// Where the entry lies whose tag matches and for which `is` holds: bucket and way.
+#[inline]
+fn find(buckets: &Buckets, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<(usize, usize)> {
+    let tag = tag_of(hash);
+    let mut at = home_of(hash);
+    for _ in 0..BUCKETS {
+        let bucket = &buckets[at];
+        let mut hits = bucket.matches(tag);
+        while hits != 0 {
+            let way = hits.trailing_zeros() as usize;
+            if is(bucket.flows[way]) {
+                return Some((at, way));
+            }
+            hits &= hits - 1;
+        }
+        if bucket.passed == 0 {
+            return None;
+        }
+        at = (at + 1) % BUCKETS;
+    }
+    None
+}
+
 impl FlowTable {
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let secret = Secret(std::array::from_fn(|_| rng.next_u64() | 1));
-        FlowTable { secret, directory: vec![0], depth: 0, pages: vec![Page::new(0)], len: 0, version: 0 }
+        let mut buckets = Table::new();
+        buckets.grow(|_| [VACANT; BUCKETS]);
+        let pages = vec![Page { used: 0, depth: 0 }];
+        FlowTable { secret, directory: vec![0], depth: 0, pages, buckets, len: 0, version: 0 }
     }
 
     /// Flows in the table.
@@ -188,8 +195,8 @@ impl FlowTable {
 
     /// Octets of buckets and directory.
     pub(crate) fn footprint(&self) -> usize {
-        let page = size_of::<Page>() + size_of::<[Bucket; BUCKETS]>();
-        self.pages.len() * page + self.directory.capacity() * size_of::<u32>()
+        let lists = self.pages.capacity() * size_of::<Page>() + self.directory.capacity() * size_of::<u32>();
+        self.buckets.footprint() + lists
     }
 
     /// Changes whenever an entry appears, moves or goes: what was looked up before may be stale.
@@ -205,33 +212,55 @@ impl FlowTable {
     }
 
     #[inline]
-    fn page_of(&self, hash: u64) -> usize {
+    fn slot_of(&self, hash: u64) -> usize {
         // A shift by 64 is not one, so depth 0 shifts twice.
-        let slot = (hash >> 1) >> (63 - self.depth);
-        self.directory[slot as usize] as usize
+        ((hash >> 1) >> (63 - self.depth)) as usize
     }
 
-    /// Brings the bucket of `hash` into the cache.
+    #[inline]
+    fn page_of(&self, hash: u64) -> usize {
+        self.directory[self.slot_of(hash)] as usize
+    }
+
+    /// Brings the bucket of `hash` into the cache; of a large table only what leads to it: then
+    /// [`FlowTable::prefetch_far`] does the rest, a while later.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        ring::prefetch_read(&self.pages[self.page_of(hash)].buckets[home_of(hash)]);
+        if self.depth <= NEAR {
+            self.prefetch_bucket(hash);
+        } else if let Some(slot) = self.directory.get(self.slot_of(hash)) {
+            ring::prefetch_read(slot);
+        }
+    }
+
+    /// Brings the buckets of a large table into the cache.
+    #[inline]
+    pub(crate) fn prefetch_far(&self, hashes: impl Iterator<Item = u64>) {
+        if self.depth > NEAR {
+            hashes.for_each(|hash| self.prefetch_bucket(hash));
+        }
+    }
+
+    #[inline]
+    fn prefetch_bucket(&self, hash: u64) {
+        ring::prefetch_read(&self.buckets.get(self.page_of(hash))[home_of(hash)]);
     }
 
     /// The first entry whose tag matches: probably the one, and the caller compares the key when it gets
     /// there.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64) -> Option<Flow> {
-        let page = &self.pages[self.page_of(hash)];
-        let (at, way) = page.find(hash, |_| true)?;
-        Some(Flow::unpack(page.buckets[at].flows[way]))
+        let buckets = self.buckets.get(self.page_of(hash));
+        let (at, way) = find(buckets, hash, |_| true)?;
+        Some(Flow::unpack(buckets[at].flows[way]))
     }
 
     /// The entry stored under `hash` for which `is` holds.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(Flow) -> bool) -> Option<Flow> {
-        let page = &self.pages[self.page_of(hash)];
-        let (at, way) = page.find(hash, |word| is(Flow::unpack(word)))?;
-        Some(Flow::unpack(page.buckets[at].flows[way]))
+        let buckets = self.buckets.get(self.page_of(hash));
+        let (at, way) = find(buckets, hash, |word| is(Flow::unpack(word)))?;
+        Some(Flow::unpack(buckets[at].flows[way]))
     }
 
     /// Stores `flow`, which is not there yet. `rehash` gives the hash of any stored entry. False if the table
@@ -243,7 +272,7 @@ impl FlowTable {
             }
         }
         let page = self.page_of(hash);
-        self.pages[page].put(hash, flow.pack());
+        self.pages[page].put(self.buckets.get_mut(page), hash, flow.pack());
         self.len += 1;
         self.version = self.version.wrapping_add(1);
         true
@@ -252,9 +281,9 @@ impl FlowTable {
     /// Removes `flow`; was it there?
     pub(crate) fn remove(&mut self, hash: u64, flow: Flow) -> bool {
         let page = self.page_of(hash);
-        let page = &mut self.pages[page];
-        let Some((at, way)) = page.find(hash, |word| word == flow.pack()) else { return false };
-        page.clear(hash, at, way);
+        let buckets = self.buckets.get_mut(page);
+        let Some((at, way)) = find(buckets, hash, |word| word == flow.pack()) else { return false };
+        self.pages[page].clear(buckets, hash, at, way);
         self.len -= 1;
         self.version = self.version.wrapping_add(1);
         true
@@ -263,9 +292,9 @@ impl FlowTable {
     /// Puts `new` in the place of `old`; was `old` there?
     pub(crate) fn replace(&mut self, hash: u64, old: Flow, new: Flow) -> bool {
         let page = self.page_of(hash);
-        let page = &mut self.pages[page];
-        let Some((at, way)) = page.find(hash, |word| word == old.pack()) else { return false };
-        page.buckets[at].flows[way] = new.pack();
+        let buckets = self.buckets.get_mut(page);
+        let Some((at, way)) = find(buckets, hash, |word| word == old.pack()) else { return false };
+        buckets[at].flows[way] = new.pack();
         self.version = self.version.wrapping_add(1);
         true
     }
@@ -282,16 +311,20 @@ impl FlowTable {
             self.depth += 1;
         }
         let new = self.pages.len() as u32;
-        let from = std::mem::replace(&mut self.pages[old], Page::new(depth + 1));
-        self.pages.push(Page::new(depth + 1));
+        let from = std::mem::replace(self.buckets.get_mut(old), [VACANT; BUCKETS]);
+        self.pages[old] = Page { used: 0, depth: depth + 1 };
+        self.pages.push(Page { used: 0, depth: depth + 1 });
+        if self.buckets.len() < self.pages.len() {
+            self.buckets.grow(|_| [VACANT; BUCKETS]);
+        }
         let span = 1usize << (self.depth - depth - 1);
         let first = ((hash >> 1) >> (63 - depth)) as usize * 2 * span;
         self.directory[first + span..first + 2 * span].fill(new);
-        for bucket in &*from.buckets {
+        for bucket in &from {
             for way in (0..WAYS).filter(|&way| bucket.tags[way] != EMPTY) {
                 let hash = rehash(Flow::unpack(bucket.flows[way]));
                 let page = self.page_of(hash);
-                self.pages[page].put(hash, bucket.flows[way]);
+                self.pages[page].put(self.buckets.get_mut(page), hash, bucket.flows[way]);
             }
         }
         true
@@ -353,7 +386,8 @@ mod tests {
             assert!(table.remove(hash, flow(id, waiting)), "seed {seed}: {id} lost");
         }
         assert_eq!(table.len(), 0);
-        assert!(table.pages.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed == 0)));
+        assert!(table.pages.iter().all(|p| p.used == 0));
+        assert!(table.buckets.iter().flatten().all(|b| b.passed == 0));
     }
 
     #[test]

@@ -265,6 +265,7 @@ impl Core {
     /// Second pass: which connection, probably? Its memory is asked for.
     pub(crate) fn look_up(&self, rx: &mut Rx) {
         rx.version = self.table.version();
+        self.table.prefetch_far(rx.arrivals.iter().map(|arrival| arrival.hash));
         for arrival in &mut rx.arrivals {
             arrival.flow = self.table.candidate(arrival.hash);
             match arrival.flow {

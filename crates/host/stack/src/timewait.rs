@@ -1,10 +1,10 @@
 //! The TIME-WAIT entries of a core, in order of expiry; the oldest makes room when the table is full.
 
 use base::{Duration, Instant};
+use ring::Table;
 use tcp::TimeWait;
 
-const PAGE_BITS: u32 = 8;
-const PAGE: usize = 1 << PAGE_BITS;
+const PAGE: usize = 256;
 const NIL: u32 = u32::MAX;
 
 /// Entries expire in lots: waking up once for each of many thousands would cost more than keeping them a
@@ -24,8 +24,8 @@ const _: () = assert!(size_of::<Entry>() <= 64 + 16);
 
 /// A list in order of expiry inside pages that never move.
 pub(crate) struct TimeWaits {
-    /// Pages are full but the last; vacated entries keep their stale contents and are chained in `vacant`.
-    pages: Vec<Vec<Entry>>,
+    /// Vacant entries hold what is stale, or copies of another, and are chained in `vacant`.
+    entries: Table<Entry, PAGE>,
     vacant: u32,
     oldest: u32,
     newest: u32,
@@ -39,7 +39,7 @@ impl TimeWaits {
     pub(crate) fn new(limit: u32) -> Self {
         let limit = limit.clamp(1, 1 << 30);
         TimeWaits {
-            pages: Vec::new(),
+            entries: Table::new(),
             vacant: NIL,
             oldest: NIL,
             newest: NIL,
@@ -59,7 +59,7 @@ impl TimeWaits {
 
     /// Octets held for entries.
     pub(crate) fn footprint(&self) -> usize {
-        self.pages.len() * PAGE * size_of::<Entry>()
+        self.entries.footprint()
     }
 
     /// The entry that expires first.
@@ -109,12 +109,8 @@ impl TimeWaits {
 
     /// Brings an entry into the cache.
     pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(entry) =
-            self.pages.get(index as usize >> PAGE_BITS).and_then(|p| p.get(index as usize % PAGE))
-        {
-            // It may lie in two lines.
-            ring::prefetch_read(&entry.wait);
-            ring::prefetch_read(&entry.next);
+        if (index as usize) < self.entries.len() {
+            ring::prefetch_all(self.entries.get(index as usize));
         }
     }
 
@@ -124,22 +120,25 @@ impl TimeWaits {
             self.due = wait.until + LOT;
         }
         let entry = Entry { wait, hash, prev: NIL, next: NIL };
-        let index = if self.vacant != NIL {
-            let index = self.vacant;
-            self.vacant = self.entry(index).next;
-            *self.entry_mut(index) = entry;
-            index
-        } else {
-            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
-                self.pages.push(Vec::with_capacity(PAGE));
-            }
-            let page = self.pages.len() - 1;
-            self.pages[page].push(entry);
-            (page * PAGE + self.pages[page].len() - 1) as u32
-        };
+        if self.vacant == NIL {
+            self.grow(&entry.wait);
+        }
+        let index = self.vacant;
+        self.vacant = self.entry(index).next;
+        *self.entry_mut(index) = entry;
         self.len += 1;
         self.append(index);
         index
+    }
+
+    /// One more page of vacant entries, which are copies of this one.
+    #[cold]
+    fn grow(&mut self, wait: &TimeWait) {
+        let first = self.entries.len();
+        let last = first + PAGE - 1;
+        let next = |i| if i == last { NIL } else { i as u32 + 1 };
+        self.entries.grow(|i| Entry { wait: wait.clone(), hash: 0, prev: NIL, next: next(i) });
+        self.vacant = first as u32;
     }
 
     /// Removes a live entry.
@@ -194,10 +193,10 @@ impl TimeWaits {
     }
 
     fn entry(&self, index: u32) -> &Entry {
-        &self.pages[index as usize >> PAGE_BITS][index as usize % PAGE]
+        self.entries.get(index as usize)
     }
 
     fn entry_mut(&mut self, index: u32) -> &mut Entry {
-        &mut self.pages[index as usize >> PAGE_BITS][index as usize % PAGE]
+        self.entries.get_mut(index as usize)
     }
 }

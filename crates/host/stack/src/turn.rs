@@ -23,7 +23,7 @@ use crate::tx::KICK_AT;
 /// Timers that come up in one turn at most.
 const TIMERS_MAX: usize = 1024;
 /// So many timers before a connection's turn it is asked for.
-const TIMERS_AHEAD: usize = 4;
+const TIMERS_AHEAD: usize = 12;
 /// Packets built in one flush at most; more is left to the next turn.
 const FLUSH_MAX: usize = 8 * KICK_AT;
 /// TIME-WAIT entries that end in one turn at most.

@@ -14,6 +14,7 @@
 //! other.
 
 use base::Instant;
+use ring::Table;
 
 /// A tick is 2^16 ns, 65.5 us: dates inside the slot that is due are compared exactly, so nothing fires
 /// early.
@@ -31,8 +32,7 @@ const SPREAD_BUDGET: usize = 512;
 /// Most lines looked through in search of the exact next date; a fuller slot fires at its end.
 const WALK_BUDGET: usize = 20;
 
-const PAGE_BITS: u32 = 8;
-const PAGE: usize = 1 << PAGE_BITS;
+const PAGE: usize = 256;
 const NIL: u32 = u32::MAX;
 /// Set in `prev` of a slot's first line; the other bits name the slot.
 const HEAD: u32 = 1 << 31;
@@ -68,14 +68,14 @@ const VACANT: Line = Line { prev: NIL, next: NIL, used: 0, live: 0, indices: [NI
 
 /// Lines by number; those that no slot has are linked through `next`.
 struct Lines {
-    lines: Vec<Box<[Line; PAGE]>>,
+    lines: Table<Line, PAGE>,
     vacant: u32,
 }
 
 impl Lines {
     #[inline]
     fn get(&mut self, line: u32) -> &mut Line {
-        &mut self.lines[line as usize >> PAGE_BITS][line as usize & (PAGE - 1)]
+        self.lines.get_mut(line as usize)
     }
 
     /// An empty line.
@@ -91,10 +91,10 @@ impl Lines {
 
     #[cold]
     fn grow(&mut self) {
-        let first = (self.lines.len() * PAGE) as u32;
+        let first = self.lines.len() as u32;
         let last = first + PAGE as u32 - 1;
         let next = |line| if line == last { NIL } else { line + 1 };
-        self.lines.push(Box::new(std::array::from_fn(|i| Line { next: next(first + i as u32), ..VACANT })));
+        self.lines.grow(|i| Line { next: next(i as u32), ..VACANT });
         self.vacant = first;
     }
 
@@ -107,7 +107,7 @@ impl Lines {
 
 /// Dates for small indices (the connection's), at most one each: 16 octets a connection, and about five for each date.
 pub(crate) struct Wheel {
-    pages: Vec<Box<[Node; PAGE]>>,
+    nodes: Table<Node, PAGE>,
     lines: Lines,
     heads: [u32; LEVELS * SLOTS + 1],
     occupied: [u64; LEVELS],
@@ -120,8 +120,8 @@ pub(crate) struct Wheel {
 impl Wheel {
     pub(crate) fn new() -> Self {
         Wheel {
-            pages: Vec::new(),
-            lines: Lines { lines: Vec::new(), vacant: NIL },
+            nodes: Table::new(),
+            lines: Lines { lines: Table::new(), vacant: NIL },
             heads: [NIL; LEVELS * SLOTS + 1],
             occupied: [0; LEVELS],
             current: 0,
@@ -131,14 +131,14 @@ impl Wheel {
 
     /// Octets held.
     pub(crate) fn footprint(&self) -> usize {
-        self.pages.len() * PAGE * size_of::<Node>() + self.lines.lines.len() * PAGE * size_of::<Line>()
+        self.nodes.footprint() + self.lines.lines.footprint()
     }
 
     /// Brings the date of `index` into the cache.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(page) = self.pages.get(index as usize >> PAGE_BITS) {
-            ring::prefetch_read(&page[index as usize & (PAGE - 1)]);
+        if (index as usize) < self.nodes.len() {
+            ring::prefetch_read(self.nodes.get(index as usize));
         }
     }
 
@@ -146,8 +146,8 @@ impl Wheel {
     #[inline]
     pub(crate) fn note(&mut self, index: u32, at: Instant) {
         let at = at.as_nanos();
-        if let Some(page) = self.pages.get(index as usize >> PAGE_BITS) {
-            let noted = page[index as usize & (PAGE - 1)].at;
+        if (index as usize) < self.nodes.len() {
+            let noted = self.nodes.get(index as usize).at;
             if at >= noted {
                 return;
             }
@@ -355,13 +355,13 @@ impl Wheel {
 
     #[inline]
     fn node(&mut self, index: u32) -> &mut Node {
-        &mut self.pages[index as usize >> PAGE_BITS][index as usize & (PAGE - 1)]
+        self.nodes.get_mut(index as usize)
     }
 
     #[cold]
     fn grow(&mut self, index: u32) {
-        while self.pages.len() <= index as usize >> PAGE_BITS {
-            self.pages.push(Box::new([IDLE; PAGE]));
+        while self.nodes.len() <= index as usize {
+            self.nodes.grow(|_| IDLE);
         }
     }
 }
@@ -460,7 +460,7 @@ mod tests {
             wheel.expire(soon, 64, &mut due);
             assert_eq!(due.len(), 50);
         }
-        assert_eq!(wheel.lines.lines.len(), 1, "a page of lines for fifty dates");
+        assert_eq!(wheel.lines.lines.len(), PAGE, "a page of lines for fifty dates");
         assert_eq!(wheel.next(), None);
     }
 
