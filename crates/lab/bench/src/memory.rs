@@ -9,7 +9,7 @@ pub(crate) use some::{rate as some, rest};
 
 use crate::compare::few::Few;
 use crate::{Plan, now, smol, stats};
-use base::{Addr, Endpoint, Instant};
+use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
