@@ -7,8 +7,8 @@ from pathlib import Path
 from browser import Browser
 
 WIDTH = 1000
-# Enough for where we stand and the first charts.
-HEIGHT_MAX = 1500
+# Enough for where we stand and that.
+HEIGHT_MAX = 2000
 
 
 def main():
@@ -16,9 +16,8 @@ def main():
     with Browser(WIDTH, 1000) as page:
         page.open(page_file)
         page.tell("document.documentElement.dataset.theme = 'light'")
-        # Down to the end of the first workload's charts.
-        bottom = page.tell("""(() => { const first = document.querySelector('h3 ~ details');
-            return first.getBoundingClientRect().top + scrollY; })()""")
+        # Down to the end of the first workload's first chart.
+        bottom = page.tell("document.querySelectorAll('.chart')[1].getBoundingClientRect().top + scrollY")
         Path(picture).write_bytes(page.screenshot(0, 0, WIDTH, min(bottom, HEIGHT_MAX)))
         if page.problems:
             sys.exit("\n".join(page.problems))

@@ -84,7 +84,7 @@ fn standing(page: &mut String, rows: &[Row<'_>]) {
         return;
     }
     *page += "<h2>Where it stands</h2><p class=\"about\">Millstream, as it comes, beside the best of the others: \
-              above 1 it is ahead, whatever the figure.</p><div class=\"wide\"><table \
+              above 1 it is ahead, whatever the figure.</p><div class=\"bars\"><table \
               class=\"standing\"><thead><tr><th>Workload</th><th>Figure</th><th>Millstream / best \
               other</th></tr></thead><tbody>";
     for row in known {

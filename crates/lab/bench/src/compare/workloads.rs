@@ -55,7 +55,7 @@ pub const WORKLOADS: &[Workload] = &[
             at("1", 1.0),
             full("2", 2.0),
             full("4", 4.0),
-            at("8", 8.0),
+            full("8", 8.0),
             full("16", 16.0),
             full("32", 32.0),
             full("64", 64.0),
@@ -108,7 +108,7 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Link,
         place: Where::Veth { offloads: false },
         axis: "flows",
-        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), at("64", 64.0)],
+        points: &[at("1", 1.0), full("4", 4.0), full("16", 16.0), full("64", 64.0)],
         charts: &["gbit", "cores"],
         contenders: TCPS,
         measure: |ground, who, point, seconds| {
@@ -192,7 +192,7 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Link,
         place: VETH,
         axis: "SYNs a second",
-        points: &[at("none", 0.0), full("10,000", 1e4), at("50,000", 5e4), full("200,000", 2e5)],
+        points: &[full("none", 0.0), full("10,000", 1e4), at("50,000", 5e4), full("200,000", 2e5)],
         charts: &["per_s", "p99_us"],
         contenders: TCPS,
         measure: |ground, who, point, seconds| {
@@ -207,7 +207,7 @@ pub const WORKLOADS: &[Workload] = &[
         place: VETH,
         axis: "requests a second",
         points: &[
-            at("100", 1e2),
+            full("100", 1e2),
             full("1,000", 1e3),
             at("10,000", 1e4),
             full("30,000", 3e4),
@@ -249,7 +249,7 @@ pub const WORKLOADS: &[Workload] = &[
         place: VETH,
         axis: "requests a second",
         points: &[
-            at("5,000", 5e3),
+            full("5,000", 5e3),
             full("10,000", 1e4),
             full("20,000", 2e4),
             at("40,000", 4e4),
@@ -362,10 +362,13 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Memory,
         place: Where::Memory,
         axis: "connections",
-        points: &[at("10,000", 1e4)],
+        points: &[at("10,000", 1e4), full("1,000,000", 1e6)],
         charts: &["octets"],
         contenders: STACKS,
-        measure: |ground, who, point, seconds| ground.in_memory(who, "rest", point.value, seconds),
+        measure: |ground, who, point, seconds| {
+            bounded(who.name, point, f64::INFINITY, 1e4)?;
+            ground.in_memory(who, "rest", point.value, seconds)
+        },
     },
     Workload {
         name: "idea-batch",

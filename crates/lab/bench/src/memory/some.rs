@@ -8,10 +8,15 @@ const SOURCES: u32 = 64;
 /// Connections that may be on their way to being established.
 const AHEAD: u32 = 1_024;
 
-/// `connections` established ones, of which `active` ask.
-fn opened(connections: u32, active: u32) -> Bed {
-    let mut bed = Bed::new(Load::Keep, SOURCES, connections + AHEAD);
+/// A bed with room for so many, of which `active` ask.
+fn bed(connections: u32, active: u32) -> Bed {
+    let mut bed = Bed::new(Load::Keep, SOURCES, connections + 2 * AHEAD);
     bed.active = active;
+    bed
+}
+
+/// Opens connections until so many are established.
+fn open(bed: &mut Bed, connections: u32) {
     let begin = now();
     while (bed.served.len() as u32) < connections {
         let ahead = (bed.conns.len() as u32).saturating_sub(bed.served.len() as u32);
@@ -20,12 +25,12 @@ fn opened(connections: u32, active: u32) -> Bed {
         bed.step(SOURCES);
         assert!(begin.elapsed().as_secs_f64() < 100.0, "stalled at {} connections", bed.served.len());
     }
-    bed
 }
 
 /// Requests a second over `active` of so many connections.
 pub(crate) fn rate(connections: u32, active: u32, seconds: f64) -> f64 {
-    let mut bed = opened(connections, active);
+    let mut bed = bed(connections, active);
+    open(&mut bed, connections);
     let warm = now();
     while warm.elapsed().as_secs_f64() < seconds / 4.0 {
         bed.step(SOURCES);
@@ -37,11 +42,12 @@ pub(crate) fn rate(connections: u32, active: u32, seconds: f64) -> f64 {
     (bed.done - done) as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Octets of resident memory for each end of so many idle connections.
+/// Octets of resident memory for each end of so many idle connections, beyond what a few have warmed up.
 pub(crate) fn rest(connections: u32) -> Result<f64, String> {
+    let mut bed = bed(connections, 0);
+    open(&mut bed, AHEAD);
     let before = resident()?;
-    let bed = opened(connections, 0);
-    let after = resident()?;
-    assert_eq!(bed.served.len(), connections as usize);
-    Ok((after - before) as f64 / f64::from(2 * connections))
+    let more = connections.saturating_sub(AHEAD).max(1);
+    open(&mut bed, AHEAD + more);
+    Ok((resident()? - before) as f64 / f64::from(2 * more))
 }
