@@ -137,3 +137,25 @@ fn random_batches_keep_every_promise() {
         crate::fuzz::trains(&data);
     }
 }
+
+/// Short lives as the seeds `FIRST,COUNT` of MILLSTREAM_LIVES say: ten million in pieces, by hand.
+pub(crate) fn short_lives(model: fn(&[u8])) {
+    extern crate std;
+    let piece = std::env::var("MILLSTREAM_LIVES").expect("MILLSTREAM_LIVES=FIRST,COUNT");
+    let (first, count) = piece.split_once(',').expect("FIRST,COUNT");
+    let (first, count): (u64, u64) = (first.parse().expect("a number"), count.parse().expect("a number"));
+    let mut data = [0; 400];
+    for seed in first..first + count {
+        let mut rng = Rng::new(seed);
+        let len = 40 + rng.below(data.len() as u64 - 40) as usize;
+        rng.fill(&mut data[..len]);
+        let life = std::panic::catch_unwind(|| model(&data[..len]));
+        assert!(life.is_ok(), "seed {seed}");
+    }
+}
+
+#[test]
+#[ignore = "as long as MILLSTREAM_LIVES says"]
+fn many_short_batches_keep_every_promise() {
+    short_lives(crate::fuzz::trains);
+}

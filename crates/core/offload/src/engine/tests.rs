@@ -528,3 +528,9 @@ fn random_lives_keep_every_promise() {
         crate::fuzz::engine(&octets);
     }
 }
+
+#[test]
+#[ignore = "as long as MILLSTREAM_LIVES says"]
+fn many_short_lives_keep_every_promise() {
+    crate::tests::short_lives(crate::fuzz::engine);
+}

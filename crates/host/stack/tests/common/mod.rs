@@ -49,7 +49,7 @@ impl World {
         World::of(Core::new(c, Box::new(a)), Core::new(s, Box::new(b)))
     }
 
-    fn of(client: Core, server: Core) -> World {
+    pub fn of(client: Core, server: Core) -> World {
         World { client, server, now: Instant::from_secs(1), client_notices: vec![], server_notices: vec![] }
     }
 
