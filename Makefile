@@ -11,7 +11,7 @@ ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help demo test bench fuzz programs install-c setup setup-demo
+.PHONY: help demo test bench fuzz programs suites install-c setup setup-demo
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -31,6 +31,10 @@ fuzz: setup ## fuzz on stable: make fuzz TARGET=all RUNS=1000000 SEED=0
 programs: ## unmodified programs on our stack, each with octets compared (docs/PROGRAMS.md)
 	@.ci/setup programs
 	@cargo test --locked --package millstream-preload --package millstream --test programs -- --nocapture
+
+suites: setup ## Redis' own tests against redis-server on our stack and on the kernel, as root (docs/PROGRAMS.md)
+	@cargo build --locked --package millstream-preload --package millstream
+	@crates/apps/cli/tests/suites/redis.sh $${CARGO_TARGET_DIR:-target}/debug/millstream
 
 install-c: setup ## the library for C programs: make install-c PREFIX=/usr/local DESTDIR=
 	@cargo build --locked --profile dist --package millstream-capi
