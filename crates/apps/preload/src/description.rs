@@ -209,7 +209,8 @@ impl Description {
     }
 
     pub(crate) fn wakes_up(&self) {
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        // A child that a handler has made counts nobody who slept in its parent, itself included.
+        let _ = self.sleepers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |all| all.checked_sub(1));
     }
 
     /// There are none in this process.
