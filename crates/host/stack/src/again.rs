@@ -12,7 +12,7 @@ use crate::hosts;
 use crate::listeners::ListenerId;
 use crate::ops::{Connect, OpError};
 use crate::paths::Path;
-use crate::repeat::{Bundle, NONE, hosts_of, pair_of};
+use crate::repeat::{Bundle, hosts_of, pair_of};
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
 
@@ -20,17 +20,15 @@ use crate::stats::PacketDrop;
 pub(crate) enum Known {
     /// Nothing, or it was not asked.
     Nothing,
-    /// The pair was seen before: its place.
-    Seen(usize),
+    /// The pair was seen before, but not its bundle, or it has none that fits.
+    Seen(FlowKey),
     /// Enough: the connection has begun, or cannot.
     Begun(Result<ConnId, OpError>),
 }
 
 impl Core {
-    #[inline]
-    fn place_of(&mut self, now: Instant, pair: &FlowKey) -> Option<usize> {
-        let age = self.shared.config.archive_age.as_secs() as u32;
-        self.repeats.find(now, age, pair, self.table.hash(&hosts_of(pair)))
+    fn archive_age(&self) -> u32 {
+        self.shared.config.archive_age.as_secs() as u32
     }
 
     /// Begins a connection to a peer to whom there was one before, if nothing about it is new.
@@ -39,27 +37,26 @@ impl Core {
         if local.port != 0 || connect.keys.is_some() || self.conns.is_full() {
             return Known::Nothing;
         }
-        let generation = self.ip.generation();
         let addr = match local.addr.is_unspecified() {
             false => local.addr,
-            true => match self.paths.known(remote.addr, generation) {
-                Some(path) => path.src,
-                None => return Known::Nothing,
+            true => match self.path(now, remote.addr) {
+                Ok(path) => path.src,
+                Err(_) => return Known::Nothing,
             },
         };
         let pair = pair_of(&FlowKey::new(base::Endpoint::new(addr, 0), remote), true);
-        let Some(place) = self.place_of(now, &pair) else {
+        let (age, hash) = (self.archive_age(), self.table.hash(&hosts_of(&pair)));
+        let Some(place) = self.repeats.find(now, age, &pair, hash) else {
             self.stats.archive_misses += 1;
-            return Known::Nothing;
+            let seen = self.repeats.has_seen(now, age, &pair, hash);
+            return if seen { Known::Seen(pair) } else { Known::Nothing };
         };
         let index = self.repeats.bundle_at(place);
-        let Some(bundle) = self.repeats.get(index) else {
-            self.stats.archive_misses += 1;
-            return Known::Seen(place);
-        };
+        let Some(bundle) = self.repeats.get(index) else { return Known::Nothing };
+        let generation = self.ip.generation();
         if bundle.way != generation || !bundle.archived.is_for(&connect.options, bundle.mtu) {
             self.stats.archive_stale += 1;
-            return Known::Seen(place);
+            return Known::Seen(pair);
         }
         let (hop, ts_offset) = (bundle.hop, bundle.ts_offset);
         let (key, hash) = match self.choose_free(addr, remote) {
@@ -103,15 +100,13 @@ impl Core {
     /// host to the same listener, and nothing about this one is new. False, and nothing happened, if not.
     pub(crate) fn accept_again(&mut self, now: Instant, sender: &Sender<'_>, syn: &Segment<'_>) -> bool {
         let pair = pair_of(sender.key, false);
-        let Some(place) = self.place_of(now, &pair) else {
+        let (age, hash) = (self.archive_age(), self.table.hash(&hosts_of(&pair)));
+        let Some(place) = self.repeats.find(now, age, &pair, hash) else {
             self.stats.archive_misses += 1;
             return false;
         };
         let index = self.repeats.bundle_at(place);
-        let Some(bundle) = self.repeats.get(index) else {
-            self.stats.archive_misses += 1;
-            return false;
-        };
+        let Some(bundle) = self.repeats.get(index) else { return false };
         let Bundle { hop, ts_offset, .. } = *bundle;
         let Some((id, version)) = bundle.listener else { return false };
         let same = bundle.way == self.ip.generation() && version == self.listeners.version();
@@ -182,13 +177,15 @@ impl Core {
     pub(crate) fn keep_connect(
         &mut self,
         now: Instant,
-        place: usize,
+        pair: &FlowKey,
         index: u32,
         wish: &SocketOptions,
         path: &Path,
     ) {
-        if self.repeats.bundle_at(place) == NONE || !self.repeats.is_fresh(now, place) {
-            self.keep(now, place, index, wish, path, None);
+        let (age, hash) = (self.archive_age(), self.table.hash(&hosts_of(pair)));
+        let old = self.repeats.find(now, age, pair, hash);
+        if old.is_none_or(|place| !self.repeats.is_fresh(now, place)) {
+            self.keep(now, (pair, hash), index, wish, path, None);
         }
     }
 
@@ -217,22 +214,22 @@ impl Core {
     #[inline(never)]
     fn leave_first(&mut self, now: Instant, index: u32) {
         let Some((_, tcp)) = self.conns.get(index) else { return };
-        let (active, key) = (tcp.is_active(), *tcp.key());
-        let pair = pair_of(&key, active);
-        match self.place_of(now, &pair) {
-            None => {
-                let (pairs, hash) = (self.shared.config.archive_pairs, self.table.hash(&hosts_of(&pair)));
-                self.stats.archive_evicted += u64::from(self.repeats.mark(now, pairs, &pair, hash));
-            }
-            Some(place) if !active => self.keep_accepted(now, place, index, &key),
-            Some(_) => {}
+        let pair = pair_of(tcp.key(), tcp.is_active());
+        let (age, hash) = (self.archive_age(), self.table.hash(&hosts_of(&pair)));
+        let bounds = (age, self.shared.config.archive_pairs);
+        // Who connects keeps its bundle when the next connection begins: then its options are known.
+        if self.repeats.mark(now, bounds, &pair, hash) && !tcp.is_active() {
+            self.keep_accepted(now, &pair, hash, index);
         }
     }
 
     #[cold]
-    fn keep_accepted(&mut self, now: Instant, place: usize, index: u32, key: &FlowKey) {
-        let renewed = self.repeats.bundle_at(place) != NONE;
-        if renewed && self.repeats.is_fresh(now, place) || key.local().addr == key.remote().addr {
+    fn keep_accepted(&mut self, now: Instant, pair: &FlowKey, hash: u64, index: u32) {
+        let Some((_, tcp)) = self.conns.get(index) else { return };
+        let key = *tcp.key();
+        let old = self.repeats.find(now, self.archive_age(), pair, hash);
+        let renewed = old.is_some_and(|place| self.repeats.is_fresh(now, place));
+        if renewed || key.local().addr == key.remote().addr {
             return;
         }
         let Some(id) = self.listeners.only(key.local()) else { return };
@@ -240,7 +237,7 @@ impl Core {
         let Some(listener) = self.listeners.get(id) else { return };
         if listener.wish.keys.is_none() {
             let wish = listener.wish.options;
-            self.keep(now, place, index, &wish, &path, Some(id));
+            self.keep(now, (pair, hash), index, &wish, &path, Some(id));
         }
     }
 
@@ -248,15 +245,17 @@ impl Core {
     fn keep(
         &mut self,
         now: Instant,
-        place: usize,
+        (pair, hash): (&FlowKey, u64),
         index: u32,
         wish: &SocketOptions,
         path: &Path,
         listener: Option<ListenerId>,
     ) {
+        if !self.repeats.has_room(now, pair, hash) {
+            return;
+        }
         let Some((_, tcp)) = self.conns.get(index) else { return };
         let (key, way) = (*tcp.key(), self.ip.generation());
-        let pair = pair_of(&key, listener.is_none());
         let Some((archived, shown)) = tcp.archive(&mut self.shared.cx(now), wish, path.mtu) else { return };
         let link = self.port.link();
         let (src, dst) = (key.local().addr, key.remote().addr);
@@ -265,8 +264,9 @@ impl Core {
         let ts_offset = if src == path.src { path.ts_offset } else { self.ts_offset(&key) };
         let listener = listener.map(|id| (id, self.listeners.version()));
         let (hop, mtu, host) = (path.hop, path.mtu, hosts::NONE);
+        let (pair, place, pairs) = (*pair, 0, self.shared.config.archive_pairs);
         let bundle = Bundle { pair, place, archived, template, hop, way, mtu, ts_offset, host, listener };
         self.stats.archive_kept += 1;
-        self.repeats.keep(now, place, bundle);
+        self.stats.archive_evicted += u64::from(self.repeats.keep(now, pairs, hash, bundle));
     }
 }

@@ -231,13 +231,6 @@ impl Core {
         fast: Option<(bool, &[u8])>,
     ) -> Result<(ConnId, usize), OpError> {
         self.now = now;
-        let mut known = Known::Nothing;
-        if self.shared.config.archive && fast.is_none() {
-            known = self.connect_again(now, connect);
-            if let Known::Begun(result) = known {
-                return result.map(|id| (id, 0));
-            }
-        }
         let Connect { local, remote, .. } = *connect;
         if remote.addr.is_unspecified() {
             return Err(OpError::NetUnreachable);
@@ -254,6 +247,13 @@ impl Core {
         self.learn_network();
         if self.ip.is_of_many(remote.addr) {
             return Err(OpError::NetUnreachable);
+        }
+        let mut known = Known::Nothing;
+        if self.shared.config.archive && fast.is_none() {
+            known = self.connect_again(now, connect);
+            if let Known::Begun(result) = known {
+                return result.map(|id| (id, 0));
+            }
         }
         let path = self.path(now, remote.addr).map_err(|why| match why {
             NoPath::Route => OpError::NetUnreachable,
@@ -302,8 +302,8 @@ impl Core {
         if bound {
             self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
         }
-        if let Known::Seen(place) = known {
-            self.keep_connect(now, place, index, &connect.options, &path);
+        if let Known::Seen(pair) = known {
+            self.keep_connect(now, &pair, index, &connect.options, &path);
         }
         Ok((ConnId(index), taken))
     }

@@ -1,12 +1,14 @@
 //! The archive of pairs of hosts that meet again: what a connection between them begins with, ready to be copied.
 //!
 //! A pair is our address, the peer's, and the port of the service on whichever side accepts; the other port is new
-//! every time. The first connection of a pair leaves a mark only, a dozen octets: peers that come once cost nothing
-//! more, and drive out nobody. When a pair is seen again it gets a [`Bundle`]. Only connections that completed their
-//! handshake leave anything, so forged SYNs neither fill this nor empty it; they do not even make it younger.
+//! every time. The first connection of a pair leaves a mark only, eight octets, which lie apart: peers that come once
+//! cost nothing more, and drive out each other's marks and nobody else. When a pair is seen again it gets a [`Bundle`].
+//! Only connections that completed their handshake leave anything, so forged SYNs neither fill this nor empty it; they
+//! do not even make it younger.
 //!
-//! Places lie in sets, and all services of a pair share one, for IPv6 those of a whole network of 64 bits: that is a
-//! peer's share. In a full set a mark makes room before a bundle, and what was used longest ago before the rest.
+//! Bundles lie in sets, and all services of a pair share one, for IPv6 those of a whole network of 64 bits: that is a
+//! peer's share. In a full set the one makes room that was used longest ago, but nobody who was used a moment ago:
+//! where more pairs meet again and again than there is room for, some of them have bundles all the time.
 //!
 //! A bundle is found by hash and proven by its key, its settings and the state of routes and listeners it was made
 //! under; where one of them has changed, the connection begins as if there were none.
@@ -19,11 +21,10 @@ use crate::listeners::ListenerId;
 
 /// Places of a set.
 const WAYS: usize = 8;
+/// Who was used less than so many seconds ago makes room for nobody.
+const BUSY: u32 = 10;
 /// No bundle.
-pub(crate) const NONE: u32 = u32::MAX;
-/// A bundle counts as this much younger than a mark, seconds.
-const GRACE: u32 = 60;
-
+const NONE: u32 = u32::MAX;
 /// Everything that is alike in the connections of a pair.
 #[derive(Clone, Copy)]
 pub(crate) struct Bundle {
@@ -44,24 +45,51 @@ pub(crate) struct Bundle {
     pub(crate) listener: Option<(ListenerId, u32)>,
 }
 
-/// Where a pair stands.
+/// Where pairs stand: what is looked at first lies together.
 #[derive(Clone, Copy)]
-struct Place {
+struct Set {
     /// Of the pair's hash and its ports; 0 for vacant.
-    tag: u32,
-    /// When it was used last, seconds.
-    at: u32,
-    bundle: u32,
+    tags: [u32; WAYS],
+    /// When each was used last, seconds.
+    at: [u32; WAYS],
+    bundles: [u32; WAYS],
 }
 
-const VACANT: Place = Place { tag: 0, at: 0, bundle: NONE };
+const VACANT: Set = Set { tags: [0; WAYS], at: [0; WAYS], bundles: [NONE; WAYS] };
+
+impl Set {
+    #[inline]
+    fn way_of(&self, tag: u32) -> Option<usize> {
+        let mut hits = 0;
+        for (way, &known) in self.tags.iter().enumerate() {
+            hits |= u32::from(known == tag) << way;
+        }
+        (hits != 0).then(|| hits.trailing_zeros() as usize)
+    }
+
+    /// Who makes room: nobody, or the one that was used longest ago.
+    fn victim(&self, now: u32) -> usize {
+        let idle = |way: &usize| match self.tags[*way] {
+            0 => u64::MAX,
+            _ => now.wrapping_sub(self.at[*way]).into(),
+        };
+        (0..WAYS).max_by_key(idle).unwrap_or(0)
+    }
+}
+
+/// That a pair was there.
+#[derive(Clone, Copy)]
+struct Mark {
+    tag: u32,
+    /// When, seconds.
+    at: u32,
+}
 
 /// The archive of one core. It takes its memory when the first connection ends.
 pub(crate) struct Repeats {
-    places: Vec<Place>,
+    marks: Vec<Mark>,
+    sets: Vec<Set>,
     bundles: Vec<Bundle>,
-    /// Bundles that belong to no place.
-    vacant: Vec<u32>,
 }
 
 /// The pair of a flow: without the port of the side that connected.
@@ -100,7 +128,7 @@ pub(crate) fn seconds(now: Instant) -> u32 {
 
 impl Repeats {
     pub(crate) fn new() -> Repeats {
-        Repeats { places: Vec::new(), bundles: Vec::new(), vacant: Vec::new() }
+        Repeats { marks: Vec::new(), sets: Vec::new(), bundles: Vec::new() }
     }
 
     /// Forgets everything.
@@ -110,38 +138,61 @@ impl Repeats {
 
     /// Bundles in use.
     pub(crate) fn len(&self) -> usize {
-        self.bundles.len() - self.vacant.len()
+        self.bundles.len()
     }
 
     /// Octets held.
     pub(crate) fn footprint(&self) -> usize {
-        self.places.capacity() * size_of::<Place>()
+        self.marks.capacity() * size_of::<Mark>()
+            + self.sets.capacity() * size_of::<Set>()
             + self.bundles.capacity() * size_of::<Bundle>()
-            + self.vacant.capacity() * size_of::<u32>()
     }
 
-    /// Where the set begins.
     #[inline]
     fn set(&self, hash: u64) -> usize {
-        let sets = self.places.len() / WAYS;
-        (((hash & 0xffff_ffff) * sets as u64) >> 32) as usize * WAYS
+        (((hash & 0xffff_ffff) * self.sets.len() as u64) >> 32) as usize
     }
 
-    /// The pair's place, if it was seen less than `age` seconds ago. `hash` is that of [`hosts_of`] the pair.
+    /// The place of the pair's bundle, if it has one that was used less than `age` seconds ago. `hash` is that of
+    /// [`hosts_of`] the pair.
     #[inline]
     pub(crate) fn find(&self, now: Instant, age: u32, pair: &FlowKey, hash: u64) -> Option<usize> {
-        let (set, tag) = (self.set(hash), tag_of(pair, hash));
-        let ways = self.places.get(set..set + WAYS)?;
-        let way = ways.iter().position(|place| place.tag == tag)?;
-        let place = &ways[way];
-        let known = place.bundle == NONE || self.bundles[place.bundle as usize].pair == *pair;
-        (known && seconds(now).wrapping_sub(place.at) < age).then_some(set + way)
+        let nth = self.set(hash);
+        let set = self.sets.get(nth)?;
+        let way = set.way_of(tag_of(pair, hash))?;
+        let bundle = &self.bundles[set.bundles[way] as usize];
+        // It takes several lines, and all of them are needed soon.
+        ring::prefetch_read(&bundle.archived);
+        ring::prefetch_read(&bundle.template);
+        ring::prefetch_read(&bundle.hop);
+        (bundle.pair == *pair && seconds(now).wrapping_sub(set.at[way]) < age).then_some(nth * WAYS + way)
+    }
+
+    /// Was the pair there less than `age` seconds ago?
+    #[inline]
+    pub(crate) fn has_seen(&self, now: Instant, age: u32, pair: &FlowKey, hash: u64) -> bool {
+        let tag = tag_of(pair, hash);
+        let mark = self.marks.get(tag as usize >> 1 & self.marks.len().wrapping_sub(1));
+        mark.is_some_and(|mark| mark.tag == tag && seconds(now).wrapping_sub(mark.at) < age)
+    }
+
+    /// The pair is there; `pairs` may have bundles. Was it already, less than `age` seconds ago?
+    #[inline]
+    pub(crate) fn mark(&mut self, now: Instant, (age, pairs): (u32, u32), pair: &FlowKey, hash: u64) -> bool {
+        if self.marks.is_empty() {
+            self.marks = vec![Mark { tag: 0, at: 0 }; (pairs as usize * 2).next_power_of_two()];
+        }
+        let (tag, at, mask) = (tag_of(pair, hash), seconds(now), self.marks.len() - 1);
+        let mark = &mut self.marks[tag as usize >> 1 & mask];
+        let seen = mark.tag == tag && at.wrapping_sub(mark.at) < age;
+        *mark = Mark { tag, at };
+        seen
     }
 
     /// The index of a place's bundle, or [`NONE`].
     #[inline]
     pub(crate) fn bundle_at(&self, place: usize) -> u32 {
-        self.places[place].bundle
+        self.sets[place / WAYS].bundles[place % WAYS]
     }
 
     /// The bundle of this index, which may be another pair's by now.
@@ -158,14 +209,14 @@ impl Repeats {
     /// The pair has met again.
     #[inline]
     pub(crate) fn touch(&mut self, now: Instant, place: usize) {
-        self.places[place].at = seconds(now);
+        self.sets[place / WAYS].at[place % WAYS] = seconds(now);
     }
 
     /// The same for the pair of a bundle, if it still has it.
     #[inline]
     pub(crate) fn touch_bundle(&mut self, now: Instant, bundle: u32) {
         if let Some(place) = self.get(bundle).map(|bundle| bundle.place)
-            && self.places[place].bundle == bundle
+            && self.bundle_at(place) == bundle
         {
             self.touch(now, place);
         }
@@ -173,57 +224,45 @@ impl Repeats {
 
     /// Did that happen in this very second?
     pub(crate) fn is_fresh(&self, now: Instant, place: usize) -> bool {
-        self.places[place].at == seconds(now)
+        self.sets[place / WAYS].at[place % WAYS] == seconds(now)
     }
 
-    /// A pair was seen of which nothing is known, or nothing young enough. True if a bundle had to make room.
-    pub(crate) fn mark(&mut self, now: Instant, pairs: u32, pair: &FlowKey, hash: u64) -> bool {
-        if self.places.is_empty() {
-            self.places = vec![VACANT; (pairs as usize).next_multiple_of(WAYS)];
-        }
-        let (set, tag, at) = (self.set(hash), tag_of(pair, hash), seconds(now));
-        let ways = &self.places[set..set + WAYS];
-        // Marks go first, and the oldest of each kind.
-        let worth = |place: &Place| match (place.tag, place.bundle) {
-            (0, _) => 0,
-            (_, NONE) => 1 + u64::from(place.at),
-            _ => 1 + u64::from(place.at) + u64::from(GRACE),
-        };
-        let known = ways.iter().position(|place| place.tag == tag);
-        let way = known.or_else(|| (0..WAYS).min_by_key(|&way| worth(&ways[way]))).unwrap_or(0);
-        let bundle = std::mem::replace(&mut self.places[set + way], Place { tag, at, bundle: NONE }).bundle;
-        if bundle != NONE {
-            self.vacant.push(bundle);
-        }
-        bundle != NONE
+    /// Would [`Repeats::keep`] find room for the pair?
+    pub(crate) fn has_room(&self, now: Instant, pair: &FlowKey, hash: u64) -> bool {
+        let Some(set) = self.sets.get(self.set(hash)) else { return true };
+        let (tag, at) = (tag_of(pair, hash), seconds(now));
+        let victim = set.way_of(tag).unwrap_or_else(|| set.victim(at));
+        set.tags[victim] == tag || set.tags[victim] == 0 || at.wrapping_sub(set.at[victim]) >= BUSY
     }
 
-    /// Gives the pair at `place` a bundle, in the place of its old one if it has one.
-    pub(crate) fn keep(&mut self, now: Instant, place: usize, bundle: Bundle) {
-        self.touch(now, place);
-        let index = match self.places[place].bundle {
-            NONE => self.vacant.pop(),
-            index => Some(index),
-        };
-        let index = match index {
-            Some(index) => {
-                self.bundles[index as usize] = bundle;
-                index
-            }
+    /// Gives a pair a bundle, in the place of its old one if it has one. True if another's had to make room.
+    pub(crate) fn keep(&mut self, now: Instant, pairs: u32, hash: u64, mut bundle: Bundle) -> bool {
+        if self.sets.is_empty() {
+            self.sets = vec![VACANT; (pairs as usize).div_ceil(WAYS)];
+        }
+        let (nth, tag, at) = (self.set(hash), tag_of(&bundle.pair, hash), seconds(now));
+        let set = &mut self.sets[nth];
+        let own = set.way_of(tag);
+        let way = own.unwrap_or_else(|| set.victim(at));
+        bundle.place = nth * WAYS + way;
+        (set.tags[way], set.at[way]) = (tag, at);
+        match self.bundles.get_mut(set.bundles[way] as usize) {
+            Some(old) => *old = bundle,
             None => {
+                set.bundles[way] = self.bundles.len() as u32;
                 self.bundles.push(bundle);
-                self.bundles.len() as u32 - 1
+                return false;
             }
-        };
-        self.places[place].bundle = index;
+        }
+        own.is_none()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: bounded, whoever comes; a pair that comes again stays, and strangers make room for each other.
+    //! Goal: bounded, whoever comes; strangers drive out nobody who came twice, and a network no other one.
     use super::*;
-    use base::SipKey;
+    use base::{Duration, SipKey};
 
     fn pair(n: u32) -> FlowKey {
         let local = Endpoint::new(Addr::v4([10, 0, 0, 1]), 80);
@@ -235,56 +274,61 @@ mod tests {
     }
 
     #[test]
-    fn strangers_make_room_for_each_other() {
+    fn marks_are_bounded_and_grow_old() {
         let mut repeats = Repeats::new();
-        let known: Vec<FlowKey> = (0..16).map(pair).collect();
-        let at = |secs: u32| Instant::from_secs(1_000 + u64::from(secs));
-        for pair in &known {
-            repeats.mark(at(0), 256, pair, hash(pair));
-        }
+        let (one, start) = (pair(1), Instant::from_secs(1_000));
+        assert!(!repeats.has_seen(start, 600, &one, hash(&one)));
+        assert!(!repeats.mark(start, (600, 64), &one, hash(&one)));
+        let seen = |repeats: &Repeats, secs| {
+            repeats.has_seen(start + Duration::from_secs(secs), 600, &one, hash(&one))
+        };
+        assert!(seen(&repeats, 599) && !seen(&repeats, 600));
+        assert!(repeats.mark(start, (600, 64), &one, hash(&one)));
         let held = repeats.footprint();
-        for n in 0..100_000 {
-            let stranger = pair(1_000 + n);
-            repeats.mark(at(n / 10_000), 256, &stranger, hash(&stranger));
-            if n % 50 == 0 {
-                let now = at(n / 10_000);
-                for pair in &known {
-                    if let Some(place) = repeats.find(now, 600, pair, hash(pair)) {
-                        repeats.touch(now, place);
-                    }
-                }
-            }
+        for n in 0..10_000 {
+            repeats.mark(start, (600, 64), &pair(n), hash(&pair(n)));
         }
         assert_eq!((repeats.footprint(), repeats.len()), (held, 0));
+        let left = (0..10_000).filter(|&n| repeats.has_seen(start, 600, &pair(n), hash(&pair(n))));
+        assert!((100..=128).contains(&left.count()));
     }
 
     #[test]
     fn one_network_has_one_set() {
-        let mut repeats = Repeats::new();
-        let now = Instant::from_secs(1_000);
         let peer = |n: u16| {
             let [a, b] = n.to_be_bytes();
             let addr = Addr::v6([0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, a, b]);
             FlowKey::new(Endpoint::new(Addr::UNSPECIFIED_V6, 80), Endpoint::new(addr, 0))
         };
-        for n in 0..5_000 {
-            repeats.mark(now, 4_096, &peer(n), hash(&peer(n)));
-        }
-        assert_eq!(repeats.places.iter().filter(|place| place.tag != 0).count(), WAYS);
-        let v4 = (0..1_000).map(pair).filter(|pair| {
-            repeats.mark(now, 4_096, pair, hash(pair));
-            repeats.find(now, 600, pair, hash(pair)).is_some()
-        });
-        assert_eq!(v4.count(), 1_000);
+        let mut repeats = Repeats::new();
+        repeats.sets = vec![VACANT; 512];
+        let set = repeats.set(hash(&peer(0)));
+        assert!((1..5_000).all(|n| repeats.set(hash(&peer(n))) == set));
+        let mut tags: Vec<u32> = (0..5_000).map(|n| tag_of(&peer(n), hash(&peer(n)))).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        assert!(tags.len() > 4_990, "but a place of its own");
+        let mut sets: Vec<usize> = (0..5_000).map(|n| repeats.set(hash(&pair(n)))).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        assert!(sets.len() > 500);
     }
 
     #[test]
-    fn what_is_too_old_is_not_found() {
-        let mut repeats = Repeats::new();
-        let (one, start) = (pair(1), Instant::from_secs(1_000));
-        assert_eq!(repeats.find(start, 600, &one, hash(&one)), None);
-        repeats.mark(start, 64, &one, hash(&one));
-        let after = |secs| repeats.find(start + base::Duration::from_secs(secs), 600, &one, hash(&one));
-        assert!(after(599).is_some() && after(600).is_none());
+    fn the_longest_unused_makes_room() {
+        let mut set = VACANT;
+        assert_eq!(set.way_of(5), None);
+        for way in 0..WAYS {
+            assert_eq!(set.tags[set.victim(100)], 0);
+            let vacant = set.victim(100);
+            (set.tags[vacant], set.at[vacant]) = (way as u32 + 1, 50 + (way as u32 * 5) % 8);
+        }
+        let oldest = set.victim(100);
+        assert_eq!(set.at[oldest], 50);
+        assert_eq!(set.way_of(set.tags[oldest]), Some(oldest));
+        set.at = [100; WAYS];
+        let repeats = Repeats { sets: vec![set], ..Repeats::new() };
+        let room = |secs| repeats.has_room(Instant::from_secs(secs), &pair(1), hash(&pair(1)));
+        assert!(!room(109) && room(110) && Repeats::new().has_room(Instant::ZERO, &pair(1), 0));
     }
 }

@@ -26,6 +26,11 @@ impl Core {
         &self.shared.counters
     }
 
+    /// The stack's own counters of what happened.
+    pub fn counters(&self) -> &Stats {
+        &self.stats
+    }
+
     /// The stack's own counters: packets, drops by reason, table sizes, footprint.
     pub fn stats(&self) -> Vec<(&'static str, u64)> {
         self.figures().into_iter().map(|figure| (figure.name, figure.value)).collect()

@@ -160,7 +160,7 @@ fn play(seed: u64, archive: bool, offloads: bool) -> (Sent, Vec<u8>, [u64; 2]) {
     let link = if offloads { PairConfig::offloads() } else { PairConfig::default() };
     let (world, log) = recorded(&link, |config| {
         config.tcp.archive = archive;
-        config.tcp.archive_pairs = 16;
+        config.tcp.archive_pairs = 64;
         config.tcp.archive_age = Duration::from_secs(100);
         config.tcp.time_wait = Duration::from_secs(2);
     });
@@ -193,7 +193,7 @@ fn on_the_wire_nobody_can_tell() {
         assert_eq!(without.2, [0; 2]);
         hits.iter_mut().zip(with.2).for_each(|(sum, count)| *sum += count);
     }
-    assert!(hits.iter().all(|&count| count > 300), "{hits:?}");
+    assert!(hits.iter().all(|&count| count > 150), "{hits:?}");
 }
 
 /// Opens, says `said` there and back, and closes; what the client heard.

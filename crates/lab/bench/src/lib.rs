@@ -4,6 +4,7 @@
 //! cost together) and *link* benchmarks (servers on one core behind a veth link, ordinary kernel clients on another).
 #![forbid(unsafe_code)]
 
+pub mod again;
 pub mod bed;
 pub mod budget;
 mod bulk;
@@ -13,6 +14,7 @@ pub mod crosscheck;
 pub mod demo;
 pub mod emulator;
 mod ends;
+pub mod faltcon;
 pub mod flow;
 pub mod lanes;
 pub mod link;
@@ -97,6 +99,12 @@ pub const ALL: &[Bench] = &[
         help: "One flow over a link that neither cuts nor sums, from 1 to 12 cores: speed-up beside MulWinTCP's locks.",
         needs_tools: false,
         run: lanes::run,
+    },
+    Bench {
+        name: "again",
+        help: "Connections between hosts that meet again, with the archive and without: instructions and rates.",
+        needs_tools: false,
+        run: faltcon::run,
     },
     Bench {
         name: "emu",

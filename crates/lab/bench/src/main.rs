@@ -164,6 +164,15 @@ fn exactly(words: &[String]) -> ExitCode {
         (Ok(flows), Ok(bursts)) if bench::offload::WAYS.iter().any(|way| way.name == load) => {
             println!("{}", bench::offload::exactly(flows, bursts, load));
         }
+        (Ok(in_flight), Ok(count)) if load.contains(':') => {
+            match bench::again::Case::parse(load, in_flight) {
+                Some(case) => drop(bench::again::exactly(case, count)),
+                None => {
+                    eprintln!("millstream-bench: exactly on|off|keep:OCTETS:PERCENT:PEERS, please");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         (Ok(in_flight), Ok(count)) => {
             let load = if load == "short" { Load::Short } else { Load::Keep };
             bench::memory::exactly(load, in_flight, count);

@@ -131,6 +131,7 @@ impl Reader<'_> {
         self.closed()?;
         match (name, values.as_slice()) {
             ("sqrt", [x]) => Ok(x.sqrt()),
+            ("exp", [x]) => Ok(x.exp()),
             ("cbrt", [x]) => Ok(x.cbrt()),
             ("min", [x, y]) => Ok(x.min(*y)),
             ("max", [x, y]) => Ok(x.max(*y)),

@@ -287,6 +287,7 @@ impl<'a> Recorder<'a> {
                 put(&format!("{name}{suffix}"), quantile(&times, q));
             }
         }
+        put(name::AGAIN, again(world));
         put(name::MERGED, merged(world));
         put(name::FAILED, senders(world).map(|host| host.failed as f64).sum());
         out.delays = ledger.delays.steps(STEPS);
@@ -317,6 +318,22 @@ fn merged(world: &World) -> f64 {
         delivered += card.counters().delivered as f64;
     }
     segments / delivered
+}
+
+/// Connections that began from the archive, per cent; NaN of none.
+fn again(world: &World) -> f64 {
+    let (mut hits, mut begun) = (0.0, 0.0);
+    for id in world.senders.iter().chain(&world.receivers) {
+        let core = match world.net.host(*id) {
+            Node::Sender(host) => &host.core,
+            Node::Receiver(host) => &host.core,
+            Node::Metronome(_) | Node::Card(_) => continue,
+        };
+        let counters = core.tcp_counters();
+        begun += (counters.active_opens + counters.passive_opens) as f64;
+        hits += core.counters().archive_hits as f64;
+    }
+    100.0 * hits / begun
 }
 
 /// Octets received by each flow of each host.

@@ -18,6 +18,7 @@ shipped![
     "fairness-buffers",
     "fairness-distance",
     "fairness-pairs",
+    "faltcon",
     "gigabit",
     "mulwin-chance",
     "mulwin-even",
