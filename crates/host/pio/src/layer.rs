@@ -55,6 +55,16 @@ pub trait Layer: Send {
         false
     }
 
+    /// [`PacketIo::gathers_at_once`] as seen from above.
+    fn gather_at_once(&self) -> usize {
+        0
+    }
+
+    /// [`PacketIo::tx_gather_all`] as seen from above.
+    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
+        let _ = all;
+    }
+
     /// [`PacketIo::wait`] as seen from above.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.below_mut().wait(timeout)
@@ -102,6 +112,14 @@ impl<L: Layer> PacketIo for L {
 
     fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
         self.send_gathered(headers, meta, payload)
+    }
+
+    fn gathers_at_once(&self) -> usize {
+        self.gather_at_once()
+    }
+
+    fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
+        self.send_all_gathered(all);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {

@@ -10,6 +10,9 @@ pub const BATCH_MAX: usize = 64;
 /// Most pieces of a payload that [`PacketIo::tx_gather`] takes.
 pub const PIECES_MAX: usize = 48;
 
+/// Most super-segments that [`PacketIo::tx_gather_all`] takes.
+pub const GATHER_MAX: usize = 4;
+
 /// What carries packets below IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
@@ -120,6 +123,16 @@ pub struct TxPacket {
     pub meta: TxMeta,
 }
 
+/// A packet whose headers and payload lie elsewhere.
+pub struct Gather<'a> {
+    /// All headers (link, IP, TCP).
+    pub headers: &'a [u8],
+    /// What to do to the whole.
+    pub meta: TxMeta,
+    /// The payload, in at most [`PIECES_MAX`] pieces.
+    pub payload: &'a [IoSlice<'a>],
+}
+
 /// Received packets, in order of arrival; at most [`BATCH_MAX`].
 pub type RxBatch = Vec<RxPacket>;
 /// Packets to send, in order. After [`PacketIo::tx`], what stayed (in order) is back-pressure.
@@ -217,6 +230,19 @@ pub trait PacketIo: Send {
     fn tx_gather(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
         let _ = (headers, meta, payload);
         false
+    }
+
+    /// Super-segments that [`PacketIo::tx_gather_all`] takes at this moment, [`GATHER_MAX`] at most; less than two
+    /// where several at once are no better than one by one.
+    fn gathers_at_once(&self) -> usize {
+        0
+    }
+
+    /// Send super-segments now, in order and before all that was not handed over yet; no more than
+    /// [`PacketIo::gathers_at_once`] said since the last call of anything else. All are taken, and nothing of them is
+    /// needed any more when this returns.
+    fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
+        let _ = all;
     }
 
     /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.

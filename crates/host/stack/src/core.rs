@@ -439,16 +439,19 @@ impl Core {
 
     #[inline(never)]
     fn transmit_more(&mut self, sending: &mut Sending) -> Sent {
+        let mut sent = Sent::Some;
         for _ in 1..QUOTA_SEGMENTS {
-            if sending.octets >= QUOTA_OCTETS {
+            if sending.octets >= QUOTA_OCTETS || sent != Sent::Some {
                 break;
             }
-            match self.transmit_one(sending) {
-                Sent::Some => {}
-                sent => return sent,
-            }
+            sent = self.transmit_one(sending);
         }
-        Sent::Some
+        if self.port.has_gathered()
+            && let Some((_, tcp)) = self.conns.get(sending.index)
+        {
+            self.port.send_gathered(tcp, &self.shared.pool);
+        }
+        sent
     }
 
     /// Builds a segment, if there is one.
@@ -467,12 +470,20 @@ impl Core {
         sending.class = sending.class.max(tx.class);
         sending.octets += tx.len;
         if self.port.goes_direct(tx.len) && self.port.pending() > 0 {
-            // What was built before goes first.
+            // What was built before goes first, and what was gathered before that.
+            self.port.send_gathered(tcp, &self.shared.pool);
             let kicked = self.port.kick(&mut self.stats);
             self.error = self.error.take().or(kicked.err());
         }
         let in_place = self.port.segment(tcp, &self.shared.pool, tx, sending.class);
-        if !in_place && tcp.counts_copies() {
+        if in_place {
+            if tcp.wants_to_transmit() {
+                return Sent::Some;
+            }
+            self.port.send_gathered(tcp, &self.shared.pool);
+            return Sent::All;
+        }
+        if tcp.counts_copies() {
             tcp.on_copied(tx);
         }
         if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }

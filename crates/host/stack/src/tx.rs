@@ -15,7 +15,10 @@ use wire::packet::{Below, Checksum, Filling, Link, Template};
 use wire::tcp::Header;
 use wire::{ethernet, ipv6};
 
+use self::gather::Gathered;
 use crate::stats::Stats;
+
+mod gather;
 
 /// A kick at the latest when so many packets are built.
 pub(crate) const KICK_AT: usize = pio::BATCH_MAX;
@@ -49,6 +52,10 @@ pub(crate) struct Port {
     sent: u32,
     /// Payload from which a packet goes past the lists.
     direct_from: usize,
+    /// Super-segments that go there together, if the port takes several better than one by one: how many it takes, and
+    /// those that wait for more of their connection, which is the one addressed last.
+    at_once: usize,
+    gathered: Vec<Gathered>,
     /// Octets built since the core began.
     pub(crate) octets: u64,
     limits: TxLimits,
@@ -103,6 +110,8 @@ impl Port {
             waiting: 0,
             sent: 0,
             direct_from,
+            at_once: 0,
+            gathered: Vec::new(),
             octets: 0,
             limits,
             labels,
@@ -273,6 +282,9 @@ impl Port {
     /// happened, if it cannot take it now or the payload lies in too many pieces.
     #[inline(never)]
     fn send_direct(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) -> bool {
+        if self.gathers(tcp, pool, tx) {
+            return true;
+        }
         let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
         let Some(mut frame) = self.frame(headers + len) else { return false };
@@ -286,13 +298,19 @@ impl Port {
             (count, held) = (count + 1, held + piece.len());
         }
         let sent = held == len && self.io.tx_gather(&mut frame, &meta, &pieces[..count]);
-        // It was the spare one unless there still is one.
-        *(if self.spare.is_none() { &mut self.spare } else { &mut self.long }) = Some(frame);
+        self.put_back(frame);
         if sent {
             self.octets += (headers + len) as u64;
             self.sent += 1;
         }
         sent
+    }
+
+    /// A frame that was in stock is again.
+    #[inline]
+    fn put_back(&mut self, frame: Frame) {
+        // It was the spare one unless there still is one.
+        *(if self.spare.is_none() { &mut self.spare } else { &mut self.long }) = Some(frame);
     }
 
     /// Writes the headers in front of the payload.

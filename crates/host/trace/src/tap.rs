@@ -2,7 +2,7 @@
 
 use crate::capture::Recorder;
 use base::Instant;
-use pio::{IoError, Layer, PacketIo, RxBatch, TxBatch, TxMeta};
+use pio::{Gather, IoError, Layer, PacketIo, RxBatch, TxBatch, TxMeta};
 use ring::Frame;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,6 +123,21 @@ impl Layer for Tapped {
         sent
     }
 
+    fn gather_at_once(&self) -> usize {
+        self.port.gathers_at_once()
+    }
+
+    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
+        self.port.tx_gather_all(all);
+        if self.switch.running().is_some() {
+            let parts = all.iter().map(|one| {
+                let pieces = one.payload.iter().map(|piece| &**piece);
+                std::iter::once(one.headers).chain(pieces)
+            });
+            self.switch.record(true, parts);
+        }
+    }
+
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let Some(number) = self.switch.running() else { return self.port.tx(batch) };
         let known = match self.came_back {
@@ -229,6 +244,22 @@ mod tests {
             blocks = &blocks[word(4) as usize..];
         }
         all
+    }
+
+    #[test]
+    fn what_is_gathered_together_is_recorded_each() {
+        let (a, _b) = pair(&PairConfig::default()).unwrap();
+        let lanes = pio::Lanes::over(Box::new(a), 2, "lane", || Instant::ZERO, |_| {}).unwrap();
+        let (mut a, switch) = tapped(lanes);
+        assert!(a.gathers_at_once() > 1, "the tap is not in the way");
+        let mut taken = capture(&switch, || Instant::ZERO, 100, 65_536);
+        let payload = [IoSlice::new(&[1; 30]), IoSlice::new(&[2; 90])];
+        // No port would send these; they are recorded as all that is handed over.
+        let one = |pieces| Gather { headers: &[0; 54], meta: TxMeta::default(), payload: pieces };
+        a.tx_gather_all(&[one(&payload), one(&payload[..1])]);
+        let mut out = Vec::new();
+        assert_eq!(taken.drain(0, &mut out), 2);
+        assert_eq!(lengths(&out), [(100, 174), (84, 84)]);
     }
 
     #[test]

@@ -5,20 +5,26 @@
 mod ideal;
 
 use self::ideal::Ideal;
-use crate::ends::{self, SOURCE};
+use crate::ends::{self, SINK, SOURCE};
 use crate::{Plan, now, stats};
-use base::{Duration, Instant};
+use base::{Duration, Instant, Seq};
 use lab::mulwin::{Locks, locks_leave};
-use pio::{Lanes, PacketIo};
+use pio::{ChecksumOffload, GATHER_MAX, Gather, Lanes, PacketIo, SegmentationOffload, TxMeta};
 use serde_json::{Value, json};
 use stack::{ConnId, Core, Notice};
+use std::io::IoSlice;
 use std::sync::Arc;
 use tcp::Hints;
+use wire::packet::{Below, Checksum};
+use wire::tcp::{CHECKSUM_OFFSET, Flags, Header, Options};
 
 /// What the application writes at once.
 const PIECE: usize = 256 << 10;
 /// The most cores that one flow is spread over; the paper's speed-up ends there.
 const MOST: u16 = 12;
+/// Octets of a segment's payload, and segments of a super-segment, where only the lanes are measured.
+const MSS: usize = 1_460;
+const SEGMENTS: usize = 44;
 /// How long the flow runs before it is measured.
 const WARM: f64 = 0.05;
 
@@ -117,6 +123,54 @@ fn measure(lanes: u16, way: Way, seconds: f64) -> Sample {
     }
 }
 
+/// What the lanes alone do for a segment, ns: super-segments that are there, cut and sent, without a connection.
+fn share(lanes: u16, seconds: f64) -> f64 {
+    let pin = |number: usize| {
+        sock::pin_to(1 + number);
+    };
+    let mut port =
+        Lanes::over(Box::new(Ideal::new()), lanes, "lane", || Instant::ZERO, pin).expect("threads");
+    let payload = vec![0x5a; SEGMENTS * MSS];
+    let below = Below { link: None, src: SOURCE, dst: SINK, tos: 0, ttl: 64, label: 0 };
+    let header = Header {
+        src_port: 1,
+        dst_port: 2,
+        seq: Seq::new(0),
+        ack: Seq::new(0),
+        flags: Flags::ACK,
+        window: 1,
+        options: Options::NONE,
+    };
+    let headers = below.len() + header.len();
+    let mut frame = port.take_long().expect("a frame for a super-segment");
+    frame.set_range(0, headers + payload.len());
+    below.emit_tcp(&header, payload.len(), Checksum::Offloaded, frame.data_mut());
+    frame.set_range(0, headers);
+    let start = below.len() as u16;
+    let meta = TxMeta {
+        checksum: Some(ChecksumOffload { start, offset: CHECKSUM_OFFSET as u16 }),
+        segmentation: Some(SegmentationOffload { size: MSS as u16, header_len: headers as u16, v6: false }),
+    };
+    let pieces = [IoSlice::new(&payload)];
+    let head = frame.data().to_vec();
+    let all: [_; GATHER_MAX] = std::array::from_fn(|_| Gather { headers: &head, meta, payload: &pieces });
+    let (begin, mut segments) = (now(), 0);
+    while begin.elapsed() < Duration::from_secs_f64(seconds) {
+        for _ in 0..16 {
+            match port.gathers_at_once() {
+                0 => assert!(port.tx_gather(&mut frame, &meta, &pieces), "the port takes everything"),
+                _ => port.tx_gather_all(&all),
+            }
+            segments += if lanes > 1 { all.len() * SEGMENTS } else { SEGMENTS };
+        }
+    }
+    let took = begin.elapsed();
+    let sent = port.stats().iter().find(|(row, _)| *row == "segments").map_or(0, |row| row.1);
+    assert_eq!(sent, segments as u64, "each was sent");
+    port.retire(frame);
+    took.as_secs_f64() * 1e9 / segments as f64
+}
+
 /// Speed-up of one flow over the lanes that this machine has cores for, beside the paper's locks.
 ///
 /// # Errors
@@ -151,6 +205,21 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
             }));
         }
     }
+    let mut alone = vec![Vec::new(); counts.len() - 1];
+    for _ in 0..plan.rounds {
+        for (costs, lanes) in alone.iter_mut().zip(1..) {
+            costs.push(share(lanes, plan.seconds));
+        }
+    }
+    for (costs, lanes) in alone.iter().zip(1u16..) {
+        rows.push(json!({
+            "application": "none: the lanes alone",
+            "lanes": lanes,
+            "ns_per_segment": stats::median(costs),
+            "speedup": stats::ratio(&alone[0], costs),
+            "paper": locks_leave(Locks::Lan, f64::from(lanes)).map(|left| f64::from(lanes) * left),
+        }));
+    }
     Ok(json!({ "cores": cores, "rounds": plan.rounds, "seconds": plan.seconds, "rows": rows }))
 }
 
@@ -158,6 +227,11 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
 mod tests {
     //! Goal: the flow flows however it is written and shared, and what leaves adds up.
     use super::*;
+
+    #[test]
+    fn lanes_alone_send_each_segment() {
+        assert!((1..3).all(|lanes| share(lanes, 0.01) > 0.0));
+    }
 
     #[test]
     fn it_flows_over_any_number_of_lanes() {

@@ -21,6 +21,7 @@ use crate::layer::Layer;
 use crate::port::*;
 use base::{Duration, Instant};
 use ring::{Crew, Frame, FramePool, Lost};
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use wire::checksum::Sum;
 use wire::ethernet;
@@ -54,12 +55,20 @@ pub struct Lanes {
     stashes: Vec<Vec<Frame>>,
     /// Segments that are made, and what came between them.
     ready: TxBatch,
-    /// A super-segment for the rest of which there was no frame.
-    partial: Option<Partial>,
+    /// Super-segments for which, or for the rest of which, there was no frame.
+    partial: VecDeque<Partial>,
     /// When the port below did not take everything.
     behind_since: Option<Instant>,
     lost: bool,
     counts: Counts,
+}
+
+/// Segments to be made, from the `from`th of a super-segment on.
+struct Cut<'a> {
+    template: &'a Template,
+    from: usize,
+    payload: &'a [IoSlice<'a>],
+    count: usize,
 }
 
 /// A super-segment that stands in one frame, cut so far.
@@ -117,7 +126,7 @@ impl Lanes {
             homes: Vec::new(),
             stashes: (0..crew.lanes()).map(|_| Vec::with_capacity(BATCH_MAX)).collect(),
             ready: TxBatch::with_capacity(2 * BATCH_MAX),
-            partial: None,
+            partial: VecDeque::with_capacity(SLOTS as usize),
             behind_since: None,
             lost: false,
             counts: Counts::default(),
@@ -172,33 +181,55 @@ impl Lanes {
         }
     }
 
-    /// Makes a segment in each frame that was taken, from the `from`th on, of payload that lies in pieces.
-    fn cut(&mut self, template: &Template, from: usize, payload: &[IoSlice<'_>]) -> Result<(), Lost> {
+    /// Makes segments in the frames that were taken, of which there are as many.
+    fn cut(&mut self, cuts: &[Option<Cut<'_>>]) -> Result<(), Lost> {
         let (count, lanes) = (self.frames.len(), self.crew.lanes());
+        debug_assert_eq!(count, cuts.iter().flatten().map(|cut| cut.count).sum::<usize>());
         let run = self.run(count);
         let shared = lanes > 1 && count > run;
         if shared {
             self.arrange(run);
         }
-        let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
-        self.crew.each(&mut self.frames, run, &|first, frames: &mut [Frame]| {
-            let mut reader = Reader::at(payload, template.part(from + first).start);
-            for (nth, frame) in (from + first..).zip(frames) {
-                let (headers, len) = (template.header_len(), template.part(nth).len());
-                frame.set_range(frame.headroom(), headers + len);
-                let packet = frame.data_mut();
-                reader.read(&mut packet[headers..]);
-                template.write(nth, packet, summing);
+        // Here, not where they are filled: what describes them then stays in the owner's cache.
+        let mut frames = self.frames.iter_mut();
+        for Cut { template, from, count, .. } in cuts.iter().flatten() {
+            for (nth, frame) in (*from..from + count).zip(&mut frames) {
+                frame.set_range(frame.headroom(), template.header_len() + template.part(nth).len());
             }
-        })?;
+        }
+        let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
+        self.crew.each(&mut self.frames, run, &|first, frames| make(cuts, first, frames, summing))?;
         self.counts.segments += count as u64;
         self.counts.shared += u64::from(shared);
-        let meta = match summing {
-            Summing::Here => TxMeta::default(),
-            Summing::Later => TxMeta { checksum: Some(sum_of(template)), segmentation: None },
-        };
-        self.ready.extend(self.frames.drain(..).map(|frame| TxPacket { frame, meta }));
+        let mut frames = self.frames.drain(..);
+        for cut in cuts.iter().flatten() {
+            let meta = match summing {
+                Summing::Here => TxMeta::default(),
+                Summing::Later => TxMeta { checksum: Some(sum_of(cut.template)), segmentation: None },
+            };
+            self.ready.extend(frames.by_ref().take(cut.count).map(|frame| TxPacket { frame, meta }));
+        }
         Ok(())
+    }
+
+    /// Copies a super-segment for the rest of which, from the `next`th segment on, there is no frame.
+    fn put_by(
+        &mut self,
+        template: &Template,
+        next: usize,
+        headers: &[u8],
+        meta: TxMeta,
+        payload: &[IoSlice<'_>],
+    ) {
+        let len: usize = payload.iter().map(|piece| piece.len()).sum();
+        // There is one for each of those that `gather_at_once` promised to take.
+        let Some(mut frame) = self.take_long_above() else { return };
+        frame.set_range(frame.headroom(), headers.len() + len);
+        let (head, rest) = frame.data_mut().split_at_mut(headers.len());
+        head.copy_from_slice(headers);
+        Reader::at(payload, 0).read(rest);
+        let packet = TxPacket { frame, meta };
+        self.partial.push_back(Partial { packet, template: template.clone(), next });
     }
 
     /// Somebody panicked: nothing of what was in the making can be trusted.
@@ -206,6 +237,8 @@ impl Lanes {
     fn lose(&mut self, _: Lost) -> IoError {
         eprintln!("millstream: {}: a lane's thread panicked; the port is closed", self.caps.name);
         self.lost = true;
+        // There is nothing to try again.
+        self.behind_since = None;
         for frame in self.frames.drain(..) {
             self.below.retire(frame);
         }
@@ -214,7 +247,7 @@ impl Lanes {
 
     /// Is there something that was accepted and is not sent?
     fn is_behind(&self) -> bool {
-        !self.ready.is_empty() || self.partial.is_some()
+        !self.ready.is_empty() || !self.partial.is_empty()
     }
 
     /// Sends what is ready and cuts what is left, as far as the port below has frames and room.
@@ -229,7 +262,7 @@ impl Lanes {
             if !self.ready.is_empty() {
                 break;
             }
-            let Some(partial) = self.partial.take() else { break };
+            let Some(partial) = self.partial.pop_front() else { break };
             if !self.go_on(partial)? {
                 break;
             }
@@ -244,13 +277,14 @@ impl Lanes {
         self.take_frames(template.count() - *next);
         let got = self.frames.len();
         let payload = &packet.frame.data()[template.header_len()..];
-        let cut = self.cut(template, *next, &[IoSlice::new(payload)]);
+        let payload = &[IoSlice::new(payload)];
+        let cut = self.cut(&[Some(Cut { template, from: *next, payload, count: got })]);
         *next += got;
         let whole = *next == template.count();
         if whole || cut.is_err() {
             self.retire_above(partial.packet.frame);
         } else {
-            self.partial = Some(partial);
+            self.partial.push_front(partial);
         }
         cut.map_err(|lost| self.lose(lost))?;
         Ok(got > 0)
@@ -268,7 +302,7 @@ impl Lanes {
                 return Ok(());
             };
             self.counts.supers += 1;
-            self.partial = Some(Partial { packet, template, next: 0 });
+            self.partial.push_back(Partial { packet, template, next: 0 });
             return self.unload();
         }
         if let Some(sum) = packet.meta.checksum.filter(|_| !self.below.caps().tx_checksum) {
@@ -281,6 +315,24 @@ impl Lanes {
         }
         self.ready.push_back(packet);
         if self.ready.len() >= BATCH_MAX { self.unload() } else { Ok(()) }
+    }
+}
+
+/// Makes the segments from the `first`th of all cuts on, one in each frame.
+fn make(cuts: &[Option<Cut<'_>>], first: usize, frames: &mut [Frame], summing: Summing) {
+    let (mut skip, mut frames) = (first, frames.iter_mut());
+    for Cut { template, from, payload, count } in cuts.iter().flatten() {
+        if skip >= *count {
+            skip -= count;
+            continue;
+        }
+        let begin = from + std::mem::take(&mut skip);
+        let mut reader = Reader::at(payload, template.part(begin).start);
+        for (nth, frame) in (begin..from + count).zip(&mut frames) {
+            let packet = frame.data_mut();
+            reader.read(&mut packet[template.header_len()..]);
+            template.write(nth, packet, summing);
+        }
     }
 }
 
@@ -364,12 +416,46 @@ impl Layer for Lanes {
             return false;
         }
         self.counts.supers += 1;
-        if let Err(lost) = self.cut(&template, 0, payload) {
+        let cut = Cut { template: &template, from: 0, payload, count: template.count() };
+        if let Err(lost) = self.cut(&[Some(cut)]) {
             self.lose(lost);
             return false;
         }
         // What the port says it says again when it is asked next.
         self.unload().is_ok() || !self.lost
+    }
+
+    fn gather_at_once(&self) -> usize {
+        let alone = self.crew.lanes() == 1 || self.lost || self.is_behind();
+        if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
+    }
+
+    fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
+        let mut templates = [const { None }; GATHER_MAX];
+        for (place, Gather { headers, meta, payload }) in templates.iter_mut().zip(all) {
+            *place = self.template(headers, meta, payload.iter().map(|piece| piece.len()).sum());
+            self.counts.invalid += u64::from(place.is_none());
+            self.counts.supers += u64::from(place.is_some());
+        }
+        let wanted = templates.iter().flatten().map(Template::count).sum();
+        self.take_frames(wanted);
+        let mut left = self.frames.len();
+        let mut cuts = [const { None }; GATHER_MAX];
+        for ((cut, template), Gather { headers, meta, payload }) in cuts.iter_mut().zip(&templates).zip(all) {
+            let Some(template) = template else { continue };
+            let count = template.count().min(left);
+            left -= count;
+            *cut = Some(Cut { template, from: 0, payload, count });
+            if count < template.count() {
+                self.put_by(template, count, headers, *meta, payload);
+            }
+        }
+        if let Err(lost) = self.cut(&cuts) {
+            self.lose(lost);
+            return;
+        }
+        // What the port says it says again when it is asked next.
+        drop(self.unload());
     }
 
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
