@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{Outcome, run};
 
-/// What is built: the command, the benchmarks, and the libraries for C programs and for unmodified ones.
-const PACKAGES: [&str; 4] = ["millstream", "millstream-bench", "millstream-capi", "millstream-preload"];
+/// What runs to be counted: the command and the benchmarks.
+const COUNTED: &[&str] = &["millstream", "millstream-bench"];
+/// What is built with the counts: those and the libraries for C programs and for unmodified ones, made of the same rooms.
+const GUIDED: &[&str] = &["millstream", "millstream-bench", "millstream-capi", "millstream-preload"];
 
 /// What the benchmarks do to be counted. Nothing of a program that no load has run stays fast, so what people do must
 /// be among them.
@@ -30,7 +32,7 @@ pub(crate) fn pgo() -> Outcome {
         std::fs::remove_dir_all(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
     }
     println!("to count: built under {}", dir.join("counting").display());
-    build(&host, &dir.join("counting"), &format!("-Cprofile-generate={}", counts.display()))?;
+    build(&host, &dir.join("counting"), &format!("-Cprofile-generate={}", counts.display()), COUNTED)?;
     let bench = dir.join("counting").join(&host).join("dist/millstream-bench");
     let more = if is_root()? { &LOADS_OF_ROOT[..] } else { &[] };
     if more.is_empty() {
@@ -43,15 +45,15 @@ pub(crate) fn pgo() -> Outcome {
     let merged = ["merge", "-o", &profile.to_string_lossy(), &counts.to_string_lossy()];
     run::tool(&merge.to_string_lossy()).args(merged).check()?;
     let out = dir.join("guided");
-    build(&host, &out, &format!("-Cprofile-use={}", profile.display()))?;
+    build(&host, &out, &format!("-Cprofile-use={}", profile.display()), GUIDED)?;
     println!("built: {}", out.join(host).join("dist").display());
     Ok(())
 }
 
-fn build(host: &str, into: &Path, flags: &str) -> Outcome {
+fn build(host: &str, into: &Path, flags: &str, packages: &[&str]) -> Outcome {
     // With a target of their own the flags do not reach build scripts and macros, which are not to be counted.
     let mut arguments = vec!["build", "--locked", "--profile", "dist", "--target", host];
-    PACKAGES.iter().for_each(|package| arguments.extend(["--package", package]));
+    packages.iter().for_each(|package| arguments.extend(["--package", package]));
     run::cargo(&arguments).env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", into).check()
 }
 
