@@ -436,10 +436,7 @@ impl Remote {
         }
         let (link, name) = (conn.link, conn.id);
         let wanted = data.len();
-        let data = match hints {
-            Some(hints) => &data[..self.say_before(id, wanted, hints)?],
-            None => data,
-        };
+        let data = &data[..self.say_before(id, wanted, hints.unwrap_or(&Hints::default()))?];
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         let (taken, command) = match &mut conn.send {
             Some(ring) => {
@@ -467,7 +464,8 @@ impl Remote {
     }
 
     /// Tells what a call says about its octets, as many as the ring has room for now, before they are there to be
-    /// taken; how many that are.
+    /// taken; how many that are. If not all have room, more will come: a last part of them that fills no segment waits
+    /// for it, or it would go ahead alone and Nagle's algorithm hold up the rest until the peer acknowledges that.
     fn say_before(&mut self, id: ConnId, len: usize, hints: &Hints) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         if hints.completion && conn.told.as_ref().is_some_and(|told| told.is_full()) {
@@ -479,7 +477,8 @@ impl Remote {
         };
         let taken = len.min(room);
         let ends = taken == len || !hints.waits;
-        let hints = if ends { *hints } else { Hints { more: hints.more, ..Hints::default() } };
+        let hints = if ends { *hints } else { Hints::default() };
+        let hints = Hints { more: hints.more || taken < len, ..hints };
         let start = conn.written;
         let mark = Mark { start, end: start.wrapping_add(taken as u32), hints };
         if taken > 0 && hints != Hints::default() {

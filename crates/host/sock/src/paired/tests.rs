@@ -146,9 +146,13 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
-        let clock = VirtualClock(Arc::default());
         let ring = 64 << rng.below(8);
         let kept = [0, 1, 1_000][rng.below(3) as usize];
+        World::with(rng, ring, kept)
+    }
+
+    fn with(rng: Rng, ring: usize, kept: usize) -> World {
+        let clock = VirtualClock(Arc::default());
         let (a, b) = pair(&PairConfig::default()).unwrap();
         let mut hosts = [Host::new(a, 2, &clock, ring, kept), Host::new(b, 1, &clock, ring, kept)];
         let listener = hosts[1].listen(clock.now());
@@ -360,6 +364,33 @@ fn model(seed: u64, steps: u32) {
         }
     }
     world.settle();
+}
+
+/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead, or
+/// they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
+#[test]
+fn a_full_ring_ends_no_segment_early() {
+    let mut world = World::with(Rng::new(1), 4_096, 1);
+    world.connect();
+    while world.pairs[0].fds[1].is_none() {
+        world.introduce();
+        (0..2).for_each(|end| world.step(end));
+        world.collect(1);
+        world.accept();
+    }
+    let [client, server] = world.pairs[0].fds.map(Option::unwrap);
+    let arrived = |world: &mut World| {
+        (0..3).for_each(|_| world.step(0));
+        (0..3).for_each(|_| world.step(1));
+        world.collect(1);
+        let mut into = [0; 8_192];
+        world.hosts[1].app.read(server, &mut into).unwrap()
+    };
+    let data = [7; 5_000];
+    assert_eq!(world.hosts[0].app.write(client, &data), Ok(4_096));
+    assert_eq!(arrived(&mut world), 2 * 1_448, "full segments only");
+    assert_eq!(world.hosts[0].app.write(client, &data[4_096..]), Ok(904));
+    assert_eq!(arrived(&mut world), 5_000 - 2 * 1_448);
 }
 
 /// Nothing waits for another call of an application that has made its last one: neither its octets nor the end.

@@ -117,7 +117,7 @@ impl Worker {
             Command::Mark { id, mark } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
-                    stream.marks.push_back(mark);
+                    stream.hear_of(mark);
                 }
                 if mark.start == mark.end {
                     self.pump_out(core, now, index);

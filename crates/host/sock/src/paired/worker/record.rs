@@ -96,6 +96,14 @@ impl Stream {
         (left, Some(Hints { waits: true, ..mark.hints }))
     }
 
+    /// Something is said about octets to come. Of a connection that has failed they may be gone before this is heard.
+    pub(super) fn hear_of(&mut self, mark: Mark) {
+        let to_come = mark.end.wrapping_sub(self.taken) as i32;
+        if to_come > 0 || (to_come == 0 && mark.start == mark.end) {
+            self.marks.push_back(mark);
+        }
+    }
+
     /// `count` octets were taken; what was said about them is settled.
     pub(super) fn took(&mut self, count: usize) {
         self.taken = self.taken.wrapping_add(count as u32);
