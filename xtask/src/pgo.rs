@@ -6,7 +6,8 @@ use crate::{Outcome, run};
 
 /// What runs to be counted: the command and the benchmarks.
 const COUNTED: &[&str] = &["millstream", "millstream-bench"];
-/// What is built with the counts: those and the libraries for C programs and for unmodified ones, made of the same rooms.
+/// What is built with the counts: those and the libraries for C programs and for unmodified ones, which are made of the
+/// same rooms.
 const GUIDED: &[&str] = &["millstream", "millstream-bench", "millstream-capi", "millstream-preload"];
 
 /// What the benchmarks do to be counted. Nothing of a program that no load has run stays fast, so what people do must

@@ -366,8 +366,8 @@ fn model(seed: u64, steps: u32) {
     world.settle();
 }
 
-/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead, or
-/// they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
+/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead,
+/// or they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
 #[test]
 fn a_full_ring_ends_no_segment_early() {
     let mut world = World::with(Rng::new(1), 4_096, 1);
