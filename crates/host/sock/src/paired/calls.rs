@@ -453,8 +453,14 @@ impl Remote {
             }
         };
         conn.written = conn.written.wrapping_add(taken as u32);
+        // The rest of what had no room at once: the whole is like one write, of which Nagle's algorithm holds up nothing.
+        let completes = taken == wanted && conn.cut;
+        conn.cut = taken < wanted;
         if taken > 0 {
             self.links[link].tell(command);
+        }
+        if completes {
+            self.links[link].tell(Command::Push { id: name });
         }
         let full = taken < wanted || conn.send.as_ref().is_some_and(|ring| ring.vacant() == 0);
         if full && !std::mem::replace(&mut conn.wants_room, true) {
@@ -464,8 +470,7 @@ impl Remote {
     }
 
     /// Tells what a call says about its octets, as many as the ring has room for now, before they are there to be
-    /// taken; how many that are. If not all have room, more will come: a last part of them that fills no segment waits
-    /// for it, or it would go ahead alone and Nagle's algorithm hold up the rest until the peer acknowledges that.
+    /// taken; how many that are. If not all have room, more will come.
     fn say_before(&mut self, id: ConnId, len: usize, hints: &Hints) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         if hints.completion && conn.told.as_ref().is_some_and(|told| told.is_full()) {
@@ -507,6 +512,7 @@ impl Remote {
             more: false,
             write_shut: false,
             wants_room: false,
+            cut: false,
             local: None,
             remote: connect.remote,
             send: None,

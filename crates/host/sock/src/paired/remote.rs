@@ -31,6 +31,8 @@ pub(super) struct Conn {
     pub(super) write_shut: bool,
     /// [`Command::WantRoom`] is out.
     pub(super) wants_room: bool,
+    /// Not all of the last write had room.
+    pub(super) cut: bool,
     pub(super) local: Option<Endpoint>,
     pub(super) remote: Endpoint,
     pub(super) send: Option<ByteProducer>,
@@ -285,6 +287,7 @@ impl Remote {
             more: false,
             write_shut: false,
             wants_room: false,
+            cut: false,
             local: Some(local),
             remote,
             send: None,
