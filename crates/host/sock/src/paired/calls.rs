@@ -453,7 +453,7 @@ impl Remote {
             }
         };
         conn.written = conn.written.wrapping_add(taken as u32);
-        // The rest of what had no room at once: the whole is like one write, of which Nagle's algorithm holds up nothing.
+        // With the rest of what had no room it is as if all had been one write: Nagle's algorithm holds up none of it.
         let completes = taken == wanted && conn.cut;
         conn.cut = taken < wanted;
         if taken > 0 {
