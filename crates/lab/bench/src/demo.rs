@@ -1,8 +1,7 @@
 //! What `make demo` shows: ordinary clients against nginx and a minimal epoll server on the kernel, against the same
 //! nginx under `millstream run`, and against `millstream serve`; bytes compared, one table.
 //!
-//! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP), and so does the ideal responder,
-//! which keeps no state: the floor of that link. Without, ours sits on a tap device.
+//! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 
 use crate::bed::{Bed, CLIENT_CPU, Programs, SERVER_ADDR, Server, our_command, sh};
 use crate::{Plan, stats};
@@ -101,15 +100,7 @@ fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result
         Link::Tap => (text(&["tap:mst0", "--address", &address]), |bed| &bed.client),
     };
     let args = [text(&["serve", "--dir", &dir, "--link"]), our_link.clone()].concat();
-    let ideal = (link == Link::Xdp).then(|| Contender {
-        name: "ideal responder",
-        program: programs.ideal.clone(),
-        args: text(&["ms0", "80", "64"]),
-        namespace: |bed| &bed.server,
-        files: false,
-        speaks: true,
-    });
-    let servers = vec![
+    Ok(vec![
         Contender {
             name: "kernel, nginx",
             program: "nginx".into(),
@@ -147,8 +138,7 @@ fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result
             files: true,
             speaks: true,
         },
-    ];
-    Ok(servers.into_iter().chain(ideal).collect())
+    ])
 }
 
 /// Files to serve: one per size, and the 64 octets of the load.
