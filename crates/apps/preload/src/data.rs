@@ -113,9 +113,6 @@ pub(crate) unsafe fn recvmmsg(
 const NOTHING: c_int = 0x17;
 const NOW: c_int = 0x08;
 
-/// The C library's function.
-type Positioned = unsafe fn(c_int, *const iovec, c_int, off_t, c_int) -> ssize_t;
-
 /// Do octets go where the file is, as readv and writev do it? Everything else is wrong of a socket, as the kernel says.
 fn where_it_is(held: &Held, offset: off_t, flags: c_int) -> bool {
     held.kind() == Kind::Stream && offset == -1 && flags & !(NOTHING | NOW) == 0
@@ -131,36 +128,9 @@ pub(crate) unsafe fn preadv2(
     offset: off_t,
     flags: c_int,
 ) -> Outcome<ssize_t> {
-    // SAFETY: the caller's arguments.
-    unsafe { preadv2_or(real::preadv2, held, fd, to, count, offset, flags) }
-}
-
-/// # Safety
-/// C's contract of preadv2(2).
-pub(crate) unsafe fn preadv64v2(
-    held: &Held,
-    fd: c_int,
-    to: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> Outcome<ssize_t> {
-    // SAFETY: the caller's arguments.
-    unsafe { preadv2_or(real::preadv64v2, held, fd, to, count, offset, flags) }
-}
-
-unsafe fn preadv2_or(
-    kernels: Positioned,
-    held: &Held,
-    fd: c_int,
-    to: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> Outcome<ssize_t> {
     if !where_it_is(held, offset, flags) {
         // SAFETY: the caller's arguments.
-        return answered(unsafe { kernels(fd, to, count, offset, flags) });
+        return answered(unsafe { real::preadv2(fd, to, count, offset, flags) });
     }
     if flags & NOW == 0 {
         // SAFETY: the caller's arguments.
@@ -181,36 +151,9 @@ pub(crate) unsafe fn pwritev2(
     offset: off_t,
     flags: c_int,
 ) -> Outcome<ssize_t> {
-    // SAFETY: the caller's arguments.
-    unsafe { pwritev2_or(real::pwritev2, held, fd, from, count, offset, flags) }
-}
-
-/// # Safety
-/// C's contract of pwritev2(2).
-pub(crate) unsafe fn pwritev64v2(
-    held: &Held,
-    fd: c_int,
-    from: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> Outcome<ssize_t> {
-    // SAFETY: the caller's arguments.
-    unsafe { pwritev2_or(real::pwritev64v2, held, fd, from, count, offset, flags) }
-}
-
-unsafe fn pwritev2_or(
-    kernels: Positioned,
-    held: &Held,
-    fd: c_int,
-    from: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> Outcome<ssize_t> {
     if !where_it_is(held, offset, flags) {
         // SAFETY: the caller's arguments.
-        return answered(unsafe { kernels(fd, from, count, offset, flags) });
+        return answered(unsafe { real::pwritev2(fd, from, count, offset, flags) });
     }
     if flags & NOW == 0 {
         // SAFETY: the caller's arguments.

@@ -247,7 +247,7 @@ on_descriptors! {
     "as preadv2."
     preadv64v2(
         fd: c_int, to: *const iovec, count: c_int, offset: off_t, flags: c_int
-    ) -> ssize_t => data::preadv64v2;
+    ) -> ssize_t => data::preadv2;
     "where the file is (offset -1) as writev; else ESPIPE."
     pwritev2(
         fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int
@@ -255,7 +255,7 @@ on_descriptors! {
     "as pwritev2."
     pwritev64v2(
         fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int
-    ) -> ssize_t => data::pwritev64v2;
+    ) -> ssize_t => data::pwritev2;
     "the text goes the way of write."
     vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int => streams::vdprintf;
     "vdprintf, checked by the compiler."
