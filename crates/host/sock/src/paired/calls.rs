@@ -453,8 +453,10 @@ impl Remote {
             }
         };
         conn.written = conn.written.wrapping_add(taken as u32);
-        // With the rest of what had no room it is as if all had been one write: Nagle's algorithm holds up none of it.
-        let completes = taken == wanted && conn.cut;
+        // With the rest of what had no room it is as if all had been one write: Nagle's algorithm holds up none of it,
+        // unless more is to come or a cork is in.
+        let held = conn.options.cork || hints.is_some_and(|hints| hints.more);
+        let completes = taken == wanted && conn.cut && !held;
         conn.cut = taken < wanted;
         if taken > 0 {
             self.links[link].tell(command);
