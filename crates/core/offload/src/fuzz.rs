@@ -1,8 +1,10 @@
 //! Models that a fuzz target calls with any octets, and ordinary tests with random ones.
 
+mod arbiter;
 mod engine;
 mod trains;
 
+pub use arbiter::arbiter;
 pub use engine::engine;
 pub use trains::trains;
 #[cfg(test)]

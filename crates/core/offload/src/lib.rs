@@ -17,11 +17,14 @@
 //!
 //! An [`Engine`] makes longer runs, and runs of what came in another order, at the price of a bounded time: it keeps
 //! packets beyond their batch where more of their flow is expected. It drops and acknowledges nothing either.
+//!
+//! Where several workers receive for one host an [`Arbiter`] says whose packet goes up next.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod arbiter;
 mod arrival;
 mod config;
 mod engine;
@@ -37,6 +40,7 @@ mod tests;
 mod train;
 mod trains;
 
+pub use arbiter::{Arbiter, CONTROL_RUN, Next, QUEUES_MAX};
 pub use arrival::Arrival;
 pub use config::{Config, HOLD_MAX};
 pub use engine::{Engine, HoldCounters};

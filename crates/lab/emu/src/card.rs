@@ -10,7 +10,7 @@
 
 use crate::{Host, PortConfig, PortId, SimPort};
 use base::{Duration, Endpoint, FlowKey, Instant, Rate, SipKey};
-use offload::{Arrival, Engine};
+use offload::{Arbiter, Arrival, Engine, Next, QUEUES_MAX};
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 use std::collections::VecDeque;
 use wire::packet::{Content, Packet, parse_frame};
@@ -93,8 +93,6 @@ struct Worker {
     /// What carries no data: others do not hold it up.
     control: VecDeque<Up>,
     data: VecDeque<Up>,
-    /// Octets that it may still send up in this round.
-    credit: usize,
 }
 
 enum Merger {
@@ -145,9 +143,10 @@ pub struct Card {
     workers: Vec<Worker>,
     /// What each core works at, and for whom.
     cores: Vec<Server<(usize, Received)>>,
-    /// Whose turn is next, of each core's workers and at the way up.
+    /// Whose turn is next of each core's workers.
     next_worker: Vec<usize>,
-    next_up: usize,
+    /// And at the way up.
+    arbiter: Arbiter,
     dma: Server<Up>,
     waiting: VecDeque<Up>,
     processor: Server<Up>,
@@ -156,29 +155,28 @@ pub struct Card {
     counters: CardCounters,
 }
 
-/// Octets that a worker may send up before it is another's turn: as much as one merged packet.
-const QUANTUM: usize = 65_536;
-
 impl Card {
     /// A card whose `wire` port is to be joined to the network and whose `host` port to the host's.
     ///
     /// # Panics
-    /// Without a worker, a core or a descriptor.
+    /// Without a worker, a core or a descriptor, or with more than [`QUEUES_MAX`] workers.
     pub fn new(config: CardConfig, wire: SimPort, host: SimPort) -> Card {
-        assert!(config.workers > 0 && config.cores > 0 && config.descriptors > 0, "{config:?}");
+        assert!(
+            (1..=QUEUES_MAX).contains(&config.workers) && config.cores > 0 && config.descriptors > 0,
+            "{config:?}"
+        );
         let worker = || Worker {
             ring: VecDeque::new(),
             merger: Merger::new(config.merging),
             control: VecDeque::new(),
             data: VecDeque::new(),
-            credit: QUANTUM,
         };
         Card {
             key: SipKey::new(config.seed, !config.seed),
             workers: (0..config.workers).map(|_| worker()).collect(),
             cores: (0..config.cores).map(|_| Server(None)).collect(),
             next_worker: (0..config.cores).collect(),
-            next_up: 0,
+            arbiter: Arbiter::new(config.workers),
             dma: Server(None),
             waiting: VecDeque::new(),
             processor: Server(None),
@@ -298,21 +296,24 @@ impl Card {
     }
 
     fn next_up(&mut self) -> Option<Up> {
-        if let Some(up) = self.workers.iter_mut().find_map(|worker| worker.control.pop_front()) {
-            self.counters.control += 1;
-            return Some(up);
-        }
-        // At most one round: a whole credit is worth any packet.
-        for _ in 0..=self.workers.len() {
-            let worker = &mut self.workers[self.next_up];
-            if let Some(up) = worker.data.pop_front_if(|up| up.octets.len() <= worker.credit) {
-                worker.credit -= up.octets.len();
-                return Some(up);
+        let bits = |waits: fn(&Worker) -> bool| {
+            let waiting = self.workers.iter().enumerate().filter(|(_, worker)| waits(worker));
+            waiting.fold(0, |bits, (nth, _)| bits | 1 << nth)
+        };
+        let next = self
+            .arbiter
+            .poll(bits(|worker| !worker.control.is_empty()), bits(|worker| !worker.data.is_empty()));
+        match next? {
+            Next::Control(nth) => {
+                self.counters.control += 1;
+                self.workers[nth].control.pop_front()
             }
-            worker.credit = QUANTUM;
-            self.next_up = (self.next_up + 1) % self.workers.len();
+            Next::Data(nth) => {
+                let up = self.workers[nth].data.pop_front()?;
+                self.arbiter.on_moved(nth, up.octets.len());
+                Some(up)
+            }
         }
-        None
     }
 
     /// The host takes one packet after the other.

@@ -55,6 +55,7 @@ targets! {
     "wire_tcp", "TCP header and options", wire::fuzz::any_tcp, seeds::segments, FRAME;
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
+    "offload_arbiter", "queues that share the way up, against plain lists", offload::fuzz::arbiter, seeds::none, FRAME;
     "offload_engine", "packets that are held, against a plain receiver", offload::fuzz::engine, seeds::none, FRAME;
     "offload_trains", "packets that become runs, against a plain reading", offload::fuzz::trains, seeds::none, FRAME;
     "cc", "congestion control policies over arbitrary lives", cc::fuzz, seeds::none, FRAME;
