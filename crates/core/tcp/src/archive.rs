@@ -1,5 +1,5 @@
-//! What one connection leaves behind of its beginning for the next between the same two hosts (the bundle of FALTCON):
-//! everything that working through settings, options and the peer's SYN would give again.
+//! What one connection leaves behind of its beginning for the next of its kind (the bundle of FALTCON): everything that
+//! working through settings, options and a SYN that says the same would give again, whoever the peer is.
 //!
 //! What must not be carried over has no place here. An [`Archived`] holds the options that the application asked for,
 //! to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed on, which the
@@ -17,7 +17,7 @@ use crate::scale::MAX_SHIFT;
 use crate::start::{Fresh, Start};
 use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit, path};
 
-/// The beginning of connections between the same two hosts, one of which always connects.
+/// The beginning of connections that are alike: all of them connect, or all accept.
 #[derive(Clone, Copy, Debug)]
 pub struct Archived {
     /// What it holds for.
@@ -30,7 +30,7 @@ pub struct Archived {
 }
 
 /// What follows from a SYN, its numbers and its window left out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Agreed {
     peer_mss: u16,
     snd_mss: u16,
@@ -44,7 +44,20 @@ impl Archived {
     /// Do connections with these options over a path of this MTU begin like this?
     #[inline]
     pub fn is_for(&self, wish: &SocketOptions, path_mtu: u16) -> bool {
-        self.start.path_mtu == path_mtu && self.wish == *wish
+        self.is_over(path_mtu) && self.wish == *wish
+    }
+
+    /// The same, where the options are known to be those.
+    #[inline]
+    pub fn is_over(&self, path_mtu: u16) -> bool {
+        self.start.path_mtu == path_mtu
+    }
+
+    /// Does it hold for the same connections?
+    pub fn is_like(&self, other: &Archived) -> bool {
+        self.is_for(&other.wish, other.start.path_mtu)
+            && self.start.bits == other.start.bits
+            && self.agreed == other.agreed
     }
 
     /// Would the SYN of `key`, which has neither payload nor signature, lead to the same agreement?
@@ -75,7 +88,7 @@ impl Archived {
 
 impl Connection {
     /// What the next connection with the options `wish` may begin with, over a path of this MTU, and how its SYN or
-    /// SYN-ACK looks but for ports, numbers, window and timestamps. `None` for what is special: signed connections,
+    /// SYN-ACK looks but for addresses, ports, numbers, window and timestamps. `None` for what is special: signed connections,
     /// paced ones, ones with ECN, and accepted ones before the peer's SYN.
     ///
     /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing

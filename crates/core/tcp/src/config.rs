@@ -283,14 +283,14 @@ settings! {
             "Is the slow start threshold remembered, too? Linux did so once, FreeBSD does. What congestion there was \
              then may be over, and the connection slow for nothing.";
         archive: bool = true, false => true,
-            "Do connections between two hosts that had one before begin with what is known of its beginning: settings \
-             worked through, options agreed on (if the SYN says the same again), route, headers? Whether they do shows \
-             in how much work they are, never on the wire.";
-        archive_pairs: u32 = 4096, 8 => 1 << 20,
-            "Pairs of hosts, each with the port of a service, of which a core keeps that: about half a kilobyte for \
-             each that was seen twice.";
+            "Do connections begin with what is known of the beginning of one like them: settings worked through, options \
+             agreed on (if the SYN says the same again), headers? Whether they do shows in how much work they are, never \
+             on the wire.";
+        archive_kinds: u32 = 32, 1 => 256,
+            "Kinds of connections of which a core keeps that, each with its options, and the peer's, and the port that \
+             accepts: about a third of a kilobyte each.";
         archive_age: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
-            "How long a pair is remembered that is not seen again.";
+            "How long a kind is remembered that is not seen again.";
         reassembly_runs: u16 = 1024, 1 => 8192,
             "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
              no room for as many full segments.";

@@ -37,7 +37,7 @@ impl Marks {
     pub(crate) const SIGNED: Marks = Marks(512);
     /// Begun from the archive.
     pub(crate) const AGAIN: Marks = Marks(1024);
-    /// The same, and its first segment has not left: `owner` of who accepts, `listener` of who connects is its bundle.
+    /// The same, and its first segment has not left: `owner` of who accepts, `listener` of who connects is its mould.
     pub(crate) const OPENING: Marks = Marks(2048);
     /// What it received last lies in the port's frames until it is read ([`crate::loans`]).
     pub(crate) const LENT: Marks = Marks(4096);

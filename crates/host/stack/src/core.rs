@@ -3,7 +3,7 @@
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
 use tcp::{
-    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, IsnSource, Open, Pool, Probe, State, Stray,
+    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe, State, Stray,
     TransmitClass,
 };
 
@@ -16,12 +16,12 @@ use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
 use crate::listeners::{ListenerId, Listeners};
 use crate::loans::Loans;
+use crate::moulds::Moulds;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::recent::Recent;
-use crate::repeat::Repeats;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::tracers::Tracer;
@@ -136,7 +136,7 @@ pub struct Core {
     pub(crate) hops: Neighbours,
     pub(crate) paths: Paths,
     pub(crate) hosts: Hosts,
-    pub(crate) repeats: Repeats,
+    pub(crate) moulds: Moulds,
     pub(crate) port: Port,
     pub(crate) registry: cc::Registry,
     pub(crate) isn: IsnSource,
@@ -208,7 +208,7 @@ impl Core {
             hops: Neighbours::new(kernel),
             paths: Paths::new(),
             hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
-            repeats: Repeats::new(),
+            moulds: Moulds::default(),
             registry,
             isn: IsnSource::new(isns),
             offsets: Recent::new(),
@@ -273,6 +273,15 @@ impl Core {
         true
     }
 
+    /// What is new about a connection over `path`.
+    #[inline]
+    pub(crate) fn fresh(&mut self, now: Instant, key: &FlowKey, path: &Path) -> Fresh {
+        let usual = key.local().addr == path.src;
+        let ts_offset = if usual { path.ts_offset } else { self.ts_offset(key) };
+        let hint = self.host_hint(now, key.remote().addr, path);
+        Fresh { key: *key, isn: self.isn.isn(now, key), ts_offset, hint }
+    }
+
     /// What a connection needs to begin, but for its options.
     pub(crate) fn opening(
         &mut self,
@@ -281,10 +290,8 @@ impl Core {
         path: &Path,
         options: tcp::SocketOptions,
     ) -> Open {
-        let usual = key.local().addr == path.src;
-        let ts_offset = if usual { path.ts_offset } else { self.ts_offset(&key) };
-        let hint = self.host_hint(now, key.remote().addr, path);
-        Open { key, isn: self.isn.isn(now, &key), ts_offset, path_mtu: path.mtu, options, hint }
+        let Fresh { key, isn, ts_offset, hint } = self.fresh(now, &key, path);
+        Open { key, isn, ts_offset, path_mtu: path.mtu, options, hint }
     }
 
     /// That of a pair of hosts of which ours is not the address that the path begins with.

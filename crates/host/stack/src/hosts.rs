@@ -100,12 +100,6 @@ impl Hosts {
         })
     }
 
-    /// Does its entry lie at `place`?
-    #[inline]
-    pub(crate) fn is_at(&self, place: u32, remote: Addr) -> bool {
-        self.at(place, remote).is_some()
-    }
-
     /// Did the entry at `place`, if it is of `remote`, learn something in this very second?
     #[inline]
     fn is_fresh(&self, now: Instant, place: u32, remote: Addr) -> bool {
@@ -134,14 +128,12 @@ impl Hosts {
         if self.entries.is_empty() {
             self.entries = vec![None; (config.host_cache as usize).next_multiple_of(WAYS)];
         }
-        let known = self.find(remote);
-        if known != NONE {
-            return known;
-        }
         let set = self.set(remote);
+        let entries = &self.entries[set..set + WAYS];
+        let known = entries.iter().position(|entry| entry.is_some_and(|entry| entry.remote == remote));
         // A vacant place is older than any.
-        let oldest = (set..set + WAYS).min_by_key(|&place| self.entries[place].map(|entry| entry.at));
-        oldest.unwrap_or(set) as u32
+        let oldest = || (0..WAYS).min_by_key(|&way| entries[way].map(|entry| entry.at));
+        (set + known.or_else(oldest).unwrap_or(0)) as u32
     }
 
     /// Everything known.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
-use crate::again::Known;
 use crate::conns::{ConnId, Marks, Meta};
 use crate::core::Core;
 use crate::demux::Flow;
@@ -248,13 +247,6 @@ impl Core {
         if self.ip.is_of_many(remote.addr) {
             return Err(OpError::NetUnreachable);
         }
-        let mut known = Known::Nothing;
-        if self.shared.config.archive && fast.is_none() {
-            known = self.connect_again(now, connect);
-            if let Known::Begun(result) = known {
-                return result.map(|id| (id, 0));
-            }
-        }
         let path = self.path(now, remote.addr).map_err(|why| match why {
             NoPath::Route => OpError::NetUnreachable,
             NoPath::Neighbours => OpError::NoBuffers,
@@ -263,6 +255,10 @@ impl Core {
             self.check_local(local)?;
         }
         let addr = if local.addr.is_unspecified() { path.src } else { local.addr };
+        let plain = local.port == 0 && connect.keys.is_none() && fast.is_none() && self.shared.config.archive;
+        if plain && let Some(begun) = self.connect_again(now, connect, addr, &path) {
+            return begun.map(|id| (id, 0));
+        }
         let (key, bound, fresh) = self.choose_key(now, connect, addr)?;
         let name = connect.control.unwrap_or(self.registry.default_name());
         let control = match self.registry.create(name) {
@@ -302,8 +298,8 @@ impl Core {
         if bound {
             self.conns.slot_mut(index).meta.marks.set(Marks::BOUND);
         }
-        if let Known::Seen(pair) = known {
-            self.keep_connect(now, &pair, index, &connect.options, &path);
+        if plain {
+            self.keep_connect(now, index, &connect.options, &path);
         }
         Ok((ConnId(index), taken))
     }

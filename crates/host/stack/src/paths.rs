@@ -8,7 +8,9 @@ use crate::hosts::{self, Hosts};
 use crate::ip::{Ip, Way};
 use crate::neighbours::{Found, Neighbours};
 
+/// Destinations whose way is kept, at first and when they turn out to be too many for that.
 const CACHE: usize = 256;
+const CACHE_MAX: usize = 4096;
 /// Most destinations with a smaller MTU than their route's.
 const PMTU_MAX: usize = 1024;
 /// How long a smaller MTU is believed (RFC 1191, section 6.3; RFC 8201, section 4).
@@ -36,9 +38,17 @@ struct Cached {
     path: Path,
 }
 
+/// Generation 0 is never an Ip's first.
+const NOWHERE: Cached = {
+    let path = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0, host: hosts::NONE };
+    Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path }
+};
+
 /// A direct-mapped cache of looked-up ways, and the path MTUs that ICMP taught us.
 pub(crate) struct Paths {
     cache: Vec<Cached>,
+    /// How often one destination's way had to go for another's since the cache grew.
+    crowded: usize,
     mtus: BTreeMap<Addr, (u16, Instant)>,
     /// When the first of them has grown too old.
     next: Option<Instant>,
@@ -55,23 +65,21 @@ pub(crate) enum NoPath {
 
 impl Paths {
     pub(crate) fn new() -> Self {
-        let none = Path { hop: 0, src: Addr::UNSPECIFIED_V6, mtu: 0, ts_offset: 0, host: hosts::NONE };
-        // Generation 0 is never an Ip's first.
-        let cached = Cached { dst: Addr::UNSPECIFIED_V6, generation: 0, path: none };
-        Paths { cache: vec![cached; CACHE], mtus: BTreeMap::new(), next: None }
+        Paths { cache: vec![NOWHERE; CACHE], crowded: 0, mtus: BTreeMap::new(), next: None }
     }
 
     /// The path to `dst`, if it was looked up under this generation of the routes.
     #[inline]
     pub(crate) fn known(&self, dst: Addr, generation: u32) -> Option<Path> {
-        let cached = &self.cache[slot(dst)];
+        let cached = &self.cache[self.slot(dst)];
         (cached.dst == dst && cached.generation == generation).then_some(cached.path)
     }
 
     /// The same, to change it.
     #[inline]
     pub(crate) fn known_mut(&mut self, dst: Addr, generation: u32) -> Option<&mut Path> {
-        let cached = &mut self.cache[slot(dst)];
+        let slot = self.slot(dst);
+        let cached = &mut self.cache[slot];
         (cached.dst == dst && cached.generation == generation).then_some(&mut cached.path)
     }
 
@@ -98,8 +106,27 @@ impl Paths {
         let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
         let path =
             Path { hop, src, mtu: mtu.min(learned), ts_offset: isn.ts_offset(&pair), host: hosts.find(dst) };
-        self.cache[slot(dst)] = Cached { dst, generation: ip.generation(), path };
+        self.remember(Cached { dst, generation: ip.generation(), path });
         Ok(path)
+    }
+
+    /// Where more destinations come again and again than there is room for, there will be more.
+    fn remember(&mut self, found: Cached) {
+        let slot = self.slot(found.dst);
+        let cached = &mut self.cache[slot];
+        self.crowded += usize::from(cached.generation == found.generation);
+        *cached = found;
+        if self.crowded >= 4 * self.cache.len() && self.cache.len() < CACHE_MAX {
+            self.crowded = 0;
+            self.cache = vec![NOWHERE; self.cache.len() * 4];
+        }
+    }
+
+    #[inline]
+    fn slot(&self, dst: Addr) -> usize {
+        let [a, b, c, d] = dst.words();
+        let mixed = (a ^ b.rotate_left(7) ^ c.rotate_left(13) ^ d).wrapping_mul(0x9e37_79b9);
+        (mixed >> 16) as usize & (self.cache.len() - 1)
     }
 
     /// A router on the way to `dst` takes packets of `mtu` octets at most.
@@ -141,12 +168,6 @@ impl Paths {
     }
 }
 
-fn slot(dst: Addr) -> usize {
-    let [a, b, c, d] = dst.words();
-    let mixed = (a ^ b.rotate_left(7) ^ c.rotate_left(13) ^ d).wrapping_mul(0x9e37_79b9);
-    (mixed >> 24) as usize % CACHE
-}
-
 #[cfg(test)]
 mod tests {
     //! Goal: what ICMP says of a path lasts as long as the RFCs want, and no longer.
@@ -170,6 +191,32 @@ mod tests {
         };
         assert_eq!((mtu(0, dst), mtu(0, other)), (1300, 1500));
         assert_eq!((mtu(599, dst), mtu(601, dst)), (1300, 1500));
+    }
+
+    #[test]
+    fn there_is_room_for_as_many_as_come_again() {
+        let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 8 }];
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
+        let hosts = Hosts::new(SipKey::new(3, 4));
+        let small = paths.footprint();
+        let mut pass = |count: u32| {
+            let mut found = 0;
+            for n in 0..count {
+                let [_, _, c, d] = (4 * n + 2).to_be_bytes();
+                let dst = Addr::v4([10, 0, c, d]);
+                match paths.known(dst, ip.generation()) {
+                    Some(_) => found += 1,
+                    None => drop(paths.look_up(Instant::ZERO, dst, &mut ip, &mut hops, &isn, &hosts)),
+                }
+            }
+            (found, paths.footprint())
+        };
+        assert_eq!((0..20).map(|_| pass(2)).last(), Some((2, small)));
+        let (found, held) = (0..20).map(|_| pass(1_000)).last().expect("twenty passes");
+        assert!(found > 500 && held > small, "{found}");
+        let (_, held) = (0..20).map(|_| pass(16_000)).last().expect("twenty passes");
+        assert_eq!(held, CACHE_MAX * size_of::<Cached>());
     }
 
     /// RFC 1191, 6.3-2.

@@ -57,9 +57,9 @@ impl Core {
                 self.hosts.len() as u64,
             ),
             (
-                "pairs",
-                "Pairs of hosts whose next connection the archive has ready.",
-                self.repeats.len() as u64,
+                "moulds",
+                "Kinds of connections of which the archive has the beginning ready.",
+                self.moulds.len() as u64,
             ),
             ("flows", "Entries of the flow table.", u64::from(self.table.len())),
             ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
@@ -108,7 +108,7 @@ impl Core {
                 (self.ports.footprint()
                     + self.paths.footprint()
                     + self.hosts.footprint()
-                    + self.repeats.footprint()
+                    + self.moulds.footprint()
                     + self.fast_open.footprint()) as u64,
             ),
         ]
@@ -150,7 +150,7 @@ impl Core {
     /// Replaces TCP's settings: what begins or is decided from now on follows them.
     pub fn set_config(&mut self, config: tcp::Config) {
         if self.shared.config != config {
-            self.repeats.clear();
+            self.moulds.clear();
         }
         self.shared.config = config;
     }

@@ -26,11 +26,11 @@ base::counters! {
         octets_lent: "Octets that connections were lent where they came, to be copied by the application's read alone.",
         octets_settled: "Octets of those that were copied before, because they were not read in the same turn.",
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
-        archive_hits: "Connections begun from the archive of pairs of hosts.",
-        archive_misses: "Connections whose pair of hosts the archive had nothing of.",
-        archive_stale: "Connections begun the long way because something had changed, or the peer said something else.",
-        archive_kept: "Pairs of hosts put into the archive.",
-        archive_evicted: "Pairs of hosts that made room there.",
+        archive_hits: "Connections begun from the archive of beginnings.",
+        archive_misses: "Connections of a kind that the archive had nothing of.",
+        archive_stale: "Connections begun the long way because something had changed since the archive learned of their kind.",
+        archive_kept: "Kinds of connections put into the archive.",
+        archive_evicted: "Kinds that made room there.",
         net_events: "Changes of addresses, routes and neighbours taken in.",
     }
 }

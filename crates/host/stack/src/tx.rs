@@ -1,7 +1,7 @@
 //! The way out: packets are built in the port's frames, sorted into three lists and handed over with one
 //! kick.
 
-use base::{Addr, FlowKey, SipKey};
+use base::{Addr, Endpoint, FlowKey, SipKey};
 use pio::{
     Caps, ChecksumOffload, IoError, Medium, PIECES_MAX, PacketIo, SegmentationOffload, TxBatch, TxMeta,
     TxPacket,
@@ -388,7 +388,7 @@ impl Port {
         template: &Template,
         mac: &[u8; 6],
         hash: u64,
-        ports: [u16; 2],
+        ends: [Endpoint; 2],
         opening: &Opening,
     ) {
         let Some(mut frame) = self.frame(template.len()) else { return };
@@ -397,7 +397,7 @@ impl Port {
         let link = self.link().map(|link| Link { dst: *mac, ..link });
         let label = if template.is_v4() { 0 } else { self.labels.fast_word(hash) as u32 };
         let offloaded = self.caps.tx_checksum;
-        let filling = Filling { link, label, ports, seq, ack, window, stamps };
+        let filling = Filling { link, label, ends, seq, ack, window, stamps };
         template.fill(&filling, !offloaded, frame.data_mut());
         let meta = if offloaded { complete(template.below()) } else { TxMeta::default() };
         self.push_control(TxPacket { frame, meta });

@@ -1,4 +1,4 @@
-//! What the archive of hosts that meet again saves: instructions of a connection and its request, with it and without,
+//! What the archive of beginnings saves: instructions of a connection and its request, with it and without,
 //! and of the same request on a connection that stays. What is left of the first two without the third is the control
 //! path: to set a connection up and to tear it down. Then the rates, in turns.
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_again_begins_from_the_archive() {
+    fn all_but_the_first_begin_from_the_archive() {
         let hits = |words: &str, count: u64| {
             bed(words, count).stat("archive_hits").map(|hits| hits as f64 / count as f64)
         };
@@ -128,9 +128,10 @@ mod tests {
             assert!(hits(&format!("on:{size}:100:3"), 400).iter().all(|&part| part > 0.95));
         }
         assert_eq!(hits("off:64:100:3", 400), [0.0; 2]);
-        assert_eq!(hits("on:64:0:3", 400), [0.0; 2]);
-        assert!(hits("on:64:50:3", 2_000).iter().all(|&part| (0.4..0.6).contains(&part)));
-        assert!(hits("on:64:100:500", 5_000).iter().all(|&part| part > 0.6));
+        // And so does whoever is like somebody who came before.
+        for words in ["on:64:0:3", "on:64:50:3", "on:64:100:500"] {
+            assert!(hits(words, 400).iter().all(|&part| part > 0.95), "{words}");
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "again",
-        help: "Connections between hosts that meet again, with the archive and without: instructions and rates.",
+        help: "Connections between hosts that meet again, and others, with the archive and without: instructions and rates.",
         needs_tools: false,
         run: faltcon::run,
     },

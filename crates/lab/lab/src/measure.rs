@@ -51,7 +51,7 @@ measures! {
     FCT_P95 = "fct_p95_ms": "95th percentile of it.",
     FCT_P99 = "fct_p99_ms": "99th percentile of it.",
     AGAIN = "again_percent":
-        "Connections begun from the archive of hosts that meet again, at both ends, per cent of those that began.",
+        "Connections begun from the archive, at both ends, per cent of those that began.",
     MERGED = "merged": "Packets of the wire in one that a card hands up.",
     FAILED = "failed": "Flows that could not be opened or broke.",
 }

@@ -1,11 +1,11 @@
-//! The headers of a segment, written once for all that differ in ports, numbers, window and timestamps only: the next
-//! one is a copy with those filled in, and a sum that goes on from that of the rest (RFC 1624).
+//! The headers of a segment, written once for all that differ in addresses, ports, numbers, window and timestamps only:
+//! the next one is a copy with those filled in, and sums that go on from those of the rest (RFC 1624).
 
 use super::{Below, Checksum, Link};
 use crate::checksum::Sum;
 use crate::ethernet;
 use crate::tcp::{CHECKSUM_OFFSET, Header, MAX_OPTIONS_LEN, Timestamps};
-use base::Seq;
+use base::{Addr, Endpoint, Seq};
 
 /// Ethernet, IPv6 and TCP headers, all options included.
 const ROOM: usize = 14 + 40 + 20 + MAX_OPTIONS_LEN;
@@ -13,6 +13,8 @@ const ROOM: usize = 14 + 40 + 20 + MAX_OPTIONS_LEN;
 const TIMESTAMPS: u8 = 8;
 const NOP: u8 = 1;
 const END: u8 = 0;
+/// Where the checksum stands in an IPv4 header; the addresses follow.
+const IP_CHECKSUM: usize = 10;
 /// Bits of an IPv6 flow label.
 const LABEL: u32 = 0x000f_ffff;
 
@@ -25,7 +27,9 @@ pub struct Template {
     ip: u8,
     tcp: u8,
     stamps: u8,
-    /// Of the pseudo header and all of TCP that is known.
+    /// Of the IPv4 header, of the pseudo header, and of that and all of TCP: as far as they are known.
+    ip_sum: Sum,
+    pseudo: Sum,
     sum: Sum,
 }
 
@@ -36,8 +40,8 @@ pub struct Filling {
     pub link: Option<Link>,
     /// The IPv6 flow label; nothing on IPv4.
     pub label: u32,
-    /// Source and destination port.
-    pub ports: [u16; 2],
+    /// Source and destination, of the template's family.
+    pub ends: [Endpoint; 2],
     /// Sequence number.
     pub seq: Seq,
     /// Acknowledgment number: 0 on a segment without ACK.
@@ -57,7 +61,8 @@ impl Template {
         (header.src_port, header.dst_port, header.window) = (0, 0, 0);
         (header.seq, header.ack) = (Seq::new(0), Seq::new(0));
         header.options.timestamps = stamps;
-        let below = Below { label: 0, ..*below };
+        let none = if below.src.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
+        let below = Below { label: 0, src: none, dst: none, ..*below };
         let (tcp, mut octets) = (below.len(), [0; ROOM]);
         let len = below.emit_tcp(&header, 0, Checksum::Offloaded, &mut octets[..tcp + header.len()]);
         let stamps = match stamps {
@@ -65,9 +70,12 @@ impl Template {
             None => 0,
         };
         // The field holds the pseudo header's sum.
-        let sum = Sum::of(&octets[tcp..len]);
+        let field = tcp + CHECKSUM_OFFSET;
+        let (sum, pseudo) = (Sum::of(&octets[tcp..len]), Sum::of(&octets[field..field + 2]));
         let ip = if below.link.is_some() { ethernet::HEADER_LEN } else { 0 };
-        Some(Template { octets, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps: stamps as u8, sum })
+        let check = u16::from_be_bytes([octets[ip + IP_CHECKSUM], octets[ip + IP_CHECKSUM + 1]]);
+        let (ip_sum, stamps) = (Sum::of_u16(!check), stamps as u8);
+        Some(Template { octets, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps, ip_sum, pseudo, sum })
     }
 
     /// Octets of all headers.
@@ -105,7 +113,7 @@ impl Template {
     /// If `into` is shorter than [`Template::len`].
     #[inline]
     pub fn fill(&self, filling: &Filling, full: bool, into: &mut [u8]) {
-        let Filling { link, label, ports, seq, ack, window, stamps } = *filling;
+        let Filling { link, label, ends: [from, to], seq, ack, window, stamps } = *filling;
         let into = &mut into[..usize::from(self.len)];
         into.copy_from_slice(&self.octets[..usize::from(self.len)]);
         if let (Some(Link { dst, src }), Some(place)) = (link, into.first_chunk_mut::<12>()) {
@@ -113,13 +121,9 @@ impl Template {
             place[6..].copy_from_slice(&src);
         }
         let (below, tcp) = into.split_at_mut(self.tcp.into());
-        if !self.is_v4()
-            && let Some(first) = below[usize::from(self.ip)..].first_chunk_mut::<4>()
-        {
-            *first = (u32::from_be_bytes(*first) | label & LABEL).to_be_bytes();
-        }
-        let ends = u32::from(ports[0]) << 16 | u32::from(ports[1]);
-        let mut sum = u64::from(ends) + u64::from(seq.raw()) + u64::from(ack.raw()) + u64::from(window);
+        let addresses = self.address(&mut below[usize::from(self.ip)..], from.addr, to.addr, label);
+        let ports = u32::from(from.port) << 16 | u32::from(to.port);
+        let mut sum = u64::from(ports) + u64::from(seq.raw()) + u64::from(ack.raw()) + u64::from(window);
         if let Some(Timestamps { val, ecr }) = stamps.filter(|_| self.stamps != 0)
             && let Some(place) = tcp[usize::from(self.stamps - self.tcp)..].first_chunk_mut::<8>()
         {
@@ -127,14 +131,38 @@ impl Template {
             sum += u64::from(val) + u64::from(ecr);
         }
         let Some(fixed) = tcp.first_chunk_mut::<20>() else { return };
-        fixed[..4].copy_from_slice(&ends.to_be_bytes());
+        fixed[..4].copy_from_slice(&ports.to_be_bytes());
         fixed[4..8].copy_from_slice(&seq.raw().to_be_bytes());
         fixed[8..12].copy_from_slice(&ack.raw().to_be_bytes());
         fixed[14..16].copy_from_slice(&window.to_be_bytes());
-        if full {
-            let field = self.sum.plus(Sum::of_wide(sum)).checksum();
-            fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+        let field = match full {
+            true => self.sum.plus(Sum::of_wide(sum + addresses)).checksum(),
+            false => self.pseudo.plus(Sum::of_wide(addresses)).fold(),
+        };
+        fixed[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+    }
+
+    /// Writes the addresses into the IP header; their 32-bit words added up.
+    #[inline(always)]
+    fn address(&self, ip: &mut [u8], from: Addr, to: Addr, label: u32) -> u64 {
+        let (src, dst) = (from.words(), to.words());
+        if self.is_v4() {
+            let sum = u64::from(src[3]) + u64::from(dst[3]);
+            let check = self.ip_sum.plus(Sum::of_wide(sum)).checksum();
+            if let Some(place) = ip[IP_CHECKSUM..].first_chunk_mut::<10>() {
+                place[..2].copy_from_slice(&check.to_be_bytes());
+                place[2..6].copy_from_slice(&src[3].to_be_bytes());
+                place[6..].copy_from_slice(&dst[3].to_be_bytes());
+            }
+            return sum;
         }
+        if let Some(place) = ip.first_chunk_mut::<40>() {
+            let first = u32::from_be_bytes([place[0], place[1], place[2], place[3]]) | label & LABEL;
+            place[..4].copy_from_slice(&first.to_be_bytes());
+            place[8..24].copy_from_slice(&from.octets());
+            place[24..].copy_from_slice(&to.octets());
+        }
+        src.iter().chain(&dst).fold(0, |sum, word| sum + u64::from(*word))
     }
 }
 
@@ -157,7 +185,7 @@ mod tests {
     use super::*;
     use crate::tcp::{Flags, Options, SynLayout};
     use alloc::vec;
-    use base::{Addr, Rng};
+    use base::Rng;
 
     fn below(rng: &mut Rng) -> Below {
         let v4 = rng.chance(0.5);
@@ -216,11 +244,19 @@ mod tests {
             let next = another(&mut rng, &first);
             let macs = Link { dst: [9; 6], src: [8; 6] };
             let label = if one.src.is_v4() { 0 } else { rng.next_u32() & LABEL };
-            let two = Below { link: one.link.map(|_| macs), label, ..one };
+            let ends = [(); 2].map(|()| {
+                loop {
+                    let other = self::below(&mut rng);
+                    if other.src.is_v4() == one.src.is_v4() {
+                        break other.src;
+                    }
+                }
+            });
+            let two = Below { link: one.link.map(|_| macs), label, src: ends[0], dst: ends[1], ..one };
             let filling = Filling {
                 link: two.link,
                 label,
-                ports: [next.src_port, next.dst_port],
+                ends: [Endpoint::new(two.src, next.src_port), Endpoint::new(two.dst, next.dst_port)],
                 seq: next.seq,
                 ack: next.ack,
                 window: next.window,

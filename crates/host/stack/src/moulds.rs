@@ -1,0 +1,228 @@
+//! The archive of beginnings: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
+//!
+//! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as octets in which only
+//! addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and what
+//! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and stay
+//! in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as soon as
+//! there were thousands of them. And who is answered from a mould tells nobody whether that host was there before.
+//!
+//! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
+//! forged SYNs neither fill this nor empty it. In a full archive the one makes room that was used longest ago, but
+//! nobody who was used a moment ago: whoever says something else in each SYN drives out nobody but himself.
+
+use base::{Addr, Endpoint, Instant};
+use tcp::Archived;
+use wire::packet::Template;
+
+use crate::listeners::ListenerId;
+
+/// Who was used less than so many seconds ago makes room for nobody.
+const BUSY: u32 = 10;
+
+/// Everything that is alike in connections of a kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Mould {
+    /// Our end where we accept; of who connects only the family.
+    pub(crate) local: Endpoint,
+    /// Who accepts, found when the listeners were at this version; nobody where we connect.
+    pub(crate) listener: Option<(ListenerId, u32)>,
+    /// The generation of addresses and routes under which it was made.
+    pub(crate) way: u32,
+    pub(crate) archived: Archived,
+    /// Our SYN or SYN-ACK.
+    pub(crate) template: Template,
+}
+
+impl Mould {
+    fn is_like(&self, other: &Mould) -> bool {
+        self.local == other.local
+            && self.listener.is_some() == other.listener.is_some()
+            && self.archived.is_like(&other.archived)
+    }
+}
+
+/// What is looked at first.
+#[derive(Clone, Copy)]
+struct Label {
+    /// Of the end: few moulds have the same.
+    tag: u32,
+    /// When it was used last, and when it was made, seconds.
+    at: u32,
+    made: u32,
+}
+
+/// The archive of one core.
+#[derive(Default)]
+pub(crate) struct Moulds {
+    labels: Vec<Label>,
+    moulds: Vec<Mould>,
+}
+
+/// Under which end moulds of connections that we open from this address are kept.
+#[inline]
+pub(crate) fn end_of_connect(addr: Addr) -> Endpoint {
+    Endpoint::new(if addr.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 }, 0)
+}
+
+#[inline]
+fn tag_of(local: Endpoint) -> u32 {
+    local.addr.words()[3].rotate_left(16) ^ u32::from(local.port)
+}
+
+#[inline]
+fn seconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}
+
+impl Moulds {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Moulds::default();
+    }
+
+    /// Moulds in use.
+    pub(crate) fn len(&self) -> usize {
+        self.moulds.len()
+    }
+
+    /// Octets held.
+    pub(crate) fn footprint(&self) -> usize {
+        self.labels.capacity() * size_of::<Label>() + self.moulds.capacity() * size_of::<Mould>()
+    }
+
+    /// The mould at this end for which `is` holds, if it was used less than `age` seconds ago.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        now: Instant,
+        age: u32,
+        local: Endpoint,
+        is: impl Fn(&Mould) -> bool,
+    ) -> Option<u32> {
+        let (tag, now) = (tag_of(local), seconds(now));
+        let found = self.labels.iter().zip(&self.moulds).position(|(label, mould)| {
+            label.tag == tag && mould.local == local && now.wrapping_sub(label.at) < age && is(mould)
+        });
+        found.map(|at| at as u32)
+    }
+
+    /// The mould that was found at this index just now.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &Mould {
+        &self.moulds[index as usize]
+    }
+
+    /// The mould of this index, which may be of another kind by now.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Mould> {
+        self.moulds.get(index as usize)
+    }
+
+    /// It was used, by somebody who is where his address says.
+    #[inline]
+    pub(crate) fn touch(&mut self, now: Instant, index: u32) {
+        if let Some(label) = self.labels.get_mut(index as usize) {
+            label.at = seconds(now);
+        }
+    }
+
+    /// May there be one more at this end, and was none made in this very second? (It costs more than it saves where
+    /// nobody begins with it.)
+    pub(crate) fn has_room(&self, now: Instant, limit: u32, local: Endpoint) -> bool {
+        let (tag, second) = (tag_of(local), seconds(now));
+        let renewed = self.labels.iter().any(|label| label.tag == tag && label.made == second);
+        let room = self.moulds.len() < limit as usize
+            || self.labels.iter().any(|label| label.tag == tag || second.wrapping_sub(label.at) >= BUSY);
+        room && !renewed
+    }
+
+    /// Keeps a mould, in the place of one of its kind, or of the one that was used longest ago. Did that one have to go?
+    pub(crate) fn keep(&mut self, now: Instant, limit: u32, mould: Mould) -> bool {
+        let now = seconds(now);
+        let label = Label { tag: tag_of(mould.local), at: now, made: now };
+        if let Some(at) = self.moulds.iter().position(|known| known.is_like(&mould)) {
+            (self.labels[at], self.moulds[at]) = (label, mould);
+            return false;
+        }
+        if self.moulds.len() < limit as usize {
+            self.labels.push(label);
+            self.moulds.push(mould);
+            return false;
+        }
+        let idle = |at: &usize| now.wrapping_sub(self.labels[*at].at);
+        let oldest = (0..self.moulds.len()).max_by_key(idle).filter(|at| idle(at) >= BUSY);
+        if let Some(at) = oldest {
+            (self.labels[at], self.moulds[at]) = (label, mould);
+        }
+        oldest.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the archive is bounded, and who was used a moment ago stays.
+    use super::*;
+    use base::{Duration, FlowKey, Seq};
+    use tcp::{Config, Connection, Counters, Cx, HostHint, Open, Pool, SocketOptions};
+    use wire::packet::Below;
+
+    fn end(n: u32) -> Endpoint {
+        Endpoint::new(Addr::v4([10, 0, 0, 1]), n as u16)
+    }
+
+    /// That of connections to port `n` of ours with options of their own.
+    fn mould(n: u32) -> Mould {
+        let remote = Endpoint::new(Addr::v4([10, 0, 0, 2]), 80);
+        let options = SocketOptions { max_seg: 500 + (n % 500) as u16, ..SocketOptions::default() };
+        let key = FlowKey::new(end(n), remote);
+        let (isn, hint) = (Seq::new(0), HostHint::default());
+        let open = Open { key, isn, ts_offset: 0, path_mtu: 1_500, options, hint };
+        let (config, mut pool, mut counters) = (Config::default(), Pool::new(8), Counters::default());
+        let (now, probe) = (Instant::from_secs(1), None);
+        let mut cx = Cx { now, config: &config, pool: &mut pool, counters: &mut counters, probe };
+        let mut place = None;
+        let control = cc::Control::NewReno(cc::NewReno::new());
+        let conn = Connection::connect(&mut place, &mut cx, &open, control);
+        let (archived, shown) = conn.archive(&mut cx, &options, 1_500).expect("plain");
+        let (src, dst) = (key.local().addr, key.remote().addr);
+        let below = Below { link: None, src, dst, tos: 0, ttl: 64, label: 0 };
+        let template = Template::new(&below, &shown.header).expect("stamps stand at even places");
+        Mould { local: end(n), listener: None, way: 1, archived, template }
+    }
+
+    #[test]
+    fn it_is_bounded_and_the_longest_unused_makes_room() {
+        let (mut moulds, start) = (Moulds::default(), Instant::from_secs(1_000));
+        let at = |secs| start + Duration::from_secs(secs);
+        let found = |moulds: &Moulds, secs, n| moulds.find(at(secs), 600, end(n), |_| true).is_some();
+        for n in 0..8 {
+            assert!(moulds.has_room(at(n), 8, end(n as u32)));
+            assert!(!moulds.keep(at(n), 8, mould(n as u32)));
+        }
+        let held = moulds.footprint();
+        // All of them were used a moment ago.
+        assert!(
+            !moulds.has_room(at(8), 8, end(9)) && !moulds.keep(at(8), 8, mould(9)) && !found(&moulds, 8, 9)
+        );
+        moulds.touch(at(9), 0);
+        assert!(moulds.has_room(at(11), 8, end(9)) && moulds.keep(at(11), 8, mould(9)));
+        assert!(found(&moulds, 11, 9) && found(&moulds, 11, 0) && !found(&moulds, 11, 1));
+        assert_eq!((moulds.len(), moulds.footprint()), (8, held));
+        assert!(found(&moulds, 608, 0) && !found(&moulds, 609, 0), "too old");
+    }
+
+    #[test]
+    fn one_of_a_kind() {
+        let (mut moulds, now) = (Moulds::default(), Instant::from_secs(1));
+        moulds.keep(now, 8, mould(1));
+        assert!(!moulds.has_room(now, 8, end(1)), "made in this very second");
+        let later = now + Duration::from_secs(1);
+        assert!(moulds.has_room(later, 8, end(1)));
+        moulds.keep(later, 8, Mould { way: 2, ..mould(1) });
+        // The same end, but other options.
+        moulds.keep(later, 8, Mould { local: end(1), ..mould(2) });
+        assert_eq!((moulds.len(), moulds.get(0).map(|mould| mould.way)), (2, Some(2)));
+        moulds.clear();
+        assert_eq!((moulds.len(), moulds.footprint()), (0, 0));
+    }
+}
