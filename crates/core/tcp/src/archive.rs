@@ -88,8 +88,8 @@ impl Archived {
 
 impl Connection {
     /// What the next connection with the options `wish` may begin with, over a path of this MTU, and how its SYN or
-    /// SYN-ACK looks but for addresses, ports, numbers, window and timestamps. `None` for what is special: signed connections,
-    /// paced ones, ones with ECN, and accepted ones before the peer's SYN.
+    /// SYN-ACK looks but for addresses, ports, numbers, window and timestamps. `None` for what is special: signed
+    /// connections, paced ones, ones with ECN, and accepted ones before the peer's SYN.
     ///
     /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing
     /// of its life goes into it.

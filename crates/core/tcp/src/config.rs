@@ -283,9 +283,9 @@ settings! {
             "Is the slow start threshold remembered, too? Linux did so once, FreeBSD does. What congestion there was \
              then may be over, and the connection slow for nothing.";
         archive: bool = true, false => true,
-            "Do connections begin with what is known of the beginning of one like them: settings worked through, options \
-             agreed on (if the SYN says the same again), headers? Whether they do shows in how much work they are, never \
-             on the wire.";
+            "Do connections begin with what is known of the beginning of one like them: settings worked through, \
+             options agreed on (if the SYN says the same again), headers? Whether they do shows in how much work they \
+             are, never on the wire.";
         archive_kinds: u32 = 32, 1 => 256,
             "Kinds of connections of which a core keeps that, each with its options, and the peer's, and the port that \
              accepts: about a third of a kilobyte each.";

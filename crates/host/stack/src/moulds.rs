@@ -2,8 +2,8 @@
 //!
 //! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as octets in which only
 //! addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and what
-//! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and stay
-//! in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as soon as
+//! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and
+//! stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as soon as
 //! there were thousands of them. And who is answered from a mould tells nobody whether that host was there before.
 //!
 //! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
@@ -136,7 +136,7 @@ impl Moulds {
         room && !renewed
     }
 
-    /// Keeps a mould, in the place of one of its kind, or of the one that was used longest ago. Did that one have to go?
+    /// Keeps a mould, in the place of one of its kind, or of the one that was used longest ago. Did that have to go?
     pub(crate) fn keep(&mut self, now: Instant, limit: u32, mould: Mould) -> bool {
         let now = seconds(now);
         let label = Label { tag: tag_of(mould.local), at: now, made: now };

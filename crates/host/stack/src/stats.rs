@@ -28,7 +28,7 @@ base::counters! {
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
         archive_hits: "Connections begun from the archive of beginnings.",
         archive_misses: "Connections of a kind that the archive had nothing of.",
-        archive_stale: "Connections begun the long way because something had changed since the archive learned of their kind.",
+        archive_stale: "Connections begun the long way because something had changed since there was one like them.",
         archive_kept: "Kinds of connections put into the archive.",
         archive_evicted: "Kinds that made room there.",
         net_events: "Changes of addresses, routes and neighbours taken in.",

@@ -102,7 +102,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "again",
-        help: "Connections between hosts that meet again, and others, with the archive and without: instructions and rates.",
+        help: "Connections of hosts that meet again, and of others, with the archive and without: work and rates.",
         needs_tools: false,
         run: faltcon::run,
     },

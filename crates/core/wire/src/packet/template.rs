@@ -246,7 +246,7 @@ mod tests {
             let label = if one.src.is_v4() { 0 } else { rng.next_u32() & LABEL };
             let ends = [(); 2].map(|()| {
                 loop {
-                    let other = self::below(&mut rng);
+                    let other = below(&mut rng);
                     if other.src.is_v4() == one.src.is_v4() {
                         break other.src;
                     }
