@@ -3,8 +3,9 @@
 //! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as octets in which only
 //! addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and what
 //! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and
-//! stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as soon as
-//! there were thousands of them. And who is answered from a mould tells nobody whether that host was there before.
+//! stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as
+//! soon as there were thousands of them. And who is answered from a mould tells nobody whether that host was there
+//! before.
 //!
 //! That of a listener is made of a connection that completed its handshake, and only such connections make it younger:
 //! forged SYNs neither fill this nor empty it. In a full archive the one makes room that was used longest ago, but
