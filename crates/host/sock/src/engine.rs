@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::descriptors::Descriptors;
 use crate::load::Load;
 use crate::object::{Extras, Kind, Listener, Object, Settings, Stream};
+use crate::patience::Patience;
 use crate::pipe::Pipe;
 use crate::sockets::{Family, Fd, Ready};
 use crate::transport::Transport;
@@ -34,13 +35,13 @@ const NEST_MAX: u32 = 5;
 pub struct Limits {
     /// Most open descriptors.
     pub descriptors: u32,
-    /// How long to spin for packets before sleeping in the kernel.
+    /// How long to look for packets before sleeping in the kernel, where they come soon enough.
     pub spin: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { descriptors: 2_097_152, spin: Duration::from_micros(20) }
+        Limits { descriptors: 2_097_152, spin: Duration::from_micros(40) }
     }
 }
 
@@ -49,7 +50,7 @@ pub struct Engine<T: Transport = Core> {
     pub(crate) core: T,
     clock: Box<dyn Clock>,
     now: Instant,
-    spin: Duration,
+    pub(crate) patience: Patience,
     pub(crate) load: Load,
     descriptors: Descriptors,
     watches: Watches,
@@ -66,7 +67,7 @@ impl<T: Transport> Engine<T> {
             core,
             clock,
             now,
-            spin: limits.spin,
+            patience: Patience::new(limits.spin, now),
             load: Load::default(),
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),

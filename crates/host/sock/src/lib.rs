@@ -22,6 +22,7 @@ mod object;
 mod open;
 pub mod options;
 pub mod paired;
+mod patience;
 mod pipe;
 mod poller;
 pub mod program;

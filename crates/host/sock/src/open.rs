@@ -178,9 +178,8 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<Arc<Hosted>, OpenError> {
-    let limits = limits(settings);
-    let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
-    Hosted::start(engine, host, limits.spin).map_err(|e| OpenError(format!("the backstop thread: {e}")))
+    let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
+    Hosted::start(engine, host).map_err(|e| OpenError(format!("the backstop thread: {e}")))
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {

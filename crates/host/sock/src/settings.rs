@@ -339,7 +339,8 @@ settings! {
     buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
         "Local ports for connections that name none.";
-    spin_us: u64 = 20, "microseconds", "How long an idle core looks for packets before it sleeps.";
+    spin_us: u64 = 40, "microseconds", "How long an idle core looks for packets before it sleeps, while looking finds \
+         them.";
     pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
     sysctl: Assignments = Assignments::default(), "NAME=VALUE, separated by commas",
         "Values of the run-time tree, set once the stack runs; `millstream sysctl -a` lists them.";

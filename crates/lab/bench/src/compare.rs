@@ -10,6 +10,7 @@ pub mod contest;
 pub(crate) mod few;
 mod figure;
 mod ground;
+mod kept;
 mod listing;
 mod machine;
 mod page;
@@ -60,7 +61,8 @@ impl Group {
             Group::Latency => (
                 "Latency",
                 "The same link. `blocking` sleeps whenever nothing is there, `spinning` looks for packets for 200 us \
-                 before it sleeps, and Millstream as it comes for 20 us.",
+                 before it sleeps, and Millstream as it comes for 40 us at most, where looking \
+                 finds them.",
             ),
             Group::Paths => (
                 "Paths that delay and lose",
@@ -104,6 +106,8 @@ pub struct Point {
     pub value: f64,
     /// It is part of a quick run.
     pub quick: bool,
+    /// Seconds that a measurement here takes longer than elsewhere.
+    pub longer: f64,
 }
 
 /// How one measurement is made.

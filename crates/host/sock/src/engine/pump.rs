@@ -42,31 +42,36 @@ impl Engine {
         turn
     }
 
-    /// Turns and, when nothing happens, spins and then sleeps until packets, a timer or the deadline.
+    /// Turns and, when nothing happens, looks for a while and then sleeps until packets, a timer or the deadline.
     pub fn pump(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
-        let mut spin_until = None;
-        // The first turn that finds nothing may have sent something: time is idle from the second on.
-        let mut idle_since = None;
+        let mut idle_since: Option<Instant> = None;
         loop {
             let turn = match self.turn() {
                 Ok(turn) => turn,
                 Err(IoError::Down) => return self.sleep_while_down(deadline),
                 Err(_) => return Err(Errno::ENETDOWN),
             };
-            if spin_until.is_some() {
-                self.load.on_spin(self.now - *idle_since.get_or_insert(self.now));
-                idle_since = Some(self.now);
+            if let Some(since) = idle_since {
+                self.load.on_spin(self.now - since);
             }
             if turn.more || turn.received > 0 || turn.timers > 0 {
+                self.patience.on_work(self.now, turn.received > 0);
                 return Ok(Pumped::Progress);
             }
             if deadline.is_some_and(|d| d <= self.now) {
                 return Ok(Pumped::TimedOut);
             }
-            if *spin_until.get_or_insert(self.now + self.spin) > self.now {
+            if turn.sent > 0 {
+                // That was work: time is idle from the next turn on.
+                idle_since = None;
+                continue;
+            }
+            idle_since = Some(self.now);
+            if self.patience.on_nothing(self.now) > self.now {
                 std::hint::spin_loop();
                 continue;
             }
+            self.patience.on_sleep(self.now);
             return self.sleep(deadline);
         }
     }

@@ -111,7 +111,6 @@ struct Shared {
 pub struct Hosted {
     shared: Mutex<Shared>,
     host: Box<dyn Host>,
-    spin: Duration,
     nudge: Nudge,
 }
 
@@ -174,7 +173,6 @@ pub struct Still<'h> {
 struct Turn {
     ticket: u64,
     deadline: Option<Instant>,
-    spin_until: Option<Instant>,
 }
 
 impl Hosted {
@@ -182,9 +180,9 @@ impl Hosted {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn start(engine: Engine, host: Box<dyn Host>, spin: Duration) -> std::io::Result<Arc<Hosted>> {
+    pub(crate) fn start(engine: Engine, host: Box<dyn Host>) -> std::io::Result<Arc<Hosted>> {
         let shared = Mutex::new(Shared { engine, lead: Lead::default() });
-        let hosted = Arc::new(Hosted { shared, host, spin, nudge: Nudge::default() });
+        let hosted = Arc::new(Hosted { shared, host, nudge: Nudge::default() });
         backstop::start(&hosted)?;
         Ok(hosted)
     }
@@ -265,7 +263,7 @@ impl Hosted {
         sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
         attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Ended> {
-        let mut turn = Turn { ticket: 0, deadline: None, spin_until: None };
+        let mut turn = Turn { ticket: 0, deadline: None };
         let result = self.wait_loop(&mut turn, on, timeout, sleep, attempt);
         if turn.ticket != 0 {
             let mut shared = self.shared();
@@ -328,7 +326,10 @@ impl Hosted {
                     engine.load.on_wake(engine.time());
                 }
                 match engine.turn() {
-                    Ok(done) if done.more || done.received > 0 || done.timers > 0 => continue,
+                    Ok(done) if done.more || done.received > 0 || done.timers > 0 => {
+                        engine.patience.on_work(engine.now(), done.received > 0);
+                        continue;
+                    }
                     Ok(_) | Err(IoError::Down) => {}
                     Err(_) => return Err(Ended::Failed(Errno::ENETDOWN)),
                 }
@@ -337,11 +338,14 @@ impl Hosted {
             if turn.deadline.is_some_and(|at| at <= now) {
                 return Err(Ended::Time);
             }
-            if leads && *turn.spin_until.get_or_insert(now + self.spin) > now {
-                engine.load.on_spin(now - engine.now());
-                drop(shared);
-                std::hint::spin_loop();
-                continue;
+            if leads {
+                if engine.patience.on_nothing(now) > now {
+                    engine.load.on_spin(now - engine.now());
+                    drop(shared);
+                    std::hint::spin_loop();
+                    continue;
+                }
+                engine.patience.on_sleep(now);
             }
             match self.sleep(shared, turn, on, sleep) {
                 Ok(Woken::Stack) => {}
@@ -349,7 +353,6 @@ impl Hosted {
                 Ok(Woken::Signal) => return Err(Ended::Signal),
                 Err(errno) => return Err(Ended::Failed(errno)),
             }
-            turn.spin_until = None;
         }
     }
 

@@ -207,7 +207,7 @@ impl Host for Program {
 /// Without the thread of ours, which knows only the real time.
 fn hosted(engine: Engine, host: impl Host + 'static) -> Hosted {
     let shared = Mutex::new(Shared { engine, lead: Lead::default() });
-    Hosted { shared, host: Box::new(host), spin: Duration::ZERO, nudge: Nudge::default() }
+    Hosted { shared, host: Box::new(host), nudge: Nudge::default() }
 }
 
 /// What a connection carries.

@@ -47,7 +47,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Paired {
     engine: Mutex<Engine<Remote>>,
     threads: Vec<Arc<StackThread>>,
-    spin: Duration,
 }
 
 impl Paired {
@@ -59,8 +58,9 @@ impl Paired {
         let links = threads.iter().map(|thread| thread.link(ringer.clone())).collect();
         let rings = RingPool::new(first.config.ring, first.config.rings_kept);
         let remote = Remote::new(links, bell, first.config.connections, rings, defaults);
+        let limits = Limits { spin: first.config.spin, ..limits };
         let engine = Mutex::new(Engine::new(remote, Box::new(SystemClock::new()), limits));
-        Ok(Paired { engine, threads: threads.to_vec(), spin: first.config.spin })
+        Ok(Paired { engine, threads: threads.to_vec() })
     }
 
     fn hold(&self) -> Held<'_> {
@@ -75,13 +75,19 @@ impl Paired {
         attempt: &mut impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut deadline: Option<Instant> = None;
-        let mut spin_until: Option<Instant> = None;
+        let mut paused = false;
         loop {
             let mut engine = self.hold();
             engine.collect();
             match attempt(&mut engine) {
                 Err(Errno::EAGAIN) => {}
-                result => return result,
+                result => {
+                    if paused {
+                        let now = engine.time();
+                        engine.patience.on_work(now, true);
+                    }
+                    return result;
+                }
             }
             let now = engine.time();
             if deadline.is_none() {
@@ -90,13 +96,14 @@ impl Paired {
             if deadline.is_some_and(|at| at <= now) {
                 return Err(Errno::EAGAIN);
             }
-            if *spin_until.get_or_insert(now + self.spin) > now {
+            paused = true;
+            if engine.patience.on_nothing(now) > now {
                 drop(engine);
                 std::hint::spin_loop();
                 continue;
             }
+            engine.patience.on_sleep(now);
             self.sleep(engine, on, deadline.map(|at| at.since(now)))?;
-            spin_until = None;
         }
     }
 

@@ -4,6 +4,7 @@ use super::link::{Alarm, Link, LinkEnd, link};
 use super::message::RingPool;
 use super::worker::Worker;
 use crate::engine::Engine;
+use crate::patience::Patience;
 use crate::{Direct, pin_to};
 use base::{Duration, Instant};
 use ring::{Ringer, SleepFlag};
@@ -22,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub struct PairedConfig {
     /// CPU to pin the thread to.
     pub cpu: Option<usize>,
-    /// How long the thread, and an application that waits, look for work before they sleep.
+    /// How long the thread, and an application that waits, look for work before they sleep, where it comes soon enough.
     pub spin: Duration,
     /// Octets of a byte ring; a connection has one each way while it has data.
     pub ring: usize,
@@ -36,7 +37,7 @@ impl Default for PairedConfig {
     fn default() -> Self {
         PairedConfig {
             cpu: None,
-            spin: Duration::from_micros(20),
+            spin: Duration::from_micros(40),
             ring: 65_536,
             rings_kept: 1_024,
             connections: 1 << 20,
@@ -71,6 +72,7 @@ impl StackThread {
     /// Starts a thread that owns `engine` (of which it uses only the core).
     pub fn start(mut engine: Engine, config: PairedConfig) -> io::Result<StackThread> {
         let waker = engine.core().io().waker();
+        engine.patience = Patience::new(config.spin, engine.now());
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             alarm: Arc::new(Alarm { flag: SleepFlag::new(), waker }),
@@ -119,13 +121,10 @@ impl Drop for StackThread {
 
 struct Loop<'a> {
     shared: &'a Shared,
-    spin: Duration,
     worker: Worker,
     notices: Vec<stack::Notice>,
-    /// Nothing has happened since.
+    /// The last turn was then, and found nothing.
     idle_since: Option<Instant>,
-    /// Until then that was counted.
-    spun_until: Instant,
 }
 
 /// What a turn leaves to be done.
@@ -140,14 +139,7 @@ impl<'a> Loop<'a> {
     fn new(shared: &'a Shared, config: PairedConfig) -> Self {
         let rings = RingPool::new(config.ring, config.rings_kept);
         let worker = Worker::new(config.connections, rings);
-        Loop {
-            shared,
-            spin: config.spin,
-            worker,
-            notices: Vec::with_capacity(1_024),
-            idle_since: None,
-            spun_until: Instant::ZERO,
-        }
+        Loop { shared, worker, notices: Vec::with_capacity(1_024), idle_since: None }
     }
 
     fn run(&mut self) {
@@ -186,16 +178,19 @@ impl<'a> Loop<'a> {
         // While the interface is down, or for good when it is gone, timers go on and what arrived is still read.
         let turn = turn.unwrap_or_default();
         if obeyed > 0 || noticed > 0 || turn.more || turn.received > 0 || turn.timers > 0 {
+            engine.patience.on_work(now, turn.received > 0 || obeyed > 0);
             self.idle_since = None;
             return After::Again;
         }
-        let idle = *self.idle_since.get_or_insert(now);
-        if idle + self.spin > now {
-            engine.load.on_spin(now - self.spun_until.max(idle));
-            self.spun_until = now;
+        if let Some(since) = self.idle_since.replace(now) {
+            engine.load.on_spin(now - since);
+        }
+        if engine.patience.on_nothing(now) > now {
             std::hint::spin_loop();
             return After::Again;
         }
+        engine.patience.on_sleep(now);
+        self.idle_since = None;
         let nap = behind.then_some(now + NAP);
         After::Until(Instant::earliest(engine.core.next_timeout(), nap))
     }
