@@ -36,6 +36,6 @@ pub use doorbell::{Ringer, SleepFlag, Sleeper, Woken, doorbell};
 pub use eventfd::EventFd;
 pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
-pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read};
+pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read, prefetching};
 pub use spsc::{Consumer, Producer, queue};
 pub use table::Table;

@@ -1,15 +1,30 @@
 //! Asking the cache for what will be read soon.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Nobody asks for anything.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether what is asked for below is asked for, in all of this program: benchmarks measure what that is worth.
+pub fn prefetching(on: bool) {
+    OFF.store(!on, Ordering::Relaxed);
+}
+
 /// Ask for the first cache line of `value`. A hint: it changes nothing but time.
 #[inline(always)]
 pub fn prefetch_read<T: ?Sized>(value: &T) {
-    line(core::ptr::from_ref(value).cast());
+    if !OFF.load(Ordering::Relaxed) {
+        line(core::ptr::from_ref(value).cast());
+    }
 }
 
 /// Ask for every cache line of `value`, however large.
 #[inline(always)]
 pub fn prefetch_all<T>(value: &T) {
     let at = core::ptr::from_ref(value).cast::<u8>();
+    if OFF.load(Ordering::Relaxed) {
+        return;
+    }
     for offset in (0..size_of::<T>()).step_by(64) {
         line(at.wrapping_add(offset));
     }
@@ -18,6 +33,9 @@ pub fn prefetch_all<T>(value: &T) {
 /// Ask for every cache line of `octets`, at most four of them: what a header takes.
 #[inline(always)]
 pub fn prefetch_octets(octets: &[u8]) {
+    if OFF.load(Ordering::Relaxed) {
+        return;
+    }
     for chunk in octets.chunks(64).take(4) {
         line(chunk.as_ptr());
     }

@@ -1,20 +1,20 @@
 //! How long a core with nothing to do looks for packets before it sleeps.
 //!
 //! To sleep and be woken costs some time of the processor and delays the packet that ends it; to look costs the time
-//! until that packet comes. So looking pays where packets come soon, as they do in a conversation of one question at a
-//! time, and is waste where they come from many, now and then, or to a core that has enough to do: those that come while
-//! it sleeps are then dealt with together. What the last looks brought, and how busy the core is, tell which it is.
+//! until that packet comes. So looking pays where packets come soon, as they do in a conversation of one question at
+//! a time, and is waste where they come from many, now and then, or to a core that has enough to do: those that come
+//! while it sleeps are then dealt with together. What the last looks brought, and how busy the core is, tell which.
 
 use base::{Duration, Instant};
 
 /// What it is worth to whoever waits that nobody had to be woken, as a part of the longest look, in eighths: of packets
 /// that come by chance, those are looked for whose mean distance is not above that.
 const WORTH: u32 = 5;
-/// What a sleep and a wake cost a core, about, and what it is worth to a busy one to do without. Such a core delays nobody
-/// by much when it sleeps.
+/// What a sleep and a wake cost a core, about, and what it is worth to a busy one to do without. Such a core delays
+/// nobody by much when it sleeps.
 const SLEEP: Duration = Duration::from_micros(5);
-/// Parts of its time, in tenths, that a core works for when it becomes busy, and when it no longer is. To sleep and to be
-/// woken is work, too: one that converses works for up to four tenths if it does not look.
+/// Parts of its time, in tenths, that a core works for when it becomes busy, and when it no longer is. To sleep and to
+/// be woken is work, too: one that converses works for up to four tenths if it does not look.
 const BUSY: [u64; 2] = [5, 4];
 /// An account is as good as so many looks that found something at once, at most.
 const CREDIT: i64 = 8;

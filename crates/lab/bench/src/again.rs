@@ -4,6 +4,7 @@
 //! A packet of the client to the peer `n` reaches the server as one of the peer `n`, and back. Both stacks' own
 //! addresses have the same checksum, so nothing but eight octets changes.
 
+use crate::now;
 use base::{Addr, Duration, Endpoint, Instant, Rng};
 use pio::{IoError, Layer, PacketIo, PairConfig, RxBatch, TxBatch, pair};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
@@ -319,6 +320,17 @@ fn write(core: &mut Core, at: Instant, conn: ConnId, end: &mut End, message: &[u
             Err(e) => panic!("write: {e:?}"),
         }
     }
+}
+
+/// Connections a second, one after the other, of 64 octets there and back, to `peers` that were all met before.
+pub(crate) fn rate(archive: bool, peers: u32, seconds: f64) -> f64 {
+    let case = Case { archive, size: 64, percent: 100, peers, in_flight: 1, ends: true };
+    let mut bed = exactly(case, 1_000 + u64::from(peers) * 4);
+    let (done, begin) = (bed.done, now());
+    while begin.elapsed().as_secs_f64() < seconds {
+        (0..64).for_each(|_| bed.step());
+    }
+    (bed.done - done) as f64 / begin.elapsed().as_secs_f64()
 }
 
 /// Exactly `count` requests, for instruction counts.

@@ -31,7 +31,7 @@ struct Bulk {
 }
 
 fn port(end: pio::Pair, batch: usize) -> Box<dyn PacketIo> {
-    if batch >= pio::BATCH_MAX { Box::new(end) } else { Box::new(Few::new(end, batch)) }
+    if batch == usize::MAX { Box::new(end) } else { Box::new(Few::new(end, batch)) }
 }
 
 impl Bulk {
@@ -114,7 +114,9 @@ mod tests {
     #[test]
     fn data_flow_with_every_option() {
         for (batch, trains, offloads) in [(usize::MAX, true, false), (1, true, false), (3, false, true)] {
-            assert!(measure(2, 0.01, Options { batch, trains, offloads }) > 0.0);
+            assert!(
+                measure(2, 0.01, Options { batch, trains, offloads, prefetch: true, archive: true }) > 0.0
+            );
         }
     }
 }

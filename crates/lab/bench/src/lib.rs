@@ -9,6 +9,7 @@ pub mod bed;
 pub mod budget;
 mod bulk;
 pub mod compare;
+mod cores;
 pub mod count;
 pub mod crosscheck;
 pub mod demo;
@@ -87,6 +88,12 @@ pub const ALL: &[Bench] = &[
         help: "What a request costs among 100 to 10 million established connections, 64 and 100,000 of them busy.",
         needs_tools: false,
         run: scale::run,
+    },
+    Bench {
+        name: "cores",
+        help: "Short connections in memory on one core and on each more: what the second adds.",
+        needs_tools: false,
+        run: cores::run,
     },
     Bench {
         name: "offload",

@@ -14,10 +14,10 @@ use std::sync::atomic::AtomicBool;
 struct Args {
     /// Which; without a name, lists them.
     name: Option<String>,
-    /// A B A B pairs (5; with --quick 3).
+    /// A B A B pairs (5; with --quick, and where a measurement takes long, 3).
     #[arg(long)]
     rounds: Option<u32>,
-    /// Seconds each measurement lasts (1; with --quick 0.2).
+    /// Seconds each measurement lasts (1; with --all 0.4, with --quick 0.2).
     #[arg(long)]
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
@@ -27,7 +27,7 @@ struct Args {
     /// For `budgets`: write down what moved, for this reason.
     #[arg(long, value_name = "REASON")]
     bless: Option<String>,
-    /// Print only JSON; for --all, the file that results are kept in (bench.json).
+    /// Print only JSON; for --all, the file that results are kept in (bench.json): what is in it is not measured again.
     #[arg(long, num_args = 0..=1, value_name = "FILE")]
     json: Option<Option<PathBuf>>,
     /// Run the workloads, kernel, ours and peers in turns: `bench workloads` lists them, `bench report` makes a page.
@@ -39,6 +39,12 @@ struct Args {
     /// For --all: fewer points, rounds and seconds: under four minutes.
     #[arg(long, requires = "all")]
     quick: bool,
+    /// For --all: measure again what the file has already.
+    #[arg(long, requires = "all")]
+    again: bool,
+    /// For --all: only what can be done in so many seconds, so that a run can be made in pieces.
+    #[arg(long, requires = "all", value_name = "SECONDS")]
+    within: Option<f64>,
     /// For report: results of --all.
     #[arg(long, default_value = "bench.json")]
     from: PathBuf,
@@ -57,7 +63,7 @@ fn main() -> ExitCode {
             println!("{:<14} {}", bench.name, bench.help);
         }
         println!(
-            "--all          The workloads, kernel, ours and peers in turns: --quick, --only NAME,..., --json FILE."
+            "--all          The workloads on kernel, ours and peers: --quick, --only NAME,..., --within S, --json F."
         );
         println!("workloads      Lists them.");
         println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
@@ -133,8 +139,8 @@ fn told(what: &str, outcome: Result<(), String>) -> ExitCode {
 fn side_by_side(args: Args) -> Result<(), String> {
     let stop = on_signal().map_err(|e| e.to_string())?;
     let out = args.json.flatten().unwrap_or_else(|| "bench.json".into());
-    let Args { only, quick, rounds, seconds, .. } = args;
-    compare::run(&compare::Chosen { only, quick, rounds, seconds, out, stop })
+    let Args { only, quick, rounds, seconds, again, within, .. } = args;
+    compare::run(&compare::Chosen { only, quick, rounds, seconds, out, again, within, stop })
 }
 
 /// One of our own entries in memory.

@@ -93,11 +93,11 @@ impl Bed {
         Bed::with_batches(load, sources, connections, usize::MAX)
     }
 
-    /// The same with a link that hands over so many packets at once at most.
+    /// The same with a link that hands over so many packets a turn at most.
     fn with_batches(load: Load, sources: u32, connections: u32, batch: usize) -> Bed {
         let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
             .expect("memory for frames");
-        let (client, mut server) = if batch < pio::BATCH_MAX {
+        let (client, mut server) = if batch < usize::MAX {
             let (a, b) = (Few::new(a, batch), Few::new(b, batch));
             (core(1, source(0), sources, connections, a), core(2, SERVER, 1, connections, b))
         } else {
@@ -329,7 +329,7 @@ impl Bed {
     }
 }
 
-/// Transactions per second, and packets per transaction, over a link that hands over so many packets at once at most.
+/// Transactions per second, and packets per transaction, over a link that hands over so many packets a turn at most.
 pub(crate) fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64, batch: usize) -> (f64, f64) {
     let mut bed = Bed::with_batches(load, sources, in_flight * 2 + 1_024, batch);
     for _ in 0..in_flight {

@@ -2,7 +2,7 @@
 
 use super::Figures;
 use crate::memory::{self, Load};
-use crate::{bulk, smol};
+use crate::{again, bulk, smol};
 
 /// Connections that ask in `some`.
 pub(crate) const ACTIVE: u32 = 64;
@@ -10,23 +10,34 @@ pub(crate) const ACTIVE: u32 = 64;
 /// What a run of ours may change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Packets that the link hands over at once, at most.
+    /// Packets that the link hands over a turn, at most.
     pub(crate) batch: usize,
     /// Segments that continue each other go through the stack as one.
     pub(crate) trains: bool,
     /// The link takes super-segments.
     pub(crate) offloads: bool,
+    /// The cache is asked for what will be read soon.
+    pub(crate) prefetch: bool,
+    /// Hosts that meet again are remembered.
+    pub(crate) archive: bool,
 }
 
 impl Options {
     fn parse(words: &[String]) -> Result<Options, String> {
-        let mut options = Options { batch: usize::MAX, trains: true, offloads: false };
+        let mut options =
+            Options { batch: usize::MAX, trains: true, offloads: false, prefetch: true, archive: true };
         for word in words {
             match word.split_once('=') {
                 Some(("batch", n)) => options.batch = n.parse().map_err(|_| format!("batch={n}?"))?,
                 Some(("trains", on)) => options.trains = on == "on",
                 Some(("offloads", on)) => options.offloads = on == "on",
-                _ => return Err(format!("{word}? There are batch=N, trains=on|off and offloads=on|off")),
+                Some(("prefetch", on)) => options.prefetch = on == "on",
+                Some(("archive", on)) => options.archive = on == "on",
+                _ => {
+                    return Err(format!(
+                        "{word}? There are batch=N, and trains, offloads, prefetch, archive=on|off"
+                    ));
+                }
             }
         }
         Ok(options)
@@ -39,11 +50,14 @@ impl Options {
 /// Words that nobody knows.
 pub fn contest(words: &[String]) -> Result<Figures, String> {
     let [who, load, n, seconds, more @ ..] = words else {
-        return Err("contest millstream|smoltcp short|keep|some|bulk|rest N SECONDS [KEY=VALUE...]".into());
+        return Err(
+            "contest millstream|smoltcp short|keep|some|again|bulk|rest N SECONDS [KEY=VALUE...]".into()
+        );
     };
     let n: u32 = n.parse().map_err(|_| format!("{n}: a number, please"))?;
     let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds}: a number, please"))?;
     let options = Options::parse(more)?;
+    ring::prefetching(options.prefetch);
     let figure = |name: &str, value: f64| Figures::from([(name.to_string(), value)]);
     let rate =
         |(per_s, packets)| Figures::from([("per_s".to_string(), per_s), ("packets".to_string(), packets)]);
@@ -51,6 +65,7 @@ pub fn contest(words: &[String]) -> Result<Figures, String> {
         ("millstream", "short") => Ok(rate(memory::measure(Load::Short, n, 8, seconds, options.batch))),
         ("millstream", "keep") => Ok(rate(memory::measure(Load::Keep, n, 8, seconds, options.batch))),
         ("millstream", "some") => Ok(figure("per_s", memory::some(n, ACTIVE, seconds))),
+        ("millstream", "again") => Ok(figure("per_s", again::rate(options.archive, n, seconds))),
         ("millstream", "rest") => Ok(figure("octets", memory::rest(n)?)),
         ("millstream", "bulk") => Ok(figure("gbit", bulk::measure(n, seconds, options))),
         ("smoltcp", "short") => Ok(figure("per_s", smol::measure(Load::Short, n as usize, seconds))),

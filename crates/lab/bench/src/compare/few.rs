@@ -1,21 +1,35 @@
-//! A port that hands over and takes few packets at a time, for what batches are worth.
+//! A port that hands over few packets a turn and takes few at a time, for what batches are worth.
 
-use pio::{IoError, Layer, PacketIo, RxBatch, RxPacket, TxBatch};
+use pio::{BATCH_MAX, IoError, Layer, PacketIo, RxBatch, RxPacket, TxBatch};
 use std::collections::VecDeque;
 
-/// A port with batches of at most so many packets.
+/// How often a stack asks a turn.
+const CALLS: usize = 2;
+
+/// A port with at most so many packets a turn: as a stack calls until a batch is not full, and [`CALLS`] times at most.
 pub(crate) struct Few<P> {
     below: P,
     most: usize,
+    /// What this turn has had, by how many calls.
+    given: usize,
+    calls: usize,
     fresh: RxBatch,
     waiting: VecDeque<RxPacket>,
     leaving: TxBatch,
 }
 
 impl<P: PacketIo> Few<P> {
-    /// `below` with batches of at most `most` packets.
+    /// `below` with at most `most` packets a turn.
     pub(crate) fn new(below: P, most: usize) -> Few<P> {
-        Few { below, most, fresh: RxBatch::new(), waiting: VecDeque::new(), leaving: TxBatch::new() }
+        Few {
+            below,
+            most,
+            given: 0,
+            calls: 0,
+            fresh: RxBatch::new(),
+            waiting: VecDeque::new(),
+            leaving: TxBatch::new(),
+        }
     }
 }
 
@@ -35,15 +49,19 @@ impl<P: PacketIo> Layer for Few<P> {
             self.below.rx(&mut self.fresh)?;
             self.waiting.extend(self.fresh.drain(..));
         }
-        let count = self.most.min(self.waiting.len());
+        let count = (self.most - self.given).min(BATCH_MAX).min(self.waiting.len());
         batch.extend(self.waiting.drain(..count));
+        (self.given, self.calls) = (self.given + count, self.calls + 1);
+        if count < BATCH_MAX || self.calls == CALLS {
+            (self.given, self.calls) = (0, 0);
+        }
         Ok(count)
     }
 
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         let mut sent = 0;
         while !batch.is_empty() {
-            let count = self.most.min(batch.len());
+            let count = self.most.min(BATCH_MAX).min(batch.len());
             self.leaving.extend(batch.drain(..count));
             let left = self.below.tx(&mut self.leaving)?;
             sent += left;

@@ -3,7 +3,7 @@
 use super::bars::{Bar, Cluster, draw, escape};
 use super::contender::{CONTENDERS, Contender};
 use super::figure::{self, Figure, written};
-use super::run::{Entry, Ran, RanPoint, Results};
+use super::kept::{Entry, Ran, RanPoint, Results};
 use super::{Group, Workload, find};
 use crate::stats;
 use serde_json::json;
@@ -19,11 +19,9 @@ const NOT_OTHERS: [&str; 5] = ["millstream", "paired", "spinning", "blocking", "
 /// # Errors
 /// A file cannot be read or written, or is no result of `--all`.
 pub fn report(from: &Path, to: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(from)
+    let page = html(&Results::read(from)?)
         .map_err(|e| format!("{}: {e}; `cargo xtask bench --all --json {0}` makes it", from.display()))?;
-    let results: Results = serde_json::from_str(&text)
-        .map_err(|e| format!("{}: {e}; it is no result of --all", from.display()))?;
-    std::fs::write(to, html(&results)?).map_err(|e| format!("{}: {e}", to.display()))
+    std::fs::write(to, page).map_err(|e| format!("{}: {e}", to.display()))
 }
 
 /// A workload of the table, and what came out.
@@ -131,6 +129,21 @@ impl Entry {
     }
 }
 
+/// How the points of a workload were measured, and when, of which commits.
+fn how(points: &[RanPoint]) -> String {
+    let span = |values: &mut dyn Iterator<Item = f64>| {
+        let (low, high) =
+            values.fold((f64::MAX, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+        if low < high { format!("{low} to {high}") } else { format!("{high}") }
+    };
+    let rounds = span(&mut points.iter().map(|point| f64::from(point.effort.rounds)));
+    let seconds = span(&mut points.iter().map(|point| point.effort.seconds));
+    let first = points.iter().map(|point| point.began.as_str()).min().unwrap_or_default();
+    let mut commits: Vec<_> = points.iter().map(|point| point.commit.as_str()).collect();
+    commits.dedup();
+    format!("{rounds} rounds of {seconds} s; {first} UTC; commit {}", commits.join(", "))
+}
+
 impl Row<'_> {
     /// Point, best other and ratio, of the first figure.
     fn ratios(&self) -> impl Iterator<Item = (&str, &str, f64)> {
@@ -150,13 +163,11 @@ impl Row<'_> {
     fn write(&self, page: &mut String) {
         let Row { workload, ran } = self;
         *page += &format!(
-            "<h3 id=\"{}\">{}</h3><p class=\"about\">{} {} rounds of {} s; {} UTC; <code>--only {0}</code>.</p>",
+            "<h3 id=\"{}\">{}</h3><p class=\"about\">{} {}; <code>--only {0}</code>.</p>",
             workload.name,
             escape(workload.title),
             escape(workload.about),
-            ran.rounds,
-            ran.seconds,
-            escape(&ran.began)
+            escape(&how(&ran.points)),
         );
         for figure in workload.charts.iter().filter_map(|name| figure::of(name)) {
             if ran
@@ -297,7 +308,7 @@ fn configuration(page: &mut String, results: &Results) {
 mod tests {
     //! Goal: who is ahead is said right, whether more or less is better, and nobody who is missing is left out
     //! silently.
-    use super::super::run::Entered;
+    use super::super::kept::{Effort, Entered};
     use super::*;
 
     fn entry(figure: &str, values: &[f64]) -> Entry {
@@ -310,14 +321,15 @@ mod tests {
             ("kernel".to_string(), entry(figure, &[kernel])),
             ("paired".to_string(), Entry { failed: vec!["<broke>".into()], ..Entry::default() }),
         ];
-        let point = RanPoint { label: "64 B".into(), value: 64.0, entries: entries.into() };
-        let ran = Ran {
-            name: workload.into(),
-            rounds: 1,
-            seconds: 1.0,
+        let point = RanPoint {
+            label: "64 B".into(),
+            value: 64.0,
+            effort: Effort { rounds: 1, seconds: 1.0 },
             began: "2026-11-22 07:00".into(),
-            points: vec![point],
+            commit: "abc".into(),
+            entries: entries.into(),
         };
+        let ran = Ran { name: workload.into(), points: vec![point] };
         let missing =
             Entered { name: "lwip".into(), version: None, missing: Some("apt-get install it".into()) };
         Results { machine: [].into(), contenders: vec![missing], workloads: vec![ran] }
@@ -336,5 +348,18 @@ mod tests {
         let page = html(&results("sizes", "per_s", 200.0, 100.0)).unwrap();
         assert!(page.contains("failed: &lt;broke&gt;") && page.contains("apt-get install it"));
         assert!(html(&Results::default()).is_err());
+    }
+
+    #[test]
+    fn points_of_several_runs_say_so() {
+        let mut points = results("sizes", "per_s", 2.0, 1.0).workloads.remove(0).points;
+        assert_eq!(how(&points), "1 rounds of 1 s; 2026-11-22 07:00 UTC; commit abc");
+        let later = RanPoint {
+            effort: Effort { rounds: 5, seconds: 0.4 },
+            commit: "def".into(),
+            ..points[0].clone()
+        };
+        points.push(later);
+        assert_eq!(how(&points), "1 to 5 rounds of 0.4 to 1 s; 2026-11-22 07:00 UTC; commit abc, def");
     }
 }

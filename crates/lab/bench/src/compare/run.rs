@@ -1,12 +1,11 @@
-//! Runs workloads: contenders take turns, and what came out is written after each workload.
+//! Runs workloads: contenders take turns, and what came out is kept after each point.
 
 use super::contender::{CONTENDERS, Contender};
 use super::ground::Ground;
-use super::machine;
-use super::{Point, WORKLOADS, Workload, figure};
-use crate::stats;
+use super::kept::{Effort, Entered, Entry, NOT_INSTALLED, RanPoint, Results};
+use super::{Point, WORKLOADS, Where, Workload, figure, machine};
+use crate::{now, stats};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,66 +20,30 @@ pub struct Chosen {
     pub only: Vec<String>,
     /// Fewer points, rounds and seconds.
     pub quick: bool,
-    /// Rounds instead of 5 (3 when quick).
+    /// Rounds instead of 5 (3 when quick, and at points that take long).
     pub rounds: Option<u32>,
-    /// Seconds a measurement instead of 1 (0.2 when quick).
+    /// Seconds a measurement instead of 0.4 (0.2 when quick).
     pub seconds: Option<f64>,
-    /// Where results are kept; those of other workloads in it stay.
+    /// Where results are kept; what is there already is not measured again.
     pub out: PathBuf,
+    /// Measure again what is there already.
+    pub again: bool,
+    /// Begin no point that would probably not end within so many seconds.
+    pub within: Option<f64>,
     /// Somebody wants it to end.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Everything that was measured.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Results {
-    /// Where, and with what.
-    pub(super) machine: BTreeMap<String, String>,
-    pub(super) contenders: Vec<Entered>,
-    pub(super) workloads: Vec<Ran>,
-}
-
-/// A contender, present or not.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Entered {
-    pub(super) name: String,
-    pub(super) version: Option<String>,
-    /// How it can be had.
-    pub(super) missing: Option<String>,
-}
-
-/// A workload that was run.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Ran {
-    pub(super) name: String,
-    pub(super) rounds: u32,
-    pub(super) seconds: f64,
-    /// When it began, UTC.
-    pub(super) began: String,
-    pub(super) points: Vec<RanPoint>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct RanPoint {
-    pub(super) label: String,
-    pub(super) value: f64,
-    /// By contender.
-    pub(super) entries: BTreeMap<String, Entry>,
-}
-
-/// What a contender reached at a point.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct Entry {
-    /// By figure, a value for each round.
-    pub(super) figures: BTreeMap<String, Vec<f64>>,
-    /// What went wrong, in which round it did.
-    pub(super) failed: Vec<String>,
-    /// Why it takes no part here.
-    pub(super) left_out: Option<String>,
+/// A point to be measured, and about how many seconds that takes.
+struct Step {
+    workload: &'static Workload,
+    point: &'static Point,
+    effort: Effort,
+    takes: f64,
 }
 
 impl Chosen {
-    fn workloads(&self) -> Result<Vec<&'static Workload>, String> {
+    fn steps(&self) -> Result<Vec<Step>, String> {
         let begins = |workload: &Workload, with: &String| workload.name.starts_with(with.as_str());
         if let Some(odd) =
             self.only.iter().find(|only| !WORKLOADS.iter().any(|workload| begins(workload, only)))
@@ -91,72 +54,77 @@ impl Chosen {
         let chosen = |workload: &&'static Workload| {
             self.only.is_empty() || self.only.iter().any(|only| begins(workload, only))
         };
-        let with_points = |workload: &&'static Workload| !self.points(workload).is_empty();
-        Ok(WORKLOADS.iter().filter(chosen).filter(with_points).collect())
+        let points = |workload: &'static Workload| {
+            let wanted = workload.points.iter().filter(|point| point.quick || !self.quick);
+            wanted.map(move |point| self.step(workload, point))
+        };
+        Ok(WORKLOADS.iter().filter(chosen).flat_map(points).collect())
     }
 
-    fn points(&self, workload: &'static Workload) -> Vec<&'static Point> {
-        workload.points.iter().filter(|point| point.quick || !self.quick).collect()
-    }
-
-    fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1)
-    }
-
-    fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or(if self.quick { 0.2 } else { 1.0 })
-    }
-
-    /// What was kept before.
-    fn kept(&self) -> Result<Results, String> {
-        match std::fs::read_to_string(&self.out) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Results::default()),
-            Err(e) => Err(format!("{}: {e}", self.out.display())),
-            Ok(text) => serde_json::from_str(&text).map_err(|e| {
-                format!("{}: {e}; it is no result of --all: remove it or name another", self.out.display())
-            }),
-        }
+    fn step(&self, workload: &'static Workload, point: &'static Point) -> Step {
+        let few = self.quick || point.longer > 0.0 || workload.place == Where::Pipe;
+        let rounds = self.rounds.unwrap_or(if few { 3 } else { 5 }).max(1);
+        let seconds = self.seconds.unwrap_or(if self.quick { 0.2 } else { 0.4 });
+        // What is set up and taken down around each measurement, as it is on the machine that this was written on.
+        let around = match workload.place {
+            Where::Veth { .. } => seconds + 0.5,
+            Where::Pipe => super::workloads::path_seconds(seconds) + 1.5,
+            Where::Memory => seconds * 1.25 + 0.2,
+        };
+        let each = f64::from(rounds) * (around + point.longer);
+        let takes = each * workload.contenders.len() as f64;
+        Step { workload, point, effort: Effort { rounds, seconds }, takes }
     }
 }
 
-/// Runs what was chosen.
+/// Runs what was chosen and is not there yet.
 ///
 /// # Errors
 /// A contender failed, if only in one round; what the others did is kept all the same. Or the choice is odd.
 pub fn run(chosen: &Chosen) -> Result<(), String> {
-    let workloads = chosen.workloads()?;
-    let mut results = chosen.kept()?;
+    let mut steps = chosen.steps()?;
+    let mut results = Results::read(&chosen.out)?;
     results.machine = machine::describe();
     results.contenders = CONTENDERS.iter().map(entered).collect();
-    for absent in
-        results.contenders.iter().filter_map(|entered| entered.missing.as_ref().map(|how| (entered, how)))
-    {
-        eprintln!("{} is missing: {}", absent.0.name, absent.1);
+    for entered in &results.contenders {
+        entered.missing.iter().for_each(|how| eprintln!("{} is missing: {how}", entered.name));
     }
-    let steps = |workload: &&'static Workload| {
-        chosen.points(workload).len() as u64 * workload.contenders.len() as u64 * u64::from(chosen.rounds())
-    };
-    let bar = ProgressBar::new(workloads.iter().map(steps).sum());
-    let style = "{bar:30} {pos}/{len} {elapsed_precise} (about {eta_precise} left) {msg}";
-    bar.set_style(ProgressStyle::with_template(style).map_err(|e| e.to_string())?);
+    let all = steps.len();
+    if !chosen.again {
+        steps.retain(|step| results.done(step.workload, step.point, step.effort).is_none());
+    }
+    if steps.len() < all {
+        eprintln!(
+            "{} of {all} points are in {} (--again measures them again)",
+            all - steps.len(),
+            chosen.out.display()
+        );
+    }
+    let mut progress = Progress::new(&steps)?;
     let mut ground = Ground::default();
     let mut failures = 0;
-    for workload in workloads {
-        let ran = one(chosen, workload, &mut ground, &results.contenders, &bar);
-        if chosen.stop.load(Ordering::Relaxed) {
-            return Err("interrupted; what was measured before this workload is kept".into());
+    for (nth, step) in steps.iter().enumerate() {
+        if chosen.within.is_some_and(|within| nth > 0 && progress.expects(step.takes) > within) {
+            progress.say(&format!("{} points are left; the same command goes on", steps.len() - nth));
+            break;
         }
-        failures += tell(workload, &ran, &bar);
-        results.workloads.retain(|old| old.name != ran.name);
-        results.workloads.push(ran);
-        let order = |ran: &Ran| WORKLOADS.iter().position(|workload| workload.name == ran.name);
-        results.workloads.sort_by_key(order);
-        let text = serde_json::to_string(&results).map_err(|e| e.to_string())?;
-        std::fs::write(&chosen.out, text + "\n").map_err(|e| format!("{}: {e}", chosen.out.display()))?;
+        let ran = one(chosen, step, &mut ground, &results, &progress);
+        if chosen.stop.load(Ordering::Relaxed) {
+            return Err(
+                "interrupted; what was measured before this point is kept, the same command goes on".into()
+            );
+        }
+        failures += progress.tell(step, &ran);
+        results.put(WORKLOADS, step.workload, ran);
+        results.write(&chosen.out)?;
     }
-    bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     eprintln!("{}: `cargo xtask bench report` makes a page of it", chosen.out.display());
-    if failures > 0 { Err(format!("{failures} measurements failed")) } else { Ok(()) }
+    if failures > 0 {
+        Err(format!("{failures} measurements failed; the same command repeats their points"))
+    } else {
+        Ok(())
+    }
 }
 
 fn entered(contender: &Contender) -> Entered {
@@ -169,53 +137,44 @@ fn entered(contender: &Contender) -> Entered {
 
 fn one(
     chosen: &Chosen,
-    workload: &'static Workload,
+    step: &Step,
     ground: &mut Ground,
-    entered: &[Entered],
-    bar: &ProgressBar,
-) -> Ran {
-    let mut ran = Ran {
-        name: workload.name.into(),
-        rounds: chosen.rounds(),
-        seconds: chosen.seconds(),
+    results: &Results,
+    progress: &Progress,
+) -> RanPoint {
+    let Step { workload, point, effort, .. } = step;
+    let mut ran = RanPoint {
+        label: point.label.into(),
+        value: point.value,
+        effort: *effort,
         began: machine::today(),
-        points: Vec::new(),
+        commit: results.machine.get("commit").cloned().unwrap_or_default(),
+        entries: BTreeMap::new(),
     };
-    for point in chosen.points(workload) {
-        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-        for _ in 0..chosen.rounds() {
-            for name in workload.contenders {
-                if chosen.stop.load(Ordering::Relaxed) {
-                    return ran;
-                }
-                bar.set_message(format!("{}: {} {}, {name}", workload.name, point.label, workload.axis));
-                let entry = entries.entry((*name).into()).or_default();
-                match entered.iter().find(|entered| entered.name == *name).map(|entered| &entered.missing) {
-                    Some(None) => measure(workload, point, name, ground, chosen.seconds(), entry),
-                    Some(Some(how)) => entry.left_out = Some(format!("not installed: {how}")),
-                    None => entry.left_out = Some("unknown".into()),
-                }
-                bar.inc(1);
+    for _ in 0..effort.rounds {
+        for name in workload.contenders {
+            if chosen.stop.load(Ordering::Relaxed) {
+                return ran;
+            }
+            progress.bar.set_message(format!("{}: {} {}, {name}", workload.name, point.label, workload.axis));
+            let entry = ran.entries.entry((*name).into()).or_default();
+            let entered = results.contenders.iter().find(|entered| entered.name == *name);
+            match entered.map(|entered| &entered.missing) {
+                Some(None) => measure(step, name, ground, entry),
+                Some(Some(how)) => entry.left_out = Some(format!("{NOT_INSTALLED}{how}")),
+                None => entry.left_out = Some("unknown".into()),
             }
         }
-        ran.points.push(RanPoint { label: point.label.into(), value: point.value, entries });
     }
     ran
 }
 
-fn measure(
-    workload: &Workload,
-    point: &Point,
-    name: &str,
-    ground: &mut Ground,
-    seconds: f64,
-    entry: &mut Entry,
-) {
+fn measure(step: &Step, name: &str, ground: &mut Ground, entry: &mut Entry) {
     if entry.left_out.is_some() {
         return;
     }
     let Some(contender) = Contender::of(name) else { return };
-    match (workload.measure)(ground, contender, point, seconds) {
+    match (step.workload.measure)(ground, contender, step.point, step.effort.seconds) {
         Ok(figures) => {
             figures.into_iter().for_each(|(name, value)| entry.figures.entry(name).or_default().push(value));
         }
@@ -226,31 +185,119 @@ fn measure(
     }
 }
 
-/// Lines for the terminal; how many measurements failed.
-fn tell(workload: &Workload, ran: &Ran, bar: &ProgressBar) -> usize {
-    let mut failures = 0;
-    let main = workload.charts[0];
-    let unit = figure::of(main).map_or("", |figure| figure.unit);
-    for point in &ran.points {
-        let mut line = format!("{:<14} {:>8}", ran.name, point.label);
-        for name in workload.contenders {
-            let Some(entry) = point.entries.get(*name) else { continue };
+/// What was done and what is left, in seconds that were expected.
+struct Progress {
+    bar: ProgressBar,
+    begin: std::time::Instant,
+    done: f64,
+    total: f64,
+}
+
+impl Progress {
+    fn new(steps: &[Step]) -> Result<Progress, String> {
+        let total: f64 = steps.iter().map(|step| step.takes).sum();
+        let bar = ProgressBar::new(total as u64);
+        let style = "{bar:30} {elapsed_precise} (about {prefix} left) {msg}";
+        bar.set_style(ProgressStyle::with_template(style).map_err(|e| e.to_string())?);
+        let progress = Progress { bar, begin: now(), done: 0.0, total };
+        progress.bar.set_prefix(progress.left());
+        Ok(progress)
+    }
+
+    /// How much longer everything takes than was expected, so far.
+    fn pace(&self) -> f64 {
+        // The first steps, which set everything up, do not say much.
+        (self.begin.elapsed().as_secs_f64() + 20.0) / (self.done + 20.0)
+    }
+
+    /// When something will have been done that takes so long, in seconds from the beginning.
+    fn expects(&self, takes: f64) -> f64 {
+        self.begin.elapsed().as_secs_f64() + takes * self.pace()
+    }
+
+    /// Time left, for people.
+    fn left(&self) -> String {
+        let left = ((self.total - self.done).max(0.0) * self.pace()) as u64;
+        if left < 90 { format!("{left} s") } else { format!("{} min", (left + 30) / 60) }
+    }
+
+    /// A line that stays, above the bar if there is one.
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// A point is done: a line for the terminal; how many measurements failed.
+    fn tell(&mut self, step: &Step, ran: &RanPoint) -> usize {
+        self.done += step.takes;
+        self.bar.set_position(self.done as u64);
+        self.bar.set_prefix(self.left());
+        let main = step.workload.charts[0];
+        let unit = figure::of(main).map_or("", |figure| figure.unit);
+        let mut line = format!("{:<14} {:>8}", step.workload.name, ran.label);
+        for name in step.workload.contenders {
+            let Some(entry) = ran.entries.get(*name) else { continue };
             let text = match entry.figures.get(main) {
                 Some(values) => figure::written(stats::median(values)),
                 None => "-".into(),
             };
             line += &format!("  {name} {text}");
-            failures += entry.failed.len();
         }
-        say(bar, &format!("{line}  {unit}"));
-        for (name, entry) in &point.entries {
-            entry.failed.iter().for_each(|why| say(bar, &format!("    {name} failed: {why}")));
+        self.say(&format!("{line}  {unit}; about {} left", self.left()));
+        for (name, entry) in &ran.entries {
+            entry.failed.iter().for_each(|why| self.say(&format!("    {name} failed: {why}")));
         }
+        ran.entries.values().map(|entry| entry.failed.len()).sum()
     }
-    failures
 }
 
-/// A line that stays, above the bar if there is one.
-fn say(bar: &ProgressBar, line: &str) {
-    bar.suspend(|| eprintln!("{line}"));
+#[cfg(test)]
+mod tests {
+    //! Goal: a full run is what people have time for, and words choose what they should.
+    use super::*;
+
+    fn chosen(only: &[&str], quick: bool) -> Chosen {
+        Chosen {
+            only: only.iter().map(|only| (*only).into()).collect(),
+            quick,
+            rounds: None,
+            seconds: None,
+            out: "unused".into(),
+            again: false,
+            within: None,
+            stop: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn a_full_run_takes_half_an_hour_and_a_quick_one_four_minutes() {
+        let minutes =
+            |quick| chosen(&[], quick).steps().unwrap().iter().map(|step| step.takes).sum::<f64>() / 60.0;
+        assert!((20.0..35.0).contains(&minutes(false)), "{}", minutes(false));
+        assert!(minutes(true) < 6.0, "{}", minutes(true));
+        let longest = chosen(&[], false).steps().unwrap().iter().map(|step| step.takes).fold(0.0, f64::max);
+        assert!(longest < 90.0, "{longest}: a piece is a minute and a half");
+    }
+
+    #[test]
+    fn words_choose_by_beginnings() {
+        let names = |only: &[&str]| -> Result<Vec<_>, String> {
+            let mut names: Vec<_> =
+                chosen(only, false).steps()?.iter().map(|step| step.workload.name).collect();
+            names.dedup();
+            Ok(names)
+        };
+        assert_eq!(names(&["memory-s", "rpc"]).unwrap(), ["rpc", "memory-short", "memory-some"]);
+        assert!(names(&["nothing"]).is_err_and(|e| e.contains("ping-pong")));
+    }
+
+    #[test]
+    fn time_left_follows_what_was_done() {
+        let steps = chosen(&["memory-keep"], false).steps().unwrap();
+        let mut progress = Progress::new(&steps).unwrap();
+        let before = progress.left();
+        progress.done = progress.total;
+        assert_eq!(progress.left(), "0 s");
+        assert_ne!(before, "0 s");
+        assert!(progress.expects(1e6) > 1e5, "what takes long is expected to");
+    }
 }

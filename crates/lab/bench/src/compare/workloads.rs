@@ -6,12 +6,17 @@ use crate::bed::our_command;
 use crate::crosscheck;
 
 const fn at(label: &'static str, value: f64) -> Point {
-    Point { label, value, quick: true }
+    Point { label, value, quick: true, longer: 0.0 }
 }
 
 /// A point that only a full run has.
 const fn full(label: &'static str, value: f64) -> Point {
-    Point { label, value, quick: false }
+    Point { label, value, quick: false, longer: 0.0 }
+}
+
+/// A point that takes so many seconds longer than others.
+const fn long(label: &'static str, value: f64, longer: f64) -> Point {
+    Point { label, value, quick: false, longer }
 }
 
 const VETH: Where = Where::Veth { offloads: true };
@@ -93,7 +98,7 @@ pub const WORKLOADS: &[Workload] = &[
             at("64", 64.0),
             at("1,000", 1_000.0),
             full("10,000", 10_000.0),
-            full("100,000", 100_000.0),
+            long("100,000", 100_000.0, 5.0),
         ],
         charts: &["per_s", "cpu_us", "p99_us"],
         contenders: SERVERS,
@@ -173,13 +178,13 @@ pub const WORKLOADS: &[Workload] = &[
             full("1 MB", 1e6),
             full("10 MB", 1e7),
             full("100 MB", 1e8),
-            full("1 GB", 1e9),
+            long("1 GB", 1e9, 6.0),
         ],
         charts: &["gbit", "cores"],
         contenders: TCPS,
         measure: |ground, who, point, seconds| {
             // The longest ones must be answered within the time that is measured.
-            let seconds = seconds.max(point.value * 4.0 * 8.0 / 2e9);
+            let seconds = seconds.max(point.value * 4.0 * 8.0 / 5e9);
             let place = Where::Veth { offloads: false };
             ground.served(who, place, &Load::new("keep", 4).with(point.value), seconds)
         },
@@ -320,7 +325,7 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Memory,
         place: Where::Memory,
         axis: "connections",
-        points: &[at("1", 1.0), at("1,000", 1e3), full("10,000", 1e4), full("100,000", 1e5)],
+        points: &[at("1", 1.0), at("1,000", 1e3), full("10,000", 1e4), long("100,000", 1e5, 1.0)],
         charts: &["per_s"],
         contenders: STACKS,
         measure: |ground, who, point, seconds| {
@@ -335,7 +340,12 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Memory,
         place: Where::Memory,
         axis: "established",
-        points: &[at("1,000", 1e3), full("10,000", 1e4), full("100,000", 1e5), full("1,000,000", 1e6)],
+        points: &[
+            at("1,000", 1e3),
+            full("10,000", 1e4),
+            long("100,000", 1e5, 1.0),
+            long("1,000,000", 1e6, 6.0),
+        ],
         charts: &["per_s"],
         contenders: &["millstream", "lwip", "gvisor"],
         measure: |ground, who, point, seconds| {
@@ -362,7 +372,7 @@ pub const WORKLOADS: &[Workload] = &[
         group: Group::Memory,
         place: Where::Memory,
         axis: "connections",
-        points: &[at("10,000", 1e4), full("1,000,000", 1e6)],
+        points: &[at("10,000", 1e4), long("1,000,000", 1e6, 6.0)],
         charts: &["octets"],
         contenders: STACKS,
         measure: |ground, who, point, seconds| {
@@ -373,8 +383,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "idea-batch",
         title: "Packets at a time (mTCP's E5)",
-        about: "256 short connections in flight; the link hands over and takes so many packets a call. 64 is the \
-                most that a port may hand over.",
+        about: "1,024 short connections in flight; the link hands over so many packets a turn of the stack, and \
+                takes so many a call, at most 64. Two calls of 64 are the most that a turn takes.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "packets",
@@ -386,12 +396,13 @@ pub const WORKLOADS: &[Workload] = &[
             at("16", 16.0),
             full("32", 32.0),
             at("64", 64.0),
+            full("128", 128.0),
         ],
         charts: &["per_s"],
         contenders: OURS,
         measure: |ground, who, point, seconds| {
             let (seconds, batch) = (seconds.to_string(), format!("batch={}", point.value));
-            ground.in_memory_with(who, &["short", "256", &seconds, &batch])
+            ground.in_memory_with(who, &["short", "1024", &seconds, &batch])
         },
     },
     Workload {
@@ -425,18 +436,48 @@ pub const WORKLOADS: &[Workload] = &[
         },
     },
     Workload {
-        name: "idea-pages",
-        title: "Huge pages",
-        about: "10,000 connections that all ask, with transparent huge pages and without any (PR_SET_THP_DISABLE).",
+        name: "idea-prefetch",
+        title: "Prefetching",
+        about: "100,000 connections that all ask; the cache is asked for what packets of a batch need, or not.",
         group: Group::Ideas,
         place: Where::Memory,
-        axis: "huge pages",
+        axis: "prefetching",
+        points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
+        charts: &["per_s"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
+            let (seconds, prefetch) = (seconds.to_string(), format!("prefetch={}", point.label));
+            ground.in_memory_with(who, &["keep", "100000", &seconds, &prefetch])
+        },
+    },
+    Workload {
+        name: "idea-archive",
+        title: "The archive of hosts that meet again",
+        about: "Short connections, one after the other, to 1,000 peers that were all met before.",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "archive",
         points: &[at("off", 0.0), at("on", 1.0)],
         charts: &["per_s"],
         contenders: OURS,
         measure: |ground, who, point, seconds| {
+            let (seconds, archive) = (seconds.to_string(), format!("archive={}", point.label));
+            ground.in_memory_with(who, &["again", "1000", &seconds, &archive])
+        },
+    },
+    Workload {
+        name: "idea-pages",
+        title: "Huge pages",
+        about: "100,000 connections that all ask, with transparent huge pages and without any (PR_SET_THP_DISABLE).",
+        group: Group::Ideas,
+        place: Where::Memory,
+        axis: "huge pages",
+        points: &[long("off", 0.0, 1.0), long("on", 1.0, 1.0)],
+        charts: &["per_s"],
+        contenders: OURS,
+        measure: |ground, who, point, seconds| {
             let seconds = seconds.to_string();
-            let words = ["keep", "10000", &seconds];
+            let words = ["keep", "100000", &seconds];
             if point.value > 0.0 {
                 ground.in_memory_with(who, &words)
             } else {
@@ -458,6 +499,12 @@ fn bounded(who: &str, point: &Point, most: &[(&str, f64)]) -> Result<(), String>
     }
 }
 
+/// How long a flow over an emulated path lasts: long enough for slow start, and for losses to come. iperf3 counts whole
+/// seconds.
+pub(super) fn path_seconds(seconds: f64) -> f64 {
+    (seconds * 4.0).ceil().max(3.0)
+}
+
 /// Goodput of one flow over an emulated path.
 fn path(who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
     // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 octets a millisecond.
@@ -467,8 +514,7 @@ fn path(who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figure
         ("queue", format!("strict {}", 2_500 * rtt_ms)),
         ("loss", loss.to_string()),
     ];
-    // Long enough for slow start, and for losses to come: iperf3 counts whole seconds.
-    let seconds = (seconds * 4.0).ceil().max(3.0) as u32;
+    let seconds = path_seconds(seconds) as u32;
     let mbit = crosscheck::really(&our_command()?, &words, seconds, who == "millstream")?;
     Ok(super::Figures::from([("mbit".to_string(), mbit)]))
 }
