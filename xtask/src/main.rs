@@ -99,9 +99,9 @@ fn bench(rest: &[String]) -> Outcome {
     if rest.first().is_some_and(|name| name == "picture") {
         return lab::picture(&rest[1..]);
     }
-    // The link benchmarks start our command, so it has to be as fresh as they are.
-    let build = ["build", "--quiet", "--locked", "--profile", "dist", "--package", "millstream"];
-    run::cargo(&build).check()?;
+    // The link benchmarks start our command and its launcher, so they have to be as fresh as those are.
+    let build = ["build", "--quiet", "--locked", "--profile", "dist"];
+    run::cargo(&build).args(["--package", "millstream", "--package", "millstream-preload"]).check()?;
     benchmark(rest)
 }
 

@@ -3,17 +3,17 @@
 use crate::boundary::errno;
 use crate::hooks::real;
 use crate::stack::Stack;
-use crate::table::{self, Held};
-use libc::{c_int, c_short, c_void, pollfd};
-use sock::{Errno, PollFd, Ready, RecvFlags, SendFlags, Shutdown, Sockets};
+use crate::table::Held;
+use libc::{c_int, c_void};
+use sock::{Errno, Fd, RecvFlags, SendFlags, Shutdown, Sockets};
 
-/// Octets in hand each way.
-const ROOM: usize = 64 << 10;
+/// Octets that one step moves at most.
+pub(crate) const ROOM: usize = 64 << 10;
 
-/// Octets on their way in one direction.
+/// One direction. What the other end did not take is kept.
 #[derive(Default)]
 struct Lane {
-    octets: Vec<u8>,
+    rest: Vec<u8>,
     sent: usize,
     /// The source has ended.
     ended: bool,
@@ -23,27 +23,48 @@ struct Lane {
 
 impl Lane {
     fn is_empty(&self) -> bool {
-        self.sent == self.octets.len()
+        self.sent == self.rest.len()
     }
 
-    /// Takes what the source gives: octets, its end (0), or nothing now (`None`).
-    fn fill(&mut self, from: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
-        if !self.is_empty() || self.ended {
+    /// Hands on what is left, and then what the source gives: octets, its end (0), or nothing now (`None`). Did anything
+    /// move?
+    fn carry(
+        &mut self,
+        room: &mut [u8],
+        from: impl FnOnce(&mut [u8]) -> Option<usize>,
+        mut to: impl FnMut(&[u8]) -> usize,
+    ) -> bool {
+        if !self.is_empty() {
+            let taken = to(&self.rest[self.sent..]);
+            self.sent += taken;
+            if !self.is_empty() {
+                return taken > 0;
+            }
+            (self.rest, self.sent) = (Vec::new(), 0);
+        }
+        if self.ended {
             return false;
         }
-        self.octets.resize(ROOM, 0);
-        let got = from(&mut self.octets);
-        self.ended = got == Some(0);
-        self.octets.truncate(got.unwrap_or(0));
-        self.sent = 0;
-        got.is_some()
+        let Some(got) = from(room) else { return false };
+        self.ended = got == 0;
+        let taken = if got > 0 { to(&room[..got]) } else { 0 };
+        self.rest.extend_from_slice(&room[taken..got]);
+        true
     }
+}
 
-    /// Hands on what the other end takes.
-    fn empty(&mut self, to: impl FnOnce(&[u8]) -> usize) -> bool {
-        let taken = if self.is_empty() { 0 } else { to(&self.octets[self.sent..]) };
-        self.sent += taken;
-        taken > 0
+/// What can be done at one end, as far as is known: a call that gave less than all says no, an event says yes.
+#[derive(Clone, Copy)]
+struct End {
+    readable: bool,
+    writable: bool,
+    /// There may be an end behind what can be read: it is looked for without another event.
+    ends: bool,
+}
+
+impl End {
+    fn new() -> End {
+        End { readable: true, writable: true, ends: false }
     }
 }
 
@@ -52,6 +73,9 @@ pub(crate) struct Pump {
     held: Held,
     /// Our end of the child's socket.
     fd: c_int,
+    child: End,
+    /// Octets can be had from the connection, and it takes some.
+    below: End,
     inwards: Lane,
     outwards: Lane,
     /// The child has closed its socket.
@@ -62,95 +86,100 @@ pub(crate) struct Pump {
 
 impl Pump {
     pub(crate) fn new(held: Held, fd: c_int) -> Pump {
-        Pump { held, fd, inwards: Lane::default(), outwards: Lane::default(), left: false, over: false }
+        let (child, below) = (End::new(), End::new());
+        Pump {
+            held,
+            fd,
+            child,
+            below,
+            inwards: Lane::default(),
+            outwards: Lane::default(),
+            left: false,
+            over: false,
+        }
     }
 
-    /// What to wait for at the child's socket.
-    pub(crate) fn row(&self) -> pollfd {
-        let mut events: c_short = 0;
-        if self.outwards.is_empty() && !self.outwards.ended {
-            events |= libc::POLLIN;
-        }
-        if !self.inwards.is_empty() {
-            events |= libc::POLLOUT;
-        }
-        pollfd { fd: self.fd, events, revents: 0 }
+    /// Our end of the child's socket.
+    pub(crate) fn fd(&self) -> c_int {
+        self.fd
     }
 
-    /// What to wait for at the connection, if anything.
-    pub(crate) fn row_below(&self) -> Option<PollFd> {
-        let mut interest = Ready::NONE;
-        if self.inwards.is_empty() && !self.inwards.ended {
-            interest |= Ready::IN;
-        }
-        if !self.outwards.is_empty() {
-            interest |= Ready::OUT;
-        }
-        (interest != Ready::NONE).then_some(PollFd { fd: self.held.below(), interest, ready: Ready::NONE })
+    /// The stack's descriptor of the connection.
+    pub(crate) fn below(&self) -> Fd {
+        self.held.below()
     }
 
-    /// What a wait found at the child's socket.
-    pub(crate) fn note(&mut self, revents: c_short) {
-        self.left |= revents & (libc::POLLHUP | libc::POLLERR) != 0;
+    /// Something happened at the child's socket.
+    pub(crate) fn on_child(&mut self, events: u32) {
+        let any = |bits: c_int| events & bits as u32 != 0;
+        let ends = any(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR);
+        self.child.ends |= ends;
+        self.child.readable |= ends || any(libc::EPOLLIN);
+        self.child.writable |= any(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR);
+        self.left |= any(libc::EPOLLHUP | libc::EPOLLERR);
     }
 
-    /// Moves what can be moved; false when there is nothing left to do.
-    pub(crate) fn step(&mut self, stack: &Stack) -> bool {
-        let (sockets, below, fd) = (&stack.hosted, self.held.below(), self.fd);
-        let (left, over) = (&mut self.left, &mut self.over);
-        loop {
-            let mut moved = self.inwards.fill(|room| {
-                let flags = RecvFlags { dont_wait: true, ..RecvFlags::default() };
-                match sockets.recv(below, room, flags) {
-                    Ok(got) => Some(got),
-                    Err(Errno::EAGAIN) => None,
-                    Err(_) => {
-                        *over = true;
-                        None
-                    }
-                }
-            });
-            moved |= self.inwards.empty(|octets| {
-                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-                // SAFETY: as many octets as are there.
-                let sent = unsafe { real::send(fd, octets.as_ptr().cast::<c_void>(), octets.len(), flags) };
-                *left |= sent < 0 && errno() == libc::EPIPE;
-                usize::try_from(sent).unwrap_or(0)
-            });
-            moved |= self.outwards.fill(|room| {
-                // SAFETY: as much room as is there.
-                let got = unsafe {
-                    real::recv(fd, room.as_mut_ptr().cast::<c_void>(), room.len(), libc::MSG_DONTWAIT)
-                };
-                match usize::try_from(got) {
-                    Ok(got) => Some(got),
-                    Err(_) if errno() == libc::EAGAIN => None,
-                    Err(_) => Some(0),
-                }
-            });
-            moved |= self.outwards.empty(|octets| {
-                let flags = SendFlags { dont_wait: true, ..SendFlags::default() };
-                match sockets.send(below, octets, flags) {
-                    Ok(sent) => sent,
-                    Err(Errno::EAGAIN) => 0,
-                    Err(_) => {
-                        *over = true;
-                        0
-                    }
-                }
-            });
-            if !moved {
-                break;
-            }
-        }
+    /// Something happened to the connection.
+    pub(crate) fn on_connection(&mut self) {
+        (self.below.readable, self.below.writable) = (true, true);
+    }
+
+    /// Moves what can be moved, through `room`; false when there is nothing left to do.
+    pub(crate) fn step(&mut self, stack: &Stack, room: &mut [u8]) -> bool {
+        while self.move_inwards(stack, room) | self.move_outwards(stack, room) {}
         self.tell_ends(stack);
-        let done = self.over || self.left && self.outwards.ended && self.outwards.is_empty();
-        if done {
-            table::remove_hidden(fd);
-            // SAFETY: ours, and nobody else knows it.
-            unsafe { real::close(fd) };
-        }
-        !done
+        !(self.over || self.left && self.outwards.ended && self.outwards.is_empty())
+    }
+
+    /// From the connection to the child.
+    fn move_inwards(&mut self, stack: &Stack, room: &mut [u8]) -> bool {
+        let (held, fd, over, left) = (&self.held, self.fd, &mut self.over, &mut self.left);
+        let (below, child) = (&mut self.below, &mut self.child);
+        let from = |room: &mut [u8]| {
+            let flags = RecvFlags { dont_wait: true, ..RecvFlags::default() };
+            let got = below.readable.then(|| stack.hosted.recv(held.below(), room, flags))?;
+            below.readable = got.is_ok();
+            *over |= got.is_err_and(|e| e != Errno::EAGAIN);
+            got.ok()
+        };
+        self.inwards.carry(room, from, |octets| {
+            if !child.writable {
+                return 0;
+            }
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // SAFETY: as many octets as are there.
+            let sent = unsafe { real::send(fd, octets.as_ptr().cast::<c_void>(), octets.len(), flags) };
+            *left |= sent < 0 && errno() == libc::EPIPE;
+            let sent = usize::try_from(sent).unwrap_or(0);
+            child.writable = sent == octets.len();
+            sent
+        })
+    }
+
+    /// From the child to the connection.
+    fn move_outwards(&mut self, stack: &Stack, room: &mut [u8]) -> bool {
+        let (held, fd, over) = (&self.held, self.fd, &mut self.over);
+        let (below, child) = (&mut self.below, &mut self.child);
+        let from = |room: &mut [u8]| {
+            let (at, len) = (room.as_mut_ptr().cast::<c_void>(), room.len());
+            // SAFETY: as much room as is there.
+            let got = child.readable.then(|| unsafe { real::recv(fd, at, len, libc::MSG_DONTWAIT) })?;
+            let got = match usize::try_from(got) {
+                Ok(got) => Some(got),
+                Err(_) if errno() == libc::EAGAIN => None,
+                Err(_) => Some(0),
+            };
+            // Less than there is room for is all there was (epoll(7)); what comes after it is an event.
+            child.readable = got == Some(len) || child.ends && got.is_some();
+            got
+        };
+        self.outwards.carry(room, from, |octets| {
+            let flags = SendFlags { dont_wait: true, ..SendFlags::default() };
+            let sent = if below.writable { stack.hosted.send(held.below(), octets, flags) } else { Ok(0) };
+            below.writable &= sent.is_ok();
+            *over |= sent.is_err_and(|e| e != Errno::EAGAIN);
+            sent.unwrap_or(0)
+        })
     }
 
     /// Each side is told of the other's end, once everything before it is there.

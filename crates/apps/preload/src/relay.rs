@@ -5,13 +5,13 @@
 use crate::boundary::{Refused, errno, inside, say};
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
-use crate::pump::Pump;
+use crate::pump::{Pump, ROOM};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
-use libc::{c_int, c_void, iovec, msghdr, pollfd, ssize_t};
-use sock::{Errno, Sockets, address};
+use libc::{c_int, c_void, epoll_event, iovec, msghdr, ssize_t};
+use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -258,39 +258,174 @@ pub(crate) fn forked() {
     all.bell = NONE;
 }
 
+/// What an event of the kernel's set is about; smaller words are places of connections.
+const BELL: u64 = u64::MAX;
+const CHANNELS: u64 = 1 << 32;
+/// Events of one look.
+const EVENTS: usize = 64;
+
 fn run() {
-    let (mut children, mut pumps): (Vec<Child>, Vec<Pump>) = (Vec::new(), Vec::new());
     let Some(stack) = stack::opened() else { return };
-    loop {
-        let bell = {
+    // SAFETY: a number.
+    let kernels = threads::hidden(unsafe { real::epoll_create1(libc::EPOLL_CLOEXEC) });
+    let relay = stack.hosted.epoll_create().map_err(Refused::from).and_then(|below| {
+        let bell = new().bell;
+        let relay = Relay { stack, kernels, below, children: Vec::new(), pumps: Vec::new() };
+        relay.watch(bell, libc::EPOLLIN, BELL).map(|()| relay)
+    });
+    match relay {
+        Ok(relay) => relay.run(),
+        Err(Refused(errno)) => say(&format!("connections of a child are lost: error {errno}")),
+    }
+}
+
+/// The thread's: who may ask, and what is relayed. An event names a place in one of the lists.
+struct Relay {
+    stack: &'static Stack,
+    /// The kernel's set: the bell, channels and sockets of children.
+    kernels: c_int,
+    /// The stack's: their connections.
+    below: Fd,
+    children: Vec<Option<Child>>,
+    pumps: Vec<Option<Pump>>,
+}
+
+/// Puts it where there is a place; which.
+fn place<T>(all: &mut Vec<Option<T>>, what: T) -> usize {
+    let at = all.iter().position(Option::is_none).unwrap_or(all.len());
+    if at == all.len() {
+        all.push(None);
+    }
+    all[at] = Some(what);
+    at
+}
+
+impl Relay {
+    /// The kernel's set tells of this descriptor.
+    fn watch(&self, fd: c_int, events: c_int, word: u64) -> Result<(), Refused> {
+        let mut event = epoll_event { events: events as u32, u64: word };
+        // SAFETY: an event of this frame's.
+        let done = unsafe { real::epoll_ctl(self.kernels, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        if done == 0 { Ok(()) } else { Err(Refused(errno())) }
+    }
+
+    fn unwatch(&self, fd: c_int) {
+        // A child of this process may have the descriptor too, so that closing it is not enough.
+        // SAFETY: numbers alone.
+        unsafe { real::epoll_ctl(self.kernels, libc::EPOLL_CTL_DEL, fd, null_mut()) };
+        table::remove_hidden(fd);
+        close(fd);
+    }
+
+    fn run(mut self) {
+        let mut standing = self.stack.hosted.stand();
+        let mut room = vec![0; ROOM];
+        let (mut found, mut rows) = ([EpollEvent::default(); EVENTS], vec![input(self.kernels)]);
+        loop {
+            let wait = standing.wait(
+                Some(self.below),
+                &mut |fds, left| beside(&mut rows, 1, fds, left, null(), true),
+                &mut |engine| match engine.epoll_collect(self.below, &mut found)? {
+                    0 => Err(Errno::EAGAIN),
+                    n => Ok(n),
+                },
+            );
+            // Whatever ended the wait, both sides are looked at.
+            for event in &found[..wait.unwrap_or(0)] {
+                let at = event.data as usize;
+                if let Some(pump) = self.pumps.get_mut(at).and_then(Option::as_mut) {
+                    pump.on_connection();
+                    self.step(at, &mut room);
+                }
+            }
+            self.look_at_children(&mut room);
+        }
+    }
+
+    /// What the kernel's set has.
+    fn look_at_children(&mut self, room: &mut [u8]) {
+        let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS];
+        // SAFETY: as much room as is said.
+        let n = unsafe { real::epoll_wait(self.kernels, events.as_mut_ptr(), EVENTS as c_int, 0) };
+        for event in &events[..usize::try_from(n).unwrap_or(0)] {
+            let (word, bits) = (event.u64, event.events);
+            match word {
+                BELL => self.take_new(room),
+                CHANNELS.. => self.answer((word - CHANNELS) as usize, room),
+                at => {
+                    if let Some(pump) = self.pumps.get_mut(at as usize).and_then(Option::as_mut) {
+                        pump.on_child(bits);
+                        self.step(at as usize, room);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What others have left for the thread.
+    fn take_new(&mut self, room: &mut [u8]) {
+        let (children, pumps) = {
             let mut all = new();
-            children.append(&mut all.children);
-            pumps.append(&mut all.pumps);
             let mut rings = 0_u64;
             // SAFETY: room for eight octets.
             unsafe { real::read(all.bell, (&raw mut rings).cast::<c_void>(), 8) };
-            all.bell
+            (std::mem::take(&mut all.children), std::mem::take(&mut all.pumps))
         };
-        pumps.retain_mut(|pump| pump.step(stack));
-        let mut rows: Vec<pollfd> = vec![input(bell)];
-        rows.extend(children.iter().map(|child| input(child.channel)));
-        rows.extend(pumps.iter().map(Pump::row));
-        let own = rows.len();
-        let mut ours: Vec<_> = pumps.iter().filter_map(Pump::row_below).collect();
-        let wait = stack.hosted.wait_beside(
-            None,
-            None,
-            &mut |fds, left| beside(&mut rows, own, fds, left, null(), true),
-            &mut |engine| match engine.poll(&mut ours) {
-                0 => Err(Errno::EAGAIN),
-                n => Ok(n),
-            },
-        );
-        let _ = wait;
-        for (pump, row) in pumps.iter_mut().zip(&rows[1 + children.len()..]) {
-            pump.note(row.revents);
+        for child in children {
+            let channel = child.channel;
+            let at = place(&mut self.children, child);
+            if let Err(Refused(errno)) = self.watch(channel, libc::EPOLLIN, CHANNELS + at as u64) {
+                say(&format!("connections of a child are lost: error {errno}"));
+                self.children[at] = None;
+                self.unwatch(channel);
+            }
         }
-        children.retain_mut(|child| child.answer(stack, &mut pumps));
+        pumps.into_iter().for_each(|pump| self.begin(pump, room));
+    }
+
+    /// Answers what a child has asked.
+    fn answer(&mut self, at: usize, room: &mut [u8]) {
+        let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) else { return };
+        let (mut pumps, channel) = (Vec::new(), child.channel);
+        if !child.answer(self.stack, &mut pumps) {
+            self.children[at] = None;
+            self.unwatch(channel);
+        }
+        pumps.into_iter().for_each(|pump| self.begin(pump, room));
+    }
+
+    /// Relays one more connection.
+    fn begin(&mut self, pump: Pump, room: &mut [u8]) {
+        let (fd, below) = (pump.fd(), pump.below());
+        let at = place(&mut self.pumps, pump);
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let ready = Ready::IN | Ready::OUT | Ready::RDHUP | Ready::EDGE;
+        let event = EpollOp::Add(EpollEvent { ready, data: at as u64 });
+        let watched = self.watch(fd, events, at as u64);
+        let both = watched.and_then(|()| {
+            self.stack.hosted.epoll_ctl_as(self.below, below, at as Fd, event).map_err(Refused::from)
+        });
+        match both {
+            Ok(()) => self.step(at, room),
+            Err(Refused(errno)) => {
+                say(&format!("a connection of a child is lost: error {errno}"));
+                self.end(at);
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize, room: &mut [u8]) {
+        let goes_on = self.pumps[at].as_mut().is_none_or(|pump| pump.step(self.stack, room));
+        if !goes_on {
+            self.end(at);
+        }
+    }
+
+    fn end(&mut self, at: usize) {
+        let Some(pump) = self.pumps[at].take() else { return };
+        // It may be in neither set.
+        let _ = self.stack.hosted.epoll_ctl_as(self.below, pump.below(), at as Fd, EpollOp::Delete);
+        self.unwatch(pump.fd());
     }
 }
 
@@ -307,8 +442,6 @@ impl Child {
                 return true;
             }
             if got != WISH as ssize_t {
-                table::remove_hidden(self.channel);
-                close(self.channel);
                 return false;
             }
             let word = |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap_or_default());

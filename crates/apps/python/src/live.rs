@@ -33,6 +33,11 @@ pub(crate) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How many processes lie between this one and the one that loaded the module.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// One core's stack and what belongs to it.
 pub(crate) struct Live {
     pub(crate) hosted: Arc<Hosted>,
@@ -128,12 +133,12 @@ pub(crate) struct Way {
 
 impl Way {
     pub(crate) fn to(live: Live) -> Arc<Way> {
-        Arc::new(Way { live: RwLock::new(Some(Arc::new(live))), born: FORKS.load(Ordering::Relaxed) })
+        Arc::new(Way { live: RwLock::new(Some(Arc::new(live))), born: forks() })
     }
 
     /// Is this the process that opened it?
     pub(crate) fn is_ours(&self) -> bool {
-        self.born == FORKS.load(Ordering::Relaxed)
+        self.born == forks()
     }
 
     /// The stack. ECHILD in a process that was forked after it was opened, EBADF once it is closed.

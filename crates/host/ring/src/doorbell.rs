@@ -13,7 +13,7 @@
 //! cannot be read after a newer "asleep". (Sleeping is dear anyway; a producer that need not ring only loads.)
 
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU32, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use base::Duration;
 use std::io;
 
@@ -73,11 +73,21 @@ pub enum Woken {
 struct Shared {
     flag: SleepFlag,
     bell: Bell,
+    /// The bell was rung since it was drained. Set after ringing: who is woken before that drains it the next time.
+    rung: AtomicBool,
+}
+
+impl Shared {
+    fn ring(&self) {
+        self.bell.ring();
+        self.rung.store(true, Ordering::Release);
+    }
 }
 
 /// A doorbell: any number of ringers, one sleeper.
 pub fn doorbell() -> io::Result<(Ringer, Sleeper)> {
-    let shared = Arc::new(Shared { flag: SleepFlag::new(), bell: Bell::new()? });
+    let shared =
+        Arc::new(Shared { flag: SleepFlag::new(), bell: Bell::new()?, rung: AtomicBool::new(false) });
     Ok((Ringer(shared.clone()), Sleeper(shared)))
 }
 
@@ -92,14 +102,14 @@ impl Ringer {
     pub fn ring(&self) -> bool {
         let must = self.0.flag.must_ring();
         if must {
-            self.0.bell.ring();
+            self.0.ring();
         }
         must
     }
 
     /// Ring whether or not somebody sleeps: the present or next sleep ends at once.
     pub fn ring_anyway(&self) {
-        self.0.bell.ring();
+        self.0.ring();
     }
 }
 
@@ -140,10 +150,12 @@ impl Sleeper {
         self.0.bell.fd()
     }
 
-    /// Forget rings so far.
+    /// Forget rings so far: no system call if there were none.
     #[cfg(not(loom))]
     pub fn drain(&mut self) {
-        self.0.bell.drain();
+        if self.0.rung.swap(false, Ordering::Acquire) {
+            self.0.bell.drain();
+        }
     }
 }
 

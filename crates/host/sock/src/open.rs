@@ -66,14 +66,14 @@ pub fn open_over(
 }
 
 /// The same for a program whose signals end calls: what would be direct mode is [`hosted`](crate::hosted), and `host`
-/// gives each core how its threads sleep.
+/// gives each core how its threads sleep, in paired mode too.
 pub fn open_interruptible(
     settings: &Settings,
     mut host: impl FnMut() -> Box<dyn Host>,
 ) -> Result<Opened, OpenError> {
     open_with(settings, Ok, |settings, index, core| match settings.mode {
         Mode::Direct => Ok(start_hosted(settings, core, host())?),
-        Mode::Paired => start(settings, index, core),
+        Mode::Paired => start_paired(settings, index, core, Some(host())),
     })
 }
 
@@ -183,24 +183,35 @@ fn start_hosted(settings: &Settings, core: Core, host: Box<dyn Host>) -> Result<
 }
 
 fn start(settings: &Settings, index: usize, core: Core) -> Result<Stack, OpenError> {
-    let limits = limits(settings);
-    let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
     match settings.mode {
         Mode::Direct => {
+            let engine = Engine::new(core, Box::new(SystemClock::new()), limits(settings));
             Ok(Direct::start(engine).map_err(|e| OpenError(format!("the backstop thread: {e}")))?)
         }
-        Mode::Paired => {
-            let config = PairedConfig {
-                cpu: settings.pin.then_some(index),
-                spin: limits.spin,
-                connections: settings.max_connections,
-                ..PairedConfig::default()
-            };
-            let thread = StackThread::start(engine, config).map(Arc::new);
-            let paired = thread.and_then(|thread| Paired::new(&[thread], limits));
-            Ok(Arc::new(paired.map_err(|e| OpenError(format!("the stack thread: {e}")))?))
-        }
+        Mode::Paired => start_paired(settings, index, core, None),
     }
+}
+
+/// Paired mode; signals end calls if a `host` says how threads sleep.
+fn start_paired(
+    settings: &Settings,
+    index: usize,
+    core: Core,
+    host: Option<Box<dyn Host>>,
+) -> Result<Stack, OpenError> {
+    let limits = limits(settings);
+    let engine = Engine::new(core, Box::new(SystemClock::new()), limits);
+    let config = PairedConfig {
+        cpu: settings.pin.then_some(index),
+        spin: limits.spin,
+        connections: settings.max_connections,
+        ..PairedConfig::default()
+    };
+    let paired = StackThread::start(engine, config).map(Arc::new).and_then(|thread| match host {
+        Some(host) => Paired::interruptible(&[thread], limits, host),
+        None => Paired::new(&[thread], limits),
+    });
+    Ok(Arc::new(paired.map_err(|e| OpenError(format!("the stack thread: {e}")))?))
 }
 
 fn core_config(settings: &Settings, seed: u64) -> CoreConfig {

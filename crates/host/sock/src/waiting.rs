@@ -7,7 +7,7 @@ use std::thread::Thread;
 pub(crate) enum Wake {
     /// It parks.
     Park(Thread),
-    /// It waits for the doorbell on behalf of all.
+    /// It sleeps on a bell: its own, or the doorbell on behalf of all.
     Bell(Ringer),
 }
 
@@ -76,9 +76,9 @@ impl Waiting {
         }
     }
 
-    /// Wakes one of those who park, so that it takes over the doorbell or the core.
+    /// Nobody has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
     pub(crate) fn wake_successor(&mut self) {
-        if let Some(row) = self.rows.iter_mut().find(|row| matches!(row.wake, Wake::Park(_))) {
+        if let Some(row) = self.rows.first_mut() {
             row.wake();
         }
     }

@@ -21,6 +21,7 @@ pub mod lanes;
 pub mod link;
 pub mod memory;
 pub mod offload;
+pub mod programs;
 pub mod same;
 pub mod scale;
 pub mod smol;

@@ -21,7 +21,7 @@ struct Args {
     #[arg(long)]
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
-    /// callgrind is to count them.
+    /// callgrind is to count them. For `programs`: rows whose names begin with these.
     #[arg(value_name = "short|keep|idle|forward|transfer|bulk|super IN_FLIGHT COUNT")]
     words: Vec<String>,
     /// For `budgets`: write down what moved, for this reason.
@@ -58,12 +58,15 @@ fn main() -> ExitCode {
     if args.all {
         return told("--all", side_by_side(args));
     }
-    let Some(name) = args.name else {
+    let Some(name) = args.name.clone() else {
         for bench in ALL {
             println!("{:<14} {}", bench.name, bench.help);
         }
         println!(
             "--all          The workloads on kernel, ours and peers: --quick, --only NAME,..., --within S, --json F."
+        );
+        println!(
+            "programs       Unmodified programs on the kernel and under `millstream run`: [ROW...], all without."
         );
         println!("workloads      Lists them.");
         println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     match name.as_str() {
         "exactly" => return exactly(&args.words),
         "contest" => return contest(&args.words),
+        "programs" => return programs(args),
         "workloads" => {
             print!("{}", compare::listing());
             return ExitCode::SUCCESS;
@@ -150,6 +154,15 @@ fn contest(words: &[String]) -> ExitCode {
         Err(e) => return told("contest", Err(e)),
     }
     ExitCode::SUCCESS
+}
+
+/// Unmodified programs, on the kernel and on our stack.
+fn programs(args: Args) -> ExitCode {
+    let measured = on_signal().map_err(|e| e.to_string()).and_then(|stop| {
+        let (rounds, seconds) = (args.rounds.unwrap_or(5).max(1), args.seconds.unwrap_or(2.0));
+        bench::programs::run(&bench::programs::Chosen { rounds, seconds, names: args.words, stop })
+    });
+    told("programs", measured.map(|figures| println!("{figures}")))
 }
 
 /// Runs a fixed number of transactions and nothing else.

@@ -1,6 +1,6 @@
 /*
  * The two ends of a program that compares calls, SERVER and CLIENT: with the kernel both are its loopback, with us
- * (-DMILLSTREAM) two contexts joined by shared memory (argv[1] is where they meet). With -DLAUNCHED the server's end is
+ * (-DMILLSTREAM) two contexts joined by shared memory (argv[1] is where they meet, the variable MODE their mode). With -DLAUNCHED the server's end is
  * whatever the C library's calls lead to, and the client's end is the kernel's in the network namespace argv[1], past
  * the C library. And what tells of a check, one line each.
  */
@@ -35,10 +35,11 @@ static const char *ADDRESS6[] = { "fd09::1", "fd09::2" };
 static void begin(const char *meet)
 {
     char link[300];
+    const char *mode = getenv("MODE");
     snprintf(link, sizeof link, "shm:%s", meet);
     for (int side = 0; side < 2; side++) {
         const char *list[] = { "link", link, "address", side ? "10.9.0.2/24,fd09::2/64" : "10.9.0.1/24,fd09::1/64",
-                               "seed", side ? "5" : "6", NULL };
+                               "seed", side ? "5" : "6", "mode", mode ? mode : "direct", NULL };
         if (!(ctx[side] = ms_open(list))) {
             fprintf(stderr, "%s\n", ms_error());
             exit(1);

@@ -108,7 +108,7 @@ fn is_lit(beacon: &Beacon, within: Duration) -> bool {
 
 /// Leads, asleep, until a thread of the program does or something happens.
 fn lead(hosted: &Hosted) {
-    let mut turn = Turn { ticket: 0, deadline: None };
+    let mut turn = Turn::default();
     let mut shared = hosted.shared();
     if shared.lead.holder != 0 {
         return;

@@ -5,10 +5,11 @@
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
 //! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
 //! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once. An event loop
-//! of somebody else's leads as a guest (`outside`).
+//! of somebody else's leads as a guest (`outside`). A thread that relays for others leads for good (`standing`).
 
 mod backstop;
 mod outside;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
 pub use ring::Sleeper;
 use stack::Row;
+pub use standing::Standing;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -98,6 +100,8 @@ struct Lead {
     ours: bool,
     /// It is an event loop of somebody else's, which this wakes.
     loops: Option<Arc<Beacon>>,
+    /// It leads for good, whether or not it waits at the moment.
+    stands: bool,
     /// It sleeps: until when, and how it is rung.
     asleep: Option<(Option<Instant>, Ringer)>,
 }
@@ -170,9 +174,12 @@ pub struct Still<'h> {
 }
 
 /// A thread that waits.
+#[derive(Default)]
 struct Turn {
     ticket: u64,
     deadline: Option<Instant>,
+    /// It takes the lead from whoever has it, keeps it, and sleeps at once.
+    stands: bool,
 }
 
 impl Hosted {
@@ -263,18 +270,24 @@ impl Hosted {
         sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
         attempt: &mut dyn FnMut(&mut Engine) -> Result<R, Errno>,
     ) -> Result<R, Ended> {
-        let mut turn = Turn { ticket: 0, deadline: None };
+        let mut turn = Turn::default();
         let result = self.wait_loop(&mut turn, on, timeout, sleep, attempt);
-        if turn.ticket != 0 {
-            let mut shared = self.shared();
-            let Shared { engine, lead } = &mut *shared;
-            if lead.holder == turn.ticket {
-                lead.holder = 0;
-                engine.waiting.wake_any();
-            }
-        }
+        self.leave(&turn);
         self.nudge.application_is_back();
         result
+    }
+
+    /// Who waits no more leads no more.
+    fn leave(&self, turn: &Turn) {
+        if turn.ticket == 0 {
+            return;
+        }
+        let mut shared = self.shared();
+        let Shared { engine, lead } = &mut *shared;
+        if lead.holder == turn.ticket {
+            (lead.holder, lead.stands) = (0, false);
+            engine.waiting.wake_any();
+        }
     }
 
     /// The wait of a call on nothing but the stack, which goes on after some signals or after none.
@@ -338,7 +351,7 @@ impl Hosted {
             if turn.deadline.is_some_and(|at| at <= now) {
                 return Err(Ended::Time);
             }
-            if leads {
+            if leads && !turn.stands {
                 if engine.patience.on_nothing(now) > now {
                     engine.load.on_spin(now - engine.now());
                     drop(shared);
@@ -419,14 +432,15 @@ impl Hosted {
 }
 
 impl Lead {
-    /// The calling thread leads from now on if nobody does but the thread of ours, which is rung to see it, or an event
-    /// loop, which has other things to do.
+    /// The calling thread leads from now on if nobody does but the thread of ours or another one that does not stand,
+    /// which is rung to see it, or an event loop, which has other things to do.
     fn take(&mut self, turn: &mut Turn) {
-        let guest = self.ours || self.loops.is_some();
-        if self.holder != 0 && (!guest || self.holder == turn.ticket) {
+        let gives_way = self.ours || self.loops.is_some() || turn.stands && !self.stands;
+        if self.holder != 0 && (!gives_way || self.holder == turn.ticket) {
             return;
         }
         turn.ticket = self.pass();
+        self.stands = turn.stands;
     }
 
     /// An event loop leads from now on if nobody does but the thread of ours; its ticket.
@@ -442,11 +456,11 @@ impl Lead {
     /// Whoever leads ceases to; the ticket of who does from now on.
     fn pass(&mut self) -> u64 {
         let asleep = self.asleep.take();
-        if let Some((_, ringer)) = asleep.filter(|_| self.ours) {
+        if let Some((_, ringer)) = asleep.filter(|_| self.loops.is_none()) {
             ringer.ring_anyway();
         }
         self.tickets += 1;
-        (self.holder, self.ours, self.loops) = (self.tickets, false, None);
+        (self.holder, self.ours, self.loops, self.stands) = (self.tickets, false, None, false);
         self.holder
     }
 }

@@ -397,3 +397,50 @@ fn the_second_follows_and_a_call_turns_the_core_for_a_leader_that_sleeps() {
     assert_eq!((got, rounds), (Ok(6), 1));
     assert_eq!(sockets.shared().lead.holder, 0);
 }
+
+#[test]
+fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
+    let (sockets, fd, mut peer, _) = alone();
+    let nothing = |_: &mut Engine| Err::<(), _>(Errno::EAGAIN);
+    let lead = || {
+        let shared = sockets.shared();
+        (shared.lead.holder != 0, shared.lead.stands, shared.lead.asleep.is_some())
+    };
+    let mut standing = sockets.stand();
+    // Another thread leads and sleeps: it is rung.
+    let first = sockets.wait_beside(
+        Some(fd),
+        None,
+        &mut |fds, _| {
+            let wait = standing.wait(
+                None,
+                &mut |_, left| {
+                    assert!(left.is_some(), "it leads, so it looks at the port again");
+                    Woken::Beside
+                },
+                &mut { nothing },
+            );
+            assert_eq!(wait, Err(Ended::Beside));
+            assert!(is_rung(fds[0]));
+            Woken::Signal
+        },
+        &mut { nothing },
+    );
+    assert_eq!(first, Err(Ended::Signal));
+    assert_eq!(lead(), (true, true, false));
+    // Whoever waits meanwhile follows, and does not take the lead with it when it goes.
+    let second = sockets.wait_beside(
+        Some(fd),
+        None,
+        &mut |fds, left| {
+            assert_eq!((fds.len(), left), (1, None), "its bell, and nothing of the port");
+            Woken::Signal
+        },
+        &mut { nothing },
+    );
+    assert_eq!(second, Err(Ended::Signal));
+    assert_eq!(lead(), (true, true, false));
+    drop(standing);
+    assert_eq!(lead(), (false, false, false));
+    peer.step(&mut Rng::new(3));
+}

@@ -15,7 +15,7 @@
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.
 //!
 //! Any number of threads share a [`Paired`]. Of those that block, one waits for the doorbell on behalf of all and
-//! wakes whom an event concerns; the others park. A program that scales gives each thread its own `Paired`, linked to
+//! wakes whom an event concerns; the others park, or sleep on bells of their own where signals end calls. A program that scales gives each thread its own `Paired`, linked to
 //! its core's stack thread; one that does not care links one `Paired` to all of them.
 
 mod calls;
@@ -34,19 +34,24 @@ pub use stack_thread::{PairedConfig, StackThread};
 
 use crate::door::Mode;
 use crate::engine::{Engine, Limits};
+use crate::hosted::{Host, Woken};
 use crate::sockets::Fd;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
 use base::{Duration, Instant};
 use message::RingPool;
+use ring::Sleeper;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sockets whose connections live on stack threads.
 pub struct Paired {
     engine: Mutex<Engine<Remote>>,
     threads: Vec<Arc<StackThread>>,
+    /// How threads sleep whose signals end calls; `None` if no signal does.
+    host: Option<Box<dyn Host>>,
 }
 
 impl Paired {
@@ -60,18 +65,31 @@ impl Paired {
         let remote = Remote::new(links, bell, first.config.connections, rings, defaults);
         let limits = Limits { spin: first.config.spin, ..limits };
         let engine = Mutex::new(Engine::new(remote, Box::new(SystemClock::new()), limits));
-        Ok(Paired { engine, threads: threads.to_vec() })
+        Ok(Paired { engine, threads: threads.to_vec(), host: None })
+    }
+
+    /// The same for a program whose signals end calls; `host` says how its threads sleep.
+    ///
+    /// # Errors
+    /// There is no descriptor to be had for the bell.
+    pub fn interruptible(
+        threads: &[Arc<StackThread>],
+        limits: Limits,
+        host: Box<dyn Host>,
+    ) -> io::Result<Paired> {
+        Ok(Paired { host: Some(host), ..Paired::new(threads, limits)? })
     }
 
     fn hold(&self) -> Held<'_> {
         Held(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Attempts, looks for a while and sleeps in turn.
+    /// Attempts, looks for a while and sleeps in turn. Does the call go on after a signal whose handler asks for that?
     fn wait_loop<R>(
         &self,
         on: Option<Fd>,
         timeout: Option<Duration>,
+        restarts: bool,
         attempt: &mut impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut deadline: Option<Instant> = None;
@@ -103,19 +121,66 @@ impl Paired {
                 continue;
             }
             engine.patience.on_sleep(now);
-            self.sleep(engine, on, deadline.map(|at| at.since(now)))?;
+            self.sleep(engine, on, deadline.map(|at| at.since(now)), restarts)?;
         }
     }
 
-    /// Sleeps until something happens to `on`, or for `timeout`: for the bell, if nobody waits for it yet, else parked.
+    /// The whole of a wait.
+    fn wait_as<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        restarts: bool,
+        mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let result = self.wait_loop(on, timeout, restarts, &mut attempt);
+        // Whoever returns leaves the bell to somebody who still waits.
+        let mut engine = self.hold();
+        if engine.core.bell.is_some() {
+            engine.waiting.wake_successor();
+        }
+        result
+    }
+
+    /// Sleeps until something happens to `on`, or for `timeout`: for the bell, if nobody waits for it yet, else aside.
+    /// EINTR if a signal ended it.
     fn sleep<'a>(
         &'a self,
         mut engine: Held<'a>,
         on: Option<Fd>,
         timeout: Option<Duration>,
+        restarts: bool,
     ) -> Result<(), Errno> {
         let object = on.map(|fd| engine.index(fd)).transpose()?;
         let Some(mut bell) = engine.core.bell.take() else {
+            return self.sleep_aside(engine, object, timeout, restarts);
+        };
+        bell.flag().announce();
+        let woken = if engine.core.has_events() {
+            bell.flag().awake();
+            Ok(())
+        } else {
+            let ticket = engine.waiting.add(object, Wake::Bell(bell.ringer()));
+            drop(engine);
+            let woken = self.sleep_on(&mut bell, timeout, restarts);
+            bell.flag().awake();
+            engine = self.hold();
+            engine.waiting.remove(ticket);
+            woken
+        };
+        engine.core.bell = Some(bell);
+        woken
+    }
+
+    /// Sleeps while another thread waits for the bell: parked, or where signals end calls on a bell of this thread's.
+    fn sleep_aside(
+        &self,
+        mut engine: Held<'_>,
+        object: Option<u32>,
+        timeout: Option<Duration>,
+        restarts: bool,
+    ) -> Result<(), Errno> {
+        let Some(host) = &self.host else {
             let ticket = engine.waiting.add(object, Wake::Park(std::thread::current()));
             drop(engine);
             match timeout {
@@ -125,21 +190,23 @@ impl Paired {
             self.hold().waiting.remove(ticket);
             return Ok(());
         };
-        bell.flag().announce();
-        let woken = if engine.core.has_events() {
-            bell.flag().awake();
-            Ok(())
-        } else {
-            let ticket = engine.waiting.add(object, Wake::Bell(bell.ringer()));
-            drop(engine);
-            let woken = bell.wait(timeout);
-            bell.flag().awake();
-            engine = self.hold();
-            engine.waiting.remove(ticket);
-            woken.map(|_| ())
+        let mut bell = host.bell().ok_or(Errno::EMFILE)?;
+        let ticket = engine.waiting.add(object, Wake::Bell(bell.ringer()));
+        drop(engine);
+        let woken = self.sleep_on(&mut bell, timeout, restarts);
+        self.hold().waiting.remove(ticket);
+        host.keep(bell);
+        woken
+    }
+
+    /// Sleeps until this bell rings.
+    fn sleep_on(&self, bell: &mut Sleeper, timeout: Option<Duration>, restarts: bool) -> Result<(), Errno> {
+        let Some(host) = &self.host else {
+            return bell.wait(timeout).map(drop).map_err(|_| Errno::EIO);
         };
-        engine.core.bell = Some(bell);
-        woken.map_err(|_| Errno::EIO)
+        let woken = host.sleep(&[bell.fd().as_raw_fd()], timeout, restarts);
+        bell.drain();
+        if woken == Woken::Signal { Err(Errno::EINTR) } else { Ok(()) }
     }
 }
 
@@ -156,15 +223,18 @@ impl Mode for Paired {
         &self,
         on: Option<Fd>,
         timeout: Option<Duration>,
-        mut attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+        attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let result = self.wait_loop(on, timeout, &mut attempt);
-        // Whoever returns leaves the bell to somebody who still waits.
-        let mut engine = self.hold();
-        if engine.core.bell.is_some() {
-            engine.waiting.wake_successor();
-        }
-        result
+        self.wait_as(on, timeout, timeout.is_none(), attempt)
+    }
+
+    fn wait_for_ready<R>(
+        &self,
+        on: Option<Fd>,
+        timeout: Option<Duration>,
+        attempt: impl FnMut(&mut Engine<Remote>) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.wait_as(on, timeout, false, attempt)
     }
 
     fn attempt<R>(
