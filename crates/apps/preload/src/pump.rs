@@ -26,8 +26,8 @@ impl Lane {
         self.sent == self.rest.len()
     }
 
-    /// Hands on what is left, and then what the source gives: octets, its end (0), or nothing now (`None`). Did anything
-    /// move?
+    /// Hands on what is left, and then what the source gives: octets, its end (0), or nothing now (`None`). Did
+    /// anything move?
     fn carry(
         &mut self,
         room: &mut [u8],

@@ -1,5 +1,5 @@
-//! What unmodified programs are worth on our stack beside the kernel's: each row of docs/PROGRAMS.md that has a rate, the
-//! same program and the same configuration on the kernel and under `millstream run`, in turns.
+//! What unmodified programs are worth on our stack beside the kernel's: each row of docs/PROGRAMS.md that has a rate,
+//! the same program and the same configuration on the kernel and under `millstream run`, in turns.
 //!
 //! The program under test is pinned to one core, what talks to it runs on the kernel and is pinned to another.
 
@@ -47,7 +47,8 @@ impl Link {
 
 /// A row: what is run, and what is read from what it says. In lines for the shell `{run}` is where the launcher goes
 /// (on the kernel nothing is there), and these stand for what they say: `{server}`, the address of the program under
-/// test; `{client}`, that of the other end; `{dir}`, a directory of the run's own; `{peers}`, programs of ours; `{secs}`, how long to measure.
+/// test; `{client}`, that of the other end; `{dir}`, a directory of the run's own; `{peers}`, programs of
+/// ours; `{secs}`, how long to measure.
 pub struct Row {
     /// The program, and what is asked of it.
     pub name: &'static str,

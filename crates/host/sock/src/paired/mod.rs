@@ -15,8 +15,9 @@
 //! for one (bind, listen, TCP_INFO, ...) waits for one turn. Events reach an application once per turn.
 //!
 //! Any number of threads share a [`Paired`]. Of those that block, one waits for the doorbell on behalf of all and
-//! wakes whom an event concerns; the others park, or sleep on bells of their own where signals end calls. A program that scales gives each thread its own `Paired`, linked to
-//! its core's stack thread; one that does not care links one `Paired` to all of them.
+//! wakes whom an event concerns; the others park, or sleep on bells of their own where signals end calls. A program
+//! that scales gives each thread its own `Paired`, linked to its core's stack thread; one that does not care links one
+//! `Paired` to all of them.
 
 mod calls;
 mod link;

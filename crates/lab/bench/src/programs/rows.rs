@@ -303,7 +303,7 @@ END
     Row {
         name: "curl, 200 MB",
         needs: &["curl", "nginx", "openssl"],
-        client: "{run} curl -s -w '%{speed_download}\\n' -o /dev/null http://{client}/big -o /dev/null http://{client}/big",
+        client: "u=http://{client}/big; {run} curl -s -w '%{speed_download}\\n' -o /dev/null $u -o /dev/null $u",
         rate: rates::curl,
         unit: "MB",
         ..ASKS
