@@ -70,7 +70,7 @@ fn test() -> Outcome {
 }
 
 fn budgets() -> Outcome {
-    crate::benchmark(&["budgets".into()])
+    crate::benchmark(&[], &["budgets".into()])
 }
 
 fn docs() -> Outcome {

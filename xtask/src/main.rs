@@ -102,12 +102,16 @@ fn bench(rest: &[String]) -> Outcome {
     // The link benchmarks start our command and its launcher, so they have to be as fresh as those are.
     let build = ["build", "--quiet", "--locked", "--profile", "dist"];
     run::cargo(&build).args(["--package", "millstream", "--package", "millstream-preload"]).check()?;
-    benchmark(rest)
+    // The comparison switches prefetching off, too; whoever counts instructions does not want to pay for the switch.
+    let all = rest.iter().any(|argument| argument == "--all");
+    benchmark(if all { &["--features", "prefetch-switch"] } else { &[] }, rest)
 }
 
 /// A benchmark that does not need our command.
-fn benchmark(rest: &[String]) -> Outcome {
-    run::cargo(&["run", "--quiet", "--locked", "--package", "millstream-bench", "--profile", "dist", "--"])
+fn benchmark(build: &[&str], rest: &[String]) -> Outcome {
+    run::cargo(&["run", "--quiet", "--locked", "--package", "millstream-bench", "--profile", "dist"])
+        .args(build)
+        .args(["--"])
         .args(rest)
         .check()
 }

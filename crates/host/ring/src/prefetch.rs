@@ -1,19 +1,45 @@
 //! Asking the cache for what will be read soon.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+/// Whether what is asked for below is asked for, in all of this program; false if that cannot be chosen. Only a program
+/// built with the feature `prefetch-switch` can choose, and pays for it at each: benchmarks measure what prefetching is
+/// worth.
+pub fn prefetching(on: bool) -> bool {
+    switch::set(on)
+}
 
-/// Nobody asks for anything.
-static OFF: AtomicBool = AtomicBool::new(false);
+#[cfg(feature = "prefetch-switch")]
+mod switch {
+    use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether what is asked for below is asked for, in all of this program: benchmarks measure what that is worth.
-pub fn prefetching(on: bool) {
-    OFF.store(!on, Ordering::Relaxed);
+    static OFF: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn set(on: bool) -> bool {
+        OFF.store(!on, Ordering::Relaxed);
+        true
+    }
+
+    #[inline(always)]
+    pub(super) fn is_off() -> bool {
+        OFF.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(not(feature = "prefetch-switch"))]
+mod switch {
+    pub(super) fn set(on: bool) -> bool {
+        on
+    }
+
+    #[inline(always)]
+    pub(super) fn is_off() -> bool {
+        false
+    }
 }
 
 /// Ask for the first cache line of `value`. A hint: it changes nothing but time.
 #[inline(always)]
 pub fn prefetch_read<T: ?Sized>(value: &T) {
-    if !OFF.load(Ordering::Relaxed) {
+    if !switch::is_off() {
         line(core::ptr::from_ref(value).cast());
     }
 }
@@ -21,10 +47,10 @@ pub fn prefetch_read<T: ?Sized>(value: &T) {
 /// Ask for every cache line of `value`, however large.
 #[inline(always)]
 pub fn prefetch_all<T>(value: &T) {
-    let at = core::ptr::from_ref(value).cast::<u8>();
-    if OFF.load(Ordering::Relaxed) {
+    if switch::is_off() {
         return;
     }
+    let at = core::ptr::from_ref(value).cast::<u8>();
     for offset in (0..size_of::<T>()).step_by(64) {
         line(at.wrapping_add(offset));
     }
@@ -33,7 +59,7 @@ pub fn prefetch_all<T>(value: &T) {
 /// Ask for every cache line of `octets`, at most four of them: what a header takes.
 #[inline(always)]
 pub fn prefetch_octets(octets: &[u8]) {
-    if OFF.load(Ordering::Relaxed) {
+    if switch::is_off() {
         return;
     }
     for chunk in octets.chunks(64).take(4) {
@@ -76,5 +102,13 @@ mod tests {
         prefetch_all(&[0u64; 99]);
         prefetch_octets(&[]);
         prefetch_octets(&[7; 1000]);
+    }
+
+    #[test]
+    fn it_is_on_and_off_only_where_that_can_be_chosen() {
+        assert!(prefetching(true));
+        assert_eq!(prefetching(false), cfg!(feature = "prefetch-switch"));
+        prefetch_all(&[0u64; 99]);
+        assert!(prefetching(true));
     }
 }

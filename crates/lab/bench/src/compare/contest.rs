@@ -57,7 +57,9 @@ pub fn contest(words: &[String]) -> Result<Figures, String> {
     let n: u32 = n.parse().map_err(|_| format!("{n}: a number, please"))?;
     let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds}: a number, please"))?;
     let options = Options::parse(more)?;
-    ring::prefetching(options.prefetch);
+    if !ring::prefetching(options.prefetch) {
+        return Err("this program is built without the feature prefetch-switch".into());
+    }
     let figure = |name: &str, value: f64| Figures::from([(name.to_string(), value)]);
     let rate =
         |(per_s, packets)| Figures::from([("per_s".to_string(), per_s), ("packets".to_string(), packets)]);

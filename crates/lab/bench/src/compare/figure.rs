@@ -20,8 +20,11 @@ const fn less(name: &'static str, title: &'static str, unit: &'static str) -> Fi
     Figure { name, title, unit, more: false }
 }
 
+/// How many cores others kept busy during a measurement, about.
+pub(super) const OTHERS: &str = "others";
+
 /// Every figure.
-pub(super) const FIGURES: [Figure; 15] = [
+pub(super) const FIGURES: [Figure; 16] = [
     more("per_s", "rate", "a second"),
     more("gbit", "goodput", "Gbit/s"),
     more("mbit", "goodput", "Mbit/s"),
@@ -37,6 +40,7 @@ pub(super) const FIGURES: [Figure; 15] = [
     less("octets", "memory of an idle connection's end", "octets"),
     more("packets", "packets", "a transaction"),
     less("errors", "errors", "in all"),
+    less(OTHERS, "cores busy with what is not measured", "cores"),
 ];
 
 /// The figure of that name.

@@ -1,11 +1,13 @@
 //! Where contenders are measured: beds, programs and peers, made when they are first needed and gone at the end.
 
 use super::contender::{Contender, GOPATH, Kind, Program, go, network};
+use super::figure::OTHERS;
 use super::{Figures, Where};
 use crate::bed::{
     Bed, CLIENT_ADDRS, CLIENT_BASE, CLIENT_CPU, Programs, SERVER_ADDR, Server, machine_busy_us, sh,
 };
 use crate::bed::{SERVER_CPU, our_command};
+use crate::now;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -171,9 +173,16 @@ impl Ground {
         };
         let program = program.to_string_lossy();
         let limit = ["120", "env", "GOMAXPROCS=1", "taskset", "-c", SERVER_CPU];
+        let used = || Ok::<_, String>((machine_busy_us()?, children_us()?, now()));
+        let before = used()?;
         let said = sh("timeout", &[&limit, wrapper, &[&*program], &first, words].concat())?;
+        let after = used()?;
         let said = said.lines().last().unwrap_or_default();
-        serde_json::from_str(said).map_err(|e| format!("it said {said:?}: {e}"))
+        let mut figures: Figures =
+            serde_json::from_str(said).map_err(|e| format!("it said {said:?}: {e}"))?;
+        let others = (after.0 - before.0) as f64 - (after.1 - before.1) as f64;
+        figures.insert(OTHERS.into(), others.max(0.0) / 1e6 / (after.2 - before.2).as_secs_f64());
+        Ok(figures)
     }
 
     /// A program of `peers/` in C.
@@ -204,6 +213,18 @@ impl Ground {
         self.peers.insert("gvisor", out.clone());
         Ok(out)
     }
+}
+
+/// CPU time of the programs that this one has started and that have ended, microseconds (10 ms ticks).
+fn children_us() -> Result<u64, String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|e| e.to_string())?;
+    // Behind the name, which may hold anything, the first field is the state; cutime and cstime are the 14th and 15th.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<u64> = fields.skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
+    if ticks.len() < 2 {
+        return Err("/proc/self/stat is odd".into());
+    }
+    Ok(ticks.iter().sum::<u64>() * 10_000)
 }
 
 /// Where the peers' sources are.
@@ -258,11 +279,12 @@ impl Field {
         let (n, secs, count) = (load.connections.to_string(), seconds.to_string(), CLIENT_ADDRS.to_string());
         let mut args = vec![load.mode, SERVER_ADDR, "80", &n, &secs, CLIENT_BASE, &count];
         args.extend(load.more.iter().map(String::as_str));
-        let used = || Ok::<_, String>((server.cpu_ns()?, machine_busy_us()?, self.bed.spin_us(server)?));
+        // What it costs a server to say how long it has looked for packets is not part of what it is measured for.
+        let used = || Ok::<_, String>((server.cpu_ns()?, machine_busy_us()?));
         let client = self.bed.start_on(&self.bed.client, CLIENT_CPU, &self.programs.client, &args)?;
-        let before = used()?;
+        let (spun, before) = (self.bed.spin_us(server)?, used()?);
         let said = client.wait()?;
-        let after = used()?;
+        let (after, spin) = (used()?, self.bed.spin_us(server)? - spun);
         let said: Value =
             serde_json::from_str(said.trim()).map_err(|e| format!("the client said {said:?}: {e}"))?;
         let number = |key: &str| said[key].as_f64().unwrap_or(0.0);
@@ -271,7 +293,7 @@ impl Field {
         if (bulk && number("octets") == 0.0) || (!bulk && requests == 0.0) {
             return Err(format!("nothing was answered, {} errors", number("errors")));
         }
-        let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, (after.2 - before.2) as f64);
+        let (cpu, spin) = ((after.0 - before.0) as f64 / 1e3, spin as f64);
         let mut figures = Figures::new();
         let mut put = |name: &str, value: f64| {
             figures.insert(name.into(), value);
@@ -279,6 +301,8 @@ impl Field {
         put("cores", cpu / 1e6 / seconds);
         put("worked", (cpu - spin).max(0.0) / 1e6 / seconds);
         put("errors", number("errors"));
+        let others = (after.1 - before.1) as f64 - cpu - number("cpu_us");
+        put(OTHERS, others.max(0.0) / 1e6 / seconds);
         put("gbit", number("octets") * 8e-9 / seconds);
         if !bulk {
             put("per_s", requests / seconds);

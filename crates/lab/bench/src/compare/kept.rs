@@ -1,7 +1,10 @@
 //! What was measured, kept in a file from one run to the next: a run of all workloads can be made in pieces, and goes
 //! on where it was interrupted.
 
+use super::figure::OTHERS;
+use super::run::DISTURBED;
 use super::{Point, Workload};
+use crate::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,7 +95,7 @@ impl Results {
     }
 
     /// The point, if it was measured with at least this effort, by everybody of the workload who is here, and nothing
-    /// failed.
+    /// failed or was disturbed.
     pub(super) fn done(&self, workload: &Workload, point: &Point, effort: Effort) -> Option<&RanPoint> {
         let ran = self.workloads.iter().find(|ran| ran.name == workload.name)?;
         let kept = ran.points.iter().find(|kept| kept.label == point.label)?;
@@ -129,7 +132,14 @@ impl Entry {
     /// Every round gave figures, or there is a reason why none does that will not go away.
     fn is_whole(&self) -> bool {
         let takes_no_part = self.left_out.as_ref().is_some_and(|why| !why.starts_with(NOT_INSTALLED));
-        takes_no_part || (self.left_out.is_none() && self.failed.is_empty() && !self.figures.is_empty())
+        let measured = self.failed.is_empty() && !self.figures.is_empty();
+        let undisturbed = self.others().is_none_or(|cores| cores < DISTURBED);
+        takes_no_part || (self.left_out.is_none() && measured && undisturbed)
+    }
+
+    /// Cores that others kept busy meanwhile, if that is known.
+    pub(super) fn others(&self) -> Option<f64> {
+        self.figures.get(OTHERS).map(|cores| stats::median(cores))
     }
 }
 
@@ -226,6 +236,13 @@ mod tests {
             kernel(results, out(&late));
             results.contenders = entered(&["kernel"]);
         }));
+        let beside = |cores: f64| {
+            let mut entry = results(&[("sizes", 0)]).workloads[0].points[0].entries["kernel"].clone();
+            entry.figures.insert(OTHERS.into(), vec![0.0, cores, cores]);
+            entry
+        };
+        assert!(whole(&|results| kernel(results, beside(0.1))));
+        assert!(!whole(&|results| kernel(results, beside(0.9))), "somebody else was busy");
         assert!(!whole(&|results| drop(results.workloads[0].points[0].entries.remove("paired"))));
     }
 

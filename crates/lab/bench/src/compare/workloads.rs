@@ -329,7 +329,7 @@ pub const WORKLOADS: &[Workload] = &[
         charts: &["per_s"],
         contenders: STACKS,
         measure: |ground, who, point, seconds| {
-            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e4), ("gvisor", 1e3)])?;
+            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
             ground.in_memory(who, "keep", point.value, seconds)
         },
     },
@@ -349,7 +349,7 @@ pub const WORKLOADS: &[Workload] = &[
         charts: &["per_s"],
         contenders: &["millstream", "lwip", "gvisor"],
         measure: |ground, who, point, seconds| {
-            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e4), ("gvisor", 1e3)])?;
+            bounded(who.name, point, &[("smoltcp", 1e3), ("lwip", 1e3), ("gvisor", 1e3)])?;
             ground.in_memory(who, "some", point.value, seconds)
         },
     },
