@@ -65,8 +65,11 @@ fn clippy() -> Outcome {
         .check()
 }
 
+/// Of a test that hangs one wants to hear while somebody still listens.
+const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
+
 fn test() -> Outcome {
-    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check()
+    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check_within(TEST_LIMIT)
 }
 
 fn budgets() -> Outcome {

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::Outcome;
 
@@ -33,6 +34,25 @@ pub(crate) fn tool(name: &str) -> Run {
     program(name, name)
 }
 
+/// How often in a second a program is looked at that may take too long.
+const LOOKS: u64 = 10;
+
+/// What a process has started, and those in turn: their numbers and command lines.
+fn descendants(of: u32) -> Vec<(u32, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> = children
+        .flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    let mut all = Vec::new();
+    for pid in children {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        all.push((pid, line.replace('\0', " ")));
+        all.extend(descendants(pid));
+    }
+    all
+}
+
 fn program(path: impl AsRef<OsStr>, shown: &str) -> Run {
     let mut command = Command::new(path);
     command.current_dir(root()).stdin(Stdio::null());
@@ -60,6 +80,27 @@ impl Run {
         if status.success() { Ok(()) } else { Err(self.failed(&status)) }
     }
 
+    /// Runs it with its output shown; after `limit`, what it still runs is told and killed.
+    pub(crate) fn check_within(mut self, limit: Duration) -> Outcome {
+        let mut child = self.command.spawn().map_err(|error| self.failed(&error))?;
+        for _ in 0..limit.as_secs() * LOOKS {
+            match child.try_wait().map_err(|error| self.failed(&error))? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(self.failed(&status)),
+                None => std::thread::sleep(Duration::from_secs(1) / LOOKS as u32),
+            }
+        }
+        let hung = descendants(child.id());
+        let ended = child.kill().and_then(|()| child.wait());
+        let told: String = hung.iter().map(|(pid, line)| format!("\n  {pid}  {line}")).collect();
+        for (pid, _) in hung {
+            // It may have ended by itself meanwhile.
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+        let why = format!("killed after {} minutes ({ended:?}); still running:{told}", limit.as_secs() / 60);
+        Err(self.failed(&why))
+    }
+
     /// Runs it and returns what it wrote; its complaints are part of the error.
     pub(crate) fn output(mut self) -> Result<String, String> {
         let output = self.command.output().map_err(|error| self.failed(&error))?;
@@ -72,5 +113,20 @@ impl Run {
 
     fn failed(&self, why: &dyn std::fmt::Display) -> String {
         format!("`{}`: {why}", self.shown.display())
+    }
+}
+#[cfg(test)]
+mod tests {
+    //! Goal: what hangs is ended with all that it started, and told.
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_told_and_killed() {
+        let hangs = tool("sh").args(["-c", "sleep 1000.25; true"]);
+        let why = hangs.check_within(Duration::from_secs(1)).expect_err("it hangs");
+        assert!(why.contains("sleep 1000.25"), "{why}");
+        assert!(descendants(std::process::id()).iter().all(|(_, line)| !line.contains("1000.25")));
+        assert_eq!(tool("true").check_within(Duration::from_secs(10)), Ok(()));
+        tool("false").check_within(Duration::from_secs(10)).expect_err("it fails");
     }
 }

@@ -257,8 +257,7 @@ fn signals_end_calls_that_wait() {
     let client = bench::bed::CLIENT_BASE;
     get(&bed, &bed.server, &["curl"], &format!("http://{client}:8000/file"));
     let program = launched(&["python3", "-c", SIGNALS, client]);
-    let said =
-        bed.in_ns(&bed.server, "timeout", &[&["20", MILLSTREAM][..], &program].concat()).expect("it ends");
+    let said = bed.in_ns_within(&bed.server, 20, MILLSTREAM, &program).expect("it ends");
     assert_eq!(said, "rung\nrung\nrung\n");
 }
 
@@ -295,7 +294,6 @@ fn threads_wait_on_connections_of_their_own() {
     let _server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]).expect("the server starts");
     std::thread::sleep(Duration::from_secs(1));
     let program = launched(&["python3", "-c", THREADS, bench::bed::CLIENT_BASE]);
-    let said =
-        bed.in_ns(&bed.server, "timeout", &[&["30", MILLSTREAM][..], &program].concat()).expect("it ends");
+    let said = bed.in_ns_within(&bed.server, 30, MILLSTREAM, &program).expect("it ends");
     assert_eq!(said, "True\n");
 }

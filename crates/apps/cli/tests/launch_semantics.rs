@@ -33,8 +33,8 @@ const LAUNCHED: &[Known] = &[
 ];
 
 fn run(bed: &Bed, program: &[&str]) -> String {
-    let all = [&["120"], program, &[bed.client.as_str()]].concat();
-    bed.in_ns(&bed.server, "timeout", &all).unwrap_or_else(|e| panic!("{program:?}: {e}"))
+    let args = [&program[1..], &[bed.client.as_str()]].concat();
+    bed.in_ns_within(&bed.server, 120, program[0], &args).unwrap_or_else(|e| panic!("{program:?}: {e}"))
 }
 
 /// Both runs of a program say the same; `least` fewer checks would mean that it ended early.

@@ -44,8 +44,7 @@ fn launch(bed: &Bed, program: &[&str]) -> Server {
 
 /// Runs a client on our stack; what it printed.
 fn client(bed: &Bed, program: &[&str]) -> String {
-    let args = [&["30", MILLSTREAM][..], &launched(program)].concat();
-    bed.in_ns(&bed.server, "timeout", &args).expect("it ends well")
+    bed.in_ns_within(&bed.server, 30, MILLSTREAM, &launched(program)).expect("it ends well")
 }
 
 /// Runs a program on the clients' kernel until it succeeds, for the server may not be ready; what it printed.
@@ -55,10 +54,9 @@ fn ask(bed: &Bed, program: &str, args: &[&str]) -> String {
 
 /// The same in one of the two namespaces.
 fn ask_in(bed: &Bed, ns: &str, program: &str, args: &[&str]) -> String {
-    let all = [&["30", program][..], args].concat();
     let mut tries = 0;
     loop {
-        match bed.in_ns(ns, "timeout", &all) {
+        match bed.in_ns_within(ns, 30, program, args) {
             Ok(said) => return said,
             Err(e) if tries == 60 => panic!("{program}: {e}"),
             Err(_) => std::thread::sleep(Duration::from_millis(100)),

@@ -19,6 +19,7 @@ const SIOCOUTQNSD: c_ulong = 0x894b;
 const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
 
 static NO_SIGNALS: Once = Once::new();
+static NO_OWN_TABLE: Once = Once::new();
 
 /// # Safety
 /// C's contract of close(2).
@@ -100,6 +101,24 @@ unsafe fn replace(
     answered(done)
 }
 
+/// Flags without `own`, by which a thread gets a table of descriptors of its own, once a stack runs in this process:
+/// what one thread opened for the stack would be nothing, or something else, to the next that turns it. Who has but one
+/// thread cannot tell.
+fn shared(flags: c_int, own: c_int) -> c_int {
+    if flags & own == 0 || is_inside() || stack::opened().is_none() {
+        return flags;
+    }
+    say_once(&NO_OWN_TABLE, "descriptors stay shared between threads (CLONE_FILES, CLOSE_RANGE_UNSHARE)");
+    flags & !own
+}
+
+/// # Safety
+/// C's contract of unshare(2).
+pub(crate) unsafe fn unshare(flags: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    unsafe { real::unshare(shared(flags, libc::CLONE_FILES)) }
+}
+
 /// # Safety
 /// C's contract of close_range(2).
 pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
@@ -110,6 +129,7 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         // SAFETY: numbers alone; the kernel says what is wrong with them.
         return unsafe { real::close_range(first, last, flags) };
     }
+    let flags = shared(flags, libc::CLOSE_RANGE_UNSHARE as c_int);
     let cloexec = flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0;
     if !hidden.iter().any(within) {
         if !cloexec {

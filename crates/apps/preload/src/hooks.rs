@@ -294,8 +294,11 @@ others! {
     dup2(from: c_int, to: c_int) -> c_int => descriptors::dup2;
     "the number it takes is let go first."
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int => descriptors::dup3;
-    "ours are closed as by close; those of the stack itself stay."
+    "ours are closed as by close; those of the stack itself stay; CLOSE_RANGE_UNSHARE is as for unshare."
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptors::close_range;
+    "once the stack runs, CLONE_FILES is left out: its threads and the program's use the same descriptors. One line \
+     tells so."
+    unshare(flags: c_int) -> c_int => descriptors::unshare;
     "a set of the kernel's; from when there is something of ours in it, one of the stack's beside it."
     epoll_create(size: c_int) -> c_int => epoll::create;
     "as epoll_create."

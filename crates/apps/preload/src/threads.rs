@@ -126,6 +126,7 @@ pub(crate) unsafe fn syscall(
             libc::SYS_writev => hooks::writev(fd, b as _, int(c)) as c_long,
             libc::SYS_close => hooks::close(fd).into(),
             libc::SYS_close_range => hooks::close_range(a as _, b as _, int(c)).into(),
+            libc::SYS_unshare => hooks::unshare(fd).into(),
             libc::SYS_dup => hooks::dup(fd).into(),
             libc::SYS_dup2 => hooks::dup2(fd, int(b)).into(),
             libc::SYS_dup3 => hooks::dup3(fd, int(b), int(c)).into(),

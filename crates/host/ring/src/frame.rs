@@ -12,7 +12,7 @@
 //! a frame dropped without `retire` (a stray) and the end of the pool count in the header; whoever comes last gives
 //! the mapping back. So a frame may outlive its pool, and a stray costs a slot but never soundness.
 
-use crate::map::{Mapping, PAGE, Pages};
+use crate::map::{Mapping, PAGE, Pages, empty_in_children};
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use core::fmt;
@@ -323,6 +323,14 @@ impl FramePool {
         (self.base, self.slots as usize * self.size as usize)
     }
 
+    /// A child of fork(2) finds the slots empty. Slots that the kernel has pinned ([`mapping`](Self::mapping)) would be
+    /// copied one by one at each fork, for a child that has no use for its parent's packets. Reserved huge pages know
+    /// no such advice, and stay as they are.
+    pub fn empty_in_children(&self) {
+        let (base, len) = self.mapping();
+        empty_in_children(base, len);
+    }
+
     /// What backs the slots.
     pub fn pages(&self) -> Pages {
         // SAFETY: the mapping is written only when the last share is given up, and the pool has its own.
@@ -378,6 +386,28 @@ mod tests {
     //! Goal: one owner per slot whatever the kernel, a peer or a careless caller says.
     use super::*;
     use base::Rng;
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_child_finds_the_slots_empty() {
+        let mut pool = FramePool::new(16, 2048).unwrap();
+        pool.empty_in_children();
+        let mut frame = pool.take().unwrap();
+        frame.slot_mut().fill(7);
+        // SAFETY: the child only looks at memory, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let empty = frame.slot().iter().all(|&b| b == 0);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if empty { 3 } else { 4 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is writable.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(libc::WEXITSTATUS(status), 3);
+        assert!(frame.slot().iter().all(|&b| b == 7));
+        pool.retire(frame);
+    }
 
     /// Operations against a plain list of who owns what.
     pub(crate) fn model(rng: &mut Rng, steps: usize) {

@@ -70,6 +70,11 @@ impl Mapping {
     }
 }
 
+/// A child of fork(2) finds these octets of a [`Mapping`] zeroed, unless they lie on reserved huge pages.
+pub(crate) fn empty_in_children(ptr: NonNull<u8>, len: usize) {
+    sys::empty_in_children(ptr, len);
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `ptr` and `len` came from `sys::map` and nobody unmapped them before.
@@ -98,6 +103,12 @@ mod sys {
     pub(super) fn ask_huge(ptr: NonNull<u8>, len: usize) -> bool {
         // SAFETY: advice about a mapping of ours changes no content.
         unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_HUGEPAGE) == 0 }
+    }
+
+    pub(super) fn empty_in_children(ptr: NonNull<u8>, len: usize) {
+        // SAFETY: advice about memory of ours changes nothing in this process. Where the kernel refuses it, a child has
+        // a copy, as of all other memory.
+        unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_WIPEONFORK) };
     }
 
     /// # Safety
@@ -131,6 +142,8 @@ mod sys {
     pub(super) fn ask_huge(_ptr: NonNull<u8>, _len: usize) -> bool {
         false
     }
+
+    pub(super) fn empty_in_children(_ptr: NonNull<u8>, _len: usize) {}
 
     /// # Safety
     /// `ptr` and `len` come from `map`, and nobody uses the memory any more.

@@ -33,7 +33,11 @@ pub fn sh(program: &str, args: &[&str]) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+    let said = String::from_utf8_lossy(&output.stdout);
+    let last =
+        said.trim_end().lines().last().map_or(String::new(), |line| format!(" (its last line: {line})"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program} {}: {}: {}{last}", args.join(" "), output.status, complaint.trim()))
 }
 
 /// May a test make network namespaces here? If not, standard error says that it is skipped.
@@ -175,11 +179,21 @@ impl Bed {
         Ok(())
     }
 
-    /// Runs a command in a namespace.
+    /// Runs a command in a namespace; one that takes five minutes hangs, and is killed.
     pub fn in_ns(&self, ns: &str, program: &str, args: &[&str]) -> Result<String, String> {
-        let mut all = vec!["netns", "exec", ns, program];
-        all.extend_from_slice(args);
-        sh("ip", &all)
+        self.in_ns_within(ns, 300, program, args)
+    }
+
+    /// The same for what ends sooner: it and all that it started are killed after `seconds`, which is an error.
+    pub fn in_ns_within(
+        &self,
+        ns: &str,
+        seconds: u32,
+        program: &str,
+        args: &[&str],
+    ) -> Result<String, String> {
+        let limit = seconds.to_string();
+        sh("ip", &[&["netns", "exec", ns, "timeout", "-s", "KILL", &limit, program][..], args].concat())
     }
 
     fn make_tap(&self) -> Result<(), String> {
@@ -290,10 +304,17 @@ impl Server {
     /// Asks it to end (SIGTERM) and reads what it says until it has.
     ///
     /// # Errors
-    /// It did not end well.
-    pub fn stop(self) -> Result<String, String> {
+    /// It did not end well, or not within half a minute: then it is killed.
+    pub fn stop(mut self) -> Result<String, String> {
         sh("kill", &["-TERM", &self.child.id().to_string()])?;
-        self.wait()
+        for _ in 0..3000 {
+            if self.child.try_wait().map_err(|e| e.to_string())?.is_some() {
+                return self.wait();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let killed = self.kill();
+        Err(format!("it did not end within 30 s of being asked to, and was killed ({killed:?})"))
     }
 
     /// Reads what it says until it ends by itself.

@@ -63,6 +63,12 @@ static void numbers(void)
     told(fcntl(server, F_GETFD), "is gone");
     told(raw_recv(client, text, 1, MSG_DONTWAIT) <= 0 ? 0 : 1, "the peer has nothing");
     raw_close(client);
+    /* From here on a call of this thread and the stack's own turn use each other's descriptors. */
+    for (int i = 0; i < 7; i++) {
+        pair(3043 + i, &server, &client);
+        hang_up(server, client);
+        told(i % 2 ? unshare(CLONE_FILES) : (int)syscall(SYS_unshare, CLONE_FILES), "a table of one's own");
+    }
     pair(3042, &server, &client);
     struct stat status;
     char path[64], link[64] = "";

@@ -280,6 +280,7 @@ fn write_checksum_request(packet: &mut TxPacket, start: u16, offset: u16) {
 
 /// Registers the pool's slots as UMEM; can the kernel read metadata before a packet (Linux 6.8)?
 fn register(socket: &OwnedFd, pool: &FramePool) -> io::Result<bool> {
+    pool.empty_in_children();
     let (base, len) = pool.mapping();
     let mut region = libc::xdp_umem_reg {
         addr: base.as_ptr() as u64,
