@@ -21,7 +21,7 @@ pub type Outcome<T> = Result<T, Refused>;
 
 /// What C sees of a failure.
 pub trait Failure {
-    /// -1, or NULL.
+    /// -1, NULL or SIG_ERR.
     const FAILURE: Self;
 }
 
@@ -35,6 +35,10 @@ impl Failure for isize {
 
 impl Failure for i64 {
     const FAILURE: i64 = -1;
+}
+
+impl Failure for libc::sighandler_t {
+    const FAILURE: libc::sighandler_t = libc::SIG_ERR;
 }
 
 impl<T> Failure for *const T {

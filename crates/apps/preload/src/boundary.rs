@@ -2,6 +2,7 @@
 //! apart from what the program calls. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno`
 //! set.
 
+use crate::signals;
 use capi::boundary::fault;
 pub(crate) use capi::boundary::{Failure, Outcome, Refused};
 use libc::{c_int, c_void};
@@ -37,6 +38,9 @@ pub(crate) fn inside<R>(call: impl FnOnce() -> R) -> R {
     impl Drop for Out {
         fn drop(&mut self) {
             INSIDE.set(INSIDE.get() - 1);
+            if INSIDE.get() == 0 {
+                signals::deliver();
+            }
         }
     }
     INSIDE.set(INSIDE.get() + 1);
@@ -53,6 +57,7 @@ pub(crate) fn outside<R>(call: impl FnOnce() -> R) -> R {
         }
     }
     let _in = In(INSIDE.replace(0));
+    signals::deliver();
     call()
 }
 

@@ -9,14 +9,14 @@ use crate::boundary::{Failure, Outcome, Refused, door, is_inside};
 use crate::description::Kind;
 use crate::table::{self, Place};
 use crate::{
-    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, rights, sockets, spawn,
-    streams, threads,
+    data, descriptors, epoll, exec, moves, names, options, poll, privileges, relay, rights, signals, sockets,
+    spawn, streams, threads,
 };
 use libc::{FILE, uid_t};
 use libc::{
     c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t,
-    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec, timeval,
+    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, sighandler_t, sigset_t, size_t, sockaddr, socklen_t,
+    ssize_t, timespec, timeval,
 };
 use libc::{posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::arch::naked_asm;
@@ -338,6 +338,13 @@ others! {
     eventfd(value: c_uint, flags: c_int) -> c_int => threads::eventfd;
     "nothing changes; what the stack opens for itself is hidden from the program."
     open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int => threads::open64;
+    "nothing changes; but a handler whose signal comes while its thread is in a call of ours that does not sleep runs at \
+     the end of that."
+    sigaction(
+        signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction
+    ) -> c_int => signals::sigaction;
+    "as sigaction."
+    signal(signal: c_int, action: sighandler_t) -> sighandler_t => signals::signal;
     "nothing changes; threads of the stack take no signals."
     pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t, start: threads::Start, arg: *mut c_void
@@ -430,6 +437,42 @@ const ONE_BY_ONE: [Row; 3] = [
     Row { name: "execlp", text: "as execve." },
 ];
 
+const OLD_SIGNALS: [Row; 3] = [
+    Row { name: "bsd_signal", text: "as sigaction." },
+    Row { name: "sysv_signal", text: "as sigaction." },
+    Row { name: "__sysv_signal", text: "as sigaction." },
+];
+
+/// The C library's `signal` under its other name.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn bsd_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
+    // SAFETY: the caller's arguments, handed on.
+    unsafe { signals::signal(signal, action) }
+}
+
+/// The C library's: handlers are called once.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn sysv_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
+    // SAFETY: the caller's arguments, handed on.
+    unsafe { signals::sysv_signal(signal, action) }
+}
+
+/// What `signal` is for programs that were compiled for X/Open's rules.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn __sysv_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
+    // SAFETY: the caller's arguments, handed on.
+    unsafe { signals::sysv_signal(signal, action) }
+}
+
 const DPRINTF: Row = Row { name: "dprintf", text: "the text goes the way of write." };
 
 /// The C library's, by [`vdprintf`], so that it comes here.
@@ -487,7 +530,8 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 /// Every call that comes here, in alphabetical order.
 pub fn rows() -> Vec<Row> {
     let mut rows =
-        [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &[CLOSEFROM, DPRINTF, DPRINTF_CHK, EXIT, VFORK]].concat();
+        [ON_DESCRIPTORS, OTHERS, &ONE_BY_ONE, &OLD_SIGNALS, &[CLOSEFROM, DPRINTF, DPRINTF_CHK, EXIT, VFORK]]
+            .concat();
     rows.sort_by_key(|row| row.name);
     rows
 }

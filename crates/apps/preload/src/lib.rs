@@ -25,6 +25,7 @@ mod pump;
 mod relay;
 mod rights;
 mod route;
+mod signals;
 mod sleep;
 mod sockets;
 mod spawn;

@@ -2,10 +2,10 @@
 //! signals.
 
 use crate::bell::forks;
-use crate::boundary::{errno, outside};
+use crate::boundary::{errno, outside, set_errno};
 use crate::hooks::real;
+use crate::signals::Ran;
 use base::Duration;
-use capi::host::signals_end_calls;
 use libc::{c_int, c_long, pollfd, sigset_t, timespec};
 use sock::hosted::Woken;
 use std::os::fd::RawFd;
@@ -39,14 +39,22 @@ pub(crate) fn to_timespec(time: Duration) -> timespec {
     timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// ppoll(2) that no cancellation ends: there are frames of ours above it.
+/// ppoll(2) that no cancellation ends: there are frames of ours above it. A signal that came just before it ends it,
+/// too.
 pub(crate) fn ppoll(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> c_int {
     let mut time = timeout.map(to_timespec);
     let time = time.as_mut().map_or(null_mut(), std::ptr::from_mut);
     let (at, count) = (rows.as_mut_ptr() as c_long, rows.len() as c_long);
-    // SAFETY: as many rows as are there, a time or NULL, and the caller's mask or NULL.
-    outside(|| unsafe {
-        real::syscall(libc::SYS_ppoll, at, count, time as c_long, mask as c_long, SIGNALS, 0) as c_int
+    let ran = Ran::so_far();
+    outside(|| {
+        if ran != Ran::so_far() {
+            set_errno(libc::EINTR);
+            return -1;
+        }
+        // SAFETY: as many rows as are there, a time or NULL, and the caller's mask or NULL.
+        unsafe {
+            real::syscall(libc::SYS_ppoll, at, count, time as c_long, mask as c_long, SIGNALS, 0) as c_int
+        }
     })
 }
 
@@ -55,14 +63,14 @@ pub(crate) fn input(fd: RawFd) -> pollfd {
     pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// The sleep of a call that waits for the stack alone: a signal ends it, unless it `restarts` and none of the program's
-/// handlers wants calls to end (no SA_RESTART).
+/// The sleep of a call that waits for the stack alone: a signal ends it, unless it `restarts` and no handler that ran
+/// wants calls to end (no SA_RESTART).
 pub(crate) fn on_stack(fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken {
     let mut rows: Vec<pollfd> = fds.iter().map(|&fd| input(fd)).collect();
-    let process = forks();
+    let (process, ran) = (forks(), Ran::so_far());
     let ended = ppoll(&mut rows, timeout, null()) < 0 && errno() == libc::EINTR;
     // In a child, which a handler has made, the call has nothing to go on with: the stack is the parent's.
-    let ends = ended && (!restarts || signals_end_calls()) || forks() != process;
+    let ends = ended && (!restarts || ran.ends_calls()) || forks() != process;
     if ends { Woken::Signal } else { Woken::Stack }
 }
 
@@ -78,10 +86,10 @@ pub(crate) fn beside(
 ) -> Woken {
     rows.truncate(own);
     rows.extend(fds.iter().map(|&fd| input(fd)));
-    let process = forks();
+    let (process, ran) = (forks(), Ran::so_far());
     let ready = ppoll(rows, timeout, mask);
     let ended = ready < 0 && errno() == libc::EINTR;
-    if ended && (!restarts || signals_end_calls()) || forks() != process {
+    if ended && (!restarts || ran.ends_calls()) || forks() != process {
         return Woken::Signal;
     }
     if ready > 0 && rows[..own].iter().any(|row| row.revents != 0) { Woken::Beside } else { Woken::Stack }

@@ -8,6 +8,7 @@
 #include "files.c"
 #include "flags.c"
 #include "forks.c"
+#include "handlers.c"
 #include "interrupts.c"
 #include "masks.c"
 #include "messages.c"
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
         { "raw_calls", raw_calls },
         { "flags", flags },
         { "interrupts", interrupts },
+        { "handlers", handlers },
         { "controls", controls },
         { "files", files },
         { "streams", streams },

@@ -1,0 +1,205 @@
+//! The program's handlers of signals do not run inside our own stack: what they would interrupt holds locks, and they may
+//! use connections, fork, or jump out of it for ever. A handler that the program installs is ours for the kernel; while
+//! the thread is inside, it puts the signal back, blocked until the thread leaves or falls asleep, when the kernel
+//! delivers it with all that it knows of it. What a thread does to itself (SIGSEGV and its like) waits for nobody.
+
+use crate::boundary::is_inside;
+use crate::hooks::real;
+use capi::host::signals_end_calls;
+use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+
+/// Signals are 1 to this, as the kernel counts them.
+const SIGNALS: usize = 64;
+
+/// Those that the thread's own instructions cause: it cannot go on before they are handled.
+const SYNCHRONOUS: [c_int; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+
+/// What [`arrives`] does itself, because the kernel would do it at the first of two deliveries.
+const OURS: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
+
+/// A handler of the program's, and the flags that it was installed with.
+struct Handler {
+    function: AtomicUsize,
+    flags: AtomicI32,
+}
+
+static HANDLERS: [Handler; SIGNALS + 1] =
+    [const { Handler { function: AtomicUsize::new(0), flags: AtomicI32::new(0) } }; SIGNALS + 1];
+
+thread_local! {
+    /// Signals that came while the thread was inside, and that it blocks for that reason.
+    static LATE: AtomicU64 = const { AtomicU64::new(0) };
+    /// Handlers that ran on the thread, and those of them that end calls (no SA_RESTART).
+    static RAN: [AtomicU32; 2] = const { [AtomicU32::new(0), AtomicU32::new(0)] };
+}
+
+type Plain = extern "C-unwind" fn(c_int);
+type Informed = extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
+
+fn bit(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Stands for all of the program's handlers.
+extern "C-unwind" fn arrives(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's, for as long as the handler runs.
+    let blocked = unsafe { &mut (*context.cast::<ucontext_t>()).uc_sigmask };
+    if is_inside() {
+        // SAFETY: the set is one; the calls take numbers and what the kernel has told. The mask is as it says when the
+        // handler is over, and until then the kernel blocks the signal.
+        unsafe {
+            libc::sigaddset(blocked, signal);
+            let (process, thread) = (libc::getpid(), real::syscall(libc::SYS_gettid, 0, 0, 0, 0, 0, 0));
+            let call = libc::SYS_rt_tgsigqueueinfo;
+            real::syscall(call, process.into(), thread, signal.into(), info as i64, 0, 0);
+        }
+        LATE.with(|late| late.fetch_or(bit(signal), Ordering::Relaxed));
+        return;
+    }
+    let handler = &HANDLERS[signal as usize];
+    let flags = handler.flags.load(Ordering::Acquire);
+    let function = handler.function.load(Ordering::Acquire);
+    RAN.with(|[all, ending]| {
+        all.fetch_add(1, Ordering::Relaxed);
+        ending.fetch_add((flags & libc::SA_RESTART == 0).into(), Ordering::Relaxed);
+    });
+    // SAFETY: what the program has installed, with flags that say which of the two it is.
+    unsafe {
+        if flags & libc::SA_RESETHAND != 0 {
+            real::signal(signal, libc::SIG_DFL);
+        }
+        if flags & libc::SA_NODEFER != 0 && libc::sigismember(blocked, signal) == 0 {
+            change(libc::SIG_UNBLOCK, bit(signal));
+        }
+        if flags & libc::SA_SIGINFO != 0 {
+            std::mem::transmute::<usize, Informed>(function)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, Plain>(function)(signal);
+        }
+    }
+}
+
+/// Blocks or unblocks signals for this thread.
+fn change(how: c_int, signals: u64) {
+    let mut set = MaybeUninit::<sigset_t>::uninit();
+    // SAFETY: the set is emptied before it is used.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in (1..=SIGNALS as c_int).filter(|signal| signals & bit(*signal) != 0) {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(how, set.as_ptr(), null_mut());
+    }
+}
+
+/// The thread is not inside any more: the handlers of what came meanwhile run.
+#[inline]
+pub(crate) fn deliver() {
+    // A signal either finds the thread outside, or is found here.
+    compiler_fence(Ordering::SeqCst);
+    if LATE.with(|late| late.load(Ordering::Relaxed)) != 0 {
+        deliver_late();
+    }
+}
+
+#[cold]
+fn deliver_late() {
+    let late = LATE.with(|late| late.swap(0, Ordering::Relaxed));
+    change(libc::SIG_UNBLOCK, late);
+}
+
+/// What has run on this thread so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ran([u32; 2]);
+
+impl Ran {
+    pub(crate) fn so_far() -> Ran {
+        Ran(RAN.with(|ran| ran.each_ref().map(|count| count.load(Ordering::Relaxed))))
+    }
+
+    /// A call that sleeps since then was interrupted: does that end one which Linux restarts?
+    pub(crate) fn ends_calls(self) -> bool {
+        let Ran([all, ending]) = Ran::so_far();
+        // A handler that was installed past us may have been any.
+        if all == self.0[0] { signals_end_calls() } else { ending != self.0[1] }
+    }
+}
+
+/// # Safety
+/// C's contract of sigaction(2).
+pub(crate) unsafe fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    let is_ours = (1..=SIGNALS as c_int).contains(&signal) && !SYNCHRONOUS.contains(&signal);
+    if !is_ours || capi::memory::is_nowhere(new) && !new.is_null() {
+        // SAFETY: the caller's arguments.
+        return unsafe { real::sigaction(signal, new, old) };
+    }
+    let handler = &HANDLERS[signal as usize];
+    let before = (handler.function.load(Ordering::Acquire), handler.flags.load(Ordering::Acquire));
+    // SAFETY: NULL or the caller's, who vouches for it.
+    let wanted = unsafe { new.as_ref() }.filter(|new| is_function(new.sa_sigaction));
+    let told = wanted.map(|wanted| {
+        handler.flags.store(wanted.sa_flags, Ordering::Release);
+        handler.function.store(wanted.sa_sigaction, Ordering::Release);
+        let sa_flags = wanted.sa_flags & !OURS | libc::SA_SIGINFO;
+        libc::sigaction { sa_sigaction: arrives as *const () as sighandler_t, sa_flags, ..*wanted }
+    });
+    let given = told.as_ref().map_or(new, std::ptr::from_ref);
+    // SAFETY: an action of this frame's or the caller's.
+    let done = unsafe { real::sigaction(signal, given, old) };
+    if done != 0 {
+        if told.is_some() {
+            handler.flags.store(before.1, Ordering::Release);
+            handler.function.store(before.0, Ordering::Release);
+        }
+        return done;
+    }
+    // SAFETY: the kernel has just filled it in, or it is NULL.
+    if let Some(old) = unsafe { old.as_mut() }
+        && old.sa_sigaction == arrives as *const () as sighandler_t
+    {
+        (old.sa_sigaction, old.sa_flags) = before;
+    }
+    done
+}
+
+fn is_function(action: sighandler_t) -> bool {
+    ![libc::SIG_DFL, libc::SIG_IGN, libc::SIG_ERR].contains(&action)
+}
+
+/// [`sigaction`] as the older functions put it; what was there before, or SIG_ERR.
+fn install(signal: c_int, action: sighandler_t, flags: c_int) -> sighandler_t {
+    // SAFETY: zeroes are an action; both are this frame's.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        (new.sa_sigaction, new.sa_flags) = (action, flags);
+        if flags & libc::SA_NODEFER == 0 {
+            libc::sigaddset(&raw mut new.sa_mask, signal);
+        }
+        let mut old: libc::sigaction = std::mem::zeroed();
+        if sigaction(signal, &raw const new, &raw mut old) == 0 { old.sa_sigaction } else { libc::SIG_ERR }
+    }
+}
+
+/// BSD's.
+///
+/// # Safety
+/// C's contract of signal(3).
+pub(crate) unsafe fn signal(signal: c_int, action: sighandler_t) -> sighandler_t {
+    install(signal, action, libc::SA_RESTART)
+}
+
+/// System V's.
+///
+/// # Safety
+/// C's contract of signal(3).
+pub(crate) unsafe fn sysv_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
+    install(signal, action, libc::SA_RESETHAND | libc::SA_NODEFER)
+}
