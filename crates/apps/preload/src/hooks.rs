@@ -338,8 +338,8 @@ others! {
     eventfd(value: c_uint, flags: c_int) -> c_int => threads::eventfd;
     "nothing changes; what the stack opens for itself is hidden from the program."
     open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int => threads::open64;
-    "nothing changes; but a handler whose signal comes while its thread is in a call of ours that does not sleep runs at \
-     the end of that."
+    "nothing changes; but a handler whose signal comes while its thread is in a call of ours that does not sleep runs \
+     at the end of that."
     sigaction(
         signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction
     ) -> c_int => signals::sigaction;
