@@ -14,11 +14,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("policy", &["base", "cc"]),
     ("sign", &["tcp"]),
     ("ring", &["base"]),
-    ("pio", &["base", "wire", "ring"]),
+    ("pio", &["base", "wire", "offload", "ring"]),
     ("usdt", &[]),
     ("trace", &["base", "wire", "cc", "tcp", "ring", "pio", "usdt"]),
     ("stack", &["base", "wire", "cc", "tcp", "offload", "ring", "pio", "usdt", "trace"]),
-    ("sock", &["base", "wire", "cc", "tcp", "policy", "sign", "ring", "pio", "trace", "stack"]),
+    ("sock", &["base", "wire", "cc", "tcp", "offload", "policy", "sign", "ring", "pio", "trace", "stack"]),
     // lab
     ("emu", &["base", "wire", "cc", "offload", "tcp", "ring", "pio", "trace", "stack", "sock"]),
     ("drill", &["base", "wire", "cc", "tcp", "ring", "pio", "trace", "stack", "sock", "emu"]),

@@ -30,3 +30,8 @@ pub fn link(data: &[u8]) {
 pub fn group(data: &[u8]) {
     crate::group::fuzz::table(data);
 }
+
+/// A card whose workers take turns in any order, against plain queues.
+pub fn card(data: &[u8]) {
+    drop(crate::card::fuzz::card(data));
+}

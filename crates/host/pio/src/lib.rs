@@ -3,6 +3,7 @@
 //! One of the four rooms where `unsafe` lives.
 
 mod beacon;
+mod card;
 mod doze;
 mod fault;
 pub mod fuzz;
@@ -32,6 +33,7 @@ mod watch;
 pub mod xdp;
 
 pub use beacon::Beacon;
+pub use card::{Card, CardConfig, RECEIVERS_MAX};
 pub use doze::{Doze, sleep_on};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use lanes::{LANES_MAX, Lanes};

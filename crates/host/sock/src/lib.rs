@@ -4,6 +4,7 @@
 
 pub mod address;
 mod backstop;
+mod card;
 mod clock;
 pub mod cmsg;
 mod config_file;
@@ -45,7 +46,9 @@ pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, op
 pub use paired::Paired;
 pub use pio::give_up_root;
 pub use poller::Poller;
-pub use settings::{Assignments, Mode, Octets, Offload, Row, SettingError, Settings, Workers, tcp_settings};
+pub use settings::{
+    Assignments, Mode, Octets, Offload, Receivers, Row, SettingError, Settings, Workers, tcp_settings,
+};
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,
 };

@@ -1,5 +1,6 @@
 //! From settings to running stacks: one per core, each on its own queue of the link.
 
+use crate::card::{self, card};
 use crate::clock::{Clock, SystemClock};
 use crate::direct::Direct;
 use crate::engine::{Engine, Limits};
@@ -100,6 +101,7 @@ fn open_with(
     if settings.cores == 0 {
         return Err(OpenError("cores = 0: a stack needs at least one core".into()));
     }
+    card::engine(settings)?;
     let registry = registry(settings)?;
     let link = match settings.share {
         0 => settings.link.clone(),
@@ -112,7 +114,7 @@ fn open_with(
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
-        let (port, switch) = trace::tapped(lanes(settings, core, layer(port)?)?);
+        let (port, switch) = trace::tapped(lanes(settings, core, card(settings, core, seed, layer(port)?)?)?);
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
         let mut stack = Core::new(config, port);
@@ -226,7 +228,7 @@ fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
         core: (0, settings.cores),
         addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
         gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
-        offload: settings.offload.to_stack(settings.offload_budget),
+        offload: settings.offload.to_stack(settings.offload_budget, settings.offload_workers),
         ..CoreConfig::default()
     }
 }

@@ -117,10 +117,12 @@ pub enum Offload {
 
 impl Offload {
     /// As a core wants to be told.
-    pub(crate) fn to_stack(self, Budget(micros): Budget) -> stack::Offload {
+    pub(crate) fn to_stack(self, Budget(micros): Budget, Receivers(workers): Receivers) -> stack::Offload {
         let budget = base::Duration::from_micros(micros);
         match self {
             Offload::Off => stack::Offload::Off,
+            // What is held is held before the stack.
+            _ if workers > 0 => stack::Offload::Inline,
             Offload::Inline => stack::Offload::Inline,
             Offload::Hold => stack::Offload::Hold(budget),
             Offload::Early => stack::Offload::Early(budget),
@@ -151,6 +153,20 @@ pub struct Workers(pub u16);
 impl Value for Workers {
     fn parse(text: &str) -> Option<Self> {
         u16::parse(text).filter(|workers| *workers <= pio::LANES_MAX).map(Workers)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// How many workers receive for a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Receivers(pub u16);
+
+impl Value for Receivers {
+    fn parse(text: &str) -> Option<Self> {
+        u16::parse(text).filter(|workers| usize::from(*workers) <= pio::RECEIVERS_MAX).map(Receivers)
     }
 
     fn show(&self) -> String {
@@ -320,6 +336,9 @@ settings! {
          reorder lets them wait for those before them.";
     offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
         "How long `hold`, `early` and `reorder` may delay a segment.";
+    offload_workers: Receivers = Receivers(0), "a number of receive workers, 0 to 13",
+        "How many threads check and merge what comes for a core, before its stack, with two more for the link and the \
+         way up (with `pin` on CPUs of their own); 0 leaves that to the stack.";
     workers: Workers = Workers(0), "a number of cores, 0 to 16",
         "How many cores cut, copy and sum a core's super-segments where the link cannot: its own and helpers (with \
          `pin` on the CPUs behind those of the cores); 0 builds each segment alone.";
@@ -440,6 +459,8 @@ mod tests {
             ("time_wait", "900s"),
             ("offload", "always"),
             ("offload_budget", "1001"),
+            ("offload_workers", "14"),
+            ("offload_workers", "all"),
             ("workers", "17"),
         ] {
             let error = s.set(key, bad).unwrap_err().0;

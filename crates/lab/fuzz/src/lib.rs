@@ -63,6 +63,7 @@ targets! {
         drill::fuzz::operations;
     "drill_script", "scripts of the packetdrill language", drill::fuzz::script, drill::fuzz::seeds, FRAME;
     "pio_capture", "capture files as they are played", pio::fuzz::capture, seeds::captures, FRAME;
+    "pio_card", "a card whose workers take turns in any order", pio::fuzz::card, seeds::none, FRAME;
     "pio_group", "processes that share a port, against plain lists", pio::fuzz::group, seeds::none, SHORT;
     "pio_link", "what a user writes for a link", pio::fuzz::link, seeds::links, SHORT;
     "pio_netlink", "what the kernel tells by netlink", pio::fuzz::netlink, seeds::netlink, FRAME;

@@ -19,11 +19,11 @@ mod tests;
 use self::cut::Reader;
 use crate::layer::Layer;
 use crate::port::*;
+use crate::sum::complete;
 use base::{Duration, Instant};
 use ring::{Crew, Frame, FramePool, Lost};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use wire::checksum::Sum;
 use wire::ethernet;
 use wire::template::{Summing, Template};
 
@@ -339,17 +339,6 @@ fn make(cuts: &[Option<Cut<'_>>], first: usize, frames: &mut [Frame], summing: S
 /// Where the checksum of a template's segments goes.
 fn sum_of(template: &Template) -> ChecksumOffload {
     ChecksumOffload { start: template.tcp_start() as u16, offset: wire::tcp::CHECKSUM_OFFSET as u16 }
-}
-
-/// Does to a packet what `sum` asks for; false if that makes no sense.
-fn complete(packet: &mut [u8], sum: ChecksumOffload) -> bool {
-    let Some(summed) = packet.get_mut(usize::from(sum.start)..) else { return false };
-    let field = Sum::of(summed).checksum().to_be_bytes();
-    match summed.get_mut(usize::from(sum.offset)..).and_then(<[u8]>::first_chunk_mut) {
-        Some(place) => *place = field,
-        None => return false,
-    }
-    true
 }
 
 impl Layer for Lanes {

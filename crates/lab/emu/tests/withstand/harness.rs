@@ -1,9 +1,9 @@
 //! Two hosts and a path, seeds that print themselves, and sizes from the environment.
 
 use crate::peer::{Peer, Plan};
-use base::{Addr, Endpoint, Instant};
+use base::{Addr, Duration, Endpoint, Instant};
 use emu::{App, CoreHost, HostId, Network, PipeConfig, PipeId, Piped, PortConfig, SimPort};
-use pio::Lanes;
+use pio::{Card, CardConfig, Lanes};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::ops::Range;
 
@@ -86,6 +86,8 @@ pub(crate) struct Pair {
     pub(crate) there: PipeId,
     pub(crate) back: PipeId,
     pub(crate) family: Family,
+    /// Frames that the client's side keeps at hand.
+    ready: u64,
 }
 
 /// How to make a [`Pair`].
@@ -101,6 +103,8 @@ pub(crate) struct Setup {
     pub(crate) under: Option<[PipeConfig; 2]>,
     /// So many lanes make what the client sends; 0 is none, and its stack builds each segment.
     pub(crate) lanes: u16,
+    /// The client's stack stands behind a card with so many receive workers; 0 is none.
+    pub(crate) card: usize,
 }
 
 impl Setup {
@@ -116,6 +120,7 @@ impl Setup {
             server: core_config(seed, family, 2),
             under: None,
             lanes: 0,
+            card: 0,
         }
     }
 
@@ -130,6 +135,18 @@ impl Setup {
                 Box::new(Piped::new(Box::new(a), pipes, self.seed, move || clock.now()).expect("Ethernet"))
             }
         };
+        // A card keeps some ready to be sent in.
+        let ready = if self.card > 0 { 1 + 64 + 8 } else { 1 };
+        let port = match self.card {
+            0 => port,
+            receivers => {
+                let (clock, mut config) = (net.clock(), CardConfig::new(receivers, self.seed));
+                // Packets come one by one here, so who holds nothing merges nothing.
+                let hold = Duration::from_micros(500 * (self.seed % 2));
+                config.engine = Some(offload::Config { hold, ..offload::Config::default() });
+                Box::new(Card::in_turns(port, &config, move || clock.now()).expect("memory"))
+            }
+        };
         let port = match self.lanes {
             0 => port,
             lanes => {
@@ -141,7 +158,7 @@ impl Setup {
         let client = net.add_host(client, &[pa]);
         let server = net.add_host(host(self.server, b, Peer::new(!self.seed)), &[pb]);
         let (there, back) = net.link(pa, pb, &self.there, &self.back);
-        Pair { net, client, server, there, back, family: self.family }
+        Pair { net, client, server, there, back, family: self.family, ready }
     }
 }
 
@@ -180,7 +197,7 @@ impl Pair {
 
     /// Runs until neither application has a connection any more. Panics when `patience` passes in which no
     /// octet moved and no connection ended.
-    pub(crate) fn finish(&mut self, patience: std::time::Duration) {
+    pub(crate) fn finish(&mut self, patience: Duration) {
         loop {
             let before = (self.moved(), self.ended());
             let deadline = self.net.now() + patience;
@@ -222,22 +239,26 @@ impl Pair {
 
     /// After everybody closed and TIME-WAIT passed, nothing may be left on either host.
     pub(crate) fn assert_clean(&mut self) {
-        let rest = self.net.now() + std::time::Duration::from_secs(600);
+        let rest = self.net.now() + Duration::from_secs(600);
         self.net.run_until(rest);
-        for host in [self.client, self.server] {
-            assert_clean(&mut self.net.host_mut(host).core);
-        }
+        assert_clean_but(&mut self.net.host_mut(self.client).core, self.ready);
+        assert_clean(&mut self.net.host_mut(self.server).core);
     }
 }
 
 /// No connection, no TIME-WAIT entry, no chunk is left, and no frame but the one the core keeps at hand.
 pub(crate) fn assert_clean(core: &mut Core) {
+    assert_clean_but(core, 1);
+}
+
+/// The same where so many frames lie ready.
+fn assert_clean_but(core: &mut Core, ready: u64) {
     for name in ["connections", "time_wait", "flows", "chunks_used"] {
         assert_eq!(stat(core, name), 0, "{name} left over");
     }
     let frames =
         core.io().stats().into_iter().find(|(name, _)| *name == "frames_out").map(|(_, count)| count);
-    assert!(frames.is_some_and(|out| out <= 1), "{frames:?} frames left over");
+    assert!(frames.is_some_and(|out| out <= ready), "{frames:?} frames left over");
 }
 
 /// One of the stack's own counters.

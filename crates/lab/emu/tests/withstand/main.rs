@@ -3,6 +3,7 @@
 //! `MILLSTREAM_SOAK_BYTES`, `MILLSTREAM_FLOOD_SYNS` and `MILLSTREAM_CHURN` make the long runs long.
 
 mod active_ack;
+mod card;
 mod chaos;
 mod churn;
 mod exhaustion;

@@ -1,0 +1,52 @@
+//! The packets of a train as one, in a frame of its own: their octets are copied once, and none is looked at.
+
+use ::wire::checksum::Sum;
+use ::wire::tcp::Flags;
+use offload::Train;
+use ring::Frame;
+
+/// Fills `whole` with a super-segment: the first packet's headers, whose IP header starts at `ip`, and all payload.
+/// False, and nothing of it counts, if there is no room for it. (The first packet's timestamp is the one that counts
+/// for what several segments acknowledge together: RFC 7323, section 4.3.)
+pub(super) fn merge<'a>(
+    whole: &mut Frame,
+    train: &Train,
+    ip: usize,
+    packets: impl Iterator<Item = &'a [u8]>,
+) -> bool {
+    let text = train.text(0).start;
+    let len = text + train.octets() as usize;
+    if len > whole.capacity() || len - ip > usize::from(u16::MAX) {
+        return false;
+    }
+    whole.set_range(0, len);
+    let octets = whole.data_mut();
+    let mut at = text;
+    for (nth, packet) in packets.enumerate() {
+        if nth == 0 {
+            octets[..text].copy_from_slice(&packet[..text]);
+        }
+        let payload = &packet[train.text(nth as u16)];
+        octets[at..at + payload.len()].copy_from_slice(payload);
+        at += payload.len();
+    }
+    debug_assert_eq!(at, len, "all payload of the train");
+    let v4 = octets[ip] >> 4 == 4;
+    let tcp = ip + if v4 { V4 } else { V6 };
+    if v4 {
+        octets[ip + 2..ip + 4].copy_from_slice(&((len - ip) as u16).to_be_bytes());
+        octets[ip + 10..ip + 12].fill(0);
+        let sum = Sum::of(&octets[ip..tcp]).checksum();
+        octets[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        octets[ip + 4..ip + 6].copy_from_slice(&((len - tcp) as u16).to_be_bytes());
+    }
+    if train.is_pushed() {
+        octets[tcp + 13] |= Flags::PSH.0 as u8;
+    }
+    true
+}
+
+/// Octets of the IP headers that packets of a train have: no options, no extensions.
+const V4: usize = 20;
+const V6: usize = 40;
