@@ -30,6 +30,9 @@ pub(crate) struct StackArgs {
     /// How application and stack share a core: direct or paired.
     #[arg(long)]
     mode: Option<String>,
+    /// Where segments become one: inline, hold, early, reorder or off; workers=N has N threads do it before the stack.
+    #[arg(long, value_name = "WAY,...")]
+    offload: Option<String>,
     /// Our addresses with prefix lengths, for links with their own (tap, shm).
     #[arg(long)]
     address: Option<String>,
@@ -68,6 +71,12 @@ impl StackArgs {
         for (key, value) in flags {
             if let Some(value) = value {
                 settings.set(key, value)?;
+            }
+        }
+        for way in self.offload.iter().flat_map(|ways| ways.split(',')) {
+            match way.trim().strip_prefix("workers=") {
+                Some(workers) => settings.set("offload_workers", workers)?,
+                None => settings.set("offload", way)?,
             }
         }
         for pair in &self.set {
@@ -136,6 +145,7 @@ mod tests {
             cores: None,
             cc: None,
             mode: None,
+            offload: None,
             address: None,
             gateway: None,
             path: None,
@@ -160,6 +170,17 @@ mod tests {
         let s = a.settings().unwrap();
         std::fs::remove_file(path).unwrap();
         assert_eq!((s.cores, s.cc.as_str(), s.address.len(), s.buffers.0), (4, "newreno", 2, 64 << 20));
+    }
+
+    #[test]
+    fn offload_has_workers_or_not() {
+        let said = |ways: &str| StackArgs { offload: Some(ways.into()), ..args(None) }.settings();
+        let of = |ways: &str| said(ways).map(|s| (s.offload, s.offload_workers.0)).unwrap();
+        assert_eq!(of("inline"), (sock::Offload::Inline, 0));
+        assert_eq!(of("workers=2"), (sock::Offload::Inline, 2));
+        assert_eq!(of("hold,workers=3"), (sock::Offload::Hold, 3));
+        assert!(said("workers=many").unwrap_err().0.contains("0 to 13"));
+        assert!(said("outside").unwrap_err().0.contains("inline"));
     }
 
     #[test]

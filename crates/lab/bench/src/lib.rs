@@ -103,6 +103,12 @@ pub const ALL: &[Bench] = &[
         run: offload::run,
     },
     Bench {
+        name: "card",
+        help: "What receiving costs the stack's thread with workers before it, on threads of their own, and without.",
+        needs_tools: false,
+        run: offload::card,
+    },
+    Bench {
         name: "lanes",
         help: "One flow over a link that neither cuts nor sums, from 1 to 12 cores: speed-up beside MulWinTCP's locks.",
         needs_tools: false,

@@ -8,7 +8,7 @@ use self::link::Manner;
 use crate::count::counted;
 use crate::{Plan, now, stats};
 use base::{Addr, Duration, Endpoint, Instant};
-use pio::{BATCH_MAX, PacketIo, PairConfig, pair};
+use pio::{BATCH_MAX, Card, CardConfig, PacketIo, PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, Notice, Offload, OwnAddr};
 use tcp::SocketOptions;
@@ -28,6 +28,8 @@ const AT_ONCE: Manner = Manner { at_once: BATCH_MAX, mixed: false };
 /// How long what is held may wait, and what a round trip takes where something is.
 const BUDGET: Duration = Duration::from_micros(50);
 const ROUND_TRIP: Duration = Duration::from_millis(1);
+/// How long a burst may take on its way through workers.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks at the link, where it is looked at often.
 const LOOK: Duration = Duration::from_micros(2);
 
@@ -37,21 +39,38 @@ pub struct Way {
     pub name: &'static str,
     offload: Offload,
     manner: Manner,
+    /// Receive workers before the stack, on threads of their own.
+    workers: usize,
 }
 
 const FEW: Manner = Manner { at_once: 4, mixed: false };
 const MIXED: Manner = Manner { at_once: BATCH_MAX, mixed: true };
 
 /// Every way there is.
-pub const WAYS: [Way; 7] = [
-    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE },
-    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE },
-    Way { name: "few-on", offload: Offload::Inline, manner: FEW },
-    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW },
-    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW },
-    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED },
-    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED },
+pub const WAYS: [Way; 9] = [
+    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0 },
+    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0 },
+    Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0 },
+    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0 },
+    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0 },
+    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0 },
+    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0 },
+    Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1 },
+    Way { name: "workers-2", offload: Offload::Inline, manner: AT_ONCE, workers: 2 },
 ];
+
+impl Way {
+    /// The port, behind a card if there are workers.
+    fn behind(&self, port: Box<dyn PacketIo>) -> Box<dyn PacketIo> {
+        if self.workers == 0 {
+            return port;
+        }
+        let (begin, config) = (now(), CardConfig::new(self.workers, 1));
+        // The kernel puts them where it likes: few machines have a CPU for each.
+        let clock = move || Instant::from_secs(1) + begin.elapsed();
+        Box::new(Card::over(port, &config, "card", clock, |_| {}).expect("threads and memory"))
+    }
+}
 
 /// Two cores joined in memory, and the flows between them.
 struct Bulk {
@@ -62,6 +81,9 @@ struct Bulk {
     accepted: Vec<ConnId>,
     at: Instant,
     scratch: Scratch,
+    workers: usize,
+    /// Octets that the senders have taken.
+    written: u64,
 }
 
 /// What receiving needs from time to time, so that it need not be made.
@@ -82,7 +104,7 @@ impl Bulk {
     fn new(flows: u32, way: &Way) -> Bulk {
         let (a, b) = pair(&PairConfig { frames: 8192, depth: 4096, ..PairConfig::default() })
             .expect("memory for frames");
-        let (a, b): (Box<dyn PacketIo>, Box<dyn PacketIo>) = (Box::new(a), way.manner.apply(b));
+        let (a, b): (Box<dyn PacketIo>, Box<dyn PacketIo>) = (Box::new(a), way.behind(way.manner.apply(b)));
         let (sender, mut receiver) = (core(1, SENDER, Offload::Off, a), core(2, RECEIVER, way.offload, b));
         let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
         let listen = Listen {
@@ -106,6 +128,8 @@ impl Bulk {
             accepted: Vec::new(),
             at,
             scratch: Scratch { notices: Vec::new(), buf: vec![0; 65_536], octets: 0 },
+            workers: way.workers,
+            written: 0,
         };
         for owner in 0..flows {
             let wish = Connect {
@@ -131,7 +155,15 @@ impl Bulk {
     fn turn_both(&mut self) {
         self.at += if self.look.is_zero() { STEP } else { ROUND_TRIP };
         self.send();
+        self.pause();
         receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
+    }
+
+    /// What is on its way through workers comes in its own time.
+    fn pause(&mut self) {
+        if self.workers > 0 {
+            self.receiver.io().wait(Some(Duration::from_millis(10))).expect("a bell");
+        }
     }
 
     fn send(&mut self) {
@@ -147,12 +179,21 @@ impl Bulk {
         let data = [0x5a; BURST * SEGMENT];
         for id in &self.flows {
             // A window that is still small takes less.
-            let _full = self.sender.write(self.at, *id, &data);
+            self.written += self.sender.write(self.at, *id, &data).unwrap_or(0) as u64;
         }
-        self.send();
-        let begin = now();
-        receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
-        begin.elapsed()
+        let (mut spent, deadline) = (Duration::ZERO, now() + PATIENCE);
+        loop {
+            self.send();
+            self.pause();
+            let begin = now();
+            receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
+            spent += begin.elapsed();
+            if self.workers == 0 || self.scratch.octets == self.written {
+                return spent;
+            }
+            assert!(now() < deadline, "{} of {} octets came", self.scratch.octets, self.written);
+            self.at += Duration::from_micros(1);
+        }
     }
 }
 
@@ -218,6 +259,66 @@ fn measure(flows: u32, way: &Way, seconds: f64) -> (f64, f64) {
     (spent.as_secs_f64() * 1e9 / segments, per_run)
 }
 
+/// What a way costs the thread of the stack, and how fast octets move.
+struct Sample {
+    ns: f64,
+    gbit: f64,
+}
+
+/// The same by the clock: of the receiver's turns alone, and from end to end.
+fn sample(flows: u32, way: &Way, seconds: f64) -> Sample {
+    let mut bulk = Bulk::new(flows, way);
+    for _ in 0..WARM {
+        bulk.burst();
+    }
+    let (octets, begin, mut spent) = (bulk.scratch.octets, now(), Duration::ZERO);
+    while begin.elapsed().as_secs_f64() < seconds {
+        spent += bulk.burst();
+    }
+    let (octets, took) = ((bulk.scratch.octets - octets) as f64, begin.elapsed().as_secs_f64());
+    Sample { ns: spent.as_secs_f64() * 1e9 * SEGMENT as f64 / octets, gbit: octets * 8e-9 / took }
+}
+
+/// The `card` benchmark: one flow and many, received by the stack's thread alone and behind workers on threads of their
+/// own.
+///
+/// # Errors
+/// Callgrind is missing, or refuses.
+pub fn card(plan: &Plan) -> Result<Value, String> {
+    let ways: Vec<_> = WAYS.iter().filter(|way| way.workers > 0 || way.name == "receive-on").collect();
+    let mut rows = Vec::new();
+    for flows in [1, 64] {
+        let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::new()).collect();
+        for _ in 0..plan.rounds {
+            for (way, samples) in ways.iter().zip(&mut samples) {
+                samples.push(sample(flows, way, plan.seconds));
+            }
+        }
+        let mut inline = None;
+        for (way, samples) in ways.iter().zip(&samples) {
+            let (few, many) = if flows < 64 { (300, 900) } else { (30, 90) };
+            let text = flows.to_string();
+            let run = |bursts| counted(&[way.name, &text], bursts, Some(RECEIVER_PART));
+            let ((few, segments_few), (many, segments_many)) = (run(few)?, run(many)?);
+            let each = (many - few) / (segments_many - segments_few);
+            let of = |what: fn(&Sample) -> f64| stats::median(&samples.iter().map(what).collect::<Vec<_>>());
+            let (ns, gbit) = (of(|sample| sample.ns), of(|sample| sample.gbit));
+            let left = each / *inline.get_or_insert(each);
+            eprintln!(
+                "{flows:>3} flows, {} workers: {each:>6.0} instructions a segment on the stack's thread (x{left:.2}), \
+                 {ns:>6.0} ns; {gbit:.2} Gbit/s from end to end",
+                way.workers
+            );
+            rows.push(json!({
+                "flows": flows, "workers": way.workers, "instructions": each, "of_inline": left,
+                "ns_per_segment": ns, "gbit_per_s": gbit,
+            }));
+        }
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(json!({"bench": "card", "cores": cores, "rounds": plan.rounds, "rows": rows}))
+}
+
 /// The `offload` benchmark.
 pub fn run(plan: &Plan) -> Result<Value, String> {
     let mut rows = Vec::new();
@@ -253,7 +354,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         }));
     }
     let mut held = Vec::new();
-    for way in &WAYS[2..] {
+    for way in WAYS[2..].iter().filter(|way| way.workers == 0) {
         let run = |bursts| counted(&[way.name, "1"], bursts, Some(RECEIVER_PART));
         let ((few, segments_few), (many, segments_many)) = (run(1_000)?, run(3_000)?);
         let each = (many - few) / (segments_many - segments_few);
@@ -261,4 +362,21 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         held.push(json!({"way": way.name, "instructions": each}));
     }
     Ok(json!({"bench": "offload", "rounds": plan.rounds, "rows": rows, "held": held}))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: with workers and without, all that was written is read.
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for way in WAYS.iter().filter(|way| way.workers > 0 || way.name == "receive-on") {
+            let mut bulk = Bulk::new(3, way);
+            for _ in 0..WARM {
+                bulk.burst();
+            }
+            assert!(bulk.written > 0 && bulk.scratch.octets > bulk.written / 2, "{}", way.name);
+        }
+    }
 }
