@@ -271,20 +271,8 @@ fn postgresql_which_must_not_be_root() {
 #[test]
 fn python_asyncio() {
     let Some((bed, _)) = bed(&["python3"]) else { return };
-    let program = "
-import asyncio
-async def echo(reader, writer):
-    while more := await reader.read(65536):
-        writer.write(more)
-        await writer.drain()
-    writer.close()
-async def main():
-    server = await asyncio.start_server(echo, '0.0.0.0', 7)
-    async with server:
-        await server.serve_forever()
-asyncio.run(main())
-";
-    let _server = launch(&bed, &["python3", "-c", program]);
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/bench/peers/echo.py");
+    let _server = launch(&bed, &["python3", program]);
     echoes(&bed, 7);
 }
 

@@ -243,30 +243,17 @@ pub fn exactly(flows: u32, bursts: u64, way: &str) -> u64 {
     bulk.scratch.octets / SEGMENT as u64
 }
 
-/// Nanoseconds of the receiver for a segment, and how many segments a run had.
-fn measure(flows: u32, way: &Way, seconds: f64) -> (f64, f64) {
-    let mut bulk = Bulk::new(flows, way);
-    for _ in 0..WARM {
-        bulk.burst();
-    }
-    let (octets, begin, mut spent) = (bulk.scratch.octets, now(), Duration::ZERO);
-    while begin.elapsed().as_secs_f64() < seconds {
-        spent += bulk.burst();
-    }
-    let segments = (bulk.scratch.octets - octets) as f64 / SEGMENT as f64;
-    let counters = bulk.receiver.offload();
-    let per_run = (counters.packets + counters.joined) as f64 / counters.packets.max(1) as f64;
-    (spent.as_secs_f64() * 1e9 / segments, per_run)
-}
-
-/// What a way costs the thread of the stack, and how fast octets move.
+/// What a way costs by the clock.
 struct Sample {
+    /// Nanoseconds of the receiver's turns alone, for a segment.
     ns: f64,
+    /// Segments of a run.
+    per_run: f64,
+    /// From end to end.
     gbit: f64,
 }
 
-/// The same by the clock: of the receiver's turns alone, and from end to end.
-fn sample(flows: u32, way: &Way, seconds: f64) -> Sample {
+fn measure(flows: u32, way: &Way, seconds: f64) -> Sample {
     let mut bulk = Bulk::new(flows, way);
     for _ in 0..WARM {
         bulk.burst();
@@ -276,7 +263,20 @@ fn sample(flows: u32, way: &Way, seconds: f64) -> Sample {
         spent += bulk.burst();
     }
     let (octets, took) = ((bulk.scratch.octets - octets) as f64, begin.elapsed().as_secs_f64());
-    Sample { ns: spent.as_secs_f64() * 1e9 * SEGMENT as f64 / octets, gbit: octets * 8e-9 / took }
+    let counters = bulk.receiver.offload();
+    Sample {
+        ns: spent.as_secs_f64() * 1e9 * SEGMENT as f64 / octets,
+        per_run: (counters.packets + counters.joined) as f64 / counters.packets.max(1) as f64,
+        gbit: octets * 8e-9 / took,
+    }
+}
+
+/// Instructions of the receiver for a segment: what `3 * bursts` cost beyond `bursts`.
+fn per_segment(way: &str, flows: u32, bursts: u64) -> Result<f64, String> {
+    let flows = flows.to_string();
+    let run = |bursts| counted(&[way, &flows], bursts, Some(RECEIVER_PART));
+    let ((few, segments_few), (many, segments_many)) = (run(bursts)?, run(3 * bursts)?);
+    Ok((many - few) / (segments_many - segments_few))
 }
 
 /// The `card` benchmark: one flow and many, received by the stack's thread alone and behind workers on threads of their
@@ -291,16 +291,12 @@ pub fn card(plan: &Plan) -> Result<Value, String> {
         let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::new()).collect();
         for _ in 0..plan.rounds {
             for (way, samples) in ways.iter().zip(&mut samples) {
-                samples.push(sample(flows, way, plan.seconds));
+                samples.push(measure(flows, way, plan.seconds));
             }
         }
         let mut inline = None;
         for (way, samples) in ways.iter().zip(&samples) {
-            let (few, many) = if flows < 64 { (300, 900) } else { (30, 90) };
-            let text = flows.to_string();
-            let run = |bursts| counted(&[way.name, &text], bursts, Some(RECEIVER_PART));
-            let ((few, segments_few), (many, segments_many)) = (run(few)?, run(many)?);
-            let each = (many - few) / (segments_many - segments_few);
+            let each = per_segment(way.name, flows, if flows < 64 { 300 } else { 30 })?;
             let of = |what: fn(&Sample) -> f64| stats::median(&samples.iter().map(what).collect::<Vec<_>>());
             let (ns, gbit) = (of(|sample| sample.ns), of(|sample| sample.gbit));
             let left = each / *inline.get_or_insert(each);
@@ -325,19 +321,14 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     for flows in [1, 8, 64] {
         let (mut on, mut off, mut per_run) = (Vec::new(), Vec::new(), 0.0);
         for _ in 0..plan.rounds {
-            off.push(measure(flows, &WAYS[0], plan.seconds).0);
-            let (ns, packets) = measure(flows, &WAYS[1], plan.seconds);
-            on.push(ns);
-            per_run = packets;
+            off.push(measure(flows, &WAYS[0], plan.seconds).ns);
+            let sample = measure(flows, &WAYS[1], plan.seconds);
+            on.push(sample.ns);
+            per_run = sample.per_run;
         }
-        let flows_text = flows.to_string();
-        let per_segment = |load: &str| -> Result<f64, String> {
-            let (few, many) = if flows < 64 { (1_000, 3_000) } else { (100, 300) };
-            let run = |bursts| counted(&[load, &flows_text], bursts, Some(RECEIVER_PART));
-            let ((few, segments_few), (many, segments_many)) = (run(few)?, run(many)?);
-            Ok((many - few) / (segments_many - segments_few))
-        };
-        let (with, without) = (per_segment("receive-on")?, per_segment("receive-off")?);
+        let bursts = if flows < 64 { 1_000 } else { 100 };
+        let (with, without) =
+            (per_segment(WAYS[1].name, flows, bursts)?, per_segment(WAYS[0].name, flows, bursts)?);
         eprintln!(
             "{flows:>3} flows  {:>6.0} ns a segment, {:>6.0} merged (x{:.2}), {per_run:.1} a run; {without:>6.0} \
              instructions, {with:>6.0} merged (x{:.2})",
@@ -355,9 +346,7 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
     }
     let mut held = Vec::new();
     for way in WAYS[2..].iter().filter(|way| way.workers == 0) {
-        let run = |bursts| counted(&[way.name, "1"], bursts, Some(RECEIVER_PART));
-        let ((few, segments_few), (many, segments_many)) = (run(1_000)?, run(3_000)?);
-        let each = (many - few) / (segments_many - segments_few);
+        let each = per_segment(way.name, 1, 1_000)?;
         eprintln!("{:<14} {each:>6.0} instructions a segment, one flow", way.name);
         held.push(json!({"way": way.name, "instructions": each}));
     }

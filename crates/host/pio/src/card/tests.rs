@@ -201,6 +201,10 @@ fn end_of(card: &mut Card) -> IoError {
     }
 }
 
+fn port_80() -> PortClaim {
+    PortClaim { addr: Addr::v4([0; 4]), port: 80, reuse_port: false, ephemeral: false, v6_only: false }
+}
+
 #[test]
 fn a_worker_that_panics_ends_the_port() {
     bounded("a card whose receive worker panicked", || {
@@ -216,13 +220,7 @@ fn a_worker_that_panics_ends_the_port() {
         far.traffic().panics = true;
         far.wake();
         assert!(matches!(end_of(&mut card), IoError::Gone));
-        let claim = PortClaim {
-            addr: Addr::v4([0; 4]),
-            port: 80,
-            reuse_port: false,
-            ephemeral: false,
-            v6_only: false,
-        };
+        let claim = port_80();
         assert!(matches!(card.claim(&claim), Err(ClaimError::Os(_))), "nobody is left to answer");
         card.release(&claim);
     });
@@ -252,13 +250,7 @@ fn a_link_that_is_gone_or_down_says_so() {
 fn wishes_reach_the_link_and_are_answered() {
     bounded("a card that asks its link", || {
         let (mut card, far) = threads(&CardConfig::new(1, 1));
-        let claim = PortClaim {
-            addr: Addr::v4([0; 4]),
-            port: 80,
-            reuse_port: false,
-            ephemeral: false,
-            v6_only: false,
-        };
+        let claim = port_80();
         assert!(card.claim(&claim).is_ok());
         far.traffic().denies = true;
         assert!(matches!(card.claim(&claim), Err(ClaimError::InUse)));

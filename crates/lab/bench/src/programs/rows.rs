@@ -2,6 +2,27 @@
 
 use super::{Link, Row, rates};
 
+/// Writes haproxy's configuration: one thread, one front, and what that does.
+macro_rules! haproxy {
+    ($rest:literal) => {
+        concat!(
+            "cat >{dir}/haproxy.cfg <<END
+global
+    nbthread 1
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 20s
+    timeout server 20s
+frontend f
+    bind 0.0.0.0:80
+",
+            $rest,
+            "END\n"
+        )
+    };
+}
+
 /// nginx as its own documentation tunes it, one worker without a master, on the ports 80 and 443.
 macro_rules! nginx {
     () => {
@@ -142,19 +163,10 @@ pub const ALL: &[Row] = &[
     Row {
         name: "haproxy, its own answers",
         needs: &["haproxy", "wrk"],
-        prepare: "cat >{dir}/haproxy.cfg <<END
-global
-    nbthread 1
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 20s
-    timeout server 20s
-frontend f
-    bind 0.0.0.0:80
-    http-request return status 200 content-type text/plain string 0123456789012345678901234567890123456789
-END
-",
+        prepare: haproxy!(
+            "    http-request return status 200 content-type text/plain string 0123456789012345678901234567890123456789
+"
+        ),
         server: "{run} haproxy -db -f {dir}/haproxy.cfg",
         ..NGINX
     },
@@ -163,21 +175,12 @@ END
         needs: &["haproxy", "nginx", "wrk", "openssl"],
         prepare: concat!(
             nginx!(),
-            "cat >{dir}/haproxy.cfg <<END
-global
-    nbthread 1
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 20s
-    timeout server 20s
-frontend f
-    bind 0.0.0.0:80
-    default_backend b
+            haproxy!(
+                "    default_backend b
 backend b
     server s {client}:80
-END
 "
+            )
         ),
         server: "{run} haproxy -db -f {dir}/haproxy.cfg",
         client: concat!(
