@@ -9,7 +9,13 @@ const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/tests/c");
 const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c");
 /// They ask for what a compiler warns of.
-const FLAGS: [&str; 4] = ["-DLAUNCHED", "-Wno-nonnull", "-Wno-stringop-overflow", "-Wno-stringop-overread"];
+const FLAGS: [&str; 5] = [
+    "-DLAUNCHED",
+    "-Wno-nonnull",
+    "-Wno-stringop-overflow",
+    "-Wno-stringop-overread",
+    "-Wno-deprecated-declarations",
+];
 
 /// Where we differ from the C door's questions, and why.
 const SEMANTICS: &[Known] = &[

@@ -437,10 +437,11 @@ const ONE_BY_ONE: [Row; 3] = [
     Row { name: "execlp", text: "as execve." },
 ];
 
-const OLD_SIGNALS: [Row; 3] = [
+const OLD_SIGNALS: [Row; 4] = [
     Row { name: "bsd_signal", text: "as sigaction." },
     Row { name: "sysv_signal", text: "as sigaction." },
     Row { name: "__sysv_signal", text: "as sigaction." },
+    Row { name: "siginterrupt", text: "of handlers that are there: nothing changes." },
 ];
 
 /// The C library's `signal` under its other name.
@@ -471,6 +472,16 @@ pub unsafe extern "C-unwind" fn sysv_signal(signal: c_int, action: sighandler_t)
 pub unsafe extern "C-unwind" fn __sysv_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
     // SAFETY: the caller's arguments, handed on.
     unsafe { signals::sysv_signal(signal, action) }
+}
+
+/// The C library's.
+///
+/// # Safety
+/// The contract of the C library's function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
+    // SAFETY: the caller's arguments, handed on.
+    unsafe { signals::siginterrupt(signal, flag) }
 }
 
 const DPRINTF: Row = Row { name: "dprintf", text: "the text goes the way of write." };

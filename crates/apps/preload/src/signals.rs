@@ -9,7 +9,7 @@ use crate::hooks::real;
 use capi::host::signals_end_calls;
 use libc::{c_int, c_void, sighandler_t, siginfo_t, sigset_t, ucontext_t};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 /// Signals are 1 to this, as the kernel counts them.
@@ -203,4 +203,19 @@ pub(crate) unsafe fn signal(signal: c_int, action: sighandler_t) -> sighandler_t
 /// C's contract of signal(3).
 pub(crate) unsafe fn sysv_signal(signal: c_int, action: sighandler_t) -> sighandler_t {
     install(signal, action, libc::SA_RESETHAND | libc::SA_NODEFER)
+}
+
+/// # Safety
+/// C's contract of siginterrupt(3).
+pub(crate) unsafe fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
+    // SAFETY: zeroes are an action; it is this frame's.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if sigaction(signal, null(), &raw mut action) != 0 {
+            return -1;
+        }
+        let restarts = if flag == 0 { libc::SA_RESTART } else { 0 };
+        action.sa_flags = action.sa_flags & !libc::SA_RESTART | restarts;
+        sigaction(signal, &raw const action, null_mut())
+    }
 }

@@ -51,6 +51,12 @@ static void nest(int signal)
     depth--;
 }
 
+static void count(int signal)
+{
+    (void)signal;
+    rung++;
+}
+
 static void jump(int signal)
 {
     (void)signal;
@@ -155,6 +161,12 @@ static void handlers(void)
     }
     told(jumps, "handlers jumped out of calls");
     fcntl(server, F_SETFL, 0);
+    struct itimerval once = { { 0, 0 }, { 0, 50000 } };
+    signal(SIGALRM, count);
+    told(siginterrupt(SIGALRM, 1), "siginterrupt");
+    setitimer(ITIMER_REAL, &once, NULL);
+    told(read(server, text, 1), "read that it lets a signal end");
+    told(siginterrupt(1000, 1), "siginterrupt of no signal");
     while (raw_recv(client, text, sizeof text, MSG_DONTWAIT) > 0)
         ;
     arrive(client, server, "x");
