@@ -123,19 +123,11 @@ pub fn pair(config: &PairConfig) -> io::Result<(Pair, Pair)> {
 impl Pair {
     fn new(config: &PairConfig, end: u8, free: Vec<Frame>, outgoing: Outgoing, incoming: Incoming) -> Pair {
         let lot = (config.frames as usize / 2).clamp(1, SPARE_LOT);
+        let name = format!("pair:{}", char::from(b'a' + end));
         let caps = Caps {
-            name: format!("pair:{}", char::from(b'a' + end)),
-            mtu: config.mtu,
-            medium: Medium::Ethernet,
-            mac: [0x02, 0x4d, 0x53, 0, 0, 1 + end],
-            ifindex: None,
-            shares_kernel_addresses: false,
-            queues: 1,
-            queue: 0,
             tx_checksum: config.tx_checksum,
             tso_max: if config.tx_checksum { config.tso_max } else { 0 },
-            headroom: 0,
-            local_peer: false,
+            ..Caps::plain(&name, config.mtu, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1 + end])
         };
         Pair {
             caps,

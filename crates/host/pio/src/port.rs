@@ -53,6 +53,27 @@ pub struct Caps {
     pub local_peer: bool,
 }
 
+impl Caps {
+    /// A port with an address of its own, one queue, no interface of the kernel and no offloads: what other ports say of
+    /// themselves begins with this.
+    pub fn plain(name: &str, mtu: usize, medium: Medium, mac: [u8; 6]) -> Caps {
+        Caps {
+            name: name.into(),
+            mtu,
+            medium,
+            mac,
+            ifindex: None,
+            shares_kernel_addresses: false,
+            queues: 1,
+            queue: 0,
+            tx_checksum: false,
+            tso_max: 0,
+            headroom: 0,
+            local_peer: false,
+        }
+    }
+}
+
 /// What the port knows of a received packet's TCP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RxChecksum {

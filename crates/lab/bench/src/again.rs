@@ -1,4 +1,4 @@
-//! Connections between hosts that meet again, and between others, with the archive and without: two stacks in memory,
+//! Connections to peers met before, and to others, with the archive of beginnings and without: two stacks in memory,
 //! and between them a translation of addresses that makes one client as many peers as wanted.
 //!
 //! A packet of the client to the peer `n` reaches the server as one of the peer `n`, and back. Both stacks' own

@@ -90,18 +90,9 @@ impl SimPort {
         Ok(SimPort {
             id,
             caps: Caps {
-                name: format!("sim:{}", id.0),
-                mtu: config.mtu,
-                medium: Medium::Ethernet,
-                mac: [2, 0x65, a, b, c, d],
-                ifindex: None,
-                shares_kernel_addresses: false,
-                queues: 1,
-                queue: 0,
                 tx_checksum: config.tx_checksum,
                 tso_max: config.tso_max,
-                headroom: 0,
-                local_peer: false,
+                ..Caps::plain(&format!("sim:{}", id.0), config.mtu, Medium::Ethernet, [2, 0x65, a, b, c, d])
             },
             medium,
             // Thousands of ports in one process: no huge page for each.

@@ -1,4 +1,4 @@
-"""Draws docs/faltcon.svg from what `cargo xtask bench again --json` printed: what the archive of hosts that meet again
+"""Draws docs/faltcon.svg from what `cargo xtask bench again --json` printed: what the archive of beginnings
 saves, over sizes and over how many connections are to hosts that do, beside FALTCON's published figures.
 
     python crates/lab/lab/python/faltcon.py again.json docs/faltcon.svg

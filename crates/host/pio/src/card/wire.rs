@@ -50,20 +50,8 @@ impl Waker for Bell {
 
 impl Wire {
     pub(super) fn new(slots: u32) -> (Wire, Far) {
-        let caps = Caps {
-            name: "wire".into(),
-            mtu: 1500,
-            medium: Medium::Ethernet,
-            mac: [2; 6],
-            ifindex: None,
-            shares_kernel_addresses: true,
-            queues: 1,
-            queue: 0,
-            tx_checksum: false,
-            tso_max: 0,
-            headroom: 0,
-            local_peer: false,
-        };
+        let caps =
+            Caps { shares_kernel_addresses: true, ..Caps::plain("wire", 1500, Medium::Ethernet, [2; 6]) };
         let traffic = Traffic {
             coming: VecDeque::new(),
             sent: Vec::new(),

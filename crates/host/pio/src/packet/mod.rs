@@ -178,10 +178,6 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
     let mut group = None;
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
-            name: format!("packet:{name}"),
-            mtu: interface.mtu,
-            medium: Medium::Ethernet,
-            mac: interface.mac,
             ifindex: Some(interface.index),
             shares_kernel_addresses: !config.whole,
             queues,
@@ -189,7 +185,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
             tx_checksum: config.offload,
             tso_max: if config.offload { SUPER } else { 0 },
             headroom: HEADER,
-            local_peer: false,
+            ..Caps::plain(&format!("packet:{name}"), interface.mtu, Medium::Ethernet, interface.mac)
         };
         Packet::new(caps, config.receive, claims.clone(), &mut group).map_err(failed)
     });

@@ -116,20 +116,9 @@ pub fn open_pcap(config: &PcapConfig) -> Result<Pcap, OpenError> {
             });
         }
     };
-    let caps = Caps {
-        name: format!("pcap:{name}"),
-        mtu: config.mtu,
-        medium,
-        mac: if medium == Medium::Ip { [0; 6] } else { config.mac },
-        ifindex: None,
-        shares_kernel_addresses: false,
-        queues: 1,
-        queue: 0,
-        tx_checksum: false,
-        tso_max: 0,
-        headroom: 0,
-        local_peer: config.trust,
-    };
+    let mac = if medium == Medium::Ip { [0; 6] } else { config.mac };
+    let caps =
+        Caps { local_peer: config.trust, ..Caps::plain(&format!("pcap:{name}"), config.mtu, medium, mac) };
     let recorder = match &config.record {
         None => None,
         Some(path) => Some(

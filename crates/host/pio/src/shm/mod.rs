@@ -122,18 +122,11 @@ pub fn open_shm(config: &ShmConfig) -> Result<Vec<Shm>, OpenError> {
     let mac = config.mac.map_or_else(sys::random_mac, Ok).map_err(failed)?;
     let ports = (0..queues).map(|queue| {
         let caps = Caps {
-            name: format!("shm:{path}"),
-            mtu: config.mtu,
-            medium: Medium::Ethernet,
-            mac,
-            ifindex: None,
-            shares_kernel_addresses: false,
             queues,
             queue,
             tx_checksum: true,
             tso_max: SUPER,
-            headroom: 0,
-            local_peer: false,
+            ..Caps::plain(&format!("shm:{path}"), config.mtu, Medium::Ethernet, mac)
         };
         let mut path = config.path.as_os_str().to_owned();
         if queue > 0 {

@@ -119,18 +119,13 @@ pub fn open_tap(config: &TapConfig) -> Result<Vec<Tap>, OpenError> {
     let mac = config.mac.map_or_else(sys::random_mac, Ok).map_err(failed)?;
     let mtu = netlink::interface(&name).map_err(failed)?.map_or(1500, |interface| interface.mtu);
     let caps = |queue| Caps {
-        name: format!("tap:{name}"),
-        mtu,
-        medium: Medium::Ethernet,
-        mac,
         ifindex: Some(ifindex),
-        shares_kernel_addresses: false,
         queues,
         queue,
         tx_checksum: config.offload,
         tso_max: if config.offload { SUPER } else { 0 },
         headroom: vnet::LEN,
-        local_peer: false,
+        ..Caps::plain(&format!("tap:{name}"), mtu, Medium::Ethernet, mac)
     };
     let ports = fds.into_iter().zip(0..queues).map(|(fd, queue)| Tap::new(fd, caps(queue)).map_err(failed));
     ports.collect()

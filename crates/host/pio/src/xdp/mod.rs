@@ -176,10 +176,6 @@ fn open_port(
     let supers = tx_checksum.then(|| Supers::open(device.index)).transpose();
     let supers = supers.map_err(|e| refused("open a packet socket for super-segments", e))?;
     let caps = Caps {
-        name: format!("xdp:{}", device.name),
-        mtu: device.mtu.min(port::largest(slot_size)),
-        medium: Medium::Ethernet,
-        mac: device.mac,
         ifindex: Some(device.index),
         shares_kernel_addresses: !steering.is_whole(),
         queues: config.ports,
@@ -188,6 +184,12 @@ fn open_port(
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: if tx_checksum { lane::TX_METADATA } else { 0 },
         local_peer: device.has_local_peer(),
+        ..Caps::plain(
+            &format!("xdp:{}", device.name),
+            device.mtu.min(port::largest(slot_size)),
+            Medium::Ethernet,
+            device.mac,
+        )
     };
     Ok(XdpPort::new(port::Parts {
         caps,

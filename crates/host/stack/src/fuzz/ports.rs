@@ -167,20 +167,7 @@ pub fn ports(data: &[u8]) {
 }
 
 fn caps() -> Caps {
-    Caps {
-        name: "model".into(),
-        mtu: 1500,
-        medium: Medium::Ip,
-        mac: [0; 6],
-        ifindex: None,
-        shares_kernel_addresses: true,
-        queues: CORES,
-        queue: 0,
-        tx_checksum: false,
-        tso_max: 0,
-        headroom: 0,
-        local_peer: false,
-    }
+    Caps { shares_kernel_addresses: true, queues: CORES, ..Caps::plain("model", 1500, Medium::Ip, [0; 6]) }
 }
 
 fn addr(input: &mut Input<'_>) -> Addr {

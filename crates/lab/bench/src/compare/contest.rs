@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) offloads: bool,
     /// The cache is asked for what will be read soon.
     pub(crate) prefetch: bool,
-    /// Hosts that meet again are remembered.
+    /// Connections begin from moulds, which all peers of a kind share.
     pub(crate) archive: bool,
 }
 

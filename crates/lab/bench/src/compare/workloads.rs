@@ -452,8 +452,9 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "idea-archive",
-        title: "The archive of hosts that meet again",
-        about: "Short connections, one after the other, to 1,000 peers that were all met before.",
+        title: "The archive of beginnings",
+        about: "Short connections, one after the other, to 1,000 peers; each begins from a mould, which all peers of a \
+                kind share, or the long way.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "archive",

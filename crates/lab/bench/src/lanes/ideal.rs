@@ -35,20 +35,7 @@ pub(super) struct Ideal {
 
 impl Ideal {
     pub(super) fn new() -> Ideal {
-        let caps = Caps {
-            name: "ideal".into(),
-            mtu: MTU,
-            medium: Medium::Ip,
-            mac: [0; 6],
-            ifindex: None,
-            shares_kernel_addresses: false,
-            queues: 1,
-            queue: 0,
-            tx_checksum: false,
-            tso_max: 0,
-            headroom: 0,
-            local_peer: false,
-        };
+        let caps = Caps::plain("ideal", MTU, Medium::Ip, [0; 6]);
         let pool = FramePool::new(FRAMES, SLOT).expect("memory for frames");
         Ideal { caps, pool, owed: None, next: Seq::new(0), segments: 0, octets: 0, gaps: 0 }
     }

@@ -75,18 +75,9 @@ impl ScriptPort {
     pub(super) fn new(mtu: usize, wire: Shared, time: Time) -> std::io::Result<Self> {
         Ok(ScriptPort {
             caps: Caps {
-                name: "drill".into(),
-                mtu,
-                medium: Medium::Ip,
-                mac: [0; 6],
-                ifindex: None,
-                shares_kernel_addresses: false,
-                queues: 1,
-                queue: 0,
                 tx_checksum: true,
                 tso_max: 65_535,
-                headroom: 0,
-                local_peer: false,
+                ..Caps::plain("drill", mtu, Medium::Ip, [0; 6])
             },
             pool: FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?,
             wire,

@@ -52,20 +52,7 @@ impl PathPort {
     fn new(path: Arc<Path>) -> io::Result<PathPort> {
         let bell = Arc::new(Bell::default());
         path.set_bell(End::Near, bell.clone());
-        let caps = Caps {
-            name: "path".into(),
-            mtu: 1500,
-            medium: Medium::Ethernet,
-            mac: [0x02, 0x4d, 0x53, 0, 0, 1],
-            ifindex: None,
-            shares_kernel_addresses: false,
-            queues: 1,
-            queue: 0,
-            tx_checksum: false,
-            tso_max: 0,
-            headroom: 0,
-            local_peer: false,
-        };
+        let caps = Caps::plain("path", 1500, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1]);
         let pool = FramePool::with_pages(FRAMES, SLOT, Pages::Normal)?;
         Ok(PathPort { caps, pool, path, bell, clock: SystemClock::new() })
     }
