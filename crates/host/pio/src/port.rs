@@ -54,8 +54,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// A port with an address of its own, one queue, no interface of the kernel and no offloads: what other ports say of
-    /// themselves begins with this.
+    /// A port with an address of its own, one queue, no interface of the kernel and no offloads: what other ports say
+    /// of themselves begins with this.
     pub fn plain(name: &str, mtu: usize, medium: Medium, mac: [u8; 6]) -> Caps {
         Caps {
             name: name.into(),

@@ -116,7 +116,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "again",
-        help: "Connections to peers met before, and to others, with the archive of beginnings and without: work and rates.",
+        help: "Connections to peers met before and to others, with the archive of beginnings and without.",
         needs_tools: false,
         run: faltcon::run,
     },
