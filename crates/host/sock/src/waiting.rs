@@ -17,6 +17,18 @@ struct Row {
     object: Option<u32>,
     wake: Wake,
     woken: bool,
+    /// It does not take over the core from who leaves it for a moment.
+    excused: bool,
+}
+
+/// For which of those who sleep something happened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Rung {
+    #[default]
+    Nobody,
+    /// For those who wait for this alone; `None` for any object.
+    One(Option<u32>),
+    Several,
 }
 
 /// Who sleeps, and for what. Empty, and so free, while at most one thread waits.
@@ -26,6 +38,8 @@ pub(crate) struct Waiting {
     tickets: u64,
     /// One thread turns the core for all that wait (direct mode).
     led: bool,
+    /// Since [`Waiting::take_rung`].
+    rung: Rung,
 }
 
 impl Waiting {
@@ -36,8 +50,15 @@ impl Waiting {
     /// Registers the calling thread; take the row away with [`Waiting::remove`] after waking.
     pub(crate) fn add(&mut self, object: Option<u32>, wake: Wake) -> u64 {
         self.tickets += 1;
-        self.rows.push(Row { ticket: self.tickets, object, wake, woken: false });
+        self.rows.push(Row { ticket: self.tickets, object, wake, woken: false, excused: false });
         self.tickets
+    }
+
+    /// [`Waiting::wake_willing`] passes the thread by.
+    pub(crate) fn excuse(&mut self, ticket: u64) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.ticket == ticket) {
+            row.excused = true;
+        }
     }
 
     /// Takes a row away; was it woken?
@@ -50,9 +71,22 @@ impl Waiting {
     pub(crate) fn wake(&mut self, object: u32) {
         for row in &mut self.rows {
             if row.object.is_none_or(|o| o == object) {
+                if !row.woken {
+                    self.rung = self.rung.and(row.object);
+                }
                 row.wake();
             }
         }
+    }
+
+    /// Whom [`Waiting::wake`] has woken since the last call.
+    pub(crate) fn take_rung(&mut self) -> Rung {
+        std::mem::take(&mut self.rung)
+    }
+
+    /// Is somebody on the way who has been woken and does not run yet?
+    pub(crate) fn has_woken(&self) -> bool {
+        self.rows.iter().any(|row| row.woken)
     }
 
     /// The calling thread turns the core from now on, unless another one does.
@@ -76,10 +110,27 @@ impl Waiting {
         }
     }
 
+    /// The same, but for those who are excused.
+    pub(crate) fn wake_willing(&mut self) {
+        if let Some(row) = self.rows.iter_mut().find(|row| !row.woken && !row.excused) {
+            row.wake();
+        }
+    }
+
     /// Nobody has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
     pub(crate) fn wake_successor(&mut self) {
         if let Some(row) = self.rows.first_mut() {
             row.wake();
+        }
+    }
+}
+
+impl Rung {
+    fn and(self, object: Option<u32>) -> Rung {
+        match self {
+            Rung::Nobody => Rung::One(object),
+            Rung::One(other) if other == object => self,
+            _ => Rung::Several,
         }
     }
 }

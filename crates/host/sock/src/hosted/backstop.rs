@@ -2,7 +2,7 @@
 //! and sends what close left behind. It takes part as one that waits and never finds anything, and lets go of the lead
 //! as soon as a thread of the program waits too.
 
-use super::{Hosted, LOOK_AGAIN, Turn};
+use super::{Hosted, LOOK_AGAIN, Shared, Turn};
 use base::Duration;
 use pio::{Beacon, Wake};
 use std::os::fd::AsRawFd;
@@ -113,10 +113,11 @@ fn lead(hosted: &Hosted) {
     if shared.lead.holder != 0 {
         return;
     }
-    shared.lead.take(&mut turn);
-    shared.lead.ours = true;
+    let Shared { engine, lead: seat } = &mut *shared;
+    seat.take(&mut turn, engine);
+    seat.ours = true;
     // An error of the port is the program's to hear of, too; then the next look comes after a pause.
-    let _ = hosted.sleep(shared, &turn, None, &mut |fds, left| hosted.host.sleep(fds, left, true));
+    let _ = hosted.sleep(shared, &mut turn, None, &mut |fds, left| hosted.host.sleep(fds, left, true));
     let mut shared = hosted.shared();
     if shared.lead.holder == turn.ticket {
         shared.lead.holder = 0;

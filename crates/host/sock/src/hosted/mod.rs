@@ -5,9 +5,11 @@
 //! bells of their own and are rung when something happens to what they wait for. While the leader sleeps, calls that
 //! have something to send turn the core themselves, and ring the leader if a date comes nearer by that. While nobody
 //! leads, a thread of ours does after a while (`backstop`); whoever comes takes the lead from it at once. An event loop
-//! of somebody else's leads as a guest (`outside`). A thread that relays for others leads for good (`standing`).
+//! of somebody else's leads as a guest (`outside`). A thread that relays for others leads for good (`standing`); one
+//! that only ever wakes the same other thread makes way for it (`errands`).
 
 mod backstop;
+mod errands;
 mod outside;
 mod standing;
 #[cfg(test)]
@@ -20,6 +22,7 @@ use crate::sockets::{EpollOp, Fd};
 use crate::waiting::Wake as Wakes;
 use backstop::Nudge;
 use base::{Duration, Instant};
+use errands::Errands;
 pub use outside::Outside;
 use pio::{Beacon, IoError, Wake};
 use ring::Ringer;
@@ -180,6 +183,9 @@ struct Turn {
     deadline: Option<Instant>,
     /// It takes the lead from whoever has it, keeps it, and sleeps at once.
     stands: bool,
+    errands: Errands,
+    /// It has made way and was not woken since.
+    excused: bool,
 }
 
 impl Hosted {
@@ -272,13 +278,14 @@ impl Hosted {
     ) -> Result<R, Ended> {
         let mut turn = Turn::default();
         let result = self.wait_loop(&mut turn, on, timeout, sleep, attempt);
-        self.leave(&turn);
+        self.leave(&turn, result.is_ok());
         self.nudge.application_is_back();
         result
     }
 
-    /// Who waits no more leads no more.
-    fn leave(&self, turn: &Turn) {
+    /// Who waits no more leads no more. Who found what it waited for is expected to be back soon: nobody takes over who
+    /// has made way before.
+    fn leave(&self, turn: &Turn, found: bool) {
         if turn.ticket == 0 {
             return;
         }
@@ -286,7 +293,11 @@ impl Hosted {
         let Shared { engine, lead } = &mut *shared;
         if lead.holder == turn.ticket {
             (lead.holder, lead.stands) = (0, false);
-            engine.waiting.wake_any();
+            if found {
+                engine.waiting.wake_willing();
+            } else {
+                engine.waiting.wake_any();
+            }
         }
     }
 
@@ -332,7 +343,7 @@ impl Hosted {
             if turn.deadline.is_none() {
                 turn.deadline = timeout.map(|t| engine.time() + t);
             }
-            lead.take(turn);
+            lead.take(turn, engine);
             let leads = lead.holder == turn.ticket;
             if leads {
                 if engine.load.is_asleep() {
@@ -373,7 +384,7 @@ impl Hosted {
     fn sleep(
         &self,
         shared: MutexGuard<'_, Shared>,
-        turn: &Turn,
+        turn: &mut Turn,
         on: Option<Fd>,
         sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
     ) -> Result<Woken, Errno> {
@@ -386,7 +397,7 @@ impl Hosted {
     fn sleep_with(
         &self,
         mut shared: MutexGuard<'_, Shared>,
-        turn: &Turn,
+        turn: &mut Turn,
         on: Option<Fd>,
         sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
         bell: &mut Sleeper,
@@ -417,11 +428,16 @@ impl Hosted {
             engine.load.on_sleep(engine.time());
         }
         let row = engine.waiting.add(object, Wakes::Bell(bell.ringer()));
+        if turn.excused {
+            engine.waiting.excuse(row);
+        }
         drop(shared);
         let woken = sleep(&fds, left);
         bell.drain();
         let mut shared = self.shared();
-        shared.engine.waiting.remove(row);
+        if shared.engine.waiting.remove(row) {
+            turn.excused = false;
+        }
         if shared.lead.holder == turn.ticket {
             shared.lead.asleep = None;
             let now = shared.engine.time();
@@ -433,13 +449,23 @@ impl Hosted {
 
 impl Lead {
     /// The calling thread leads from now on if nobody does but the thread of ours or another one that does not stand,
-    /// which is rung to see it, or an event loop, which has other things to do.
-    fn take(&mut self, turn: &mut Turn) {
-        let gives_way = self.ours || self.loops.is_some() || turn.stands && !self.stands;
-        if self.holder != 0 && (!gives_way || self.holder == turn.ticket) {
+    /// which is rung to see it, or an event loop, which has other things to do. If it leads already, it may make way
+    /// for a thread that it has just woken.
+    fn take(&mut self, turn: &mut Turn, engine: &mut Engine) {
+        if self.holder != 0 && self.holder == turn.ticket {
+            let rung = engine.waiting.take_rung();
+            if !turn.stands && turn.errands.on_rung(rung) && engine.waiting.has_woken() {
+                (self.holder, turn.excused) = (0, true);
+            }
             return;
         }
-        turn.ticket = self.pass();
+        let gives_way = self.ours || self.loops.is_some() || turn.stands && !self.stands;
+        if turn.excused || self.holder != 0 && !gives_way {
+            return;
+        }
+        // What was rung before was somebody else's doing.
+        engine.waiting.take_rung();
+        (turn.ticket, turn.errands) = (self.pass(), Errands::default());
         self.stands = turn.stands;
     }
 

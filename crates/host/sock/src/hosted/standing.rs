@@ -41,6 +41,6 @@ impl Standing<'_> {
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        self.hosted.leave(&self.turn);
+        self.hosted.leave(&self.turn, false);
     }
 }

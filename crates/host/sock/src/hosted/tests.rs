@@ -2,7 +2,8 @@
 //! at the thread that reads them, whichever thread leads, and whichever sends. A wait ends as its sleep did.
 //!
 //! The threads are real, but one runs at a time: whoever falls asleep says who is next, as a seed decides, in virtual
-//! time. When all sleep, nobody is rung and no date comes, somebody was forgotten.
+//! time, and while nobody leads the thread of ours looks now and then. When all sleep, nobody is rung and no date
+//! comes, somebody was forgotten.
 
 use super::*;
 use crate::engine::Limits;
@@ -11,10 +12,12 @@ use base::{Addr, Endpoint, Rng};
 use pio::{PairConfig, pair};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::cell::Cell;
-use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, OnceLock, Weak};
 
 const PEER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 2]), 7);
+/// Time between two looks of the thread of ours.
+const LOOK: Duration = Duration::from_millis(4);
 /// Virtual time that no schedule needs.
 const FOR_EVER: Duration = Duration::from_secs(600);
 
@@ -99,6 +102,7 @@ struct Schedule {
     turns: Condvar,
     clock: VirtualClock,
     begun: Instant,
+    sockets: OnceLock<Weak<Hosted>>,
 }
 
 thread_local! {
@@ -130,6 +134,17 @@ impl Schedule {
         }
     }
 
+    /// What the thread of ours does while all sleep: if nobody leads it turns the core. When it looks again.
+    fn look(&self) -> Option<Instant> {
+        let sockets = self.sockets.get()?.upgrade()?;
+        let mut shared = sockets.shared();
+        if shared.lead.holder != 0 {
+            return None;
+        }
+        shared.engine.turn().expect("the port is there");
+        Some(self.clock.now() + LOOK)
+    }
+
     /// Says who is next; the calling thread is no candidate unless it can run.
     fn pass_on(&self, state: &mut State) {
         loop {
@@ -156,6 +171,7 @@ impl Schedule {
                 _ => None,
             });
             let next = Instant::earliest(dates.min(), state.peer.engine.core().next_timeout());
+            let next = Instant::earliest(next, self.look());
             match next {
                 Some(at) if now.since(self.begun) < FOR_EVER => {
                     self.clock.advance(at.since(now).max(Duration::from_micros(1)));
@@ -227,14 +243,15 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
             continue;
         }
         let mut room = vec![0; 1 + rng.below(6_000) as usize];
-        if rng.chance(0.2) {
+        // Its own octets may be what others wait for, so it waits only if it has none left.
+        let waits = sent == len;
+        if waits && rng.chance(0.2) {
             let mut row =
                 [crate::PollFd { fd: reads.1, interest: crate::Ready::IN, ready: crate::Ready::NONE }];
             assert_eq!(sockets.poll(&mut row, None), Ok(1));
         }
         let most = room.len().min(len - got);
-        // Its own octets may be what the peer waits for, so it waits only if it has none left.
-        let flags = RecvFlags { dont_wait: sent < len, ..RecvFlags::default() };
+        let flags = RecvFlags { dont_wait: !waits, ..RecvFlags::default() };
         match sockets.recv(reads.1, &mut room[..most], flags) {
             Ok(many) => {
                 assert!(many > 0, "an end that nobody made");
@@ -254,8 +271,10 @@ fn run(seed: u64, threads: usize, len: usize) {
     let peer = Peer::new(engine(b, 2, &clock));
     let state = State { threads: vec![Status::Runs], current: 0, peer, rng: Rng::new(seed), failed: None };
     let (state, begun) = (Mutex::new(state), clock.now());
-    let schedule = Arc::new(Schedule { state, turns: Condvar::new(), clock: clock.clone(), begun });
-    let sockets = hosted(engine(a, 1, &clock), Program(schedule.clone()));
+    let (turns, sockets) = (Condvar::new(), OnceLock::new());
+    let schedule = Arc::new(Schedule { state, turns, clock: clock.clone(), begun, sockets });
+    let sockets = Arc::new(hosted(engine(a, 1, &clock), Program(schedule.clone())));
+    schedule.sockets.set(Arc::downgrade(&sockets)).expect("it was empty");
     let fds: Vec<Fd> = (0..threads).map(|_| sockets.socket(Family::V4).unwrap()).collect();
     ME.set(0);
     fds.iter().for_each(|fd| sockets.connect(*fd, PEER).unwrap());
@@ -292,7 +311,7 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn nobody_who_waits_is_forgotten() {
-    for seed in 0..60 {
+    for seed in 0..200 {
         run(seed, 2 + seed as usize % 4, 20_000);
     }
 }
@@ -443,4 +462,47 @@ fn who_stands_takes_the_lead_from_who_sleeps_and_keeps_it() {
     drop(standing);
     assert_eq!(lead(), (false, false, false));
     peer.step(&mut Rng::new(3));
+}
+
+#[test]
+fn who_wakes_the_same_other_each_time_makes_way_for_it() {
+    let (sockets, fd, mut peer, _) = alone();
+    let (bell, mut rng, mut buf) = (bell().unwrap(), Rng::new(4), [0; 64]);
+    let (mut rounds, mut row, mut made_way) = (0, None, None);
+    let acceptor = sockets.socket(Family::V4).unwrap();
+    let wait = sockets.wait_beside(
+        Some(acceptor),
+        None,
+        &mut |fds, _| {
+            rounds += 1;
+            let mut shared = sockets.shared();
+            let Shared { engine, lead } = &mut *shared;
+            if made_way.is_some() {
+                assert!(lead.asleep.is_some(), "it was woken while nobody led");
+                return Woken::Signal;
+            }
+            if lead.asleep.is_none() {
+                made_way = Some(rounds);
+                assert_eq!((lead.holder, fds.len()), (0, 1), "its bell, and nothing of the port");
+                engine.waiting.wake_willing();
+                assert!(!is_rung(fds[0]), "who made way does not take over from who works");
+                engine.waiting.wake_any();
+                assert!(is_rung(fds[0]));
+                return Woken::Stack;
+            }
+            // The other thread reads, asks again, and waits.
+            if let Some(row) = row.take() {
+                assert!(engine.waiting.remove(row), "the leader has woken it");
+                assert_eq!(engine.read(fd, &mut buf), Ok(6));
+            }
+            assert_eq!(engine.write(fd, b"octets"), Ok(6));
+            engine.turn().unwrap();
+            let object = engine.index(fd).unwrap();
+            row = Some(engine.waiting.add(Some(object), Wakes::Bell(bell.ringer())));
+            (0..9).for_each(|_| peer.step(&mut rng));
+            Woken::Stack
+        },
+        &mut |_| Err::<(), _>(Errno::EAGAIN),
+    );
+    assert_eq!((wait, made_way), (Err(Ended::Signal), Some(5)));
 }

@@ -1,0 +1,56 @@
+//! A leader that nothing ever comes for, and that wakes one and the same thread each time, makes way for it: as long as
+//! an acceptor without connections to accept leads, each packet for the one worker wakes the acceptor first.
+//!
+//! The lead is nobody's then until the worker comes to wait, and again whenever the worker leaves with what it waited
+//! for: nobody is woken to take over who has made way ([`Waiting::wake_willing`]). Should the worker not come back for
+//! long, the thread of ours turns the core (`backstop`), as for a program of one thread. Who has made way takes part
+//! again when it is woken.
+//!
+//! Where several others are woken the leader stays: then they need not wait for each other.
+//!
+//! [`Waiting::wake_willing`]: crate::waiting::Waiting::wake_willing
+
+use crate::waiting::Rung;
+
+/// Errands for the same thread, one after the other, after which a leader makes way for it.
+const MAKES_WAY_AFTER: u8 = 4;
+
+/// What a leader has done for others since it began to wait.
+#[derive(Default)]
+pub(super) struct Errands {
+    last: Rung,
+    count: u8,
+}
+
+impl Errands {
+    /// The leader has been awake, found nothing for itself and woken these: is it to make way?
+    pub(super) fn on_rung(&mut self, rung: Rung) -> bool {
+        match rung {
+            Rung::Nobody => return false,
+            Rung::One(_) if rung == self.last => self.count += 1,
+            Rung::One(_) => self.count = 1,
+            Rung::Several => self.count = 0,
+        }
+        self.last = rung;
+        self.count >= MAKES_WAY_AFTER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: only who has worked for one other alone, several times, makes way.
+    use super::*;
+
+    #[test]
+    fn who_works_for_one_alone_makes_way_and_for_several_stays() {
+        let (a, b) = (Rung::One(Some(1)), Rung::One(None));
+        let ways = |rung: &[Rung]| {
+            let mut errands = Errands::default();
+            rung.iter().map(|&rung| errands.on_rung(rung)).collect::<Vec<_>>()
+        };
+        assert_eq!(ways(&[a, a, Rung::Nobody, a, a]), [false, false, false, false, true]);
+        assert_eq!(ways(&[b; 4]), [false, false, false, true]);
+        assert!(!ways(&[a, b, a, b, a, b, a, b]).contains(&true));
+        assert!(!ways(&[a, a, a, Rung::Several, a, a, a]).contains(&true));
+    }
+}
