@@ -2,7 +2,7 @@
 
 use crate::port::*;
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::Frame;
+use ring::{Crew, Frame};
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -65,6 +65,11 @@ pub trait Layer: Send {
         let _ = all;
     }
 
+    /// [`PacketIo::crew`] as seen from above.
+    fn crew_above(&mut self) -> Option<&mut Crew> {
+        self.below_mut().crew()
+    }
+
     /// [`PacketIo::wait`] as seen from above.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.below_mut().wait(timeout)
@@ -120,6 +125,10 @@ impl<L: Layer> PacketIo for L {
 
     fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
         self.send_all_gathered(all);
+    }
+
+    fn crew(&mut self) -> Option<&mut Crew> {
+        self.crew_above()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {

@@ -11,6 +11,7 @@ mod group;
 mod lanes;
 mod layer;
 mod ledger;
+mod look;
 mod lot;
 pub mod netlink;
 mod nic;

@@ -1,7 +1,7 @@
 //! The trait every port implements, and what travels through it.
 
 use base::{Addr, Duration, FlowKey, Instant};
-use ring::Frame;
+use ring::{Crew, Frame};
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 
@@ -264,6 +264,12 @@ pub trait PacketIo: Send {
     /// needed any more when this returns.
     fn tx_gather_all(&mut self, all: &[Gather<'_>]) {
         let _ = all;
+    }
+
+    /// Helpers that may work along where the port's owner has much to do at once ([`Crew::each`]); `None` where it has
+    /// none.
+    fn crew(&mut self) -> Option<&mut Crew> {
+        None
     }
 
     /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.

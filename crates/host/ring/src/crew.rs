@@ -261,6 +261,15 @@ mod threads {
             1 + self.helpers.len()
         }
 
+        /// Items of a run: few enough that each lane gets some of a job, enough to stay in a cache.
+        pub const RUN: core::ops::RangeInclusive<usize> = 4..=16;
+
+        /// Items of a run of a job of `len`, where each is worth some tens of nanoseconds: twice as many runs as lanes,
+        /// so that one that comes late finds some.
+        pub fn run(&self, len: usize) -> usize {
+            len.div_ceil(2 * self.lanes()).clamp(*Self::RUN.start(), *Self::RUN.end())
+        }
+
         /// Of `len` items in runs of `run`, those that `lane` begins with; 0 is the owner. Others may help with them.
         pub fn share(&self, lane: usize, len: usize, run: usize) -> Range<usize> {
             let Range { start, end } = share_of(lane, self.lanes(), len.div_ceil(run));

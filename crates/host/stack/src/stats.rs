@@ -25,6 +25,7 @@ base::counters! {
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
         octets_lent: "Octets that connections were lent where they came, to be copied by the application's read alone.",
         octets_settled: "Octets of those that were copied before, because they were not read in the same turn.",
+        octets_shared: "Octets lent that were copied by long reads where the port has helpers to share that.",
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
         archive_hits: "Connections begun from the archive of beginnings.",
         archive_misses: "Connections of a kind that the archive had nothing of.",

@@ -10,7 +10,7 @@ pub(crate) const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
 /// Who receives.
 pub(crate) const SINK: Addr = Addr::v4([10, 0, 0, 2]);
 /// Where the receiver listens.
-const PORT: u16 = 5_001;
+pub(crate) const PORT: u16 = 5_001;
 
 /// A stack with this address.
 pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core {

@@ -110,7 +110,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "lanes",
-        help: "One flow over a link that neither cuts nor sums, from 1 to 12 cores: speed-up beside MulWinTCP's locks.",
+        help: "One flow each way over a link that neither cuts nor sums, on up to 12 cores.",
         needs_tools: false,
         run: lanes::run,
     },

@@ -1,9 +1,9 @@
 //! The worker at the link, whose port it owns: deals what arrives to the receive workers by flow, sends what the host
 //! sends, and does at the port what the host asks for.
 
-use super::look::look;
 use super::tally::{LinkCounters, Tally};
 use super::{CardConfig, FREE, LONG, OUT_MAX, Steered, Worker};
+use crate::look::look;
 use crate::port::*;
 use crate::sum::complete;
 use base::{Addr, Duration, FlowKey, Instant, SipKey};

@@ -27,7 +27,6 @@
 pub(crate) mod fuzz;
 mod host;
 mod link;
-mod look;
 mod merged;
 mod mover;
 mod receiver;

@@ -1,14 +1,12 @@
 //! A receive worker: checks packets, merges those that continue each other, and puts them where they wait for their way
 //! up. One flow is always the same worker's, and its packets leave in the order in which they came.
 
-use super::look::{ip_start, look};
 use super::merged::merge;
 use super::tally::{RECEIVER_ROWS, ReceiverCounters, Tally};
 use super::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
+use crate::look::{ip_start, judge, look};
 use crate::port::{BATCH_MAX, Caps, Medium, RxChecksum, RxMeta, RxPacket};
-use ::wire::checksum::{Summer, is_partial};
-use ::wire::packet::Packet;
-use ::wire::tcp::CHECKSUM_OFFSET;
+use ::wire::checksum::Summer;
 use base::{Duration, FlowKey, Instant};
 use offload::{Arrival, Engine, Run, TRAIN_MAX};
 use ring::{Consumer, Frame, Producer, Ringer, Sleeper};
@@ -132,7 +130,7 @@ impl Receiver {
             return self.put_control(packet, hash);
         };
         if packet.meta.checksum == RxChecksum::Unverified {
-            match self.judge(&seen.packet, octets) {
+            match judge(&seen.packet, octets, self.summer, self.local_peer) {
                 RxChecksum::Unverified => return self.pass_unsound(packet, &seen.key, hash),
                 sound => packet.meta.checksum = sound,
             }
@@ -152,18 +150,6 @@ impl Receiver {
             assert!(again.is_none_or(|taken| taken.is_ok()), "an engine that was emptied has room");
         }
         self.collect();
-    }
-
-    /// Is the checksum right, or as good as right?
-    fn judge(&self, packet: &Packet, octets: &[u8]) -> RxChecksum {
-        let upper = packet.upper(octets);
-        if packet.pseudo().plus((self.summer)(upper)).is_valid() {
-            return RxChecksum::Verified;
-        }
-        let field =
-            upper.get(CHECKSUM_OFFSET..).and_then(<[u8]>::first_chunk).copied().map(u16::from_be_bytes);
-        let partial = self.local_peer && field.is_some_and(|field| is_partial(field, packet.pseudo()));
-        if partial { RxChecksum::Partial } else { RxChecksum::Unverified }
     }
 
     /// The stack counts it, and sees it in its place.

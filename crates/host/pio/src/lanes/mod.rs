@@ -11,11 +11,15 @@
 //! and waits, so nothing is half sent when it goes on: the order on the wire, and every octet of it, is the same for
 //! any number of lanes, no retransmission meets a segment that is still being made, and payload need not be kept for
 //! anybody. A helper that is late takes less; one that panics ends the port.
+//!
+//! Where there are helpers they verify what arrives, too ([`Crewed`]), on any port.
 
+mod crewed;
 mod cut;
 #[cfg(test)]
 mod tests;
 
+use self::crewed::Crewed;
 use self::cut::Reader;
 use crate::layer::Layer;
 use crate::port::*;
@@ -37,15 +41,13 @@ const SLOTS: u32 = 8;
 const GATHER_FROM: usize = 4 << 10;
 /// When to try again where the port below takes no more, or has no frame.
 const RETRY: Duration = Duration::from_micros(100);
-/// Segments of a run: few enough that each lane gets some of a super-segment, enough to stay in a cache.
-const RUN: std::ops::RangeInclusive<usize> = 4..=16;
-
 /// A port that has super-segments cut and summed by a crew.
 pub struct Lanes {
     below: Box<dyn PacketIo>,
     /// The port's, with segmentation and checksums.
     caps: Caps,
-    crew: Crew,
+    /// Who works: the owner and the helpers of the port below.
+    lanes: usize,
     clock: Box<dyn Fn() -> Instant + Send>,
     supers: FramePool,
     /// Frames of the segments in the making.
@@ -89,8 +91,8 @@ struct Counts {
 
 impl Lanes {
     /// Puts that many lanes on a port: the caller's own and, on threads called `name` and a number, helpers that begin
-    /// by calling `begin` with theirs, from 0. `clock` is the one that the stack above lives by. A port that cuts and
-    /// sums by itself is given back as it is: there is nothing to share.
+    /// by calling `begin` with theirs, from 0. `clock` is the one that the stack above lives by. On a port that cuts
+    /// and sums by itself they share what arrives only, and without helpers it is given back as it is.
     ///
     /// # Errors
     /// No memory or no thread is to be had.
@@ -101,20 +103,21 @@ impl Lanes {
         clock: impl Fn() -> Instant + Send + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
     ) -> io::Result<Box<dyn PacketIo>> {
+        let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
+        let below = match helpers {
+            0 => below,
+            _ => Box::new(Crewed::on(below, Crew::start(helpers, name, begin)?)),
+        };
         let caps = below.caps();
         if caps.tx_checksum && caps.tso_max > 0 {
             return Ok(below);
         }
-        let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
-        Ok(Box::new(Lanes::on(below, Crew::start(helpers, name, begin)?, clock)?))
+        Ok(Box::new(Lanes::on(below, clock)?))
     }
 
-    /// A crew's lanes on a port.
-    fn on(
-        below: Box<dyn PacketIo>,
-        crew: Crew,
-        clock: impl Fn() -> Instant + Send + 'static,
-    ) -> io::Result<Lanes> {
+    /// Has what the port's owner and its helpers, if it has any, send over a port cut.
+    fn on(mut below: Box<dyn PacketIo>, clock: impl Fn() -> Instant + Send + 'static) -> io::Result<Lanes> {
+        let lanes = below.crew().map_or(1, |crew| crew.lanes());
         let caps = below.caps();
         let tso_max = (SLOT - caps.headroom.min(SLOT / 2) - ethernet::HEADER_LEN).min(65_535);
         let caps = Caps { tx_checksum: true, tso_max, ..caps.clone() };
@@ -124,13 +127,13 @@ impl Lanes {
             supers: FramePool::new(SLOTS, SLOT)?,
             frames: Vec::with_capacity(BATCH_MAX),
             homes: Vec::new(),
-            stashes: (0..crew.lanes()).map(|_| Vec::with_capacity(BATCH_MAX)).collect(),
+            stashes: (0..lanes).map(|_| Vec::with_capacity(BATCH_MAX)).collect(),
             ready: TxBatch::with_capacity(2 * BATCH_MAX),
             partial: VecDeque::with_capacity(SLOTS as usize),
             behind_since: None,
             lost: false,
             counts: Counts::default(),
-            crew,
+            lanes,
             below,
         })
     }
@@ -155,14 +158,10 @@ impl Lanes {
         }
     }
 
-    /// Segments of a run of a job: twice as many runs as lanes, so that one that comes late finds some.
-    fn run(&self, count: usize) -> usize {
-        count.div_ceil(2 * self.crew.lanes()).clamp(*RUN.start(), *RUN.end())
-    }
-
     /// Puts the frames that were taken where those lanes begin that wrote to them last.
     fn arrange(&mut self, run: usize) {
-        let Lanes { crew, frames, homes, stashes, .. } = self;
+        let Lanes { below, frames, homes, stashes, .. } = self;
+        let Some(crew) = below.crew() else { return };
         let count = frames.len();
         for frame in frames.drain(..) {
             let index = frame.index() as usize;
@@ -183,9 +182,9 @@ impl Lanes {
 
     /// Makes segments in the frames that were taken, of which there are as many.
     fn cut(&mut self, cuts: &[Option<Cut<'_>>]) -> Result<(), Lost> {
-        let (count, lanes) = (self.frames.len(), self.crew.lanes());
+        let (count, lanes) = (self.frames.len(), self.lanes);
         debug_assert_eq!(count, cuts.iter().flatten().map(|cut| cut.count).sum::<usize>());
-        let run = self.run(count);
+        let run = self.below.crew().map_or(count, |crew| crew.run(count));
         let shared = lanes > 1 && count > run;
         if shared {
             self.arrange(run);
@@ -198,7 +197,11 @@ impl Lanes {
             }
         }
         let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
-        self.crew.each(&mut self.frames, run, &|first, frames| make(cuts, first, frames, summing))?;
+        let work = |first: usize, frames: &mut [Frame]| make(cuts, first, frames, summing);
+        match self.below.crew() {
+            Some(crew) => crew.each(&mut self.frames, run, &work)?,
+            None => work(0, &mut self.frames),
+        }
         self.counts.segments += count as u64;
         self.counts.shared += u64::from(shared);
         let mut frames = self.frames.drain(..);
@@ -415,7 +418,7 @@ impl Layer for Lanes {
     }
 
     fn gather_at_once(&self) -> usize {
-        let alone = self.crew.lanes() == 1 || self.lost || self.is_behind();
+        let alone = self.lanes == 1 || self.lost || self.is_behind();
         if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
     }
 
@@ -447,11 +450,6 @@ impl Layer for Lanes {
         drop(self.unload());
     }
 
-    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
-        self.crew.rest();
-        self.below.wait(timeout)
-    }
-
     fn due_above(&self) -> Option<Instant> {
         Instant::earliest(self.behind_since.map(|since| since + RETRY), self.below.due())
     }
@@ -459,7 +457,7 @@ impl Layer for Lanes {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
         vec![
-            ("lanes", self.crew.lanes() as u64),
+            ("lanes", self.lanes as u64),
             ("lanes_supers", counts.supers),
             ("lanes_segments", counts.segments),
             ("lanes_shared", counts.shared),

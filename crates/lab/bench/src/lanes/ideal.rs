@@ -12,10 +12,10 @@ use std::sync::Arc;
 use wire::packet::{Below, Checksum, parse_ip};
 use wire::tcp::{Flags, Header, Options};
 
-const MTU: usize = 1_500;
+pub(super) const MTU: usize = 1_500;
 /// Octets of headers without options, as the peer wants none.
 const HEADERS: usize = 40;
-const SLOT: usize = 2_048;
+pub(super) const SLOT: usize = 2_048;
 const FRAMES: u32 = 1_024;
 /// The peer's window, as its segments say it, and by how much that is to be shifted.
 const WINDOW: u16 = u16::MAX;
@@ -87,7 +87,7 @@ impl Ideal {
 }
 
 /// Nobody sleeps here.
-struct Never;
+pub(super) struct Never;
 
 impl Waker for Never {
     fn wake(&self) {}

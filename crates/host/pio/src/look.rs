@@ -1,26 +1,28 @@
-//! What a packet is, from its octets: whose, and whether it carries data.
+//! What a packet is, from its octets: whose, whether it carries data, and whether it is sound.
 
-use crate::port::Medium;
+use crate::port::{Medium, RxChecksum};
+use ::wire::checksum::{Summer, is_partial};
 use ::wire::packet::{Content, Packet, parse_frame, parse_ip, plain_tcp_v4};
+use ::wire::tcp::CHECKSUM_OFFSET;
 use ::wire::{ethernet, protocol};
 use base::{Endpoint, FlowKey};
 
 /// Where a TCP packet's parts lie, and its flow as its receiver sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    pub(super) key: FlowKey,
-    pub(super) packet: Packet,
+pub(crate) struct Look {
+    pub(crate) key: FlowKey,
+    pub(crate) packet: Packet,
     /// There is something behind the TCP header.
-    pub(super) data: bool,
+    pub(crate) data: bool,
 }
 
 /// Octets before the IP header.
-pub(super) fn ip_start(medium: Medium) -> usize {
+pub(crate) fn ip_start(medium: Medium) -> usize {
     if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
 }
 
 /// Looks at a packet of `whole` octets, the first of which are in `octets`; `None` if it is no TCP, or not whole.
-pub(super) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> {
+pub(crate) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> {
     let ip = ip_start(medium);
     let plain = if is_ipv4(octets, medium) { plain_tcp_v4(octets, ip, whole) } else { None };
     let packet = match (plain, medium) {
@@ -40,6 +42,18 @@ pub(super) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> 
     let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
     let data = packet.len() > u32::from(offset >> 4) * 4;
     Some(Look { key: FlowKey::new(local, remote), packet, data })
+}
+
+/// Is a TCP packet's checksum right, or as good as right, because its sender is a `local_peer`? If neither, nothing is
+/// known of it: the stack looks again, and counts it.
+pub(crate) fn judge(packet: &Packet, octets: &[u8], summer: Summer, local_peer: bool) -> RxChecksum {
+    let upper = packet.upper(octets);
+    if packet.pseudo().plus(summer(upper)).is_valid() {
+        return RxChecksum::Verified;
+    }
+    let field = upper.get(CHECKSUM_OFFSET..).and_then(<[u8]>::first_chunk).copied().map(u16::from_be_bytes);
+    let partial = local_peer && field.is_some_and(|field| is_partial(field, packet.pseudo()));
+    if partial { RxChecksum::Partial } else { RxChecksum::Unverified }
 }
 
 fn is_ipv4(octets: &[u8], medium: Medium) -> bool {
