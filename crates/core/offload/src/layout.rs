@@ -1,5 +1,7 @@
 //! Where the headers of a plain packet lie, and which of their octets the packets of a train share.
 
+use wire::checksum::Sum;
+
 use crate::octets::{half, word};
 
 /// Octets of an Ethernet header.
@@ -28,6 +30,8 @@ pub(crate) struct Layout {
     pub(crate) text: usize,
     /// Which bits packets of a train share.
     shared: Sight,
+    /// Which bits are the same where a packet is as long as the first and was sent at the same time.
+    alike: Sight,
 }
 
 /// Every layout there is. As a constant, so that what depends on one can be compiled for each.
@@ -50,38 +54,56 @@ impl Layout {
         let text = tcp + if stamps { 32 } else { 20 };
         // What each packet has of its own: IP's length, and with IPv4 identification and checksum; sequence number,
         // PSH, checksum and the sender's timestamp of TCP.
-        let own: [(usize, usize, u8); 6] = [
+        let checksum = (tcp + 16, 2, 0);
+        let own = [
             if v4 { (ip + 2, 4, 0) } else { (ip + 4, 2, 0) },
-            if v4 { (ip + 10, 2, 0) } else { (ip + 4, 2, 0) },
+            if v4 { (ip + 10, 2, 0) } else { checksum },
             (tcp + 4, 4, 0),
             (tcp + 13, 1, !0x08),
-            (tcp + 16, 2, 0),
-            if stamps { (tcp + 24, 4, 0) } else { (tcp + 16, 2, 0) },
+            checksum,
+            if stamps { (tcp + 24, 4, 0) } else { checksum },
         ];
+        // Of these, what it still has if it is no shorter than those before it, nor sent later.
+        let still = [
+            if v4 { (ip + 4, 2, 0) } else { checksum },
+            if v4 { (ip + 10, 2, 0) } else { checksum },
+            (tcp + 4, 4, 0),
+            (tcp + 13, 1, !0x08),
+            checksum,
+        ];
+        let none = Sight([0; WORDS]);
+        let mut layout = Layout { nth, ip, v4, tcp, stamps, text, shared: none, alike: none };
+        layout.shared = layout.without(&own);
+        layout.alike = layout.without(&still);
+        layout
+    }
+
+    /// All bits of the headers but for some: where they start, how many octets they are, and what is left of each.
+    const fn without(&self, some: &[(usize, usize, u8)]) -> Sight {
         let mut octets = [0xff; 8 * WORDS];
-        let mut nth_own = 0;
-        while nth_own < own.len() {
-            let (start, len, left) = own[nth_own];
+        let mut nth = 0;
+        while nth < some.len() {
+            let (start, len, left) = some[nth];
             let mut at = start;
             while at < start + len {
                 octets[at] = left;
                 at += 1;
             }
-            nth_own += 1;
+            nth += 1;
         }
-        let mut layout = Layout { nth, ip, v4, tcp, stamps, text, shared: Sight([0; WORDS]) };
+        let mut sight = Sight([0; WORDS]);
         let mut word = 0;
-        while word < layout.words() {
+        while word < self.words() {
             let mut bits = [0; 8];
             let mut at = 0;
             while at < 8 {
-                bits[at] = octets[layout.place(word) + at];
+                bits[at] = octets[self.place(word) + at];
                 at += 1;
             }
-            layout.shared.0[word] = u64::from_ne_bytes(bits);
+            sight.0[word] = u64::from_ne_bytes(bits);
             word += 1;
         }
-        layout
+        sight
     }
 
     /// Words of its headers, and where the `nth` of them lies.
@@ -94,6 +116,7 @@ impl Layout {
     }
 
     /// What is looked at of `packet`; `None` if it is too short.
+    #[inline(always)]
     pub(crate) fn sight(&self, packet: &[u8]) -> Option<Sight> {
         let mut sight = Sight([0; WORDS]);
         for (nth, word) in sight.0.iter_mut().enumerate().take(self.words()) {
@@ -103,14 +126,25 @@ impl Layout {
     }
 
     /// Shares `packet`, which is no shorter than the headers, what it must with the one that `sight` is of?
-    /// Straight on, without a branch for each word.
     #[inline(always)]
     pub(crate) fn shares(&self, packet: &[u8], sight: &Sight) -> bool {
+        self.agrees(packet, sight, &self.shared)
+    }
+
+    /// The same, and is it as long, and sent at the same time?
+    #[inline(always)]
+    pub(crate) fn is_alike(&self, packet: &[u8], sight: &Sight) -> bool {
+        self.agrees(packet, sight, &self.alike)
+    }
+
+    /// Straight on, without a branch for each word.
+    #[inline(always)]
+    fn agrees(&self, packet: &[u8], sight: &Sight, bits: &Sight) -> bool {
         let (mut differs, mut nth) = (0, 0);
         while nth < self.words() {
             let word = packet.get(self.place(nth)..).and_then(<[u8]>::first_chunk);
             let word = word.copied().map_or(0, u64::from_ne_bytes);
-            differs |= (word ^ sight.0[nth]) & self.shared.0[nth];
+            differs |= (word ^ sight.0[nth]) & bits.0[nth];
             nth += 1;
         }
         differs == 0
@@ -140,8 +174,15 @@ impl Layout {
         Some(self.ip + usize::from(len) + if self.v4 { 0 } else { 40 })
     }
 
-    /// Octets of both addresses.
-    pub(crate) fn addresses<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        packet.get(self.ip + if self.v4 { 12 } else { 8 }..self.tcp)
+    /// The sum of both addresses.
+    #[inline(always)]
+    pub(crate) fn addresses(&self, packet: &[u8]) -> Option<Sum> {
+        let first = self.ip + if self.v4 { 12 } else { 8 };
+        let (mut sum, mut at) = (Sum::ZERO, first);
+        while at < self.tcp {
+            sum = sum.plus(Sum::of_u32(word(packet, at)?));
+            at += 4;
+        }
+        Some(sum)
     }
 }

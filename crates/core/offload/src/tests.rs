@@ -45,6 +45,38 @@ fn begin(nth: u32) -> Train {
     Train::begin(&usual(nth), ETHERNET).expect("data and nothing else")
 }
 
+/// How many of the packets with these numbers follow.
+fn follow(train: &mut Train, numbers: core::ops::Range<u32>, packet: impl Fn(u32) -> Vec<u8>) -> u16 {
+    let packets: Vec<_> = numbers.map(packet).collect();
+    train.follow(packets.iter().map(|packet| (packet.as_slice(), true)), Sum::of)
+}
+
+/// Follows this packet? That is asked before it joins, which it must if it does.
+fn follows(train: &Train, next: &[u8]) -> bool {
+    train.clone().follow([(next, true)].into_iter(), Sum::of) == 1
+}
+
+#[test]
+fn what_is_usual_follows_and_what_is_not_joins_or_does_not() {
+    let mut train = begin(0);
+    // The eighth has another timestamp.
+    assert_eq!(follow(&mut train, 1..20, usual), 7);
+    assert!(!follows(&train, &usual(8)) && train.join(&usual(8), SUMS).is_ok());
+    assert_eq!((follow(&mut train, 9..12, usual), train.count()), (3, 12));
+    let pushed = packet(12, SIZE, |_, header| header.flags = Flags::ACK | Flags::PSH);
+    let padded = [usual(12), vec![0]].concat();
+    let mut ended = train.clone();
+    let behind = [pushed, usual(13)];
+    assert_eq!(follow(&mut ended, 0..2, |nth| behind[nth as usize].clone()), 1);
+    assert!(ended.is_pushed() && ended.is_closed());
+    for other in [packet(12, SIZE - 1, |_, _| {}), padded] {
+        assert!(!follows(&train, &other) && train.clone().join(&other, SUMS).is_ok());
+    }
+    assert!(train.join(&packet(12, 700, |_, _| {}), SUMS).is_ok());
+    let behind = packet(13, SIZE, |_, header| header.seq += 700_u32.wrapping_sub(SIZE as u32));
+    assert!(!follows(&train, &behind), "a short packet is the last");
+}
+
 #[test]
 fn data_in_order_becomes_one() {
     let mut train = begin(0);
@@ -76,6 +108,7 @@ fn d05_a_push_and_a_short_segment_are_the_last() {
 #[test]
 fn d06_d07_what_is_not_next_does_not_join() {
     for nth in [0, 2, 3, u32::MAX] {
+        assert!(!follows(&begin(0), &usual(nth)), "{nth}");
         assert_eq!(begin(0).join(&usual(nth), SUMS), Err(Refusal::Gap), "{nth}");
     }
 }
@@ -86,6 +119,7 @@ fn d08_trains_go_on_across_the_end_of_sequence_space() {
         packet(nth, SIZE, |_, header| header.seq = Seq::new((nth * SIZE as u32).wrapping_sub(2000)))
     };
     let mut train = Train::begin(&across(0), ETHERNET).expect("data");
+    assert_eq!(follow(&mut train.clone(), 1..4, across), 3);
     assert!((1..4).all(|nth| train.join(&across(nth), SUMS).is_ok()));
 }
 
@@ -94,10 +128,20 @@ fn d09_a_train_stays_an_ip_packet() {
     let mut train = begin(0);
     let joined = (1..100).take_while(|nth| train.join(&usual(*nth), SUMS).is_ok()).count();
     assert_eq!((joined + 1, train.join(&usual(joined as u32 + 1), SUMS)), (45, Err(Refusal::Full)));
+    let at_once = |nth| packet(nth, SIZE, |_, header| header.options.timestamps = None);
+    let mut train = Train::begin(&at_once(0), ETHERNET).expect("data");
+    assert_eq!(follow(&mut train, 1..100, at_once), 44);
     let small = |nth: u32| packet(nth, 500, |_, header| header.seq = Seq::new(nth * 500));
     let mut train = Train::begin(&small(0), ETHERNET).expect("data");
     let joined = (1..100).take_while(|nth| train.join(&small(*nth), SUMS).is_ok()).count();
     assert_eq!(joined + 1, TRAIN_MAX);
+    let small = |nth: u32| {
+        packet(nth, 500, |_, header| {
+            (header.seq, header.options.timestamps) = (Seq::new(nth * 500), None);
+        })
+    };
+    let mut train = Train::begin(&small(0), ETHERNET).expect("data");
+    assert_eq!(usize::from(follow(&mut train, 1..100, small)) + 1, TRAIN_MAX);
 }
 
 #[test]
@@ -106,6 +150,8 @@ fn d12_a_wrong_checksum_does_not_join_unless_somebody_else_looked() {
     *wrong.last_mut().expect("payload") ^= 1;
     assert_eq!(begin(0).join(&wrong, SUMS), Err(Refusal::Differs));
     assert_eq!(begin(0).join(&wrong, None), Ok(()));
+    assert!(!follows(&begin(0), &wrong));
+    assert_eq!(begin(0).follow([(wrong.as_slice(), false)].into_iter(), Sum::of), 1);
 }
 
 #[test]
@@ -126,6 +172,7 @@ fn d17_d18_d22_another_header_is_another_train() {
     ];
     for (what, change) in changes {
         assert_eq!(begin(0).join(&packet(1, SIZE, change), SUMS), Err(Refusal::Differs), "{what}");
+        assert!(!follows(&begin(0), &packet(1, SIZE, change)), "{what}");
     }
 }
 

@@ -4,6 +4,8 @@
 //! of the first packet but for the few fields that each packet has of its own, and these say what they must. So all
 //! that receiving does with a header (parse, look up, check, decide, acknowledge, tell) is done once a train.
 
+use core::iter;
+
 use base::Seq;
 use wire::checksum::{Sum, Summer};
 
@@ -37,11 +39,14 @@ pub enum Refusal {
 #[derive(Clone, Debug)]
 pub struct Train {
     layout: &'static Layout,
-    /// The first packet's headers.
+    /// The headers of the first packet, or of one with its length and the timestamp of the last.
     shared: Sight,
     /// The sum of the pseudo header but for its length.
     pseudo: Sum,
-    /// What the IPv4 header's own fields must sum up to, as the shared ones do not change.
+    /// What the TCP header and payload of a packet as long as the first sum up to.
+    wanted: u16,
+    /// What identification and checksum of the IPv4 header of a packet as long as the first sum up to, as all else of
+    /// it is the same.
     own: u16,
     /// Identification of the first, where it counts (RFC 6864).
     id: Option<u16>,
@@ -52,8 +57,30 @@ pub struct Train {
     /// Octets of payload of each packet but the last.
     size: u32,
     octets: u32,
+    /// Packets as long as the first at most.
+    most: u16,
     count: u16,
     pushed: bool,
+}
+
+/// `$call` with the number of a layout as the constant `$nth`, so that it is compiled for each.
+macro_rules! by_layout {
+    ($layout:expr, $nth:ident => $call:expr) => {
+        match $layout.nth {
+            0 => by_layout!(@ $nth 0 $call),
+            1 => by_layout!(@ $nth 1 $call),
+            2 => by_layout!(@ $nth 2 $call),
+            3 => by_layout!(@ $nth 3 $call),
+            4 => by_layout!(@ $nth 4 $call),
+            5 => by_layout!(@ $nth 5 $call),
+            6 => by_layout!(@ $nth 6 $call),
+            _ => by_layout!(@ $nth 7 $call),
+        }
+    };
+    (@ $nth:ident $number:literal $call:expr) => {{
+        const $nth: usize = $number;
+        $call
+    }};
 }
 
 impl Train {
@@ -61,22 +88,32 @@ impl Train {
     /// have no followers.
     pub fn begin(first: &[u8], ip: usize) -> Option<Train> {
         let layout = Layout::of(first, ip)?;
+        by_layout!(layout, NTH => Train::begin_as::<NTH>(layout, first))
+    }
+
+    /// The same, where headers lie as in that one of [`LAYOUTS`].
+    fn begin_as<const LAYOUT: usize>(known: &'static Layout, first: &[u8]) -> Option<Train> {
+        let layout = const { &LAYOUTS[LAYOUT] };
         let flags = half(first, layout.tcp + 12)? & 0x1ff;
         let size = layout.end(first)?.checked_sub(layout.text).filter(|size| *size > 0)?;
         if flags & !ACE != ACK {
             return None;
         }
-        let dont_fragment = !layout.v4 || half(first, ip + 6)? & 0x4000 != 0;
+        let dont_fragment = !layout.v4 || half(first, layout.ip + 6)? & 0x4000 != 0;
+        let pseudo = layout.addresses(first)?.plus(Sum::of_u16(6));
+        let upper = layout.text - layout.tcp + size;
         Some(Train {
-            layout,
+            layout: known,
             shared: layout.sight(first)?,
-            pseudo: Sum::of(layout.addresses(first)?).plus(Sum::of_u16(6)),
-            own: if layout.v4 { own_sum(first, ip)? } else { 0 },
-            id: if dont_fragment { None } else { half(first, ip + 4) },
+            pseudo,
+            wanted: pseudo.plus(Sum::of_u16(upper as u16)).checksum(),
+            own: if layout.v4 { own_sum(first, layout.ip)? } else { 0 },
+            id: if dont_fragment { None } else { half(first, layout.ip + 4) },
             next: Seq::new(word(first, layout.tcp + 4)?) + size as u32,
             stamp: if layout.stamps { word(first, layout.tcp + 24)? } else { 0 },
             size: size as u32,
             octets: size as u32,
+            most: TRAIN_MAX.min(OCTETS_MAX as usize / size) as u16,
             count: 1,
             pushed: false,
         })
@@ -88,21 +125,15 @@ impl Train {
     /// Why it does not. The train is as before.
     #[inline]
     pub fn join(&mut self, next: &[u8], sums: Option<Summer>) -> Result<(), Refusal> {
-        match self.layout.nth {
-            0 => self.join_as::<0>(next, sums),
-            1 => self.join_as::<1>(next, sums),
-            2 => self.join_as::<2>(next, sums),
-            3 => self.join_as::<3>(next, sums),
-            4 => self.join_as::<4>(next, sums),
-            5 => self.join_as::<5>(next, sums),
-            6 => self.join_as::<6>(next, sums),
-            _ => self.join_as::<7>(next, sums),
-        }
+        by_layout!(self.layout, NTH => self.join_as::<NTH>(next, sums))
     }
 
-    /// The same, where headers lie as in that one of [`LAYOUTS`].
     fn join_as<const LAYOUT: usize>(&mut self, next: &[u8], sums: Option<Summer>) -> Result<(), Refusal> {
         let layout = const { &LAYOUTS[LAYOUT] };
+        // Mostly it is a usual one.
+        if self.follow_as::<LAYOUT>(iter::once((next, sums.is_some())), sums.unwrap_or(Sum::of)) == 1 {
+            return Ok(());
+        }
         if next.len() < layout.text || !layout.shares(next, &self.shared) {
             return Err(Refusal::Differs);
         }
@@ -111,11 +142,82 @@ impl Train {
         }
         let (len, pushed, stamp) = self.continues(layout, next, sums)?;
         self.next += len;
+        if stamp != self.stamp && len == self.size && !pushed {
+            self.shared = layout.sight(next).ok_or(Refusal::Differs)?;
+        }
         self.stamp = stamp;
         self.octets += len;
         self.count += 1;
         self.pushed = pushed;
         Ok(())
+    }
+
+    /// Packets of the front join that continue the train and are the usual ones of a bulk flow: as long as its first,
+    /// with nothing behind them, and with the timestamp of the last. How many: the one behind them may join yet. With
+    /// each packet comes whether its TCP checksum is to be looked at, with `sum`.
+    #[inline]
+    pub fn follow<'a>(&mut self, packets: impl Iterator<Item = (&'a [u8], bool)>, sum: Summer) -> u16 {
+        by_layout!(self.layout, NTH => self.follow_as::<NTH>(packets, sum))
+    }
+
+    /// By itself, so that what the loop needs stays in registers.
+    #[inline(never)]
+    fn follow_as<'a, const LAYOUT: usize>(
+        &mut self,
+        packets: impl Iterator<Item = (&'a [u8], bool)>,
+        sum: Summer,
+    ) -> u16 {
+        let layout = const { &LAYOUTS[LAYOUT] };
+        if self.is_closed() {
+            return 0;
+        }
+        let len = layout.text + self.size as usize;
+        if len < layout.text {
+            return 0;
+        }
+        let room = self.most.saturating_sub(self.count);
+        let (mut joined, mut next, mut pushed) = (0, self.next, false);
+        for (packet, unsure) in packets.take(room.into()) {
+            let usual = packet.len() == len
+                && layout.is_alike(packet, &self.shared)
+                && word(packet, layout.tcp + 4) == Some(next.raw())
+                && (!layout.v4
+                    || own_sum(packet, layout.ip) == Some(self.own)
+                        && self.is_counted(layout, packet, joined));
+            if !usual || unsure && sum(&packet[layout.tcp..]).fold() != self.wanted {
+                break;
+            }
+            next += self.size;
+            joined += 1;
+            pushed = packet[layout.tcp + 13] & PSH as u8 != 0;
+            if pushed {
+                break;
+            }
+        }
+        self.pushed = pushed;
+        self.next = next;
+        self.octets += u32::from(joined) * self.size;
+        self.count += joined;
+        joined
+    }
+
+    /// Has it, where that counts, the identification of the packet `ahead` places behind the next?
+    #[inline(always)]
+    fn is_counted(&self, layout: &Layout, packet: &[u8], ahead: u16) -> bool {
+        let count = self.count + ahead;
+        self.id.is_none_or(|id| half(packet, layout.ip + 4) == Some(id.wrapping_add(count)))
+    }
+
+    /// Is the IPv4 header's checksum right, though it be shorter than the first, and its identification the next?
+    fn is_numbered(&self, layout: &Layout, packet: &[u8]) -> bool {
+        let summed = |own: u16, end: usize| {
+            let len = ((end - layout.ip) as u16).to_be();
+            let sum = u32::from(own) + u32::from(len);
+            (sum + (sum >> 16)) & 0xffff
+        };
+        let whole = own_sum(packet, layout.ip).zip(layout.end(packet)).map(|(own, end)| summed(own, end));
+        whole == Some(summed(self.own, layout.text + self.size as usize))
+            && self.is_counted(layout, packet, 0)
     }
 
     /// What is the packet's own says what it must: its octets of payload, PSH, and its timestamp.
@@ -138,8 +240,7 @@ impl Train {
         if Seq::new(read(layout.tcp + 4)?) != self.next {
             return Err(Refusal::Gap);
         }
-        let counts = self.id.is_none_or(|id| half(next, layout.ip + 4) == Some(id.wrapping_add(self.count)));
-        if layout.v4 && (own_sum(next, layout.ip) != Some(self.own) || !counts) {
+        if layout.v4 && !self.is_numbered(layout, next) {
             return Err(Refusal::Differs);
         }
         let stamp = if layout.stamps { read(layout.tcp + 24)? } else { 0 };
@@ -168,7 +269,7 @@ impl Train {
 
     /// One more as long as its first would be too much.
     pub(crate) fn is_full(&self) -> bool {
-        usize::from(self.count) == TRAIN_MAX || self.octets + self.size > OCTETS_MAX
+        self.count >= self.most
     }
 
     /// Packets.
@@ -190,13 +291,16 @@ impl Train {
     pub fn text(&self, nth: u16) -> core::ops::Range<usize> {
         let before = self.size * u32::from(nth);
         let len = self.size.min(self.octets.saturating_sub(before));
-        self.layout.text..self.layout.text + len as usize
+        let text = self.layout.text;
+        text..text + len as usize
     }
 }
 
-/// The sum of what differs between the IPv4 headers of a train: length, identification, checksum.
+/// The sum of identification and checksum of an IPv4 header. In whichever order their octets lie: it is compared with
+/// its like.
 #[inline(always)]
 fn own_sum(packet: &[u8], ip: usize) -> Option<u16> {
-    let (first, check) = (word(packet, ip + 2)?, half(packet, ip + 10)?);
-    Some(Sum::of_u32(first).plus(Sum::of_u16(check)).fold())
+    let read = |at: usize| Some(u32::from(u16::from_ne_bytes(*packet.get(at..)?.first_chunk()?)));
+    let sum = read(ip + 4)? + read(ip + 10)?;
+    Some((sum + (sum >> 16)) as u16)
 }

@@ -2,6 +2,8 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
+
 use base::FlowKey;
 use wire::checksum::Summer;
 
@@ -120,27 +122,6 @@ impl Trains {
         if next.len() < TRAIN_WORTH {
             return false;
         }
-        // Of one flow one train may grow, so whatever continues the current one would find it by its flow, too.
-        if let Some(begun) = self.trains.get_mut(usize::from(self.current))
-            && begun.train.join(next, sums).is_ok()
-        {
-            let before = core::mem::replace(&mut begun.last, at);
-            self.after[usize::from(before)] = at;
-            self.counters.joined += 1;
-            return true;
-        }
-        self.offer_flow(at, next, ip, sums, packet)
-    }
-
-    /// The same by the packet's flow.
-    fn offer_flow<'a>(
-        &mut self,
-        at: u16,
-        next: &[u8],
-        ip: usize,
-        sums: Option<Summer>,
-        packet: impl FnOnce(u16) -> Option<&'a [u8]>,
-    ) -> bool {
         let Some(flow) = flow(next, ip) else { return false };
         let Last { flow: same, first, batch } = self.lasts[place(flow)];
         if (same, batch) != (flow, self.batch) {
@@ -173,6 +154,28 @@ impl Trains {
         joined.is_ok()
     }
 
+    /// Those of `packets`, which lie at place `at` and behind it, that join the train that the packet before them
+    /// joined, as far as they are its usual ones ([`Train::follow`]); how many.
+    #[inline]
+    pub fn follow<'a>(
+        &mut self,
+        at: u16,
+        packets: impl Iterator<Item = (&'a [u8], bool)>,
+        sum: Summer,
+    ) -> u16 {
+        let Some(Begun { train, last }) = self.trains.get_mut(usize::from(self.current)) else { return 0 };
+        let joined = train.follow(packets, sum);
+        if joined > 0 {
+            self.after[usize::from(*last)] = at;
+            *last = at + joined - 1;
+            for place in at..*last {
+                self.after[usize::from(place)] = place + 1;
+            }
+        }
+        self.counters.joined += u64::from(joined);
+        joined
+    }
+
     #[cold]
     fn refused(&mut self, refusal: Refusal) {
         *match refusal {
@@ -201,6 +204,14 @@ impl Trains {
     pub fn headed_by(&self, at: u16) -> Option<&Train> {
         let nth = *self.headed.get(usize::from(at))?;
         self.trains.get(usize::from(nth)).map(|begun| &begun.train)
+    }
+
+    /// The places of the packets of the train that the one at place `at` is the first of, if nothing lies between them.
+    #[inline]
+    pub fn stretch(&self, at: u16) -> Option<Range<u16>> {
+        let nth = *self.headed.get(usize::from(at))?;
+        let Begun { train, last } = self.trains.get(usize::from(nth))?;
+        Some(at..*last + 1).filter(|places| places.len() == usize::from(train.count()))
     }
 
     /// The packet behind the one at place `at` of a train, which is not the last of it.

@@ -200,6 +200,13 @@ impl PacketIo for Pair {
         }
     }
 
+    fn retire_all(&mut self, batch: &mut RxBatch) {
+        self.free.extend(batch.drain(..).map(|packet| packet.frame));
+        while self.free.len() > self.share {
+            self.give_spares();
+        }
+    }
+
     #[inline]
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let got = self.incoming.packets.pop_batch(batch, BATCH_MAX.saturating_sub(batch.len()));

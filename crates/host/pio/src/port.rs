@@ -233,6 +233,13 @@ pub trait PacketIo: Send {
     /// Give back a frame that came from `rx`, `take` or `take_long` and was not sent.
     fn retire(&mut self, frame: Frame);
 
+    /// Give back the frames of a batch that came from `rx`; the batch is empty then.
+    fn retire_all(&mut self, batch: &mut RxBatch) {
+        for packet in batch.drain(..) {
+            self.retire(packet.frame);
+        }
+    }
+
     /// Append received packets to `batch` (which the caller emptied); how many.
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError>;
 

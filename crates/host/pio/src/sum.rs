@@ -43,55 +43,57 @@ mod avx2 {
     use core::arch::x86_64::*;
     use wire::checksum::Sum;
 
-    /// Octets of a vector, and of the vectors that are summed side by side.
+    /// Octets of a vector, and of those that are summed in one step; so many sums grow side by side.
     const VECTOR: usize = 32;
-    const BLOCK: usize = 4 * VECTOR;
+    const STEP: usize = 8 * VECTOR;
+    const SUMS: usize = 4;
 
     /// The sums of two signed words go to a lane, of which there are eight.
-    const _: () =
-        assert!((*super::LONG.end() as u64 / 2) << 15 < 1 << 31, "no sum overflows, nor that of all lanes");
+    const _: () = assert!(
+        ((*super::LONG.end() + STEP) as u64 / 2) << 15 < 1 << 31,
+        "no sum overflows, nor that of all lanes"
+    );
+    const _: () = assert!(*super::LONG.start() >= STEP, "there is a step to take part of");
 
-    /// `TAIL[n..n + VECTOR]` leaves the last `n` octets.
-    static TAIL: [u8; 2 * VECTOR] = {
-        let mut mask = [0; 2 * VECTOR];
-        let mut at = VECTOR;
-        while at < mask.len() {
+    /// `HEAD[STEP - n..][..STEP]` leaves the first `n` octets.
+    static HEAD: [u8; 2 * STEP] = {
+        let mut mask = [0; 2 * STEP];
+        let mut at = 0;
+        while at < STEP {
             mask[at] = 0xff;
             at += 1;
         }
         mask
     };
 
-    /// [`Sum::of`] of no fewer octets than a vector has. Vectors add products of signed words only, so each word is
-    /// taken as what it has above 32,768, and these are added in the end.
+    /// [`Sum::of`] of no fewer octets than a step has. Vectors add products of signed words only, so each word is taken
+    /// as what it has above 32,768, and these are added in the end. Steps end where the octets do, but for an odd one;
+    /// what is before them is part of a step, and all else of that counts as zeros: so nothing branches but a loop.
     #[target_feature(enable = "avx2")]
     pub(super) fn sum_of(octets: &[u8]) -> Sum {
         let (lowest, one) = (_mm256_set1_epi16(i16::MIN), _mm256_set1_epi16(1));
         let add = |sum: &mut __m256i, words: __m256i| {
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_xor_si256(words, lowest), one));
         };
-        let mut sums = [_mm256_setzero_si256(); BLOCK / VECTOR];
-        let (blocks, rest) = octets.as_chunks::<BLOCK>();
-        for block in blocks {
-            for (sum, vector) in sums.iter_mut().zip(block.as_chunks().0) {
-                add(sum, load(vector));
+        let (pairs, last) = octets.as_chunks::<2>();
+        let (before, steps) = pairs.as_flattened().as_rchunks::<STEP>();
+        let mut sums = [_mm256_setzero_si256(); SUMS];
+        if let (Some(first), Some(mask)) =
+            (octets.first_chunk::<STEP>(), HEAD[STEP - before.len()..].first_chunk::<STEP>())
+        {
+            for (nth, (vector, mask)) in first.as_chunks().0.iter().zip(mask.as_chunks().0).enumerate() {
+                add(&mut sums[nth % SUMS], _mm256_and_si256(load(vector), load(mask)));
             }
         }
-        let (vectors, rest) = rest.as_chunks();
-        for vector in vectors {
-            add(&mut sums[0], load(vector));
+        for step in steps {
+            for (nth, vector) in step.as_chunks().0.iter().enumerate() {
+                add(&mut sums[nth % SUMS], load(vector));
+            }
         }
-        let [mut a, b, c, d] = sums;
-        let (pairs, last) = rest.as_chunks::<2>();
-        let mut count = blocks.len() * (BLOCK / 2) + vectors.len() * (VECTOR / 2);
-        // What is less than a vector is the end of the vector that ends there.
-        let even = &octets[..octets.len() - last.len()];
-        if let (Some(vector), Some(mask)) = (even.last_chunk(), TAIL[2 * pairs.len()..].first_chunk()) {
-            add(&mut a, _mm256_and_si256(load(vector), load(mask)));
-            count += VECTOR / 2;
-        }
+        let [a, b, c, d] = sums;
         let lanes = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
-        let sum = i64::from(lanes_sum(lanes)) + ((count as i64) << 15);
+        let words = (steps.len() + 1) * (STEP / 2);
+        let sum = i64::from(lanes_sum(lanes)) + ((words as i64) << 15);
         Sum::of_words(sum as u64 + last.first().map_or(0, |octet| u64::from(*octet)))
     }
 

@@ -1,5 +1,8 @@
 //! Asking the cache for what will be read soon.
 
+/// Octets of a cache line.
+const LINE: usize = 64;
+
 /// Whether what is asked for below is asked for, in all of this program; false if that cannot be chosen. Only a program
 /// built with the feature `prefetch-switch` can choose, and pays for it at each: benchmarks measure what prefetching is
 /// worth.
@@ -51,7 +54,7 @@ pub fn prefetch_all<T>(value: &T) {
         return;
     }
     let at = core::ptr::from_ref(value).cast::<u8>();
-    for offset in (0..size_of::<T>()).step_by(64) {
+    for offset in (0..size_of::<T>()).step_by(LINE) {
         line(at.wrapping_add(offset));
     }
 }
@@ -62,8 +65,11 @@ pub fn prefetch_octets(octets: &[u8]) {
     if switch::is_off() {
         return;
     }
-    for chunk in octets.chunks(64).take(4) {
-        line(chunk.as_ptr());
+    if let Some(front) = octets.first_chunk::<{ 4 * LINE }>() {
+        return front.as_chunks::<LINE>().0.iter().for_each(|octets| line(octets.as_ptr()));
+    }
+    for octets in octets.chunks(LINE) {
+        line(octets.as_ptr());
     }
 }
 

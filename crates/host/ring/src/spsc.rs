@@ -160,9 +160,7 @@ impl<T> Consumer<T> {
         let count = self.0.filled(max).min(max);
         // Before anything is taken out: growing may panic, and then nothing may be gone.
         into.reserve(count);
-        for ahead in 0..count {
-            into.push(self.empty(ahead));
-        }
+        into.extend((0..count).map(|ahead| self.empty(ahead)));
         if count > 0 {
             self.0.release(count);
         }

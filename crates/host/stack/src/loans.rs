@@ -65,9 +65,43 @@ impl Lent {
         })
     }
 
+    /// Copies what was not read, as much as there is room for; how much that was.
+    fn copy(&self, places: &[u16], batches: &[RxBatch], into: &mut [u8]) -> usize {
+        let (text, size, done) = (self.text as usize, self.size as usize, self.done as usize);
+        let len = into.len().min((self.octets - self.done) as usize);
+        let first = self.first as usize;
+        let unread = &places[first + done / size..first + self.count as usize];
+        let (Some(batch), [first, others @ ..]) = (batches.get(self.batch as usize), unread) else {
+            return 0;
+        };
+        // The first may have been read in part.
+        let from = done % size;
+        let (head, rest) = into[..len].split_at_mut(len.min(size - from));
+        fill(head, &batch[usize::from(*first)], text + from);
+        copy_whole(rest, batch, others, (text, size));
+        len
+    }
+
     fn is_read(&self) -> bool {
         self.done == self.octets
     }
+}
+
+/// Copies the payload of packets, `size` octets each from `text` on, as much as there is room for. By itself, so that
+/// what the loop needs stays in registers.
+#[inline(never)]
+fn copy_whole(mut into: &mut [u8], batch: &[RxPacket], places: &[u16], (text, size): (usize, usize)) {
+    for at in places {
+        let (room, rest) = into.split_at_mut(size.min(into.len()));
+        fill(room, &batch[usize::from(*at)], text);
+        into = rest;
+    }
+}
+
+/// Fills `room` with what a packet has from an octet on.
+#[inline(always)]
+fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
+    room.copy_from_slice(&packet.frame.data()[from..from + room.len()]);
 }
 
 /// What is lent, and the frames it lies in.
@@ -100,11 +134,15 @@ impl Loans {
     #[inline]
     pub(crate) fn lend(&mut self, index: u32, trains: &Trains, train: &Train, head: u16) {
         let (batch, first) = (self.batches.len() as u32, self.places.len() as u32);
-        let mut at = head;
-        self.places.push(at);
-        for _ in 1..train.count() {
-            at = trains.behind(at);
-            self.places.push(at);
+        match trains.stretch(head) {
+            Some(places) => self.places.extend(places),
+            None => {
+                let mut next = head;
+                self.places.extend((0..train.count()).map(|_| {
+                    let after = trains.behind(next);
+                    core::mem::replace(&mut next, after)
+                }));
+            }
         }
         let (text, count, octets) = (train.text(0), train.count().into(), train.octets());
         let (text, size) = (text.start as u32, text.len() as u32);
@@ -116,7 +154,7 @@ impl Loans {
     #[inline]
     pub(crate) fn put_away(&mut self, batch: &mut RxBatch, io: &mut dyn PacketIo) {
         if !core::mem::take(&mut self.lends) {
-            return retire(batch, io);
+            return io.retire_all(batch);
         }
         let fresh = self.spare.pop().unwrap_or_else(|| RxBatch::with_capacity(batch.capacity()));
         self.frames += batch.len();
@@ -136,7 +174,7 @@ impl Loans {
             return;
         }
         for mut batch in self.batches.drain(..) {
-            retire(&mut batch, io);
+            io.retire_all(&mut batch);
             self.spare.push(batch);
         }
         self.runs.clear();
@@ -171,17 +209,10 @@ impl Loans {
         while copied < into.len()
             && let Some(at) = self.next(index)
         {
-            let before = copied;
-            for piece in self.runs[at].unread(&self.places, &self.batches, &[]) {
-                let room = &mut into[copied..];
-                let n = piece.len().min(room.len());
-                room[..n].copy_from_slice(&piece[..n]);
-                copied += n;
-                if n < piece.len() {
-                    break;
-                }
-            }
-            self.runs[at].done += (copied - before) as u32;
+            let run = &mut self.runs[at];
+            let n = run.copy(&self.places, &self.batches, &mut into[copied..]);
+            run.done += n as u32;
+            copied += n;
         }
         copied
     }
@@ -253,12 +284,6 @@ impl Loans {
         for run in self.runs.iter_mut().filter(|run| run.index == index) {
             run.done = run.octets;
         }
-    }
-}
-
-fn retire(batch: &mut RxBatch, io: &mut dyn PacketIo) {
-    for packet in batch.drain(..) {
-        io.retire(packet.frame);
     }
 }
 

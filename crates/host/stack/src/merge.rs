@@ -29,6 +29,15 @@ pub(crate) fn joins(trains: &mut Trains, batch: &RxBatch, at: usize, ip: usize, 
     trains.offer(at as u16, frame.data(), ip, sums, first)
 }
 
+/// How many packets from place `at` of a batch on continue the train that the one before them joined.
+#[inline]
+pub(crate) fn follow(trains: &mut Trains, batch: &RxBatch, at: usize, summer: Summer) -> usize {
+    let plain = |packet: &RxPacket| packet.meta.gso_size == 0 && !packet.meta.more;
+    let packets = batch[at..].iter().take_while(|packet| plain(packet));
+    let packets = packets.map(|packet| (packet.frame.data(), packet.meta.checksum == RxChecksum::Unverified));
+    trains.follow(at as u16, packets, summer).into()
+}
+
 impl Core {
     /// Third pass, where some packets are trains.
     #[inline(never)]
@@ -63,7 +72,11 @@ impl Core {
         trains: &Trains,
         train: &Train,
     ) {
-        if self.lend_train(now, arrival, batch, trains, train) {
+        let index = match self.flow_of(arrival, version) {
+            Some(Flow::Connection(index)) => Some(index),
+            _ => None,
+        };
+        if index.is_some_and(|index| self.lend_train(now, index, arrival, batch, trains, train)) {
             return;
         }
         let mut places = [arrival.at; TRAIN_MAX];
@@ -71,7 +84,7 @@ impl Core {
         for nth in 1..places.len() {
             places[nth] = trains.behind(places[nth - 1]);
         }
-        if self.deliver_train(now, arrival, batch, train, places) {
+        if index.is_some_and(|index| self.deliver_train(now, index, arrival, batch, train, places)) {
             return;
         }
         // The connection wants each for itself.
@@ -87,6 +100,7 @@ impl Core {
     fn lend_train(
         &mut self,
         now: Instant,
+        index: u32,
         arrival: &Arrival,
         batch: &RxBatch,
         trains: &Trains,
@@ -95,7 +109,6 @@ impl Core {
         if !self.loans.takes(batch.len()) {
             return false;
         }
-        let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key) else { return false };
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         let Some(whole) = segment_of(arrival, batch, train) else { return false };
         if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED)
@@ -115,12 +128,12 @@ impl Core {
     fn deliver_train(
         &mut self,
         now: Instant,
+        index: u32,
         arrival: &Arrival,
         batch: &RxBatch,
         train: &Train,
         places: &[u16],
     ) -> bool {
-        let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key) else { return false };
         self.call_in_if_lent(index, batch);
         let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED) {

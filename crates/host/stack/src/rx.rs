@@ -148,6 +148,10 @@ impl Core {
             if frames == 1 && merge::joins(trains, batch, at, ip, summer) {
                 joined += batch[at].frame.len() as u64;
                 at += 1;
+                let more = merge::follow(trains, batch, at, summer);
+                // They are of one length.
+                joined += batch.get(at).map_or(0, |packet| packet.frame.len() * more) as u64;
+                at += more;
                 continue;
             }
             let before = arrivals.len();
@@ -306,17 +310,23 @@ impl Core {
         let mut segment = raw.segment();
         raw.read_options(&mut segment);
         segment.ecn = Ecn::of(arrival.tos);
-        let flow = match arrival.flow {
-            Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
-            None if version == self.table.version() => None,
-            _ => self.find(arrival.hash, &arrival.key),
-        };
+        let flow = self.flow_of(arrival, version);
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
         if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
             self.on_segment(now, flow, &sender, &segment);
         } else {
             self.deliver_pieces(now, flow, &sender, segment, pieces);
+        }
+    }
+
+    /// Whose a packet is that was looked up when the flow table had that version.
+    #[inline(always)]
+    pub(crate) fn flow_of(&self, arrival: &Arrival, version: u32) -> Option<Flow> {
+        match arrival.flow {
+            Some(flow) if self.is_flow(flow, &arrival.key) => Some(flow),
+            None if version == self.table.version() => None,
+            _ => self.find(arrival.hash, &arrival.key),
         }
     }
 

@@ -25,22 +25,28 @@ pub fn trains(data: &[u8]) {
     let mut trains = Trains::new(BATCH);
     while !input.is_empty() {
         let batch: Vec<_> = (0..BATCH).map(|_| world.packet(&mut input)).collect();
-        let sums = !input.u8().is_multiple_of(8);
-        check(&mut trains, &batch, world.ip(), sums);
+        let how = input.u8();
+        check(&mut trains, &batch, world.ip(), !how.is_multiple_of(8), how & 0x18 != 0);
     }
 }
 
-/// Feeds a batch as the stack does, and compares with a plain reading.
-fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool) {
+/// Feeds a batch, and compares with a plain reading; as the stack does if `follows`, else packet by packet.
+fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows: bool) {
     trains.begin();
     // Of each flow, the places of its packets; and the packets that head trains or stand alone.
     let mut flows: Vec<(FlowKey, Vec<usize>)> = Vec::new();
-    let mut first = Vec::new();
+    let (mut first, mut following) = (Vec::new(), 0);
     for (at, packet) in batch.iter().enumerate() {
         let read = read(packet, ip);
-        let joined = trains.offer(at as u16, packet, ip, sums.then_some(Sum::of), |place| {
-            Some(batch[usize::from(place)].as_slice())
-        });
+        if following == 0 && follows {
+            let rest = batch[at..].iter().map(|packet| (packet.as_slice(), sums));
+            following = trains.follow(at as u16, rest, Sum::of);
+        }
+        let joined = following > 0
+            || trains.offer(at as u16, packet, ip, sums.then_some(Sum::of), |place| {
+                Some(batch[usize::from(place)].as_slice())
+            });
+        following = following.saturating_sub(1);
         let Ok((key, _, _)) = read else {
             assert!(!joined, "what cannot be read joins nothing: {packet:x?}");
             continue;
