@@ -10,6 +10,10 @@ struct Step {
     run: fn() -> Outcome,
 }
 
+/// What is run only if it is named: it builds much for little that the others do not see.
+const ASKED: &[Step] =
+    &[Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts }];
+
 const STEPS: &[Step] = &[
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "sizes, left-overs, unsafe, imports", run: tidy::tidy },
@@ -18,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warning, tests included", run: clippy },
     Step { name: "wasm", what: "core/* imports nothing", run: wasm::prove },
     Step { name: "test", what: "every test of the workspace", run: test },
+    Step { name: "dpdk", what: "links through DPDK, where it is installed", run: dpdk },
     Step { name: "budgets", what: "hot paths cost no more instructions than written down", run: budgets },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
@@ -29,18 +34,20 @@ const STEPS: &[Step] = &[
 const FUZZ_RUNS: &str = "20000";
 
 pub(crate) fn ci(names: &[String]) -> Outcome {
-    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
-        let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+    let all = || STEPS.iter().chain(ASKED);
+    if let Some(name) = names.iter().find(|name| all().all(|step| step.name != **name)) {
+        let known: Vec<_> = all().map(|step| step.name).collect();
         return Err(format!("no step `{name}`; there are {}", known.join(", ")));
     }
-    let wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    let named = |step: &&Step| names.iter().any(|name| name == step.name);
+    let steps: Vec<_> = if names.is_empty() { STEPS.iter().collect() } else { all().filter(named).collect() };
     let mut report = String::new();
     let mut failed = Vec::new();
-    for step in STEPS.iter().filter(wanted) {
+    for step in steps {
         println!("== {}: {}", step.name, step.what);
         let (outcome, took) = timed(step.run);
         let word = if outcome.is_ok() { "ok" } else { "FAILED" };
-        report += &format!("  {:<8} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
+        report += &format!("  {:<10} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
         if let Err(why) = outcome {
             eprintln!("{why}");
             failed.push(step.name);
@@ -68,8 +75,42 @@ fn clippy() -> Outcome {
 /// Of a test that hangs one wants to hear while somebody still listens.
 const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
 
+/// The tests of one port take seconds, once they are built.
+const DPDK_LIMIT: Duration = Duration::from_secs(5 * 60);
+
 fn test() -> Outcome {
     run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check_within(TEST_LIMIT)
+}
+
+/// Is there a DPDK to build with? Nothing is installed for it.
+fn has_dpdk() -> bool {
+    let found = run::tool("pkg-config").args(["--atleast-version=22.11", "libdpdk"]).output().is_ok();
+    if !found {
+        println!(
+            "LEFT OUT: there is no DPDK 22.11 here; `.ci/setup dpdk` or `apt-get install libdpdk-dev` brings it"
+        );
+    }
+    found
+}
+
+/// The port, over DPDK's software devices.
+fn dpdk() -> Outcome {
+    if !has_dpdk() {
+        return Ok(());
+    }
+    let port = ["--package", "millstream-pio", "--features", "dpdk", "--locked"];
+    let clippy = [&["clippy", "--all-targets", "--quiet"], &port[..], &["--", "-D", "warnings"]].concat();
+    run::cargo(&clippy).check()?;
+    run::cargo(&[&["test", "--lib"], &port[..], &["dpdk"]].concat()).check_within(DPDK_LIMIT)
+}
+
+/// The command over them, with the kernel's clients.
+fn dpdk_hosts() -> Outcome {
+    if !has_dpdk() {
+        return Ok(());
+    }
+    let command = ["test", "--package", "millstream", "--features", "dpdk", "--locked", "--test", "dpdk"];
+    run::cargo(&command).check_within(TEST_LIMIT)
 }
 
 fn budgets() -> Outcome {

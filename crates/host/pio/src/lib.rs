@@ -5,6 +5,8 @@
 mod beacon;
 mod card;
 mod doze;
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod fault;
 pub mod fuzz;
 mod group;
@@ -36,6 +38,8 @@ pub mod xdp;
 pub use beacon::Beacon;
 pub use card::{Card, CardConfig, RECEIVERS_MAX};
 pub use doze::{Doze, sleep_on};
+#[cfg(feature = "dpdk")]
+pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
 pub use lanes::{LANES_MAX, Lanes};
 pub use layer::Layer;

@@ -207,11 +207,19 @@ impl FramePool {
     /// [`FramePool::new`] on pages no better than `best`. [`Pages::Normal`] suits a process with thousands of pools
     /// (the laboratory): memory is then used only for slots that were touched.
     pub fn with_pages(slots: u32, slot_size: usize, best: Pages) -> io::Result<FramePool> {
-        if slots == 0 || !slot_size.is_power_of_two() || !(64..=1 << 30).contains(&slot_size) {
+        if !sound(slots, slot_size) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let len = slot_size.checked_mul(slots as usize).and_then(|n| n.checked_add(PAGE));
-        let mapping = Mapping::anonymous(len.ok_or(io::ErrorKind::InvalidInput)?, best)?;
+        FramePool::over(Mapping::anonymous(len.ok_or(io::ErrorKind::InvalidInput)?, best)?, slots, slot_size)
+    }
+
+    /// Slots in memory that is there already: a page for the pool itself, then the slots.
+    pub fn over(mapping: Mapping, slots: u32, slot_size: usize) -> io::Result<FramePool> {
+        let room = mapping.len().saturating_sub(PAGE) / slot_size.max(1);
+        if !sound(slots, slot_size) || room < slots as usize {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let header: NonNull<Header> = mapping.ptr().cast();
         // SAFETY: the mapping has a page for the header and is aligned to a page; the slots follow it.
         let base = unsafe {
@@ -358,6 +366,10 @@ impl FramePool {
     }
 }
 
+fn sound(slots: u32, slot_size: usize) -> bool {
+    slots > 0 && slot_size.is_power_of_two() && (64..=1 << 30).contains(&slot_size)
+}
+
 impl Drop for FramePool {
     fn drop(&mut self) {
         // Strays are out too, and have given up their shares already or will.
@@ -480,6 +492,32 @@ mod tests {
             eprintln!("seed {seed}");
             model(&mut Rng::new(seed), steps);
         }
+    }
+
+    #[test]
+    fn memory_of_others_goes_back_to_them() {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicU32;
+        let returned = Arc::new(AtomicU32::new(0));
+        let lend = || {
+            let memory = Mapping::anonymous(PAGE + 4 * 64, Pages::Normal).unwrap();
+            let (ptr, len, count) = (memory.ptr(), memory.len(), returned.clone());
+            let give_back = Box::new(move || {
+                drop(memory);
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            // SAFETY: zeroed, a page, and kept by whom gives it back.
+            unsafe { Mapping::lent(ptr, len, Pages::Normal, give_back) }
+        };
+        assert!(FramePool::over(lend(), 65, 64).is_err(), "does not fit");
+        assert_eq!(returned.load(Ordering::Relaxed), 1);
+        let mut pool = FramePool::over(lend(), 4, 64).unwrap();
+        let mut frame = pool.take().unwrap();
+        drop(pool);
+        frame.slot_mut().fill(9);
+        assert_eq!(returned.load(Ordering::Relaxed), 1, "a frame is out");
+        drop(frame);
+        assert_eq!(returned.load(Ordering::Relaxed), 2);
     }
 
     #[test]

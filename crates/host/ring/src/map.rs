@@ -14,11 +14,13 @@ pub enum Pages {
     Normal,
 }
 
-/// Zeroed memory of this process, given back when dropped.
+/// Memory of this process, given back when dropped.
 pub struct Mapping {
     ptr: NonNull<u8>,
     len: usize,
     pages: Pages,
+    /// How it is given back, if it is another's.
+    give_back: Option<Box<dyn FnOnce() + Send>>,
 }
 
 // SAFETY: a `Mapping` owns its memory alone and hands out nothing but raw pointers.
@@ -40,13 +42,28 @@ impl Mapping {
         if best == Pages::Huge && len >= HUGE {
             let rounded = len.next_multiple_of(HUGE);
             if let Ok(ptr) = sys::map(rounded, true) {
-                return Ok(Mapping { ptr, len: rounded, pages: Pages::Huge });
+                return Ok(Mapping { ptr, len: rounded, pages: Pages::Huge, give_back: None });
             }
         }
         let rounded = len.next_multiple_of(PAGE);
         let ptr = sys::map(rounded, false)?;
         let merged = best != Pages::Normal && rounded >= HUGE && sys::ask_huge(ptr, rounded);
-        Ok(Mapping { ptr, len: rounded, pages: if merged { Pages::Merged } else { Pages::Normal } })
+        let pages = if merged { Pages::Merged } else { Pages::Normal };
+        Ok(Mapping { ptr, len: rounded, pages, give_back: None })
+    }
+
+    /// Memory that another library has set apart, which `give_back` returns to it.
+    ///
+    /// # Safety
+    /// `ptr` is aligned to a page, and `len` octets from there are initialised, readable and writable, and nobody
+    /// else's until `give_back` is called.
+    pub unsafe fn lent(
+        ptr: NonNull<u8>,
+        len: usize,
+        pages: Pages,
+        give_back: Box<dyn FnOnce() + Send>,
+    ) -> Mapping {
+        Mapping { ptr, len, pages, give_back: Some(give_back) }
     }
 
     /// First octet; aligned to a page.
@@ -77,6 +94,9 @@ pub(crate) fn empty_in_children(ptr: NonNull<u8>, len: usize) {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if let Some(give_back) = self.give_back.take() {
+            return give_back();
+        }
         // SAFETY: `ptr` and `len` came from `sys::map` and nobody unmapped them before.
         unsafe { sys::unmap(self.ptr, self.len) }
     }

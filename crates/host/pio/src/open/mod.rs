@@ -1,5 +1,7 @@
 //! From what a user writes, `tap:demo,queues=2`, to ports.
 
+#[cfg(feature = "dpdk")]
+mod dpdk;
 mod error;
 mod nic;
 mod spec;
@@ -28,6 +30,8 @@ struct Kind {
     /// What it is good for.
     about: &'static str,
     options: &'static [Setting],
+    /// Options that are not ours are for whoever is behind the link.
+    passes_on: bool,
     /// What opening one takes of root's rights.
     rights: Rights,
     /// What [`open_wire`] says besides.
@@ -75,6 +79,7 @@ const KINDS: &[Kind] = &[
             setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
             WHOLE,
         ],
+        passes_on: false,
         rights: STEER,
         as_wire: "whole=on",
         open: |spec, queues| {
@@ -102,6 +107,7 @@ const KINDS: &[Kind] = &[
             WHOLE,
             SHARE,
         ],
+        passes_on: false,
         rights: RAW,
         as_wire: "whole=on",
         open: |spec, queues| {
@@ -123,6 +129,7 @@ const KINDS: &[Kind] = &[
         what: "IFACE",
         about: "an interface shared with the kernel and other programs: xdp where that is free, else packet",
         options: &[QUEUES, WHOLE, SHARE],
+        passes_on: false,
         rights: STEER,
         as_wire: "whole=on",
         open: |spec, queues| {
@@ -141,6 +148,7 @@ const KINDS: &[Kind] = &[
             MAC,
             setting("host", "ADDR/PREFIX", "an address for the kernel's end"),
         ],
+        passes_on: false,
         rights: ADMIN,
         // The kernel cuts and sums before it hands frames over.
         as_wire: "offload=off",
@@ -162,6 +170,7 @@ const KINDS: &[Kind] = &[
         what: "PATH",
         about: "a cable to another process, through shared memory; both name the same path",
         options: &[QUEUES, MTU, MAC],
+        passes_on: false,
         rights: NO_RIGHTS,
         as_wire: "",
         open: |spec, queues| {
@@ -186,6 +195,7 @@ const KINDS: &[Kind] = &[
             MTU,
             MAC,
         ],
+        passes_on: false,
         rights: NO_RIGHTS,
         as_wire: "",
         open: |spec, queues| {
@@ -208,6 +218,8 @@ const KINDS: &[Kind] = &[
             Ok(boxed(vec![open_pcap(&config)?]))
         },
     },
+    #[cfg(feature = "dpdk")]
+    dpdk::KIND,
 ];
 
 /// Most queues a port may have.
@@ -226,7 +238,7 @@ pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError
     let spec = Spec::parse(spec)?;
     let kind = kind_of(&spec)?;
     for name in spec.names() {
-        if !kind.options.iter().any(|setting| setting.name == name) {
+        if !kind.passes_on && !kind.options.iter().any(|setting| setting.name == name) {
             let known: Vec<_> = kind.options.iter().map(|setting| setting.name).collect();
             let why = format!("{} has no option '{name}'; it has {}", kind.name, known.join(", "));
             return Err(spec.wrong(why));
@@ -241,6 +253,13 @@ pub fn open(spec: &str, queues: u16) -> Result<Vec<Box<dyn PacketIo>>, OpenError
 
 fn kind_of(spec: &Spec<'_>) -> Result<&'static Kind, OpenError> {
     KINDS.iter().find(|kind| kind.name == spec.kind).ok_or_else(|| {
+        if spec.kind == "dpdk" {
+            return OpenError::Missing {
+                what: "DPDK".into(),
+                help: "this program is built without it; build with `--features dpdk` where libdpdk-dev is installed"
+                    .into(),
+            };
+        }
         let known: Vec<_> = KINDS.iter().map(|kind| format!("{}:{}", kind.name, kind.what)).collect();
         spec.wrong(format!("'{}' is no kind of link; there are {}", spec.kind, known.join(", ")))
     })

@@ -41,6 +41,13 @@ impl<'a> Spec<'a> {
         self.options.iter().map(|option| option.0)
     }
 
+    /// Options that are not `known`, as they were written.
+    #[cfg(feature = "dpdk")]
+    pub(super) fn others(&self, known: impl Fn(&str) -> bool) -> Vec<String> {
+        let others = self.options.iter().filter(|option| !known(option.0));
+        others.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
     /// What was given for `name`, in order.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.options.iter().filter(move |option| option.0 == name).map(|option| option.1)

@@ -15,7 +15,7 @@ fn refusals_help() {
         ("eth0", "KIND:WHAT"),
         ("", "KIND:WHAT"),
         ("tap:", "nothing stands behind"),
-        ("dpdk:0", "xdp:IFACE, packet:IFACE, nic:IFACE, tap:NAME, shm:PATH, pcap:FILE"),
+        ("netmap:0", "xdp:IFACE, packet:IFACE, nic:IFACE, tap:NAME, shm:PATH, pcap:FILE"),
         ("tap:a,queue=2", "has no option 'queue'; it has queues, offload"),
         ("tap:a,fast", "name=value"),
         ("tap:a,queues=many", "queues is a number, not 'many'"),
@@ -36,6 +36,8 @@ fn refusals_help() {
         let said = refusal(text);
         assert!(said.contains(hint), "{text}: {said}");
     }
+    #[cfg(not(feature = "dpdk"))]
+    assert!(refusal("dpdk:0000:03:00.0").contains("--features dpdk"));
     let said = open("pcap:x", 2).err().expect("refused").to_string();
     assert!(said.contains("one queue"), "{said}");
 }

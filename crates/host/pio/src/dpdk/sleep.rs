@@ -1,0 +1,155 @@
+//! The sleep of a port whose device is looked at, not heard.
+//!
+//! A device that has interrupts for received packets wakes the sleeper; they are asked for before each sleep, and the
+//! device is looked at once more behind that. Any other is looked at after a nap, which grows from [`NAP_MIN`] to
+//! [`NAP_MAX`] while nothing comes: that is the latency of the first packet after a pause, and a core that waits uses
+//! about a hundredth of its CPU. Who sleeps by himself has a timer's descriptor that ends the nap.
+
+use super::device::Device;
+use super::eal::{Ear, Held};
+use super::ffi;
+use crate::port::{IoError, Wake};
+use crate::sys::{self, Bell, interest};
+use base::Duration;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// The shortest and the longest sleep without a look at the device.
+const NAP_MIN: Duration = Duration::from_micros(50);
+const NAP_MAX: Duration = Duration::from_millis(1);
+/// The longest where interrupts end it.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How one queue is slept on.
+pub(super) struct Sleep {
+    pub(super) bell: Arc<Bell>,
+    /// Where the device tells of packets, if it does.
+    interrupts: Option<OwnedFd>,
+    /// They are asked for queue by queue; else the device's own descriptor is heard whenever it has some.
+    armed_by_queue: bool,
+    armed: bool,
+    timer: OwnedFd,
+    nap: Duration,
+}
+
+impl Sleep {
+    pub(super) fn new(device: &Device, queue: u16) -> io::Result<Sleep> {
+        // SAFETY: takes two numbers and returns a new descriptor.
+        let timer = unsafe {
+            sys::owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC))
+        }?;
+        let mut sleep = Sleep {
+            bell: Arc::new(Bell::new()?),
+            interrupts: None,
+            armed_by_queue: false,
+            armed: false,
+            timer,
+            nap: NAP_MIN,
+        };
+        if device.setup.interrupts != 0 {
+            sleep.join(device, queue)?;
+        }
+        Ok(sleep)
+    }
+
+    /// Listens to the queue's interrupts, if there are any.
+    fn join(&mut self, device: &Device, queue: u16) -> io::Result<()> {
+        // Devices that have none complain in words.
+        let (_held, _ear) = (Held::now(), Ear::listen());
+        // SAFETY: takes a number and returns a new descriptor.
+        let epoll = unsafe { sys::owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
+        // SAFETY: a port that runs and an epoll descriptor of ours.
+        unsafe {
+            if ffi::ms_dpdk_intr_join(device.port, queue, epoll.as_raw_fd()) < 0 {
+                return Ok(());
+            }
+            self.armed_by_queue = ffi::ms_dpdk_intr(device.port, queue, 1) == 0;
+            if self.armed_by_queue {
+                ffi::ms_dpdk_intr(device.port, queue, 0);
+            } else if !device.is_tap() {
+                ffi::ms_dpdk_intr_leave(device.port, queue, epoll.as_raw_fd());
+                return Ok(());
+            }
+        }
+        self.interrupts = Some(epoll);
+        Ok(())
+    }
+
+    pub(super) fn has_interrupts(&self) -> bool {
+        self.interrupts.is_some()
+    }
+
+    /// Packets came: the next naps are short.
+    #[inline]
+    pub(super) fn came(&mut self) {
+        self.nap = NAP_MIN;
+    }
+
+    /// Interrupts are wanted, or not any more.
+    pub(super) fn arm(&mut self, device: &Device, queue: u16, on: bool) {
+        if self.armed_by_queue && self.armed != on {
+            // SAFETY: a port that runs. What fails here is made good by the look after at most `LOOK_AGAIN`.
+            unsafe { ffi::ms_dpdk_intr(device.port, queue, on.into()) };
+            self.armed = on;
+        }
+    }
+
+    /// One sleep of at most `left`; `soon`: the device owes us something besides packets.
+    pub(super) fn sleep(&mut self, left: Option<Duration>, soon: bool) -> Result<(Wake, Duration), IoError> {
+        let most = self.longest(soon);
+        let time = left.map_or(most, |left| left.min(most));
+        let mut fds = [interest(self.bell.fd(), libc::POLLIN), interest(self.fd(), libc::POLLIN)];
+        let wake = sys::sleep(&self.bell, &mut fds, Some(time))?;
+        self.heard();
+        Ok((wake, time))
+    }
+
+    /// Somebody else sleeps now, on [`Sleep::poll_fds`].
+    pub(super) fn leave(&mut self, soon: bool) {
+        self.heard();
+        let time = self.longest(soon);
+        let at = |time: Duration| libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let once = libc::itimerspec { it_interval: at(Duration::ZERO), it_value: at(time) };
+        // SAFETY: a timer of ours and a readable itimerspec; that is all the call can fail for.
+        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const once, std::ptr::null_mut()) };
+    }
+
+    fn longest(&mut self, soon: bool) -> Duration {
+        if self.has_interrupts() && !soon {
+            return LOOK_AGAIN;
+        }
+        let nap = self.nap;
+        self.nap = (nap * 2).min(NAP_MAX);
+        nap
+    }
+
+    /// What the device told is known.
+    fn heard(&self) {
+        if let Some(epoll) = &self.interrupts {
+            // SAFETY: an epoll descriptor of ours, to which only the device's descriptors were added.
+            unsafe { ffi::ms_dpdk_intr_heard(epoll.as_raw_fd()) };
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        // The kernel skips what is negative.
+        self.interrupts.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    pub(super) fn poll_fds(&self) -> Vec<RawFd> {
+        self.interrupts.iter().map(AsRawFd::as_raw_fd).chain([self.timer.as_raw_fd()]).collect()
+    }
+
+    /// The queue is gone.
+    pub(super) fn end(&mut self, device: &Device, queue: u16) {
+        self.arm(device, queue, false);
+        if let Some(epoll) = self.interrupts.take() {
+            // SAFETY: as when it was joined.
+            unsafe { ffi::ms_dpdk_intr_leave(device.port, queue, epoll.as_raw_fd()) };
+        }
+    }
+}
