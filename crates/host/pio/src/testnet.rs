@@ -105,6 +105,8 @@ pub(crate) struct Puppet<P: PacketIo> {
     next: Seq,
     acked: Seq,
     expected: Seq,
+    /// What came too early, and whether a FIN is behind it: packets of several CPUs may overtake each other.
+    early: Vec<(Seq, Vec<u8>, bool)>,
     /// What the peer takes beyond `acked`, and the shift of its window field.
     window: u32,
     shift: u8,
@@ -132,6 +134,7 @@ impl<P: PacketIo> Puppet<P> {
             next,
             acked: next,
             expected,
+            early: Vec::new(),
             window: 0,
             shift: 0,
             peer_mac: None,
@@ -293,11 +296,21 @@ impl<P: PacketIo> Puppet<P> {
             self.window = u32::from(segment.window) << self.shift;
             self.seen.established = true;
         }
-        if segment.seq == self.expected && segment.seq_len() > 0 {
-            self.seen.received.extend_from_slice(segment.payload);
-            self.expected = Seq::new(self.expected.raw().wrapping_add(segment.seq_len()));
-            self.seen.fin |= segment.flags.has(Flags::FIN);
+        if segment.seq_len() > 0 {
+            self.early.push((segment.seq, segment.payload.to_vec(), segment.flags.has(Flags::FIN)));
+            self.take_what_continues();
             self.segment(Flags::ACK, &[]);
+        }
+    }
+
+    fn take_what_continues(&mut self) {
+        while let Some(at) = self.early.iter().position(|(seq, ..)| seq.at_or_before(self.expected)) {
+            let (seq, octets, fin) = self.early.swap_remove(at);
+            let known = self.expected.offset_from(seq) as usize;
+            let Some(new) = octets.get(known..) else { continue };
+            self.seen.received.extend_from_slice(new);
+            self.expected += new.len() as u32 + u32::from(fin && !self.seen.fin);
+            self.seen.fin |= fin;
         }
     }
 
