@@ -1,7 +1,10 @@
 //! Network namespaces, links, peers and processes that link benchmarks and the demo share. Everything a bed makes
 //! is gone when it is dropped.
 
+mod stale;
+
 use serde_json::Value;
+use stale::PREFIX;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -87,9 +90,10 @@ impl Bed {
     /// Namespaces joined by veth (`ms0` at the server's end), or only the client's with a tap device for us.
     pub fn new(offloads: bool) -> Result<Bed, String> {
         static BEDS: AtomicU32 = AtomicU32::new(0);
+        stale::sweep();
         let name = format!("{}-{}", std::process::id(), BEDS.fetch_add(1, Ordering::Relaxed));
-        let (server, client) = (format!("ms-bench-s-{name}"), format!("ms-bench-c-{name}"));
-        let dir = std::env::temp_dir().join(format!("ms-bench-{name}"));
+        let (server, client) = (format!("{PREFIX}s-{name}"), format!("{PREFIX}c-{name}"));
+        let dir = std::env::temp_dir().join(format!("{PREFIX}{name}"));
         std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
         sh("ip", &["netns", "add", &server])
             .map_err(|e| format!("{e}; network namespaces need root (sudo) or `unshare -Urn`"))?;
