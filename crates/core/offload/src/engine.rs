@@ -14,7 +14,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::iter;
+
 use base::{Duration, FlowKey, Instant, Seq};
+use wire::checksum::{Sum, Summer};
 use wire::tcp::Flags;
 
 use crate::arrival::Seen;
@@ -71,6 +74,8 @@ pub struct Engine<T> {
     active: Vec<At>,
     /// When something held is due, at the earliest.
     due: Option<Instant>,
+    /// Whose run grew last.
+    last: At,
 }
 
 impl<T: AsRef<[u8]>> Engine<T> {
@@ -84,6 +89,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
             counters: HoldCounters::default(),
             active: Vec::with_capacity(config.flows.into()),
             due: None,
+            last: At::default(),
             config,
         }
     }
@@ -119,18 +125,49 @@ impl<T: AsRef<[u8]>> Engine<T> {
         let seen = arrival.look();
         let plain = !arrival.merged && seen.is_plain();
         // Where TCP does not lie where it usually does (a VLAN's tag), nothing is held.
-        let begun = || Train::begin(arrival.packet.as_ref(), arrival.ip);
-        let train = if plain { begun().filter(|train| train.tcp() == arrival.tcp) } else { None };
+        let leads = plain && Train::tcp_of(arrival.packet.as_ref(), arrival.ip) == Some(arrival.tcp);
         let known = self.flows.find(&arrival.key, arrival.hash).and_then(|at| self.still_known(at, now));
         let whose = (arrival.key, arrival.hash);
         let piece = Piece { seq: seen.seq, len: seen.len, ip: arrival.ip, came: now, packet: arrival.packet };
-        match (known, train) {
-            (None, None) => self.pass(whose, piece, Flush::Alone),
-            (None, Some(train)) => self.learn(now, whose, piece, train),
-            (Some(at), None) if seen.flags.has(Flags::PSH) && plain => self.data(at, whose, piece, None),
-            (Some(at), None) => self.control(at, whose, piece, seen),
-            (Some(at), train) => self.data(at, whose, piece, train),
+        match known {
+            None if leads => self.learn(now, whose, piece),
+            None => self.pass(whose, piece, Flush::Alone),
+            Some(at) if leads || plain && seen.flags.has(Flags::PSH) => self.data(at, whose, piece),
+            Some(at) => self.control(at, whose, piece, seen),
         }
+        Ok(())
+    }
+
+    /// A packet came that nobody has looked at: it joins the run that grew last, if it is a usual one of it
+    /// ([`Train::follow`]), which its octets say; with `sums`, if its checksum is to be looked at. `keep` makes of it
+    /// what is held, as of the run's first.
+    ///
+    /// # Errors
+    /// It does not; nothing has changed.
+    #[inline]
+    pub fn follow<P: AsRef<[u8]>>(
+        &mut self,
+        now: Instant,
+        packet: P,
+        sums: Option<Summer>,
+        keep: impl FnOnce(P, &T) -> T,
+    ) -> Result<(), P> {
+        let at = self.last;
+        let full = self.pieces.is_full();
+        let Some(flow) = self.flows.get_mut(at) else { return Err(packet) };
+        let known = !full && !flow.has_early() && now.since(flow.heard) <= self.config.age;
+        let Some(run) = flow.run.as_mut().filter(|_| known) else { return Err(packet) };
+        let unsure = (packet.as_ref(), sums.is_some());
+        if run.train.follow(iter::once(unsure), sums.unwrap_or(Sum::of)) == 0 {
+            return Err(packet);
+        }
+        let first = self.pieces.get(run.first);
+        let (seq, len, ip) = (flow.next, run.train.text(0).len() as u32, first.ip);
+        let piece = Piece { seq, len, ip, came: now, packet: keep(packet, &first.packet) };
+        flow.on_heard(now);
+        self.flows.touch(at);
+        self.counters.seen += 1;
+        self.joined(at, piece);
         Ok(())
     }
 
@@ -266,7 +303,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// The first data of a flow: nothing is known to be missing before it.
-    fn learn(&mut self, now: Instant, whose: Whose, piece: Piece<T>, train: Train) {
+    fn learn(&mut self, now: Instant, whose: Whose, piece: Piece<T>) {
         let at = self.flows.place(whose.1);
         self.forget(at, Flush::Evicted);
         self.counters.flows += 1;
@@ -276,7 +313,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         if let Some(flow) = self.flows.get_mut(at) {
             flow.active = active;
         }
-        self.begin(at, piece, train);
+        self.begin_or_pass(at, piece);
     }
 
     /// Something that is not held, of a flow that is known.
@@ -294,13 +331,13 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
     }
 
-    /// Plain data of a flow that is known; `train` unless nothing may follow it.
-    fn data(&mut self, at: At, whose: Whose, piece: Piece<T>, train: Option<Train>) {
+    /// Plain data of a flow that is known.
+    fn data(&mut self, at: At, whose: Whose, piece: Piece<T>) {
         let Some(flow) = self.flows.get(at) else { return };
         let overlaps = flow.has_early() && self.pieces.get(flow.early).seq.before(piece.end());
         match piece.seq.distance_from(flow.next) {
             0 if flow.islands.is_empty() && !overlaps => {
-                self.append(at, piece, train);
+                self.append(at, piece);
                 self.append_early(at);
             }
             1.. if flow.islands.is_empty() && !self.config.reorder.is_zero() => {
@@ -321,14 +358,23 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// Next in order: it joins the run, or ends it and begins another.
-    fn append(&mut self, at: At, piece: Piece<T>, train: Option<Train>) {
+    fn append(&mut self, at: At, piece: Piece<T>) {
         let Some(flow) = self.flows.get_mut(at) else { return };
-        let Some(run) = &mut flow.run else { return self.begin_or_pass(at, piece, train) };
+        let Some(run) = &mut flow.run else { return self.begin_or_pass(at, piece) };
         // Whoever gave the packet has looked at its checksum.
-        if let Err(refusal) = run.train.join(piece.packet.as_ref(), None) {
-            self.flush_run(at, Flush::from(refusal));
-            return self.begin_or_pass(at, piece, train);
+        match run.train.join(piece.packet.as_ref(), None) {
+            Ok(()) => self.joined(at, piece),
+            Err(refusal) => {
+                self.flush_run(at, Flush::from(refusal));
+                self.begin_or_pass(at, piece);
+            }
         }
+    }
+
+    /// It has joined the train of a flow's run.
+    fn joined(&mut self, at: At, piece: Piece<T>) {
+        let Some(flow) = self.flows.get_mut(at) else { return };
+        let Some(run) = &mut flow.run else { return };
         flow.next = piece.end();
         run.since = run.since.min(piece.came);
         run.grew |= run.held;
@@ -339,17 +385,20 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
         self.pieces.link(core::mem::replace(&mut run.last, place), place);
         self.counters.merged += 1;
+        self.last = at;
         let why = match &run.train {
             train if train.is_pushed() => Flush::Push,
             train if train.is_closed() => Flush::Short,
             train if train.is_full() => Flush::Full,
-            _ => return self.activate(at),
+            // It is held already, and what comes of an earlier time makes it due earlier.
+            _ => return self.due = Instant::earliest(self.due, Some(run.since + flow.patience)),
         };
         self.flush_run(at, why);
     }
 
-    fn begin_or_pass(&mut self, at: At, piece: Piece<T>, train: Option<Train>) {
-        match train {
+    /// It begins a run, if something may follow it.
+    fn begin_or_pass(&mut self, at: At, piece: Piece<T>) {
+        match Train::begin(piece.packet.as_ref(), piece.ip) {
             Some(train) => self.begin(at, piece, train),
             None => {
                 let Some(flow) = self.flows.get_mut(at) else { return };
@@ -376,6 +425,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
             untold: place,
             untold_octets: len,
         });
+        self.last = at;
         self.activate(at);
     }
 
@@ -390,8 +440,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
             flow.early = next;
             moved = true;
             self.counters.reordered += 1;
-            let train = Train::begin(piece.packet.as_ref(), piece.ip);
-            self.append(at, piece, train);
+            self.append(at, piece);
         }
         if moved
             && let Some(flow) = self.flows.get_mut(at)

@@ -97,11 +97,16 @@ impl Flows {
         let way = self.rows[row]
             .iter()
             .position(|flow| flow.as_ref().is_some_and(|flow| flow.hash == hash && flow.key == *key))?;
+        self.touch((row, way));
+        Some((row, way))
+    }
+
+    /// The flow at a place is the one used last.
+    pub(crate) fn touch(&mut self, (row, way): At) {
         self.used += 1;
         if let Some(flow) = &mut self.rows[row][way] {
             flow.used = self.used;
         }
-        Some((row, way))
     }
 
     /// Where another flow with this hash would go: a free place, or that of the one used longest ago.

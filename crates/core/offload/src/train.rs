@@ -91,14 +91,16 @@ impl Train {
         by_layout!(layout, NTH => Train::begin_as::<NTH>(layout, first))
     }
 
-    /// The same, where headers lie as in that one of [`LAYOUTS`].
+    /// Where TCP starts in the packet in `first`, if a train may begin with it.
+    pub(crate) fn tcp_of(first: &[u8], ip: usize) -> Option<usize> {
+        let layout = Layout::of(first, ip)?;
+        leads(layout, first).map(|_| layout.tcp)
+    }
+
+    /// [`Train::begin`] where headers lie as in that one of [`LAYOUTS`].
     fn begin_as<const LAYOUT: usize>(known: &'static Layout, first: &[u8]) -> Option<Train> {
         let layout = const { &LAYOUTS[LAYOUT] };
-        let flags = half(first, layout.tcp + 12)? & 0x1ff;
-        let size = layout.end(first)?.checked_sub(layout.text).filter(|size| *size > 0)?;
-        if flags & !ACE != ACK {
-            return None;
-        }
+        let size = leads(layout, first)?;
         let dont_fragment = !layout.v4 || half(first, layout.ip + 6)? & 0x4000 != 0;
         let pseudo = layout.addresses(first)?.plus(Sum::of_u16(6));
         let upper = layout.text - layout.tcp + size;
@@ -262,11 +264,6 @@ impl Train {
         self.pushed || self.octets < self.size * u32::from(self.count)
     }
 
-    /// Where TCP starts in its packets.
-    pub(crate) fn tcp(&self) -> usize {
-        self.layout.tcp
-    }
-
     /// One more as long as its first would be too much.
     pub(crate) fn is_full(&self) -> bool {
         self.count >= self.most
@@ -294,6 +291,14 @@ impl Train {
         let text = self.layout.text;
         text..text + len as usize
     }
+}
+
+/// Octets of payload of a packet, if it has some and may have followers.
+#[inline(always)]
+fn leads(layout: &Layout, first: &[u8]) -> Option<usize> {
+    let flags = half(first, layout.tcp + 12)? & 0x1ff;
+    let size = layout.end(first)?.checked_sub(layout.text).filter(|size| *size > 0)?;
+    (flags & !ACE == ACK).then_some(size)
 }
 
 /// The sum of identification and checksum of an IPv4 header. In whichever order their octets lie: it is compared with

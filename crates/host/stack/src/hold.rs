@@ -6,7 +6,7 @@
 
 use base::{Duration, FlowKey, Instant};
 use offload::{Config, Engine, HOLD_MAX, HoldCounters};
-use pio::{BATCH_MAX, Medium, RxBatch, RxPacket};
+use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxMeta, RxPacket};
 use wire::tcp::Raw;
 use wire::{Ecn, ethernet};
 
@@ -43,6 +43,15 @@ impl Offload {
     pub const BUDGET_MAX: Duration = HOLD_MAX;
 }
 
+/// A frame that nobody has looked at.
+struct Fresh(RxPacket);
+
+impl AsRef<[u8]> for Fresh {
+    fn as_ref(&self) -> &[u8] {
+        self.0.frame.data()
+    }
+}
+
 /// A frame that is held, and what is known of it.
 struct Kept {
     packet: RxPacket,
@@ -59,6 +68,7 @@ impl AsRef<[u8]> for Kept {
 pub(crate) struct Hold {
     engine: Engine<Kept>,
     inbox: RxBatch,
+    /// The packet that is looked at, if it is a segment.
     arrivals: Vec<Arrival>,
     /// What is held is acknowledged.
     early: bool,
@@ -78,7 +88,7 @@ impl Hold {
         Some(Hold {
             engine: Engine::new(config),
             inbox: RxBatch::with_capacity(BATCH_MAX),
-            arrivals: Vec::with_capacity(BATCH_MAX),
+            arrivals: Vec::with_capacity(1),
             early: matches!(offload, Offload::Early(_)),
         })
     }
@@ -117,7 +127,6 @@ impl Core {
                 break;
             }
             turn.received += received as u32;
-            self.survey_each(now, &mut hold);
             self.take_in(now, rx, &mut hold);
             if received < BATCH_MAX {
                 break;
@@ -135,46 +144,65 @@ impl Core {
         rx.hold = Some(hold);
     }
 
-    /// What each packet is, and whether it is whole.
-    fn survey_each(&mut self, now: Instant, hold: &mut Hold) {
-        let Hold { inbox, arrivals, .. } = hold;
-        arrivals.clear();
-        for packet in &*inbox {
+    /// Segments go to the engine, each where the one before it went if its octets say that it continues that one; what
+    /// else there is is dealt with.
+    fn take_in(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
+        let mut inbox = std::mem::take(&mut hold.inbox);
+        for packet in &inbox {
             ring::prefetch_octets(packet.frame.data());
         }
-        let mut at = 0;
-        while at < inbox.len() {
-            let frames = pieces(&inbox[at..]);
-            self.survey_one(now, &inbox[at..at + frames], at, arrivals);
-            at += frames;
+        let mut packets = inbox.drain(..);
+        while !packets.as_slice().is_empty() {
+            let frames = pieces(packets.as_slice());
+            if frames > 1 {
+                self.take_in_pieces(now, rx, hold, packets.as_slice(), frames);
+                rx.batch.extend(packets.by_ref().take(frames));
+                self.process_up(now, rx);
+            } else if let Some(packet) = packets.next() {
+                self.take_in_one(now, rx, hold, packet);
+            }
+        }
+        drop(packets);
+        hold.inbox = inbox;
+    }
+
+    /// A packet in one frame.
+    fn take_in_one(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold, packet: RxPacket) {
+        let RxMeta { checksum, gso_size, .. } = packet.meta;
+        let mut packet = Fresh(packet);
+        if gso_size == 0 {
+            let octets = packet.0.frame.len() as u64;
+            let sums = (checksum == RxChecksum::Unverified).then_some(self.port.summer);
+            // It is as long as the first of its run.
+            let keep = |Fresh(packet), first: &Kept| Kept { packet, arrival: first.arrival };
+            match hold.engine.follow(now, packet, sums, keep) {
+                Ok(()) => return self.stats.bytes_in += octets,
+                Err(other) => packet = other,
+            }
+        }
+        let Fresh(packet) = packet;
+        self.survey_one(now, std::slice::from_ref(&packet), 0, &mut hold.arrivals);
+        match hold.arrivals.pop() {
+            Some(arrival) => self.engage(now, rx, hold, Kept { packet, arrival }),
+            None => self.port.io.retire(packet.frame),
         }
     }
 
-    /// Segments go to the engine; everything else was dealt with.
-    fn take_in(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
-        let mut inbox = std::mem::take(&mut hold.inbox);
-        let mut arrivals = std::mem::take(&mut hold.arrivals);
-        let mut segments = arrivals.drain(..).peekable();
-        let mut at = 0;
-        let mut packets = inbox.drain(..);
-        while let Some(packet) = packets.next() {
-            match segments.next_if(|arrival| usize::from(arrival.at) == at) {
-                None => self.port.io.retire(packet.frame),
-                Some(arrival) if arrival.frames == 1 => self.engage(now, rx, hold, Kept { packet, arrival }),
-                Some(arrival) => {
-                    hold.engine.on_other(&arrival.key, arrival.hash);
-                    self.hand_up(now, rx, hold);
-                    rx.arrivals.push(Arrival { at: 0, ..arrival });
-                    rx.batch.push(packet);
-                    rx.batch.extend(packets.by_ref().take(usize::from(arrival.frames) - 1));
-                    at += usize::from(arrival.frames) - 1;
-                    self.process_up(now, rx);
-                }
-            }
-            at += 1;
+    /// A packet in the first `frames` of some: it is processed for itself, behind all that is held of its flow.
+    fn take_in_pieces(
+        &mut self,
+        now: Instant,
+        rx: &mut Rx,
+        hold: &mut Hold,
+        packets: &[RxPacket],
+        frames: usize,
+    ) {
+        self.survey_one(now, &packets[..frames], 0, &mut hold.arrivals);
+        if let Some(arrival) = hold.arrivals.pop() {
+            hold.engine.on_other(&arrival.key, arrival.hash);
+            self.hand_up(now, rx, hold);
+            rx.arrivals.push(arrival);
         }
-        drop((segments, packets));
-        (hold.inbox, hold.arrivals) = (inbox, arrivals);
     }
 
     /// A segment in one frame goes to the engine; if that is full, what it has goes up before.
