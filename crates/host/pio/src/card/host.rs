@@ -48,7 +48,7 @@ impl Card {
         (self.told || self.gone.load(Ordering::Acquire)).then_some(IoError::Gone)
     }
 
-    fn who(&self, number: usize) -> String {
+    pub(super) fn who(&self, number: usize) -> String {
         match number.checked_sub(self.receivers) {
             None => format!("receive worker {number}"),
             Some(0) => "the worker that moves packets up".into(),

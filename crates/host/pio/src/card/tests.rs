@@ -227,6 +227,32 @@ fn a_worker_that_panics_ends_the_port() {
 }
 
 #[test]
+fn a_worker_on_the_way_up_that_panics_ends_the_port() {
+    bounded("a card whose worker on the way up panicked", || {
+        let panics = Arc::new(AtomicBool::new(false));
+        let (wire, far) = Wire::new(512);
+        let asked = panics.clone();
+        // Each worker asks for the time before its turn.
+        let clock = move || {
+            let up = std::thread::current().name() == Some("card-up");
+            assert!(!up || !asked.load(Ordering::Acquire), "as the test wants it");
+            time()
+        };
+        let mut card =
+            Card::over(Box::new(wire), &CardConfig::new(2, 1), "card", clock, |_| {}).expect("threads");
+        far.put(segment(0, 0, Flags::ACK, b"data"));
+        take(&mut card, |got| !got.is_empty());
+        panics.store(true, Ordering::Release);
+        far.put(segment(0, 4, Flags::ACK, b"more"));
+        assert!(matches!(end_of(&mut card), IoError::Gone));
+        let lost = card.state.lost().expect("it is told") as usize;
+        assert_eq!(card.who(lost), "the worker that moves packets up");
+        assert!(matches!(card.tx(&mut TxBatch::new()), Err(IoError::Gone)));
+        assert!(matches!(end_of(&mut card), IoError::Gone), "and says so again");
+    });
+}
+
+#[test]
 fn a_link_that_is_gone_or_down_says_so() {
     bounded("a card on a link that fails", || {
         let (mut card, far) = threads(&CardConfig::new(1, 1));
