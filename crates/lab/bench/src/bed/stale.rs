@@ -9,8 +9,8 @@ use std::path::Path;
 /// What every bed's namespaces and folder begin with.
 pub(super) const PREFIX: &str = "ms-bench-";
 
-/// Takes away what beds of processes that are gone have left. Others may do the same at the same time, and what belongs to
-/// another user stays, which standard error is told.
+/// Takes away what beds of processes that are gone have left. Others may do the same at the same time, and what
+/// belongs to another user stays, which standard error is told.
 pub(super) fn sweep() {
     let list = || sh("ip", &["netns", "list"]).unwrap_or_default();
     for name in names(&list()).filter(|name| is_stale(name, is_alive)) {
