@@ -5,9 +5,10 @@
 //! rings it out. A [`backstop`](crate::backstop) turns the core when no call has for a while.
 
 use crate::Errno;
-use crate::backstop::{self, Nudge};
+use crate::backstop;
 use crate::door::Mode;
 use crate::engine::{Engine, Pumped};
+use crate::rhythm::Nudge;
 use crate::sockets::Fd;
 use crate::waiting::Wake;
 use base::{Duration, Instant};
@@ -113,7 +114,10 @@ impl Direct {
             // A ring is lost on a sleeper whom packets woke at the same time: whoever keeps the lock to sleep
             // again must see for itself that nobody wants it.
             if !self.is_wanted() {
-                match engine.pump(deadline) {
+                self.backstop.set_waits(true);
+                let pumped = engine.pump(deadline);
+                self.backstop.set_waits(false);
+                match pumped {
                     Ok(Pumped::Progress) => continue,
                     Ok(Pumped::TimedOut) => {
                         let result = attempt(&mut engine);

@@ -27,6 +27,7 @@ mod patience;
 mod pipe;
 mod poller;
 pub mod program;
+mod rhythm;
 mod settings;
 mod sockets;
 mod table;

@@ -3,41 +3,11 @@
 //! as soon as a thread of the program waits too.
 
 use super::{Hosted, LOOK_AGAIN, Shared, Turn};
+use crate::rhythm::{BOUND, Found, Next, Rhythm};
 use base::Duration;
 use pio::{Beacon, Wake};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::Thread;
-
-/// How long the program may keep the core from turning before it counts as busy with something else.
-const BOUND: Duration = Duration::from_millis(1);
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(4);
-/// Looks without success before it parks (the program leads) or leads (nothing to do).
-const PATIENCE: u32 = 10;
-
-/// How the program's side wakes the thread.
-#[derive(Default)]
-pub(super) struct Nudge {
-    parked: AtomicBool,
-    thread: OnceLock<Thread>,
-}
-
-impl Nudge {
-    /// A call that may have slept returns to the program: one load unless the thread has parked.
-    pub(super) fn application_is_back(&self) {
-        if self.parked.load(Ordering::Relaxed) && self.parked.swap(false, Ordering::SeqCst) {
-            self.wake();
-        }
-    }
-
-    pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-}
+use std::sync::{Arc, Weak};
 
 /// Starts the thread; it ends when the last handle to `hosted` is gone.
 pub(super) fn start(hosted: &Arc<Hosted>) -> std::io::Result<()> {
@@ -49,56 +19,45 @@ pub(super) fn start(hosted: &Arc<Hosted>) -> std::io::Result<()> {
         }
         run(&weak);
     })?;
-    // The first and only time it is set.
-    let _ = hosted.nudge.thread.set(handle.thread().clone());
+    hosted.nudge.begin(handle.thread());
     Ok(())
 }
 
 fn run(hosted: &Weak<Hosted>) {
-    let (mut led, mut idle, mut late) = (0, 0, false);
+    let mut rhythm = Rhythm::default();
+    let mut late = false;
     loop {
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(rhythm.pause());
         let Some(hosted) = hosted.upgrade() else { return };
-        let Some(mut shared) = hosted.try_shared() else { continue };
-        if shared.lead.asleep.is_some() {
-            if let Some(beacon) = shared.lead.loops.clone() {
-                let lit = is_lit(&beacon, Duration::ZERO);
-                if lit && late {
-                    // An event loop that was told a look ago is busy. It hears of errors when it comes.
-                    let _ = shared.engine.turn();
-                }
-                (late, led) = (lit, if lit { 0 } else { led + 1 });
-                drop(shared);
-                drop(hosted);
-                if led >= PATIENCE {
-                    led = 0;
-                    is_lit(&beacon, LOOK_AGAIN);
-                }
-                continue;
-            }
-            drop(shared);
-            led += 1;
-            if led >= PATIENCE {
-                led = 0;
-                park(hosted);
-            }
-            continue;
-        }
-        led = 0;
-        if !shared.engine.is_stale(BOUND) {
-            idle = 0;
-            continue;
-        }
-        match shared.engine.turn() {
-            Ok(turn) if turn.received == 0 && turn.sent == 0 && turn.timers == 0 => idle += 1,
-            // A port that is gone is the program's to hear of, in its next call.
-            _ => idle = 0,
-        }
-        if idle >= PATIENCE && shared.lead.holder == 0 {
-            drop(shared);
-            lead(&hosted);
+        let found = look(&hosted, &mut late);
+        match rhythm.on_look(found, hosted.nudge.returns()) {
+            Next::Look(_) => {}
+            Next::Park => park(hosted),
+            Next::Lead => lead(&hosted),
         }
     }
+}
+
+/// Turns the core if nobody has for a while. `late`: an event loop had been told that there is something, and will be
+/// late if it has not come until the next look.
+fn look(hosted: &Hosted, late: &mut bool) -> Found {
+    let Some(mut shared) = hosted.try_shared() else { return Found::Away };
+    if shared.lead.asleep.is_some() {
+        let lit = shared.lead.loops.as_ref().is_some_and(|beacon| is_lit(beacon, Duration::ZERO));
+        if lit && *late {
+            // An event loop that was told a look ago is busy. It hears of errors when it comes.
+            let _ = shared.engine.turn();
+        }
+        *late = lit;
+        return if lit { Found::Late(true) } else { Found::There };
+    }
+    *late = false;
+    if !shared.engine.is_stale(BOUND) {
+        return Found::Away;
+    }
+    // A port that is gone is the program's to hear of, in its next call.
+    let turned = shared.engine.turn();
+    Found::Late(!turned.is_ok_and(|turn| turn.received == 0 && turn.sent == 0 && turn.timers == 0))
 }
 
 /// Is there, within this time, something that an event loop is told?
@@ -128,10 +87,22 @@ fn lead(hosted: &Hosted) {
     }
 }
 
-/// Sleeps until the program comes back from a call, without keeping `hosted` alive.
+/// Sleeps until the program comes back from a call, without keeping `hosted` alive; an event loop comes back when it is
+/// told something.
 fn park(hosted: Arc<Hosted>) {
-    hosted.nudge.parked.store(true, Ordering::SeqCst);
-    // The program may have returned between our look and the store: then nobody sleeps and we go on.
+    let Some(shared) = hosted.try_shared() else { return };
+    if shared.lead.asleep.is_none() {
+        return;
+    }
+    if let Some(beacon) = shared.lead.loops.clone() {
+        drop(shared);
+        drop(hosted);
+        is_lit(&beacon, LOOK_AGAIN);
+        return;
+    }
+    drop(shared);
+    hosted.nudge.park();
+    // The program may have returned between our look and this: then nobody sleeps and we go on.
     if hosted.try_shared().is_some_and(|shared| shared.lead.asleep.is_none()) {
         return;
     }
@@ -139,7 +110,7 @@ fn park(hosted: Arc<Hosted>) {
     drop(hosted);
     loop {
         let Some(hosted) = weak.upgrade() else { return };
-        if !hosted.nudge.parked.load(Ordering::SeqCst) {
+        if !hosted.nudge.is_parked() {
             return;
         }
         drop(hosted);

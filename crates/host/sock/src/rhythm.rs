@@ -1,0 +1,228 @@
+//! How often the thread of ours looks after a core that the program itself should turn, and when it need not look.
+//!
+//! A program that has let the core wait for a few milliseconds will do so again: it is looked after every few. One that
+//! has always come back soon is looked at the more seldom the longer that has been so, for each look costs a busy core
+//! a change of threads and wakes an idle one. And while it sleeps in a call of ours for long there is nothing to look for.
+
+use base::Duration;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::Thread;
+
+/// How long the program may keep the core from turning before it counts as busy with something else.
+pub(crate) const BOUND: Duration = Duration::from_millis(1);
+/// Time between two looks, at least and at most. An acknowledgment may well be delayed for the latter.
+const LOOK: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(40)];
+/// Looks are so many times as long apart as the first part of the time in which the program was always there.
+const TRUST: u32 = 16;
+/// A sleep of the program's is long after this time.
+const LONG: Duration = Duration::from_millis(100);
+/// Looks at a core that is left alone and has nothing to do, before the thread sleeps in the program's stead.
+const NOTHING: u32 = 10;
+
+/// What a look found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// The program waits in a call of ours.
+    There,
+    /// It does something else, and turned the core not long ago.
+    Away,
+    /// It did not, so the core was turned in its stead: did that bring anything?
+    Late(bool),
+}
+
+/// What to do until the next look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Nothing for so long.
+    Look(Duration),
+    /// Nothing before the program comes back from its sleep.
+    Park,
+    /// Sleep until there is something for the core, in the program's stead.
+    Lead,
+}
+
+/// The rhythm of the looks.
+#[derive(Default)]
+pub(crate) struct Rhythm {
+    /// For how long the program was always there, and for how long it has not come back from a call.
+    attended: Duration,
+    still: Duration,
+    /// Looks at a core that had nothing to do.
+    nothing: u32,
+    /// What [`Nudge::returns`] said at the last look.
+    returns: u32,
+}
+
+impl Rhythm {
+    /// Time from now to the next look.
+    pub(crate) fn pause(&self) -> Duration {
+        (self.attended / TRUST).clamp(LOOK[0], LOOK[1])
+    }
+
+    /// A look, [`Rhythm::pause`] after the last one, has found this; the program has come back from `returns` calls.
+    pub(crate) fn on_look(&mut self, found: Found, returns: u32) -> Next {
+        let pause = self.pause();
+        let came_back = std::mem::replace(&mut self.returns, returns) != returns;
+        self.still = if came_back || found != Found::There { Duration::ZERO } else { self.still + pause };
+        self.nothing = if found == Found::Late(false) { self.nothing + 1 } else { 0 };
+        self.attended = match found {
+            Found::Late(_) => Duration::ZERO,
+            _ => (self.attended + pause).min(LOOK[1] * TRUST),
+        };
+        if self.still >= LONG {
+            self.still = Duration::ZERO;
+            Next::Park
+        } else if self.nothing >= NOTHING {
+            Next::Lead
+        } else {
+            Next::Look(self.pause())
+        }
+    }
+
+    /// The thread led, and something happened: the program may have come back.
+    pub(crate) fn on_led(&mut self) {
+        self.nothing = 0;
+    }
+}
+
+/// How the program's side wakes the thread.
+#[derive(Default)]
+pub(crate) struct Nudge {
+    parked: AtomicBool,
+    waits: AtomicBool,
+    returns: AtomicU32,
+    thread: OnceLock<Thread>,
+}
+
+impl Nudge {
+    /// The thread has begun.
+    pub(crate) fn begin(&self, thread: &Thread) {
+        // The first and only time it is set.
+        let _ = self.thread.set(thread.clone());
+    }
+
+    /// A call holds the core while it waits, or has done so. It will return, and say so.
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Is there such a call?
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// A call that may have slept returns to the program.
+    pub(crate) fn application_is_back(&self) {
+        // Threads that return at once may be counted as one: they have come back all the same.
+        self.returns.store(self.returns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        if self.parked.load(Ordering::Relaxed) && self.parked.swap(false, Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// How many calls have returned, modulo 2^32.
+    pub(crate) fn returns(&self) -> u32 {
+        self.returns.load(Ordering::Relaxed)
+    }
+
+    /// The thread is about to park, until the next return.
+    pub(crate) fn park(&self) {
+        self.parked.store(true, Ordering::SeqCst);
+    }
+
+    /// Has no call returned since [`Nudge::park`]?
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a program that is always there is hardly looked at, one that lets the core wait is looked after every few
+    //! milliseconds, one that sleeps for long not at all, and what was left alone is slept for.
+    use super::*;
+
+    /// Looks for `time`, with what they find; how many those were, until one is not followed by another.
+    fn looks(
+        rhythm: &mut Rhythm,
+        time: Duration,
+        mut found: impl FnMut(Duration) -> (Found, u32),
+    ) -> (u32, Next) {
+        let (mut at, mut count) = (Duration::ZERO, 0);
+        let mut next = Next::Look(rhythm.pause());
+        while let Next::Look(pause) = next
+            && at < time
+        {
+            at += pause;
+            count += 1;
+            let (found, returns) = found(at);
+            next = rhythm.on_look(found, returns);
+        }
+        (count, next)
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn who_is_always_there_is_hardly_looked_at() {
+        let mut rhythm = Rhythm::default();
+        // A hundred requests a second: it sleeps nearly always, and comes back.
+        let requests = |at: Duration| (Found::There, at.as_millis() as u32 / 10);
+        let (first, _) = looks(&mut rhythm, SECOND, requests);
+        assert!(first < 70, "{first}");
+        let (then, next) = looks(&mut rhythm, SECOND, |at| requests(at + SECOND));
+        assert!((25..27).contains(&then), "{then}");
+        assert_eq!(next, Next::Look(LOOK[1]));
+        // Under load it is met between two calls, too.
+        let (then, _) = looks(&mut rhythm, SECOND, |at| (Found::Away, at.as_micros() as u32));
+        assert!((25..27).contains(&then), "{then}");
+    }
+
+    #[test]
+    fn who_lets_the_core_wait_is_looked_after() {
+        let mut rhythm = Rhythm::default();
+        looks(&mut rhythm, SECOND, |at| (Found::Away, at.as_micros() as u32));
+        assert_eq!(rhythm.on_look(Found::Late(true), 1), Next::Look(LOOK[0]));
+        let (count, _) = looks(&mut rhythm, SECOND, |at| match at.as_millis() % 20 {
+            0..10 => (Found::Late(true), 0),
+            _ => (Found::Away, 0),
+        });
+        assert!(count >= 240, "{count}");
+        // It takes a while to be trusted again.
+        let (count, _) =
+            looks(&mut rhythm, Duration::from_millis(64), |at| (Found::Away, at.as_micros() as u32));
+        assert_eq!(count, 16);
+    }
+
+    #[test]
+    fn who_sleeps_for_long_is_left_alone() {
+        let mut rhythm = Rhythm::default();
+        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::There, 7));
+        assert_eq!(next, Next::Park);
+        assert!(count <= 26, "{count}");
+        // After a return it begins anew.
+        let (again, next) = looks(&mut rhythm, SECOND, |_| (Found::There, 8));
+        assert_eq!(next, Next::Park);
+        assert!((2..=count).contains(&again), "{again}");
+    }
+
+    #[test]
+    fn what_is_left_alone_is_slept_for() {
+        let mut rhythm = Rhythm::default();
+        let (_, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(true), 3));
+        assert_eq!(next, Next::Look(LOOK[0]), "as long as there is something to do it looks");
+        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(false), 3));
+        assert_eq!((count, next), (NOTHING, Next::Lead));
+        rhythm.on_led();
+        let (count, next) = looks(&mut rhythm, SECOND, |_| (Found::Late(false), 3));
+        assert_eq!((count, next), (NOTHING, Next::Lead));
+    }
+}
