@@ -36,7 +36,7 @@ pub(super) enum Command {
     Written { id: u32, upto: u32 },
     /// Something about octets that follow: comes before they do.
     Mark { id: u32, mark: Mark },
-    /// What is held back leaves.
+    /// What is held back leaves, up to what was told of, as soon as the connection has taken all of that.
     Push { id: u32 },
     /// The ring is full: say when half of it is free.
     WantRoom { id: u32 },

@@ -366,11 +366,8 @@ fn model(seed: u64, steps: u32) {
     world.settle();
 }
 
-/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead,
-/// or they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
-#[test]
-fn a_full_ring_ends_no_segment_early() {
-    let mut world = World::with(Rng::new(1), 4_096, 1);
+/// A connection's two ends, client first.
+fn connected(world: &mut World) -> [Fd; 2] {
     world.connect();
     while world.pairs[0].fds[1].is_none() {
         world.introduce();
@@ -378,7 +375,15 @@ fn a_full_ring_ends_no_segment_early() {
         world.collect(1);
         world.accept();
     }
-    let [client, server] = world.pairs[0].fds.map(Option::unwrap);
+    world.pairs[0].fds.map(Option::unwrap)
+}
+
+/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead,
+/// or they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
+#[test]
+fn a_full_ring_ends_no_segment_early() {
+    let mut world = World::with(Rng::new(1), 4_096, 1);
+    let [client, server] = connected(&mut world);
     // Each end takes its three turns so often; that is less time than acknowledgments are delayed for.
     let arrived = |world: &mut World, rounds: usize| {
         for _ in 0..rounds {
@@ -418,18 +423,49 @@ fn a_full_ring_ends_no_segment_early() {
     assert_eq!(arrived(&mut world, 4), Err(Errno::EAGAIN));
 }
 
+/// Nor does a full send buffer: the rest of what had no room in the ring lies there already, but the connection takes only
+/// a part of it at first. The remainder leaves as soon as it is taken, too.
+#[test]
+fn what_is_pushed_may_have_to_wait_for_room() {
+    let mut world = World::with(Rng::new(1), 32_768, 1);
+    let [client, server] = connected(&mut world);
+    // Twice that: 22 segments, and one that is not full.
+    let size = 16_534i32.to_ne_bytes();
+    let set = world.hosts[0].app.setsockopt(client, libc::SOL_SOCKET, libc::SO_SNDBUF, &size);
+    assert_eq!(set, Ok(()));
+    let data = [7; 34_000];
+    for round in 0..30 {
+        // A peer that asks delays its acknowledgments: they may go with the next question.
+        assert_eq!(world.hosts[1].app.write(server, b"more"), Ok(4));
+        while world.hosts[0].app.read(client, &mut [0; 8]) != Ok(4) {
+            (0..2).for_each(|end| world.step(end));
+            world.collect(0);
+        }
+        while world.hosts[0].below.phase % 3 != 2 {
+            world.step(0);
+        }
+        assert_eq!(world.hosts[0].app.write(client, &data), Ok(32_768));
+        (0..3).for_each(|_| world.step(0));
+        world.collect(0);
+        assert_eq!(world.hosts[0].app.write(client, &data[32_768..]), Ok(1_232));
+        // Less time than acknowledgments are delayed for.
+        let mut into = [0; 65_536];
+        let (begun, mut got) = (world.clock.now(), 0);
+        while got < 34_000 {
+            (0..2).for_each(|end| world.step(end));
+            world.collect(1);
+            got += world.hosts[1].app.read(server, &mut into).unwrap_or(0);
+            assert!(world.clock.now() - begun < Duration::from_millis(20), "round {round}: {got}");
+        }
+    }
+}
+
 /// Nothing waits for another call of an application that has made its last one: neither its octets nor the end.
 #[test]
 fn what_was_closed_needs_no_more_calls() {
     for seed in 0..200 {
         let mut world = World::new(seed);
-        world.connect();
-        while world.pairs[0].fds[1].is_none() {
-            world.introduce();
-            (0..2).for_each(|end| world.step(end));
-            world.collect(1);
-            world.accept();
-        }
+        connected(&mut world);
         world.finish(0, 0);
         while !world.pairs[0].ways[0].ended {
             (0..2).for_each(|end| world.step(end));

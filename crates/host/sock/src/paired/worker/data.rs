@@ -95,6 +95,9 @@ impl Worker {
                 }
             }
         }
+        if stream.is_pushed() {
+            core.push(now, conn);
+        }
         let left = stream.send.as_ref().map_or(0, ByteConsumer::waiting);
         let half = stream.send.as_ref().map_or(1, |ring| ring.capacity() / 2);
         if stream.wants_room && left <= half {

@@ -126,8 +126,9 @@ impl Worker {
             Command::Push { id } => {
                 let index = self.record(link, id);
                 if let Some(stream) = self.stream(index) {
-                    core.push(now, stream.conn);
+                    stream.push = Some(stream.announced);
                 }
+                self.pump_out(core, now, index);
             }
             Command::Written { id, upto } => {
                 let index = self.record(link, id);

@@ -28,6 +28,8 @@ pub(super) struct Stream {
     /// Octets that were told of.
     pub(super) announced: u32,
     pub(super) given: u32,
+    /// Octets before this leave at once when all of them were taken.
+    pub(super) push: Option<u32>,
     /// What was said about octets not taken yet.
     pub(super) marks: VecDeque<Mark>,
     /// What the application has to be told.
@@ -67,6 +69,7 @@ impl Stream {
             taken: 0,
             announced: 0,
             given: 0,
+            push: None,
             marks: VecDeque::new(),
             edges: Events(0),
             pending: false,
@@ -109,6 +112,12 @@ impl Stream {
         self.taken = self.taken.wrapping_add(count as u32);
         let taken = self.taken;
         while self.marks.pop_front_if(|mark| mark.end == taken && mark.start != mark.end).is_some() {}
+    }
+
+    /// Is it time that what was taken leaves at once? Told of once.
+    pub(super) fn is_pushed(&mut self) -> bool {
+        let taken = self.taken;
+        self.push.take_if(|push| push.wrapping_sub(taken) as i32 <= 0).is_some()
     }
 
     /// A call that ends here without another octet.
