@@ -2,7 +2,8 @@
 //!
 //! A program that has let the core wait for a few milliseconds will do so again: it is looked after every few. One that
 //! has always come back soon is looked at the more seldom the longer that has been so, for each look costs a busy core
-//! a change of threads and wakes an idle one. And while it sleeps in a call of ours for long there is nothing to look for.
+//! a change of threads and wakes an idle one. And while it sleeps in a call of ours for long there is nothing to look
+//! for.
 
 use base::Duration;
 use std::sync::OnceLock;

@@ -423,8 +423,8 @@ fn a_full_ring_ends_no_segment_early() {
     assert_eq!(arrived(&mut world, 4), Err(Errno::EAGAIN));
 }
 
-/// Nor does a full send buffer: the rest of what had no room in the ring lies there already, but the connection takes only
-/// a part of it at first. The remainder leaves as soon as it is taken, too.
+/// Nor does a full send buffer: the rest of what had no room in the ring lies there already, but the connection takes
+/// only a part of it at first. The remainder leaves as soon as it is taken, too.
 #[test]
 fn what_is_pushed_may_have_to_wait_for_room() {
     let mut world = World::with(Rng::new(1), 32_768, 1);
