@@ -1,5 +1,5 @@
-//! Runs that stay in the port's frames until they are read: their octets are copied once, by the application's read,
-//! and not to the receive buffer before.
+//! Runs and super-segments that stay in the port's frames until they are read: their octets are copied once, by the
+//! application's read, and not to the receive buffer before.
 //!
 //! ```text
 //!   batch: frames ── run ──> connection: counts it as received ──> application reads ──> frames go back
@@ -10,6 +10,7 @@
 //! [`tcp::Connection::on_lent_run`].
 
 use base::Instant;
+use core::ops::Range;
 use offload::{Train, Trains};
 use pio::{BATCH_MAX, PacketIo, RxBatch, RxPacket};
 use ring::Crew;
@@ -21,6 +22,8 @@ use crate::core::Core;
 pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES * BATCH_MAX;
 /// Octets of a read, and of what it finds in a batch, from which on copying them is worth sharing.
 const SHARE_FROM: usize = 16 << 10;
+/// Octets of payload from which on a packet that the link has merged is worth a loan.
+pub(crate) const LONG: usize = 4 << 10;
 /// Turns without loans at most, after some that nobody read in time.
 const PAUSE_MAX: u32 = 63;
 
@@ -133,7 +136,7 @@ impl Loans {
     /// at `index`.
     #[inline]
     pub(crate) fn lend(&mut self, index: u32, trains: &Trains, train: &Train, head: u16) {
-        let (batch, first) = (self.batches.len() as u32, self.places.len() as u32);
+        let first = self.places.len();
         match trains.stretch(head) {
             Some(places) => self.places.extend(places),
             None => {
@@ -144,9 +147,23 @@ impl Loans {
                 }));
             }
         }
-        let (text, count, octets) = (train.text(0), train.count().into(), train.octets());
+        self.enter(index, first, train.text(0), train.octets());
+    }
+
+    /// The same for one packet, whose payload lies at `text`.
+    #[inline]
+    pub(crate) fn lend_one(&mut self, index: u32, at: u16, text: Range<usize>) {
+        let (first, octets) = (self.places.len(), text.len() as u32);
+        self.places.push(at);
+        self.enter(index, first, text, octets);
+    }
+
+    /// A run whose packets are at the places from `first` on.
+    #[inline]
+    fn enter(&mut self, index: u32, first: usize, text: Range<usize>, octets: u32) {
+        let (batch, count) = (self.batches.len() as u32, (self.places.len() - first) as u32);
         let (text, size) = (text.start as u32, text.len() as u32);
-        self.runs.push(Lent { index, batch, first, count, text, size, octets, done: 0 });
+        self.runs.push(Lent { index, batch, first: first as u32, count, text, size, octets, done: 0 });
         self.lends = true;
     }
 

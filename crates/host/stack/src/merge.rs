@@ -4,7 +4,7 @@
 use base::Instant;
 use offload::{TRAIN_MAX, Train, Trains};
 use pio::{RxBatch, RxChecksum, RxPacket};
-use tcp::Disposition;
+use tcp::{Disposition, Events};
 use wire::Ecn;
 use wire::checksum::Summer;
 use wire::tcp::{Flags, Raw, Segment};
@@ -109,19 +109,50 @@ impl Core {
         if !self.loans.takes(batch.len()) {
             return false;
         }
-        let Some((meta, tcp)) = self.conns.get_mut(index) else { return false };
         let Some(whole) = segment_of(arrival, batch, train) else { return false };
-        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED)
-            || !tcp.on_lent_run(&mut self.shared.cx(now), &whole, train.octets())
-        {
-            return false;
-        }
-        meta.marks.set(Marks::LENT);
-        let events = tcp.poll_event();
+        let Some(events) = self.lend_payload(now, index, &whole, train.octets()) else { return false };
         self.loans.lend(index, trains, train, arrival.at);
-        self.stats.octets_lent += u64::from(train.octets());
         self.delivered(now, index, Disposition::Done, events);
         true
+    }
+
+    /// The same for a packet that the link has merged, of the segment `whole`.
+    #[inline(never)]
+    pub(crate) fn lend_long(
+        &mut self,
+        now: Instant,
+        flow: Option<Flow>,
+        arrival: &Arrival,
+        batch: &RxBatch,
+        whole: &Segment<'_>,
+    ) -> bool {
+        let octets = whole.payload.len();
+        let Some(Flow::Connection(index)) = flow.filter(|_| self.loans.takes(batch.len())) else {
+            return false;
+        };
+        if whole.options.signature.is_some() {
+            return false;
+        }
+        let Some(events) = self.lend_payload(now, index, whole, octets as u32) else { return false };
+        let end = batch[usize::from(arrival.at)].frame.len().min(arrival.end as usize);
+        self.loans.lend_one(index, arrival.at, end - octets..end);
+        self.delivered(now, index, Disposition::Done, events);
+        true
+    }
+
+    /// Delivers a segment whose payload stays where it is; what happened, `None` and nothing was delivered if it may
+    /// not.
+    #[inline]
+    fn lend_payload(&mut self, now: Instant, index: u32, whole: &Segment<'_>, octets: u32) -> Option<Events> {
+        let (meta, tcp) = self.conns.get_mut(index)?;
+        if meta.marks.has(Marks::HALF_OPEN | Marks::SIGNED)
+            || !tcp.on_lent_run(&mut self.shared.cx(now), whole, octets)
+        {
+            return None;
+        }
+        meta.marks.set(Marks::LENT);
+        self.stats.octets_lent += u64::from(octets);
+        Some(tcp.poll_event())
     }
 
     /// Delivers a train as one; false, and nothing was delivered, if its connection wants each segment.

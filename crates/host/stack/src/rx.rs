@@ -15,6 +15,7 @@ use wire::{Ecn, ParseError, ethernet, protocol};
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::hold::{Hold, Offload};
+use crate::loans::LONG;
 use crate::stats::PacketDrop;
 use crate::turn::Turn;
 use crate::{hold, merge};
@@ -314,6 +315,9 @@ impl Core {
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
         if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
+            if segment.payload.len() >= LONG && self.lend_long(now, flow, arrival, batch, &segment) {
+                return;
+            }
             self.on_segment(now, flow, &sender, &segment);
         } else {
             self.deliver_pieces(now, flow, &sender, segment, pieces);

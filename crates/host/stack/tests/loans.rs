@@ -19,13 +19,18 @@ fn count(core: &Core, name: &str) -> u64 {
 }
 
 fn world(offload: Offload, flows: u32) -> (World, Vec<ConnId>, Vec<ConnId>) {
-    world_with(offload, flows, 0)
+    world_with(&PairConfig::default(), offload, flows, 0)
 }
 
 /// The same where the server's port has so many lanes.
-fn world_with(offload: Offload, flows: u32, lanes: u16) -> (World, Vec<ConnId>, Vec<ConnId>) {
+fn world_with(
+    link: &PairConfig,
+    offload: Offload,
+    flows: u32,
+    lanes: u16,
+) -> (World, Vec<ConnId>, Vec<ConnId>) {
     // The smallest pool a port has.
-    let link = PairConfig { frames: 512, depth: 256, ..PairConfig::default() };
+    let link = PairConfig { frames: 512, depth: 256, ..link.clone() };
     let (a, b) = pair(&link).unwrap();
     let port: Box<dyn PacketIo> = match lanes {
         0 => Box::new(b),
@@ -90,10 +95,10 @@ fn look(rng: &mut Rng, core: &mut Core, now: Instant, id: ConnId, got: &mut Vec<
 }
 
 /// Several flows at once, whose readers look in every way, at any time.
-fn model(offload: Offload, lanes: u16, seed: u64) -> [u64; 3] {
+fn model(link: &PairConfig, offload: Offload, lanes: u16, seed: u64) -> [u64; 3] {
     const FLOWS: u32 = 3;
     let mut rng = Rng::new(seed);
-    let (mut world, clients, servers) = world_with(offload, FLOWS, lanes);
+    let (mut world, clients, servers) = world_with(link, offload, FLOWS, lanes);
     let mut data = vec![vec![0; 400_000]; FLOWS as usize];
     data.iter_mut().for_each(|octets| rng.fill(octets));
     let (mut sent, mut got) = (vec![0; data.len()], vec![Vec::new(); data.len()]);
@@ -129,7 +134,15 @@ fn model(offload: Offload, lanes: u16, seed: u64) -> [u64; 3] {
 #[test]
 fn every_way_of_reading_gives_the_same() {
     for offload in MODES {
-        let lent: u64 = (0..8).map(|seed| model(offload, 0, seed)[0]).sum();
+        let lent: u64 = (0..8).map(|seed| model(&PairConfig::default(), offload, 0, seed)[0]).sum();
+        assert!(lent > 1_000_000, "{offload:?}: {lent}");
+    }
+}
+
+#[test]
+fn what_the_link_has_merged_is_lent_too() {
+    for offload in MODES.into_iter().chain([Offload::Off]) {
+        let lent: u64 = (0..8).map(|seed| model(&PairConfig::offloads(), offload, 0, seed)[0]).sum();
         assert!(lent > 1_000_000, "{offload:?}: {lent}");
     }
 }
@@ -140,7 +153,8 @@ fn every_way_of_reading_gives_the_same_whoever_helps() {
     for (offload, lanes) in MODES.into_iter().zip([2, 3, 4, 2]) {
         let mut all = [0; 3];
         for seed in 0..16 {
-            std::iter::zip(&mut all, model(offload, lanes, seed)).for_each(|(sum, one)| *sum += one);
+            std::iter::zip(&mut all, model(&PairConfig::default(), offload, lanes, seed))
+                .for_each(|(sum, one)| *sum += one);
         }
         let [lent, shared, verified] = all;
         assert!(shared > 50_000 && shared <= lent, "{offload:?}: {shared} of {lent}");
@@ -151,7 +165,7 @@ fn every_way_of_reading_gives_the_same_whoever_helps() {
 /// A helper panicked meanwhile: what it was to copy is there nevertheless.
 #[test]
 fn helpers_that_are_gone_are_not_missed() {
-    let (mut world, clients, servers) = world_with(Offload::Inline, 1, 2);
+    let (mut world, clients, servers) = world_with(&PairConfig::default(), Offload::Inline, 1, 2);
     let mut data = vec![0; 60 * 1448];
     Rng::new(1).fill(&mut data);
     let (mut sent, mut got) = (0, Vec::new());

@@ -107,6 +107,10 @@ fn listen(stack: &Stack, addr: SocketAddr) -> Result<TcpListener, String> {
         _ => format!("listening on {addr}: {e}"),
     })?;
     listener.set_nonblocking(true).map_err(|e| e.to_string())?;
+    // Connections inherit it. An answer is complete when it is written: no part of it is to wait for an acknowledgment.
+    stack
+        .setsockopt(listener.fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32.to_ne_bytes())
+        .map_err(|e| format!("TCP_NODELAY: {e}"))?;
     Ok(listener)
 }
 

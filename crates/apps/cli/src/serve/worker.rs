@@ -14,6 +14,8 @@ const LISTENER: u64 = u64::MAX;
 /// A request head longer than this is refused.
 const HEAD_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
+/// Reads of a long body for one event at most, so that others have their turn.
+const READS: u32 = 16;
 /// Octets of a body that are made at a time.
 const CHUNK: usize = 64 * 1024;
 
@@ -131,18 +133,26 @@ impl Worker<'_> {
             return;
         }
         let mut input = std::mem::take(&mut self.input);
-        match self.stack.recv(fd, &mut input, RecvFlags::default()) {
-            Ok(0) => self.close(fd),
-            Ok(n) => match self.unfinished[slot].take() {
-                None => self.requests(fd, &input[..n], None),
-                Some(mut rest) => {
-                    let mut whole = std::mem::take(&mut rest.input);
-                    whole.extend_from_slice(&input[..n]);
-                    self.requests(fd, &whole, Some(rest));
-                }
-            },
-            Err(Errno::EAGAIN) => {}
-            Err(_) => self.close(fd),
+        for _ in 0..READS {
+            let got = self.stack.recv(fd, &mut input, RecvFlags::default());
+            match got {
+                Ok(0) => self.close(fd),
+                Ok(n) => match self.unfinished[slot].take() {
+                    Some(mut rest) if !rest.input.is_empty() => {
+                        let mut whole = std::mem::take(&mut rest.input);
+                        whole.extend_from_slice(&input[..n]);
+                        self.requests(fd, &whole, Some(rest));
+                    }
+                    rest => self.requests(fd, &input[..n], rest),
+                },
+                Err(Errno::EAGAIN) => {}
+                Err(_) => self.close(fd),
+            }
+            // Of a long body all is taken that is there: it is still where it arrived.
+            let swallows = |u: &Unfinished| u.skip > 0 && u.body.is_none() && u.head.is_empty();
+            if got != Ok(input.len()) || !self.unfinished[slot].as_deref().is_some_and(swallows) {
+                break;
+            }
         }
         self.input = input;
     }
