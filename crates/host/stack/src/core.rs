@@ -57,7 +57,13 @@ pub struct CoreConfig {
     pub allow_unfair: bool,
     /// What becomes of segments that continue each other.
     pub offload: Offload,
+    /// Batches of [`pio::BATCH_MAX`] packets received in one turn, 1 to [`BATCHES_MAX`]. More of them make less work of
+    /// a packet where very many wait, and let those wait longer that are answered at the turn's end.
+    pub batches: u8,
 }
+
+/// Most batches received in one turn.
+pub const BATCHES_MAX: u8 = 4;
 
 impl Default for CoreConfig {
     /// A million connections, no addresses, and a seed that must be replaced where others can reach us.
@@ -75,6 +81,7 @@ impl Default for CoreConfig {
             control: cc::Cubic::NAME,
             allow_unfair: false,
             offload: Offload::Inline,
+            batches: crate::rx::BATCHES,
         }
     }
 }
@@ -172,6 +179,8 @@ pub struct Core {
     pub(crate) starved: bool,
     /// What connections read from the port's frames.
     pub(crate) loans: Loans,
+    /// Batches received in one turn at most.
+    pub(crate) batches: u8,
 }
 
 impl Core {
@@ -232,6 +241,7 @@ impl Core {
             tracer: None,
             starved: false,
             loans: Loans::default(),
+            batches: config.batches.clamp(1, BATCHES_MAX),
             port,
         }
     }

@@ -13,7 +13,7 @@ use wire::{Ecn, ethernet};
 use crate::conns::Marks;
 use crate::core::Core;
 use crate::demux::Flow;
-use crate::rx::{Arrival, BATCHES, Rx, pieces};
+use crate::rx::{Arrival, Rx, pieces};
 use crate::turn::Turn;
 
 /// Frames held at most.
@@ -118,7 +118,7 @@ impl Core {
     pub(crate) fn receive_held(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         let Some(mut hold) = rx.hold.take() else { return };
         self.end_loans();
-        for nth in 1..=BATCHES {
+        for nth in 1..=self.batches {
             if let Err(error) = self.port.io.rx(&mut hold.inbox) {
                 self.fail(error);
             }
@@ -131,7 +131,7 @@ impl Core {
             if received < BATCH_MAX {
                 break;
             }
-            turn.more |= nth == BATCHES;
+            turn.more |= nth == self.batches;
         }
         self.stats.packets_in += u64::from(turn.received);
         if hold.engine.packets() > 0 {

@@ -41,7 +41,7 @@ mod tx;
 mod wheel;
 
 pub use conns::ConnId;
-pub use core::{Core, CoreConfig};
+pub use core::{BATCHES_MAX, Core, CoreConfig};
 pub use fast_open::FastOpenListen;
 pub use hold::Offload;
 pub use hosts::HostRow;

@@ -18,8 +18,9 @@ use ring::Crew;
 use crate::conns::{ConnId, Marks};
 use crate::core::Core;
 
-/// Frames kept at most: a turn's worth. The smallest pool of a port has twice as many beside those that are held.
-pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES * BATCH_MAX;
+/// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
+/// beside those that are held.
+pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES as usize * BATCH_MAX;
 /// Octets of a read, and of what it finds in a batch, from which on copying them is worth sharing.
 const SHARE_FROM: usize = 16 << 10;
 /// Octets of payload from which on a packet that the link has merged is worth a loan.

@@ -20,8 +20,8 @@ use crate::stats::PacketDrop;
 use crate::turn::Turn;
 use crate::{hold, merge};
 
-/// Batches received in one turn at most.
-pub(crate) const BATCHES: usize = 2;
+/// Batches received in one turn at most, unless said otherwise.
+pub(crate) const BATCHES: u8 = 2;
 /// Frames one packet may be spread over.
 const PIECES_MAX: usize = 64;
 
@@ -84,7 +84,7 @@ impl Core {
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         self.end_loans();
-        for nth in 1..=BATCHES {
+        for nth in 1..=self.batches {
             if let Err(error) = self.port.io.rx(&mut rx.batch) {
                 self.fail(error);
             }
@@ -101,7 +101,7 @@ impl Core {
             if received < BATCH_MAX {
                 break;
             }
-            turn.more |= nth == BATCHES;
+            turn.more |= nth == self.batches;
         }
         self.stats.packets_in += u64::from(turn.received);
     }

@@ -7,7 +7,7 @@ mod some;
 pub use idle::turns as idle_turns;
 pub(crate) use some::{rate as some, rest};
 
-use crate::compare::few::Few;
+use crate::compare::few::{Few, batches};
 use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
 use pio::{PairConfig, pair};
@@ -68,7 +68,14 @@ pub struct Bed {
     active: u32,
 }
 
-fn core(seed: u64, addr: Addr, extra: u32, connections: u32, port: impl pio::PacketIo + 'static) -> Core {
+fn core(
+    seed: u64,
+    addr: Addr,
+    extra: u32,
+    connections: u32,
+    batches: u8,
+    port: impl pio::PacketIo + 'static,
+) -> Core {
     let mut addresses = vec![OwnAddr { addr, prefix: 8 }];
     addresses.extend((1..extra).map(|i| OwnAddr { addr: source(i), prefix: 8 }));
     let config = CoreConfig {
@@ -77,6 +84,7 @@ fn core(seed: u64, addr: Addr, extra: u32, connections: u32, port: impl pio::Pac
         max_chunks: 1 << 18,
         seed,
         addresses,
+        batches,
         ..CoreConfig::default()
     };
     Core::new(config, Box::new(port))
@@ -97,11 +105,12 @@ impl Bed {
     fn with_batches(load: Load, sources: u32, connections: u32, batch: usize) -> Bed {
         let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
             .expect("memory for frames");
+        let turn = batches(batch);
         let (client, mut server) = if batch < usize::MAX {
             let (a, b) = (Few::new(a, batch), Few::new(b, batch));
-            (core(1, source(0), sources, connections, a), core(2, SERVER, 1, connections, b))
+            (core(1, source(0), sources, connections, turn, a), core(2, SERVER, 1, connections, turn, b))
         } else {
-            (core(1, source(0), sources, connections, a), core(2, SERVER, 1, connections, b))
+            (core(1, source(0), sources, connections, turn, a), core(2, SERVER, 1, connections, turn, b))
         };
         let listen = Listen {
             local: Endpoint::new(SERVER, PORT),

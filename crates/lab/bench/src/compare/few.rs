@@ -1,15 +1,14 @@
 //! A port that hands over few packets a turn and takes few at a time, for what batches are worth.
 
 use pio::{BATCH_MAX, IoError, Layer, PacketIo, RxBatch, RxPacket, TxBatch};
+use stack::{BATCHES_MAX, CoreConfig};
 use std::collections::VecDeque;
 
-/// How often a stack asks a turn.
-const CALLS: usize = 2;
-
-/// A port with at most so many packets a turn: as a stack calls until a batch is not full, and [`CALLS`] times at most.
+/// A port with at most so many packets a turn: as a stack calls until a batch is not full, and so many times at most.
 pub(crate) struct Few<P> {
     below: P,
     most: usize,
+    asks: usize,
     /// What this turn has had, by how many calls.
     given: usize,
     calls: usize,
@@ -19,11 +18,12 @@ pub(crate) struct Few<P> {
 }
 
 impl<P: PacketIo> Few<P> {
-    /// `below` with at most `most` packets a turn.
+    /// `below` with at most `most` packets a turn, of a stack with [`batches`] a turn.
     pub(crate) fn new(below: P, most: usize) -> Few<P> {
         Few {
             below,
             most,
+            asks: batches(most).into(),
             given: 0,
             calls: 0,
             fresh: RxBatch::new(),
@@ -31,6 +31,12 @@ impl<P: PacketIo> Few<P> {
             leaving: TxBatch::new(),
         }
     }
+}
+
+/// Batches that a stack must receive in a turn for so many packets: as many as it does by itself, or more.
+pub(crate) fn batches(most: usize) -> u8 {
+    let usual = CoreConfig::default().batches;
+    if most == usize::MAX { usual } else { (most.div_ceil(BATCH_MAX) as u8).clamp(usual, BATCHES_MAX) }
 }
 
 impl<P: PacketIo> Layer for Few<P> {
@@ -52,7 +58,7 @@ impl<P: PacketIo> Layer for Few<P> {
         let count = (self.most - self.given).min(BATCH_MAX).min(self.waiting.len());
         batch.extend(self.waiting.drain(..count));
         (self.given, self.calls) = (self.given + count, self.calls + 1);
-        if count < BATCH_MAX || self.calls == CALLS {
+        if count < BATCH_MAX || self.calls == self.asks {
             (self.given, self.calls) = (0, 0);
         }
         Ok(count)

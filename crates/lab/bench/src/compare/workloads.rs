@@ -384,7 +384,7 @@ pub const WORKLOADS: &[Workload] = &[
         name: "idea-batch",
         title: "Packets at a time (mTCP's E5)",
         about: "1,024 short connections in flight; the link hands over so many packets a turn of the stack, and \
-                takes so many a call, at most 64. Two calls of 64 are the most that a turn takes.",
+                takes so many a call, at most 64. A turn takes two batches of 64 at most, and four for 256.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "packets",
@@ -397,6 +397,7 @@ pub const WORKLOADS: &[Workload] = &[
             full("32", 32.0),
             at("64", 64.0),
             full("128", 128.0),
+            full("256", 256.0),
         ],
         charts: &["per_s"],
         contenders: OURS,
