@@ -53,12 +53,20 @@ pub(crate) struct Rhythm {
     nothing: u32,
     /// What [`Nudge::returns`] said at the last look.
     returns: u32,
+    /// Others of the program wait for what a look finds.
+    relied_on: bool,
 }
 
 impl Rhythm {
     /// Time from now to the next look.
     pub(crate) fn pause(&self) -> Duration {
-        (self.attended / TRUST).clamp(LOOK[0], LOOK[1])
+        if self.relied_on { LOOK[0] } else { (self.attended / TRUST).clamp(LOOK[0], LOOK[1]) }
+    }
+
+    /// Is there somebody whom only a look wakes while the one who turns the core is away? Then that is looked after,
+    /// however soon it has always come back.
+    pub(crate) fn rely(&mut self, relied_on: bool) {
+        self.relied_on = relied_on;
     }
 
     /// A look, [`Rhythm::pause`] after the last one, has found this; the program has come back from `returns` calls.
@@ -185,6 +193,18 @@ mod tests {
         // Under load it is met between two calls, too.
         let (then, _) = looks(&mut rhythm, SECOND, |at| (Found::Away, at.as_micros() as u32));
         assert!((25..27).contains(&then), "{then}");
+    }
+
+    #[test]
+    fn who_is_relied_on_is_looked_after() {
+        let mut rhythm = Rhythm::default();
+        let requests = |at: Duration| (Found::Away, at.as_micros() as u32);
+        looks(&mut rhythm, SECOND, requests);
+        rhythm.rely(true);
+        let (count, _) = looks(&mut rhythm, SECOND, requests);
+        assert_eq!(count, 250);
+        rhythm.rely(false);
+        assert_eq!(rhythm.pause(), LOOK[1]);
     }
 
     #[test]

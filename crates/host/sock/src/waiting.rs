@@ -79,6 +79,11 @@ impl Waiting {
         }
     }
 
+    /// Is anybody excused?
+    pub(crate) fn has_excused(&self) -> bool {
+        self.rows.iter().any(|row| row.excused)
+    }
+
     /// Whom [`Waiting::wake`] has woken since the last call.
     pub(crate) fn take_rung(&mut self) -> Rung {
         std::mem::take(&mut self.rung)

@@ -29,7 +29,7 @@ fn run(hosted: &Weak<Hosted>) {
     loop {
         std::thread::park_timeout(rhythm.pause());
         let Some(hosted) = hosted.upgrade() else { return };
-        let found = look(&hosted, &mut late);
+        let found = look(&hosted, &mut rhythm, &mut late);
         match rhythm.on_look(found, hosted.nudge.returns()) {
             Next::Look(_) => {}
             Next::Park => park(hosted),
@@ -40,8 +40,10 @@ fn run(hosted: &Weak<Hosted>) {
 
 /// Turns the core if nobody has for a while. `late`: an event loop had been told that there is something, and will be
 /// late if it has not come until the next look.
-fn look(hosted: &Hosted, late: &mut bool) -> Found {
+fn look(hosted: &Hosted, rhythm: &mut Rhythm, late: &mut bool) -> Found {
     let Some(mut shared) = hosted.try_shared() else { return Found::Away };
+    // Who has made way takes over from nobody who works.
+    rhythm.rely(shared.engine.waiting.has_excused());
     if shared.lead.asleep.is_some() {
         let lit = shared.lead.loops.as_ref().is_some_and(|beacon| is_lit(beacon, Duration::ZERO));
         if lit && *late {
