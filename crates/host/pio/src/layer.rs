@@ -95,6 +95,10 @@ impl<L: Layer> PacketIo for L {
         self.below_mut().take()
     }
 
+    fn take_all(&mut self, count: usize, into: &mut Vec<Frame>) -> bool {
+        self.below_mut().take_all(count, into)
+    }
+
     fn take_long(&mut self) -> Option<Frame> {
         self.take_long_above()
     }

@@ -42,7 +42,7 @@ pub struct Caps {
     pub queues: u16,
     /// This queue's number.
     pub queue: u16,
-    /// The port fills in TCP checksums on transmit ([`TxMeta::checksum`] allowed).
+    /// The port fills in TCP checksums on transmit ([`TxMeta::checksum`] allowed); of super-segments it does anyway.
     pub tx_checksum: bool,
     /// Largest TCP super-segment (IP packet octets) the port takes for segmentation; 0 means none.
     pub tso_max: usize,
@@ -129,7 +129,7 @@ pub struct SegmentationOffload {
 /// What the port shall do to a packet on its way out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxMeta {
-    /// Fill in the TCP checksum; only if [`Caps::tx_checksum`].
+    /// Fill in the TCP checksum; only if [`Caps::tx_checksum`], or with `segmentation`.
     pub checksum: Option<ChecksumOffload>,
     /// Cut the packet; only if it is no larger than [`Caps::tso_max`]; needs `checksum` too.
     pub segmentation: Option<SegmentationOffload>,
@@ -223,6 +223,15 @@ pub trait PacketIo: Send {
     /// A frame to build a packet in: data empty at offset [`Caps::headroom`] plus what the caller likes.
     /// `None` when all are in use (back-pressure, counted by the port).
     fn take(&mut self) -> Option<Frame>;
+
+    /// Takes frames until `into` has `count`, or none is left; whether it has.
+    fn take_all(&mut self, count: usize, into: &mut Vec<Frame>) -> bool {
+        while into.len() < count {
+            let Some(frame) = self.take() else { return false };
+            into.push(frame);
+        }
+        true
+    }
 
     /// A frame to build a super-segment in, where the port keeps those apart from the others; else as
     /// [`PacketIo::take`]. `None` when all are in use: plain segments do meanwhile.

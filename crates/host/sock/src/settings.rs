@@ -341,7 +341,7 @@ settings! {
          way up (with `pin` on CPUs of their own); 0 leaves that to the stack.";
     workers: Workers = Workers(0), "a number of cores, 0 to 16",
         "How many cores cut, copy and sum a core's super-segments where the link cannot: its own and helpers (with \
-         `pin` on the CPUs behind those of the cores); 0 builds each segment alone.";
+         `pin` on the CPUs behind those of the cores); 0 has the stack build each segment.";
     cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
         "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";

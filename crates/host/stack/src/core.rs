@@ -486,7 +486,7 @@ impl Core {
         // Never an earlier list than the segment before, so that a connection's segments stay in order.
         sending.class = sending.class.max(tx.class);
         sending.octets += tx.len;
-        if self.port.goes_direct(tx.len) && self.port.pending() > 0 {
+        if self.port.goes_direct(tx.len, tx.mss) && self.port.pending() > 0 {
             // What was built before goes first, and what was gathered before that.
             self.port.send_gathered(tcp, &self.shared.pool);
             let kicked = self.port.kick(&mut self.stats);

@@ -442,7 +442,7 @@ impl Core {
     #[inline]
     fn send_while_warm(&mut self, now: Instant, index: u32, unsent: u32) {
         let full = self.port.limits().max_payload;
-        if self.port.goes_direct(full) && unsent >= full && !self.port.blocked {
+        if self.port.goes_direct(full, 0) && unsent >= full && !self.port.blocked {
             self.transmit(now, index);
         }
     }

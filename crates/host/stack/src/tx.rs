@@ -93,8 +93,7 @@ impl Port {
         let link = (caps.medium == Medium::Ethernet).then_some(Link { dst: [0; 6], src: caps.mac });
         let (src, dst) = (Addr::UNSPECIFIED_V4, Addr::UNSPECIFIED_V4);
         let below = Below { link, src, dst, tos: 0, ttl: 0, label: 0 };
-        // Headers are written without a look at the payload only where the port sums it.
-        let direct_from = io.gathers().filter(|_| caps.tx_checksum).unwrap_or(usize::MAX);
+        let direct_from = io.gathers().unwrap_or(usize::MAX);
         Port {
             io,
             caps,
@@ -131,11 +130,17 @@ impl Port {
         self.built >= KICK_AT || self.waiting >= KICK_OCTETS
     }
 
-    /// Does the port take `len` octets of payload from where they lie? Then what was built before must be kicked
-    /// first.
+    /// Does the port take `len` octets of payload, in segments of `mss`, from where they lie? Then what was built
+    /// before must be kicked first. Headers are written without a look at the payload only where the port sums it.
     #[inline]
-    pub(crate) fn goes_direct(&self, len: u32) -> bool {
-        len as usize >= self.direct_from
+    pub(crate) fn goes_direct(&self, len: u32, mss: u16) -> bool {
+        len as usize >= self.direct_from && self.is_summed(len as usize, mss.into())
+    }
+
+    /// Does the port sum a packet with so much payload?
+    #[inline(always)]
+    fn is_summed(&self, len: usize, mss: usize) -> bool {
+        self.caps.tx_checksum || len > mss
     }
 
     /// Packets the port took since the last call.
@@ -225,7 +230,7 @@ impl Port {
         }
         let headers = self.below.len() + tx.header.len();
         let len = tx.len as usize;
-        if self.goes_direct(tx.len) && self.built == 0 && self.send_direct(tcp, pool, tx) {
+        if self.goes_direct(tx.len, tx.mss) && self.built == 0 && self.send_direct(tcp, pool, tx) {
             return true;
         }
         let Some(mut frame) = self.frame(headers + len) else { return false };
@@ -316,7 +321,7 @@ impl Port {
     /// Writes the headers in front of the payload.
     #[inline(always)]
     fn finish(&self, below: &Below, header: &Header, len: usize, mss: usize, data: &mut [u8]) -> TxMeta {
-        let offloaded = self.caps.tx_checksum;
+        let offloaded = self.is_summed(len, mss);
         let checksum = if offloaded { Checksum::Offloaded } else { Checksum::Full };
         below.emit_tcp(header, len, checksum, data);
         if offloaded { request(below, header, len, mss) } else { TxMeta::default() }
@@ -476,8 +481,7 @@ fn request(below: &Below, header: &Header, len: usize, mss: usize) -> TxMeta {
 /// link.
 fn limits(caps: &Caps, room: usize) -> TxLimits {
     let headers = ipv6::HEADER_LEN + TCP_HEADER_MAX;
-    let whole = if caps.tx_checksum { caps.tso_max } else { 0 };
     let super_segment =
-        whole.min(65_535).min(room.saturating_sub(ethernet::HEADER_LEN)).saturating_sub(headers);
+        caps.tso_max.min(65_535).min(room.saturating_sub(ethernet::HEADER_LEN)).saturating_sub(headers);
     TxLimits { max_payload: super_segment as u32 }
 }

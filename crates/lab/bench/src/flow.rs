@@ -5,7 +5,7 @@
 
 use crate::ends::{self, SINK, SOURCE};
 use base::{Duration, Instant};
-use pio::{PairConfig, pair};
+use pio::{Lanes, PacketIo, PairConfig, pair};
 use stack::{ConnId, Core, ListenerId, Notice, ProbeId};
 use trace::siftr::{Log, LogConfig};
 
@@ -15,6 +15,26 @@ const STEP: Duration = Duration::from_micros(100);
 /// The functions that callgrind tells apart, as it knows them.
 pub const PARTS: [(&str, &str); 3] =
     [("sender", "*flow*source_turn*"), ("receiver", "*flow*sink_turn*"), ("writer", "*flow*write_out*")];
+
+/// Who cuts segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The stack builds each.
+    Plain,
+    /// The stack hands on super-segments, and a layer above the link cuts them.
+    Late,
+    /// The link, which hands super-segments on to the receiver.
+    Super,
+}
+
+impl Kind {
+    /// As `exactly` calls them.
+    pub fn parse(text: &str) -> Option<Kind> {
+        [("bulk", Kind::Plain), ("late", Kind::Late), ("super", Kind::Super)]
+            .into_iter()
+            .find_map(|(name, kind)| (name == text).then_some(kind))
+    }
+}
 
 /// A log of one core.
 struct Watch {
@@ -38,9 +58,15 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(port: &PairConfig) -> Flow {
-        let (near, far) = pair(port).expect("memory for frames");
-        let (mut source, mut sink) = (ends::core(1, SOURCE, near), ends::core(2, SINK, far));
+    fn new(kind: Kind) -> Flow {
+        let port = if kind == Kind::Super { PairConfig::offloads() } else { PairConfig::default() };
+        let (near, far) = pair(&port).expect("memory for frames");
+        let near: Box<dyn PacketIo> = match kind {
+            // By the step, as nothing here waits.
+            Kind::Late => Lanes::over(Box::new(near), 1, "lane", || Instant::ZERO, |_| {}).expect("memory"),
+            Kind::Plain | Kind::Super => Box::new(near),
+        };
+        let (mut source, mut sink) = (ends::core_on(1, SOURCE, near), ends::core(2, SINK, far));
         let at = Instant::from_secs(1);
         let listener = ends::listen(&mut sink, at);
         let from = ends::connect(&mut source, at);
@@ -103,9 +129,8 @@ fn write_out(watches: &[Watch]) {
 ///
 /// # Panics
 /// If the flow stands still, or a log misses a packet.
-pub fn flow(offloads: bool, logged: bool, packets: u64) -> [u64; 2] {
-    let port = if offloads { PairConfig::offloads() } else { PairConfig::default() };
-    let mut flow = Flow::new(&port);
+pub fn flow(kind: Kind, logged: bool, packets: u64) -> [u64; 2] {
+    let mut flow = Flow::new(kind);
     let mut watches = Vec::new();
     if logged {
         watches.extend([watch(&mut flow.source, flow.at), watch(&mut flow.sink, flow.at)]);
@@ -133,15 +158,15 @@ pub fn flow(offloads: bool, logged: bool, packets: u64) -> [u64; 2] {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a log changes nothing about the traffic, whether segments are full ones or super-segments.
+    //! Goal: a log changes nothing about the traffic, whether segments are full ones, cut late, or super-segments.
     use super::*;
 
     #[test]
     fn logged_or_not_the_same_passes() {
-        for offloads in [false, true] {
-            let [there, back] = flow(offloads, false, 2_000);
+        for kind in [Kind::Plain, Kind::Late, Kind::Super] {
+            let [there, back] = flow(kind, false, 2_000);
             assert!(there >= 2_000 && back > 0);
-            assert_eq!(flow(offloads, true, 2_000), [there, back]);
+            assert_eq!(flow(kind, true, 2_000), [there, back]);
         }
     }
 }

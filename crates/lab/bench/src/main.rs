@@ -1,6 +1,7 @@
 //! `millstream-bench NAME`: what `cargo xtask bench` runs.
 #![forbid(unsafe_code)]
 
+use bench::flow::Kind;
 use bench::memory::Load;
 use bench::{ALL, Plan, compare};
 use clap::Parser;
@@ -22,7 +23,7 @@ struct Args {
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
     /// callgrind is to count them. For `programs`: rows whose names begin with these.
-    #[arg(value_name = "short|keep|idle|forward|transfer|bulk|super IN_FLIGHT COUNT")]
+    #[arg(value_name = "short|keep|idle|forward|transfer|bulk|late|super IN_FLIGHT COUNT")]
     words: Vec<String>,
     /// For `budgets`: write down what moved, for this reason.
     #[arg(long, value_name = "REASON")]
@@ -169,7 +170,7 @@ fn programs(args: Args) -> ExitCode {
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
         eprintln!(
-            "millstream-bench: exactly short|keep|idle|forward|transfer|bulk|super|receive-on|... IN_FLIGHT COUNT"
+            "millstream-bench: exactly short|keep|idle|forward|transfer|bulk|late|super|receive-on|... IN_FLIGHT COUNT"
         );
         return ExitCode::FAILURE;
     };
@@ -177,8 +178,9 @@ fn exactly(words: &[String]) -> ExitCode {
         (Ok(connections), Ok(turns)) if load == "idle" => bench::memory::idle_turns(connections, turns),
         (Ok(_), Ok(count)) if load == "forward" => drop(bench::emulator::forward(count)),
         (Ok(_), Ok(count)) if load == "transfer" => drop(bench::emulator::transfer(count)),
-        (Ok(logged), Ok(count)) if load == "bulk" || load == "super" => {
-            println!("{}", bench::flow::flow(load == "super", logged > 0, count)[0]);
+        (Ok(logged), Ok(count)) if Kind::parse(load).is_some() => {
+            let kind = Kind::parse(load).unwrap_or(Kind::Plain);
+            println!("{}", bench::flow::flow(kind, logged > 0, count)[0]);
         }
         (Ok(flows), Ok(bursts)) if bench::offload::WAYS.iter().any(|way| way.name == load) => {
             println!("{}", bench::offload::exactly(flows, bursts, load));

@@ -6,11 +6,12 @@
 //!    losses: once for up to 64 KiB)                      └─ runs of segments, pulled by the owner and its helpers:
 //!                                                           copy, headers, checksum ([`Template`])
 //! ```
-//! The stack above sees a port with segmentation and checksums, and hands over super-segments; what one core did for
-//! each segment is done here, by the owner alone or by a [`Crew`]. While a super-segment is cut the owner works along
-//! and waits, so nothing is half sent when it goes on: the order on the wire, and every octet of it, is the same for
-//! any number of lanes, no retransmission meets a segment that is still being made, and payload need not be kept for
-//! anybody. A helper that is late takes less; one that panics ends the port.
+//! The stack above sees a port with segmentation, and hands over super-segments; what one core did for each segment is
+//! done here, by the owner alone or by a [`Crew`]. Packets that are no super-segments pass as they are. While a
+//! super-segment is cut the owner works along and waits, so nothing is half sent when it goes on: the order on the
+//! wire, and every octet of it, is the same for any number of lanes, no retransmission meets a segment that is still
+//! being made, and payload need not be kept for anybody. A helper that is late takes less; one that panics ends the
+//! port.
 //!
 //! Where there are helpers they verify what arrives, too ([`Crewed`]), on any port.
 
@@ -23,7 +24,6 @@ use self::crewed::Crewed;
 use self::cut::Reader;
 use crate::layer::Layer;
 use crate::port::*;
-use crate::sum::complete;
 use base::{Duration, Instant};
 use ring::{Crew, Frame, FramePool, Lost};
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_micros(100);
 /// A port that has super-segments cut and summed by a crew.
 pub struct Lanes {
     below: Box<dyn PacketIo>,
-    /// The port's, with segmentation and checksums.
+    /// The port's, with segmentation.
     caps: Caps,
     /// Who works: the owner and the helpers of the port below.
     lanes: usize,
@@ -120,7 +120,7 @@ impl Lanes {
         let lanes = below.crew().map_or(1, |crew| crew.lanes());
         let caps = below.caps();
         let tso_max = (SLOT - caps.headroom.min(SLOT / 2) - ethernet::HEADER_LEN).min(65_535);
-        let caps = Caps { tx_checksum: true, tso_max, ..caps.clone() };
+        let caps = Caps { tso_max, ..caps.clone() };
         Ok(Lanes {
             caps,
             clock: Box::new(clock),
@@ -149,13 +149,8 @@ impl Lanes {
 
     /// Takes frames for segments, as far as there are any.
     fn take_frames(&mut self, count: usize) {
-        while self.frames.len() < count {
-            let Some(frame) = self.below.take() else {
-                self.counts.no_frame += 1;
-                break;
-            };
-            self.frames.push(frame);
-        }
+        let all = self.below.take_all(count, &mut self.frames);
+        self.counts.no_frame += u64::from(!all);
     }
 
     /// Puts the frames that were taken where those lanes begin that wrote to them last.
@@ -253,6 +248,37 @@ impl Lanes {
         !self.ready.is_empty() || !self.partial.is_empty()
     }
 
+    /// Nothing is left to do, so what comes may pass.
+    #[inline]
+    fn is_clear(&self) -> bool {
+        !self.lost && !self.is_behind()
+    }
+
+    /// Sends packets of which some are to be cut, or which others wait before.
+    #[inline(never)]
+    fn send_behind(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.unload()?;
+        let mut taken = 0;
+        while !self.is_behind() || self.ready.len() < BATCH_MAX && self.behind_since.is_none() {
+            let Some(packet) = batch.pop_front() else { break };
+            taken += 1;
+            self.accept(packet)?;
+        }
+        self.unload()?;
+        Ok(taken)
+    }
+
+    /// Sends what was left over, and then receives.
+    #[inline(never)]
+    fn receive_behind(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let sent = self.unload();
+        match self.below.rx(batch) {
+            // What is handed up is not lost for what the port says: it will say so again.
+            Ok(count) if count > 0 => Ok(count),
+            got => sent.and(got),
+        }
+    }
+
     /// Sends what is ready and cuts what is left, as far as the port below has frames and room.
     fn unload(&mut self) -> Result<(), IoError> {
         if self.lost {
@@ -294,7 +320,7 @@ impl Lanes {
     }
 
     /// Takes a packet that the stack has built in a frame.
-    fn accept(&mut self, mut packet: TxPacket) -> Result<(), IoError> {
+    fn accept(&mut self, packet: TxPacket) -> Result<(), IoError> {
         let payload = |header_len: u16| packet.frame.len().checked_sub(header_len.into());
         if let Some(cut) = packet.meta.segmentation {
             let template = payload(cut.header_len)
@@ -307,14 +333,6 @@ impl Lanes {
             self.counts.supers += 1;
             self.partial.push_back(Partial { packet, template, next: 0 });
             return self.unload();
-        }
-        if let Some(sum) = packet.meta.checksum.filter(|_| !self.below.caps().tx_checksum) {
-            if !complete(packet.frame.data_mut(), sum) {
-                self.counts.invalid += 1;
-                self.retire_above(packet.frame);
-                return Ok(());
-            }
-            packet.meta.checksum = None;
         }
         self.ready.push_back(packet);
         if self.ready.len() >= BATCH_MAX { self.unload() } else { Ok(()) }
@@ -366,28 +384,20 @@ impl Layer for Lanes {
     }
 
     fn retire_above(&mut self, frame: Frame) {
-        if self.supers.owns(&frame) { self.supers.retire(frame) } else { self.below.retire(frame) }
+        // Mostly it is short, and so none of ours.
+        let ours = frame.capacity() == SLOT && self.supers.owns(&frame);
+        if ours { self.supers.retire(frame) } else { self.below.retire(frame) }
     }
 
     fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        let sent = if self.is_behind() || self.lost { self.unload() } else { Ok(()) };
-        match self.below.rx(batch) {
-            // What is handed up is not lost for what the port says: it will say so again.
-            Ok(count) if count > 0 => Ok(count),
-            got => sent.and(got),
-        }
+        if self.is_clear() { self.below.rx(batch) } else { self.receive_behind(batch) }
     }
 
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        self.unload()?;
-        let mut taken = 0;
-        while !self.is_behind() || self.ready.len() < BATCH_MAX && self.behind_since.is_none() {
-            let Some(packet) = batch.pop_front() else { break };
-            taken += 1;
-            self.accept(packet)?;
-        }
-        self.unload()?;
-        Ok(taken)
+        let whole = |packets: &[TxPacket]| packets.iter().all(|packet| packet.meta.segmentation.is_none());
+        let (first, rest) = batch.as_slices();
+        let passes = self.is_clear() && whole(first) && whole(rest);
+        if passes { self.below.tx(batch) } else { self.send_behind(batch) }
     }
 
     fn gather_from(&self) -> Option<usize> {

@@ -60,12 +60,16 @@ fn offer(
 ) -> bool {
     let (below, header) = (below(rng.chance(0.5)), header(seq));
     let headers = below.len() + header.len();
-    let meta = wish(&below, &header, payload.len());
+    let summed = port.caps().tx_checksum || payload.len() > MSS;
+    let meta = if summed { wish(&below, &header, payload.len()) } else { TxMeta::default() };
     let taken = if headers + payload.len() > 1_514 { port.take_long() } else { port.take() };
     let Some(mut frame) = taken else { return false };
     let room = frame.headroom();
     frame.set_range(room, headers + payload.len());
-    below.emit_tcp(&header, payload.len(), Checksum::Offloaded, frame.data_mut());
+    // Sums of the payload come with it.
+    frame.data_mut()[headers..].copy_from_slice(payload);
+    let checksum = if summed { Checksum::Offloaded } else { Checksum::Full };
+    below.emit_tcp(&header, payload.len(), checksum, frame.data_mut());
     if gather && batch.is_empty() && payload.len() >= port.gathers().unwrap() {
         frame.set_range(room, headers);
         let mut cuts: Vec<usize> =
@@ -79,7 +83,6 @@ fn offer(
         }
         frame.set_range(room, headers + payload.len());
     }
-    frame.data_mut()[headers..].copy_from_slice(payload);
     batch.push_back(TxPacket { frame, meta });
     true
 }
@@ -231,7 +234,7 @@ fn a_port_that_cuts_and_sums_is_left_alone() {
     assert!(port.stats().iter().all(|(name, _)| *name != "lanes"), "but for what arrives");
     let (near, _far) = pair(&PairConfig::default()).unwrap();
     let port = lanes(near, 2);
-    assert!(port.caps().tx_checksum && port.caps().tso_max > 60_000 && port.gathers().is_some());
+    assert!(!port.caps().tx_checksum && port.caps().tso_max > 60_000 && port.gathers().is_some());
     assert!(port.stats().contains(&("lanes", 2)));
 }
 

@@ -18,9 +18,9 @@ pub(super) struct Gathered {
 }
 
 impl Port {
-    /// A super-segment is put to those that leave together; false if the port takes it no better alone, or its payload
-    /// lies in too many pieces. Before anything else is done to the port or the connection, [`Port::send_gathered`] is
-    /// to follow.
+    /// A super-segment is put to those that leave together; false if the port takes it no better alone, it is no
+    /// super-segment, or its payload lies in too many pieces. Before anything else is done to the port or the
+    /// connection, [`Port::send_gathered`] is to follow.
     pub(super) fn gathers(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) -> bool {
         if self.gathered.is_empty() {
             self.at_once = self.io.gathers_at_once();
@@ -29,7 +29,9 @@ impl Port {
             return false;
         }
         let headers = self.below.len() + tx.header.len();
-        let fits = headers <= HEADERS_MAX && tcp.payload(pool, tx).nth(PIECES_MAX).is_none();
+        let fits = tx.len > tx.mss.into()
+            && headers <= HEADERS_MAX
+            && tcp.payload(pool, tx).nth(PIECES_MAX).is_none();
         let frame = if fits { self.frame(headers + tx.len as usize) } else { None };
         let Some(mut frame) = frame else {
             self.send_gathered(tcp, pool);

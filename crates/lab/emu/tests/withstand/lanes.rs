@@ -128,6 +128,26 @@ fn with_lanes_and_without_the_same_arrives() {
     });
 }
 
+/// A segment may be long enough to be taken from where it lies, and still be no super-segment.
+#[test]
+fn long_segments_that_need_no_cutting_pass() {
+    seeded(60..64, |seed| {
+        for (lanes, tx_checksum) in [(1, false), (2, false), (2, true)] {
+            let mut rng = Rng::new(seed);
+            let path = path(&mut rng);
+            let port = PortConfig { mtu: 9_000, tx_checksum, ..PortConfig::default() };
+            let setup = Setup { lanes, port, ..Setup::new(seed, Family::of(seed), path) };
+            let (_, _, mut pair) = moved(rng, setup, Plan::both(3_000_000, 200_000));
+            let stats = pair.net.host_mut(pair.client).core.io().stats();
+            let of = |name| stats.iter().find(|(row, _)| *row == name).map(|row| row.1);
+            assert_eq!(of("lanes_invalid"), Some(0), "{lanes} lanes, seed {seed}");
+            assert!(of("lanes_segments").is_some_and(|count| count > 50), "{stats:?}");
+            assert!(stat(&pair.server().core, "drop_checksum") == 0, "checksums are right");
+            pair.assert_clean();
+        }
+    });
+}
+
 /// Where the link cuts and sums by itself there is nothing to share.
 #[test]
 fn where_the_link_does_it_all_there_are_no_lanes() {
