@@ -18,8 +18,11 @@ const SENDER: Addr = Addr::v4([10, 0, 0, 2]);
 const PORT: u16 = 80;
 /// Octets of payload in a full segment with timestamps.
 const SEGMENT: usize = 1448;
-/// Segments of a flow that leave together.
+/// Segments of a flow that leave together, and their octets.
 const BURST: usize = 16;
+const BULK: usize = BURST * SEGMENT;
+/// Octets of a request, and of its answer.
+const REQUEST: usize = 64;
 /// Time between two bursts: what the flows send is acknowledged at once.
 const STEP: Duration = Duration::from_micros(50);
 
@@ -41,25 +44,41 @@ pub struct Way {
     manner: Manner,
     /// Receive workers before the stack, on threads of their own.
     workers: usize,
+    /// Octets that a flow sends at a time; a request is answered.
+    octets: usize,
 }
 
 const FEW: Manner = Manner { at_once: 4, mixed: false };
 const MIXED: Manner = Manner { at_once: BATCH_MAX, mixed: true };
 
 /// Every way there is.
-pub const WAYS: [Way; 9] = [
-    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0 },
-    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0 },
-    Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0 },
-    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0 },
-    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0 },
-    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0 },
-    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0 },
-    Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1 },
-    Way { name: "workers-2", offload: Offload::Inline, manner: AT_ONCE, workers: 2 },
+pub const WAYS: [Way; 13] = [
+    Way { name: "receive-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, octets: BULK },
+    Way { name: "receive-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, octets: BULK },
+    Way { name: "few-on", offload: Offload::Inline, manner: FEW, workers: 0, octets: BULK },
+    Way { name: "few-hold", offload: Offload::Hold(BUDGET), manner: FEW, workers: 0, octets: BULK },
+    Way { name: "few-early", offload: Offload::Early(BUDGET), manner: FEW, workers: 0, octets: BULK },
+    Way { name: "mixed-on", offload: Offload::Inline, manner: MIXED, workers: 0, octets: BULK },
+    Way { name: "mixed-reorder", offload: Offload::Reorder(BUDGET), manner: MIXED, workers: 0, octets: BULK },
+    Way { name: "workers-1", offload: Offload::Inline, manner: AT_ONCE, workers: 1, octets: BULK },
+    Way { name: "workers-2", offload: Offload::Inline, manner: AT_ONCE, workers: 2, octets: BULK },
+    Way { name: "ask-off", offload: Offload::Off, manner: AT_ONCE, workers: 0, octets: REQUEST },
+    Way { name: "ask-on", offload: Offload::Inline, manner: AT_ONCE, workers: 0, octets: REQUEST },
+    Way { name: "ask-hold", offload: Offload::Hold(BUDGET), manner: AT_ONCE, workers: 0, octets: REQUEST },
+    Way {
+        name: "ask-reorder",
+        offload: Offload::Reorder(BUDGET),
+        manner: AT_ONCE,
+        workers: 0,
+        octets: REQUEST,
+    },
 ];
 
 impl Way {
+    fn asks(&self) -> bool {
+        self.octets == REQUEST
+    }
+
     /// The port, behind a card if there are workers.
     fn behind(&self, port: Box<dyn PacketIo>) -> Box<dyn PacketIo> {
         if self.workers == 0 {
@@ -82,6 +101,8 @@ struct Bulk {
     at: Instant,
     scratch: Scratch,
     workers: usize,
+    /// Octets that a flow sends at a time.
+    each: usize,
     /// Octets that the senders have taken.
     written: u64,
 }
@@ -92,6 +113,8 @@ struct Scratch {
     buf: Vec<u8>,
     /// Read so far.
     octets: u64,
+    /// What is read is answered.
+    answers: bool,
 }
 
 fn core(seed: u64, addr: Addr, offload: Offload, port: Box<dyn PacketIo>) -> Core {
@@ -127,8 +150,9 @@ impl Bulk {
             flows: Vec::new(),
             accepted: Vec::new(),
             at,
-            scratch: Scratch { notices: Vec::new(), buf: vec![0; 65_536], octets: 0 },
+            scratch: Scratch { notices: Vec::new(), buf: vec![0; 65_536], octets: 0, answers: way.asks() },
             workers: way.workers,
+            each: way.octets,
             written: 0,
         };
         for owner in 0..flows {
@@ -169,17 +193,20 @@ impl Bulk {
     fn send(&mut self) {
         self.sender.turn(self.at).expect("memory never fails");
         self.sender.notices(&mut self.scratch.notices);
-        self.scratch.notices.clear();
+        for notice in self.scratch.notices.drain(..) {
+            let Some(id) = self.flows.get(notice.owner as usize) else { continue };
+            while let Ok(1..) = self.sender.read(self.at, *id, &mut self.scratch.buf) {}
+        }
         self.sender.flush(self.at).expect("memory never fails");
     }
 
     /// Each flow sends a burst; how long the receiver had to do with them.
     fn burst(&mut self) -> Duration {
         self.at += STEP;
-        let data = [0x5a; BURST * SEGMENT];
+        let data = &[0x5a; BULK][..self.each];
         for id in &self.flows {
             // A window that is still small takes less.
-            self.written += self.sender.write(self.at, *id, &data).unwrap_or(0) as u64;
+            self.written += self.sender.write(self.at, *id, data).unwrap_or(0) as u64;
         }
         let (mut spent, deadline) = (Duration::ZERO, now() + PATIENCE);
         loop {
@@ -212,12 +239,15 @@ fn receive(core: &mut Core, (at, look): (&mut Instant, Duration), flows: &[ConnI
 }
 
 fn read(core: &mut Core, at: Instant, flows: &[ConnId], scratch: &mut Scratch) {
-    let Scratch { notices, buf, octets } = scratch;
+    let Scratch { notices, buf, octets, answers } = scratch;
     core.notices(notices);
     for notice in notices.drain(..) {
         let Some(id) = flows.get(notice.owner as usize) else { continue };
         while let Ok(n @ 1..) = core.read(at, *id, buf) {
             *octets += n as u64;
+            if *answers {
+                core.write(at, *id, &buf[..n]).expect("the answer before was read");
+            }
         }
     }
     core.flush(at).expect("memory never fails");
@@ -229,8 +259,8 @@ const WARM: u32 = 64;
 /// The function that callgrind counts.
 const RECEIVER_PART: &str = "*offload::receive*";
 
-/// `bursts` bursts of `flows` flows, received in the way of that name, for instruction counts; how many segments that
-/// was.
+/// `bursts` bursts of `flows` flows, received in the way of that name, for instruction counts; how many segments or
+/// requests that was.
 ///
 /// # Panics
 /// If there is no such way.
@@ -240,7 +270,7 @@ pub fn exactly(flows: u32, bursts: u64, way: &str) -> u64 {
     for _ in 0..u64::from(WARM) + bursts {
         bulk.burst();
     }
-    bulk.scratch.octets / SEGMENT as u64
+    bulk.scratch.octets / way.octets.min(SEGMENT) as u64
 }
 
 /// What a way costs by the clock.
@@ -271,7 +301,7 @@ fn measure(flows: u32, way: &Way, seconds: f64) -> Sample {
     }
 }
 
-/// Instructions of the receiver for a segment: what `3 * bursts` cost beyond `bursts`.
+/// Instructions of the receiver for a segment or a request: what `3 * bursts` cost beyond `bursts`.
 fn per_segment(way: &str, flows: u32, bursts: u64) -> Result<f64, String> {
     let flows = flows.to_string();
     let run = |bursts| counted(&[way, &flows], bursts, Some(RECEIVER_PART));
@@ -345,12 +375,22 @@ pub fn run(plan: &Plan) -> Result<Value, String> {
         }));
     }
     let mut held = Vec::new();
-    for way in WAYS[2..].iter().filter(|way| way.workers == 0) {
+    for way in WAYS[2..].iter().filter(|way| way.workers == 0 && !way.asks()) {
         let each = per_segment(way.name, 1, 1_000)?;
         eprintln!("{:<14} {each:>6.0} instructions a segment, one flow", way.name);
         held.push(json!({"way": way.name, "instructions": each}));
     }
-    Ok(json!({"bench": "offload", "rounds": plan.rounds, "rows": rows, "held": held}))
+    let mut asked = Vec::new();
+    for flows in [1, 64] {
+        let mut off = None;
+        for way in WAYS.iter().filter(|way| way.asks()) {
+            let each = per_segment(way.name, flows, if flows < 64 { 2_000 } else { 100 })?;
+            let of_off = each / *off.get_or_insert(each);
+            eprintln!("{:<14} {each:>6.0} instructions a request, {flows} flows (x{of_off:.3})", way.name);
+            asked.push(json!({"way": way.name, "flows": flows, "instructions": each, "of_off": of_off}));
+        }
+    }
+    Ok(json!({"bench": "offload", "rounds": plan.rounds, "rows": rows, "held": held, "asked": asked}))
 }
 
 #[cfg(test)]
@@ -360,12 +400,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for way in WAYS.iter().filter(|way| way.workers > 0 || way.name == "receive-on") {
+        for way in WAYS.iter().filter(|way| way.workers > 0 || way.name == "receive-on" || way.asks()) {
             let mut bulk = Bulk::new(3, way);
             for _ in 0..WARM {
                 bulk.burst();
             }
             assert!(bulk.written > 0 && bulk.scratch.octets > bulk.written / 2, "{}", way.name);
+            assert!(!way.asks() || bulk.written == u64::from(WARM) * 3 * REQUEST as u64, "each is answered");
         }
     }
 }
