@@ -2,6 +2,7 @@
 network namespace of the test's own."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -81,7 +82,9 @@ def example(name: str, *words: str):
     settings = ("link=tap:mst0", f"address={OURS}/24,{OURS6}/64")
     with device():
         command = (sys.executable, str(program), *settings, *words)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        # Whoever started the tests may ignore Ctrl-C, as a shell does for what runs in its background; this must not.
+        hears = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=hears) as process:
             try:
                 assert process.stdout is not None
                 if not process.stdout.readline().startswith("ready"):
@@ -89,7 +92,11 @@ def example(name: str, *words: str):
                 yield
             finally:
                 process.send_signal(signal.SIGINT)
-                process.wait(20)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
         if process.returncode != 0:
             raise AssertionError(f"{name} ended with {process.returncode}")
 
