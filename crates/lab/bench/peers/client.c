@@ -252,6 +252,9 @@ static u64 cpu_us(void) {
 }
 
 int main(int argc, char **argv) {
+    /* A hundred thousand connections want as many descriptors; who may not raise the limit hears of it from socket(). */
+    struct rlimit many = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_NOFILE, &many);
     int known = 0;
     for (int m = SHORT; m <= HOLD && argc > 1; m++)
         if (!strcmp(argv[1], modes[m])) mode = m, known = 1;

@@ -95,6 +95,9 @@ static int must_close(const char *request, size_t len) {
 }
 
 int main(int argc, char **argv) {
+    /* A hundred thousand connections want as many descriptors; who may not raise the limit hears of it from socket(). */
+    struct rlimit many = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_NOFILE, &many);
     if (argc < 4) {
         fprintf(stderr, "usage: server ADDR PORT BODY_BYTES [sink|source]\n");
         return 2;
