@@ -38,6 +38,13 @@ pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
+/// The line that tells this eventfd from every other one (proc(5)), which its number alone does not: the kernel gives a
+/// number that was closed to the next thread that asks. Nothing where the number stands for no eventfd.
+pub(crate) fn eventfd_id(number: c_int) -> Option<String> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+    info.lines().find(|line| line.starts_with("eventfd-id:")).map(str::to_owned)
+}
+
 impl Tool {
     pub(crate) fn new(flags: Option<&str>) -> Tool {
         let path = CString::new(library().to_str().expect("text")).expect("no NUL");
