@@ -174,6 +174,12 @@ pub trait Controller: Send {
     }
     /// An acknowledgment of something new arrived.
     fn on_ack(&mut self, ack: &AckSample);
+    /// The same of a sender that did not use its window. True if that is all the policy wants to know of such an
+    /// acknowledgment: then [`on_ack`](Controller::on_ack) is not called for it, and nobody works the sample out.
+    fn on_unlimited(&mut self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
     /// ECN feedback; before `on_ack` and `on_congestion` for the same acknowledgment, also where nothing was marked.
     /// Without the peer's agreement to RFC 9768 only who [`Needs`] echoes hears, and marks show as [`Signal::Ecn`].
     fn on_ecn(&mut self, feedback: &EcnFeedback) {

@@ -180,6 +180,7 @@ impl Cubic {
     }
 
     /// RFC 9438, 4.2-2.
+    #[inline]
     fn pause(&mut self, now: u32) {
         if self.clock == Clock::Running {
             self.curve.time = now.wrapping_sub(self.curve.time);
@@ -282,7 +283,7 @@ impl Controller for Cubic {
     /// RFC 9438, 4.10-1.
     fn on_ack(&mut self, ack: &AckSample) {
         if !ack.window_limited {
-            self.pause(millis(ack.now));
+            self.on_unlimited(ack.now);
             return;
         }
         if ack.in_recovery {
@@ -292,6 +293,12 @@ impl Controller for Cubic {
         if bytes > 0 {
             self.avoid(bytes, ack);
         }
+    }
+
+    #[inline]
+    fn on_unlimited(&mut self, now: Instant) -> bool {
+        self.pause(millis(now));
+        true
     }
 
     fn on_congestion(&mut self, signal: Signal, info: &SignalInfo) {

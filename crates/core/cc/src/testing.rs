@@ -102,7 +102,7 @@ impl<C: Controller> Lab<C> {
         self.recovered(flight);
     }
 
-    fn info(&self, flight: u32) -> SignalInfo {
+    pub(crate) fn info(&self, flight: u32) -> SignalInfo {
         SignalInfo {
             now: Instant::from_millis(self.now),
             flight_size: flight * MSS,

@@ -81,7 +81,21 @@ impl Chain {
     }
 
     /// Adds data at the end; how many octets the pool had room for.
+    #[inline]
     pub(crate) fn append(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
+        // Mostly a few octets, for which one chunk does.
+        if self.len == 0 && data.len().wrapping_sub(1) < CHUNK {
+            let Some(chunk) = pool.take() else { return 0 };
+            *self = Chain { head: chunk, tail: chunk, cursor: chunk, len: data.len() as u32, ..Chain::new() };
+            pool.bytes_mut(chunk)[..data.len()].copy_from_slice(data);
+            return data.len();
+        }
+        self.append_more(pool, data)
+    }
+
+    /// The same, whatever is held and however much comes.
+    #[inline(never)]
+    fn append_more(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
         let mut rest = &data[..data.len().min((u32::MAX - self.len) as usize)];
         let wanted = rest.len();
         while !rest.is_empty() {
@@ -229,16 +243,30 @@ impl Chain {
     }
 
     /// Copies octets from `offset` on; how many there were, up to `into.len()`.
+    #[inline]
     pub(crate) fn copy_out(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
-        // Most often one chunk holds it all.
         let n = into.len().min(self.len.saturating_sub(offset) as usize);
-        if n == 0 {
+        let at = usize::from(self.head_skip) + offset as usize;
+        if self.head == self.tail
+            && n > 0
+            && let Some(held) = pool.bytes(self.head).get(at..at + n)
+        {
+            into[..n].copy_from_slice(held);
+            return n;
+        }
+        self.copy_out_more(pool, offset, &mut into[..n])
+    }
+
+    /// The same where there are several chunks, of as many octets as are held.
+    #[inline(never)]
+    fn copy_out_more(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
+        if into.is_empty() {
             return 0;
         }
         let (chunk, at) = self.locate(pool, offset);
-        if let Some(held) = pool.bytes(chunk).get(at..at + n) {
-            into[..n].copy_from_slice(held);
-            return n;
+        if let Some(held) = pool.bytes(chunk).get(at..at + into.len()) {
+            into.copy_from_slice(held);
+            return into.len();
         }
         let mut done = 0;
         for slice in self.slices(pool, offset, u32::try_from(into.len()).unwrap_or(u32::MAX)) {

@@ -26,8 +26,8 @@ pub(crate) struct Tuner {
     taken: u32,
     /// The most it took in one.
     best: u32,
-    /// What it took in the last, had that lasted exactly as long as a round trip.
-    last: u32,
+    /// What it took in the last, how long that lasted, and how long it should have, microseconds.
+    last: [u32; 3],
     /// When this round trip began, microseconds.
     since: u32,
     /// How old the peer's youngest echo of our timestamps was in this round, milliseconds.
@@ -39,7 +39,7 @@ pub(crate) struct Tuner {
 
 impl Tuner {
     fn new(now: u32) -> Tuner {
-        Tuner { taken: 0, best: 0, last: 0, since: now, youngest: u32::MAX, echo: 0 }
+        Tuner { taken: 0, best: 0, last: [0, 1, 0], since: now, youngest: u32::MAX, echo: 0 }
     }
 
     /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count milliseconds, of which the
@@ -48,10 +48,15 @@ impl Tuner {
         srtt.max(self.echo.saturating_sub(1).saturating_mul(1_000))
     }
 
+    /// What the application would have taken in the last round, had that lasted exactly as long as a round trip.
+    fn last(&self) -> u64 {
+        let [taken, lasted, span] = self.last.map(u64::from);
+        (taken * span / lasted).min(u32::MAX.into())
+    }
+
     /// The round is over, which should have lasted for `span` microseconds.
     fn begin_round(&mut self, now: u32, span: u32) {
-        let took = u64::from(now.wrapping_sub(self.since).max(1));
-        self.last = (u64::from(self.taken) * u64::from(span) / took).min(u32::MAX.into()) as u32;
+        self.last = [self.taken, now.wrapping_sub(self.since).max(1), span];
         (self.taken, self.since) = (0, now);
         match core::mem::replace(&mut self.youngest, u32::MAX) {
             u32::MAX => {}
@@ -221,7 +226,7 @@ impl Connection {
         let now = cx.now.as_micros() as u32;
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
-        let tuner = self.rare_mut().tuner.get_or_insert(Tuner::new(now));
+        let tuner = self.rare_mut().tuner.get_or_insert_with(|| Tuner::new(now));
         tuner.taken = tuner.taken.saturating_add(taken);
         let span = tuner.round(rtt);
         if now.wrapping_sub(tuner.since) < span {
@@ -253,7 +258,7 @@ impl Connection {
         let Some(tuner) = self.rare().and_then(|rare| rare.tuner.as_ref()) else { return false };
         let span = tuner.round(self.rtt.srtt_micros().unwrap_or(self.rto_us)).max(SETTLED_US);
         let fresh = now.wrapping_sub(tuner.since) < span.saturating_mul(4);
-        fresh && u64::from(tuner.last) * 4 >= u64::from(self.buffer_limit()) * 3
+        fresh && tuner.last() * 4 >= u64::from(self.buffer_limit()) * 3
     }
 
     /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section

@@ -201,7 +201,11 @@ impl PacketIo for Pair {
     }
 
     fn retire_all(&mut self, batch: &mut RxBatch) {
-        self.free.extend(batch.drain(..).map(|packet| packet.frame));
+        // Mostly there are few, for which a drain's beginning and end would be more work than they are.
+        self.free.reserve(batch.len());
+        while let Some(packet) = batch.pop() {
+            self.free.push(packet.frame);
+        }
         while self.free.len() > self.share {
             self.give_spares();
         }

@@ -3,8 +3,8 @@
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
 use pio::{IoError, PacketIo};
 use tcp::{
-    CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe, State, Stray,
-    TransmitClass,
+    Connection, CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe,
+    State, Stray, TransmitClass,
 };
 
 use crate::auth::SignedWaits;
@@ -14,6 +14,7 @@ use crate::hold::Offload;
 use crate::hosts::Hosts;
 use crate::ip::{Ip, OwnAddr};
 use crate::limit::Limit;
+use crate::link::is_reachable;
 use crate::listeners::{ListenerId, Listeners};
 use crate::loans::Loans;
 use crate::moulds::Moulds;
@@ -429,11 +430,31 @@ impl Core {
 
     /// Builds segments of a connection while it has some, at most a quota; says whether there may be more.
     pub(crate) fn transmit(&mut self, now: Instant, index: u32) -> Sent {
-        let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
+        let Core { conns, ip, hops, port, shared, stats, starved, error, .. } = self;
+        let Some((meta, tcp)) = conns.get_mut(index) else { return Sent::All };
         if !tcp.wants_to_transmit() {
             return Sent::All;
         }
-        if meta.way != self.ip.generation() || !self.is_reachable(now, meta.hop) {
+        if meta.marks.has(Marks::OPENING)
+            || meta.way != ip.generation()
+            || !is_reachable(port, hops, now, meta.hop)
+        {
+            return self.transmit_first(now, index);
+        }
+        port.address(tcp.key(), hops.mac(meta.hop), meta.hash ^ u64::from(tcp.path()) << 48);
+        let mut sending = Sending { segments: 1, ..Sending::of(now, index) };
+        // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
+        match (Out { port, shared, stats, starved, error }).one(tcp, &mut sending) {
+            Sent::Some => self.transmit_more(&mut sending),
+            sent => sent,
+        }
+    }
+
+    /// The same for a connection whose way or neighbour must be looked at, or whose first segment leaves.
+    #[inline(never)]
+    fn transmit_first(&mut self, now: Instant, index: u32) -> Sent {
+        let Some((meta, _)) = self.conns.get(index) else { return Sent::All };
+        if meta.way != self.ip.generation() || !is_reachable(&self.port, &self.hops, now, meta.hop) {
             match self.find_way(now, index) {
                 Ok(()) => {}
                 Err(Blocked::Waits) => return Sent::Parked,
@@ -446,64 +467,23 @@ impl Core {
         let Some((meta, tcp)) = self.conns.get(index) else { return Sent::All };
         let label = meta.hash ^ u64::from(tcp.path()) << 48;
         self.port.address(tcp.key(), self.hops.mac(meta.hop), label);
-        let mut sending = Sending { now, index, class: TransmitClass::Control, octets: 0 };
-        // Mostly there is one segment: no loop, and none of what a compiler does to make loops fast.
-        match self.transmit_one(&mut sending) {
-            Sent::Some => self.transmit_more(&mut sending),
-            sent => sent,
-        }
+        self.transmit_more(&mut Sending::of(now, index))
     }
 
     #[inline(never)]
     fn transmit_more(&mut self, sending: &mut Sending) -> Sent {
+        let Core { conns, port, shared, stats, starved, error, .. } = self;
+        let Some((_, tcp)) = conns.get_mut(sending.index) else { return Sent::All };
+        let mut out = Out { port, shared, stats, starved, error };
         let mut sent = Sent::Some;
-        for _ in 1..QUOTA_SEGMENTS {
-            if sending.octets >= QUOTA_OCTETS || sent != Sent::Some {
-                break;
-            }
-            sent = self.transmit_one(sending);
+        while sent == Sent::Some && sending.segments < QUOTA_SEGMENTS && sending.octets < QUOTA_OCTETS {
+            sending.segments += 1;
+            sent = out.one(tcp, sending);
         }
-        if self.port.has_gathered()
-            && let Some((_, tcp)) = self.conns.get(sending.index)
-        {
-            self.port.send_gathered(tcp, &self.shared.pool);
+        if port.has_gathered() {
+            port.send_gathered(tcp, &shared.pool);
         }
         sent
-    }
-
-    /// Builds a segment, if there is one.
-    #[inline(always)]
-    fn transmit_one(&mut self, sending: &mut Sending) -> Sent {
-        let Some((_, tcp)) = self.conns.get_mut(sending.index) else { return Sent::All };
-        if !self.port.stock() {
-            self.stats.no_frame += 1;
-            self.starved = true;
-            return Sent::NoFrame;
-        }
-        let limits = self.port.limits();
-        let next = tcp.poll_transmit(&mut self.shared.cx(sending.now), &limits);
-        let Some(tx) = &next else { return Sent::All };
-        // Never an earlier list than the segment before, so that a connection's segments stay in order.
-        sending.class = sending.class.max(tx.class);
-        sending.octets += tx.len;
-        if self.port.goes_direct(tx.len, tx.mss) && self.port.pending() > 0 {
-            // What was built before goes first, and what was gathered before that.
-            self.port.send_gathered(tcp, &self.shared.pool);
-            let kicked = self.port.kick(&mut self.stats);
-            self.error = self.error.take().or(kicked.err());
-        }
-        let in_place = self.port.segment(tcp, &self.shared.pool, tx, sending.class);
-        if in_place {
-            if tcp.wants_to_transmit() {
-                return Sent::Some;
-            }
-            self.port.send_gathered(tcp, &self.shared.pool);
-            return Sent::All;
-        }
-        if tcp.counts_copies() {
-            tcp.on_copied(tx);
-        }
-        if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
     }
 
     /// Looks into a connection's route and its neighbour: may its segments go there?
@@ -576,7 +556,7 @@ impl Core {
 }
 
 /// Segments and octets one connection may send before others have their turn.
-const QUOTA_SEGMENTS: usize = 16;
+const QUOTA_SEGMENTS: u32 = 16;
 const QUOTA_OCTETS: u32 = 1 << 17;
 
 /// A connection's turn to send.
@@ -584,7 +564,61 @@ struct Sending {
     now: Instant,
     index: u32,
     class: TransmitClass,
+    /// What it has sent, or was about to.
+    segments: u32,
     octets: u32,
+}
+
+impl Sending {
+    fn of(now: Instant, index: u32) -> Sending {
+        Sending { now, index, class: TransmitClass::Control, segments: 0, octets: 0 }
+    }
+}
+
+/// What building a segment needs beside its connection.
+struct Out<'a> {
+    port: &'a mut Port,
+    shared: &'a mut Shared,
+    stats: &'a mut Stats,
+    starved: &'a mut bool,
+    error: &'a mut Option<IoError>,
+}
+
+impl Out<'_> {
+    /// Builds a segment, if there is one.
+    #[inline(always)]
+    fn one(&mut self, tcp: &mut Connection, sending: &mut Sending) -> Sent {
+        let Out { port, shared, stats, starved, error } = self;
+        if !port.stock() {
+            stats.no_frame += 1;
+            **starved = true;
+            return Sent::NoFrame;
+        }
+        let limits = port.limits();
+        let next = tcp.poll_transmit(&mut shared.cx(sending.now), &limits);
+        let Some(tx) = &next else { return Sent::All };
+        // Never an earlier list than the segment before, so that a connection's segments stay in order.
+        sending.class = sending.class.max(tx.class);
+        sending.octets += tx.len;
+        if port.goes_direct(tx.len, tx.mss) && port.pending() > 0 {
+            // What was built before goes first, and what was gathered before that.
+            port.send_gathered(tcp, &shared.pool);
+            let kicked = port.kick(stats);
+            **error = error.take().or(kicked.err());
+        }
+        let in_place = port.segment(tcp, &shared.pool, tx, sending.class);
+        if in_place {
+            if tcp.wants_to_transmit() {
+                return Sent::Some;
+            }
+            port.send_gathered(tcp, &shared.pool);
+            return Sent::All;
+        }
+        if tcp.counts_copies() {
+            tcp.on_copied(tx);
+        }
+        if tcp.wants_to_transmit() { Sent::Some } else { Sent::All }
+    }
 }
 
 /// What became of a connection's wish to send.

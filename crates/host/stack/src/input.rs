@@ -67,7 +67,12 @@ impl Core {
     #[inline(always)]
     pub(crate) fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
         if !events.is_empty() {
-            self.tell(index, events);
+            let marks = self.conns.slot(index).meta.marks;
+            if marks.has(Marks::HALF_OPEN | Marks::UNPROVEN) || events.any(Events::FAST_OPEN) {
+                self.tell(index, events);
+            } else {
+                self.notice(index, events);
+            }
         }
         if disposition == Disposition::TimeWait {
             self.enter_time_wait(now, index);

@@ -8,17 +8,17 @@ use wire::{ethernet, nd, protocol};
 
 use crate::conns::List;
 use crate::core::{Blocked, Core};
-use crate::neighbours::{Question, Ready};
-use crate::tx::Envelope;
+use crate::neighbours::{Neighbours, Question, Ready};
+use crate::tx::{Envelope, Port};
+
+/// Is the link-layer address of the neighbour at `hop` known, or none needed?
+#[inline]
+pub(crate) fn is_reachable(port: &Port, hops: &Neighbours, now: Instant, hop: u32) -> bool {
+    port.caps.medium == Medium::Ip || hops.is_known(now, hop)
+}
 
 impl Core {
-    /// Is the link-layer address of the neighbour at `hop` known, or none needed?
-    #[inline]
-    pub(crate) fn is_reachable(&self, now: Instant, hop: u32) -> bool {
-        self.port.caps.medium == Medium::Ip || self.hops.is_known(now, hop)
-    }
-
-    /// The same, where there may be something to ask first.
+    /// [`is_reachable`], where there may be something to ask first.
     pub(crate) fn reach(&mut self, now: Instant, hop: u32) -> Result<(), Blocked> {
         if self.port.caps.medium == Medium::Ip {
             return Ok(());

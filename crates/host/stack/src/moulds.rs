@@ -101,10 +101,17 @@ impl Moulds {
         is: impl Fn(&Mould) -> bool,
     ) -> Option<u32> {
         let (tag, now) = (tag_of(local), seconds(now));
-        let found = self.labels.iter().zip(&self.moulds).position(|(label, mould)| {
-            label.tag == tag && mould.local == local && now.wrapping_sub(label.at) < age && is(mould)
-        });
-        found.map(|at| at as u32)
+        for (at, label) in self.labels.iter().enumerate() {
+            if label.tag == tag
+                && now.wrapping_sub(label.at) < age
+                && let Some(mould) = self.moulds.get(at)
+                && mould.local == local
+                && is(mould)
+            {
+                return Some(at as u32);
+            }
+        }
+        None
     }
 
     /// The mould that was found at this index just now.

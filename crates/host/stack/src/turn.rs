@@ -180,7 +180,7 @@ impl Core {
 
     /// Its owner, if it has one, gets a notice.
     #[inline]
-    fn notice(&mut self, index: u32, events: Events) {
+    pub(crate) fn notice(&mut self, index: u32, events: Events) {
         let meta = &mut self.conns.slot_mut(index).meta;
         if meta.marks.has(Marks::OWNED) {
             meta.events = Events(meta.events.0 | events.0);
@@ -194,9 +194,11 @@ impl Core {
     /// A connection may have something to send, in this turn or once its owner has had its say.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
-        let held = self.conns.slot(index).meta.marks.has(Marks::HELD);
-        let list = if held { &mut self.held } else { &mut self.dirty };
-        list.push(&mut self.conns, index);
+        let marks = self.conns.slot(index).meta.marks;
+        if !marks.has(Marks::LISTED) {
+            let list = if marks.has(Marks::HELD) { &mut self.held } else { &mut self.dirty };
+            list.push(&mut self.conns, index);
+        }
     }
 
     /// Lets connections send, first come first; what they send is sorted into lists for each kick, control

@@ -327,6 +327,10 @@ impl Connection {
         // 4.2).
         let most = in_flight.max(self.round_flight);
         let used = window.cwnd < window.ssthresh && most > window.cwnd / 2;
+        let limited = used || self.bits.has(Bits::CWND_LIMITED);
+        if !limited && !self.bits.has(Bits::SAMPLED) && self.control.on_unlimited(cx.now) {
+            return;
+        }
         let sample = AckSample {
             now: cx.now,
             bytes: acked,
@@ -337,7 +341,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
             rate: None,
-            window_limited: used || self.bits.has(Bits::CWND_LIMITED),
+            window_limited: limited,
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
             hystart: &cx.config.hystart_limits,
         };
