@@ -33,7 +33,39 @@ struct Waiting {
     fin: bool,
 }
 
+/// What may make more of a transmission than its data. Most connections have nothing of this for most of their lives:
+/// that is looked at once for a segment, and what follows is compiled for either case.
+const SPECIAL: Bits = Bits(
+    Bits::MARKED.0
+        | Bits::SEARCHING.0
+        | Bits::WINDOW_STARVED.0
+        | Bits::REDUCED.0
+        | Bits::BURSTS.0
+        | Bits::PACED.0
+        | Bits::SAMPLED.0
+        | Bits::ACCECN.0
+        | Bits::SIGNED.0
+        | Bits::FORCE.0
+        | Bits::MORE.0
+        | Bits::UNPUSHED.0
+        | Bits::NO_SPACE.0,
+);
+
 impl Connection {
+    /// Has it something of this, or is it `PLAIN`?
+    #[inline(always)]
+    fn has_special<const PLAIN: bool>(&self, what: Bits) -> bool {
+        debug_assert!(what.0 & !SPECIAL.0 == 0 && !(PLAIN && self.bits.has(what)), "{what:?}");
+        !PLAIN && self.bits.has(what)
+    }
+
+    /// Is anything missing, unless it is `PLAIN`?
+    #[inline(always)]
+    fn has_loss<const PLAIN: bool>(&self) -> bool {
+        debug_assert!(!PLAIN || self.loss.is_none());
+        !PLAIN && self.loss.is_some()
+    }
+
     /// The next segment with data or FIN, old or new.
     /// RFC 6675, 5-4.
     pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
@@ -55,13 +87,28 @@ impl Connection {
         let unsent = self.tx.len().saturating_sub(flight);
         let fin = self.bits.has(Bits::WRITE_CLOSED) && flight <= self.tx.len();
         if unsent > 0 || fin {
-            return self.plan_new(cx, limits, unsent, fin);
+            if self.loss.is_some() || self.bits.has(SPECIAL) {
+                return self.plan_special(cx, limits, unsent, fin);
+            }
+            return self.plan_new::<true>(cx, limits, unsent, fin);
         }
         self.all_left(cx);
         None
     }
 
-    fn plan_new(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
+    #[inline(never)]
+    fn plan_special(&mut self, cx: &mut Cx<'_>, limits: &TxLimits, unsent: u32, fin: bool) -> Option<Plan> {
+        self.plan_new::<false>(cx, limits, unsent, fin)
+    }
+
+    #[inline(always)]
+    fn plan_new<const PLAIN: bool>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        limits: &TxLimits,
+        unsent: u32,
+        fin: bool,
+    ) -> Option<Plan> {
         let flight = self.flight();
         if flight == 0 {
             self.restart_if_idle(cx);
@@ -69,7 +116,7 @@ impl Connection {
         let mss = u32::from(self.snd_mss - self.blocks_len());
         let window = self.snd_wnd.saturating_sub(flight);
         let mut ready = unsent;
-        if self.bits.has(Bits::MARKED | Bits::SEARCHING) {
+        if self.has_special::<PLAIN>(Bits::MARKED | Bits::SEARCHING) {
             if self.bits.has(Bits::SEARCHING) {
                 match self.plan_mtu_probe(cx, unsent) {
                     Probing::Now(plan) => return Some(plan),
@@ -79,27 +126,33 @@ impl Connection {
             }
             ready = self.within_record(self.snd_nxt, unsent);
         }
-        let Some((len, fin)) = self.allowance(cx, mss, limits, Waiting { ready, unsent, fin }, window) else {
+        let waiting = Waiting { ready, unsent, fin };
+        let Some((len, fin)) = self.allowance::<PLAIN>(cx, mss, limits, waiting, window) else {
             if flight == 0 && self.timers.rtx == Instant::FAR_FUTURE && !self.bits.has(Bits::PACE_WAIT) {
                 self.arm_override(cx);
             }
             self.judge_limit(cx);
             return None;
         };
-        if len == unsent && self.loss.is_none() {
+        if len == unsent && !self.has_loss::<PLAIN>() {
             // That was all; whatever changes this says so.
             self.due.clear(Due::DATA);
             self.all_left(cx);
         }
-        Some(self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
+        Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
     }
 
     /// What leaves for the first time.
+    pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
+        self.plan_leaving::<false>(cx, stretch, mss)
+    }
+
     /// RFC 6298, 5-1.
     #[inline(always)]
-    pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
+    fn plan_leaving<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let (flight, Stretch { seq, len, fin }) = (self.flight(), stretch);
-        if small_part(len, mss) != 0 && !(self.bits.has(Bits::MARKED) && self.is_syn_data(seq)) {
+        let again = self.has_special::<PLAIN>(Bits::MARKED) && self.is_syn_data(seq);
+        if small_part(len, mss) != 0 && !again {
             self.snd_small = self.snd_nxt + len;
         }
         self.snd_nxt += len + u32::from(fin);
@@ -110,24 +163,24 @@ impl Connection {
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
-        if self.bits.has(Bits::MARKED | Bits::PACED | Bits::SAMPLED) {
+        if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED) {
             self.on_watched_departure(cx, seq);
         }
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
             self.arm_rtx(cx);
         }
         if len > 0 {
-            if self.loss.is_some() {
+            if self.has_loss::<PLAIN>() {
                 self.count_repair(len);
             }
             self.control.on_sent(cx.now, len, flight + len);
             self.note_sending(cx);
-            if self.bits.has(Bits::NO_SPACE) {
+            if self.has_special::<PLAIN>(Bits::NO_SPACE) {
                 self.offer_space(cx);
                 self.note_starved(cx);
             }
         }
-        self.plan_stretch(cx, stretch, mss)
+        self.plan_stretch::<PLAIN>(cx, stretch, mss)
     }
 
     /// What lies from `seq` to SND.NXT leaves for the first time, and somebody keeps account.
@@ -148,7 +201,7 @@ impl Connection {
     /// and silly window avoidance with Nagle's algorithm (RFC 9293, sections 3.8.6.2.1 and 3.7.4).
     /// RFC 9293, MUST-17, MUST-38, SHLD-7, SHLD-15, SHLD-27, SHLD-28 and MAY-16.
     #[inline(always)]
-    fn allowance(
+    fn allowance<const PLAIN: bool>(
         &mut self,
         cx: &mut Cx<'_>,
         mss: u32,
@@ -164,14 +217,15 @@ impl Connection {
         let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
         self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
-        if wanted < ready || self.bits.has(Bits::WINDOW_STARVED) {
+        if wanted < ready || self.has_special::<PLAIN>(Bits::WINDOW_STARVED) {
             self.judge_window(cx, ready.min(mss), wanted, congestion);
         }
         if wanted == 0 || limited {
             return None;
         }
         let mut most = limits.max_payload.max(mss);
-        if self.bits.has(Bits::REDUCED | Bits::BURSTS | Bits::PACED | Bits::ACCECN | Bits::SIGNED) {
+        let bounds = Bits::REDUCED | Bits::BURSTS | Bits::PACED | Bits::ACCECN | Bits::SIGNED;
+        if self.has_special::<PLAIN>(bounds) {
             most = self.bounded_burst(cx, mss, most)?;
         }
         let len = wanted.min(congestion).min(most);
@@ -184,8 +238,8 @@ impl Connection {
         let flush = (last && fin) || (len == ready && ready < unsent);
         let nagle = self.options.has(Switch::NODELAY) || self.snd_small.at_or_before(self.snd_una);
         let worth = len == window && len >= self.snd_wnd_max / 2;
-        let held = self.is_held();
-        if flush || self.bits.has(Bits::FORCE) || (!held && ((last && nagle) || worth)) {
+        let held = self.options.has(Switch::CORK) || self.has_special::<PLAIN>(Bits::MORE);
+        if flush || self.has_special::<PLAIN>(Bits::FORCE) || (!held && ((last && nagle) || worth)) {
             return Some((len, last && fin && window > len));
         }
         (len > small).then_some((len - small, false))
@@ -265,13 +319,13 @@ impl Connection {
             self.note_sampled(cx, stretch.seq, stretch.seq + stretch.len + u32::from(stretch.fin), true);
         }
         // Without SACK blocks it keeps the size it had.
-        let plan = self.plan_stretch(cx, stretch, u32::from(self.snd_mss));
+        let plan = self.plan_stretch::<false>(cx, stretch, u32::from(self.snd_mss));
         Plan { retransmit: true, tells: false, ..plan }
     }
 
     /// RFC 9293, MUST-61.
     #[inline(always)]
-    fn plan_stretch(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
+    fn plan_stretch<const PLAIN: bool>(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         let Stretch { seq, len, fin } = stretch;
         let offset = seq.offset_from(self.snd_una);
         let mut flags = Flags::ACK;
@@ -279,10 +333,11 @@ impl Connection {
             flags = flags | Flags::FIN;
         }
         // The receiver is told to hand on when the send buffer is empty (RFC 9293, section 3.9.1.2).
-        let more = self.bits.has(Bits::UNPUSHED);
-        let burst = len > mss && self.bits.has(Bits::BURSTS) && !more;
+        let more = self.has_special::<PLAIN>(Bits::UNPUSHED);
+        let burst = len > mss && self.has_special::<PLAIN>(Bits::BURSTS) && !more;
         let all = offset + len == self.tx.len() && !more;
-        if len > 0 && (all || burst || (self.bits.has(Bits::MARKED) && self.ends_record(seq + len))) {
+        let ends = self.has_special::<PLAIN>(Bits::MARKED) && self.ends_record(seq + len);
+        if len > 0 && (all || burst || ends) {
             flags = flags | Flags::PSH;
         }
         let class = if len > 0 { TransmitClass::Data } else { TransmitClass::Control };
@@ -319,7 +374,7 @@ impl Connection {
         }
         cx.counters.window_probes += 1;
         self.count_again(len);
-        let plan = self.plan_stretch(cx, Stretch { seq, len, fin }, u32::from(self.snd_mss));
+        let plan = self.plan_stretch::<false>(cx, Stretch { seq, len, fin }, u32::from(self.snd_mss));
         Some(Plan { class: TransmitClass::Ack, tells: false, ..plan })
     }
 
