@@ -314,6 +314,7 @@ static void send_files(int file, const char *text, size_t len)
     }
     told(step, "the peer does not read");
     told(offset, "the offset stays");
+    stuff(server, text, len);
     fcntl(server, F_SETFL, 0);
     struct timeval limit = { 0, 30000 };
     setsockopt(server, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
