@@ -271,7 +271,7 @@ impl Connection {
         }
         if self.options.has(Switch::NODELAY) && !old.has(Switch::NODELAY) && self.unsent() > 0 {
             // What waits leaves, even under a cork (tcp(7)).
-            self.bits.set(Bits::FORCE);
+            self.bits.set(Bits::FLUSH);
         }
         if self.options.has(Switch::QUICKACK) && self.rcv_nxt != self.last_ack_sent {
             self.due |= Due::ACK;

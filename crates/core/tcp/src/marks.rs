@@ -382,7 +382,7 @@ impl Connection {
     pub fn push(&mut self) {
         self.bits.clear(Bits::MORE);
         if self.state.may_send() && self.unsent() > 0 {
-            self.bits.set(Bits::FORCE);
+            self.bits.set(Bits::FLUSH);
             self.due |= Due::DATA;
         }
     }

@@ -46,6 +46,7 @@ const SPECIAL: Bits = Bits(
         | Bits::ACCECN.0
         | Bits::SIGNED.0
         | Bits::FORCE.0
+        | Bits::FLUSH.0
         | Bits::MORE.0
         | Bits::UNPUSHED.0
         | Bits::NO_SPACE.0,
@@ -163,7 +164,7 @@ impl Connection {
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
-        if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED) {
+        if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
             self.on_watched_departure(cx, seq);
         }
         if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
@@ -186,6 +187,9 @@ impl Connection {
     /// What lies from `seq` to SND.NXT leaves for the first time, and somebody keeps account.
     #[cold]
     fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq) {
+        if self.unsent() == 0 {
+            self.bits.clear(Bits::FLUSH);
+        }
         if self.bits.has(Bits::MARKED) {
             self.on_marked_departure(cx, seq);
         }
@@ -238,8 +242,10 @@ impl Connection {
         let flush = (last && fin) || (len == ready && ready < unsent);
         let nagle = self.options.has(Switch::NODELAY) || self.snd_small.at_or_before(self.snd_una);
         let worth = len == window && len >= self.snd_wnd_max / 2;
-        let held = self.options.has(Switch::CORK) || self.has_special::<PLAIN>(Bits::MORE);
-        if flush || self.has_special::<PLAIN>(Bits::FORCE) || (!held && ((last && nagle) || worth)) {
+        let pushed = self.has_special::<PLAIN>(Bits::FLUSH);
+        let corked = self.options.has(Switch::CORK) || self.has_special::<PLAIN>(Bits::MORE);
+        let leaves = (!corked || pushed) && ((last && (nagle || pushed)) || worth);
+        if flush || leaves || self.has_special::<PLAIN>(Bits::FORCE) {
             return Some((len, last && fin && window > len));
         }
         (len > small).then_some((len - small, false))

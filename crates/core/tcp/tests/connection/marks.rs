@@ -73,6 +73,46 @@ fn a_push_lets_go_what_cork_and_more_hold_back() {
     assert!(rig.sent().is_empty(), "corked as before");
 }
 
+/// A push is for all that waits: what does not fit the window at once leaves as soon as it does, and no later write with
+/// it.
+#[test]
+fn a_push_holds_until_all_that_waited_has_left() {
+    let options = SocketOptions { cork: true, ..SocketOptions::default() };
+    let corked = || Setup { options, window: 3_000, ..Setup::sack() }.connected();
+    for pushed in [false, true] {
+        let mut rig = corked();
+        write(&mut rig, 3_500, PLAIN).unwrap();
+        if pushed {
+            rig.host.with(rig.now, |conn, _| conn.push());
+        }
+        let full = rig.sent();
+        assert_eq!(lengths(&full), [1_460, 1_460], "80 octets of window are not worth a segment");
+        rig.ack(full[1].end(), &[]);
+        let rest = lengths(&rig.sent());
+        assert_eq!(rest, if pushed { vec![580] } else { vec![] });
+        if pushed {
+            write(&mut rig, 40, PLAIN).unwrap();
+            assert!(rig.sent().is_empty(), "corked as before");
+        }
+    }
+}
+
+/// The same for what TCP_NODELAY, set anew, lets go from under a cork (tcp(7)).
+#[test]
+fn no_delay_lets_go_all_that_waited() {
+    let cork = SocketOptions { cork: true, ..SocketOptions::default() };
+    let mut rig = Setup { options: cork, window: 3_000, ..Setup::sack() }.connected();
+    write(&mut rig, 3_500, PLAIN).unwrap();
+    let end = rig.sent().last().expect("two segments").end();
+    let (now, options) = (rig.now, SocketOptions { nodelay: true, ..cork });
+    rig.host.with(now, |conn, cx| conn.set_options(cx, options));
+    rig.sent();
+    rig.ack(end, &[]);
+    assert!(!rig.sent().is_empty());
+    write(&mut rig, 40, PLAIN).unwrap();
+    assert!(rig.sent().is_empty(), "corked as before");
+}
+
 #[test]
 fn records_share_no_segment_even_when_they_are_sent_again() {
     let mut rig = Setup::sack().connected();
