@@ -441,7 +441,7 @@ const OLD_SIGNALS: [Row; 4] = [
     Row { name: "bsd_signal", text: "as sigaction." },
     Row { name: "sysv_signal", text: "as sigaction." },
     Row { name: "__sysv_signal", text: "as sigaction." },
-    Row { name: "siginterrupt", text: "of handlers that are there: nothing changes." },
+    Row { name: "siginterrupt", text: "counts for what signal installs later, too; else nothing changes." },
 ];
 
 /// The C library's `signal` under its other name.

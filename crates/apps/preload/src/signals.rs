@@ -12,6 +12,9 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
+/// Those whose handlers end calls although signal(2) installs them: siginterrupt(3) has said so.
+static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
+
 /// Signals are 1 to this, as the kernel counts them.
 const SIGNALS: usize = 64;
 
@@ -189,12 +192,14 @@ fn install(signal: c_int, action: sighandler_t, flags: c_int) -> sighandler_t {
     }
 }
 
-/// BSD's.
+/// BSD's: calls go on after the handler, unless siginterrupt(3) has said otherwise, now or before.
 ///
 /// # Safety
 /// C's contract of signal(3).
 pub(crate) unsafe fn signal(signal: c_int, action: sighandler_t) -> sighandler_t {
-    install(signal, action, libc::SA_RESTART)
+    let is_known = (1..=SIGNALS as c_int).contains(&signal);
+    let interrupts = is_known && INTERRUPTING.load(Ordering::Relaxed) & bit(signal) != 0;
+    install(signal, action, if interrupts { 0 } else { libc::SA_RESTART })
 }
 
 /// System V's.
@@ -214,7 +219,13 @@ pub(crate) unsafe fn siginterrupt(signal: c_int, flag: c_int) -> c_int {
         if sigaction(signal, null(), &raw mut action) != 0 {
             return -1;
         }
-        let restarts = if flag == 0 { libc::SA_RESTART } else { 0 };
+        let restarts = if flag == 0 {
+            INTERRUPTING.fetch_and(!bit(signal), Ordering::Relaxed);
+            libc::SA_RESTART
+        } else {
+            INTERRUPTING.fetch_or(bit(signal), Ordering::Relaxed);
+            0
+        };
         action.sa_flags = action.sa_flags & !libc::SA_RESTART | restarts;
         sigaction(signal, &raw const action, null_mut())
     }

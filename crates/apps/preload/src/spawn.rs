@@ -67,9 +67,9 @@ pub(crate) unsafe fn posix_spawn(
 ) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        exec::prepare(path);
-        let environment = exec::Environment::of(environment);
-        lending(actions, || real::posix_spawn(pid, path, actions, attributes, arguments, environment.list()))
+        launching(path, actions, environment, |environment| {
+            real::posix_spawn(pid, path, actions, attributes, arguments, environment)
+        })
     }
 }
 
@@ -85,9 +85,27 @@ pub(crate) unsafe fn posix_spawnp(
 ) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        exec::prepare(file);
+        launching(file, actions, environment, |environment| {
+            real::posix_spawnp(pid, file, actions, attributes, arguments, environment)
+        })
+    }
+}
+
+/// Spawns a program that is launched too, with what the actions name of connections.
+///
+/// # Safety
+/// C's contract of posix_spawn(3) for what it is given.
+unsafe fn launching(
+    program: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    environment: List,
+    spawn: impl FnOnce(List) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe {
+        exec::prepare(program);
         let environment = exec::Environment::of(environment);
-        lending(actions, || real::posix_spawnp(pid, file, actions, attributes, arguments, environment.list()))
+        lending(actions, || spawn(environment.list()))
     }
 }
 

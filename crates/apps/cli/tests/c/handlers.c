@@ -161,12 +161,24 @@ static void handlers(void)
     }
     told(jumps, "handlers jumped out of calls");
     fcntl(server, F_SETFL, 0);
-    struct itimerval once = { { 0, 0 }, { 0, 50000 } };
+    /* Again and again, for one may come before the call. */
+    struct itimerval often = { { 0, 50000 }, { 0, 50000 } }, never = { { 0, 0 }, { 0, 0 } };
     signal(SIGALRM, count);
     told(siginterrupt(SIGALRM, 1), "siginterrupt");
-    setitimer(ITIMER_REAL, &once, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
     told(read(server, text, 1), "read that it lets a signal end");
+    /* What it says counts for handlers that signal(2) installs later, too. */
+    signal(SIGALRM, count);
+    told(read(server, text, 1), "read that a new handler ends");
+    setitimer(ITIMER_REAL, &never, NULL);
+    told(siginterrupt(SIGALRM, 0), "siginterrupt, taken back");
+    signal(SIGALRM, count);
+    sigaction(SIGALRM, NULL, &action);
+    told((action.sa_flags & SA_RESTART) != 0, "calls go on again");
     told(siginterrupt(1000, 1), "siginterrupt of no signal");
+    told(siginterrupt(0, 1), "siginterrupt of signal 0");
+    told(siginterrupt(SIGKILL, 1), "siginterrupt of SIGKILL");
+    signal(SIGKILL, SIG_DFL);
     while (raw_recv(client, text, sizeof text, MSG_DONTWAIT) > 0)
         ;
     arrive(client, server, "x");
