@@ -18,7 +18,7 @@ pub(crate) struct StackArgs {
     /// Read settings from this TOML file first.
     #[arg(long, env = "MILLSTREAM_CONFIG")]
     config: Option<PathBuf>,
-    /// Where packets come from and go to: nic:IFACE, xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH.
+    /// Where packets come from and go to: nic:IFACE, xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH, pcap:FILE.
     #[arg(long)]
     link: Option<String>,
     /// How many cores, each with its own queue of the link.

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("millstream: {e}");
+            eprintln!("millstream: {}", e.to_string().trim_end());
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use crate::{CliResult, verdict};
 use clap::Args as ClapArgs;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -341,6 +341,9 @@ fn openmetrics(pid: Option<u32>) -> CliResult {
 
 /// `millstream capture`.
 pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
+    if args.write == Path::new("-") && std::io::stdout().is_terminal() {
+        return Err("packets are not for a terminal; -w FILE keeps them, `| tshark -r -` shows them".into());
+    }
     let found = running(args.pid)?;
     let [(_, path)] = &found[..] else {
         let pids: Vec<_> = found.iter().map(|(pid, _)| pid.to_string()).collect();

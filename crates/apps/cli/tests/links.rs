@@ -184,3 +184,18 @@ fn a_link_that_can_be_opened_is_used() {
         assert_eq!((printed.as_str(), lines.len()), ("3000000 0 True\n", 0), "{lines:?}");
     }
 }
+
+#[test]
+fn what_nobody_could_reach_is_refused() {
+    let link = format!("shm:{}/no-address-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let refused = |args: &[&str], words: &[&str]| {
+        let args = [&args[..1], &["--link", &link], &args[1..]].concat();
+        let output = Command::new(MILLSTREAM).args(args).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    refused(&["serve"], &["no address", "--address"]);
+    refused(&["load", "http://10.0.0.1/"], &["no address", "--address"]);
+    refused(&["load", "--address", "10.0.0.2/24", "http://10.1.0.1/"], &["10.1.0.1:80", "--gateway"]);
+    refused(&["load", "--address", "10.0.0.2", "http://10.0.0.1/"], &["10.0.0.2/24"]);
+}

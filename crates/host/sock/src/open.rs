@@ -108,6 +108,7 @@ fn open_with(
         number => format!("{},share={number}", settings.link),
     };
     let ports = pio::open(&link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
+    reachable(settings, &ports)?;
     let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
     let config = core_config(settings, seed);
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());
@@ -135,6 +136,18 @@ fn open_with(
         })?),
     };
     Ok(Opened { stacks, taps, tree, metrics })
+}
+
+/// A link that has nothing of the kernel's needs an address, or nobody ever reaches what listens there.
+fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), OpenError> {
+    let alone = ports.iter().any(|port| !port.caps().shares_kernel_addresses);
+    if alone && settings.address.is_empty() {
+        return Err(OpenError(format!(
+            "{}: this link has no address of the kernel's; give it one, such as address = \"10.0.0.1/24\" (--address)",
+            settings.link
+        )));
+    }
+    Ok(())
 }
 
 /// The port of a core with as many lanes as there are workers, if there are any.

@@ -13,7 +13,7 @@ use clap::Args as ClapArgs;
 use client::Plan;
 use hdrhistogram::Histogram;
 use serde_json::json;
-use sock::Mode;
+use sock::{Errno, Mode};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -92,6 +92,17 @@ fn parse_url(url: &str) -> Result<Url, String> {
     Ok(Url { addr, host: host.into(), path: path.into() })
 }
 
+/// What a core's error means for who asked for the load.
+fn complaint(errno: Errno, url: &Url, link: &str) -> String {
+    let what = match errno {
+        Errno::ENETUNREACH => {
+            "no route leads there; --address says which network the link is in, --gateway who knows the rest"
+        }
+        _ => "the load ended",
+    };
+    format!("{} over {link}: {what} ({errno})", url.addr)
+}
+
 /// Runs the load and prints what was measured.
 pub(crate) fn run(args: Args) -> CliResult {
     let settings = args.stack.settings()?;
@@ -134,7 +145,8 @@ pub(crate) fn run(args: Args) -> CliResult {
         .collect::<Result<_, _>>()?;
     let mut total = Measured::new();
     for thread in threads {
-        let one = thread.join().map_err(|_| "a worker panicked")??;
+        let one = thread.join().map_err(|_| "a worker panicked")?;
+        let one = one.map_err(|errno| complaint(errno, &url, &settings.link))?;
         total.requests += one.requests;
         total.connections += one.connections;
         total.errors += one.errors;

@@ -19,7 +19,9 @@ impl<'a> Spec<'a> {
     /// Takes `text` apart; what the parts mean is looked at later.
     pub(super) fn parse(text: &'a str) -> Result<Spec<'a>, OpenError> {
         let wrong = |why: &str| OpenError::Spec { spec: text.into(), why: why.into() };
-        let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("a link is written KIND:WHAT"))?;
+        let (kind, rest) = text
+            .split_once(':')
+            .ok_or_else(|| wrong("a link is written KIND:WHAT, such as nic:eth0 or tap:mst0"))?;
         let mut parts = rest.split(',');
         let what = parts.next().unwrap_or_default();
         if what.is_empty() {
