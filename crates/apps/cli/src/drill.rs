@@ -2,7 +2,7 @@
 
 use crate::{CliResult, at_once};
 use ::drill::run::{Config, IpVersion, Outcome, Profile, Report};
-use ::drill::suite::{run_all, scripts, summary};
+use ::drill::suite::{leave_out, run_all, scripts, summary};
 use std::path::PathBuf;
 
 /// Arguments of the command.
@@ -50,16 +50,22 @@ fn define(text: &str) -> Result<(String, String), String> {
 
 /// Runs the scripts; an error if any failed.
 pub(crate) fn run(args: &Args) -> CliResult {
-    let paths = scripts(&args.paths)?;
+    let mut paths = scripts(&args.paths)?;
+    let left_out = leave_out(&mut paths, &args.paths, args.profile)?;
     let config = Config { profile: args.profile, version: args.ip_version, defines: args.defines.clone() };
     let reports = run_all(&paths, &config, at_once(args.jobs));
     let summary = summary(&reports);
     if args.json {
-        println!("{}", json(&reports));
+        println!("{}", json(&reports, left_out));
     } else {
         reports.iter().for_each(|report| print(report, args.verbose));
         let unsupported: usize = summary.unsupported.values().sum();
         println!("{} passed, {} failed, {unsupported} unsupported", summary.passed, summary.failed);
+        if left_out > 0 {
+            println!(
+                "{left_out:7} left out: their `// profiles:` names others; a script that is named itself is run"
+            );
+        }
         for (what, count) in &summary.unsupported {
             println!("  {count:5} unsupported: {what}");
         }
@@ -91,7 +97,7 @@ fn print(report: &Report, verbose: bool) {
     }
 }
 
-fn json(reports: &[Report]) -> serde_json::Value {
+fn json(reports: &[Report], left_out: usize) -> serde_json::Value {
     let summary = summary(reports);
     let scripts: Vec<_> = reports
         .iter()
@@ -112,6 +118,7 @@ fn json(reports: &[Report]) -> serde_json::Value {
         "passed": summary.passed,
         "failed": summary.failed,
         "unsupported": summary.unsupported,
+        "left_out": left_out,
         "scripts": scripts,
     })
 }

@@ -6,7 +6,7 @@
 mod common;
 
 use drill::run::{Config, Outcome, Profile};
-use drill::suite::{run_file, scripts};
+use drill::suite::{meant_for, run_file, scripts};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -75,8 +75,7 @@ fn own(source: &str, name: &str) -> Option<String> {
 
 /// The profile to run a script under: the first that it is meant for.
 fn profile(source: &str) -> &str {
-    let line = source.lines().find_map(|line| line.strip_prefix("// profiles: "));
-    line.and_then(|line| line.split_whitespace().next()).unwrap_or("linux")
+    meant_for(source).and_then(|mut names| names.next()).unwrap_or("linux")
 }
 
 /// What the tool says of a script, if it does not pass.

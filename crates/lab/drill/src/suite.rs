@@ -1,6 +1,6 @@
 //! Many scripts at once.
 
-use crate::run::{Config, Outcome, Report, run};
+use crate::run::{Config, Outcome, Profile, Report, run};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -16,6 +16,33 @@ pub fn scripts(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         collect(path, true, &mut found)?;
     }
     Ok(found)
+}
+
+/// Names of the profiles that a script is meant for, as its line `// profiles:` has them; `None`: all.
+pub fn meant_for(source: &str) -> Option<impl Iterator<Item = &str>> {
+    let line = source.lines().find_map(|line| line.strip_prefix("// profiles: "));
+    line.map(str::split_whitespace)
+}
+
+/// Takes out of `found` what says that it is meant for other profiles, and is not one of `named` itself; how many those
+/// are.
+///
+/// # Errors
+/// A script that cannot be read, in a sentence.
+pub fn leave_out(found: &mut Vec<PathBuf>, named: &[PathBuf], profile: Profile) -> Result<usize, String> {
+    let all = found.len();
+    let mut kept = Vec::with_capacity(all);
+    for path in found.drain(..) {
+        let source = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let source = String::from_utf8_lossy(&source);
+        let meant = meant_for(&source)
+            .is_none_or(|mut names| names.any(|name| Profile::named(name) == Some(profile)));
+        if meant || named.contains(&path) {
+            kept.push(path);
+        }
+    }
+    *found = kept;
+    Ok(all - found.len())
 }
 
 fn collect(path: &Path, named: bool, found: &mut Vec<PathBuf>) -> Result<(), String> {
@@ -97,4 +124,32 @@ pub fn summary(reports: &[Report]) -> Summary {
         }
     }
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a folder is run as its scripts are meant, and what is named itself is run in any case.
+    use super::*;
+
+    #[test]
+    fn a_script_for_other_profiles_is_left_out_of_its_folder() {
+        let dir = std::env::temp_dir().join(format!("millstream-suite-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, head) in
+            [("all", ""), ("bsd", "// profiles: freebsd\n"), ("two", "// x\n// profiles: linux rfc\n")]
+        {
+            std::fs::write(dir.join(name).with_extension("pkt"), format!("{head}0 `true`\n")).unwrap();
+        }
+        let left = |named: &[PathBuf], profile| {
+            let mut found = scripts(named).unwrap();
+            let out = leave_out(&mut found, named, profile).unwrap();
+            let stem = |path: &PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+            (found.iter().map(stem).collect::<Vec<_>>().join(" "), out)
+        };
+        let here = [dir.clone()];
+        assert_eq!(left(&here, Profile::Linux), ("all two".into(), 1));
+        assert_eq!(left(&here, Profile::Freebsd), ("all bsd".into(), 1));
+        assert_eq!(left(&[dir.join("two.pkt")], Profile::Freebsd), ("two".into(), 0), "asked for by name");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }
