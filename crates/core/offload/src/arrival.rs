@@ -3,8 +3,6 @@
 use base::{FlowKey, Seq};
 use wire::tcp::Flags;
 
-use crate::octets::{half, word};
-
 /// Control bits that data may have to be held: anything else is an event of its own.
 const PLAIN: Flags = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ACE.0);
 
@@ -36,21 +34,25 @@ pub(crate) struct Seen {
 }
 
 impl<T: AsRef<[u8]>> Arrival<T> {
-    /// Sequence number, length and control bits; of what is too short, zeros.
     pub(crate) fn look(&self) -> Seen {
-        let octets = self.packet.as_ref();
-        let read = || Some((word(octets, self.tcp + 4)?, half(octets, self.tcp + 12)?));
-        let (seq, bits) = read().unwrap_or_default();
-        let text = self.tcp + usize::from(bits >> 12) * 4;
-        Seen {
-            seq: Seq::new(seq),
-            len: self.end.saturating_sub(text) as u32,
-            flags: Flags(bits & Flags::ALL.0),
-        }
+        Seen::of(self.packet.as_ref().get(self.tcp..self.end).unwrap_or_default())
     }
 }
 
 impl Seen {
+    /// Sequence number, length and control bits of a TCP segment; of what is too short, zeros.
+    #[inline(always)]
+    pub(crate) fn of(segment: &[u8]) -> Seen {
+        let [_, _, _, _, a, b, c, d, _, _, _, _, e, f] = segment.first_chunk().copied().unwrap_or_default();
+        let (seq, bits) = (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
+        let header = usize::from(bits >> 12) * 4;
+        Seen {
+            seq: Seq::new(seq),
+            len: segment.len().saturating_sub(header) as u32,
+            flags: Flags(bits & Flags::ALL.0),
+        }
+    }
+
     /// One past its last octet.
     pub(crate) fn end(&self) -> Seq {
         self.seq + self.len
@@ -58,6 +60,6 @@ impl Seen {
 
     /// Data and nothing else: may it be held?
     pub(crate) fn is_plain(&self) -> bool {
-        self.len > 0 && self.flags.has(Flags::ACK) && self.flags.0 & !PLAIN.0 == 0
+        self.flags.has(Flags::ACK) && self.flags.0 & !PLAIN.0 == 0 && self.len > 0
     }
 }

@@ -171,6 +171,49 @@ impl<T: AsRef<[u8]>> Engine<T> {
         Ok(())
     }
 
+    /// A segment came, header and payload, that its caller still has; `merged` as in [`Arrival`]. Would it go up at
+    /// once and alone, behind nothing of its flow? Then it is counted, and need not come in. So short requests, their
+    /// acknowledgments, and flows that do not send more than that, never move through the engine.
+    #[inline(always)]
+    pub fn pass_by(&mut self, now: Instant, key: &FlowKey, hash: u64, segment: &[u8], merged: bool) -> bool {
+        let seen = Seen::of(segment);
+        // What may begin a run is to come in.
+        if !seen.flags.has(Flags::PSH) && !merged && seen.is_plain() || !self.ready.is_empty() {
+            return false;
+        }
+        if let Some(at) = self.flows.find(key, hash) {
+            return self.pass_flow(now, at, seen, !merged && seen.is_plain());
+        }
+        self.passed(Flush::Alone);
+        true
+    }
+
+    /// The same of a packet whose flow is known.
+    fn pass_flow(&mut self, now: Instant, at: At, seen: Seen, plain: bool) -> bool {
+        let Some(flow) = self.flows.get_mut(at) else { return false };
+        let waits = flow.holds() || !flow.islands.is_empty() || now.since(flow.heard) > self.config.age;
+        let (usual, why) = match plain {
+            true => (seen.seq == flow.next, Flush::Push),
+            false => (seen.len == 0 && !seen.flags.any(Flags::SYN | Flags::FIN | Flags::RST), Flush::Alone),
+        };
+        if waits || !usual {
+            return false;
+        }
+        flow.on_heard(now);
+        if plain {
+            flow.next = seen.end();
+        }
+        self.passed(why);
+        true
+    }
+
+    /// A packet went up that never was here.
+    #[inline]
+    fn passed(&mut self, why: Flush) {
+        self.counters.seen += 1;
+        self.count_up(why);
+    }
+
     /// All that a flow holds goes up: something of it comes that the engine cannot take.
     pub fn on_other(&mut self, key: &FlowKey, hash: u64) {
         if let Some(at) = self.flows.find(key, hash) {
@@ -538,6 +581,12 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     fn hand_up(&mut self, (key, hash): Whose, packet: u32, train: Option<Train>, why: Flush) {
+        self.count_up(why);
+        self.ready.push_back(Run { key, hash, train, why, packet });
+    }
+
+    #[inline]
+    fn count_up(&mut self, why: Flush) {
         let counters = &mut self.counters;
         counters.runs += 1;
         *match why {
@@ -553,7 +602,6 @@ impl<T: AsRef<[u8]>> Engine<T> {
             Flush::Evicted => &mut counters.up_evicted,
             Flush::Crowded => &mut counters.up_crowded,
         } += 1;
-        self.ready.push_back(Run { key, hash, train, why, packet });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Flows that were heard of lately: rows of four, chosen by the hash; the one used longest ago gives way.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use base::{Duration, FlowKey, Instant, Seq};
 
@@ -72,6 +73,8 @@ impl Flow {
 
 pub(crate) struct Flows {
     rows: Vec<[Option<Flow>; WAYS]>,
+    /// The hash of each flow, apart from all else: a flow that is not here is not looked for in its row.
+    hashes: Vec<[u64; WAYS]>,
     used: u64,
 }
 
@@ -80,25 +83,35 @@ pub(crate) type At = (usize, usize);
 
 impl Flows {
     pub(crate) fn new(flows: u16) -> Self {
+        let count = usize::from(flows) / WAYS;
         let row = || [const { None }; WAYS];
-        Flows { rows: (0..usize::from(flows) / WAYS).map(|_| row()).collect(), used: 0 }
+        Flows { rows: (0..count).map(|_| row()).collect(), hashes: vec![[0; WAYS]; count], used: 0 }
     }
 
     pub(crate) fn footprint(&self) -> usize {
         self.rows.capacity() * size_of::<[Option<Flow>; WAYS]>()
+            + self.hashes.capacity() * size_of::<[u64; WAYS]>()
     }
 
     fn row(&self, hash: u64) -> usize {
         hash as usize & (self.rows.len() - 1)
     }
 
+    #[inline]
     pub(crate) fn find(&mut self, key: &FlowKey, hash: u64) -> Option<At> {
         let row = self.row(hash);
-        let way = self.rows[row]
-            .iter()
-            .position(|flow| flow.as_ref().is_some_and(|flow| flow.hash == hash && flow.key == *key))?;
+        if !self.hashes[row].contains(&hash) {
+            return None;
+        }
+        // A free place has a hash, too: nobody's, or that of a flow that is gone.
+        let is_its = |way: &usize| self.hashes[row][*way] == hash && self.holds_flow((row, *way), key);
+        let way = (0..WAYS).find(is_its)?;
         self.touch((row, way));
         Some((row, way))
+    }
+
+    fn holds_flow(&self, at: At, key: &FlowKey) -> bool {
+        self.get(at).is_some_and(|flow| flow.key == *key)
     }
 
     /// The flow at a place is the one used last.
@@ -127,6 +140,7 @@ impl Flows {
         patience: Duration,
     ) {
         self.used += 1;
+        self.hashes[at.0][at.1] = hash;
         self.rows[at.0][at.1] = Some(Flow {
             key,
             hash,

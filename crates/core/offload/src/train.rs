@@ -186,7 +186,7 @@ impl Train {
                 && (!layout.v4
                     || own_sum(packet, layout.ip) == Some(self.own)
                         && self.is_counted(layout, packet, joined));
-            if !usual || unsure && sum(&packet[layout.tcp..]).fold() != self.wanted {
+            if !usual || unsure && !sum(&packet[layout.tcp..]).is(self.wanted) {
                 break;
             }
             next += self.size;

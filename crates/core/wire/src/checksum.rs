@@ -42,6 +42,12 @@ impl Sum {
         Sum(((sum >> 16) + (sum & 0xffff)) as u32)
     }
 
+    /// Is it `folded`, as [`Sum::fold`] says it? Mostly it has that form already.
+    #[inline]
+    pub const fn is(self, folded: u16) -> bool {
+        self.0 == folded as u32 || self.fold() == folded
+    }
+
     /// 16-bit words as they lie in memory, added up as numbers of the machine's byte order.
     #[inline]
     pub const fn of_words(sum: u64) -> Sum {

@@ -6,15 +6,14 @@
 
 use base::{Duration, FlowKey, Instant};
 use offload::{Config, Engine, HOLD_MAX, HoldCounters};
-use pio::{BATCH_MAX, Medium, RxBatch, RxChecksum, RxMeta, RxPacket};
+use pio::{BATCH_MAX, RxBatch, RxChecksum, RxMeta, RxPacket};
+use wire::Ecn;
 use wire::tcp::Raw;
-use wire::{Ecn, ethernet};
 
 use crate::conns::Marks;
 use crate::core::Core;
 use crate::demux::Flow;
 use crate::rx::{Arrival, Rx, pieces};
-use crate::turn::Turn;
 
 /// Frames held at most.
 pub(crate) const HELD_MAX: usize = 256;
@@ -68,7 +67,7 @@ impl AsRef<[u8]> for Kept {
 pub(crate) struct Hold {
     engine: Engine<Kept>,
     inbox: RxBatch,
-    /// The packet that is looked at, if it is a segment.
+    /// What was looked at and is a segment.
     arrivals: Vec<Arrival>,
     /// What is held is acknowledged.
     early: bool,
@@ -87,8 +86,8 @@ impl Hold {
         };
         Some(Hold {
             engine: Engine::new(config),
-            inbox: RxBatch::with_capacity(BATCH_MAX),
-            arrivals: Vec::with_capacity(1),
+            inbox: RxBatch::with_capacity(UP_MAX),
+            arrivals: Vec::with_capacity(UP_MAX),
             early: matches!(offload, Offload::Early(_)),
         })
     }
@@ -99,10 +98,10 @@ impl Hold {
 }
 
 impl Rx {
-    /// Is anything to be held?
+    /// Does the engine have anything?
     #[inline]
     pub(crate) fn holds(&self) -> bool {
-        self.hold.is_some()
+        self.hold.as_ref().is_some_and(|hold| hold.engine.packets() > 0)
     }
 
     /// When something held must go up.
@@ -113,57 +112,75 @@ impl Rx {
 }
 
 impl Core {
-    /// [`Core::receive`] where packets are held.
-    #[inline(never)]
-    pub(crate) fn receive_held(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
-        let Some(mut hold) = rx.hold.take() else { return };
-        self.end_loans();
-        for nth in 1..=self.batches {
-            if let Err(error) = self.port.io.rx(&mut hold.inbox) {
-                self.fail(error);
+    /// A batch of short packets was surveyed: those that the engine has no reason to hold stay where they are, to be
+    /// processed as where nothing is held.
+    #[inline(always)]
+    pub(crate) fn pass_by(&mut self, now: Instant, rx: &mut Rx) {
+        let Some(hold) = &mut rx.hold else { return };
+        for (nth, Arrival { key, hash, start, end, at, .. }) in rx.arrivals.iter().enumerate() {
+            let RxPacket { frame, meta } = &rx.batch[usize::from(*at)];
+            let segment = frame.data().get(*start as usize..*end as usize).unwrap_or_default();
+            if !hold.engine.pass_by(now, key, *hash, segment, meta.gso_size != 0) {
+                return self.take_in_surveyed(now, rx, nth);
             }
-            let received = hold.inbox.len();
-            if received == 0 {
-                break;
-            }
-            turn.received += received as u32;
-            self.take_in(now, rx, &mut hold);
-            if received < BATCH_MAX {
-                break;
-            }
-            turn.more |= nth == self.batches;
         }
-        self.stats.packets_in += u64::from(turn.received);
-        if hold.engine.packets() > 0 {
-            hold.engine.on_batch_end(now);
-            self.hand_up(now, rx, &mut hold);
-            if hold.early {
-                hold.engine.each_kept(|key, hash, kept, octets| self.promise(now, (key, hash), kept, octets));
+    }
+
+    /// The segments of a batch that was surveyed go to the engine, from the `nth` on; those before it are processed.
+    #[cold]
+    fn take_in_surveyed(&mut self, now: Instant, rx: &mut Rx, nth: usize) {
+        let Some(mut hold) = rx.hold.take() else { return };
+        let mut inbox = std::mem::take(&mut hold.inbox);
+        let first = rx.arrivals[nth].at;
+        inbox.extend(rx.batch.drain(usize::from(first)..));
+        hold.arrivals.extend(rx.arrivals.drain(nth..));
+        self.process_up(now, rx);
+        let mut arrivals = std::mem::take(&mut hold.arrivals);
+        let mut segments = arrivals.drain(..).peekable();
+        for (at, packet) in (first..).zip(inbox.drain(..)) {
+            match segments.next_if(|arrival| arrival.at == at) {
+                Some(arrival) => self.engage(now, rx, &mut hold, Kept { packet, arrival }),
+                None => self.port.io.retire(packet.frame),
             }
+        }
+        drop(segments);
+        (hold.inbox, hold.arrivals) = (inbox, arrivals);
+        rx.hold = Some(hold);
+    }
+
+    /// A turn has received what there is: what need not wait for more goes up.
+    #[inline(never)]
+    pub(crate) fn end_held(&mut self, now: Instant, rx: &mut Rx) {
+        let Some(mut hold) = rx.hold.take() else { return };
+        hold.engine.on_batch_end(now);
+        self.hand_up(now, rx, &mut hold);
+        if hold.early {
+            hold.engine.each_kept(|key, hash, kept, octets| self.promise(now, (key, hash), kept, octets));
         }
         rx.hold = Some(hold);
     }
 
     /// Segments go to the engine, each where the one before it went if its octets say that it continues that one; what
     /// else there is is dealt with.
-    fn take_in(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
+    #[inline(never)]
+    pub(crate) fn take_in(&mut self, now: Instant, rx: &mut Rx) {
+        let Some(mut hold) = rx.hold.take() else { return };
         let mut inbox = std::mem::take(&mut hold.inbox);
-        for packet in &inbox {
-            ring::prefetch_octets(packet.frame.data());
-        }
+        std::mem::swap(&mut inbox, &mut rx.batch);
         let mut packets = inbox.drain(..);
         while !packets.as_slice().is_empty() {
             let frames = pieces(packets.as_slice());
             if frames > 1 {
-                self.take_in_pieces(now, rx, hold, packets.as_slice(), frames);
+                self.take_in_pieces(now, rx, &mut hold, packets.as_slice(), frames);
                 rx.batch.extend(packets.by_ref().take(frames));
                 self.process_up(now, rx);
             } else if let Some(packet) = packets.next() {
-                self.take_in_one(now, rx, hold, packet);
+                self.take_in_one(now, rx, &mut hold, packet);
             }
         }
         drop(packets);
         hold.inbox = inbox;
+        rx.hold = Some(hold);
     }
 
     /// A packet in one frame.
@@ -209,9 +226,8 @@ impl Core {
     fn engage(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold, kept: Kept) {
         let Arrival { key, hash, start, end, .. } = kept.arrival;
         let merged = kept.packet.meta.gso_size != 0;
-        let ip = if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
-        let mut arrival =
-            offload::Arrival { key, hash, ip, tcp: start as usize, end: end as usize, merged, packet: kept };
+        let (ip, tcp, end) = (self.ip_start(), start as usize, end as usize);
+        let mut arrival = offload::Arrival { key, hash, ip, tcp, end, merged, packet: kept };
         while let Err(refused) = hold.engine.on_arrival(now, arrival) {
             self.hand_up(now, rx, hold);
             arrival = refused;
@@ -272,13 +288,5 @@ impl Core {
         if proven && tcp.promise(&mut self.shared.cx(now), &segment, octets) {
             self.touch(index);
         }
-    }
-
-    /// The batch that was handed up is looked up and processed, and its frames go back.
-    fn process_up(&mut self, now: Instant, rx: &mut Rx) {
-        self.look_up(rx);
-        self.process_all(now, rx);
-        rx.arrivals.clear();
-        self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
     }
 }

@@ -93,30 +93,39 @@ impl Core {
                 break;
             }
             turn.received += received as u32;
-            self.survey(now, rx);
-            self.look_up(rx);
-            self.process_all(now, rx);
-            rx.arrivals.clear();
-            self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
+            let long = ask_for(&rx.batch);
+            if long > 0 && rx.hold.is_some() {
+                self.take_in(now, rx);
+            } else {
+                self.survey(now, rx, long);
+                self.pass_by(now, rx);
+            }
+            self.process_up(now, rx);
             if received < BATCH_MAX {
                 break;
             }
             turn.more |= nth == self.batches;
         }
         self.stats.packets_in += u64::from(turn.received);
+        if rx.holds() {
+            self.end_held(now, rx);
+        }
     }
 
-    /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot.
-    fn survey(&mut self, now: Instant, rx: &mut Rx) {
+    /// The batch is looked up and processed, and its frames go back.
+    #[inline]
+    pub(crate) fn process_up(&mut self, now: Instant, rx: &mut Rx) {
+        self.look_up(rx);
+        self.process_all(now, rx);
+        rx.arrivals.clear();
+        self.loans.put_away(&mut rx.batch, self.port.io.as_mut());
+    }
+
+    /// First pass: what is it, whose is it, is it whole? What is not TCP is dealt with on the spot. `long` packets may
+    /// continue each other.
+    #[inline]
+    fn survey(&mut self, now: Instant, rx: &mut Rx, long: u32) {
         let Rx { batch, arrivals, trains, .. } = rx;
-        let mut long = 0;
-        if batch.len() > 1 {
-            for packet in &*batch {
-                let octets = packet.frame.data();
-                ring::prefetch_octets(octets);
-                long += u32::from(octets.len() >= TRAIN_WORTH);
-            }
-        }
         if long > 1
             && let Some(trains) = trains
             && self.shared.merges()
@@ -141,7 +150,7 @@ impl Core {
         trains: &mut Trains,
     ) {
         trains.begin();
-        let ip = if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let ip = self.ip_start();
         let (summer, mut joined) = (self.port.summer, 0);
         let mut at = 0;
         while at < batch.len() {
@@ -163,6 +172,12 @@ impl Core {
             at += frames;
         }
         self.stats.bytes_in += joined;
+    }
+
+    /// Where IP headers start in the port's packets.
+    #[inline]
+    pub(crate) fn ip_start(&self) -> usize {
+        if self.port.caps.medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
     }
 
     #[inline(always)]
@@ -417,6 +432,21 @@ fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
         Medium::Ethernet => frame.get(6..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
         Medium::Ip => [0; 6],
     }
+}
+
+/// Asks for the octets of a batch of several; how many of its packets may continue each other.
+#[inline]
+fn ask_for(batch: &RxBatch) -> u32 {
+    let may_join = |RxPacket { frame, meta }: &RxPacket| frame.len() >= TRAIN_WORTH || meta.more;
+    if let [only] = &batch[..] {
+        return may_join(only).into();
+    }
+    let mut long = 0;
+    for packet in batch {
+        ring::prefetch_octets(packet.frame.data());
+        long += u32::from(may_join(packet));
+    }
+    long
 }
 
 /// How many frames at the front of `batch` make one packet: mostly one.

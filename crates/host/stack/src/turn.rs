@@ -72,11 +72,7 @@ impl Core {
         if let Some(mut scratch) = self.scratch.take() {
             self.take_net_events(now, &mut scratch);
             self.flush_held(now, &mut turn);
-            if scratch.rx.holds() {
-                self.receive_held(now, &mut scratch.rx, &mut turn);
-            } else {
-                self.receive(now, &mut scratch.rx, &mut turn);
-            }
+            self.receive(now, &mut scratch.rx, &mut turn);
             turn.timers = self.run_timers(now, &mut scratch);
             self.transmit_all(now, false, &mut turn);
             self.scratch = Some(scratch);

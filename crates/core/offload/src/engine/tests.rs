@@ -508,6 +508,48 @@ fn a_wait_goes_on_for_what_came_later() {
     assert_eq!(rig.after(20 * MICRO).up(), [one(4, Flush::Budget)]);
 }
 
+/// Does a segment of flow 0 that has PSH pass the engine by?
+fn passes(rig: &mut Rig, nth: u32, len: usize) -> bool {
+    let octets = packet(nth, len, |_, header| header.flags = header.flags | Flags::PSH);
+    rig.engine.pass_by(rig.now, &of_flow(0), 0, &octets[ETHERNET + 20..], false)
+}
+
+#[test]
+fn a_request_passes_by_unless_its_flow_waits() {
+    let mut rig = Rig::new(Config { hold: HOLD, reorder: HOLD, ..Config::default() });
+    assert!(passes(&mut rig, 0, SIZE), "of a flow that nobody knows");
+    rig.warm(0);
+    assert!(passes(&mut rig, 0, SIZE), "in order, and nothing waits");
+    rig.push([1]);
+    assert!(!passes(&mut rig, 2, SIZE), "behind a segment that waits");
+    assert_eq!(rig.after(HOLD).up(), [one(1, Flush::Budget)], "the request did not end the order");
+    assert!(!passes(&mut rig, 3, SIZE), "it came too early");
+    rig.push([3]).push_odd(2, SIZE, |header| header.flags = header.flags | Flags::PSH);
+    assert_eq!(rig.up(), [one(2, Flush::Push)], "which was missing");
+    assert!(!passes(&mut rig, 9, SIZE), "what is ready goes first");
+    let counters = rig.engine.counters();
+    assert_eq!(counters.seen, counters.runs + counters.merged + rig.engine.packets() as u64);
+}
+
+#[test]
+fn what_may_begin_a_run_or_end_a_flow_does_not_pass_by() {
+    let mut rig = Rig::holding();
+    let mut by = |len, change: fn(&mut wire::tcp::Header)| {
+        let octets = packet(0, len, |_, header| change(header));
+        rig.engine.pass_by(rig.now, &of_flow(0), 0, &octets[ETHERNET + 20..], false)
+    };
+    assert!(by(0, |_| {}), "an acknowledgment");
+    assert!(!by(SIZE, |_| {}), "more may follow");
+    for change in [
+        (|header| header.flags = Flags::SYN) as fn(&mut wire::tcp::Header),
+        |header| header.flags = Flags::FIN | Flags::ACK,
+        |header| header.flags = Flags::RST,
+    ] {
+        assert!(!by(0, change), "news to the engine");
+    }
+    assert_eq!((rig.engine.packets(), rig.up().len()), (0, 0));
+}
+
 trait Numbers {
     fn concat_numbers(&self) -> Vec<u32>;
 }

@@ -9,6 +9,7 @@ use wire::packet::{Below, Checksum};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
 use super::trains::{continues, number, whole_by_hand};
+use crate::pieces::NONE;
 use crate::{Arrival, Config, Engine, Flush, Run, TRAIN_MAX};
 
 /// Flows of the model; the table has fewer places.
@@ -43,7 +44,10 @@ struct Waiting {
     octets: Vec<u8>,
 }
 
-/// What the engine holds: a number, and the octets.
+/// A packet's number, and its octets.
+type Numbered = (usize, Vec<u8>);
+
+/// What the engine holds: the same.
 struct Packet(usize, Vec<u8>);
 
 impl AsRef<[u8]> for Packet {
@@ -57,6 +61,10 @@ struct Model {
     /// The longest that anything may be held.
     longest: Duration,
     engine: Engine<Packet>,
+    /// One that everything comes in to, and that looks at everything: the short ways must not be seen.
+    thorough: Engine<Packet>,
+    /// What went up since both were compared, and why if it was in the engine.
+    up: Vec<(Vec<usize>, Option<Flush>)>,
     footprint: usize,
     now: Instant,
     /// Every arrival, by its number; `None` once it went up.
@@ -106,6 +114,8 @@ impl Model {
         Model {
             footprint: engine.footprint(),
             engine,
+            thorough: Engine::new(config),
+            up: Vec::new(),
             longest: config.bounded().hold.max(config.bounded().reorder),
             config,
             now,
@@ -129,10 +139,12 @@ impl Model {
             }
         }
         self.engine.flush_all(Flush::Batch);
+        self.thorough.flush_all(Flush::Batch);
         self.drain();
         assert!(self.packets.iter().all(Option::is_none), "everything goes up");
         assert_eq!(self.direct, self.through, "octet for octet");
         let counters = self.engine.counters();
+        assert_eq!(counters.values(), self.thorough.counters().values());
         assert_eq!(counters.seen, self.packets.len() as u64);
         assert_eq!(counters.runs + counters.merged, counters.seen);
         assert_eq!(
@@ -146,6 +158,7 @@ impl Model {
 
     fn end_batch(&mut self) {
         self.engine.on_batch_end(self.now);
+        self.thorough.on_batch_end(self.now);
         self.drain();
         for (flow, waiting) in self.waiting.iter().enumerate() {
             let silent = self.heard[flow].1 > self.config.bounded().hold;
@@ -229,6 +242,23 @@ impl Model {
         self.direct[flow].take(origin(flow), seq, &octets[octets.len() - len as usize..]);
         self.packets.push(Some(packet));
         self.waiting[flow].push_back(number);
+        // Few different hashes: rows are crowded and hashes alike.
+        let (key, hash) = (key(flow), flow as u64 % 3);
+        let arrive = |packet: Packet| {
+            let end = packet.1.len();
+            Arrival { key, hash, ip: 0, tcp: HEADERS, end, merged, packet }
+        };
+        if let Err(again) = self.thorough.on_arrival(self.now, arrive(Packet(number, octets.clone()))) {
+            self.engine.flush_all(Flush::Crowded);
+            self.drain();
+            assert!(self.waiting[flow].len() == 1, "a full engine gives everything up");
+            assert!(self.thorough.on_arrival(self.now, again).is_ok(), "there is room now");
+        }
+        if self.engine.pass_by(self.now, &key, hash, &octets[HEADERS..], merged) {
+            self.up.push((vec![number], None));
+            self.check(&Run { key, hash, train: None, why: Flush::Alone, packet: NONE }, &[(number, octets)]);
+            return self.drain();
+        }
         let packet = Packet(number, octets);
         // Of some nobody has looked at the checksum, which is right: then with and without it must be the same.
         let sums = number.is_multiple_of(3).then_some(Sum::of as Summer);
@@ -236,22 +266,8 @@ impl Model {
             true => Err(packet),
             false => self.engine.follow(self.now, packet, sums, |packet, _| packet),
         };
-        let Err(packet) = followed else { return self.drain() };
-        let mut arrival = Arrival {
-            key: key(flow),
-            // Few different ones: rows are crowded and hashes alike.
-            hash: flow as u64 % 3,
-            ip: 0,
-            tcp: HEADERS,
-            end: packet.1.len(),
-            merged,
-            packet,
-        };
-        if let Err(again) = self.engine.on_arrival(self.now, arrival) {
-            self.drain();
-            assert!(self.waiting[flow].len() == 1, "a full engine gives everything up");
-            arrival = again;
-            assert!(self.engine.on_arrival(self.now, arrival).is_ok(), "there is room now");
+        if let Err(packet) = followed {
+            assert!(self.engine.on_arrival(self.now, arrive(packet)).is_ok(), "there is room");
         }
         self.drain();
     }
@@ -276,16 +292,22 @@ impl Model {
 
     /// Takes what is ready, and checks it.
     fn drain(&mut self) {
-        while let Some(mut run) = self.engine.poll_run() {
-            let mut packets = Vec::new();
-            while let Some(Packet(number, octets)) = self.engine.next_packet(&mut run) {
-                packets.push((number, octets));
-            }
+        let numbers = |packets: &[Numbered]| packets.iter().map(|packet| packet.0).collect::<Vec<_>>();
+        while let Some((run, packets)) = next_run(&mut self.engine) {
+            self.up.push((numbers(&packets), Some(run.why)));
             self.check(&run, &packets);
         }
+        let mut up = self.up.drain(..);
+        while let Some((run, packets)) = next_run(&mut self.thorough) {
+            let (same, why) = up.next().expect("went up too late");
+            assert_eq!(same, numbers(&packets), "the same, in the same order");
+            assert!(why.is_none_or(|why| why == run.why), "for the same reason");
+        }
+        assert_eq!(up.next(), None, "went up too early");
+        assert_eq!(self.engine.poll_timeout(), self.thorough.poll_timeout());
     }
 
-    fn check(&mut self, run: &Run, packets: &[(usize, Vec<u8>)]) {
+    fn check(&mut self, run: &Run, packets: &[Numbered]) {
         let count = run.train.as_ref().map_or(1, |train| usize::from(train.count()));
         assert_eq!(packets.len(), count, "{run:?}");
         assert!((1..=TRAIN_MAX).contains(&count) && (count > 1) == run.train.is_some());
@@ -318,4 +340,14 @@ impl Model {
         }
         waiting.remove(place);
     }
+}
+
+/// The next run that is ready, and its packets.
+fn next_run(engine: &mut Engine<Packet>) -> Option<(Run, Vec<Numbered>)> {
+    let mut run = engine.poll_run()?;
+    let mut packets = Vec::new();
+    while let Some(Packet(number, octets)) = engine.next_packet(&mut run) {
+        packets.push((number, octets));
+    }
+    Some((run, packets))
 }
