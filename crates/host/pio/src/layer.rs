@@ -171,6 +171,14 @@ impl<L: Layer> PacketIo for L {
         self.below_mut().on_flow(key, lives);
     }
 
+    fn wants_round_trips(&self) -> bool {
+        self.below().wants_round_trips()
+    }
+
+    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
+        self.below_mut().on_round_trip(key, srtt);
+    }
+
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {
         self.below_mut().net_events(events);
     }

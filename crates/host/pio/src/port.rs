@@ -333,6 +333,17 @@ pub trait PacketIo: Send {
         let _ = (key, lives);
     }
 
+    /// Does the port hold what comes, so that it wants to know how long round trips take? It always says the same.
+    fn wants_round_trips(&self) -> bool {
+        false
+    }
+
+    /// The stack has measured how long a round trip of a flow takes, smoothed (RFC 6298): a port that holds what comes
+    /// holds the flow's for no longer than an eighth of that.
+    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
+        let _ = (key, srtt);
+    }
+
     /// The kernel's view of this interface (addresses, routes, neighbours, MTU, link state) where there is one:
     /// appends what changed since the last call; the first call gives everything.
     fn net_events(&mut self, events: &mut Vec<NetEvent>) {

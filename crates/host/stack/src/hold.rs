@@ -266,12 +266,24 @@ impl Core {
 
     /// The engine hears how long a round trip of a flow takes.
     fn tell_round_trip(&self, engine: &mut Engine<Kept>, arrival: &Arrival) {
-        if let Some(Flow::Connection(index)) = self.find(arrival.hash, &arrival.key)
-            && let Some((_, tcp)) = self.conns.get(index)
-            && !tcp.round_trip().is_zero()
-        {
-            engine.on_round_trip(&arrival.key, arrival.hash, tcp.round_trip());
+        if let Some(srtt) = self.round_trip(self.find(arrival.hash, &arrival.key)) {
+            engine.on_round_trip(&arrival.key, arrival.hash, srtt);
         }
+    }
+
+    /// The same for a port that holds what comes ([`pio::Card`]).
+    #[inline(never)]
+    pub(crate) fn tell_port(&mut self, flow: Option<Flow>, key: &FlowKey) {
+        if let Some(srtt) = self.round_trip(flow) {
+            self.port.io.on_round_trip(key, srtt);
+        }
+    }
+
+    /// How long a round trip of a flow takes, smoothed, if that was measured.
+    fn round_trip(&self, flow: Option<Flow>) -> Option<Duration> {
+        let Some(Flow::Connection(index)) = flow else { return None };
+        let (_, tcp) = self.conns.get(index)?;
+        Some(tcp.round_trip()).filter(|srtt| !srtt.is_zero())
     }
 
     /// The connection is asked to answer for data that is held.

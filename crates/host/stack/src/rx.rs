@@ -330,6 +330,9 @@ impl Core {
         let sender = Sender { key: &arrival.key, hash: arrival.hash, tcp: upper, frame, batch };
         if pieces.len() == 1 {
             segment.merged = merged(segment.payload.len(), meta.gso_size);
+            if segment.merged > 1 && self.port.wants_round_trips {
+                self.tell_port(flow, &arrival.key);
+            }
             if segment.payload.len() >= LONG && self.lend_long(now, flow, arrival, batch, &segment) {
                 return;
             }

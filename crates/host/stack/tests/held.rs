@@ -2,19 +2,26 @@
 
 mod common;
 
-use base::{Duration, Endpoint, Instant};
+use base::{Duration, Endpoint, FlowKey, Instant};
 use common::*;
-use pio::PairConfig;
-use stack::{ConnId, Offload};
+use pio::{Caps, IoError, PacketIo, Pair, PairConfig, RxBatch, TxBatch, Wake, Waker, pair};
+use ring::Frame;
+use stack::{ConnId, Core, Offload};
+use std::sync::{Arc, Mutex};
 use tcp::{Events, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 const MICRO: Duration = Duration::from_micros(1);
+const MILLI: Duration = Duration::from_millis(1);
 const BUDGET: Duration = Duration::from_micros(50);
 
 fn world(offload: Offload) -> (World, ConnId, ConnId) {
     let link = PairConfig { frames: 4096, ..PairConfig::default() };
-    let mut world = World::with(&link, |_, server| server.offload = offload);
+    connected(World::with(&link, |_, server| server.offload = offload))
+}
+
+/// A connection between the two.
+fn connected(mut world: World) -> (World, ConnId, ConnId) {
     let listener = world.listen(HTTP, 4);
     let client = world.connect(HTTP, 7);
     // A handshake that takes a while, so that there is a round trip to take an eighth of.
@@ -69,5 +76,68 @@ fn every_mode_delivers_the_same() {
         let held = world.server.held();
         assert_eq!(held.seen > 0, !matches!(offload, Offload::Off | Offload::Inline), "{offload:?}");
         assert_eq!(held.runs + held.merged, held.seen, "everything went up");
+    }
+}
+
+/// A port that asks for round trips, and writes down what it hears.
+struct Asking {
+    pair: Pair,
+    heard: Arc<Mutex<Vec<(FlowKey, Duration)>>>,
+}
+
+impl PacketIo for Asking {
+    fn caps(&self) -> &Caps {
+        self.pair.caps()
+    }
+
+    fn take(&mut self) -> Option<Frame> {
+        self.pair.take()
+    }
+
+    fn retire(&mut self, frame: Frame) {
+        self.pair.retire(frame);
+    }
+
+    fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        self.pair.rx(batch)
+    }
+
+    fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        self.pair.tx(batch)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        self.pair.wait(timeout)
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.pair.waker()
+    }
+
+    fn wants_round_trips(&self) -> bool {
+        true
+    }
+
+    fn on_round_trip(&mut self, key: &FlowKey, srtt: Duration) {
+        self.heard.lock().unwrap().push((*key, srtt));
+    }
+}
+
+#[test]
+fn a_port_that_merges_hears_how_long_the_round_trip_takes() {
+    let heard: Arc<Mutex<Vec<_>>> = Arc::default();
+    let (near, pair) = pair(&PairConfig { frames: 64, ..PairConfig::offloads() }).unwrap();
+    let port = Asking { pair, heard: heard.clone() };
+    let cores = (config(1, CLIENT, CLIENT_V6), config(2, SERVER, SERVER_V6));
+    let world = World::of(Core::new(cores.0, Box::new(near)), Core::new(cores.1, Box::new(port)));
+    let (mut world, client, server) = connected(world);
+    carry(&mut world, client, server, b"less than a segment");
+    assert_eq!(*heard.lock().unwrap(), [], "nothing was merged");
+    carry(&mut world, client, server, &noise(300_000));
+    let heard = heard.lock().unwrap();
+    assert!(!heard.is_empty(), "super-segments came");
+    for (key, srtt) in &*heard {
+        assert_eq!((key.local(), key.remote().addr), (HTTP, CLIENT));
+        assert!((MILLI..=3 * MILLI).contains(srtt), "{srtt:?} is what the handshake took");
     }
 }

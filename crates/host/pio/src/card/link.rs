@@ -115,7 +115,7 @@ impl Link {
         let names: Vec<_> = io.stats().into_iter().map(|(name, _)| name).collect();
         let port = Arc::new(Tally::new(names.len()));
         Link {
-            key: SipKey::new(config.seed, !config.seed),
+            key: config.steering(),
             sums: !io.caps().tx_checksum,
             out: 0,
             rx: RxBatch::with_capacity(BATCH_MAX),

@@ -30,6 +30,7 @@ mod link;
 mod merged;
 mod mover;
 mod receiver;
+mod round_trips;
 mod steps;
 mod tally;
 #[cfg(test)]
@@ -40,12 +41,13 @@ mod wire;
 use self::link::{Ask, Link, LinkBell, News};
 use self::mover::{From, Mover};
 use self::receiver::Receiver;
+use self::round_trips::RoundTrips;
 use self::steps::Steps;
 use self::tally::Tally;
 use self::threads::{Clock, Life, State, Threads};
 use crate::port::*;
 use ::wire::checksum::Summer;
-use base::{Duration, Instant, Rng};
+use base::{Duration, Instant, Rng, SipKey};
 use ring::{Consumer, Frame, FramePool, Producer, Ringer, Sleeper, doorbell, queue};
 use std::io;
 use std::sync::Arc;
@@ -95,6 +97,16 @@ impl CardConfig {
     pub fn new(receivers: usize, seed: u64) -> CardConfig {
         let engine = Some(offload::Config::default());
         CardConfig { receivers, engine, seed, spin: Duration::ZERO, summer: crate::summer() }
+    }
+
+    /// The hash that deals flows to workers.
+    fn steering(&self) -> SipKey {
+        SipKey::new(self.seed, !self.seed)
+    }
+
+    /// Is anything held beyond its batch?
+    fn holds(&self) -> bool {
+        self.engine.is_some_and(|engine| !engine.hold.is_zero())
     }
 }
 
@@ -185,6 +197,9 @@ pub struct Card {
     /// When workers without threads are to be let work again.
     due: Option<Instant>,
     no_frame: u64,
+    /// The hash that deals flows to workers, and what they are told of flows, if they hold anything.
+    steering: SipKey,
+    round_trips: Option<Arc<RoundTrips>>,
     tallies: Vec<Arc<Tally>>,
     port: (Vec<&'static str>, Arc<Tally>),
 }
@@ -296,6 +311,7 @@ impl Card {
         let (up, up_sleeper) = doorbell()?;
         let (mut receivers, mut from, mut ends, mut supers) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let round_trips = config.holds().then(|| Arc::new(RoundTrips::new()));
         for _ in 0..config.receivers {
             let (inbox, control, data) = (queue(OUT_MAX), queue(OUT_MAX), queue(OUT_MAX + SUPERS));
             let (used, back) = (queue(OUT_MAX), queue(SUPERS));
@@ -307,6 +323,7 @@ impl Card {
                 used: used.0,
                 supers: back.1,
                 up: up.clone(),
+                round_trips: round_trips.clone(),
             };
             let large = (0..SUPERS).filter_map(|_| pool.take()).collect();
             receivers.push((Receiver::new(queues, config, below.caps(), large, sleeper), ringer.clone()));
@@ -367,6 +384,8 @@ impl Card {
             owes: false,
             due: None,
             no_frame: 0,
+            steering: config.steering(),
+            round_trips,
             tallies,
             port,
         })

@@ -2,6 +2,7 @@
 //! up. One flow is always the same worker's, and its packets leave in the order in which they came.
 
 use super::merged::merge;
+use super::round_trips::RoundTrips;
 use super::tally::{RECEIVER_ROWS, ReceiverCounters, Tally};
 use super::{CardConfig, OUT_MAX, SUPERS, Steered, Up, Worker};
 use crate::look::{ip_start, judge, look};
@@ -36,6 +37,8 @@ pub(super) struct Queues {
     pub(super) supers: Consumer<Frame>,
     /// Wakes who moves packets up.
     pub(super) up: Ringer,
+    /// What the host tells of flows, if any is held.
+    pub(super) round_trips: Option<Arc<RoundTrips>>,
 }
 
 pub(super) struct Receiver {
@@ -169,6 +172,19 @@ impl Receiver {
             packets.extend(std::iter::from_fn(|| self.engine.as_mut()?.next_packet(&mut run)));
             self.lift(&run, &mut packets);
             self.run = packets;
+            if run.train.is_some() {
+                self.heed_round_trip(&run);
+            }
+        }
+    }
+
+    /// What comes of the flow next waits for no longer than an eighth of its round trip, if the stack has told that.
+    fn heed_round_trip(&mut self, run: &Run) {
+        if let Some(round_trips) = &self.queues.round_trips
+            && let Some(srtt) = round_trips.of(run.hash)
+            && let Some(engine) = &mut self.engine
+        {
+            engine.on_round_trip(&run.key, run.hash, srtt);
         }
     }
 

@@ -320,3 +320,71 @@ fn sleepers_are_woken() {
         take(&mut card, |got| !got.is_empty());
     });
 }
+
+/// How long a segment is held of a flow that goes on, by a card that may hold it for 800 us: where the stack has told a
+/// round trip of a flow, and where it has not.
+fn held_for(told: Option<(u16, Duration)>) -> Duration {
+    const TICK: Duration = Duration::from_micros(5);
+    let (wire, far) = Wire::new(512);
+    let time = Hands::new();
+    let engine = offload::Config { hold: 160 * TICK, ..offload::Config::default() };
+    let config = CardConfig { engine: Some(engine), ..CardConfig::new(2, 3) };
+    let hands = time.clone();
+    let mut card = Card::in_turns(Box::new(wire), &config, move || hands.now()).expect("memory");
+    assert!(card.wants_round_trips());
+    if let Some((flow, srtt)) = told {
+        let octets = segment(flow, 0, Flags::ACK, b"any");
+        let seen = crate::look::look(&octets, octets.len(), Medium::Ethernet).expect("TCP");
+        card.on_round_trip(&seen.key, srtt);
+    }
+    // All that the workers do at this time; the octets of payload that came up.
+    let settle = |card: &mut Card| {
+        let (mut batch, mut came) = (RxBatch::new(), 0);
+        for _ in 0..100 {
+            card.rx(&mut batch).expect("the wire is well");
+            for packet in batch.drain(..) {
+                came += packet.frame.len() / 1_000 * 1_000;
+                card.retire(packet.frame);
+            }
+        }
+        came
+    };
+    let (mut sent, mut came) = (0, 0);
+    for _ in 0..4 {
+        for flags in [Flags::ACK, Flags::ACK | Flags::PSH] {
+            far.put(segment(0, sent, flags, &payload(0, sent)));
+            sent += 1_000;
+        }
+        came += settle(&mut card);
+        time.pass(TICK);
+    }
+    assert_eq!(came, sent as usize, "what ends with PSH waits for nothing");
+    far.put(segment(0, sent, Flags::ACK, &payload(0, sent)));
+    let begin = time.now();
+    while settle(&mut card) == 0 {
+        assert!(time.now() < begin + Duration::from_millis(2), "held for good");
+        time.pass(TICK);
+    }
+    time.now().since(begin)
+}
+
+#[test]
+fn nothing_waits_for_more_than_an_eighth_of_the_round_trip_that_was_told() {
+    let micros = Duration::from_micros;
+    assert_eq!(held_for(None), micros(800), "as long as is set");
+    assert_eq!(held_for(Some((0, micros(800)))), micros(100));
+    assert_eq!(held_for(Some((2, micros(800)))), micros(800), "of another flow");
+    assert_eq!(held_for(Some((0, micros(80_000)))), micros(800), "and never for longer than is set");
+}
+
+#[test]
+fn a_card_that_holds_nothing_asks_for_no_round_trips() {
+    let plain = offload::Config::default();
+    let reorder = offload::Config { reorder: Duration::from_micros(50), ..plain };
+    for engine in [None, Some(plain), Some(reorder)] {
+        let (wire, _far) = Wire::new(512);
+        let config = CardConfig { engine, ..CardConfig::new(1, 3) };
+        let card = Card::in_turns(Box::new(wire), &config, time).expect("memory");
+        assert!(!card.wants_round_trips(), "{engine:?}");
+    }
+}
