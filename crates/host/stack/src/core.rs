@@ -168,6 +168,8 @@ pub struct Core {
     /// The first thing that went wrong this turn.
     pub(crate) error: Option<IoError>,
     pub(crate) events_at: Instant,
+    /// When dates may be looked through again.
+    pub(crate) revise_at: Instant,
     /// The time of the last turn.
     pub(crate) now: Instant,
     /// Probes attached so far.
@@ -236,6 +238,7 @@ impl Core {
             scratch: Some(Scratch::new(config.offload)),
             error: None,
             events_at: Instant::ZERO,
+            revise_at: Instant::ZERO,
             now: Instant::ZERO,
             probes_begun: 0,
             probe_ids: Vec::new(),

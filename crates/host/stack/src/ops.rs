@@ -368,6 +368,8 @@ impl Core {
             let unsent = tcp.unsent();
             self.touch(id.0);
             self.send_while_warm(now, id.0, unsent);
+        } else {
+            self.note_retry(id.0, &result);
         }
         result
     }
@@ -388,6 +390,8 @@ impl Core {
         let result = tcp.lend(&mut self.shared.cx(now), bytes, range, hints);
         if result.is_ok() {
             self.touch(id.0);
+        } else {
+            self.note_retry(id.0, &result);
         }
         result
     }
@@ -407,8 +411,21 @@ impl Core {
         let result = tcp.write_hinted(&mut self.shared.cx(now), data, hints);
         if result.is_ok() {
             self.touch(id.0);
+        } else {
+            self.note_retry(id.0, &result);
         }
         result
+    }
+
+    /// A write found the pool exhausted: its connection looks again later, for nobody tells it.
+    #[cold]
+    fn note_retry(&mut self, index: u32, result: &Result<usize, WriteError>) {
+        let Some((_, tcp)) = self.conns.get(index) else { return };
+        if *result == Err(WriteError::NoMemory)
+            && let Some(at) = tcp.poll_timeout()
+        {
+            self.wheel.note(index, at);
+        }
     }
 
     /// See [`Connection::mark`].

@@ -30,6 +30,8 @@ const FLUSH_MAX: usize = 8 * KICK_AT;
 const TIME_WAITS_MAX: usize = 1024;
 /// How often the kernel is asked for changes while nobody waits for one.
 const NET_EVENTS_EVERY: Duration = Duration::from_millis(1);
+/// How often dates are looked through for those that hold no more, at most: a busy core must not pay for each sleep.
+const REVISE_EVERY: Duration = Duration::from_millis(1);
 /// How long to wait before offering the port again what it would not take.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -107,6 +109,17 @@ impl Core {
     #[cold]
     pub(crate) fn fail(&mut self, error: IoError) {
         self.error.get_or_insert(error);
+    }
+
+    /// [`Core::next_timeout`] of a core that is about to sleep until then at `now`. Most dates on the wheel are those of
+    /// segments that have been acknowledged since: they are taken back, for a sleep costs more than to ask.
+    pub fn rest(&mut self, now: Instant) -> Option<Instant> {
+        if self.wheel.next().is_some() && now >= self.revise_at {
+            self.revise_at = now + REVISE_EVERY;
+            let conns = &self.conns;
+            self.wheel.revise(|index| conns.get(index).and_then(|(_, tcp)| tcp.poll_timeout()));
+        }
+        self.next_timeout()
     }
 
     /// When the next turn must happen at the latest; `now` or earlier if something waits to be sent.

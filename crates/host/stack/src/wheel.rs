@@ -31,6 +31,8 @@ const SPREADING: usize = LEVELS * SLOTS;
 const SPREAD_BUDGET: usize = 512;
 /// Most lines looked through in search of the exact next date; a fuller slot fires at its end.
 const WALK_BUDGET: usize = 20;
+/// Most lines whose owners are asked in one call whether their dates hold.
+const REVISE_BUDGET: usize = 6;
 
 const PAGE: usize = 256;
 const NIL: u32 = u32::MAX;
@@ -164,6 +166,51 @@ impl Wheel {
     /// When [`Self::expire`] has something to do at the earliest.
     pub(crate) fn next(&self) -> Option<Instant> {
         (self.earliest != NEVER).then(|| Instant::from_nanos(self.earliest))
+    }
+
+    /// Asks owners, from the earliest date on, which date they have now, if any, and moves theirs there: afterwards
+    /// [`Self::next`] is the earliest date that holds, unless that took too long to find. For whoever is about to wait
+    /// for that date.
+    pub(crate) fn revise(&mut self, mut holds: impl FnMut(u32) -> Option<Instant>) {
+        if self.heads[SPREADING] != NIL {
+            return;
+        }
+        let mut budget = REVISE_BUDGET;
+        while let Some((level, slot)) = self.first() {
+            let (head, start) = (level * SLOTS + slot, self.start_of(level, slot) << TICK_BITS);
+            let (mut first, mut line) = (NEVER, self.heads[head]);
+            while line != NIL {
+                if budget == 0 {
+                    self.earliest = self.earliest.min(first);
+                    return;
+                }
+                budget -= 1;
+                let (next, indices) = self.look_at(line);
+                for index in indices.into_iter().filter(|&index| index != NIL) {
+                    first = first.min(self.move_to(index, holds(index)));
+                }
+                line = next;
+            }
+            // Whoever has stayed comes before those that went to later slots, or has been overtaken by one that came
+            // forward.
+            if self.heads[head] != NIL || first < start {
+                self.earliest = first;
+                return;
+            }
+        }
+        self.earliest = NEVER;
+    }
+
+    /// The date of an index that has one is this from now on; as a number.
+    fn move_to(&mut self, index: u32, at: Option<Instant>) -> u64 {
+        let at = at.map_or(NEVER, Instant::as_nanos);
+        if at != self.node(index).at {
+            self.unlink(index);
+            if at != NEVER {
+                self.link(index, at);
+            }
+        }
+        at
     }
 
     /// Takes what is due at `now` off the wheel and appends it to `due`, until that holds `limit`.
@@ -374,6 +421,25 @@ mod tests {
     use base::Rng;
     use std::collections::BTreeMap;
 
+    /// Some of those with dates have later ones by now, or none, and a few earlier ones.
+    fn revise(wheel: &mut Wheel, oracle: &mut BTreeMap<u32, u64>, rng: &mut Rng) {
+        let salt = rng.next_u64();
+        wheel.revise(|index| {
+            let noted = *oracle.get(&index)?;
+            // Whoever is asked twice says the same.
+            let mut draw = Rng::new(salt ^ u64::from(index));
+            let at = match draw.below(16) {
+                0..=5 => return oracle.remove(&index).and(None),
+                6..=9 => noted.saturating_add(draw.next_u64() >> (19 + draw.below(45))),
+                10 if salt.is_multiple_of(8) => noted - noted.min(draw.below(1 << 20)),
+                _ => noted,
+            };
+            // From now on this is its date.
+            oracle.insert(index, at);
+            Some(Instant::from_nanos(at))
+        });
+    }
+
     /// Runs operations drawn from `seed` against the oracle.
     fn model(seed: u64) {
         let mut rng = Rng::new(seed);
@@ -381,7 +447,7 @@ mod tests {
         let mut now = rng.next_u64() >> (14 + rng.below(50));
         let mut due = Vec::new();
         for step in 0..3000 {
-            match rng.below(10) {
+            match rng.below(12) {
                 0..=5 => {
                     let index = rng.below(600) as u32;
                     let at = now + (rng.next_u64() >> (19 + rng.below(45)));
@@ -390,6 +456,7 @@ mod tests {
                     *noted = at.min(*noted);
                 }
                 6 | 7 => now += rng.next_u64() >> (18 + rng.below(46)),
+                8 | 9 => revise(&mut wheel, &mut oracle, &mut rng),
                 _ => now = wheel.next().map_or(now, |at| at.as_nanos().max(now)),
             }
             let limit = 1 + rng.below(64) as usize;
@@ -424,6 +491,53 @@ mod tests {
         for seed in 0..40 {
             model(seed);
         }
+    }
+
+    #[test]
+    fn the_next_date_is_the_earliest_that_holds() {
+        for seed in 0..2_000 {
+            let mut rng = Rng::new(seed);
+            let (mut wheel, mut due) = (Wheel::new(), Vec::new());
+            let mut now = rng.next_u64() >> (14 + rng.below(50));
+            wheel.expire(Instant::from_nanos(now), 1, &mut due);
+            let mut real = BTreeMap::new();
+            for index in 0..1 + rng.below(5) as u32 {
+                let noted = now + 1 + (rng.next_u64() >> (19 + rng.below(45)));
+                wheel.note(index, Instant::from_nanos(noted));
+                let later = noted + (rng.next_u64() >> (19 + rng.below(45)));
+                real.insert(index, [None, Some(noted), Some(later)][rng.below(3) as usize]);
+            }
+            let ask = |real: &BTreeMap<u32, Option<u64>>, index| real[&index].map(Instant::from_nanos);
+            // What happens is what was meant to, and nothing wakes the core in between.
+            while let Some(first) = real.values().flatten().min().copied() {
+                wheel.revise(|index| ask(&real, index));
+                assert_eq!(wheel.next().map(Instant::as_nanos), Some(first), "seed {seed}");
+                now = first;
+                due.clear();
+                wheel.expire(Instant::from_nanos(now), 64, &mut due);
+                assert!(!due.is_empty() && due.iter().all(|index| real[index] == Some(now)), "seed {seed}");
+                for index in &due {
+                    real.insert(*index, None);
+                }
+            }
+            wheel.revise(|index| ask(&real, index));
+            assert_eq!(wheel.next(), None, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn who_asks_a_crowd_asks_some_of_it() {
+        let mut wheel = Wheel::new();
+        for index in 0..100_000 {
+            wheel.note(index, Instant::from_secs(1));
+        }
+        let mut asked = 0;
+        wheel.revise(|_| {
+            asked += 1;
+            Some(Instant::from_secs(1))
+        });
+        assert!((WAYS..=REVISE_BUDGET * WAYS).contains(&asked), "{asked}");
+        assert_eq!(wheel.next(), Some(Instant::from_secs(1)));
     }
 
     #[test]

@@ -39,6 +39,6 @@ impl<A: App> Host for CoreHost<A> {
         if turn.more {
             return Some(now);
         }
-        Instant::earliest(self.core.next_timeout(), wish)
+        Instant::earliest(self.core.rest(now), wish)
     }
 }

@@ -77,7 +77,7 @@ impl Engine {
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<Pumped, Errno> {
-        let until = Instant::earliest(self.core.next_timeout(), deadline);
+        let until = Instant::earliest(self.core.rest(self.now), deadline);
         let timeout = until.map(|at| at.since(self.now));
         if timeout == Some(Duration::ZERO) {
             return Ok(Pumped::Progress);

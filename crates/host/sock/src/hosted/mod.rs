@@ -186,6 +186,8 @@ struct Turn {
     errands: Errands,
     /// It has made way and was not woken since.
     excused: bool,
+    /// It led, and a date ended its sleep that has brought nothing so far.
+    in_vain: bool,
 }
 
 impl Hosted {
@@ -352,6 +354,7 @@ impl Hosted {
                 match engine.turn() {
                     Ok(done) if done.more || done.received > 0 || done.timers > 0 => {
                         engine.patience.on_work(engine.now(), done.received > 0);
+                        turn.in_vain = false;
                         continue;
                     }
                     Ok(_) | Err(IoError::Down) => {}
@@ -415,7 +418,11 @@ impl Hosted {
             }
             fds.extend(engine.core.io().poll_fds());
             let slice = if fds.len() == 1 { LOOK_SOON } else { LOOK_AGAIN };
-            let next = Instant::earliest(engine.core.next_timeout(), Some(engine.time() + slice));
+            let now = engine.time();
+            // A date that is taken back must be told anew when somebody else sends, which wakes us then: it is looked
+            // for only where the last one woke us for nothing.
+            let date = if turn.in_vain { engine.core.rest(now) } else { engine.core.next_timeout() };
+            let next = Instant::earliest(date, Some(now + slice));
             until = Instant::earliest(until, next);
         }
         let left = until.map(|at| at.since(engine.time()));
@@ -442,6 +449,7 @@ impl Hosted {
             shared.lead.asleep = None;
             let now = shared.engine.time();
             shared.engine.load.on_wake(now);
+            turn.in_vain = until.is_some_and(|at| at <= now);
         }
         Ok(woken)
     }

@@ -192,7 +192,7 @@ impl<'a> Loop<'a> {
         engine.patience.on_sleep(now);
         self.idle_since = None;
         let nap = behind.then_some(now + NAP);
-        After::Until(Instant::earliest(engine.core.next_timeout(), nap))
+        After::Until(Instant::earliest(engine.core.rest(now), nap))
     }
 
     fn sleep(&mut self, engine: &mut Engine, until: Option<Instant>) {
