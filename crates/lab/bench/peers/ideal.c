@@ -1,10 +1,11 @@
 /* The ideal responder: answers over AF_XDP with prepared segments and keeps no state at all. What it costs is
  * the floor that the link and the client's own kernel leave; no TCP stack can be below it.
  *
- *   ideal IFACE PORT BODY_BYTES
+ *   ideal IFACE PORT BODY_BYTES [native]
  *
  * SYN -> SYN-ACK (MSS and window scale, no timestamps). Data -> the answer, with FIN when the request says
  * "Connection: close". FIN -> ACK. Everything else -> nothing. Retransmits nothing, checks nothing.
+ * Its program runs in the network stack, where ours runs on veth, or in the driver.
  * IPv4 only. Prints "ready", and on SIGTERM its CPU time in microseconds. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -75,7 +76,7 @@ static int load_program(int map, int port) {
     };
     static char log[65536];
     union bpf_attr a = {.prog_type = BPF_PROG_TYPE_XDP, .insns = (uintptr_t)prog, .insn_cnt = sizeof prog / sizeof *prog,
-                        .license = (uintptr_t) "MIT", .log_buf = (uintptr_t)log, .log_size = sizeof log, .log_level = 1};
+                        .license = (uintptr_t) "MIT", .prog_flags = BPF_F_XDP_HAS_FRAGS, .log_buf = (uintptr_t)log, .log_size = sizeof log, .log_level = 1};
     int fd = bpf(BPF_PROG_LOAD, &a);
     if (fd < 0) { fputs(log, stderr); die("load program"); }
     return fd;
@@ -141,9 +142,10 @@ static size_t respond(uint8_t *f, size_t len) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 4) { fprintf(stderr, "usage: ideal IFACE PORT BODY_BYTES\n"); return 2; }
+    if (argc < 4) { fprintf(stderr, "usage: ideal IFACE PORT BODY_BYTES [native]\n"); return 2; }
     int ifindex = (int)if_nametoindex(argv[1]), port = atoi(argv[2]);
     size_t body = strtoul(argv[3], NULL, 10);
+    int native = argc > 4 && !strcmp(argv[4], "native");
     if (!ifindex) die(argv[1]);
     if (body > 1200) { fprintf(stderr, "ideal: at most 1200 octets of body\n"); return 2; }
     struct sigaction term = {.sa_handler = on_term};
@@ -186,11 +188,8 @@ int main(int argc, char **argv) {
     a = (union bpf_attr){.map_fd = (uint32_t)map, .key = (uintptr_t)&key, .value = (uintptr_t)&fd};
     if (bpf(BPF_MAP_UPDATE_ELEM, &a)) die("map update");
     int prog = load_program(map, port);
-    a = (union bpf_attr){.link_create = {.prog_fd = (uint32_t)prog, .target_ifindex = (uint32_t)ifindex, .attach_type = BPF_XDP, .flags = XDP_FLAGS_DRV_MODE}};
-    if (bpf(BPF_LINK_CREATE, &a) < 0) {
-        a.link_create.flags = XDP_FLAGS_SKB_MODE;
-        if (bpf(BPF_LINK_CREATE, &a) < 0) die("attach");
-    }
+    a = (union bpf_attr){.link_create = {.prog_fd = (uint32_t)prog, .target_ifindex = (uint32_t)ifindex, .attach_type = BPF_XDP, .flags = native ? XDP_FLAGS_DRV_MODE : XDP_FLAGS_SKB_MODE}};
+    if (bpf(BPF_LINK_CREATE, &a) < 0) die("attach");
     printf("ready\n");
     fflush(stdout);
 

@@ -112,6 +112,7 @@ pub(super) struct Link {
     pub(super) index: u32,
     pub(super) name: String,
     pub(super) mtu: usize,
+    pub(super) super_max: usize,
     pub(super) mac: [u8; 6],
     pub(super) up: bool,
     pub(super) loopback: bool,
@@ -140,13 +141,25 @@ impl Fact {
     }
 }
 
+/// Attributes of a link, which are younger than some of the headers that programs are built with.
+const GSO_MAX_SIZE: u16 = 41;
+const GSO_IPV4_MAX_SIZE: u16 = 63;
+
 /// `struct ifinfomsg`: family, pad, type (16), index (32), flags (32), change (32).
 fn link(body: &[u8], gone: bool) -> Option<Fact> {
     let flags = ne32(body, 8)? as i32;
     let up = flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0;
     let loopback = flags & libc::IFF_LOOPBACK != 0;
-    let mut link =
-        Link { index: ne32(body, 4)?, name: String::new(), mtu: 0, mac: [0; 6], up, loopback, gone };
+    let mut link = Link {
+        index: ne32(body, 4)?,
+        name: String::new(),
+        mtu: 0,
+        super_max: 0,
+        mac: [0; 6],
+        up,
+        loopback,
+        gone,
+    };
     // Bridges send messages of their own family about their ports, which say nothing of the link itself.
     if body[0] != libc::AF_UNSPEC as u8 {
         return None;
@@ -158,6 +171,7 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
                 link.name = String::from_utf8_lossy(name).into_owned();
             }
             libc::IFLA_MTU => link.mtu = ne32(value, 0)? as usize,
+            GSO_MAX_SIZE | GSO_IPV4_MAX_SIZE => link.super_max = link.super_max.max(ne32(value, 0)? as usize),
             libc::IFLA_ADDRESS => link.mac = value.try_into().unwrap_or_default(),
             _ => {}
         }

@@ -29,6 +29,8 @@ pub struct Interface {
     pub name: String,
     /// Largest IP packet, octets.
     pub mtu: usize,
+    /// Octets of the largest super-segment that is sent on it; 0 if the kernel does not say.
+    pub super_max: usize,
     /// Link-layer address (zeros if it has none of six octets).
     pub mac: [u8; 6],
     /// Is it up, with a carrier?
@@ -51,8 +53,8 @@ fn links(socket: &mut Socket) -> io::Result<Vec<Interface>> {
     let facts = socket.dump(libc::RTM_GETLINK, &[0; 16])?;
     let links = facts.into_iter().filter_map(|fact| match fact {
         Fact::Link(l) => {
-            let message::Link { index, name, mtu, mac, up, loopback, gone: _ } = l;
-            Some(Interface { index, name, mtu, mac, up, loopback })
+            let message::Link { index, name, mtu, super_max, mac, up, loopback, gone: _ } = l;
+            Some(Interface { index, name, mtu, super_max, mac, up, loopback })
         }
         _ => None,
     });

@@ -73,7 +73,11 @@ const KINDS: &[Kind] = &[
         about: "an interface shared with the kernel, by AF_XDP: fastest",
         options: &[
             QUEUES,
-            setting("mode", "native|generic", "where the XDP program runs (native if the driver can)"),
+            setting(
+                "mode",
+                "native|generic",
+                "where the XDP program runs (native if the driver can; generic on veth)",
+            ),
             setting("zerocopy", "on|off", "let the device use our memory if it can (on)"),
             setting("rx_ring", "N", "packets waiting to be received, a power of two (2048)"),
             setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),

@@ -12,6 +12,8 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) index: u32,
     pub(super) mtu: usize,
+    /// Octets of the largest super-segment that is sent on it.
+    pub(super) super_max: usize,
     pub(super) mac: [u8; 6],
     /// Receive queues; packets may arrive on each of them.
     pub(super) queues: u16,
@@ -35,6 +37,7 @@ impl Device {
             name: name.into(),
             index: found.index,
             mtu: found.mtu,
+            super_max: found.super_max,
             mac: found.mac,
             queues: ethtool.queues(),
             driver: ethtool.driver(),

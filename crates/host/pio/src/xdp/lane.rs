@@ -352,6 +352,15 @@ fn bind_best(socket: &OwnedFd, config: &LaneConfig) -> io::Result<(bool, bool)> 
     Err(last.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
 }
 
+/// Does the kernel bring packets of several buffers through a socket (Linux 6.6)? Asked by binding to an interface that
+/// there cannot be: a kernel that does not know the flag says so before it looks for the interface.
+pub(super) fn brings_long() -> bool {
+    let Ok(socket) = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0) else { return false };
+    let nowhere = LaneConfig { ifindex: 0, queue: 0, rx: 0, tx: 0, frags: true, zero_copy: false };
+    let refusal = bind(&socket, &nowhere, libc::XDP_COPY | libc::XDP_USE_SG, 0);
+    refusal.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
+}
+
 /// How often, and at what distance, a queue that is still taken is asked for again.
 const BIND_TRIES: u32 = 100;
 const BIND_PAUSE: Duration = Duration::from_millis(5);

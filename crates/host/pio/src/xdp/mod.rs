@@ -15,8 +15,9 @@
 //!
 //! **What a veth peer hands over.** Partial checksums, always ([`Caps::local_peer`](crate::Caps)).
 //! Super-segments in generic mode only: with a program in the driver the kernel switches segmentation offload
-//! off at the peer, which then cuts in software. A super-segment comes in several frames
-//! ([`RxMeta::more`](crate::RxMeta)).
+//! off at the peer, which then cuts in software, and every segment is a buffer, a copy into a page of the
+//! driver's and a copy into a frame of ours, all on the sender's core. A super-segment comes in several frames
+//! ([`RxMeta::more`](crate::RxMeta)). So there the network stack runs the program ([`XdpMode::Auto`]).
 //!
 //! **Super-segments** leave through a packet socket where the kernel copies anyway (`supers`).
 //!
@@ -46,6 +47,7 @@ use crate::netlink::{Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::{BATCH_MAX, Caps, Medium};
 use crate::sys::Bell;
+use bpf::sys::Hook;
 use device::Device;
 use lane::{Lane, LaneConfig};
 use ring::FramePool;
@@ -57,7 +59,9 @@ use supers::Supers;
 /// Where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum XdpMode {
-    /// In the driver if it can, else in the network stack.
+    /// In the driver if it can, else in the network stack. The other way round for a single port on veth, where a
+    /// program in the driver would have the peer cut all that it sends, unless the port is an end of a wire
+    /// ([`XdpConfig::whole`]).
     #[default]
     Auto,
     /// In the driver.
@@ -100,6 +104,8 @@ impl Default for XdpConfig {
 const RX_RING_MIN: u32 = 256;
 /// Room before a received packet that the kernel insists on.
 const RX_HEADROOM: usize = 256;
+/// Largest super-segment, as long as its length has 16 bits (the kernel's limit unless somebody raised it).
+const SUPER_MAX: usize = 1 << 16;
 /// Link-layer octets beyond the MTU: Ethernet header and one VLAN tag.
 const LINK_MAX: usize = 18;
 
@@ -147,8 +153,32 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
         return Err(too_few_queues(&device, config.ports));
     }
     raise_memory_limit();
-    let steering = Arc::new(Steering::attach(&device, config.mode, config.whole)?);
+    let hooks = hooks(config, &device);
+    let steering = Arc::new(Steering::attach(&device, hooks, config.whole)?);
     (0..config.ports).map(|number| open_port(&device, config, number, &steering)).collect()
+}
+
+/// Where the program may run, the best place first.
+fn hooks(config: &XdpConfig, device: &Device) -> &'static [Hook] {
+    match config.mode {
+        XdpMode::Auto if brings_supers(config, device) => &[Hook::Generic, Hook::Native],
+        XdpMode::Auto => &[Hook::Native, Hook::Generic],
+        XdpMode::Native => &[Hook::Native],
+        XdpMode::Generic => &[Hook::Generic],
+    }
+}
+
+/// Would the network stack bring a peer's super-segments, to a port that they are good for?
+fn brings_supers(config: &XdpConfig, device: &Device) -> bool {
+    device.has_local_peer()
+        // An end of a wire hands packets on to somewhere else, so they shall be what a wire would carry.
+        && !config.whole
+        // Outside the driver every packet of a veth seems to come from its first queue.
+        && config.ports == 1
+        // Who lets larger ones leave than a length in IPv4's header can say lets them arrive as well, and those no
+        // port of ours understands.
+        && device.super_max <= SUPER_MAX
+        && lane::brings_long()
 }
 
 fn open_port(

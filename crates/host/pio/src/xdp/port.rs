@@ -392,6 +392,8 @@ impl PacketIo for XdpPort {
             ("frames_free", self.pool.available().into()),
             ("frames_lent", self.pool.lent().into()),
             ("frames_lost", self.pool.strays()),
+            ("xdp_native", self.is_native().into()),
+            ("xdp_zero_copy", self.is_zero_copy().into()),
         ];
         let sum = |of: &dyn Fn(&Lane) -> u64| self.lanes.iter().map(of).sum();
         if let Some(supers) = &self.supers {

@@ -6,7 +6,7 @@ use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
 use super::claims::{Claims, Marks, PORTS};
 use super::device::Device;
 use super::holder;
-use super::{XdpMode, refused};
+use super::refused;
 use crate::ledger::Ledger;
 use crate::open::OpenError;
 use crate::sys;
@@ -69,16 +69,11 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// Loads the program and puts it on the interface, in the driver if it can be had there.
-    pub(super) fn attach(device: &Device, mode: XdpMode, whole: bool) -> Result<Steering, OpenError> {
+    /// Loads the program and puts it on the interface, at the first of the hooks that takes it.
+    pub(super) fn attach(device: &Device, hooks: &[Hook], whole: bool) -> Result<Steering, OpenError> {
         let loaded = Loaded::new(device, whole)?;
         let all_ears = whole.then(|| all_ears(device.index)).transpose();
         let all_ears = all_ears.map_err(|e| refused("hear frames for others", e))?;
-        let hooks: &[Hook] = match mode {
-            XdpMode::Auto => &[Hook::Native, Hook::Generic],
-            XdpMode::Native => &[Hook::Native],
-            XdpMode::Generic => &[Hook::Generic],
-        };
         let mut last = None;
         for &hook in hooks {
             match bpf::attach_xdp(&loaded.program, device.index, hook) {

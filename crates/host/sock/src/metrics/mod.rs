@@ -21,7 +21,8 @@ use trace::blackbox::{BlackBox, Files};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What a link counts that is there now, and not counted for ever.
-const LINK_GAUGES: [&str; 4] = ["frames_free", "frames_lent", "frames_out", "partners"];
+const LINK_GAUGES: [&str; 6] =
+    ["frames_free", "frames_lent", "frames_out", "partners", "xdp_native", "xdp_zero_copy"];
 
 /// How a number is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

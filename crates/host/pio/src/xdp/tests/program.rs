@@ -25,8 +25,15 @@ impl Bench {
         if !own_namespace() {
             return None;
         }
-        let device =
-            Device { name: "lo".into(), index: 1, mtu: 65536, mac: [0; 6], queues: 1, driver: String::new() };
+        let device = Device {
+            name: "lo".into(),
+            index: 1,
+            mtu: 65536,
+            super_max: 0,
+            mac: [0; 6],
+            queues: 1,
+            driver: String::new(),
+        };
         let loaded = match Loaded::new(&device, false) {
             Ok(loaded) => loaded,
             Err(crate::OpenError::Privilege { what, .. }) => {

@@ -49,28 +49,74 @@ fn echo(config: &XdpConfig, mtu: usize, local: &str, size: usize) -> Option<crat
     Some(puppet.seen)
 }
 
-#[test]
-fn echo_v4() {
-    let Some(seen) = echo(&XdpConfig::default(), 1500, OURS, 300_000) else { return };
-    assert!(seen.partial > 0, "a veth peer leaves checksums partial");
-    assert_eq!(seen.gso, 0, "in native mode the peer cuts");
+fn within(mode: XdpMode) -> XdpConfig {
+    XdpConfig { mode, ..XdpConfig::default() }
 }
 
 #[test]
-fn echo_v6() {
-    let Some(seen) = echo(&XdpConfig::default(), 1500, OURS6, 300_000) else { return };
+fn echo_in_native_mode() {
+    let Some(seen) = echo(&within(XdpMode::Native), 1500, OURS, 300_000) else { return };
+    assert!(seen.partial > 0, "a veth peer leaves checksums partial");
+    assert_eq!(seen.gso, 0, "in native mode the peer cuts");
+    let Some(seen) = echo(&within(XdpMode::Native), 1500, OURS6, 300_000) else { return };
     assert!(seen.partial > 0);
 }
 
 #[test]
 fn echo_in_generic_mode() {
-    let config = XdpConfig { mode: XdpMode::Generic, ..XdpConfig::default() };
-    let Some(seen) = echo(&config, 1500, OURS, 1_000_000) else { return };
-    assert!(seen.gso > 0 && seen.biggest > 1514, "super-segments arrive whole");
+    for ours in [OURS, OURS6] {
+        let Some(seen) = echo(&within(XdpMode::Generic), 1500, ours, 1_000_000) else { return };
+        assert!(seen.partial > 0, "a veth peer leaves checksums partial");
+        assert!(seen.gso > 0 && seen.biggest > 1514, "super-segments arrive whole");
+    }
 }
 
 #[test]
 fn echo_with_jumbo_frames() {
-    let Some(seen) = echo(&XdpConfig::default(), 9000, OURS, 1_000_000) else { return };
+    let Some(seen) = echo(&within(XdpMode::Native), 9000, OURS, 1_000_000) else { return };
     assert!(seen.biggest > 3840 && seen.gso == 0, "packets in two frames, none of them a super-segment");
+}
+
+/// Where the program runs on veth if nobody says where: in the network stack, unless the port is an end of a wire.
+#[test]
+fn the_mode_by_itself() {
+    if !crate::xdp::lane::brings_long() {
+        return eprintln!("SKIPPED: this kernel brings no packets of several buffers");
+    }
+    for whole in [false, true] {
+        let Some(cable) = Cable::new(1, 1500) else { return };
+        let Some(ports) = cable.open(&XdpConfig { whole, ..XdpConfig::default() }) else { return };
+        let known = crate::netlink::interface("x0").unwrap().unwrap();
+        assert!(known.super_max >= 1 << 16, "the kernel says how long super-segments may be");
+        assert_eq!(ports[0].is_native(), whole);
+        let said = |name| ports[0].stats().iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+        assert_eq!((said("xdp_native"), said("xdp_zero_copy")), (Some(whole.into()), Some(0)));
+    }
+}
+
+#[test]
+fn who_has_a_driver_of_its_own_is_asked_first() {
+    use crate::xdp::bpf::sys::Hook;
+    let device = |driver: &str, super_max| crate::xdp::device::Device {
+        name: "x0".into(),
+        index: 1,
+        mtu: 1500,
+        super_max,
+        mac: [0; 6],
+        queues: 2,
+        driver: driver.into(),
+    };
+    let (card, veth, huge) = (device("ice", 65_536), device("veth", 65_536), device("veth", 180_000));
+    let places = |mode, whole, ports, device| {
+        crate::xdp::hooks(&XdpConfig { mode, whole, ports, ..XdpConfig::default() }, device)
+    };
+    let driver_first = [Hook::Native, Hook::Generic];
+    assert_eq!(places(XdpMode::Auto, false, 1, &card), driver_first);
+    assert_eq!(places(XdpMode::Auto, true, 1, &veth), driver_first);
+    assert_eq!(places(XdpMode::Auto, false, 2, &veth), driver_first, "flows spread over queues");
+    assert_eq!(places(XdpMode::Auto, false, 1, &huge), driver_first, "they could not be read");
+    for device in [&card, &veth, &huge] {
+        assert_eq!(places(XdpMode::Native, false, 1, device), [Hook::Native]);
+        assert_eq!(places(XdpMode::Generic, false, 1, device), [Hook::Generic]);
+    }
 }
