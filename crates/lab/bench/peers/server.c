@@ -1,10 +1,12 @@
 /* The tuned kernel's side: a minimal epoll HTTP server, one process per core, SO_REUSEPORT, backlog 65535.
  *
- *   server ADDR PORT BODY_BYTES [sink|source]
+ *   server ADDR PORT BODY_BYTES [serve|sink|source [CONNECTIONS]]
  *
  * Answers every request (up to the empty line) with a 200 and BODY_BYTES octets, or as many as its path says (/4096);
  * obeys "Connection: close".
  * `sink` reads and discards until the peer closes; `source` answers a request with octets without end.
+ * Where CONNECTIONS at a time are more than the process may have descriptors, several threads with tables of descriptors
+ * of their own share the port.
  * Prints "ready" once it listens and its own CPU time in microseconds when it is told to end (SIGTERM). */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -12,6 +14,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +43,10 @@ static void die(const char *what) {
 }
 
 /* What is still to be sent, per descriptor, and whether that is the end. */
-static struct { unsigned long long left; int closing; } answers[FD_MAX];
-static char buf[1 << 20], in[1 << 20];
-static int ep;
+static __thread struct { unsigned long long left; int closing; } *answers;
+#define BUF (1u << 20)
+static __thread char *buf, *in;
+static __thread int ep;
 
 static void watch(int fd, int how, unsigned events) {
     struct epoll_event ev = {.events = events, .data.fd = fd};
@@ -50,7 +55,7 @@ static void watch(int fd, int how, unsigned events) {
 
 /* Sends what finds room, at most a megabyte: others have their turn. */
 static void go_on(int fd) {
-    size_t some = answers[fd].left < sizeof buf ? (size_t)answers[fd].left : sizeof buf;
+    size_t some = answers[fd].left < BUF ? (size_t)answers[fd].left : BUF;
     ssize_t w = write(fd, buf, some);
     if (w < 0 && errno == EAGAIN) return;
     if (w < 0) { close(fd); return; }
@@ -61,7 +66,7 @@ static void go_on(int fd) {
 }
 
 /* The head and the beginning of the body, made anew only when another size is asked for. */
-static struct made { unsigned long long body; size_t head, len; char text[256 + 65536]; } made[2];
+static __thread struct made { unsigned long long body; size_t head, len; char text[256 + 65536]; } made[2];
 
 static void make(struct made *m, unsigned long long body, int closing) {
     m->body = body;
@@ -94,35 +99,33 @@ static int must_close(const char *request, size_t len) {
     return memmem(request, len, "onnection: close", 16) != NULL;
 }
 
-int main(int argc, char **argv) {
-    /* A hundred thousand connections want as many descriptors; who may not raise the limit hears of it from socket(). */
-    struct rlimit many = {1 << 20, 1 << 20};
-    setrlimit(RLIMIT_NOFILE, &many);
-    if (argc < 4) {
-        fprintf(stderr, "usage: server ADDR PORT BODY_BYTES [sink|source]\n");
-        return 2;
-    }
-    size_t body = strtoul(argv[3], NULL, 10);
-    int sink = argc > 4 && !strcmp(argv[4], "sink"), source = argc > 4 && !strcmp(argv[4], "source");
-    struct sigaction term = {.sa_handler = on_term};
-    sigaction(SIGTERM, &term, NULL);
-    signal(SIGPIPE, SIG_IGN);
+static struct sockaddr_in addr;
+static size_t body;
+static int sink, source;
+static unsigned long long taken;
 
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2]))};
-    if (inet_pton(AF_INET, argv[1], &addr.sin_addr) != 1) die("address");
+static void *serve(void *arg) {
+    /* Descriptors of its own, as many as the limit says once more. */
+    if (arg && unshare(CLONE_FILES)) die("unshare");
+    answers = calloc(FD_MAX, sizeof *answers), buf = malloc(BUF), in = malloc(BUF);
+    if (!answers || !buf || !in) die("memory");
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&addr, sizeof addr)) die("bind");
     if (listen(listener, 65535)) die("listen");
     ep = epoll_create1(0);
-    memset(buf, 'x', sizeof buf);
+    memset(buf, 'x', BUF);
     struct epoll_event events[EVENTS];
     watch(listener, EPOLL_CTL_ADD, EPOLLIN);
-    printf("ready\n");
-    fflush(stdout);
-
-    unsigned long long taken = 0;
+    /* The last to listen says so, and all others do by then. */
+    static int listening;
+    int *threads = arg ? arg : &(int){1};
+    if (__atomic_add_fetch(&listening, 1, __ATOMIC_SEQ_CST) == *threads) {
+        printf("ready\n");
+        fflush(stdout);
+    }
+    unsigned long long mine = 0;
     while (!ending) {
         int n = epoll_wait(ep, events, EVENTS, 500);
         if (n < 0 && errno != EINTR) die("epoll_wait");
@@ -139,16 +142,49 @@ int main(int argc, char **argv) {
                 continue;
             }
             if (events[i].events & EPOLLOUT) { go_on(fd); continue; }
-            ssize_t got = read(fd, in, sizeof in - 1);
+            ssize_t got = read(fd, in, BUF - 1);
             if (got < 0 && errno == EAGAIN) continue;
             if (got <= 0) { close(fd); continue; }
-            taken += (unsigned long long)got;
+            mine += (unsigned long long)got;
             if (sink) continue;
             /* One request per read is what closed-loop clients send; a tail without its empty line waits. */
             if (got < 4 || memcmp(in + got - 4, "\r\n\r\n", 4)) continue;
             in[got] = 0;
             answer(fd, source ? ENDLESS : wanted(in, body), must_close(in, (size_t)got));
         }
+    }
+    __atomic_add_fetch(&taken, mine, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    /* A hundred thousand connections want as many descriptors. */
+    struct rlimit many = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_NOFILE, &many);
+    if (argc < 4) {
+        fprintf(stderr, "usage: server ADDR PORT BODY_BYTES [serve|sink|source [CONNECTIONS]]\n");
+        return 2;
+    }
+    body = strtoul(argv[3], NULL, 10);
+    sink = argc > 4 && !strcmp(argv[4], "sink"), source = argc > 4 && !strcmp(argv[4], "source");
+    struct sigaction term = {.sa_handler = on_term};
+    sigaction(SIGTERM, &term, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2]))};
+    if (inet_pton(AF_INET, argv[1], &addr.sin_addr) != 1) die("address");
+
+    /* Connections are spread by their hashes, so some room is left; and some descriptors are not connections. */
+    getrlimit(RLIMIT_NOFILE, &many);
+    long room = (long)(many.rlim_cur < FD_MAX ? many.rlim_cur : FD_MAX) - 64, at_a_time = argc > 5 ? atol(argv[5]) : 0;
+    int threads = room > 0 && at_a_time > room ? (int)((at_a_time + at_a_time / 16 + room - 1) / room) : 1;
+    if (threads == 1) {
+        serve(NULL);
+    } else {
+        pthread_t *others = calloc((size_t)threads, sizeof *others);
+        if (!others) die("memory");
+        for (int i = 0; i < threads; i++)
+            if (pthread_create(&others[i], NULL, serve, &threads)) die("thread");
+        for (int i = 0; i < threads; i++) pthread_join(others[i], NULL);
     }
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);

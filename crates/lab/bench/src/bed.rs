@@ -419,7 +419,7 @@ impl Programs {
         let compile = |name: &str| -> Result<PathBuf, String> {
             let out = dir.join(name);
             let file = source.join(format!("{name}.c"));
-            sh("cc", &["-O2", "-o", &out.to_string_lossy(), &file.to_string_lossy(), "-lm"])?;
+            sh("cc", &["-O2", "-pthread", "-o", &out.to_string_lossy(), &file.to_string_lossy(), "-lm"])?;
             Ok(out)
         };
         Ok(Programs {

@@ -114,7 +114,7 @@ impl Ground {
         flood: Option<f64>,
     ) -> Result<Figures, String> {
         let Where::Veth { offloads } = place else { return Err("this workload has no link".into()) };
-        // Bulk with offloads: AF_XDP takes no super-segments, a tap device does.
+        // Bulk with offloads: on a tap device a super-segment is copied once on its way, AF_XDP copies it twice.
         let bulk = matches!(load.mode, "put" | "get");
         let tap = bulk && offloads && matches!(contender.kind, Kind::Ours(_));
         let field = self.field(offloads, tap)?;
@@ -250,11 +250,15 @@ impl Field {
         let (namespace, program, args) = match contender.kind {
             Kind::Kernel => {
                 let mut args = vec![SERVER_ADDR.to_string(), "80".into(), size.into()];
-                args.extend(match load.mode {
-                    "put" => Some("sink".into()),
-                    "get" => Some("source".into()),
-                    _ => None,
-                });
+                args.push(
+                    match load.mode {
+                        "put" => "sink",
+                        "get" => "source",
+                        _ => "serve",
+                    }
+                    .into(),
+                );
+                args.push(load.connections.to_string());
                 (&self.bed.server, &self.programs.server, args)
             }
             Kind::Ideal => {
