@@ -107,6 +107,11 @@ impl<L: Layer> PacketIo for L {
         self.retire_above(frame);
     }
 
+    fn retire_all(&mut self, batch: &mut RxBatch) {
+        // What was received came from below, also where a layer has frames of its own to send in.
+        self.below_mut().retire_all(batch);
+    }
+
     fn rx(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         self.receive(batch)
     }

@@ -41,7 +41,7 @@ pub use doze::{Doze, sleep_on};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
-pub use lanes::{LANES_MAX, Lanes};
+pub use lanes::{Fit, LANES_MAX, Lanes};
 pub use layer::Layer;
 pub use open::{OpenError, open, open_help, open_wire};
 pub use packet::{Packet, PacketConfig, Receive, open_packet};

@@ -11,7 +11,7 @@ use crate::paired::{Paired, PairedConfig, StackThread};
 use crate::settings::{Mode, Settings, Workers};
 use crate::tree::Tree;
 use base::Duration;
-use pio::{Lanes, PacketIo};
+use pio::{Fit, Lanes, PacketIo};
 use stack::{Core, CoreConfig, OwnAddr};
 use std::io::Read;
 use std::sync::Arc;
@@ -115,7 +115,11 @@ fn open_with(
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
         let (name, medium) = (port.caps().name.clone(), port.caps().medium);
-        let (port, switch) = trace::tapped(lanes(settings, core, card(settings, core, seed, layer(port)?)?)?);
+        // What every packet passes is called directly.
+        let (port, switch) = match lanes(settings, core, card(settings, core, seed, layer(port)?)?)? {
+            Fit::Cuts(lanes) => trace::tapped(lanes),
+            Fit::Passes(port) => trace::tapped(port),
+        };
         taps.push(Tap { switch, name, medium });
         let config = CoreConfig { core: (core as u16, settings.cores), ..config.clone() };
         let mut stack = Core::new(config, port);
@@ -151,8 +155,8 @@ fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), Ope
 }
 
 /// The port of a core with as many lanes as there are workers, if there are any.
-fn lanes(settings: &Settings, core: usize, port: Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError> {
-    let Workers(workers @ 1..) = settings.workers else { return Ok(port) };
+fn lanes(settings: &Settings, core: usize, port: Box<dyn PacketIo>) -> Result<Fit, OpenError> {
+    let Workers(workers @ 1..) = settings.workers else { return Ok(Fit::Passes(port)) };
     // Helpers have the CPUs behind those of the cores' own threads.
     let first = usize::from(settings.cores) + core * usize::from(workers - 1);
     let pinned = settings.pin;
@@ -163,7 +167,7 @@ fn lanes(settings: &Settings, core: usize, port: Box<dyn PacketIo>) -> Result<Bo
         }
     };
     let clock = SystemClock::new();
-    Lanes::over(port, workers, &format!("millstream-lane-{core}"), move || clock.now(), begin)
+    Lanes::fit(port, workers, &format!("millstream-lane-{core}"), move || clock.now(), begin)
         .map_err(|e| OpenError(format!("workers = {workers}: {e}")))
 }
 

@@ -74,8 +74,8 @@ impl Switch {
 }
 
 /// A port that can be watched.
-struct Tapped {
-    port: Box<dyn PacketIo>,
+struct Tapped<P: PacketIo + ?Sized> {
+    port: Box<P>,
     switch: Switch,
     /// Packets at the front of the transmit batch that came back from an earlier try, and the capture that has
     /// them already.
@@ -83,13 +83,40 @@ struct Tapped {
 }
 
 /// Puts a tap on a port; the switch turns it on.
-pub fn tapped(port: Box<dyn PacketIo>) -> (Box<dyn PacketIo>, Switch) {
+pub fn tapped<P: PacketIo + ?Sized + 'static>(port: Box<P>) -> (Box<dyn PacketIo>, Switch) {
     let switch = Switch::default();
     (Box::new(Tapped { port, switch: switch.clone(), came_back: (0, 0) }), switch)
 }
 
-impl Layer for Tapped {
-    type Below = dyn PacketIo;
+impl<P: PacketIo + ?Sized> Tapped<P> {
+    #[inline(never)]
+    fn receive_watched(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
+        let before = batch.len();
+        let n = self.port.rx(batch)?;
+        if n > 0 {
+            // A packet in several frames is one packet.
+            let packets = batch[before..].split_inclusive(|part| !part.meta.more);
+            self.switch.record(false, packets.map(|parts| parts.iter().map(|part| part.frame.data())));
+        }
+        Ok(n)
+    }
+
+    /// Records for the capture of that number.
+    #[inline(never)]
+    fn send_watched(&mut self, batch: &mut TxBatch, number: u64) -> Result<usize, IoError> {
+        let known = match self.came_back {
+            (count, of) if of == number => count,
+            _ => 0,
+        };
+        self.switch.record(true, batch.iter().skip(known).map(|packet| std::iter::once(packet.frame.data())));
+        let sent = self.port.tx(batch);
+        self.came_back = (batch.len(), number);
+        sent
+    }
+}
+
+impl<P: PacketIo + ?Sized> Layer for Tapped<P> {
+    type Below = P;
 
     fn below(&self) -> &Self::Below {
         &*self.port
@@ -99,15 +126,10 @@ impl Layer for Tapped {
         &mut *self.port
     }
 
+    #[inline]
     fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        let before = batch.len();
-        let n = self.port.rx(batch)?;
-        if n > 0 && self.switch.running().is_some() {
-            // A packet in several frames is one packet.
-            let packets = batch[before..].split_inclusive(|part| !part.meta.more);
-            self.switch.record(false, packets.map(|parts| parts.iter().map(|part| part.frame.data())));
-        }
-        Ok(n)
+        // Looked at first: while it is off, what the port says goes straight up.
+        if self.switch.running().is_some() { self.receive_watched(batch) } else { self.port.rx(batch) }
     }
 
     fn gather_from(&self) -> Option<usize> {
@@ -138,16 +160,12 @@ impl Layer for Tapped {
         }
     }
 
+    #[inline]
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        let Some(number) = self.switch.running() else { return self.port.tx(batch) };
-        let known = match self.came_back {
-            (count, of) if of == number => count,
-            _ => 0,
-        };
-        self.switch.record(true, batch.iter().skip(known).map(|packet| std::iter::once(packet.frame.data())));
-        let sent = self.port.tx(batch);
-        self.came_back = (batch.len(), number);
-        sent
+        match self.switch.running() {
+            Some(number) => self.send_watched(batch, number),
+            None => self.port.tx(batch),
+        }
     }
 }
 

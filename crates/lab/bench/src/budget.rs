@@ -53,10 +53,11 @@ impl Path {
 }
 
 /// Every hot path with a budget: for both ends together where it does not name one.
-const PATHS: [Path; 11] = [
+const PATHS: [Path; 12] = [
     Path::both("short connection, 1 in flight", ["short", "1"], 2_000, 4_000),
     Path::both("short connection, 1,000 in flight", ["short", "1000"], 3_000, 6_000),
     Path::both("keep-alive request, 1 connection", ["keep", "1"], 4_000, 12_000),
+    Path::both("keep-alive request, 1 connection, tapped, cut late", ["keep-late", "1"], 4_000, 12_000),
     Path::both("keep-alive request, 1,000 connections", ["keep", "1000"], 4_000, 10_000),
     Path::part("bulk segment, MTU 1500, sender", "bulk", 4_000, 12_000, 0),
     Path::part("bulk segment, MTU 1500, receiver", "bulk", 4_000, 12_000, 1),

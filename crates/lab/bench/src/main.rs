@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use bench::flow::Kind;
-use bench::memory::Load;
+use bench::memory::{Between, Load};
 use bench::{ALL, Plan, compare};
 use clap::Parser;
 use std::path::PathBuf;
@@ -170,7 +170,7 @@ fn programs(args: Args) -> ExitCode {
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
         eprintln!(
-            "millstream-bench: exactly short|keep|idle|forward|transfer|bulk|late|super|receive-on|... IN_FLIGHT COUNT"
+            "millstream-bench: exactly short|keep[-tap|-late]|idle|forward|transfer|bulk|late|super|receive-on|... IN_FLIGHT COUNT"
         );
         return ExitCode::FAILURE;
     };
@@ -195,8 +195,14 @@ fn exactly(words: &[String]) -> ExitCode {
             }
         }
         (Ok(in_flight), Ok(count)) => {
+            let (load, between) = load.split_once('-').unwrap_or((load, ""));
+            let between = match between {
+                "tap" => Between::Tap,
+                "late" => Between::Late,
+                _ => Between::Nothing,
+            };
             let load = if load == "short" { Load::Short } else { Load::Keep };
-            bench::memory::exactly(load, in_flight, count);
+            bench::memory::exactly(load, between, in_flight, count);
         }
         _ => {
             eprintln!("millstream-bench: exactly: two numbers, please");

@@ -10,7 +10,7 @@ pub(crate) use some::{rate as some, rest};
 use crate::compare::few::{Few, batches};
 use crate::{Plan, now, smol, stats};
 use base::{Addr, Duration, Endpoint, Instant};
-use pio::{PairConfig, pair};
+use pio::{Fit, Lanes, PacketIo, PairConfig, pair};
 use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
 use tcp::{Events, ReadError, SocketOptions};
@@ -31,6 +31,17 @@ pub enum Load {
     Short,
     /// 64 B there and back over connections that stay.
     Keep,
+}
+
+/// What is between a stack and the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing.
+    Nothing,
+    /// What a program's stack has: a tap.
+    Tap,
+    /// A tap, and a layer that cuts late (`workers = 1`).
+    Late,
 }
 
 /// Where a bed has its time from.
@@ -68,14 +79,7 @@ pub struct Bed {
     active: u32,
 }
 
-fn core(
-    seed: u64,
-    addr: Addr,
-    extra: u32,
-    connections: u32,
-    batches: u8,
-    port: impl pio::PacketIo + 'static,
-) -> Core {
+fn core(seed: u64, addr: Addr, extra: u32, connections: u32, batches: u8, port: Box<dyn PacketIo>) -> Core {
     let mut addresses = vec![OwnAddr { addr, prefix: 8 }];
     addresses.extend((1..extra).map(|i| OwnAddr { addr: source(i), prefix: 8 }));
     let config = CoreConfig {
@@ -87,7 +91,26 @@ fn core(
         batches,
         ..CoreConfig::default()
     };
-    Core::new(config, Box::new(port))
+    Core::new(config, port)
+}
+
+impl Between {
+    /// A port with this above it.
+    fn over(self, port: impl PacketIo + 'static) -> Box<dyn PacketIo> {
+        match self {
+            Between::Nothing => Box::new(port),
+            Between::Tap => {
+                let port: Box<dyn PacketIo> = Box::new(port);
+                trace::tapped(port).0
+            }
+            Between::Late => {
+                match Lanes::fit(Box::new(port), 1, "lane", || Instant::ZERO, |_| {}).expect("memory") {
+                    Fit::Cuts(lanes) => trace::tapped(lanes).0,
+                    Fit::Passes(_) => unreachable!("memory neither cuts nor sums"),
+                }
+            }
+        }
+    }
 }
 
 /// The client's `i`th address: ports of one address do not suffice for a million connections.
@@ -98,20 +121,21 @@ fn source(i: u32) -> Addr {
 impl Bed {
     /// A listening server and a client, no connection yet. `sources` client addresses share the connections.
     pub fn new(load: Load, sources: u32, connections: u32) -> Bed {
-        Bed::with_batches(load, sources, connections, usize::MAX)
+        Bed::with(load, sources, connections, usize::MAX, Between::Nothing)
     }
 
     /// The same with a link that hands over so many packets a turn at most.
-    fn with_batches(load: Load, sources: u32, connections: u32, batch: usize) -> Bed {
+    fn with(load: Load, sources: u32, connections: u32, batch: usize, between: Between) -> Bed {
         let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
             .expect("memory for frames");
         let turn = batches(batch);
-        let (client, mut server) = if batch < usize::MAX {
-            let (a, b) = (Few::new(a, batch), Few::new(b, batch));
-            (core(1, source(0), sources, connections, turn, a), core(2, SERVER, 1, connections, turn, b))
+        let (a, b) = if batch < usize::MAX {
+            (between.over(Few::new(a, batch)), between.over(Few::new(b, batch)))
         } else {
-            (core(1, source(0), sources, connections, turn, a), core(2, SERVER, 1, connections, turn, b))
+            (between.over(a), between.over(b))
         };
+        let client = core(1, source(0), sources, connections, turn, a);
+        let mut server = core(2, SERVER, 1, connections, turn, b);
         let listen = Listen {
             local: Endpoint::new(SERVER, PORT),
             backlog: 65_535,
@@ -340,7 +364,7 @@ impl Bed {
 
 /// Transactions per second, and packets per transaction, over a link that hands over so many packets a turn at most.
 pub(crate) fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64, batch: usize) -> (f64, f64) {
-    let mut bed = Bed::with_batches(load, sources, in_flight * 2 + 1_024, batch);
+    let mut bed = Bed::with(load, sources, in_flight * 2 + 1_024, batch, Between::Nothing);
     for _ in 0..in_flight {
         bed.open(sources);
         if bed.conns.len().is_multiple_of(256) {
@@ -364,9 +388,9 @@ pub(crate) fn measure(load: Load, in_flight: u32, sources: u32, seconds: f64, ba
 }
 
 /// Exactly `count` transactions with `in_flight` at a time, for instruction counts.
-pub fn exactly(load: Load, in_flight: u32, count: u64) {
+pub fn exactly(load: Load, between: Between, in_flight: u32, count: u64) {
     let sources = 8;
-    let mut bed = Bed::new(load, sources, in_flight * 2 + 1_024).stepping();
+    let mut bed = Bed::with(load, sources, in_flight * 2 + 1_024, usize::MAX, between).stepping();
     (0..in_flight).for_each(|_| bed.open(sources));
     while bed.done < count {
         bed.step(sources);

@@ -62,7 +62,17 @@ pub struct Lanes {
     /// When the port below did not take everything.
     behind_since: Option<Instant>,
     lost: bool,
+    /// Nothing is lost, ready or cut in part: what comes may pass.
+    clear: bool,
     counts: Counts,
+}
+
+/// What [`Lanes::fit`] made of a port.
+pub enum Fit {
+    /// It has segments cut.
+    Cuts(Box<Lanes>),
+    /// It cuts and sums by itself.
+    Passes(Box<dyn PacketIo>),
 }
 
 /// Segments to be made, from the `from`th of a super-segment on.
@@ -103,6 +113,23 @@ impl Lanes {
         clock: impl Fn() -> Instant + Send + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
     ) -> io::Result<Box<dyn PacketIo>> {
+        Ok(match Lanes::fit(below, lanes, name, clock, begin)? {
+            Fit::Cuts(lanes) => lanes,
+            Fit::Passes(port) => port,
+        })
+    }
+
+    /// The same by its own type where it is needed, so that a layer above calls it directly.
+    ///
+    /// # Errors
+    /// As [`Lanes::over`].
+    pub fn fit(
+        below: Box<dyn PacketIo>,
+        lanes: u16,
+        name: &str,
+        clock: impl Fn() -> Instant + Send + 'static,
+        begin: impl Fn(usize) + Send + Clone + 'static,
+    ) -> io::Result<Fit> {
         let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
         let below = match helpers {
             0 => below,
@@ -110,9 +137,9 @@ impl Lanes {
         };
         let caps = below.caps();
         if caps.tx_checksum && caps.tso_max > 0 {
-            return Ok(below);
+            return Ok(Fit::Passes(below));
         }
-        Ok(Box::new(Lanes::on(below, clock)?))
+        Ok(Fit::Cuts(Box::new(Lanes::on(below, clock)?)))
     }
 
     /// Has what the port's owner and its helpers, if it has any, send over a port cut.
@@ -132,6 +159,7 @@ impl Lanes {
             partial: VecDeque::with_capacity(SLOTS as usize),
             behind_since: None,
             lost: false,
+            clear: true,
             counts: Counts::default(),
             lanes,
             below,
@@ -248,15 +276,20 @@ impl Lanes {
         !self.ready.is_empty() || !self.partial.is_empty()
     }
 
-    /// Nothing is left to do, so what comes may pass.
-    #[inline]
-    fn is_clear(&self) -> bool {
-        !self.lost && !self.is_behind()
+    /// Something was done that may leave something to do.
+    fn settle(&mut self) {
+        self.clear = !self.lost && !self.is_behind();
     }
 
     /// Sends packets of which some are to be cut, or which others wait before.
     #[inline(never)]
     fn send_behind(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
+        let sent = self.send_in_order(batch);
+        self.settle();
+        sent
+    }
+
+    fn send_in_order(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
         self.unload()?;
         let mut taken = 0;
         while !self.is_behind() || self.ready.len() < BATCH_MAX && self.behind_since.is_none() {
@@ -272,6 +305,7 @@ impl Lanes {
     #[inline(never)]
     fn receive_behind(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
         let sent = self.unload();
+        self.settle();
         match self.below.rx(batch) {
             // What is handed up is not lost for what the port says: it will say so again.
             Ok(count) if count > 0 => Ok(count),
@@ -337,6 +371,72 @@ impl Lanes {
         self.ready.push_back(packet);
         if self.ready.len() >= BATCH_MAX { self.unload() } else { Ok(()) }
     }
+
+    /// Cuts a super-segment from where it lies; false, and nothing happened, if it does not go.
+    fn cut_one(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
+        if self.lost || self.is_behind() && (self.unload().is_err() || self.is_behind()) {
+            return false;
+        }
+        let len = payload.iter().map(|piece| piece.len()).sum();
+        let Some(template) = self.template(headers.data(), meta, len) else { return false };
+        self.take_frames(template.count());
+        if self.frames.len() < template.count() {
+            for frame in self.frames.drain(..) {
+                self.below.retire(frame);
+            }
+            return false;
+        }
+        self.counts.supers += 1;
+        let cut = Cut { template: &template, from: 0, payload, count: template.count() };
+        if let Err(lost) = self.cut(&[Some(cut)]) {
+            self.lose(lost);
+            return false;
+        }
+        // What the port says it says again when it is asked next.
+        self.unload().is_ok() || !self.lost
+    }
+
+    /// Cuts all of them, in order.
+    fn cut_all(&mut self, all: &[Gather<'_>]) {
+        let mut templates = [const { None }; GATHER_MAX];
+        for (place, Gather { headers, meta, payload }) in templates.iter_mut().zip(all) {
+            *place = self.template(headers, meta, payload.iter().map(|piece| piece.len()).sum());
+            self.counts.invalid += u64::from(place.is_none());
+            self.counts.supers += u64::from(place.is_some());
+        }
+        let wanted = templates.iter().flatten().map(Template::count).sum();
+        self.take_frames(wanted);
+        let mut left = self.frames.len();
+        let mut cuts = [const { None }; GATHER_MAX];
+        for ((cut, template), Gather { headers, meta, payload }) in cuts.iter_mut().zip(&templates).zip(all) {
+            let Some(template) = template else { continue };
+            let count = template.count().min(left);
+            left -= count;
+            *cut = Some(Cut { template, from: 0, payload, count });
+            if count < template.count() {
+                self.put_by(template, count, headers, *meta, payload);
+            }
+        }
+        if let Err(lost) = self.cut(&cuts) {
+            self.lose(lost);
+            return;
+        }
+        // What the port says it says again when it is asked next.
+        drop(self.unload());
+    }
+}
+
+/// Has a batch no super-segment? A request or an answer mostly is alone in it.
+#[inline]
+fn is_whole(batch: &TxBatch) -> bool {
+    if batch.len() == 1 { batch[0].meta.segmentation.is_none() } else { are_whole(batch) }
+}
+
+#[inline(never)]
+fn are_whole(batch: &TxBatch) -> bool {
+    let whole = |packets: &[TxPacket]| packets.iter().all(|packet| packet.meta.segmentation.is_none());
+    let (first, rest) = batch.as_slices();
+    whole(first) && whole(rest)
 }
 
 /// Makes the segments from the `first`th of all cuts on, one in each frame.
@@ -389,15 +489,14 @@ impl Layer for Lanes {
         if ours { self.supers.retire(frame) } else { self.below.retire(frame) }
     }
 
+    #[inline]
     fn receive(&mut self, batch: &mut RxBatch) -> Result<usize, IoError> {
-        if self.is_clear() { self.below.rx(batch) } else { self.receive_behind(batch) }
+        if self.clear { self.below.rx(batch) } else { self.receive_behind(batch) }
     }
 
+    #[inline]
     fn send(&mut self, batch: &mut TxBatch) -> Result<usize, IoError> {
-        let whole = |packets: &[TxPacket]| packets.iter().all(|packet| packet.meta.segmentation.is_none());
-        let (first, rest) = batch.as_slices();
-        let passes = self.is_clear() && whole(first) && whole(rest);
-        if passes { self.below.tx(batch) } else { self.send_behind(batch) }
+        if self.clear && is_whole(batch) { self.below.tx(batch) } else { self.send_behind(batch) }
     }
 
     fn gather_from(&self) -> Option<usize> {
@@ -405,63 +504,26 @@ impl Layer for Lanes {
     }
 
     fn send_gathered(&mut self, headers: &mut Frame, meta: &TxMeta, payload: &[IoSlice<'_>]) -> bool {
-        if self.lost || self.is_behind() && (self.unload().is_err() || self.is_behind()) {
-            return false;
-        }
-        let len = payload.iter().map(|piece| piece.len()).sum();
-        let Some(template) = self.template(headers.data(), meta, len) else { return false };
-        self.take_frames(template.count());
-        if self.frames.len() < template.count() {
-            for frame in self.frames.drain(..) {
-                self.below.retire(frame);
-            }
-            return false;
-        }
-        self.counts.supers += 1;
-        let cut = Cut { template: &template, from: 0, payload, count: template.count() };
-        if let Err(lost) = self.cut(&[Some(cut)]) {
-            self.lose(lost);
-            return false;
-        }
-        // What the port says it says again when it is asked next.
-        self.unload().is_ok() || !self.lost
+        let sent = self.cut_one(headers, meta, payload);
+        self.settle();
+        sent
     }
 
     fn gather_at_once(&self) -> usize {
-        let alone = self.lanes == 1 || self.lost || self.is_behind();
+        let alone = self.lanes == 1 || !self.clear;
         if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
     }
 
     fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
-        let mut templates = [const { None }; GATHER_MAX];
-        for (place, Gather { headers, meta, payload }) in templates.iter_mut().zip(all) {
-            *place = self.template(headers, meta, payload.iter().map(|piece| piece.len()).sum());
-            self.counts.invalid += u64::from(place.is_none());
-            self.counts.supers += u64::from(place.is_some());
-        }
-        let wanted = templates.iter().flatten().map(Template::count).sum();
-        self.take_frames(wanted);
-        let mut left = self.frames.len();
-        let mut cuts = [const { None }; GATHER_MAX];
-        for ((cut, template), Gather { headers, meta, payload }) in cuts.iter_mut().zip(&templates).zip(all) {
-            let Some(template) = template else { continue };
-            let count = template.count().min(left);
-            left -= count;
-            *cut = Some(Cut { template, from: 0, payload, count });
-            if count < template.count() {
-                self.put_by(template, count, headers, *meta, payload);
-            }
-        }
-        if let Err(lost) = self.cut(&cuts) {
-            self.lose(lost);
-            return;
-        }
-        // What the port says it says again when it is asked next.
-        drop(self.unload());
+        self.cut_all(all);
+        self.settle();
     }
 
     fn due_above(&self) -> Option<Instant> {
-        Instant::earliest(self.behind_since.map(|since| since + RETRY), self.below.due())
+        match self.behind_since {
+            None => self.below.due(),
+            Some(since) => Instant::earliest(Some(since + RETRY), self.below.due()),
+        }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
