@@ -70,6 +70,11 @@ pub trait Layer: Send {
         self.below_mut().crew()
     }
 
+    /// [`PacketIo::crew_to_read`] as seen from above.
+    fn crew_to_read_above(&mut self) -> Option<&mut Crew> {
+        self.below_mut().crew_to_read()
+    }
+
     /// [`PacketIo::wait`] as seen from above.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.below_mut().wait(timeout)
@@ -138,6 +143,10 @@ impl<L: Layer> PacketIo for L {
 
     fn crew(&mut self) -> Option<&mut Crew> {
         self.crew_above()
+    }
+
+    fn crew_to_read(&mut self) -> Option<&mut Crew> {
+        self.crew_to_read_above()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {

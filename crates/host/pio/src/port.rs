@@ -288,6 +288,11 @@ pub trait PacketIo: Send {
         None
     }
 
+    /// The same for copying what was received, if it is worth it now.
+    fn crew_to_read(&mut self) -> Option<&mut Crew> {
+        self.crew()
+    }
+
     /// Block until packets arrive, `timeout` passes (`None`: for ever) or the waker rings.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError>;
 

@@ -14,6 +14,7 @@ static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// The machine's monotonic clock, counted from when the process first asked (plus a second, so that nothing is at
 /// zero): times of different stacks can be compared.
+#[derive(Clone, Copy)]
 pub struct SystemClock {
     origin: std::time::Instant,
 }

@@ -362,7 +362,7 @@ impl Core {
         if into.is_empty() || !tcp.is_lent() {
             return tcp.read(&mut shared.cx(now), into);
         }
-        let crew = if into.len() >= SHARE_FROM { port.io.crew() } else { None };
+        let crew = if into.len() >= SHARE_FROM { port.io.crew_to_read() } else { None };
         let copied = match crew {
             Some(crew) => {
                 let copied = loans.read_along(id.0, into, crew);

@@ -119,11 +119,11 @@ impl<P: PacketIo + ?Sized> Layer for Tapped<P> {
     type Below = P;
 
     fn below(&self) -> &Self::Below {
-        &*self.port
+        &self.port
     }
 
     fn below_mut(&mut self) -> &mut Self::Below {
-        &mut *self.port
+        &mut self.port
     }
 
     #[inline]

@@ -170,7 +170,8 @@ fn programs(args: Args) -> ExitCode {
 fn exactly(words: &[String]) -> ExitCode {
     let [load, in_flight, count] = words else {
         eprintln!(
-            "millstream-bench: exactly short|keep[-tap|-late]|idle|forward|transfer|bulk|late|super|receive-on|... IN_FLIGHT COUNT"
+            "millstream-bench: exactly short|keep[-tap|-late]|idle|forward|transfer|bulk|late|super|receive-on|... \
+             IN_FLIGHT COUNT"
         );
         return ExitCode::FAILURE;
     };

@@ -19,9 +19,11 @@ mod crewed;
 mod cut;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 use self::crewed::Crewed;
 use self::cut::Reader;
+use self::worth::{Sharing, Worth};
 use crate::layer::Layer;
 use crate::port::*;
 use base::{Duration, Instant};
@@ -64,6 +66,7 @@ pub struct Lanes {
     lost: bool,
     /// Nothing is lost, ready or cut in part: what comes may pass.
     clear: bool,
+    sharing: Sharing,
     counts: Counts,
 }
 
@@ -102,7 +105,8 @@ struct Counts {
 impl Lanes {
     /// Puts that many lanes on a port: the caller's own and, on threads called `name` and a number, helpers that begin
     /// by calling `begin` with theirs, from 0. `clock` is the one that the stack above lives by. On a port that cuts
-    /// and sums by itself they share what arrives only, and without helpers it is given back as it is.
+    /// and sums by itself they share what arrives only, and without helpers it is given back as it is. Whatever
+    /// there is enough of is shared.
     ///
     /// # Errors
     /// No memory or no thread is to be had.
@@ -110,16 +114,18 @@ impl Lanes {
         below: Box<dyn PacketIo>,
         lanes: u16,
         name: &str,
-        clock: impl Fn() -> Instant + Send + 'static,
+        clock: impl Fn() -> Instant + Send + Clone + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
     ) -> io::Result<Box<dyn PacketIo>> {
-        Ok(match Lanes::fit(below, lanes, name, clock, begin)? {
+        let sharing = || Sharing::Always;
+        Ok(match Lanes::with(below, lanes, name, clock, begin, sharing)? {
             Fit::Cuts(lanes) => lanes,
             Fit::Passes(port) => port,
         })
     }
 
-    /// The same by its own type where it is needed, so that a layer above calls it directly.
+    /// The same where that is worth it, which `clock` has to tell, for what is sent and what is received; by its own
+    /// type where it is needed, so that a layer above calls it directly.
     ///
     /// # Errors
     /// As [`Lanes::over`].
@@ -127,23 +133,40 @@ impl Lanes {
         below: Box<dyn PacketIo>,
         lanes: u16,
         name: &str,
+        clock: impl Fn() -> Instant + Send + Clone + 'static,
+        begin: impl Fn(usize) + Send + Clone + 'static,
+    ) -> io::Result<Fit> {
+        let own = clock.clone();
+        let sharing = move || Sharing::WhereWorth(Box::new(Worth::new()), Box::new(own.clone()));
+        Lanes::with(below, lanes, name, clock, begin, sharing)
+    }
+
+    fn with(
+        below: Box<dyn PacketIo>,
+        lanes: u16,
+        name: &str,
         clock: impl Fn() -> Instant + Send + 'static,
         begin: impl Fn(usize) + Send + Clone + 'static,
+        sharing: impl Fn() -> Sharing,
     ) -> io::Result<Fit> {
         let helpers = usize::from(lanes.clamp(1, LANES_MAX)) - 1;
         let below = match helpers {
             0 => below,
-            _ => Box::new(Crewed::on(below, Crew::start(helpers, name, begin)?)),
+            _ => Box::new(Crewed::on(below, Crew::start(helpers, name, begin)?, sharing())),
         };
         let caps = below.caps();
         if caps.tx_checksum && caps.tso_max > 0 {
             return Ok(Fit::Passes(below));
         }
-        Ok(Fit::Cuts(Box::new(Lanes::on(below, clock)?)))
+        Ok(Fit::Cuts(Box::new(Lanes::on(below, clock, sharing())?)))
     }
 
     /// Has what the port's owner and its helpers, if it has any, send over a port cut.
-    fn on(mut below: Box<dyn PacketIo>, clock: impl Fn() -> Instant + Send + 'static) -> io::Result<Lanes> {
+    fn on(
+        mut below: Box<dyn PacketIo>,
+        clock: impl Fn() -> Instant + Send + 'static,
+        sharing: Sharing,
+    ) -> io::Result<Lanes> {
         let lanes = below.crew().map_or(1, |crew| crew.lanes());
         let caps = below.caps();
         let tso_max = (SLOT - caps.headroom.min(SLOT / 2) - ethernet::HEADER_LEN).min(65_535);
@@ -160,6 +183,7 @@ impl Lanes {
             behind_since: None,
             lost: false,
             clear: true,
+            sharing,
             counts: Counts::default(),
             lanes,
             below,
@@ -208,7 +232,11 @@ impl Lanes {
         let (count, lanes) = (self.frames.len(), self.lanes);
         debug_assert_eq!(count, cuts.iter().flatten().map(|cut| cut.count).sum::<usize>());
         let run = self.below.crew().map_or(count, |crew| crew.run(count));
-        let shared = lanes > 1 && count > run;
+        let sharable = lanes > 1 && count > run;
+        if sharable {
+            self.sharing.on_job(count);
+        }
+        let shared = sharable && count >= self.sharing.from();
         if shared {
             self.arrange(run);
         }
@@ -222,8 +250,8 @@ impl Lanes {
         let summing = if self.below.caps().tx_checksum { Summing::Later } else { Summing::Here };
         let work = |first: usize, frames: &mut [Frame]| make(cuts, first, frames, summing);
         match self.below.crew() {
-            Some(crew) => crew.each(&mut self.frames, run, &work)?,
-            None => work(0, &mut self.frames),
+            Some(crew) if shared => crew.each(&mut self.frames, run, &work)?,
+            _ => work(0, &mut self.frames),
         }
         self.counts.segments += count as u64;
         self.counts.shared += u64::from(shared);
@@ -510,13 +538,18 @@ impl Layer for Lanes {
     }
 
     fn gather_at_once(&self) -> usize {
-        let alone = self.lanes == 1 || !self.clear;
+        let alone = self.lanes == 1 || !self.clear || self.sharing.from() == usize::MAX;
         if alone { 0 } else { (self.supers.available() as usize).min(GATHER_MAX) }
     }
 
     fn send_all_gathered(&mut self, all: &[Gather<'_>]) {
         self.cut_all(all);
         self.settle();
+    }
+
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
+        self.sharing.on_rest();
+        self.below.wait(timeout)
     }
 
     fn due_above(&self) -> Option<Instant> {
@@ -527,7 +560,7 @@ impl Layer for Lanes {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let counts = &self.counts;
+        let (counts, (trials, sharing)) = (&self.counts, self.sharing.told());
         vec![
             ("lanes", self.lanes as u64),
             ("lanes_supers", counts.supers),
@@ -535,6 +568,8 @@ impl Layer for Lanes {
             ("lanes_shared", counts.shared),
             ("lanes_invalid", counts.invalid),
             ("lanes_no_frame", counts.no_frame),
+            ("lanes_trials", trials),
+            ("lanes_sharing", sharing),
         ]
     }
 }

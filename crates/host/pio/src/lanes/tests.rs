@@ -280,8 +280,9 @@ fn nonsense_is_counted_and_its_frame_comes_back() {
 #[test]
 fn what_lanes_lost_ends_the_port_and_nothing_is_sent() {
     let (near, mut far) = pair(&PairConfig::default()).unwrap();
-    let crewed = Crewed::on(Box::new(near), Crew::start(1, "lane", |_| {}).unwrap());
-    let mut port = Lanes::on(Box::new(crewed), clock).unwrap();
+    let crew = Crew::start(1, "lane", |_| {}).unwrap();
+    let crewed = Crewed::on(Box::new(near), crew, Sharing::Always);
+    let mut port = Lanes::on(Box::new(crewed), clock, Sharing::Always).unwrap();
     let owner = std::thread::current().id();
     // Nothing that is sent makes a lane panic; work of another kind does.
     while port.crew().unwrap().each(&mut [0; 64], 1, &|_, _: &mut [u8]| panic_unless(owner)).is_ok() {}
@@ -305,4 +306,41 @@ fn what_lanes_lost_ends_the_port_and_nothing_is_sent() {
 fn panic_unless(owner: std::thread::ThreadId) {
     assert!(std::thread::current().id() == owner, "a lane's panic, which is part of the test");
     std::thread::yield_now();
+}
+
+/// Whether helpers are worth it is tried, and the answer changes; what arrives and in which order does not.
+#[test]
+#[cfg_attr(miri, ignore = "it is long, and what is unsafe in it others test")]
+fn whether_it_is_shared_changes_nothing() {
+    let (near, mut far) = pair(&PairConfig { frames: 256, depth: 100, ..PairConfig::default() }).unwrap();
+    let crewed = Crewed::on(Box::new(near), Crew::start(2, "lane", |_| {}).unwrap(), Sharing::Always);
+    // Time goes by as it likes, so any level may seem the best.
+    let time = std::sync::Mutex::new((Instant::from_secs(1), Rng::new(8)));
+    let restless = move || {
+        let mut time = time.lock().unwrap();
+        let (at, rng) = &mut *time;
+        *at += Duration::from_nanos(rng.below(400_000));
+        *at
+    };
+    let sharing = Sharing::WhereWorth(Box::new(Worth::new()), Box::new(restless));
+    let mut port = Lanes::on(Box::new(crewed), clock, sharing).unwrap();
+    let (mut batch, mut rng, mut seq) = (TxBatch::new(), Rng::new(1), 0);
+    for _ in 0..3_000 {
+        let mut payload = vec![0; MSS * (1 + rng.below(40) as usize)];
+        rng.fill(&mut payload[..MSS]);
+        let gather = rng.chance(0.5);
+        assert!(offer(&mut port, &mut batch, &mut rng, seq, &payload, gather));
+        let mut out = Vec::new();
+        while arrived(&mut far, &mut out) > 0 || !batch.is_empty() {
+            port.tx(&mut batch).unwrap();
+        }
+        let expected = payload.chunks(MSS).enumerate();
+        let expected = expected.map(|(nth, part)| (seq + (nth * MSS) as u32, part.to_vec()));
+        assert!(out.into_iter().eq(expected), "from {seq} on");
+        seq += payload.len() as u32;
+    }
+    let stats = port.stats();
+    let of = |name| stats.iter().find(|(row, _)| *row == name).map_or(0, |row| row.1);
+    assert!(of("lanes_trials") > 0 && of("lanes_shared") > 0, "{stats:?}");
+    assert!(of("lanes_shared") < of("lanes_supers") / 2, "{stats:?}");
 }

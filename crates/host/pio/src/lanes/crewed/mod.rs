@@ -14,6 +14,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::worth::Sharing;
 use crate::layer::Layer;
 use crate::look::{judge, look};
 use crate::port::*;
@@ -35,6 +36,7 @@ pub(super) struct Crewed {
     below: Box<dyn PacketIo>,
     crew: Crew,
     summer: Summer,
+    sharing: Sharing,
     lost: bool,
     counts: Counts,
 }
@@ -47,15 +49,20 @@ struct Counts {
 }
 
 impl Crewed {
-    pub(super) fn on(below: Box<dyn PacketIo>, crew: Crew) -> Crewed {
-        Crewed { below, crew, summer: crate::summer(), lost: false, counts: Counts::default() }
+    pub(super) fn on(below: Box<dyn PacketIo>, crew: Crew, sharing: Sharing) -> Crewed {
+        Crewed { below, crew, summer: crate::summer(), sharing, lost: false, counts: Counts::default() }
     }
 
     /// Verifies packets of a batch that are long and of which the port knows nothing, if there are enough of them.
     fn verify(&mut self, batch: &mut RxBatch, first: usize) -> Result<(), IoError> {
         let batch = batch.get_mut(first..).unwrap_or_default();
         let wanted = unknown(batch);
-        if wanted.count_ones() < SHARE_FROM {
+        let count = wanted.count_ones();
+        if count < SHARE_FROM {
+            return Ok(());
+        }
+        self.sharing.on_job(count as usize);
+        if (count as usize) < self.sharing.from() {
             return Ok(());
         }
         let (summer, &Caps { medium, local_peer, .. }) = (self.summer, self.below.caps());
@@ -146,13 +153,26 @@ impl Layer for Crewed {
         Some(&mut self.crew)
     }
 
+    fn crew_to_read_above(&mut self) -> Option<&mut Crew> {
+        // Who verified it has it in its cache: either both are shared or neither is.
+        (self.sharing.from() < usize::MAX).then_some(&mut self.crew)
+    }
+
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         self.crew.rest();
+        self.sharing.on_rest();
         self.below.wait(timeout)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let Counts { batches, verified, unsound } = self.counts;
-        vec![("lanes_rx_batches", batches), ("lanes_rx_verified", verified), ("lanes_rx_unsound", unsound)]
+        let (trials, sharing) = self.sharing.told();
+        vec![
+            ("lanes_rx_batches", batches),
+            ("lanes_rx_verified", verified),
+            ("lanes_rx_unsound", unsound),
+            ("lanes_rx_trials", trials),
+            ("lanes_rx_sharing", sharing),
+        ]
     }
 }

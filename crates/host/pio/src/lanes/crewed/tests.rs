@@ -1,8 +1,9 @@
 //! Goal: helpers mark what is sound and nothing else, whatever comes and whoever helps; little, and what the port knows
 //! already, is left alone; frames never get lost, also when a helper panics.
+use super::super::worth::Worth;
 use super::*;
 use crate::pair::{Pair, PairConfig, pair};
-use base::{Addr, Rng, Seq};
+use base::{Addr, Instant, Rng, Seq};
 use std::sync::mpsc;
 use wire::packet::{Below, Checked, Checksum, Content, Link, parse_frame};
 use wire::tcp::{Flags, Header, Options};
@@ -157,7 +158,7 @@ fn what_is_sound_is_marked_and_nothing_else() {
         let caps = Caps { local_peer: seed % 2 == 0, ..near.caps().clone() };
         let (says, metas) = mpsc::channel();
         let crew = Crew::start(1 + seed as usize % 3, "lane", |_| {}).unwrap();
-        let mut port = Crewed::on(Box::new(Told { below: near, caps, metas }), crew);
+        let mut port = Crewed::on(Box::new(Told { below: near, caps, metas }), crew, Sharing::Always);
         model(seed, &mut port, &mut far, &|metas| says.send(metas).unwrap());
     }
 }
@@ -169,7 +170,7 @@ fn helpers_that_never_come_are_not_missed() {
     let held = std::sync::Arc::new(std::sync::Mutex::new(held));
     let (near, mut far) = pair(&PairConfig::default()).unwrap();
     let crew = Crew::start(1, "lane", move |_| assert!(held.lock().unwrap().recv().is_err())).unwrap();
-    let mut port = Crewed::on(Box::new(near), crew);
+    let mut port = Crewed::on(Box::new(near), crew, Sharing::Always);
     let mut rng = Rng::new(1);
     for _ in 0..10 {
         let packets: Vec<_> = (0..BATCH_MAX).map(|_| segment(&mut rng, 1_400, Checksum::Full)).collect();
@@ -188,7 +189,8 @@ fn helpers_that_never_come_are_not_missed() {
 #[test]
 fn a_helpers_panic_ends_the_port_and_frames_come_back() {
     let (near, mut far) = pair(&PairConfig::default()).unwrap();
-    let mut port = Crewed::on(Box::new(near), Crew::start(1, "lane", |_| {}).unwrap());
+    let crew = Crew::start(1, "lane", |_| {}).unwrap();
+    let mut port = Crewed::on(Box::new(near), crew, Sharing::Always);
     let owner = std::thread::current().id();
     let work = |_: usize, _: &mut [u8]| {
         assert!(std::thread::current().id() == owner, "a helper's panic, which is part of the test");
@@ -207,4 +209,43 @@ fn a_helpers_panic_ends_the_port_and_frames_come_back() {
     }
     let came = port.take().expect("those of what arrived are free");
     all.into_iter().chain([came]).for_each(|frame| port.retire(frame));
+}
+
+/// A helper costs more than it gives, then less: the clock says so, and it is left out, and asked again.
+#[test]
+#[cfg_attr(miri, ignore = "it is long, and nothing in it is unsafe")]
+fn helpers_are_asked_where_the_clock_says_that_they_are_worth_it() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let (near, mut far) = pair(&PairConfig::default()).unwrap();
+    let time = Arc::new(AtomicU64::new(0));
+    let read = time.clone();
+    let clock = move || Instant::ZERO + Duration::from_nanos(read.load(Ordering::Relaxed));
+    let crew = Crew::start(1, "lane", |_| {}).unwrap();
+    let mut port =
+        Crewed::on(Box::new(near), crew, Sharing::WhereWorth(Box::new(Worth::new()), Box::new(clock)));
+    let packets = vec![segment(&mut Rng::new(1), 600, Checksum::Full); BATCH_MAX];
+    // Of so many batches, how many are shared, if each then takes so long, and else 5 microseconds.
+    let mut run = |batches: u64, took: u64| {
+        let before = of(&port, "lanes_rx_batches");
+        for _ in 0..batches {
+            put(&mut far, &packets);
+            let (mut batch, known) = (RxBatch::new(), of(&port, "lanes_rx_batches"));
+            assert_eq!(port.rx(&mut batch).unwrap(), BATCH_MAX);
+            let shared = of(&port, "lanes_rx_batches") > known;
+            let sound = if shared { RxChecksum::Verified } else { RxChecksum::Unverified };
+            assert!(batch.iter().all(|packet| packet.meta.checksum == sound));
+            time.fetch_add(if shared { took } else { 5_000 }, Ordering::Relaxed);
+            port.retire_all(&mut batch);
+        }
+        of(&port, "lanes_rx_batches") - before
+    };
+    let tried = run(2_500, 6_000);
+    assert!(tried > 0 && tried < 1_000, "{tried} of 2500");
+    let cheap = run(12_000, 3_000);
+    assert!(cheap > 6_000, "{cheap} of 12000");
+    let dear = run(2_500, 30_000);
+    assert!(dear < 200, "{dear} of 2500");
+    assert_eq!((of(&port, "lanes_rx_trials"), of(&port, "lanes_rx_sharing")), (2, 0));
+    assert!(port.crew_to_read().is_none(), "nor is it to copy");
 }
