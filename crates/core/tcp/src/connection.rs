@@ -98,7 +98,8 @@ bits! {
     PROBED,
     /// The override timer ran out: send what fits, however little.
     FORCE,
-    /// What waits leaves, all of it, whatever Nagle and TCP_CORK say (the peer's window has its say): until nothing waits.
+    /// What waits leaves, all of it, whatever Nagle and TCP_CORK say (the peer's window has its say): until nothing
+    /// waits.
     FLUSH,
     /// TIME-WAIT was entered.
     TIME_WAIT,

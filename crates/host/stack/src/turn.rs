@@ -111,8 +111,8 @@ impl Core {
         self.error.get_or_insert(error);
     }
 
-    /// [`Core::next_timeout`] of a core that is about to sleep until then at `now`. Most dates on the wheel are those of
-    /// segments that have been acknowledged since: they are taken back, for a sleep costs more than to ask.
+    /// [`Core::next_timeout`] of a core that is about to sleep until then at `now`. Most dates on the wheel are those
+    /// of segments that have been acknowledged since: they are taken back, for a sleep costs more than to ask.
     pub fn rest(&mut self, now: Instant) -> Option<Instant> {
         if self.wheel.next().is_some() && now >= self.revise_at {
             self.revise_at = now + REVISE_EVERY;

@@ -1,5 +1,5 @@
-//! Goal: a core that takes back dates before it sleeps wakes for requests and for what is really due, and sends what one
-//! that wakes for every date sends, when that sends it.
+//! Goal: a core that takes back dates before it sleeps wakes for requests and for what is really due, and sends what
+//! one that wakes for every date sends, when that sends it.
 
 mod common;
 

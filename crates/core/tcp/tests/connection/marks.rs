@@ -73,8 +73,8 @@ fn a_push_lets_go_what_cork_and_more_hold_back() {
     assert!(rig.sent().is_empty(), "corked as before");
 }
 
-/// A push is for all that waits: what does not fit the window at once leaves as soon as it does, and no later write with
-/// it.
+/// A push is for all that waits: what does not fit the window at once leaves as soon as it does, and no later write
+/// with it.
 #[test]
 fn a_push_holds_until_all_that_waited_has_left() {
     let options = SocketOptions { cork: true, ..SocketOptions::default() };
