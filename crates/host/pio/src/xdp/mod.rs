@@ -154,15 +154,28 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
     }
     raise_memory_limit();
     let hooks = hooks(config, &device);
-    let steering = Arc::new(Steering::attach(&device, hooks, config.whole)?);
-    (0..config.ports).map(|number| open_port(&device, config, number, &steering)).collect()
+    match open_ports(&device, config, hooks) {
+        // Frames for super-segments are twice as large: a user who may not lock so much memory may have the others.
+        Err(OpenError::Privilege { .. }) if hooks == GENERIC_FIRST => {
+            open_ports(&device, config, NATIVE_FIRST)
+        }
+        opened => opened,
+    }
 }
+
+fn open_ports(device: &Device, config: &XdpConfig, hooks: &[Hook]) -> Result<Vec<XdpPort>, OpenError> {
+    let steering = Arc::new(Steering::attach(device, hooks, config.whole)?);
+    (0..config.ports).map(|number| open_port(device, config, number, &steering)).collect()
+}
+
+const NATIVE_FIRST: &[Hook] = &[Hook::Native, Hook::Generic];
+const GENERIC_FIRST: &[Hook] = &[Hook::Generic, Hook::Native];
 
 /// Where the program may run, the best place first.
 fn hooks(config: &XdpConfig, device: &Device) -> &'static [Hook] {
     match config.mode {
-        XdpMode::Auto if brings_supers(config, device) => &[Hook::Generic, Hook::Native],
-        XdpMode::Auto => &[Hook::Native, Hook::Generic],
+        XdpMode::Auto if brings_supers(config, device) => GENERIC_FIRST,
+        XdpMode::Auto => NATIVE_FIRST,
         XdpMode::Native => &[Hook::Native],
         XdpMode::Generic => &[Hook::Generic],
     }
