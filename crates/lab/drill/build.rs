@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-const PROFILES: &[&str] = &["linux", "freebsd", "rfc"];
+const PROFILES: &[&str] = &["linux", "freebsd", "rfc", "default"];
 
 fn main() {
     let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where")).join("suites");
@@ -40,6 +40,14 @@ fn script(path: &Path, stem: &str, out: &mut String) {
     let source = std::fs::read_to_string(path).expect("a readable script");
     let line = source.lines().find_map(|line| line.strip_prefix("// profiles: "));
     let chosen: Vec<&str> = line.map_or(PROFILES.to_vec(), |line| line.split_whitespace().collect());
+    // What ships is judged by every script, or the script says why its answer is another.
+    let excused = source.lines().any(|line| line.starts_with("// not default: "));
+    let named = chosen.contains(&"default");
+    assert!(
+        named != excused,
+        "{}: either the profile default runs it, or a line `// not default: REASON` says why not",
+        path.display()
+    );
     for profile in chosen {
         let known = PROFILES.contains(&profile);
         assert!(known, "{}: there is no profile {profile}", path.display());

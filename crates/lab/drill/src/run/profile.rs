@@ -12,12 +12,18 @@ pub enum Profile {
     Freebsd,
     /// What the RFCs recommend where systems deviate.
     Rfc,
+    /// What ships: [`tcp::Config::default`], unchanged.
+    Production,
 }
 
 impl Profile {
     /// Every profile with its name.
-    pub const ALL: &'static [(&'static str, Profile)] =
-        &[("linux", Profile::Linux), ("freebsd", Profile::Freebsd), ("rfc", Profile::Rfc)];
+    pub const ALL: &'static [(&'static str, Profile)] = &[
+        ("linux", Profile::Linux),
+        ("freebsd", Profile::Freebsd),
+        ("rfc", Profile::Rfc),
+        ("default", Profile::Production),
+    ];
 
     /// The profile of this name.
     pub fn named(name: &str) -> Option<Profile> {
@@ -79,6 +85,7 @@ pub fn settings(profile: Profile) -> tcp::Config {
         Profile::Linux => 0,
         Profile::Freebsd => 1,
         Profile::Rfc => 2,
+        Profile::Production => return tcp::Config::default(),
     };
     let mut config = tcp::Config::default();
     for (name, values) in ROWS {
@@ -317,6 +324,14 @@ mod tests {
                 assert!(tcp::Config::ROWS.iter().any(|known| known.name == *row), "{row}");
             }
         }
+    }
+
+    #[test]
+    fn the_default_profile_is_what_ships() {
+        assert_eq!(Profile::named("default"), Some(Profile::Production));
+        let core = crate::run::core_config(Profile::Production);
+        assert_eq!(core.tcp, tcp::Config::default());
+        assert_eq!(core.control, CoreConfig::default().control);
     }
 
     #[test]
