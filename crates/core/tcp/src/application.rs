@@ -276,6 +276,10 @@ impl Connection {
         if self.options.has(Switch::QUICKACK) && self.rcv_nxt != self.last_ack_sent {
             self.due |= Due::ACK;
         }
+        if self.options.has(Switch::NO_QUICKACK) {
+            // Until a gap in the data asks for quick acknowledgments again, as on Linux.
+            self.quick = 0;
+        }
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
             self.refresh_mss(cx.config);
             self.control.on_mss_change(self.snd_mss.into());

@@ -447,8 +447,9 @@ pub struct SocketOptions {
     pub nodelay: bool,
     /// TCP_CORK.
     pub cork: bool,
-    /// TCP_QUICKACK.
-    pub quickack: bool,
+    /// TCP_QUICKACK: every segment is acknowledged at once, or none of the first ones is. `None`: never set, so only
+    /// the first acknowledgments are quick.
+    pub quickack: Option<bool>,
     /// SO_KEEPALIVE.
     pub keepalive: bool,
     /// TCP_KEEPIDLE; kept to the millisecond, like the other times here.
@@ -490,7 +491,7 @@ impl Default for SocketOptions {
         SocketOptions {
             nodelay: false,
             cork: false,
-            quickack: false,
+            quickack: None,
             keepalive: false,                     // RFC 9293, MUST-25
             keep_idle: Duration::from_secs(7200), // RFC 9293, MUST-28
             keep_interval: Duration::from_secs(75),
@@ -524,6 +525,8 @@ impl Switch {
     pub(crate) const DATED: Switch = Switch(16);
     /// TCP_NOTSENT_LOWAT is the stack's, not the socket's own.
     const DEFAULT_LOWAT: Switch = Switch(32);
+    /// TCP_QUICKACK was set to zero.
+    pub(crate) const NO_QUICKACK: Switch = Switch(64);
 
     /// Its bit, or none.
     const fn if_on(self, on: bool) -> u8 {
@@ -583,7 +586,8 @@ impl From<&SocketOptions> for PackedOptions {
             on: Switch(
                 Switch::NODELAY.if_on(o.nodelay)
                     | Switch::CORK.if_on(o.cork)
-                    | Switch::QUICKACK.if_on(o.quickack)
+                    | Switch::QUICKACK.if_on(o.quickack == Some(true))
+                    | Switch::NO_QUICKACK.if_on(o.quickack == Some(false))
                     | Switch::KEEPALIVE.if_on(o.keepalive)
                     | Switch::DATED.if_on(o.dated),
             ),
@@ -622,7 +626,11 @@ impl PackedOptions {
         SocketOptions {
             nodelay: self.has(Switch::NODELAY),
             cork: self.has(Switch::CORK),
-            quickack: self.has(Switch::QUICKACK),
+            quickack: match (self.has(Switch::QUICKACK), self.has(Switch::NO_QUICKACK)) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
             keepalive: self.has(Switch::KEEPALIVE),
             keep_idle: self.keep_idle(),
             keep_interval: self.keep_interval(),
@@ -712,6 +720,7 @@ mod tests {
             linger: Some(Duration::ZERO),
             user_timeout: Duration::from_millis(1234),
             nodelay: true,
+            quickack: Some(false),
             ttl: 7,
             ..SocketOptions::default()
         };

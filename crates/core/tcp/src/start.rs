@@ -34,7 +34,7 @@ impl Start {
         Start {
             options,
             bits,
-            quick: config.quick_acks,
+            quick: if options.has(Switch::NO_QUICKACK) { 0 } else { config.quick_acks },
             rcv_scale: shift_for(greatest.min(options.clamp())),
             path_mtu,
             rcvbuf: if options.rcvbuf == 0 { config.rcvbuf.0 } else { options.rcvbuf },

@@ -471,7 +471,7 @@ fn options(input: &mut Input<'_>) -> SocketOptions {
     SocketOptions {
         nodelay: bits & 1 != 0,
         cork: bits & 2 != 0,
-        quickack: bits & 4 != 0,
+        quickack: (bits & 4 != 0).then_some(bits & 8 != 0),
         keepalive: bits & 8 != 0,
         user_timeout: Duration::from_millis(some(16, input.u16().into()).into()),
         linger: (bits & 32 != 0).then(|| Duration::from_millis(u64::from(bits >> 7))),

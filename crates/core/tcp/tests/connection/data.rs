@@ -116,7 +116,7 @@ fn every_second_full_segment_is_acknowledged_at_once() {
 
 #[test]
 fn quickack_acknowledges_at_once() {
-    let options = SocketOptions { quickack: true, ..SocketOptions::default() };
+    let options = SocketOptions { quickack: Some(true), ..SocketOptions::default() };
     let mut rig = Setup { options, ..Setup::default() }.accepted();
     for _ in 0..50 {
         rig.send(b"x");

@@ -11,7 +11,7 @@ use crate::rig::{OURS, Rig, Setup};
 const NODELAY: SocketOptions = SocketOptions {
     nodelay: true,
     cork: false,
-    quickack: false,
+    quickack: None,
     keepalive: false,
     keep_idle: ms(7_200_000),
     keep_interval: ms(75_000),

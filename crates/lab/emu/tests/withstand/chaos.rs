@@ -86,7 +86,7 @@ impl Dice {
     fn options(&mut self) -> SocketOptions {
         let mut options = SocketOptions {
             nodelay: self.chance(0.5),
-            quickack: self.chance(0.2),
+            quickack: self.chance(0.2).then_some(true),
             cork: self.chance(0.1),
             keepalive: self.chance(0.3),
             ..SocketOptions::default()

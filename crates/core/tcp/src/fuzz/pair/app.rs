@@ -125,7 +125,7 @@ impl Pair<'_, '_> {
                 let mut options = self.ends[i].options;
                 options.nodelay = !options.nodelay;
                 options.cork = !options.cork && options.notsent_lowat == 0;
-                options.quickack = !options.quickack;
+                options.quickack = Some(options.quickack != Some(true));
                 self.ends[i].options = options;
                 self.ends[i].with(now, |conn, cx| conn.set_options(cx, options));
             }

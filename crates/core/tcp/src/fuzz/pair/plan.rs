@@ -116,7 +116,7 @@ fn options(input: &mut Input<'_>) -> SocketOptions {
     let mut options = SocketOptions {
         nodelay: bits & 3 == 3,
         cork: bits & 28 == 28,
-        quickack: bits & 96 == 96,
+        quickack: (bits & 96 == 96).then_some(true),
         ..SocketOptions::default()
     };
     if one_in(4, input) {
