@@ -211,11 +211,11 @@ settings! {
         initial_window: u32 = 10, 1 => 1024,
             "Initial congestion window in segments (RFC 6928).";
         rto_min: Duration = Duration::from_millis(200), Duration::from_millis(1) => Duration::from_secs(60),
-            "Floor of the retransmission timeout. RFC 6298 says one second; the peers of today delay their \
-             acknowledgments 40 to 200 ms.";
-        rto_above_srtt: bool = false, false => true,
-            "Is the floor of the retransmission timeout what is added to the round trip at least, as Linux has it, and \
-             not a floor of the sum?";
+            "Least time that the retransmission timeout lies above the round trip, or least timeout (rto_above_srtt). \
+             RFC 6298 says one second; the peers of today delay their acknowledgments 40 to 200 ms.";
+        rto_above_srtt: bool = true, false => true,
+            "Is rto_min added to the round trip at least, as on Linux, so that a steady path has a margin, too? Off, it \
+             is the floor of the sum.";
         rto_max: Duration = Duration::from_secs(120), Duration::from_secs(1) => Duration::from_secs(3600),
             "Ceiling of the retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
         rto_initial: Duration = Duration::from_secs(1), Duration::from_millis(10) => Duration::from_secs(60),

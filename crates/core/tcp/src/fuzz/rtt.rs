@@ -36,9 +36,13 @@ pub fn rtt(data: &[u8]) {
             real.rttvar()
         );
         assert_eq!(micros_of(real.min_rtt()), min);
+        for rto_above_srtt in [false, true] {
+            let config = Config { rto_above_srtt, ..config.clone() };
+            let least = if rto_above_srtt { config.rto_min } else { Duration::from_millis(1) };
+            let exact = real.srtt() + (4 * real.rttvar()).max(least);
+            assert_eq!(real.rto(&config), exact.clamp(config.rto_min, config.rto_max));
+        }
         let rto = real.rto(&config);
-        let exact = real.srtt() + (4 * real.rttvar()).max(Duration::from_millis(1));
-        assert_eq!(rto, exact.clamp(config.rto_min, config.rto_max));
         let n = input.u8();
         assert_eq!(backed_off(rto, n, &config), (0..n).fold(rto, |rto, _| (2 * rto).min(config.rto_max)));
     }

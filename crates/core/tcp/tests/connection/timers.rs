@@ -51,6 +51,35 @@ fn the_timeout_follows_the_round_trip() {
     assert!(rto >= ms(300) && rto < ms(600), "{rto:?}");
 }
 
+/// The timeout lies far enough beyond a steady round trip of 250 ms that 5 ms of jitter and a delayed acknowledgment
+/// never reach it, with a tail loss probe in its place or without.
+#[test]
+fn a_steady_long_path_never_times_out() {
+    for tail_loss_probe in [false, true] {
+        let config = Config { tail_loss_probe, ..Config::default() };
+        let mut rig = Setup { config, ..Setup::sack() }.connected();
+        let mut rng = base::Rng::new(3);
+        for n in 0..1_000 {
+            // The handshake took no time here, so the first samples come after timeouts.
+            let settled = n > 20;
+            let before = rig.host.counters.clone();
+            rig.write(b"x").unwrap();
+            let end = rig.one().end();
+            let delayed = if settled && n % 7 == 0 { rng.below(150) } else { 0 };
+            rig.pass(Duration::from_micros(245_000 + rng.below(10_000) + delayed * 1_000));
+            let again = rig.sent();
+            rig.ack(end, &[]);
+            if settled {
+                assert!(again.is_empty(), "{n}: {again:?} with {delayed} ms of delay");
+                assert_eq!(rig.host.counters.timeouts, before.timeouts);
+                assert_eq!(rig.host.counters.tail_probes, before.tail_probes);
+            }
+        }
+        let rto = rig.host.conn().info(rig.now).rto;
+        assert!(rto >= ms(445) && rto < ms(600), "{rto:?}");
+    }
+}
+
 /// RFC 9293, MUST-18; RFC 6298, 3-1.
 #[test]
 fn karn_ambiguous_samples_are_not_taken() {
