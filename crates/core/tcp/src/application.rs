@@ -186,6 +186,7 @@ impl Connection {
                 self.bits.set(Bits::READ_CLOSED);
                 self.discard_out_of_order(cx);
             }
+            self.refresh_usual();
         }
         if matches!(how, Shutdown::Write | Shutdown::Both) {
             self.shut_write(cx);
@@ -219,6 +220,7 @@ impl Connection {
     /// RFC 9293, MAY-1 and SHLD-3.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
+        self.refresh_usual();
         if self.state == State::Closed {
             return self.rx.release(cx.pool);
         }

@@ -14,6 +14,7 @@ use crate::config::{ABC_LIMIT, Config, HYSTART, PackedOptions, Switch};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
+use crate::input::fast::NOTHING;
 use crate::limit::Limited;
 use crate::marks::Marks;
 use crate::mtu_search::MtuSearch;
@@ -375,7 +376,7 @@ impl Connection {
             due: Due::SYN,
             events: Events::default(),
             quick: start.quick,
-            usual: Flags::ACK,
+            usual: NOTHING,
             bits: start.bits,
             snd_una: open.isn,
             snd_nxt: open.isn,
@@ -653,6 +654,7 @@ impl Connection {
         if let Some(probe) = cx.probe.as_deref_mut() {
             probe.state(cx.now, &self.key, from, to);
         }
+        self.refresh_usual();
     }
 
     /// What is rarely needed, made if it does not exist.

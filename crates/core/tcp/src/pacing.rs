@@ -19,7 +19,6 @@ use alloc::boxed::Box;
 
 use base::{Instant, Rate};
 use cc::{Controller, Window};
-use wire::tcp::Flags;
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -95,11 +94,7 @@ impl Connection {
         if needs.rates != self.bits.has(Bits::SAMPLED) {
             self.switch_sampling(needs.rates);
         }
-        // Who counts marks hears of every acknowledgment, and what was promised is taken back by what comes: nothing
-        // takes the short path.
-        let counts =
-            self.bits.has(Bits::ACCECN | Bits::PROMISED) || (self.bits.has(Bits::ECN) && needs.echoes);
-        self.usual = if counts { Flags::ALL } else { Flags::ACK };
+        self.refresh_usual();
     }
 
     #[cold]

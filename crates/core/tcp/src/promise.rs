@@ -16,6 +16,7 @@ use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
+use crate::input::fast::NOTHING;
 use crate::pool::CHUNK;
 use crate::{Cx, Pool, State};
 
@@ -52,8 +53,7 @@ impl Connection {
         promise.octets += octets;
         promise.chunks += chunks;
         self.bits.set(Bits::PROMISED);
-        // Nothing takes the short path meanwhile.
-        self.usual = Flags::ALL;
+        self.usual = NOTHING;
         self.rcv_nxt += octets;
         self.rcvbuf -= octets;
         cx.counters.octets_promised += u64::from(octets);

@@ -8,6 +8,7 @@ use wire::tcp::{Flags, Segment};
 use super::AccEcn;
 use super::receiver::Telling;
 use crate::connection::{Bits, Connection};
+use crate::input::fast::NOTHING;
 use crate::output::Due;
 use crate::{Config, Cx, Error, State};
 
@@ -102,8 +103,7 @@ impl Connection {
         }
         self.rare_mut().accecn = Some(state);
         self.bits.set(Bits::ACCECN);
-        // Nothing takes the short path.
-        self.usual = Flags::ALL;
+        self.usual = NOTHING;
         if acknowledges {
             self.greet();
             self.judge_greeting(cx, syn.flags.ace());

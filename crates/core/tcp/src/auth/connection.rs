@@ -1,7 +1,7 @@
 //! A connection that signs.
 
 use alloc::boxed::Box;
-use wire::tcp::{Flags, Segment, Signature};
+use wire::tcp::{Segment, Signature};
 
 use super::{AoReport, Auth, KeyChange, KeyError, Keyring, Refused};
 use crate::connection::{Bits, Connection};
@@ -29,7 +29,7 @@ impl Connection {
             self.bits.clear(Bits::ACCECN);
             self.bits.put(Bits::ECN, matches!(self.state, State::SynSent | State::SynReceived));
             self.rare_mut().accecn = None;
-            self.usual = Flags::ACK;
+            self.refresh_usual();
         }
     }
 

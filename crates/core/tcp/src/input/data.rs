@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Has the application said that it will neither read nor write any more (RFC 1122, section 4.2.2.13)?
-    fn has_no_reader(&self) -> bool {
+    pub(crate) fn has_no_reader(&self) -> bool {
         let both_shut = self.bits.has(Bits::READ_SHUT) && !self.bits.has(Bits::READ_CLOSED);
         let finished = matches!(self.state, State::FinWait1 | State::FinWait2);
         self.bits.has(Bits::ORPHAN) || (both_shut && finished)

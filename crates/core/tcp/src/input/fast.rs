@@ -1,6 +1,8 @@
 //! The short path for what nearly every segment is: the next data in order, the next acknowledgment, or both,
-//! on an established connection where nothing is missing (V. Jacobson's header prediction).
+//! on a connection that is established, or closed in one direction, where nothing is missing (V. Jacobson's header
+//! prediction).
 
+use cc::Controller;
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
 
@@ -9,22 +11,41 @@ use crate::input::run::Text;
 use crate::scale::{from_field, ts_before};
 use crate::{Cx, State};
 
+/// The value of `usual` that no segment's flags agree with: nothing takes the short path.
+pub(crate) const NOTHING: Flags = Flags::ALL;
+
 /// Flags that decide; of these only ACK may be set, on most connections. PSH and URG change nothing here, nor AE where
 /// nobody agreed on it.
 const DECISIVE: Flags =
     Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0 | Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
+    /// Decides which segments may take the short path, when the state, the reader or the feedback of congestion
+    /// changes. FIN-WAIT-1 and the states after both FINs have more to look at in each segment. A policy that counts
+    /// marks needs every acknowledgment, and a promise is taken back by whatever comes.
+    #[inline]
+    pub(crate) fn refresh_usual(&mut self) {
+        let fits = match self.state {
+            State::Established | State::CloseWait => true,
+            State::FinWait2 => !self.has_no_reader(),
+            _ => false,
+        };
+        let counts = self.bits.has(Bits::ACCECN | Bits::PROMISED)
+            || (self.bits.has(Bits::ECN) && self.control.needs().echoes);
+        self.usual = if fits && !counts { Flags::ACK } else { NOTHING };
+    }
+
     /// Is the segment, with `len` octets of payload, of the usual kind?
     #[inline(always)]
     pub(crate) fn is_usual(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd_una);
-        self.state == State::Established
-            && seg.flags.0 & DECISIVE.0 == self.usual.0
+        seg.flags.0 & DECISIVE.0 == self.usual.0
             && seg.seq == self.rcv_nxt
             && acked <= self.flight()
             && len <= self.receive_window()
             && acked | len != 0
+            // The peer's FIN took the last place: what comes behind it is no data.
+            && (len == 0 || self.state != State::CloseWait)
             && self.loss.is_none()
             && self.dup_acks == 0
             && self.reassembly.is_none()

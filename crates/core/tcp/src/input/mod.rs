@@ -2,7 +2,7 @@
 
 mod ack;
 mod data;
-mod fast;
+pub(crate) mod fast;
 mod handshake;
 mod reset;
 mod run;

@@ -344,3 +344,69 @@ fn shutting_the_read_half_as_bsd_does() {
     assert_eq!(rig.host.conn().readable(), 0);
     assert_eq!(rig.host.pool.used(), 0);
 }
+
+/// Segments of data and acknowledgments that took the short path so far.
+fn short_path(rig: &Rig) -> (u64, u64) {
+    (rig.host.counters.fast_path_data, rig.host.counters.fast_path_acks)
+}
+
+#[test]
+fn half_closed_bulk_takes_the_short_path_in() {
+    let mut rig = Setup::modern().connected();
+    let fin = fin_out(&mut rig);
+    rig.ack(fin + 1, &[]);
+    rig.assert_state(State::FinWait2);
+    let before = short_path(&rig);
+    for _ in 0..100 {
+        rig.send(&[7; 1448]);
+        assert_eq!(rig.read(10_000).unwrap().len(), 1448);
+        rig.sent();
+    }
+    assert_eq!(short_path(&rig), (before.0 + 100, before.1));
+    assert_eq!(rig.send_fin(), Some(Disposition::TimeWait));
+}
+
+#[test]
+fn half_closed_bulk_takes_the_short_path_out() {
+    let mut rig = Setup::modern().connected();
+    rig.send_fin();
+    rig.sent();
+    rig.assert_state(State::CloseWait);
+    let before = short_path(&rig);
+    for _ in 0..100 {
+        rig.write(&[7; 1448]).unwrap();
+        let end = rig.one().end();
+        rig.ack(end, &[]);
+    }
+    assert_eq!(short_path(&rig), (before.0, before.1 + 100));
+    // What comes behind the peer's FIN is no data, however well it fits.
+    rig.inject(rig.segment(Flags::ACK, b"more"));
+    assert_eq!(short_path(&rig), (before.0, before.1 + 100));
+    assert_eq!(rig.read(100), Err(ReadError::Finished));
+    let fin = fin_out(&mut rig);
+    rig.ack(fin + 1, &[]);
+    rig.assert_state(State::Closed);
+}
+
+/// RFC 9293, SHLD-3: both directions shut, or closed, in FIN-WAIT-2.
+#[test]
+fn data_without_a_reader_never_takes_the_short_path() {
+    for close in [false, true] {
+        let mut rig = Setup::modern().connected();
+        let fin = fin_out(&mut rig);
+        rig.ack(fin + 1, &[]);
+        rig.send(b"read");
+        assert_eq!(rig.read(100).unwrap(), b"read");
+        rig.sent();
+        let before = short_path(&rig);
+        if close {
+            rig.close();
+        } else {
+            let now = rig.now;
+            rig.host.with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Read));
+        }
+        rig.send(b"nobody reads this");
+        assert!(rig.one().flags.has(Flags::RST));
+        assert_eq!(short_path(&rig), before);
+    }
+}
