@@ -214,8 +214,8 @@ settings! {
             "Least time that the retransmission timeout lies above the round trip, or least timeout (rto_above_srtt). \
              RFC 6298 says one second; the peers of today delay their acknowledgments 40 to 200 ms.";
         rto_above_srtt: bool = true, false => true,
-            "Is rto_min added to the round trip at least, as on Linux, so that a steady path has a margin, too? Off, it \
-             is the floor of the sum.";
+            "Is rto_min added to the round trip, as on Linux, so that a steady path has a margin, too? Off, it is the \
+             floor of the sum.";
         rto_max: Duration = Duration::from_secs(120), Duration::from_secs(1) => Duration::from_secs(3600),
             "Ceiling of the retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
         rto_initial: Duration = Duration::from_secs(1), Duration::from_millis(10) => Duration::from_secs(60),
