@@ -28,6 +28,7 @@ cargo xtask COMMAND
   deny                 licences, sources and known vulnerabilities of dependencies
   docs [--open]        the documentation, without warnings
   rfc [--check]        write docs/RFC.md: RFC clauses, the code that obeys them, the tests that prove it
+  rfc --text FOLDER    compare the lists of clauses with the documents, rfcN.txt in FOLDER
   fuzz [TARGET] [--runs N] [--seed S] [--release]
                        drive a fuzz target with seeded mutations, on stable; without TARGET, list them
   bench [NAME] [--json] [ARGUMENT...]

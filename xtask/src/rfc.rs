@@ -6,25 +6,28 @@
 mod cite;
 mod clauses;
 mod page;
+mod sentences;
 mod source;
 mod trace;
 
 use std::fs;
 use std::path::Path;
 
-use crate::rfc::clauses::Document;
+use crate::rfc::clauses::{Document, Extent};
 use crate::rfc::trace::Trace;
 use crate::{Outcome, run};
 
 const CLAUSES: &str = "docs/rfc";
 const PAGE: &str = "docs/RFC.md";
 
-/// Writes the page, or with `--check` complains if it is not what it would be.
+/// Writes the page, or with `--check` complains if it is not what it would be. `--text FOLDER` compares the lists with
+/// the documents themselves.
 pub(crate) fn rfc(arguments: &[String]) -> Outcome {
     let check = match arguments {
         [] => false,
         [one] if one == "--check" => true,
-        _ => return Err("there is only --check".into()),
+        [text, folder] if text == "--text" => return recount(Path::new(folder)),
+        _ => return Err("there are only --check and --text FOLDER".into()),
     };
     let documents = documents()?;
     let trace = scan()?;
@@ -44,6 +47,32 @@ pub(crate) fn rfc(arguments: &[String]) -> Outcome {
     }
     complaints.sort();
     Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()))
+}
+
+/// Counts the normative sentences of each document in `folder` (`rfcN.txt`) again. Prints those of lists that differ.
+fn recount(folder: &Path) -> Outcome {
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for document in documents()? {
+        let Extent::Counted(counts, _) = &document.extent else { continue };
+        let path = folder.join(format!("rfc{}.txt", document.rfc));
+        let Ok(text) = fs::read_to_string(&path) else {
+            println!("RFC {}: not compared, {} cannot be read", document.rfc, path.display());
+            continue;
+        };
+        compared += 1;
+        if sentences::count(&text) != *counts {
+            wrong.push(format!("RFC {}: the list counts other sentences than the text", document.rfc));
+            let mut numbers = sentences::Counts::new();
+            for (section, sentence) in sentences::sentences(&text) {
+                let number = numbers.entry(section.clone()).or_default();
+                *number += 1;
+                println!("RFC {} {section}#{number} {sentence}", document.rfc);
+            }
+        }
+    }
+    println!("{compared} lists compared with their documents");
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// [`rfc`] as a step of `ci`.

@@ -11,11 +11,17 @@
 //! text = "One short sentence of our own."
 //! note = "What a reader should know besides."
 //! exception = "Why it is not obeyed."
+//! says = "3.2#4-5"        # the normative sentences that it stands for (`sentences`)
 //! ```
+//!
+//! A list says in one of three ways whether it is complete: `[sentences]` counts the document's normative sentences,
+//! each of which some clause `says` or `aside` names; `named = true` where the document names its own clauses; or
+//! `incomplete = "Why."`.
 
 use toml::{Table, Value};
 
 use crate::rfc::cite::is_clause;
+use crate::rfc::sentences::{self, Counts, Sentences};
 
 /// One RFC.
 #[derive(Debug)]
@@ -24,7 +30,19 @@ pub(super) struct Document {
     pub(super) title: String,
     /// Every MUST needs code and test, or an exception.
     pub(super) strict: bool,
+    pub(super) extent: Extent,
     pub(super) clauses: Vec<Clause>,
+}
+
+/// How much of its document a list covers.
+#[derive(Debug)]
+pub(super) enum Extent {
+    /// All normative sentences, counted by section; the second are those that ask nothing of a TCP.
+    Counted(Counts, Sentences),
+    /// All clauses that the document names.
+    Named,
+    /// A part, and why not all.
+    Part(String),
 }
 
 /// One normative sentence.
@@ -36,6 +54,7 @@ pub(super) struct Clause {
     pub(super) text: String,
     pub(super) note: Option<String>,
     pub(super) exception: Option<String>,
+    pub(super) says: Sentences,
 }
 
 impl Clause {
@@ -59,6 +78,7 @@ pub(super) fn read(name: &str, text: &str) -> Result<Document, String> {
     }
     let title = string(&mut table, "title").ok_or_else(|| wrong("no `title`"))?;
     let strict = table.remove("strict").and_then(|value| value.as_bool()).unwrap_or(false);
+    let extent = extent(&mut table).map_err(|why| wrong(&why))?;
     let Some(Value::Array(rows)) = table.remove("clause") else { return Err(wrong("no `[[clause]]`")) };
     if let Some(key) = table.keys().next() {
         return Err(wrong(&format!("unknown key `{key}`")));
@@ -72,7 +92,48 @@ pub(super) fn read(name: &str, text: &str) -> Result<Document, String> {
         }
         clauses.push(clause);
     }
-    Ok(Document { rfc, title, strict, clauses })
+    let document = Document { rfc, title, strict, extent, clauses };
+    document.check_extent().map_err(|why| wrong(&why))?;
+    Ok(document)
+}
+
+impl Document {
+    /// Every normative sentence is in the list, and every sentence that the list names exists.
+    fn check_extent(&self) -> Result<(), String> {
+        let said = self.clauses.iter().flat_map(|clause| &clause.says);
+        let Extent::Counted(counts, aside) = &self.extent else {
+            return match said.count() {
+                0 => Ok(()),
+                _ => Err("`says` without `[sentences]`".into()),
+            };
+        };
+        let (missing, unknown) = sentences::gaps(counts, &said.chain(aside).cloned().collect());
+        let list = |of: &Sentences| of.iter().map(|(s, n)| format!("{s}#{n}")).collect::<Vec<_>>().join(", ");
+        match (missing.is_empty(), unknown.is_empty()) {
+            (true, true) => Ok(()),
+            (false, _) => Err(format!("no clause says {}", list(&missing))),
+            (true, false) => Err(format!("no such sentence: {}", list(&unknown))),
+        }
+    }
+}
+
+fn extent(table: &mut Table) -> Result<Extent, String> {
+    let counted = table.remove("sentences");
+    let aside = string(table, "aside");
+    let named = table.remove("named").and_then(|value| value.as_bool()).unwrap_or(false);
+    match (counted, named, string(table, "incomplete")) {
+        (Some(Value::Table(rows)), false, None) => {
+            let mut counts = Counts::new();
+            for (section, count) in rows {
+                let count = count.as_integer().and_then(|count| usize::try_from(count).ok());
+                counts.insert(section, count.ok_or("`[sentences]` counts sentences")?);
+            }
+            Ok(Extent::Counted(counts, sentences::parse(&aside.unwrap_or_default())?))
+        }
+        (None, true, None) if aside.is_none() => Ok(Extent::Named),
+        (None, false, Some(why)) if aside.is_none() => Ok(Extent::Part(why)),
+        _ => Err("a list has `[sentences]`, `named = true` or `incomplete`, and only one of them".into()),
+    }
 }
 
 fn clause(mut row: Table) -> Result<Clause, String> {
@@ -95,6 +156,7 @@ fn clause(mut row: Table) -> Result<Clause, String> {
     let section = section.ok_or(format!("{id}: no `section`"))?;
     let text = string(&mut row, "text").ok_or(format!("{id}: no `text`"))?;
     let (note, exception) = (string(&mut row, "note"), string(&mut row, "exception"));
+    let says = sentences::parse(&string(&mut row, "says").unwrap_or_default())?;
     for said in [Some(&text), note.as_ref(), exception.as_ref()].into_iter().flatten() {
         if !said.ends_with('.') || said.contains(['\n', '|']) {
             return Err(format!("{id}: `{said}` is no sentence for a table"));
@@ -105,7 +167,7 @@ fn clause(mut row: Table) -> Result<Clause, String> {
     }
     match row.keys().next() {
         Some(key) => Err(format!("{id}: unknown key `{key}`")),
-        None => Ok(Clause { id, section, level, text, note, exception }),
+        None => Ok(Clause { id, section, level, text, note, exception, says }),
     }
 }
 
@@ -122,7 +184,7 @@ mod tests {
     use super::*;
 
     fn one(clause: &str) -> Result<Document, String> {
-        read("rfc1.toml", &format!("rfc = 1\ntitle = \"T\"\n[[clause]]\n{clause}"))
+        read("rfc1.toml", &format!("rfc = 1\ntitle = \"T\"\nnamed = true\n[[clause]]\n{clause}"))
     }
 
     #[test]
@@ -151,6 +213,21 @@ mod tests {
         ] {
             assert!(one(wrong).is_err(), "{wrong}");
         }
-        assert!(read("rfc2.toml", "rfc = 1\ntitle = \"T\"\nclause = []").is_err());
+        assert!(read("rfc2.toml", "rfc = 1\ntitle = \"T\"\nnamed = true\nclause = []").is_err());
+    }
+
+    #[test]
+    fn a_list_says_whether_it_is_complete() {
+        let list = |head: &str, says: &str| {
+            let clause = format!("[[clause]]\nid = \"2-1\"\nlevel = \"MUST\"\ntext = \"So.\"\n{says}");
+            read("rfc1.toml", &format!("rfc = 1\ntitle = \"T\"\n{head}\n{clause}"))
+        };
+        let counted = "aside = \"1#1\"\n[sentences]\n\"1\" = 1\n\"2\" = 2\n";
+        assert!(list(counted, "says = \"2#1-2\"").is_ok());
+        assert!(list(counted, "says = \"2#1\"").unwrap_err().contains("no clause says 2#2"));
+        assert!(list(counted, "says = \"2#1-3\"").unwrap_err().contains("no such sentence: 2#3"));
+        assert!(list("named = true", "").is_ok() && list("incomplete = \"No text.\"", "").is_ok());
+        assert!(list("named = true", "says = \"2#1\"").is_err(), "what does it count?");
+        assert!(list("", "").is_err() && list("named = true\nincomplete = \"No.\"", "").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::rfc::clauses::{Clause, Document};
+use crate::rfc::clauses::{Clause, Document, Extent};
 use crate::rfc::trace::{Joined, Spot, Standing};
 
 const HEAD: &str = "\
@@ -28,7 +28,7 @@ pub(super) fn page(documents: &[Document], joined: &Joined) -> String {
     for document in documents {
         let rfc = document.rfc;
         page += &format!("\n## RFC {rfc}: {}\n\n", document.title);
-        page += &format!("<https://www.rfc-editor.org/rfc/rfc{rfc}>\n\n");
+        page += &format!("<https://www.rfc-editor.org/rfc/rfc{rfc}>. {}\n\n", extent(document));
         page += "| | Clause | Level | What | Code | Tests |\n|:---:|---|---|---|---|---|\n";
         for clause in &document.clauses {
             page += &row(rfc, clause, joined);
@@ -36,6 +36,22 @@ pub(super) fn page(documents: &[Document], joined: &Joined) -> String {
         page += &whole_sections(rfc, joined);
     }
     page
+}
+
+/// Tells how much of the document the list covers.
+fn extent(document: &Document) -> String {
+    match &document.extent {
+        Extent::Counted(counts, aside) => {
+            let all: usize = counts.values().sum();
+            let aside = match aside.len() {
+                0 => String::new(),
+                n => format!(", of which {n} ask nothing of a TCP"),
+            };
+            format!("The list covers all {all} sentences with MUST or SHOULD{aside}.")
+        }
+        Extent::Named => "The list has every clause that the document names.".into(),
+        Extent::Part(why) => format!("**The list is incomplete:** {why}"),
+    }
 }
 
 /// How often sections are cited that stand for no single clause.
@@ -125,7 +141,8 @@ mod tests {
 
     #[test]
     fn rows_and_figures() {
-        let list = "rfc = 7\ntitle = \"T\"\n[[clause]]\nid = \"2-1\"\nlevel = \"MUST\"\ntext = \"A.\"\n\
+        let list = "rfc = 7\ntitle = \"T\"\nincomplete = \"Why.\"\n\
+                    [[clause]]\nid = \"2-1\"\nlevel = \"MUST\"\ntext = \"A.\"\n\
                     [[clause]]\nid = \"MAY-1\"\nsection = \"3.1\"\ntext = \"B.\"\nexception = \"C.\"\n\
                     [[clause]]\nid = \"MUST-1\"\nsection = \"3.2\"\ntext = \"D.\"\nnote = \"E.\"\n";
         let documents = [clauses::read("rfc7.toml", list).unwrap()];
@@ -143,6 +160,7 @@ mod tests {
             "| ⚪ | MAY-1 | MAY | B. (3.1) **Exception:** C. |  |  |\n",
             "| 🔴 | MUST-1 | MUST | D. (3.2) *E.* |  |  |\n",
         ];
+        assert!(page.contains("rfc7>. **The list is incomplete:** Why.\n"), "{page}");
         for row in rows {
             assert!(page.contains(row), "{row}{page}");
         }

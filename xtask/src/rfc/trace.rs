@@ -176,6 +176,7 @@ mod tests {
         rfc = 7
         title = "T"
         strict = true
+        named = true
         [[clause]]
         id = "2-1"
         level = "MUST"

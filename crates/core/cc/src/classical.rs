@@ -249,6 +249,7 @@ impl<L: Law> Controller for Classical<L> {
         self.reno.idle_restart(&self.with_room(path));
     }
 
+    /// RFC 5681, 3.1-13.
     fn on_mss_change(&mut self, mss: u32) {
         self.reno.mss_change(mss);
     }

@@ -63,6 +63,7 @@ impl Default for Extent {
 
 impl Extent {
     /// A window of observation is over (RFC 8257, section 3.3, steps 5 to 8).
+    /// RFC 8257, 3.3-1 and 4.2-1.
     fn learn(&mut self) {
         if self.arrived == 0 {
             return;
@@ -88,6 +89,7 @@ impl Law for Extent {
         self.restart();
     }
 
+    /// RFC 8257, 3.3-2.
     fn marks(&mut self, feedback: &EcnFeedback) {
         self.arrived += u64::from(feedback.octets);
         self.marked += u64::from(feedback.marked_octets.min(feedback.octets));
@@ -100,6 +102,7 @@ impl Law for Extent {
     }
 
     /// Section 3.3, step 9; a loss is answered as ever (section 3.5).
+    /// RFC 8257, 3.3-3, 3.5-1 and 3.5-2.
     fn keep(&mut self, signal: Signal, _info: &SignalInfo, _reno: &Reno) -> Part {
         if signal != Signal::Ecn || (core::mem::replace(&mut self.fresh, false) && self.slowstart) {
             return HALF;
@@ -152,6 +155,7 @@ mod tests {
         f64::from(lab.policy.law().alpha) / f64::from(ONE)
     }
 
+    /// RFC 8257, 3.3-3.
     #[test]
     fn one_marked_window_takes_a_thirty_second_and_full_alpha_halves() {
         let mut lab = lab(0);
@@ -167,6 +171,7 @@ mod tests {
         assert_eq!((lab.cwnd(), lab.ssthresh()), (50.0, 50.0));
     }
 
+    /// RFC 8257, 3.3-1 and 4.2-1.
     #[test]
     fn alpha_agrees_with_real_numbers() {
         for shift in 0..=SHIFT_MAX {
@@ -189,6 +194,7 @@ mod tests {
         }
     }
 
+    /// RFC 8257, 3.3-2.
     #[test]
     fn a_window_is_counted_whole_however_its_acknowledgments_come() {
         let mut lab = lab(0);
@@ -202,6 +208,7 @@ mod tests {
         assert!((alpha(&lab) - 50.0 / 99.0 / 16.0).abs() < 1e-6, "{}", alpha(&lab));
     }
 
+    /// RFC 8257, 3.5-1 and 3.5-2.
     #[test]
     fn losses_and_timeouts_are_answered_as_ever() {
         for signal in [Signal::Loss, Signal::Timeout { nth: 1 }] {

@@ -71,7 +71,7 @@ impl Connection {
 
     /// The path takes smaller packets only: what is in flight is cut anew and sent again, which is no sign of
     /// congestion (RFC 1191, section 6.4; RFC 8201).
-    /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3.
+    /// RFC 1191, 3-1, 3-2, 3-3, 5-1 and 6.4-1; RFC 8201, 4-1, 4-2 and 4-3; RFC 7323, 5.7-1.
     fn on_too_big(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) {
         let least = if self.key.is_v4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let told = match mtu {

@@ -60,6 +60,7 @@ pub(crate) struct MtuSearch {
 
 impl MtuSearch {
     /// The next size to try, larger than the `current` one, if what is open is worth a probe.
+    /// RFC 8899, 5.3.2-1.
     fn next(&self, threshold: u16, current: u16) -> Option<u16> {
         if self.told && self.high > current {
             return Some(self.high);
@@ -134,6 +135,7 @@ impl Connection {
     }
 
     /// Segments have this size from now on.
+    /// RFC 8899, 3-10.
     fn use_mtu(&mut self, config: &Config, mtu: u16) {
         let before = self.snd_mss;
         self.path_mtu = mtu;
@@ -151,7 +153,7 @@ impl Connection {
 
     /// Is a probe due, and can it leave? As on Linux: nothing is amiss, enough data follow that its loss shows, and the
     /// windows take all of it.
-    /// RFC 8899, 4.1-1 and 4.1-2; RFC 4821, 7.4-1.
+    /// RFC 8899, 4.1-1 and 4.1-2; RFC 4821, 7.4-1; RFC 8899, 3-1, 3-3, 3-9 and 3-12.
     #[cold]
     pub(crate) fn plan_mtu_probe(&mut self, cx: &mut Cx<'_>, unsent: u32) -> Probing {
         let mss = u32::from(self.snd_mss);
@@ -230,7 +232,7 @@ impl Connection {
 
     /// A loss was found while a probe is out. If the probe is all that is lost, its octets are sent again in segments
     /// of the size that passes, and nothing was lost to congestion: true. Otherwise the probe says nothing.
-    /// RFC 8899, 3-7 and 3-8; RFC 4821, 7.6.2-1.
+    /// RFC 8899, 3-7 and 3-8; RFC 4821, 7.6.2-1; RFC 8899, 3-13.
     #[cold]
     pub(crate) fn blames_mtu_probe(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(probe) = self.take_mtu_probe() else { return false };
@@ -277,7 +279,7 @@ impl Connection {
 
     /// A router does not take packets larger than `mtu`, and quotes the octet at `seq`. True if that was the probe, of
     /// which no more was known than that it is large.
-    /// RFC 8899, 4.6.2-1 and 4.6.2-2.
+    /// RFC 8899, 4.6.2-1 and 4.6.2-2; RFC 8899, 3-5, 3-6 and 4.6.1-1.
     #[cold]
     pub(crate) fn too_big_for_search(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Seq) -> bool {
         let current = self.path_mtu;
@@ -319,7 +321,7 @@ impl Connection {
     }
 
     /// Nothing gets through any more. Perhaps only what is small does: first the base size, then half each time.
-    /// RFC 8899, 4.3-1; RFC 4821, 7.7-1.
+    /// RFC 8899, 4.3-1; RFC 4821, 7.7-1; RFC 8899, 4.3-2 and 4.6.2-3.
     #[cold]
     pub(crate) fn suspect_black_hole(&mut self, cx: &mut Cx<'_>) {
         let before = self.snd_mss;

@@ -150,6 +150,7 @@ impl Connection {
     }
 
     /// Is what is sent metered by what arrives?
+    /// RFC 5681, 4.3-2; RFC 8985, 9.3-2.
     fn is_metered(&self) -> bool {
         match self.phase() {
             Phase::Fast => self.bits.has(Bits::SACK) && !self.control.needs().unmetered,
@@ -166,7 +167,7 @@ impl Connection {
     }
 
     /// Octets that the congestion window still lets into the network.
-    /// RFC 5681, 3.1-1.
+    /// RFC 5681, 3.1-1; RFC 5681, 2-1.
     #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
         let cwnd = self.control.window().cwnd;
@@ -176,7 +177,7 @@ impl Connection {
         self.room_in_trouble(cwnd)
     }
 
-    /// RFC 3042, 2-2; RFC 6675, 5-3.
+    /// RFC 3042, 2-2; RFC 6675, 5-3; RFC 5681, 3.2-11; RFC 8985, 9.2-1 and 9.3-1.
     #[cold]
     fn room_in_trouble(&self, cwnd: u32) -> u32 {
         let Some(loss) = &self.loss else {
@@ -200,7 +201,7 @@ impl Connection {
 
     /// RFC 3042: the first two duplicate acknowledgments each let one new segment out. With SACK the pipe
     /// shrinks by itself.
-    /// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-3 and 2-4.
+    /// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-3 and 2-4; RFC 5681, 3.2-9 and 3.2-10.
     fn limited_transmit(&self) -> u32 {
         if self.dup_acks == 0 || self.bits.has(Bits::SACK) {
             return 0;
@@ -287,7 +288,7 @@ impl Connection {
         }
     }
 
-    /// RFC 6675, 5-1.
+    /// RFC 6675, 5-1; RFC 6675, 5.1-3.
     fn enter_fast_recovery_if_due(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let due = self.loss.as_ref().is_some_and(|loss| {
@@ -340,7 +341,7 @@ impl Connection {
 
     /// A retransmission that left when SND.NXT was `mark` is lost. If that is news since the last reduction, the
     /// policy reduces again (RFC 5681, section 4.3).
-    /// RFC 5681, 4.3-1; RFC 8985, 6.3-1.
+    /// RFC 5681, 4.3-1; RFC 8985, 6.3-1; RFC 8985, 9.3-3.
     pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, mark: Seq) {
         let nxt = self.snd_nxt;
         let Some(loss) = &mut self.loss else { return };
@@ -361,7 +362,7 @@ impl Connection {
     /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
     /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
     /// answer (RFC 2018, section 8).
-    /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1.
+    /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1; RFC 6675, 4-2 and 5.1-2.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
         let (una, nth) = (self.snd_una, u32::from(self.retries));
         let loss = self.loss();
@@ -441,7 +442,7 @@ impl Connection {
 
     /// SND.UNA has moved by `acked` octets; a repair may be over, go on, or have been a mistake (`needless` says so
     /// already).
-    /// RFC 6582, 3.2-2 and 3.2-3.
+    /// RFC 6582, 3.2-2 and 3.2-3; RFC 6675, 5-6 and 5-7.
     pub(crate) fn recovery_progress(
         &mut self,
         cx: &mut Cx<'_>,

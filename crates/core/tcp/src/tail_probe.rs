@@ -52,7 +52,7 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// RFC 8985, 7.3-3.
+    /// RFC 8985, 7.3-3; RFC 8985, 7.3-6.
     #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.flight() == 0 || !self.bits.has(Bits::PROBING) {

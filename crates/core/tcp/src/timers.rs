@@ -90,7 +90,7 @@ impl Connection {
 
     /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never
     /// overslept.
-    /// RFC 6298, 5-8.
+    /// RFC 6298, 5-8; RFC 8985, 8-1.
     #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);

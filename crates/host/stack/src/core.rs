@@ -503,6 +503,7 @@ impl Core {
         reached
     }
 
+    /// RFC 8899, 3-11.
     #[cold]
     fn reroute(&mut self, now: Instant, index: u32) -> Result<(), Blocked> {
         let Some((_, tcp)) = self.conns.get(index) else { return Ok(()) };

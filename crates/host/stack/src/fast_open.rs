@@ -140,7 +140,7 @@ impl Core {
     }
 
     /// What `listener` does with a SYN that has data or the option.
-    /// RFC 7413, 2.1-1 and 4.2.2-3.
+    /// RFC 7413, 2.1-1 and 4.2.2-3; RFC 7413, 4.2-1.
     #[cold]
     pub(crate) fn judge_syn(
         &mut self,

@@ -199,7 +199,7 @@ impl Connection {
 
     /// Passive open in `place` for a client that showed a good cookie: its data can be read and answered at once,
     /// before it proved by an ACK that it is there (RFC 7413, section 4.2.2). `option` goes with the SYN-ACK.
-    /// RFC 7413, 4.2.2-4.
+    /// RFC 7413, 4.2.2-4 and 4.2.2-8.
     pub fn accept_fast<'p>(
         place: &'p mut Option<Connection>,
         cx: &mut Cx<'_>,

@@ -68,7 +68,7 @@ impl Connection {
     }
 
     /// The next segment with data or FIN, old or new.
-    /// RFC 6675, 5-4.
+    /// RFC 6675, 5-4; RFC 7323, 2.4-3.
     pub(crate) fn plan_data(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {
         if !self.may_send() {
             return None;

@@ -123,7 +123,7 @@ impl Connection {
         to_field(window, 0)
     }
 
-    /// RFC 7323, 3.2-2 and 3.2-5.
+    /// RFC 7323, 3.2-2 and 3.2-5; RFC 7323, 5.2-2.
     #[inline(always)]
     pub(crate) fn stamps(&self, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
         // A bare reset answers a segment that agreed to nothing (RFC 7323, section 3.2).
@@ -135,7 +135,7 @@ impl Connection {
         Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr })
     }
 
-    /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2.
+    /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2; RFC 7323, 2.2-5 and 2.3-3.
     pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
         let flags = plan.flags;
         let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };

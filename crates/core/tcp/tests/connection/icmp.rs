@@ -10,7 +10,7 @@ fn icmp(rig: &mut Rig, kind: IcmpError, seq: Seq) {
     rig.host.with(now, |conn, cx| conn.on_icmp(cx, kind, seq));
 }
 
-/// RFC 1191, 3-1 and 6.4-1; RFC 8201, 4-1.
+/// RFC 1191, 3-1 and 6.4-1; RFC 8201, 4-1; RFC 7323, 5.7-1; RFC 5681, 3.1-13.
 #[test]
 fn too_big_makes_segments_smaller_and_sends_them_again() {
     for (v4, headers) in [(true, 40), (false, 60)] {

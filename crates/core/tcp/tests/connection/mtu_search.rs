@@ -26,7 +26,7 @@ fn path_mtu(net: &Net) -> u16 {
     net.hosts[0].last_mtu
 }
 
-/// RFC 8899, 3-2, 3-7, 4.1-1 and 5.1.2-1; RFC 4821, 7.6.2-1.
+/// RFC 8899, 3-2, 3-7, 4.1-1 and 5.1.2-1; RFC 4821, 7.6.2-1; RFC 8899, 5.3.2-1.
 #[test]
 fn the_search_ends_just_below_what_passes() {
     for (seed, v4, mtu) in
@@ -42,7 +42,7 @@ fn the_search_ends_just_below_what_passes() {
     }
 }
 
-/// RFC 8899, 5.1.2-1.
+/// RFC 8899, 5.1.2-1; RFC 8899, 3-13.
 #[test]
 fn losses_of_other_kinds_do_not_end_the_search_for_good() {
     for seed in 0..6 {
@@ -52,7 +52,7 @@ fn losses_of_other_kinds_do_not_end_the_search_for_good() {
     }
 }
 
-/// RFC 8899, 4.3-1; RFC 4821, 7.7-1.
+/// RFC 8899, 4.3-1; RFC 4821, 7.7-1; RFC 8899, 4.3-2 and 4.6.2-3.
 #[test]
 fn a_black_hole_is_found_and_the_search_begins() {
     for (seed, v4) in [(1, true), (2, false)] {
@@ -96,7 +96,7 @@ fn end(rig: &Rig) -> Seq {
     rig.host.conn().info(rig.now).snd_nxt
 }
 
-/// RFC 4821, 7.4-1.
+/// RFC 4821, 7.4-1; RFC 8899, 3-9.
 #[test]
 fn a_probe_leaves_only_with_enough_behind_it_to_show_its_loss() {
     let enough = 1242 + 4 * BASE as usize;
@@ -109,7 +109,7 @@ fn a_probe_leaves_only_with_enough_behind_it_to_show_its_loss() {
     }
 }
 
-/// RFC 8899, 3-2 and 4.1-2.
+/// RFC 8899, 3-2 and 4.1-2; RFC 8899, 3-1, 3-3, 3-10 and 3-12.
 #[test]
 fn an_acknowledged_probe_makes_all_segments_larger() {
     let (mut rig, probe) = probing();
@@ -202,7 +202,7 @@ fn a_probe_lost_with_others_says_nothing() {
     assert_eq!((rig.host.counters.mtu_probes_lost, rig.host.counters.fast_retransmits), (0, 1));
 }
 
-/// RFC 8899, 4.6.2-1 and 4.6.2-2.
+/// RFC 8899, 4.6.2-1 and 4.6.2-2; RFC 8899, 3-5, 3-6 and 4.6.1-1.
 #[test]
 fn a_router_may_name_the_size() {
     let (mut rig, probe) = probing();

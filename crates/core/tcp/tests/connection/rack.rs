@@ -116,7 +116,7 @@ fn reports_of_duplicates_widen_the_window_until_sixteen_recoveries_later() {
     }
 }
 
-/// RFC 5681, 4.3-1; RFC 8985, 6.3-1.
+/// RFC 5681, 4.3-1; RFC 8985, 6.3-1; RFC 8985, 9.3-3.
 #[test]
 fn a_lost_retransmission_is_found_by_what_left_later() {
     let (mut rig, sent) = flight(&Setup::sack(), 8);
@@ -183,7 +183,7 @@ fn the_tail_is_probed_and_its_loss_repaired_without_a_timeout() {
     assert_eq!((counters.tail_probes, counters.timeouts, rig.host.conn().unacked()), (1, 0, 0));
 }
 
-/// RFC 8985, 7.3-1, 7.3-2 and 7.3-4.
+/// RFC 8985, 7.3-1, 7.3-2 and 7.3-4; RFC 8985, 8-1.
 #[test]
 fn one_probe_a_flight_then_the_timeout() {
     let (mut rig, sent) = flight(&probing(Setup::sack()), 5);
@@ -300,7 +300,7 @@ fn half_a_repair_reported_needless_was_not() {
     assert!(window(&rig) < before);
 }
 
-/// RFC 9937, 6-2 and 6-5.
+/// RFC 9937, 6-2 and 6-5; RFC 8985, 9.2-1.
 #[test]
 fn recovery_sends_in_proportion_to_what_arrives() {
     let (mut rig, sent) = flight(&Setup::sack(), 10);

@@ -86,7 +86,7 @@ fn newreno_repairs_one_hole_a_round_trip() {
     assert_eq!(rig.host.conn().info(rig.now).backoff, 0);
 }
 
-/// RFC 2018, 5-1; RFC 6675, 5-2 and 5-4.
+/// RFC 2018, 5-1; RFC 6675, 5-2 and 5-4; RFC 6675, 5-6.
 #[test]
 fn sack_repairs_all_holes_at_once() {
     for setup in [Setup::sack(), Setup::modern()] {
@@ -108,7 +108,7 @@ fn sack_repairs_all_holes_at_once() {
     }
 }
 
-/// RFC 6675, 5-3.
+/// RFC 6675, 5-3; RFC 6675, 4-1.
 #[test]
 fn sack_sends_no_more_than_the_window_in_recovery() {
     let (mut rig, sent) = flight(&Setup::sack());
@@ -308,7 +308,7 @@ fn a_repair_that_was_needless_is_undone() {
     assert!(rig.host.conn().info(rig.now).window.cwnd >= cwnd, "RFC 3522, RFC 4015");
 }
 
-/// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-2, 2-3 and 2-4.
+/// RFC 5681, 3.2-4; RFC 3042, 2-1, 2-2, 2-3 and 2-4; RFC 5681, 3.2-9 and 3.2-10.
 #[test]
 fn the_first_two_duplicates_let_new_segments_out() {
     let (mut rig, sent) = flight(&Setup::default());
@@ -363,7 +363,7 @@ fn every_partial_acknowledgment_restarts_a_steady_timer() {
     assert!(dates_of_partial_acknowledgments(true).is_sorted_by(|a, b| a < b));
 }
 
-/// RFC 6582, 3.2-1 and 4-1.
+/// RFC 6582, 3.2-1 and 4-1; RFC 6675, 5.1-2 and 5.1-3.
 #[test]
 fn duplicates_of_what_was_repaired_begin_nothing() {
     for timeout in [false, true] {
@@ -387,7 +387,7 @@ fn duplicates_of_what_was_repaired_begin_nothing() {
     }
 }
 
-/// RFC 6675, 5.1-1.
+/// RFC 6675, 5.1-1; RFC 6675, 4-2.
 #[test]
 fn a_timeout_keeps_what_was_reported() {
     let (mut rig, sent) = flight(&Setup::sack());

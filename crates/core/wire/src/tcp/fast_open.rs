@@ -19,6 +19,7 @@ pub struct FastOpen {
 
 impl FastOpen {
     /// "Give me a cookie."
+    /// RFC 7413, 9-1.
     pub const fn request(experimental: bool) -> FastOpen {
         FastOpen { octets: [0; 16], len: 0, experimental }
     }
