@@ -112,17 +112,15 @@ impl TimeWait {
     /// where RFC 6191 would stay silent: it tells a peer that lost its state what to reset.
     /// RFC 9293, MAY-2 and SHLD-4; RFC 6191, 2-1, 2-2 and 2-3.
     fn on_syn(&mut self, now: Instant, config: &Config, seg: &Segment<'_>) -> TimeWaitAnswer {
-        let higher = seg.seq.at_or_after(self.rcv_nxt);
+        // RCV.NXT itself is refused, too, as Linux refuses it: an old SYN of a crossed open may carry it.
+        let higher = seg.seq.after(self.rcv_nxt);
         let newer = match seg.options.timestamps.filter(|_| config.timestamps) {
             Some(ts) if self.timestamps && ts.val != self.ts_recent => ts_before(self.ts_recent, ts.val),
             Some(_) if self.timestamps => higher,
             Some(_) => true,
             None => higher,
         };
-        if seg.flags.has(Flags::FIN) && config.drop_synfin {
-            return TimeWaitAnswer::Ignore;
-        }
-        let alone = !seg.flags.has(Flags::ACK);
+        let alone = !seg.flags.has(Flags::ACK) && !(seg.flags.has(Flags::FIN) && config.drop_synfin);
         if alone && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 
@@ -209,12 +207,14 @@ mod tests {
         let config = Config::default();
         let none = Options::default();
         for (timestamps, seq, options, reused) in [
-            (None, RCV, none, true),
+            (None, RCV + 1, none, true),
+            (None, RCV, none, false),
             (None, RCV - 1, none, false),
             (None, RCV - 1, stamped(5), true),
             (Some((100, 0)), RCV - 1, stamped(101), true),
             (Some((100, 0)), RCV - 1, stamped(100), false),
-            (Some((100, 0)), RCV, stamped(100), true),
+            (Some((100, 0)), RCV, stamped(100), false),
+            (Some((100, 0)), RCV + 1, stamped(100), true),
             (Some((100, 0)), RCV + 1000, stamped(99), false),
             (Some((100, 0)), RCV + 1000, none, true),
             (Some((100, 0)), RCV - 1, none, false),
@@ -225,6 +225,18 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// RFC 9293, section 3.10.7.4, and RFC 5961, section 4: a SYN that carries a FIN is a SYN.
+    #[test]
+    fn a_syn_with_a_fin_is_challenged_and_reopens_nothing() {
+        let both = segment(RCV + 1000, SND, Flags::SYN | Flags::FIN, Options::default());
+        let (config, mut waiting) = (Config::default(), entry(None));
+        let answer = waiting.on_segment(NOW, &config, &both);
+        assert!(matches!(answer, TimeWaitAnswer::Ack(ack) if ack.ack == RCV));
+        assert!(matches!(waiting.on_segment(NOW, &config, &both), TimeWaitAnswer::Ignore), "spaced");
+        let taken = Config { drop_synfin: false, ..Config::default() };
+        assert!(matches!(entry(None).on_segment(NOW, &taken, &both), TimeWaitAnswer::Reuse { .. }));
     }
 
     #[test]

@@ -130,10 +130,17 @@ impl Core {
         }
         let wait = self.waits.get_mut(entry);
         let mut answer = wait.on_segment(now, &self.shared.config, segment);
-        if matches!(answer, TimeWaitAnswer::Reuse { .. })
-            && self.listeners.find(sender.key.local(), sender.hash).is_none()
-        {
-            answer = wait.challenge(now);
+        if matches!(answer, TimeWaitAnswer::Reuse { .. }) {
+            let listener = self.listeners.find(sender.key.local(), sender.hash);
+            match listener.and_then(|id| self.listeners.get(id)) {
+                None => answer = wait.challenge(now),
+                // The entry stays until there is room for what would replace it: the peer repeats its SYN.
+                Some(listener) if listener.is_full() => {
+                    self.stats.accept_queue_full += 1;
+                    return self.drops.count(PacketDrop::BacklogFull);
+                }
+                Some(_) => {}
+            }
         }
         if !matches!(answer, TimeWaitAnswer::Reuse { .. }) {
             self.shared.show_stray(now, false, sender.key, Stray::TimeWait);

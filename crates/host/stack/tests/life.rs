@@ -6,7 +6,7 @@ mod common;
 use base::{Addr, Duration, Endpoint, Instant};
 use common::*;
 use pio::PairConfig;
-use stack::OpError;
+use stack::{Connect, OpError};
 use tcp::{Error, Events, ReadError, Shutdown, State, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
@@ -294,4 +294,34 @@ fn an_idle_core_has_no_next_date() {
     world.server.close(world.now, accepted);
     world.pass(Duration::from_secs(200));
     assert_eq!(world.next(), None::<Instant>);
+}
+
+/// A SYN that may begin anew in the place of a TIME-WAIT entry finds the accept queue full: the entry stays, and with it
+/// what it protects and the chance of the SYN that comes again.
+#[test]
+fn a_full_accept_queue_costs_no_time_wait_entry() {
+    let mut world = World::new(&PairConfig::default());
+    let listener = world.listen(HTTP, 1);
+    let from = Endpoint::new(CLIENT, 40_000);
+    let again = Connect { local: from, ..connect(HTTP, 7) };
+    let client = world.client.connect(world.now, &again).unwrap();
+    world.settle();
+    let accepted = world.server.accept(listener, 7).unwrap();
+    world.server.close(world.now, accepted);
+    world.settle();
+    world.client.close(world.now, client);
+    world.settle();
+    assert_eq!((stat(&world.client, "time_wait"), stat(&world.server, "time_wait")), (0, 1));
+
+    world.connect(HTTP, 8);
+    world.pass(Duration::from_millis(100));
+    world.client.connect(world.now, &again).unwrap();
+    world.settle();
+    assert_eq!((stat(&world.server, "time_wait"), stat(&world.server, "time_wait_reused")), (1, 0));
+    assert_eq!(stat(&world.server, "accept_queue_full"), 1);
+
+    world.server.accept(listener, 8).expect("the connection that filled the queue");
+    world.pass(Duration::from_secs(2));
+    assert_eq!((stat(&world.server, "time_wait"), stat(&world.server, "time_wait_reused")), (0, 1));
+    world.server.accept(listener, 7).expect("the SYN that came again");
 }

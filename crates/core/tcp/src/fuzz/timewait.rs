@@ -83,7 +83,7 @@ pub fn time_wait(data: &[u8]) {
                     (None, Some(_)) => Some(true),
                     _ => None,
                 };
-                assert!(by_time.unwrap_or(!seg.seq.before(rcv_nxt)), "RFC 6191");
+                assert!(by_time.unwrap_or(seg.seq.after(rcv_nxt)), "RFC 6191");
                 entry = before;
             }
         }
