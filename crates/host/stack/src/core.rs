@@ -20,6 +20,7 @@ use crate::loans::Loans;
 use crate::moulds::Moulds;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
+use crate::peer_limit::PeerLimit;
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::recent::Recent;
@@ -124,9 +125,12 @@ impl Shared {
     }
 }
 
+/// RSTs a second to one peer for what belongs to no connection: at least so many, and twice as many at most.
+const RESETS: u16 = 100;
+
 /// Limits on what strangers can make us send, a second.
 pub(crate) struct Limits {
-    pub(crate) resets: Limit,
+    pub(crate) resets: PeerLimit,
     pub(crate) echoes: Limit,
 }
 
@@ -227,7 +231,10 @@ impl Core {
             cookies: CookieJar::new(cookies),
             fast_open: FastOpenCache::new(),
             cookie_keys: FastOpenJar::new(cookies),
-            limits: Limits { resets: Limit::new(1000, 200), echoes: Limit::new(1000, 50) },
+            limits: Limits {
+                resets: PeerLimit::new(SipKey::new(rng.next_u64(), rng.next_u64()), RESETS),
+                echoes: Limit::new(1000, 50),
+            },
             stats: Stats::default(),
             drops: Drops::new(),
             dirty: List::new(),

@@ -347,7 +347,7 @@ impl Core {
         }
         let Some(mut header) = tcp::reset_for(sender.key, segment) else { return };
         header.options.signature = auth.map(Auth::signature);
-        if !self.limits.resets.take(now) {
+        if !self.limits.resets.take(now, sender.key.remote().addr) {
             return self.drops.count(PacketDrop::RateLimited);
         }
         self.stats.resets_out += 1;

@@ -26,6 +26,7 @@ mod moulds;
 mod neighbours;
 mod ops;
 mod paths;
+mod peer_limit;
 mod policies;
 mod ports;
 mod probes;
