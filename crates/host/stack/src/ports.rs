@@ -1,6 +1,6 @@
 //! Local ports: who holds which, which the kernel lent us, and which one a connect gets.
 
-use base::{Addr, Duration, Endpoint, FlowKey, Instant, Rng, SipKey};
+use base::{Addr, Duration, Endpoint, FlowKey, Instant, SipKey};
 use pio::{ClaimError, PacketIo, PortClaim};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,8 +15,13 @@ const PAGE: usize = 1 << PAGE_BITS;
 const LINGER: Duration = Duration::from_secs(30);
 /// Ephemeral ports given back in one turn.
 const RELEASE_LOT: usize = 16;
-/// Counters of RFC 6056, section 3.3.4.
-const COUNTERS: usize = 64;
+/// Counters of RFC 6056, section 3.3.4. With few of them an observer finds addresses of its own that share one with
+/// another destination (CVE-2022-1012, CVE-2022-32296). Pages of the table that no destination uses take no memory.
+const COUNTERS: usize = 1 << 16;
+/// The counter of a destination moves by 1 to this many ports more than were looked at.
+const STEP_MAX: u32 = 8;
+/// Ports lent for a destination that are looked at before the whole range is.
+const LENT_TRIES: usize = 32;
 
 #[derive(Clone, Copy, Default)]
 struct Port {
@@ -26,6 +31,8 @@ struct Port {
     bound: u16,
     /// Claimed as an ephemeral port, for IPv4 and IPv6.
     claimed: [bool; 2],
+    /// The destination that it was claimed for, if it is claimed.
+    lent_for: u32,
     /// Waits in `lingering`.
     lingers: bool,
     /// Other processes have it too, and the port must hear of its flows.
@@ -81,17 +88,20 @@ pub(crate) struct Ports {
     bindings: BTreeMap<u16, Vec<Binding>>,
     /// Claims made for bindings; one lives on while connections of its port do.
     claims: BTreeMap<u16, Vec<Claimed>>,
-    /// Ephemeral ports claimed from the kernel, in the order of claiming.
-    pool: Vec<u16>,
+    /// Ephemeral ports claimed from the kernel, by the destination that they were claimed for: only that one gets them
+    /// again before others, so what one destination sees says nothing about the port to another.
+    lent: BTreeMap<u32, Vec<u16>>,
+    lent_count: usize,
     lingering: VecDeque<(u16, Instant)>,
     first: u16,
     count: u16,
     stride: u16,
     key: SipKey,
-    counters: [u16; COUNTERS],
+    counters: Vec<u16>,
     /// The hashes of destinations chosen for lately, without the port: mostly the next one is among them.
     hashes: Recent<u64>,
-    rng: Rng,
+    /// Keyed hashes of it are where binds to port 0 begin to look.
+    draws: [u64; 2],
     kernel: bool,
 }
 
@@ -106,27 +116,28 @@ impl Ports {
             pages: (0..PAGE).map(|_| None).collect(),
             bindings: BTreeMap::new(),
             claims: BTreeMap::new(),
-            pool: Vec::new(),
+            lent: BTreeMap::new(),
+            lent_count: 0,
             lingering: VecDeque::new(),
             first,
             count,
             stride,
             key,
-            counters: [0; COUNTERS],
+            counters: vec![0; COUNTERS],
             hashes: Recent::new(),
-            rng: Rng::new(seed),
+            draws: [seed, 0],
             kernel,
         }
     }
 
     /// Octets of tables.
     pub(crate) fn footprint(&self) -> usize {
-        self.pages.iter().flatten().count() * size_of::<[Port; PAGE]>() + self.pool.capacity() * 2
+        self.pages.iter().flatten().count() * size_of::<[Port; PAGE]>() + self.lent_count * 2 + COUNTERS * 2
     }
 
     /// Ports claimed from the kernel.
     pub(crate) fn claimed(&self) -> usize {
-        self.pool.len() + self.claims.values().map(Vec::len).sum::<usize>()
+        self.lent_count + self.claims.values().map(Vec::len).sum::<usize>()
     }
 
     /// Is a segment to this port ours to answer? On a port with its own address everything is.
@@ -205,11 +216,11 @@ impl Ports {
             if entry.users > 0 || entry.bound > 0 {
                 continue;
             }
-            let claimed = std::mem::take(&mut entry.claimed);
+            let (claimed, lent_for) = (std::mem::take(&mut entry.claimed), entry.lent_for);
             for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
                 io.release(&ephemeral(port, v4));
             }
-            self.pool.retain(|&p| p != port);
+            self.forget_lent(lent_for, port);
         }
     }
 
@@ -218,7 +229,8 @@ impl Ports {
         for claimed in std::mem::take(&mut self.claims).into_values().flatten() {
             io.release(&claimed.claim);
         }
-        for port in std::mem::take(&mut self.pool) {
+        self.lent_count = 0;
+        for port in std::mem::take(&mut self.lent).into_values().flatten() {
             let claimed = self.port(port).claimed;
             for v4 in [true, false].into_iter().filter(|&v4| claimed[usize::from(v4)]) {
                 io.release(&ephemeral(port, v4));
@@ -232,7 +244,8 @@ impl Ports {
             self.bind_exactly(io, binding)?;
             return Ok(binding.local);
         }
-        let start = self.rng.below(u64::from(self.count)) as u16;
+        self.draws[1] += 1;
+        let start = self.key.strong(&self.draws) as u32;
         for step in 0..self.count {
             binding.local.port = self.nth(start, step);
             if self.port(binding.local.port).users > 0 {
@@ -351,9 +364,11 @@ impl Ports {
         }
     }
 
-    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`; where the
-    /// kernel lends ports, first among those already lent. Counters per destination with a keyed start, RFC
-    /// 6056's algorithm 4: unpredictable, and a port comes back as late as possible.
+    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`. RFC 6056's algorithm 4
+    /// with a large table and steps that vary: a keyed start for each destination, so that what one destination sees
+    /// says nothing about the next port to another, and a counter, so that a port comes back as late as possible. Where
+    /// the kernel lends ports, those lent for this destination come first: they cost no system call.
+    /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2 and 3.4-1.
     pub(crate) fn choose(
         &mut self,
         io: &mut dyn PacketIo,
@@ -363,60 +378,80 @@ impl Ports {
     ) -> Result<FlowKey, OpError> {
         let pair = FlowKey::new(Endpoint::new(local, 0), remote);
         let hash = self.hashes.of(&pair, || self.key.strong_flow(&pair));
-        let counter = hash as usize % COUNTERS;
-        let start = ((hash >> 32) as u16).wrapping_add(self.counters[counter]);
+        let (counter, destination) = (hash as usize % COUNTERS, (hash >> 32) as u32);
+        let start = destination.wrapping_add(u32::from(self.counters[counter]));
         let family = usize::from(local.is_v4());
-        let lent = if self.kernel { self.pool.len() as u16 } else { 0 };
-        for step in 0..lent {
-            let port = self.pool[(usize::from(start) + usize::from(step)) % usize::from(lent)];
-            let key = FlowKey::new(Endpoint::new(local, port), remote);
-            let entry = self.port(port);
-            if entry.claimed[family] && entry.bound == 0 && is_free(&key) {
-                self.counters[counter] = self.counters[counter].wrapping_add(step + 1);
-                return Ok(key);
+        let key_of = |port| FlowKey::new(Endpoint::new(local, port), remote);
+        let lent = self.lent.get(&destination).map_or(&[][..], Vec::as_slice);
+        for step in 0..lent.len().min(LENT_TRIES) {
+            let (port, entry) = self.nth_lent(lent, start, step);
+            if entry.claimed[family] && entry.bound == 0 && is_free(&key_of(port)) {
+                self.advance(counter, step as u32, hash);
+                return Ok(key_of(port));
             }
         }
         let mut refused = None;
         for step in 0..self.count {
-            let port = self.nth(start % self.count, step);
-            let key = FlowKey::new(Endpoint::new(local, port), remote);
+            let port = self.nth(start, step);
             let entry = *self.port(port);
-            if entry.bound > 0 || self.kernel && entry.claimed[family] || !is_free(&key) {
+            let lacks = self.kernel && !entry.claimed[family];
+            if entry.bound > 0 || lacks && refused.is_some() || !is_free(&key_of(port)) {
                 continue;
             }
-            if self.kernel
-                && let Err(error) = io.claim(&ephemeral(port, local.is_v4()))
-            {
-                refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
-                if refused.is_some() {
-                    break;
+            if lacks {
+                if let Err(error) = io.claim(&ephemeral(port, local.is_v4())) {
+                    // After another error than "in use" only ports that are lent already are looked at.
+                    refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
+                    continue;
                 }
-                continue;
+                self.lend(port, family, destination);
             }
-            if self.kernel {
-                self.lend(port, family);
-            }
-            self.counters[counter] = self.counters[counter].wrapping_add(step + 1);
-            return Ok(key);
+            self.advance(counter, u32::from(step), hash);
+            return Ok(key_of(port));
         }
         Err(refused.unwrap_or(OpError::AddrNotAvailable))
     }
 
-    fn lend(&mut self, port: u16, family: usize) {
-        let entry = self.port_mut(port);
-        if !entry.claimed.contains(&true) {
-            self.pool.push(port);
+    fn nth_lent(&self, lent: &[u16], start: u32, step: usize) -> (u16, Port) {
+        let port = lent[(start as usize + step) % lent.len()];
+        (port, *self.port(port))
+    }
+
+    /// Moves a destination's counter past what was looked at, and a little further: by how much, its secret says.
+    fn advance(&mut self, counter: usize, looked_at: u32, secret: u64) {
+        let value = &mut self.counters[counter];
+        let further = secret.rotate_left(u32::from(*value)) as u32 % STEP_MAX;
+        *value = value.wrapping_add((looked_at + 1 + further) as u16);
+    }
+
+    fn lend(&mut self, port: u16, family: usize, destination: u32) {
+        if !self.port(port).claimed.contains(&true) {
+            self.port_mut(port).lent_for = destination;
+            self.lent.entry(destination).or_default().push(port);
+            self.lent_count += 1;
         }
         self.port_mut(port).claimed[family] = true;
     }
 
-    fn nth(&self, start: u16, step: u16) -> u16 {
-        let index = (u32::from(start) + u32::from(step)) % u32::from(self.count);
+    fn forget_lent(&mut self, destination: u32, port: u16) {
+        if let Some(lent) = self.lent.get_mut(&destination) {
+            let before = lent.len();
+            lent.retain(|&other| other != port);
+            self.lent_count -= before - lent.len();
+            if lent.is_empty() {
+                self.lent.remove(&destination);
+            }
+        }
+    }
+
+    fn nth(&self, start: u32, step: u16) -> u16 {
+        let index = (start.wrapping_add(u32::from(step))) % u32::from(self.count.max(1));
         self.first + index as u16 * self.stride
     }
 
     fn port(&self, port: u16) -> &Port {
-        const UNUSED: Port = Port { users: 0, bound: 0, claimed: [false; 2], lingers: false, shared: false };
+        const UNUSED: Port =
+            Port { users: 0, bound: 0, claimed: [false; 2], lent_for: 0, lingers: false, shared: false };
         match &self.pages[usize::from(port) >> PAGE_BITS] {
             Some(page) => &page[usize::from(port) % PAGE],
             None => &UNUSED,
@@ -442,3 +477,6 @@ fn refusal(error: ClaimError) -> OpError {
         _ => OpError::AddrInUse,
     }
 }
+
+#[cfg(test)]
+mod tests;

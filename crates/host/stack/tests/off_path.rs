@@ -4,7 +4,7 @@ mod common;
 
 use base::{Addr, Duration, Endpoint, Instant, Seq};
 use common::*;
-use pio::{Pair, PacketIo, PairConfig, RxBatch, TxBatch, TxMeta, TxPacket};
+use pio::{PacketIo, Pair, PairConfig, RxBatch, TxBatch, TxMeta, TxPacket};
 use stack::Core;
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
 use wire::tcp::{Flags, Header, Options, Segment};

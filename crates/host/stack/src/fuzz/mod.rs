@@ -2,7 +2,7 @@
 //! seeded test and a fuzz target; a broken promise panics.
 
 mod hosts;
-mod ports;
+pub(crate) mod ports;
 mod timewait;
 
 pub use hosts::hosts;

@@ -30,13 +30,20 @@ fn place(port: u16) -> usize {
 }
 
 /// Grants claims as the kernel does, and notes which.
-struct Kernel {
+pub(crate) struct Kernel {
     caps: Caps,
-    granted: Vec<PortClaim>,
+    pub(crate) granted: Vec<PortClaim>,
     /// The next refusals, for reasons of its own.
     moods: Vec<ClaimError>,
     /// A claim was refused since this was last cleared.
     refused: bool,
+}
+
+impl Kernel {
+    /// A kernel that has granted nothing, and refuses nothing without need.
+    pub(crate) fn new() -> Self {
+        Kernel { caps: caps(), granted: Vec::new(), moods: Vec::new(), refused: false }
+    }
 }
 
 impl PacketIo for Kernel {
@@ -142,7 +149,7 @@ pub fn ports(data: &[u8]) {
     let key = SipKey::new(input.u32().into(), 7);
     let mut model = Model {
         ports: Ports::new(RANGE, core, lends, key, input.u32().into()),
-        kernel: Kernel { caps: caps(), granted: Vec::new(), moods: Vec::new(), refused: false },
+        kernel: Kernel::new(),
         lends,
         now: Instant::from_secs(1),
         bindings: Vec::new(),
