@@ -30,12 +30,14 @@ pub struct PairConfig {
     pub tx_checksum: bool,
     /// Offer [`Caps::tso_max`]: super-segments arrive whole at the other end. Needs `tx_checksum`.
     pub tso_max: usize,
+    /// Offer [`Caps::local_peer`]: partial checksums are not marked.
+    pub local_peer: bool,
 }
 
 impl Default for PairConfig {
     /// Plain Ethernet, MTU 1500, no offloads.
     fn default() -> Self {
-        PairConfig { mtu: 1500, frames: 1024, depth: 512, tx_checksum: false, tso_max: 0 }
+        PairConfig { mtu: 1500, frames: 1024, depth: 512, tx_checksum: false, tso_max: 0, local_peer: false }
     }
 }
 
@@ -126,6 +128,7 @@ impl Pair {
         let name = format!("pair:{}", char::from(b'a' + end));
         let caps = Caps {
             tx_checksum: config.tx_checksum,
+            local_peer: config.local_peer,
             tso_max: if config.tx_checksum { config.tso_max } else { 0 },
             ..Caps::plain(&name, config.mtu, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1 + end])
         };

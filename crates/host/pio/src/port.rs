@@ -48,8 +48,8 @@ pub struct Caps {
     pub tso_max: usize,
     /// Octets of a frame's slot the port itself needs before the packet on transmit.
     pub headroom: usize,
-    /// Received segments may carry only a pseudo-header sum because the sender is on this very machine
-    /// (veth): such a packet is as good as verified.
+    /// Received segments may carry only a pseudo-header sum without being marked so, because the sender is on this very
+    /// machine and the port cannot tell (AF_XDP): a field that holds exactly that sum is as good as verified.
     pub local_peer: bool,
 }
 

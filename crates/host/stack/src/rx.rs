@@ -352,9 +352,10 @@ impl Core {
         }
     }
 
-    /// Is the checksum over all pieces, `sum` over the first of them, right or as good as right?
+    /// Is the checksum over all pieces, `sum` over the first of them, right or as good as right? Partial checksums are
+    /// counted, for nothing but their value tells that the sender is on this machine.
     #[inline(never)]
-    fn is_sound(&self, packet: Packet, mut sum: Sum, upper: &[u8], pieces: &[RxPacket]) -> bool {
+    fn is_sound(&mut self, packet: Packet, mut sum: Sum, upper: &[u8], pieces: &[RxPacket]) -> bool {
         let len = packet.len();
         let mut octets = upper.len();
         for piece in &pieces[1..] {
@@ -367,7 +368,10 @@ impl Core {
         }
         let field =
             upper.get(CHECKSUM_OFFSET..).and_then(<[u8]>::first_chunk).copied().map(u16::from_be_bytes);
-        whole && self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, packet.pseudo()))
+        let partial =
+            self.port.caps.local_peer && field.is_some_and(|field| is_partial(field, packet.pseudo()));
+        self.stats.partial_checksums += u64::from(whole && partial);
+        whole && partial
     }
 
     /// A packet in several frames becomes several segments, each continuing the one before; the last has the

@@ -32,6 +32,7 @@ base::counters! {
         archive_stale: "Connections begun the long way because something had changed since there was one like them.",
         archive_kept: "Kinds of connections put into the archive.",
         archive_evicted: "Kinds that made room there.",
+        partial_checksums: "Packets taken whose checksum was left open, by a sender on this machine.",
         net_events: "Changes of addresses, routes and neighbours taken in.",
     }
 }

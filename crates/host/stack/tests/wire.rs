@@ -119,7 +119,11 @@ impl Wired {
 
 /// A core with one connection that `PEER` opened.
 fn connected() -> (Wired, ConnId, (Seq, Seq)) {
-    let (mut core, wire) = World::alone(&PairConfig::default(), |_| {});
+    connected_over(&PairConfig::default())
+}
+
+fn connected_over(link: &PairConfig) -> (Wired, ConnId, (Seq, Seq)) {
+    let (mut core, wire) = World::alone(link, |_| {});
     let mac = core.io().caps().mac;
     let now = Instant::from_secs(1);
     let (listener, _) = core.listen(now, &listen(HTTP, 32)).unwrap();
@@ -155,6 +159,52 @@ fn a_wrong_checksum_is_not_believed() {
         assert_eq!(wired.core.connection(id).readable(), if wrong == 0 { 4 } else { 0 });
     }
     assert_eq!(wired.stat("drop_checksum"), 2);
+}
+
+/// A segment with four bytes of payload, whose checksum field `spoil` makes of the one that holds the pseudo-header's
+/// sum alone.
+fn open_segment(wired: &mut Wired, numbers: (Seq, Seq), spoil: u16) {
+    let below = wired.below(CLIENT, SERVER);
+    let header = Header {
+        src_port: PEER.port,
+        dst_port: PORT,
+        seq: numbers.0,
+        ack: numbers.1,
+        flags: Flags::ACK,
+        window: 1000,
+        options: Options::default(),
+    };
+    let at = below.len() + header.len();
+    wired.frame(at + 4, |frame| {
+        frame[at..].copy_from_slice(b"data");
+        below.emit_tcp(&header, 4, Checksum::Offloaded, frame);
+        let field = &mut frame[below.len() + 16..below.len() + 18];
+        let open = u16::from_be_bytes([field[0], field[1]]);
+        field.copy_from_slice(&(open ^ spoil).to_be_bytes());
+    });
+}
+
+/// A sender on the same machine leaves checksums to hardware that the packet never meets, and a port such as AF_XDP
+/// cannot tell of which packets. Exactly that value is taken, and counted; any other is a wrong checksum.
+#[test]
+fn a_partial_checksum_is_taken_where_the_port_may_not_tell() {
+    let (mut wired, id, numbers) = connected_over(&PairConfig { local_peer: true, ..PairConfig::default() });
+    for spoil in [1, 0x8000, 0xffff] {
+        open_segment(&mut wired, numbers, spoil);
+        wired.turn();
+        assert_eq!(wired.core.connection(id).readable(), 0, "spoilt by {spoil:#x}");
+    }
+    assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (3, 0));
+    open_segment(&mut wired, numbers, 0);
+    wired.turn();
+    assert_eq!(wired.core.connection(id).readable(), 4);
+    assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (3, 1));
+    // Where a port marks what is partial, an unmarked one is wrong.
+    let (mut wired, id, numbers) = connected();
+    open_segment(&mut wired, numbers, 0);
+    wired.turn();
+    assert_eq!(wired.core.connection(id).readable(), 0);
+    assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (1, 0));
 }
 
 /// RFC 9293, MUST-57: not a word to a SYN that was sent to a group or to the whole subnet.

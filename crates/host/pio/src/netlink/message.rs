@@ -15,11 +15,11 @@ fn cut<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     Some(item)
 }
 
-fn ne16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn ne16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|b| u16::from_ne_bytes(*b))
 }
 
-fn ne32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn ne32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|b| u32::from_ne_bytes(*b))
 }
 
@@ -64,7 +64,7 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 /// The attributes after a message's fixed part; ends at the first that is malformed.
-struct Attributes<'a>(&'a [u8]);
+pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);

@@ -3,6 +3,7 @@
 mod configure;
 mod known;
 mod message;
+mod netdev;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,8 @@ mod tests;
 pub use configure::{
     add_address, add_route, add_veth, delete_link, move_link, remove_address, remove_route, set_link,
 };
+
+pub use netdev::{XdpFeatures, xdp_features};
 
 use crate::port::{NetEvent, Route};
 use crate::sys::{self, SockAddr};

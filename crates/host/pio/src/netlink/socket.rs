@@ -29,9 +29,14 @@ pub(super) struct Progress {
 }
 
 impl Socket {
-    /// A socket that hears the multicast groups in `groups` (a mask of RTMGRP_*).
+    /// A routing socket that hears the multicast groups in `groups` (a mask of RTMGRP_*).
     pub(super) fn open(groups: u32) -> io::Result<Socket> {
-        let fd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+        Socket::open_on(libc::NETLINK_ROUTE, groups)
+    }
+
+    /// A socket of another protocol of netlink.
+    pub(super) fn open_on(protocol: i32, groups: u32) -> io::Result<Socket> {
+        let fd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?;
         // SAFETY: all zero is a valid sockaddr_nl.
         let mut addr: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         addr.nl_family = libc::AF_NETLINK as u16;
@@ -99,6 +104,21 @@ impl Socket {
                 Some(0) => return Ok(()),
                 Some(code) => return Err(io::Error::from_raw_os_error(code)),
                 None => {}
+            }
+        }
+    }
+
+    /// Returns the body of the answer to a request: the first message of `kind`.
+    pub(super) fn ask(&mut self, kind: u16, request: Request) -> io::Result<Vec<u8>> {
+        self.send(request)?;
+        loop {
+            let seq = self.seq;
+            for message in Messages(self.receive(0)?).filter(|m| m.seq == seq) {
+                match Fact::of(&message) {
+                    Some(Fact::Answer(code)) if code != 0 => return Err(io::Error::from_raw_os_error(code)),
+                    _ if message.kind == kind => return Ok(message.body.to_vec()),
+                    _ => {}
+                }
             }
         }
     }

@@ -79,6 +79,11 @@ const KINDS: &[Kind] = &[
                 "where the XDP program runs (native if the driver can; generic on veth)",
             ),
             setting("zerocopy", "on|off", "let the device use our memory if it can (on)"),
+            setting(
+                "checksum",
+                "link|stack",
+                "who fills in checksums: kernel or device, where they prove to do it, or the stack (link)",
+            ),
             setting("rx_ring", "N", "packets waiting to be received, a power of two (2048)"),
             setting("tx_ring", "N", "packets waiting to be sent, a power of two (1024)"),
             WHOLE,
@@ -89,10 +94,12 @@ const KINDS: &[Kind] = &[
         open: |spec, queues| {
             let plain = XdpConfig::default();
             let modes = [("native", XdpMode::Native), ("generic", XdpMode::Generic)];
+            let sums = [("link", true), ("stack", false)];
             let config = XdpConfig {
                 ports: queues,
                 mode: spec.choice("mode", &modes)?.unwrap_or(plain.mode),
                 zero_copy: spec.switch("zerocopy")?.unwrap_or(plain.zero_copy),
+                tx_checksum: spec.choice("checksum", &sums)?.unwrap_or(plain.tx_checksum),
                 rx_ring: spec.number("rx_ring")?.unwrap_or(plain.rx_ring),
                 tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),

@@ -1,6 +1,6 @@
 //! What there is to know of an interface before a port opens on it.
 
-use crate::netlink;
+use crate::netlink::{self, XdpFeatures};
 use crate::open::OpenError;
 use crate::sys::{check, socket};
 use std::io;
@@ -19,6 +19,8 @@ pub(super) struct Device {
     pub(super) queues: u16,
     /// The driver's name; empty if it has none.
     pub(super) driver: String,
+    /// What the kernel says of the driver's XDP, if it says anything.
+    pub(super) features: Option<XdpFeatures>,
 }
 
 impl Device {
@@ -41,10 +43,12 @@ impl Device {
             mac: found.mac,
             queues: ethtool.queues(),
             driver: ethtool.driver(),
+            // Without an answer nothing is left to the driver.
+            features: netlink::xdp_features(found.index).unwrap_or_default(),
         })
     }
 
-    /// Is the peer on this machine, so that checksums may be left for us to ignore?
+    /// Is the device one end of a pair, whose other end is on this machine and adapts to ours?
     pub(super) fn has_local_peer(&self) -> bool {
         self.driver == "veth"
     }

@@ -6,11 +6,12 @@
 //! What is in a ring or between two of them is lent; the pool knows each slot's owner.
 
 use super::desc::{self, Faults};
+use super::proof::Requests;
 use super::rings::{Consumer, Desc, Layout, Producer};
 use crate::port::{IoError, RxBatch, TxPacket};
 use crate::sys::{self, check};
 use base::Duration;
-use ring::FramePool;
+use ring::{Frame, FramePool};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -33,6 +34,8 @@ pub(super) struct LaneConfig {
     pub(super) frags: bool,
     /// Try to have the driver use our buffers.
     pub(super) zero_copy: bool,
+    /// Where checksum requests are obeyed.
+    pub(super) requests: Requests,
 }
 
 /// What the kernel granted.
@@ -41,7 +44,7 @@ pub(super) struct Grant {
     pub(super) zero_copy: bool,
     /// Packets in several buffers arrive.
     pub(super) frags: bool,
-    /// [`TX_METADATA`] is understood.
+    /// Checksum requests in [`TX_METADATA`] are obeyed.
     pub(super) tx_metadata: bool,
 }
 
@@ -73,11 +76,10 @@ impl Lane {
     /// A lane on a UMEM of its own: `pool`.
     pub(super) fn open(config: &LaneConfig, pool: &FramePool) -> io::Result<Lane> {
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-        let tx_metadata = register(&socket, pool)?;
+        let tx_metadata = register(&socket, pool, config.requests != Requests::default())?;
         let (rx, fill, tx, completion) = rings(&socket, config)?;
         let (zero_copy, frags) = bind_best(&socket, config)?;
-        // Metadata in zero-copy mode is a matter of the driver, which does not say whether it obeys.
-        let grant = Grant { zero_copy, frags, tx_metadata: tx_metadata && !zero_copy };
+        let grant = Grant { zero_copy, frags, tx_metadata: tx_metadata && config.requests.obeyed(zero_copy) };
         tune(&socket, config);
         Ok(Lane {
             rx,
@@ -180,7 +182,7 @@ impl Lane {
     pub(super) fn send(&mut self, pool: &mut FramePool, mut packet: TxPacket) {
         let mut options = 0;
         if let Some(sum) = packet.meta.checksum {
-            write_checksum_request(&mut packet, sum.start, sum.offset);
+            write_request(&mut packet.frame, sum.start, sum.offset);
             options = libc::XDP_TX_METADATA;
         }
         let desc = Desc { addr: packet.frame.offset(), len: packet.frame.len() as u32, options };
@@ -266,43 +268,43 @@ pub(super) fn fault(error: io::Error) -> IoError {
 }
 
 /// Asks for the one's complement sum from `start` to the end to be put at `start + offset`.
-fn write_checksum_request(packet: &mut TxPacket, start: u16, offset: u16) {
-    let (at, len) = (packet.frame.headroom(), packet.frame.len());
+pub(super) fn write_request(frame: &mut Frame, start: u16, offset: u16) {
+    let (at, len) = (frame.headroom(), frame.len());
     // Offsets in `struct xsk_tx_metadata`: flags, csum_start, csum_offset, launch_time.
     let mut metadata = [0; TX_METADATA];
     metadata[..8].copy_from_slice(&u64::from(libc::XDP_TXMD_FLAGS_CHECKSUM).to_ne_bytes());
     metadata[8..10].copy_from_slice(&start.to_ne_bytes());
     metadata[10..12].copy_from_slice(&offset.to_ne_bytes());
-    packet.frame.set_range(at - TX_METADATA, len + TX_METADATA);
-    packet.frame.data_mut()[..TX_METADATA].copy_from_slice(&metadata);
-    packet.frame.set_range(at, len);
+    frame.set_range(at - TX_METADATA, len + TX_METADATA);
+    frame.data_mut()[..TX_METADATA].copy_from_slice(&metadata);
+    frame.set_range(at, len);
 }
 
-/// Registers the pool's slots as UMEM; can the kernel read metadata before a packet (Linux 6.8)?
-fn register(socket: &OwnedFd, pool: &FramePool) -> io::Result<bool> {
+/// Registers the pool's slots as UMEM, if `wanted` with metadata before packets (Linux 6.8). Returns whether the kernel
+/// takes it, which does not mean that anything looks at it ([`Requests`]).
+pub(super) fn register(socket: &OwnedFd, pool: &FramePool, wanted: bool) -> io::Result<bool> {
     pool.empty_in_children();
     let (base, len) = pool.mapping();
-    let mut region = libc::xdp_umem_reg {
+    let region = |metadata: bool| libc::xdp_umem_reg {
         addr: base.as_ptr() as u64,
         len: len as u64,
         chunk_size: pool.slot_size() as u32,
         headroom: 0,
-        flags: libc::XDP_UMEM_TX_METADATA_LEN,
-        tx_metadata_len: TX_METADATA as u32,
+        flags: if metadata { libc::XDP_UMEM_TX_METADATA_LEN } else { 0 },
+        tx_metadata_len: if metadata { TX_METADATA as u32 } else { 0 },
     };
-    let with_metadata = set_option(socket, libc::XDP_UMEM_REG, &region);
-    match with_metadata {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            (region.flags, region.tx_metadata_len) = (0, 0);
-            set_option(socket, libc::XDP_UMEM_REG, &region).map(|()| false)
+    if wanted {
+        match set_option(socket, libc::XDP_UMEM_REG, &region(true)) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            done => return done.map(|()| true),
         }
-        done => done.map(|()| true),
     }
+    set_option(socket, libc::XDP_UMEM_REG, &region(false)).map(|()| false)
 }
 
-type Rings = (Consumer<Desc>, Producer<u64>, Producer<Desc>, Consumer<u64>);
+pub(super) type Rings = (Consumer<Desc>, Producer<u64>, Producer<Desc>, Consumer<u64>);
 
-fn rings(socket: &OwnedFd, config: &LaneConfig) -> io::Result<Rings> {
+pub(super) fn rings(socket: &OwnedFd, config: &LaneConfig) -> io::Result<Rings> {
     for (option, size) in [
         (libc::XDP_UMEM_FILL_RING, config.rx),
         (libc::XDP_UMEM_COMPLETION_RING, config.tx),
@@ -333,7 +335,7 @@ fn layout(offset: &libc::xdp_ring_offset) -> Layout {
 }
 
 /// Binds with the best the kernel gives: zero-copy before copying, several buffers before one. Tells which.
-fn bind_best(socket: &OwnedFd, config: &LaneConfig) -> io::Result<(bool, bool)> {
+pub(super) fn bind_best(socket: &OwnedFd, config: &LaneConfig) -> io::Result<(bool, bool)> {
     let mut last = None;
     for zero_copy in [true, false] {
         for frags in [true, false] {
@@ -356,7 +358,15 @@ fn bind_best(socket: &OwnedFd, config: &LaneConfig) -> io::Result<(bool, bool)> 
 /// there cannot be: a kernel that does not know the flag says so before it looks for the interface.
 pub(super) fn brings_long() -> bool {
     let Ok(socket) = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0) else { return false };
-    let nowhere = LaneConfig { ifindex: 0, queue: 0, rx: 0, tx: 0, frags: true, zero_copy: false };
+    let nowhere = LaneConfig {
+        ifindex: 0,
+        queue: 0,
+        rx: 0,
+        tx: 0,
+        frags: true,
+        zero_copy: false,
+        requests: Requests::default(),
+    };
     let refusal = bind(&socket, &nowhere, libc::XDP_COPY | libc::XDP_USE_SG, 0);
     refusal.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }

@@ -13,11 +13,15 @@
 //! Linux 5.9 or newer, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (or root). Where the driver has no XDP of its
 //! own the network stack runs the program; where it cannot use our buffers the kernel copies.
 //!
-//! **What a veth peer hands over.** Partial checksums, always ([`Caps::local_peer`](crate::Caps)).
-//! Super-segments in generic mode only: with a program in the driver the kernel switches segmentation offload
-//! off at the peer, which then cuts in software, and every segment is a buffer, a copy into a page of the
-//! driver's and a copy into a frame of ours, all on the sender's core. A super-segment comes in several frames
-//! ([`RxMeta::more`](crate::RxMeta)). So there the network stack runs the program ([`XdpMode::Auto`]).
+//! **Checksums.** A sender on this machine leaves them partial, on any driver ([`Caps::local_peer`](crate::Caps)):
+//! veth, but also a guest's card that is bridged to another guest. AF_XDP does not say which packets, so a field that
+//! holds exactly the pseudo-header's sum is taken for one. A request on transmit is made where it is proven that
+//! somebody obeys it (`proof`).
+//!
+//! **Super-segments of a veth peer.** They come in generic mode only: with a program in the driver the kernel
+//! switches segmentation offload off at the peer, which then cuts in software, and every segment is a buffer, a copy
+//! into a page of the driver's and a copy into a frame of ours, all on the sender's core. A super-segment comes in
+//! several frames ([`RxMeta::more`](crate::RxMeta)). So there the network stack runs the program ([`XdpMode::Auto`]).
 //!
 //! **Super-segments** leave through a packet socket where the kernel copies anyway (`supers`).
 //!
@@ -35,6 +39,7 @@ pub mod fuzz;
 mod holder;
 mod lane;
 mod port;
+mod proof;
 mod rings;
 mod steering;
 mod supers;
@@ -50,6 +55,7 @@ use crate::sys::Bell;
 use bpf::sys::Hook;
 use device::Device;
 use lane::{Lane, LaneConfig};
+use proof::Requests;
 use ring::FramePool;
 use std::io;
 use std::sync::Arc;
@@ -79,6 +85,8 @@ pub struct XdpConfig {
     pub mode: XdpMode,
     /// Let the device use our frames where its driver can; else the kernel copies.
     pub zero_copy: bool,
+    /// Leave checksums of what is sent to kernel and device where those are proven to fill them in.
+    pub tx_checksum: bool,
     /// Packets that a port can have received and not looked at, a power of two.
     pub rx_ring: u32,
     /// Packets that a port can have under way to the device, a power of two.
@@ -93,6 +101,7 @@ impl Default for XdpConfig {
             ports: 1,
             mode: XdpMode::Auto,
             zero_copy: true,
+            tx_checksum: true,
             rx_ring: 2048,
             tx_ring: 1024,
             whole: false,
@@ -116,8 +125,8 @@ pub fn open_xdp(iface: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
     open_xdp_with(iface, &XdpConfig { ports: queues, ..XdpConfig::default() })
 }
 
-/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic` and `copy`, between
-/// commas.
+/// [`open_xdp`] from what a user writes: `IFACE`, then `mode=native` or `mode=generic`, `copy` and `checksum=stack`,
+/// between commas.
 pub fn open_xdp_spec(spec: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError> {
     let mut config = XdpConfig { ports: queues, ..XdpConfig::default() };
     let mut words = spec.split(',');
@@ -128,10 +137,13 @@ pub fn open_xdp_spec(spec: &str, queues: u16) -> Result<Vec<XdpPort>, OpenError>
             "mode=generic" => config.mode = XdpMode::Generic,
             "mode=auto" => config.mode = XdpMode::Auto,
             "copy" => config.zero_copy = false,
+            "checksum=stack" => config.tx_checksum = false,
             _ => {
                 return Err(OpenError::Spec {
                     spec: format!("xdp:{spec}"),
-                    why: format!("'{word}' is none of mode=auto, mode=native, mode=generic, copy"),
+                    why: format!(
+                        "'{word}' is none of mode=auto, mode=native, mode=generic, copy, checksum=stack"
+                    ),
                 });
             }
         }
@@ -165,7 +177,8 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
 
 fn open_ports(device: &Device, config: &XdpConfig, hooks: &[Hook]) -> Result<Vec<XdpPort>, OpenError> {
     let steering = Arc::new(Steering::attach(device, hooks, config.whole)?);
-    (0..config.ports).map(|number| open_port(device, config, number, &steering)).collect()
+    let requests = if config.tx_checksum { Requests::find(device) } else { Requests::default() };
+    (0..config.ports).map(|number| open_port(device, config, number, &steering, requests)).collect()
 }
 
 const NATIVE_FIRST: &[Hook] = &[Hook::Native, Hook::Generic];
@@ -199,6 +212,7 @@ fn open_port(
     config: &XdpConfig,
     number: u16,
     steering: &Arc<Steering>,
+    requests: Requests,
 ) -> Result<XdpPort, OpenError> {
     let queues: Vec<u16> = (number..device.queues).step_by(config.ports.into()).collect();
     let share = config.rx_ring / (queues.len() as u32).next_power_of_two();
@@ -209,14 +223,24 @@ fn open_port(
     let pool = FramePool::new(slots, slot_size).map_err(|e| {
         OpenError::os(&format!("get {} KiB for packets", slots as usize * slot_size / 1024), e)
     })?;
-    let lanes = open_lanes(device, config, &queues, rx, steering, &pool)?;
+    let lane = LaneConfig {
+        ifindex: device.index,
+        queue: number,
+        rx,
+        tx: config.tx_ring,
+        frags: steering.has_frags(),
+        // A driver that does not run the program does not fill our buffers either.
+        zero_copy: config.zero_copy && steering.is_native(),
+        requests,
+    };
+    let lanes = open_lanes(device, &queues, lane, steering, &pool)?;
     let scope = if config.whole { Scope::Link } else { Scope::All };
     let monitor =
         Monitor::open(device.index, scope).map_err(|e| OpenError::os("follow the kernel's network", e))?;
     let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
-    // Never in zero-copy mode, which has no metadata.
     let tx_checksum = lanes[0].grant.tx_metadata;
-    let supers = tx_checksum.then(|| Supers::open(device.index)).transpose();
+    // Where the driver uses our frames, a packet socket would copy what it does not.
+    let supers = (tx_checksum && !lanes[0].grant.zero_copy).then(|| Supers::open(device.index)).transpose();
     let supers = supers.map_err(|e| refused("open a packet socket for super-segments", e))?;
     let caps = Caps {
         ifindex: Some(device.index),
@@ -226,7 +250,7 @@ fn open_port(
         tx_checksum,
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: if tx_checksum { lane::TX_METADATA } else { 0 },
-        local_peer: device.has_local_peer(),
+        local_peer: true,
         ..Caps::plain(
             &format!("xdp:{}", device.name),
             device.mtu.min(port::largest(slot_size)),
@@ -255,23 +279,14 @@ fn slot_size(device: &Device, native: bool) -> usize {
 
 fn open_lanes(
     device: &Device,
-    config: &XdpConfig,
     queues: &[u16],
-    rx: u32,
+    config: LaneConfig,
     steering: &Steering,
     pool: &FramePool,
 ) -> Result<Vec<Lane>, OpenError> {
     let mut lanes: Vec<Lane> = Vec::with_capacity(queues.len());
     for &queue in queues {
-        let lane_config = LaneConfig {
-            ifindex: device.index,
-            queue,
-            rx,
-            tx: config.tx_ring,
-            frags: steering.has_frags(),
-            // A driver that does not run the program does not fill our buffers either.
-            zero_copy: config.zero_copy && steering.is_native(),
-        };
+        let lane_config = LaneConfig { queue, ..config };
         let lane = match lanes.first() {
             None => Lane::open(&lane_config, pool),
             Some(first) => Lane::share(&lane_config, first),

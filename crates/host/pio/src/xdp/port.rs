@@ -394,6 +394,7 @@ impl PacketIo for XdpPort {
             ("frames_lost", self.pool.strays()),
             ("xdp_native", self.is_native().into()),
             ("xdp_zero_copy", self.is_zero_copy().into()),
+            ("xdp_tx_checksum", self.caps.tx_checksum.into()),
         ];
         let sum = |of: &dyn Fn(&Lane) -> u64| self.lanes.iter().map(of).sum();
         if let Some(supers) = &self.supers {

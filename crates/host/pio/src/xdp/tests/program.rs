@@ -33,6 +33,7 @@ impl Bench {
             mac: [0; 6],
             queues: 1,
             driver: String::new(),
+            features: None,
         };
         let loaded = match Loaded::new(&device, false) {
             Ok(loaded) => loaded,

@@ -105,6 +105,7 @@ fn who_has_a_driver_of_its_own_is_asked_first() {
         mac: [0; 6],
         queues: 2,
         driver: driver.into(),
+        features: None,
     };
     let (card, veth, huge) = (device("ice", 65_536), device("veth", 65_536), device("veth", 180_000));
     let places = |mode, whole, ports, device| {
