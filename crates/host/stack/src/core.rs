@@ -1,7 +1,7 @@
 //! One core's stack: what it owns, and how it begins and ends connections.
 
 use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
-use pio::{IoError, PacketIo};
+use pio::{IoError, Medium, PacketIo};
 use tcp::{
     Connection, CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe,
     State, Stray, TransmitClass,
@@ -221,7 +221,7 @@ impl Core {
             listeners: Listeners::new(),
             ports: Ports::new(config.ephemeral, config.core, kernel, ports, rng.next_u64()),
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
-            hops: Neighbours::new(kernel),
+            hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
             paths: Paths::new(),
             hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
             moulds: Moulds::default(),

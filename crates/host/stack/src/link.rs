@@ -97,7 +97,7 @@ impl Core {
         let for_us = self.ip.is_own(packet.target);
         // A host that is not sure of its address asks from 0.0.0.0 (RFC 5227); one that has ours is mistaken.
         if !packet.sender.is_unspecified() && !self.ip.is_own(packet.sender) {
-            self.learn(now, packet.sender, packet.sender_mac, for_us);
+            self.learn(now, packet.sender, packet.sender_mac, for_us, true);
         }
         if for_us && packet.operation == Operation::Request {
             let answer = arp::Packet {
@@ -123,8 +123,10 @@ impl Core {
                     self.answer_nd(now, src, target, source_mac, from);
                 }
             }
-            nd::Message::Advertisement { target, target_mac: Some(mac), .. } if !self.ip.is_own(target) => {
-                self.learn(now, target, mac, false);
+            nd::Message::Advertisement { target, target_mac: Some(mac), replaces, .. }
+                if !self.ip.is_own(target) =>
+            {
+                self.learn(now, target, mac, false, replaces);
             }
             nd::Message::Advertisement { .. } => {}
         }
@@ -147,14 +149,18 @@ impl Core {
             return self.send_nd(target, ALL_NODES, nd::multicast_mac(ALL_NODES), &answer);
         }
         if let Some(mac) = source_mac {
-            self.learn(now, src, mac, true);
+            self.learn(now, src, mac, true, true);
         }
         self.send_nd(target, src, source_mac.unwrap_or(from), &answer);
     }
 
     /// A neighbour's address became known: those who wait for it may send.
-    pub(crate) fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool) {
-        if let Some(index) = self.hops.learn(now, addr, mac, make) {
+    fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool, replaces: bool) {
+        let waited_for = self.hops.learn(now, addr, mac, make, replaces);
+        if self.hops.take_voided() {
+            self.ip.touch();
+        }
+        if let Some(index) = waited_for {
             self.wake(index);
         }
     }
@@ -180,7 +186,7 @@ impl Core {
     /// Something the kernel says of the interface.
     pub fn on_net_event(&mut self, now: Instant, event: &NetEvent) {
         match *event {
-            NetEvent::Neighbour { addr, mac } => self.learn(now, addr, mac, true),
+            NetEvent::Neighbour { addr, mac } => self.learn(now, addr, mac, true, true),
             NetEvent::NeighbourGone { addr } => self.hops.forget(addr),
             NetEvent::Mac(mac) => self.port.caps.mac = mac,
             NetEvent::Link { .. } => {}

@@ -9,9 +9,17 @@ use base::{Addr, Duration, Instant};
 use std::collections::BTreeMap;
 
 use crate::conns::List;
+use crate::limit::Limit;
 
 /// Most neighbours known at once.
 const NEIGHBOURS_MAX: usize = 4096;
+/// Most of them that have not answered a question (RFC 6583, section 7): anybody on the link can make such entries, one
+/// for each address of an IPv6 /64.
+const UNPROVEN_MAX: usize = 2048;
+/// How often those that have not answered make room for others, at most: each time all ways must be looked up again.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+/// Questions a second, and at once, for neighbours that have never answered (RFC 6583, section 7.1).
+const QUESTIONS: (u32, u32) = (500, 500);
 /// Questions before giving up, and the time between two (RFC 4861, section 10).
 const TRIES: u8 = 3;
 const RETRY: Duration = Duration::from_secs(1);
@@ -41,9 +49,33 @@ pub(crate) struct Neighbour {
     mac: [u8; 6],
     state: State,
     tries: u8,
+    /// It has answered a question, or the kernel vouches for it.
+    proven: bool,
+    /// It is a gateway: it keeps its place.
+    router: bool,
     at: Instant,
     /// Connections that wait for the answer.
     pub(crate) waiting: List,
+}
+
+impl Neighbour {
+    fn new(addr: Addr) -> Self {
+        Neighbour {
+            addr,
+            mac: [0; 6],
+            state: State::Unknown,
+            tries: 0,
+            proven: false,
+            router: false,
+            at: Instant::ZERO,
+            waiting: List::new(),
+        }
+    }
+
+    /// Anybody on the link can have made it: questions for it are limited.
+    fn is_doubtful(&self) -> bool {
+        !self.proven && !self.router
+    }
 }
 
 /// May a packet go to this neighbour now?
@@ -66,67 +98,146 @@ pub(crate) struct Question {
     pub(crate) unicast: Option<[u8; 6]>,
 }
 
-/// The neighbours of one port. Indices stay valid until [`Neighbours::find`] says otherwise.
+/// The neighbours of one port. An index is another neighbour's once [`Neighbours::take_voided`] has said so.
 pub(crate) struct Neighbours {
     entries: Vec<Neighbour>,
     index: BTreeMap<Addr, u32>,
+    /// Places of `entries` that nobody has.
+    vacant: Vec<u32>,
+    /// Entries that may have to make room: neither proven nor gateways.
+    unproven: usize,
     /// The kernel resolves and verifies.
     kernel: bool,
+    /// The port needs no link-layer addresses: one entry stands for all.
+    flat: bool,
     /// Nothing is due before this.
     next: Instant,
     hand: u32,
+    /// When entries last made room in bulk.
+    swept: Option<Instant>,
+    /// Ways found before may lead to another neighbour's index.
+    voided: bool,
+    questions: Limit,
 }
 
-/// What [`Neighbours::find`] found.
-pub(crate) enum Found {
-    /// The neighbour's index.
-    At(u32),
-    /// Another neighbour lost its place to it: ways looked up before are void.
-    Replaced(u32),
-    /// All places are taken by neighbours being waited for.
-    Full,
-}
+/// All places are taken, and none can be made free now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Full;
 
 impl Neighbours {
     pub(crate) fn new(kernel: bool) -> Self {
-        Neighbours { entries: Vec::new(), index: BTreeMap::new(), kernel, next: Instant::FAR_FUTURE, hand: 0 }
+        Neighbours {
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+            vacant: Vec::new(),
+            unproven: 0,
+            kernel,
+            flat: false,
+            next: Instant::FAR_FUTURE,
+            hand: 0,
+            swept: None,
+            voided: false,
+            questions: Limit::new(QUESTIONS.0, QUESTIONS.1),
+        }
+    }
+
+    /// Those of a port without link-layer addresses.
+    pub(crate) fn flat() -> Self {
+        Neighbours { flat: true, ..Neighbours::new(false) }
     }
 
     /// How many are known or sought.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.index.len()
     }
 
-    /// The entry of `addr`, made if need be.
-    pub(crate) fn find(&mut self, addr: Addr) -> Found {
+    /// Returns true, once, if ways looked up before are void.
+    pub(crate) fn take_voided(&mut self) -> bool {
+        std::mem::take(&mut self.voided)
+    }
+
+    /// The index of `addr`, whose entry is made if need be. A `router` keeps its place.
+    ///
+    /// # Errors
+    /// There is no place, nor can one be made free now. What has answered makes no room for what has not.
+    pub(crate) fn find(&mut self, now: Instant, addr: Addr, router: bool) -> Result<u32, Full> {
+        let addr = if self.flat { Addr::UNSPECIFIED_V6 } else { addr };
         if let Some(&at) = self.index.get(&addr) {
-            return Found::At(at);
+            if router && !self.entries[at as usize].router {
+                self.unproven -= usize::from(!self.entries[at as usize].proven);
+                self.entries[at as usize].router = true;
+            }
+            return Ok(at);
         }
-        let fresh = Neighbour {
-            addr,
-            mac: [0; 6],
-            state: State::Unknown,
-            tries: 0,
-            at: Instant::ZERO,
-            waiting: List::new(),
-        };
-        if self.entries.len() < NEIGHBOURS_MAX {
-            self.entries.push(fresh);
-            let at = self.entries.len() as u32 - 1;
-            self.index.insert(addr, at);
-            return Found::At(at);
-        }
-        for _ in 0..NEIGHBOURS_MAX {
-            self.hand = (self.hand + 1) % NEIGHBOURS_MAX as u32;
-            let entry = &mut self.entries[self.hand as usize];
-            if entry.waiting.is_empty() {
-                self.index.remove(&entry.addr);
-                *entry = fresh;
-                self.index.insert(addr, self.hand);
-                return Found::Replaced(self.hand);
+        let at = self.place(now, router).ok_or(Full)?;
+        self.entries[at as usize] = Neighbour { router, ..Neighbour::new(addr) };
+        self.index.insert(addr, at);
+        self.unproven += usize::from(!router);
+        Ok(at)
+    }
+
+    /// A place for another entry, vacant or made so.
+    fn place(&mut self, now: Instant, router: bool) -> Option<u32> {
+        if !router && self.unproven >= UNPROVEN_MAX {
+            self.sweep(now);
+            if self.unproven >= UNPROVEN_MAX {
+                return None;
             }
         }
-        Found::Full
+        if self.vacant.is_empty() && self.entries.len() < NEIGHBOURS_MAX {
+            self.entries.push(Neighbour::new(Addr::UNSPECIFIED_V6));
+            return Some(self.entries.len() as u32 - 1);
+        }
+        if self.vacant.is_empty() {
+            self.sweep(now);
+        }
+        self.vacant.pop().or_else(|| self.evict(now))
+    }
+
+    /// All that have not answered, and for which no connection waits, make room, at most every [`SWEEP_EVERY`].
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now.since(swept) < SWEEP_EVERY) {
+            return;
+        }
+        self.swept = Some(now);
+        for at in 0..self.entries.len() as u32 {
+            let entry = &self.entries[at as usize];
+            let lives = self.index.get(&entry.addr) == Some(&at);
+            if lives && !entry.proven && !entry.router && entry.waiting.is_empty() {
+                self.remove(at);
+                self.vacant.push(at);
+            }
+        }
+    }
+
+    /// Of proven neighbours only one makes room for another, rather one that was not heard of for a while; never a
+    /// gateway.
+    fn evict(&mut self, now: Instant) -> Option<u32> {
+        let count = self.entries.len() as u32;
+        let may_go = |entry: &Neighbour| entry.proven && !entry.router && entry.waiting.is_empty();
+        let order = (1..=count).map(|step| (self.hand + step) % count);
+        let mut candidates = order.filter(|&at| may_go(&self.entries[at as usize]));
+        let first = candidates.clone().next()?;
+        let at = candidates.find(|&at| self.entries[at as usize].at <= now).unwrap_or(first);
+        self.hand = at;
+        self.remove(at);
+        Some(at)
+    }
+
+    /// An entry lives no more; what was found before leads to its place still.
+    fn remove(&mut self, at: u32) {
+        let entry = &mut self.entries[at as usize];
+        self.unproven -= usize::from(!entry.proven && !entry.router);
+        self.index.remove(&entry.addr);
+        *entry = Neighbour::new(Addr::UNSPECIFIED_V6);
+        self.voided = true;
+    }
+
+    /// It has answered, or the kernel vouches for it.
+    fn prove(&mut self, at: u32) {
+        let entry = &mut self.entries[at as usize];
+        self.unproven -= usize::from(!entry.proven && !entry.router);
+        entry.proven = true;
     }
 
     /// Is the address of the neighbour at `index` known, and needs no verification?
@@ -159,7 +270,9 @@ impl Neighbours {
         entry.at = now + RETRY;
         self.next = self.next.min(entry.at);
         let verifying = entry.state == State::Verifying;
-        questions.push(Question { addr: entry.addr, unicast: verifying.then_some(entry.mac) });
+        if !entry.is_doubtful() || self.questions.take(now) {
+            questions.push(Question { addr: entry.addr, unicast: verifying.then_some(entry.mac) });
+        }
         if verifying { Ready::Go } else { Ready::Wait }
     }
 
@@ -194,28 +307,47 @@ impl Neighbours {
                 entry.tries += 1;
                 entry.at = now + RETRY;
                 let unicast = (entry.state == State::Verifying).then_some(entry.mac);
-                questions.push(Question { addr: entry.addr, unicast });
+                if !entry.is_doubtful() || self.questions.take(now) {
+                    questions.push(Question { addr: entry.addr, unicast });
+                }
             }
             self.next = self.next.min(entry.at);
         }
     }
 
-    /// Somebody said that `addr` is at `mac`. Makes an entry only if `make` (RFC 826: only when we are the
-    /// target). Gives the index if connections wait for it.
-    pub(crate) fn learn(&mut self, now: Instant, addr: Addr, mac: [u8; 6], make: bool) -> Option<u32> {
+    /// Takes in that `addr` is at `mac`, and returns its index if connections wait for it. Makes an entry only if `make`
+    /// (RFC 826: only when we are the target). Unless it `replaces`, another address that is known stays, and is verified
+    /// when it is next used (RFC 4861, section 7.2.5).
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        addr: Addr,
+        mac: [u8; 6],
+        make: bool,
+        replaces: bool,
+    ) -> Option<u32> {
         let at = match self.index.get(&addr) {
             Some(&at) => at,
-            None if make => match self.find(addr) {
-                Found::At(at) | Found::Replaced(at) => at,
-                Found::Full => return None,
-            },
+            None if make => self.find(now, addr, false).ok()?,
             None => return None,
         };
         let entry = &mut self.entries[at as usize];
+        let known = matches!(entry.state, State::Known | State::Verifying);
+        if known && !replaces && entry.mac != mac {
+            if entry.state == State::Known {
+                entry.at = entry.at.min(now);
+            }
+            return None;
+        }
+        let asked = matches!(entry.state, State::Asking | State::Verifying);
         entry.mac = mac;
         entry.state = State::Known;
         entry.at = if self.kernel { Instant::FAR_FUTURE } else { now + REACHABLE };
-        (!entry.waiting.is_empty()).then_some(at)
+        let waited_for = !entry.waiting.is_empty();
+        if asked || self.kernel {
+            self.prove(at);
+        }
+        waited_for.then_some(at)
     }
 
     /// A packet of `addr` came from `mac`: better than nothing while nothing is known, and checked soon.
@@ -251,17 +383,22 @@ mod tests {
         Addr::v4([10, 0, a, b])
     }
 
-    fn at(found: Found) -> u32 {
-        match found {
-            Found::At(at) | Found::Replaced(at) => at,
-            Found::Full => panic!("full"),
-        }
+    fn find(all: &mut Neighbours, addr: Addr) -> u32 {
+        all.find(Instant::ZERO, addr, false).expect("there is room")
+    }
+
+    /// A question for it is answered.
+    fn answer(all: &mut Neighbours, now: Instant, addr: Addr) -> u32 {
+        let n = all.find(now, addr, false).expect("there is room");
+        all.ready(now, n, &mut Vec::new());
+        all.learn(now, addr, MAC, false, true);
+        n
     }
 
     #[test]
     fn asks_repeats_and_gives_up() {
         let (mut all, mut questions, mut failed) = (Neighbours::new(false), Vec::new(), Vec::new());
-        let n = at(all.find(addr(1)));
+        let n = find(&mut all, addr(1));
         let mut now = Instant::from_secs(5);
         assert_eq!(all.ready(now, n, &mut questions), Ready::Wait);
         assert_eq!(all.ready(now, n, &mut questions), Ready::Wait);
@@ -279,7 +416,7 @@ mod tests {
         assert_eq!(all.next(), None);
         now += HOLD_DOWN;
         assert_eq!(all.ready(now, n, &mut questions), Ready::Wait);
-        all.learn(now, addr(1), MAC, false);
+        all.learn(now, addr(1), MAC, false, true);
         assert_eq!((all.ready(now, n, &mut questions), *all.mac(n)), (Ready::Go, MAC));
     }
 
@@ -287,10 +424,10 @@ mod tests {
     fn verifies_what_grew_old() {
         let (mut all, mut questions, mut failed) = (Neighbours::new(false), Vec::new(), Vec::new());
         let mut now = Instant::from_secs(5);
-        assert_eq!(all.learn(now, addr(1), MAC, false), None);
+        assert_eq!(all.learn(now, addr(1), MAC, false, true), None);
         assert_eq!(all.len(), 0, "gossip makes no entry");
-        all.learn(now, addr(1), MAC, true);
-        let n = at(all.find(addr(1)));
+        all.learn(now, addr(1), MAC, true, true);
+        let n = find(&mut all, addr(1));
         now += REACHABLE;
         assert_eq!((all.ready(now, n, &mut questions), *all.mac(n)), (Ready::Go, MAC));
         assert_eq!(questions, [Question { addr: addr(1), unicast: Some(MAC) }]);
@@ -305,8 +442,8 @@ mod tests {
     #[test]
     fn what_the_kernel_said_does_not_age() {
         let (mut all, mut questions) = (Neighbours::new(true), Vec::new());
-        all.learn(Instant::ZERO, addr(1), MAC, true);
-        let n = at(all.find(addr(1)));
+        all.learn(Instant::ZERO, addr(1), MAC, true, true);
+        let n = find(&mut all, addr(1));
         assert_eq!(all.ready(Instant::from_secs(1 << 30), n, &mut questions), Ready::Go);
         assert_eq!(*all.mac(n), MAC);
         all.forget(addr(1));
@@ -314,13 +451,47 @@ mod tests {
         assert_eq!(questions.len(), 1);
     }
 
+    /// RFC 6583, section 7.
     #[test]
-    fn the_table_is_bounded() {
-        let mut all = Neighbours::new(false);
-        for n in 0..NEIGHBOURS_MAX as u16 {
-            assert!(matches!(all.find(addr(n)), Found::At(_)));
+    fn what_has_answered_makes_no_room_for_what_has_not() {
+        let (mut all, mut questions) = (Neighbours::new(false), Vec::new());
+        let start = Instant::from_secs(5);
+        let router = all.find(start, addr(1), true).expect("there is room");
+        let host = answer(&mut all, start, addr(2));
+        assert!(!all.take_voided());
+        let mut voided = 0;
+        for n in 0..50_000u64 {
+            let now = start + Duration::from_micros(100) * n as u32;
+            let [.., a, b] = n.to_be_bytes();
+            let found = all.find(now, Addr::v4([10, 1, a, b]), false);
+            if let Ok(found) = found {
+                assert!(found != router && found != host);
+                all.ready(now, found, &mut questions);
+            }
+            voided += usize::from(all.take_voided());
+            assert!(all.len() <= UNPROVEN_MAX + 2);
         }
-        assert!(matches!(all.find(addr(60_000)), Found::Replaced(_)));
-        assert_eq!((all.len(), all.index.len()), (NEIGHBOURS_MAX, NEIGHBOURS_MAX));
+        assert_eq!((find(&mut all, addr(1)), find(&mut all, addr(2))), (router, host));
+        assert!((1..=50).contains(&voided), "{voided} times in 5 s");
+        assert!(questions.len() <= 500 + 5 * 500, "{}", questions.len());
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_gateways_stay() {
+        let mut all = Neighbours::new(false);
+        let start = Instant::from_secs(5);
+        let router = all.find(start, Addr::v4([10, 9, 9, 9]), true);
+        for n in 0..3 * NEIGHBOURS_MAX as u16 {
+            answer(&mut all, start, addr(n));
+        }
+        assert!(all.take_voided());
+        assert_eq!((all.len(), all.entries.len(), all.unproven), (NEIGHBOURS_MAX, NEIGHBOURS_MAX, 0));
+        assert_eq!(all.find(start, Addr::v4([10, 9, 9, 9]), true), router);
+    }
+
+    #[test]
+    fn a_port_without_link_layer_addresses_has_one_entry() {
+        let mut all = Neighbours::flat();
+        assert_eq!((find(&mut all, addr(1)), find(&mut all, addr(2)), all.len()), (0, 0, 1));
     }
 }

@@ -6,7 +6,7 @@ use tcp::IsnSource;
 
 use crate::hosts::{self, Hosts};
 use crate::ip::{Ip, Way};
-use crate::neighbours::{Found, Neighbours};
+use crate::neighbours::Neighbours;
 
 /// Destinations whose way is kept, at first and when they turn out to be too many for that.
 const CACHE: usize = 256;
@@ -96,14 +96,11 @@ impl Paths {
         hosts: &Hosts,
     ) -> Result<Path, NoPath> {
         let Way { next_hop, src, mtu } = ip.way(dst).ok_or(NoPath::Route)?;
-        let hop = match hops.find(next_hop) {
-            Found::At(hop) => hop,
-            Found::Replaced(hop) => {
-                ip.touch();
-                hop
-            }
-            Found::Full => return Err(NoPath::Neighbours),
-        };
+        let found = hops.find(now, next_hop, next_hop != dst);
+        if hops.take_voided() {
+            ip.touch();
+        }
+        let hop = found.map_err(|_| NoPath::Neighbours)?;
         let learned = self.mtus.get(&dst).filter(|(_, until)| now < *until).map_or(mtu, |&(mtu, _)| mtu);
         let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
         let path =
@@ -203,14 +200,16 @@ mod tests {
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let small = paths.footprint();
+        let mut now = Instant::ZERO;
         let mut pass = |count: u32| {
             let mut found = 0;
             for n in 0..count {
+                now += Duration::from_micros(100);
                 let [_, _, c, d] = (4 * n + 2).to_be_bytes();
                 let dst = Addr::v4([10, 0, c, d]);
                 match paths.known(dst, ip.generation()) {
                     Some(_) => found += 1,
-                    None => drop(paths.look_up(Instant::ZERO, dst, &mut ip, &mut hops, &isn, &hosts)),
+                    None => drop(paths.look_up(now, dst, &mut ip, &mut hops, &isn, &hosts)),
                 }
             }
             (found, paths.footprint())

@@ -251,6 +251,10 @@ impl Core {
             return self.drops.count(PacketDrop::NotForUs);
         }
         match parsed {
+            // A connection has one peer: a frame to many is not for it (RFC 1122, section 3.3.6).
+            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP && self.is_to_many(frame) => {
+                self.drops.count(PacketDrop::NotForUs);
+            }
             Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => {
                 self.arrive(packet, lot, arrivals);
             }
@@ -280,6 +284,11 @@ impl Core {
     /// Is the frame's link-layer destination ours, or a group's?
     fn is_for_us(&self, frame: &[u8]) -> bool {
         frame.first_chunk().is_none_or(|dst| *dst == self.port.caps.mac || ethernet::is_group(dst))
+    }
+
+    /// Is the frame's link-layer destination a group's?
+    fn is_to_many(&self, frame: &[u8]) -> bool {
+        self.port.caps.medium == Medium::Ethernet && frame.first_chunk().is_some_and(ethernet::is_group)
     }
 
     /// Second pass: which connection, probably? Its memory is asked for.
