@@ -20,6 +20,8 @@ const RELEASE_LOT: usize = 16;
 const COUNTERS: usize = 1 << 16;
 /// The counter of a destination moves by 1 to this many ports more than were looked at.
 const STEP_MAX: u32 = 8;
+/// With so many ports lent, other destinations take them again rather than new ones: on some links each is a descriptor.
+const LENT_ENOUGH: usize = 512;
 /// Ports lent for a destination that are looked at before the whole range is.
 const LENT_TRIES: usize = 32;
 
@@ -390,26 +392,34 @@ impl Ports {
                 return Ok(key_of(port));
             }
         }
+        // With many lent, first only those.
+        let mut claims = self.lent_count < LENT_ENOUGH;
         let mut refused = None;
-        for step in 0..self.count {
-            let port = self.nth(start, step);
-            let entry = *self.port(port);
-            let lacks = self.kernel && !entry.claimed[family];
-            if entry.bound > 0 || lacks && refused.is_some() || !is_free(&key_of(port)) {
-                continue;
-            }
-            if lacks {
-                if let Err(error) = io.claim(&ephemeral(port, local.is_v4())) {
-                    // After another error than "in use" only ports that are lent already are looked at.
-                    refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
+        loop {
+            for step in 0..self.count {
+                let port = self.nth(start, step);
+                let entry = *self.port(port);
+                let lacks = self.kernel && !entry.claimed[family];
+                if entry.bound > 0 || lacks && !claims || !is_free(&key_of(port)) {
                     continue;
                 }
-                self.lend(port, family, destination);
+                if lacks {
+                    if let Err(error) = io.claim(&ephemeral(port, local.is_v4())) {
+                        refused = Some(refusal(error)).filter(|&e| e != OpError::AddrInUse);
+                        // What one port is refused for the next one would be, too.
+                        claims = refused.is_none();
+                        continue;
+                    }
+                    self.lend(port, family, destination);
+                }
+                self.advance(counter, u32::from(step), hash);
+                return Ok(key_of(port));
             }
-            self.advance(counter, u32::from(step), hash);
-            return Ok(key_of(port));
+            if claims || refused.is_some() {
+                return Err(refused.unwrap_or(OpError::AddrNotAvailable));
+            }
+            claims = true;
         }
-        Err(refused.unwrap_or(OpError::AddrNotAvailable))
     }
 
     fn nth_lent(&self, lent: &[u16], start: u32, step: usize) -> (u16, Port) {

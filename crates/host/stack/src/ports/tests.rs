@@ -114,6 +114,19 @@ fn a_lent_port_serves_its_own_destination_again_without_asking_the_kernel() {
     assert_eq!(host.kernel.granted.len(), 2);
 }
 
+#[test]
+fn many_destinations_take_no_more_descriptors_than_enough() {
+    let mut host = Host::new(true, 1);
+    for n in 0..5_000u16 {
+        let [a, b] = n.to_be_bytes();
+        host.connect(Endpoint::new(Addr::v4([203, 0, a, b]), 443));
+    }
+    assert_eq!(host.kernel.granted.len(), LENT_ENOUGH);
+    // More at once to one destination than there are lent get new ones.
+    (0..600).for_each(|_| drop(host.begin(OTHER)));
+    assert!((600..=LENT_ENOUGH + 600).contains(&host.kernel.granted.len()));
+}
+
 /// RFC 6056, 3.1-3 and 3.2-1.
 #[test]
 fn every_port_of_the_range_is_found_before_there_is_none() {

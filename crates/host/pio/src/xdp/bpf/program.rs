@@ -15,6 +15,8 @@
 //! from is shared with the kernel flow by flow, which is why it needs no reservation: whatever the kernel has
 //! a socket for is the kernel's.
 //!
+//! IPv6 extension headers before TCP are walked, so that the kernel never sees a segment of ours behind them.
+//!
 //! Of a fragmented packet the first fragment follows its ports to us, who drop it, so that the kernel never
 //! completes a segment of a flow it does not know and answers it with a reset.
 
@@ -61,6 +63,15 @@ const TCP_ACK: i32 = 0x10;
 const PROTOCOL_ICMP: i32 = 1;
 const PROTOCOL_TCP: i32 = 6;
 const PROTOCOL_ICMPV6: i32 = 58;
+const HOP_BY_HOP: i32 = 0;
+const ROUTING: i32 = 43;
+const FRAGMENT: i32 = 44;
+const DESTINATION_OPTIONS: i32 = 60;
+
+/// IPv6 extension headers of a packet that are walked.
+const EXTENSIONS_MAX: usize = 3;
+/// Greatest length of one of them, in units of 8 bytes.
+const EXTENSION_WORDS_MAX: i32 = 8;
 
 // The stack frame. REMOTE to the end is the tuple of an IPv6 socket look-up, LOCAL to the end (with 0 for the
 // remote port) the key of `local`, and an IPv4 look-up takes the last 12 octets:
@@ -224,7 +235,8 @@ fn ipv4(asm: &mut Asm, side: Side, kernel: Label) {
     asm.mov(R9, ANY4 as i32);
 }
 
-/// An IPv6 header: addresses to the frame, next header to R5. Extension headers are left to the kernel.
+/// An IPv6 header: addresses to the frame, next header to R5. Extension headers of a packet to us are walked; those of one
+/// that an error quotes are left to the kernel.
 fn ipv6(asm: &mut Asm, side: Side, kernel: Label) {
     let (local, remote) = match side {
         Side::Received => (24, 8),
@@ -243,6 +255,46 @@ fn ipv6(asm: &mut Asm, side: Side, kernel: Label) {
     asm.load(Size::B, R5, R7, 6);
     asm.alu(Alu::Add, R7, 40);
     asm.mov(R9, ANY6 as i32);
+    if let Side::Received = side {
+        extensions(asm, kernel);
+    }
+}
+
+/// Walks IPv6 extension headers (RFC 8200, section 4): the cursor to what follows them, its kind to R5. The kernel, which
+/// knows nothing of our flows, would answer a segment behind them with a reset. More headers than [`EXTENSIONS_MAX`] and
+/// longer ones than [`EXTENSION_WORDS_MAX`] are left to it nevertheless: each length is a path of its own for the verifier.
+fn extensions(asm: &mut Asm, kernel: Label) {
+    let done = asm.label();
+    for _ in 0..EXTENSIONS_MAX {
+        let (options, past) = (asm.label(), asm.label());
+        asm.jump_if(Cond::Eq, R5, PROTOCOL_TCP, done);
+        for kind in [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS] {
+            asm.jump_if(Cond::Eq, R5, kind, options);
+        }
+        asm.jump_if(Cond::Ne, R5, FRAGMENT, done);
+        // Of a later fragment nobody knows the ports.
+        need(asm, 8, kernel);
+        asm.load(Size::H, R4, R7, 2);
+        asm.jump_if(Cond::Set, R4, be16(0xfff8), kernel);
+        asm.load(Size::B, R5, R7, 0);
+        asm.alu(Alu::Add, R7, 8);
+        asm.jump(past);
+
+        asm.bind(options);
+        need(asm, 8, kernel);
+        asm.load(Size::B, R5, R7, 0);
+        asm.load(Size::B, R3, R7, 1);
+        for words in 1..=EXTENSION_WORDS_MAX {
+            let next = asm.label();
+            asm.jump_if(Cond::Ne, R3, words - 1, next);
+            asm.alu(Alu::Add, R7, 8 * words);
+            asm.jump(past);
+            asm.bind(next);
+        }
+        asm.jump(kernel);
+        asm.bind(past);
+    }
+    asm.bind(done);
 }
 
 /// Ports and flags to the frame. An error may quote no more than eight octets of TCP (RFC 792), so no flags.

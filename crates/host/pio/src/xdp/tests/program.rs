@@ -140,6 +140,7 @@ impl Oracle {
             _ => return None,
         };
         let (protocol, _, dst, payload) = split(frame.get(14..)?, version)?;
+        let (protocol, payload) = if version == 6 { upper(protocol, payload)? } else { (protocol, payload) };
         if protocol == 6 {
             payload.get(..20)?;
             return Some((dst, u16::from_be_bytes([payload[2], payload[3]])));
@@ -171,6 +172,48 @@ fn split(ip: &[u8], version: u8) -> Option<(u8, Addr, Addr, &[u8])> {
     }
     ip.get(..40)?;
     (ip[0] >> 4 == 6).then(|| (ip[6], v6(8), v6(24), &ip[40..]))
+}
+
+/// What follows three IPv6 extension headers of up to 64 bytes at most; nothing for later fragments.
+fn upper(mut protocol: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
+    for _ in 0..3 {
+        if ![0, 43, 44, 60].contains(&protocol) {
+            break;
+        }
+        let header = rest.get(..8)?;
+        let len = if protocol == 44 { 0 } else { usize::from(header[1]) };
+        if protocol == 44 && u16::from_be_bytes([header[2], header[3]]) & 0xfff8 != 0 || len > 7 {
+            return None;
+        }
+        protocol = header[0];
+        rest = rest.get(8 * (len + 1)..).unwrap_or_default();
+    }
+    Some((protocol, rest))
+}
+
+/// A segment behind extension headers, which the kernel would answer with a reset.
+#[test]
+fn segments_behind_extension_headers_are_ours() {
+    let Some(bench) = Bench::new() else { return };
+    bench.claim("::", 81, false);
+    let (src, dst) = (addr("2001:db8::9"), addr("2001:db8::1"));
+    let segment = tcp(5_000, 81, ACK);
+    let extension = |next: u8, words: u8| {
+        let mut header = vec![0; 8 * (usize::from(words) + 1)];
+        header[..2].copy_from_slice(&[next, words]);
+        header
+    };
+    for kind in [0, 43, 44, 60] {
+        let packet = |next: u8, rest: &[u8]| ether(&ip(src, dst, next, 0, rest));
+        let one = [&extension(6, 0)[..], &segment].concat();
+        assert!(bench.ours(&packet(kind, &one)), "one of kind {kind}");
+        let three = [&extension(60, 0)[..], &extension(60, 7), &extension(6, 3), &segment].concat();
+        assert!(bench.ours(&packet(kind, &three)), "three, the first of kind {kind}");
+        let udp = [&extension(17, 0)[..], &segment].concat();
+        assert!(!bench.ours(&packet(kind, &udp)), "another protocol behind kind {kind}");
+        let other = [&extension(6, 0)[..], &tcp(5_000, 82, ACK)].concat();
+        assert!(!bench.ours(&packet(kind, &other)), "another port behind kind {kind}");
+    }
 }
 
 #[test]
@@ -214,8 +257,20 @@ fn random_packet(rng: &mut Rng) -> Vec<u8> {
     let ports = [80, 81, 82, 83, 40_000, 40_001];
     let segment = tcp(pick(rng, &ports), pick(rng, &ports), pick(rng, &[SYN, ACK, SYN | ACK, 0]));
     let options = 4 * rng.below(11) as usize;
-    let protocol = pick(rng, &[6, 6, 6, 17]);
-    let mut packet = ip(src, dst, protocol, options, &segment);
+    let mut protocol = pick(rng, &[6, 6, 6, 17]);
+    let mut payload = segment;
+    if !v4 && rng.chance(0.4) {
+        for _ in 0..=rng.below(4) {
+            let kind = pick(rng, &[0, 43, 44, 60]);
+            let words = if kind == 44 { 0 } else { rng.below(10) as u8 };
+            let mut header = vec![0; 8 * (usize::from(words) + 1)];
+            header[..2].copy_from_slice(&[protocol, words]);
+            header[2] = pick(rng, &[0, 0, 0, 7]);
+            payload = [&header[..], &payload].concat();
+            protocol = kind;
+        }
+    }
+    let mut packet = ip(src, dst, protocol, options, &payload);
     if rng.chance(0.3) {
         packet.truncate(packet.len() - pick(rng, &[0, 12, 12, 13]));
         let (kind, protocol) = (rng.below(14) as u8, if v4 { 1 } else { 58 });
