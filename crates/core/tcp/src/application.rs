@@ -287,6 +287,9 @@ impl Connection {
             self.control.on_mss_change(self.snd_mss.into());
         }
         self.keep_probes = 0;
+        if self.options.has_user_timeout() && !old.has_user_timeout() {
+            self.note_progress(cx);
+        }
         let lingering = self.state == State::FinWait2 && self.bits.has(Bits::ORPHAN);
         if self.options.has(Switch::KEEPALIVE) && self.state.is_synchronized() && !lingering {
             self.arm_keepalive(cx.now);

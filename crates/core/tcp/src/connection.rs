@@ -29,7 +29,7 @@ use crate::scale::{from_field, shift_for};
 use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::start::{Fresh, Start};
-use crate::timers::Timers;
+use crate::timers::{Tick, Timers};
 use crate::window::Tuner;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, accecn, path};
 
@@ -233,6 +233,8 @@ pub struct Connection {
     pub(crate) events: Events,
     /// Acknowledgments that are not to be delayed yet.
     pub(crate) quick: u8,
+    /// Keepalive probes in a row without an answer.
+    pub(crate) keep_probes: u8,
     /// The flags, of those that decide, of what takes the short path.
     pub(crate) usual: Flags,
     pub(crate) bits: Bits,
@@ -310,7 +312,9 @@ pub struct Connection {
     pub(crate) error: Option<Error>,
     /// Timeouts in a row without any progress, or probes without an answer.
     pub(crate) retries: u8,
-    pub(crate) keep_probes: u8,
+    /// The retransmission timeout's own date while `timers.rtx` stands for an earlier one ([`Bits::TAIL_PROBE`],
+    /// [`Bits::REORDERING`]).
+    pub(crate) rto_at: Tick,
     pub(crate) retransmits: u32,
     /// When the data now being retransmitted last made progress, or when the last keepalive probe left;
     /// milliseconds.
@@ -376,6 +380,7 @@ impl Connection {
             due: Due::SYN,
             events: Events::default(),
             quick: start.quick,
+            keep_probes: 0,
             usual: NOTHING,
             bits: start.bits,
             snd_una: open.isn,
@@ -424,7 +429,7 @@ impl Connection {
             peer_mss: 0,
             error: None,
             retries: 0,
-            keep_probes: 0,
+            rto_at: Tick::default(),
             retransmits: 0,
             stalled_ms: 0,
         }

@@ -225,7 +225,7 @@ impl Connection {
             self.note_syn(cx, retransmit);
         }
         if self.timers.rtx == Instant::FAR_FUTURE {
-            self.arm_rtx(cx);
+            self.start_rtx(cx);
         }
         let flags = if passive { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let flags = flags | self.ecn_setup();

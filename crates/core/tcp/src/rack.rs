@@ -13,6 +13,7 @@ use crate::recovery::Loss;
 use crate::scale::ts_value;
 use crate::scoreboard::Sacked;
 use crate::sent::{Cursor, Departures, Sent};
+use crate::timers::Tick;
 use crate::{Config, Cx};
 
 /// Recoveries that a widened reordering window lasts (RACK.reo_wnd_persist).
@@ -272,11 +273,16 @@ impl Connection {
         quarter.saturating_mul(mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
     }
 
-    /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two.
+    /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two. The probe
+    /// timeout gives way to it: what is SACKed needs no probe.
+    /// RFC 8985, 6.2-6.
     fn arm_reordering(&mut self, at: Instant) {
-        if at < self.timers.rtx {
+        let deadline = self.rto_deadline();
+        if at < deadline {
+            self.rto_at = Tick::at(deadline);
             self.timers.rtx = at;
             self.bits.set(Bits::REORDERING);
+            self.bits.clear(Bits::TAIL_PROBE);
         }
     }
 }

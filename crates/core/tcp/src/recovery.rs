@@ -10,7 +10,7 @@
 
 use alloc::boxed::Box;
 
-use base::Seq;
+use base::{Instant, Seq};
 use cc::{Controller, Signal, SignalInfo};
 use wire::tcp::Segment;
 
@@ -279,8 +279,8 @@ impl Connection {
 
     /// The reordering timer: what could have been overtaken has had its time (RFC 8985, section 6.2, step 5).
     /// RFC 8985, 6.2-6.
-    pub(crate) fn on_reordering_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.arm_rtx(cx);
+    pub(crate) fn on_reordering_timeout(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
+        self.resume_rto(cx, deadline);
         if self.find_losses(cx) {
             cx.counters.reordering_timeouts += 1;
             self.enter_fast_recovery_if_due(cx, 0);

@@ -10,6 +10,7 @@ use crate::output::data::Stretch;
 use crate::output::{Due, Plan};
 use crate::recovery::Phase;
 use crate::scoreboard::Sacked;
+use crate::timers::Tick;
 use crate::{Config, Cx};
 
 /// What timers may be late by, microseconds: added to two round trips, so that the probe does not race the
@@ -17,34 +18,36 @@ use crate::{Config, Cx};
 const SLACK_US: u32 = 2_000;
 /// How long a peer may delay an acknowledgment (WCDelAckT of RFC 8985, section 7.2), microseconds.
 const DELAYED_ACK_US: u32 = 200_000;
+/// Beyond this retransmission timeout there are no probes: it was doubled so often that the round trip is unknown.
+const LONGEST_RTO_US: u32 = Tick::REACH.as_micros() as u32;
 
 impl Connection {
-    /// May the timer now being armed be a probe's? Only in the open state and once per flight.
+    /// May the timer now being armed be a probe's? Only where nothing is missing, as far as is known, and once per
+    /// flight; a mark that reduced the window is no loss.
     /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
     #[inline]
     pub(crate) fn may_probe(&self) -> bool {
         self.flight() > 0
             && self.bits.has(Bits::SACK)
             && !self.bits.has(Bits::PROBING)
-            && self.loss.as_ref().is_none_or(|loss| loss.phase == Phase::Disorder && loss.board.is_empty())
+            && self.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
     }
 
-    /// PTO of RFC 8985, section 7.2, microseconds: never later than the timeout, in whose place it then comes. The
-    /// acknowledgment of a single segment may be delayed.
+    /// PTO of RFC 8985, section 7.2, microseconds. The acknowledgment of a single segment may be delayed. Where the
+    /// retransmission timeout comes first, the probe leaves then.
     /// RFC 8985, 7.2-1.
     #[inline]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
-        if !config.tail_loss_probe || !self.may_probe() {
+        if !config.tail_loss_probe || !self.may_probe() || self.rto_us > LONGEST_RTO_US {
             return None;
         }
         let srtt = self.rtt.srtt_micros()?;
         let single = self.flight() <= u32::from(self.snd_mss);
         let slack = if single { DELAYED_ACK_US } else { SLACK_US };
-        Some(srtt.saturating_mul(2).saturating_add(slack).min(self.rto_us))
+        Some(srtt.saturating_mul(2).saturating_add(slack))
     }
 
-    /// The probe timeout: new data leaves if there is any and the peer's window takes it, otherwise the last
-    /// segment leaves again (section 7.3).
+    /// The probe timeout: a probe leaves, and the retransmission timer starts again (section 7.3).
     /// RFC 8985, 7.3-4.
     pub(crate) fn on_probe_due(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::PROBING);
@@ -52,22 +55,34 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// RFC 8985, 7.3-3; RFC 8985, 7.3-6.
+    /// Is there something to probe with that the peer's window takes?
+    pub(crate) fn has_probe(&self) -> bool {
+        self.state.may_send() && (self.new_probe() > 0 || self.last_segment().is_some())
+    }
+
+    /// Bytes that were never sent, of which a probe may consist.
+    fn new_probe(&self) -> u32 {
+        let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
+        let unsent = self.tx.len().saturating_sub(flight);
+        let len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
+        if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, len) } else { len }
+    }
+
+    /// The probe: new data if there is any and the peer's window takes it, otherwise the last segment again (section
+    /// 7.3). `None` if the window has shrunk meanwhile.
+    /// RFC 8985, 7.3-3 and 7.3-6.
     #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !self.state.may_send() || self.flight() == 0 || !self.bits.has(Bits::PROBING) {
+        let possible = self.bits.has(Bits::PROBING) && self.flight() > 0 && self.has_probe();
+        if !possible {
             self.bits.clear(Bits::PROBING);
             return None;
         }
         cx.counters.tail_probes += 1;
-        let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
-        let unsent = self.tx.len().saturating_sub(flight);
-        let mut len = unsent.min(self.snd_wnd.saturating_sub(flight)).min(mss);
-        if self.bits.has(Bits::MARKED) {
-            len = self.within_record(self.snd_nxt, len);
-        }
+        let len = self.new_probe();
         self.bits.put(Bits::PROBE_RESENT, len == 0);
         let plan = if len > 0 {
+            let mss = u32::from(self.snd_mss - self.blocks_len());
             self.plan_fresh(cx, Stretch { seq: self.snd_nxt, len, fin: false }, mss)
         } else {
             let stretch = self.last_segment()?;

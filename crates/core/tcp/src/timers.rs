@@ -35,6 +35,40 @@ impl Default for Timers {
     }
 }
 
+/// A date to within 1.05 ms, in two bytes, rounded up: it can be told as long as it lies at most [`Tick::REACH`] after
+/// a date that is known.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Tick(u16);
+
+impl Tick {
+    const SHIFT: u32 = 20;
+    /// How far ahead a date may lie.
+    pub(crate) const REACH: Duration = Duration::from_secs(60);
+
+    const fn ceil(at: Instant) -> u64 {
+        (at.as_nanos() + (1 << Tick::SHIFT) - 1) >> Tick::SHIFT
+    }
+
+    pub(crate) const fn at(date: Instant) -> Tick {
+        Tick(Tick::ceil(date) as u16)
+    }
+
+    /// The first such date that does not lie before `known`.
+    pub(crate) fn following(self, known: Instant) -> Instant {
+        let from = Tick::ceil(known);
+        let ahead = u64::from(self.0.wrapping_sub(from as u16));
+        Instant::from_nanos((from + ahead) << Tick::SHIFT)
+    }
+}
+
+const _: () = assert!(Tick::REACH.as_nanos() < 1 << (16 + Tick::SHIFT));
+
+/// `micros` after `now`.
+#[inline(always)]
+fn after(now: Instant, micros: u32) -> Instant {
+    Instant::from_nanos(now.as_nanos().saturating_add(u64::from(micros) * 1_000))
+}
+
 impl Connection {
     /// When `on_timeout` wants to be called; may be called early (a lower bound).
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -51,8 +85,9 @@ impl Connection {
             self.on_delayed_ack(cx);
         }
         if self.timers.rtx <= cx.now {
+            let deadline = self.rto_deadline();
             self.timers.rtx = Instant::FAR_FUTURE;
-            self.on_rtx(cx);
+            self.on_rtx(cx, deadline);
         }
         if self.timers.idle <= cx.now {
             self.timers.idle = Instant::FAR_FUTURE;
@@ -88,30 +123,90 @@ impl Connection {
         Duration::from_micros(self.rto_us.into())
     }
 
-    /// (Re)starts the retransmission timer (RFC 6298, rules 5.1 and 5.3). A user timeout (RFC 5482) is never
-    /// overslept.
+    /// (Re)starts the retransmission timer. A user timeout (RFC 5482) is never overslept.
     /// RFC 6298, 5-8; RFC 8985, 8-1.
     #[inline]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
+        self.arm::<false>(cx);
+    }
+
+    /// Starts the retransmission timer because something leaves and nothing else is in flight, or because something
+    /// was acknowledged (RFC 6298, rules 5.1 and 5.3). The user timeout counts from here.
+    #[inline]
+    pub(crate) fn start_rtx(&mut self, cx: &Cx<'_>) {
+        self.arm::<true>(cx);
+    }
+
+    #[inline(always)]
+    fn arm<const PROGRESS: bool>(&mut self, cx: &Cx<'_>) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
-        let mut wait = self.rto_us;
-        if let Some(probe) = self.probe_wait(cx.config) {
-            wait = probe;
+        let deadline = after(cx.now, self.rto_us);
+        self.timers.rtx = deadline;
+        if let Some(wait) = self.probe_wait(cx.config) {
+            self.rto_at = Tick::at(deadline);
+            self.timers.rtx = after(cx.now, wait).min(deadline);
             self.bits.set(Bits::TAIL_PROBE);
         }
-        self.timers.rtx = Instant::from_nanos(cx.now.as_nanos().saturating_add(u64::from(wait) * 1_000));
         if self.options.has_user_timeout() {
-            let left = self.options.user_timeout().saturating_sub(self.stalled(cx));
-            if cx.now + left < self.timers.rtx {
-                self.timers.rtx = cx.now + left;
-                self.bits.clear(Bits::TAIL_PROBE);
-            }
+            self.heed_user_timeout(cx, PROGRESS);
         }
     }
 
-    /// How long the data being retransmitted has made no progress; zero before the first timeout.
-    fn stalled(&self, cx: &Cx<'_>) -> Duration {
+    /// The timer never runs beyond the user timeout, which counts from now if there was `progress`.
+    /// RFC 5482, 4.1-1.
+    #[cold]
+    fn heed_user_timeout(&mut self, cx: &Cx<'_>, progress: bool) {
+        if progress {
+            self.note_progress(cx);
+        }
+        let end = cx.now + self.options.user_timeout().saturating_sub(self.stalled(cx));
+        if end < self.timers.rtx {
+            self.timers.rtx = end;
+            self.bits.clear(Bits::TAIL_PROBE);
+        }
+    }
+
+    /// Something was acknowledged, or the first of what is in flight leaves: the user timeout counts from now.
+    pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
         if self.retries == 0 {
+            self.stalled_ms = cx.now.as_millis() as u32;
+        }
+    }
+
+    /// More leaves while a probe timeout runs: it starts again, and still ends with the retransmission timeout, which
+    /// sending does not start again (RFC 6298, rule 5.1; RFC 8985, section 7.2).
+    /// RFC 6298, 5-1; RFC 8985, 7.2-1.
+    #[inline]
+    pub(crate) fn put_off_probe(&mut self, cx: &Cx<'_>) {
+        let Some(wait) = self.probe_wait(cx.config) else { return };
+        self.timers.rtx = after(cx.now, wait).min(self.rto_at.following(self.timers.rtx));
+        if self.options.has_user_timeout() {
+            self.heed_user_timeout(cx, false);
+        }
+    }
+
+    /// When the retransmission timeout is due, whatever comes before it in its timer.
+    pub(crate) fn rto_deadline(&self) -> Instant {
+        if self.bits.has(Bits::TAIL_PROBE | Bits::REORDERING) && self.timers.rtx != Instant::FAR_FUTURE {
+            return self.rto_at.following(self.timers.rtx);
+        }
+        self.timers.rtx
+    }
+
+    /// The timer stands for the retransmission timeout alone, which is due at `deadline`.
+    /// RFC 8985, 7.3-4.
+    pub(crate) fn resume_rto(&mut self, cx: &Cx<'_>, deadline: Instant) {
+        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
+        self.timers.rtx = deadline;
+        if self.options.has_user_timeout() {
+            self.heed_user_timeout(cx, false);
+        }
+    }
+
+    /// How long the data in flight has made no progress. Without a user timeout that is known from the first timeout
+    /// on, and zero before it.
+    fn stalled(&self, cx: &Cx<'_>) -> Duration {
+        if self.retries == 0 && !self.options.has_user_timeout() {
             return Duration::ZERO;
         }
         Duration::from_millis((cx.now.as_millis() as u32).wrapping_sub(self.stalled_ms).into())
@@ -131,6 +226,7 @@ impl Connection {
     /// application corked the connection.
     pub(crate) fn arm_override(&mut self, cx: &Cx<'_>) {
         let shut = self.snd_wnd == 0 || !self.is_held();
+        self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
         self.timers.rtx = cx.now + if shut { self.rto() } else { CORK };
     }
 
@@ -145,16 +241,36 @@ impl Connection {
         self.bits.clear(Bits::INTERACTIVE);
     }
 
-    fn on_rtx(&mut self, cx: &mut Cx<'_>) {
+    /// The timer has come; the retransmission timeout is due at `deadline`.
+    fn on_rtx(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
         match self.state {
             State::Closed => {}
             State::SynSent | State::SynReceived => self.on_syn_timeout(cx),
             // The user timeout shares their place too.
-            _ if self.retries > 0 && self.is_overdue(cx) => self.on_retransmission_timeout(cx),
-            _ if self.bits.has(Bits::REORDERING) => self.on_reordering_timeout(cx),
-            _ if self.bits.has(Bits::TAIL_PROBE) && self.may_probe() => self.on_probe_due(cx),
-            _ if self.flight() == 0 || self.snd_wnd == 0 => self.on_probe_timeout(cx),
-            _ => self.on_retransmission_timeout(cx),
+            _ if (self.retries > 0 || self.is_watched()) && self.is_overdue(cx) => {
+                self.on_retransmission_timeout(cx);
+            }
+            _ if self.bits.has(Bits::REORDERING) => {
+                self.on_reordering_timeout(cx, deadline);
+                if self.timers.rtx <= cx.now {
+                    self.on_rto(cx);
+                }
+            }
+            _ if self.bits.has(Bits::TAIL_PROBE) && self.may_probe() && self.has_probe() => {
+                self.on_probe_due(cx)
+            }
+            // There is nothing to probe with any more, or no reason: what is left of the timeout is waited for.
+            _ if self.bits.has(Bits::TAIL_PROBE) && cx.now < deadline => self.resume_rto(cx, deadline),
+            _ => self.on_rto(cx),
+        }
+    }
+
+    /// The timer stands for nothing but itself.
+    fn on_rto(&mut self, cx: &mut Cx<'_>) {
+        if self.flight() == 0 || self.snd_wnd == 0 {
+            self.on_probe_timeout(cx);
+        } else {
+            self.on_retransmission_timeout(cx);
         }
     }
 
@@ -245,7 +361,7 @@ impl Connection {
 
     /// One more timeout in a row.
     fn count_retry(&mut self, cx: &Cx<'_>) {
-        if self.retries == 0 {
+        if self.retries == 0 && !self.is_watched() {
             let waited = self.first_wait().as_millis() as u32;
             self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
         }
@@ -260,10 +376,17 @@ impl Connection {
         if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }
     }
 
+    /// Is it known since when the user timeout counts, although no timeout came yet? Not while the peer's window is
+    /// shut: then it counts from the first probe without an answer.
+    fn is_watched(&self) -> bool {
+        self.options.has_user_timeout() && self.flight() > 0 && self.snd_wnd > 0
+    }
+
     /// Has the user timeout passed since the last progress?
     /// RFC 5482, 4.1-1.
     fn is_overdue(&self, cx: &Cx<'_>) -> bool {
-        let waited = if self.retries == 0 { self.first_wait() } else { self.stalled(cx) };
+        let known = self.retries > 0 || self.is_watched();
+        let waited = if known { self.stalled(cx) } else { self.first_wait() };
         self.options.has_user_timeout() && waited >= self.options.user_timeout()
     }
 
@@ -354,5 +477,25 @@ impl Connection {
         self.stalled_ms = cx.now.as_millis() as u32;
         self.due |= Due::KEEPALIVE;
         self.timers.idle = self.timers.idle.min(cx.now + self.options.keep_interval());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a date in two bytes is never told too early, nor late by more than its step.
+    use super::*;
+    use base::Rng;
+
+    #[test]
+    fn a_tick_tells_its_date() {
+        let mut rng = Rng::new(7);
+        for _ in 0..10_000 {
+            let known = Instant::from_nanos(rng.next_u64() >> 8);
+            let date = known + Duration::from_nanos(rng.next_u64() % (Tick::REACH.as_nanos() as u64 + 1));
+            let told = Tick::at(date).following(known);
+            assert!(told >= date && told.since(date) < Duration::from_nanos(1 << Tick::SHIFT), "{known:?} {date:?}");
+            // However often it is told anew, it stays.
+            assert_eq!(Tick::at(told).following(known), told);
+        }
     }
 }

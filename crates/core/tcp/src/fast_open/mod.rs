@@ -402,7 +402,7 @@ impl Connection {
         self.backoff = 0;
         self.establish(cx);
         if self.flight() > 0 {
-            self.arm_rtx(cx);
+            self.start_rtx(cx);
         }
     }
 }

@@ -357,7 +357,9 @@ impl Connection {
         if self.flight() == 0 {
             self.timers.rtx = Instant::FAR_FUTURE;
         } else if self.loss.is_none() || self.restarts_timer(cx.config) {
-            self.arm_rtx(cx);
+            self.start_rtx(cx);
+        } else {
+            self.note_progress(cx);
         }
     }
 

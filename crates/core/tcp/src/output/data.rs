@@ -167,8 +167,10 @@ impl Connection {
         if self.has_special::<PLAIN>(Bits::MARKED | Bits::PACED | Bits::SAMPLED | Bits::FLUSH) {
             self.on_watched_departure(cx, seq);
         }
-        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE || self.probe_wait(cx.config).is_some() {
-            self.arm_rtx(cx);
+        if flight == 0 || self.timers.rtx == Instant::FAR_FUTURE {
+            self.start_rtx(cx);
+        } else if self.bits.has(Bits::TAIL_PROBE) {
+            self.put_off_probe(cx);
         }
         if len > 0 {
             if self.has_loss::<PLAIN>() {
