@@ -172,7 +172,9 @@ impl Connection {
         filled: Option<Seq>,
     ) {
         let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
-        if self.loss.is_some() && sacked.dsack.is_some() {
+        // Before anything was overtaken the window was not too narrow: the duplicate has another cause.
+        if self.loss.is_some() && sacked.dsack.is_some() && self.rare().is_some_and(|r| r.reordering.seen > 0)
+        {
             self.rare_mut().reordering.on_duplicate(una, nxt);
         }
         let Some(loss) = &mut self.loss else { return };
@@ -184,10 +186,13 @@ impl Connection {
         let overtaken = filled.filter(overtaken).or(sacked.lowest.filter(overtaken));
         let degree = overtaken.map(|seq| loss.rack.fack.offset_from(seq).div_ceil(self.snd_mss.into()));
         if high.after(loss.rack.fack) {
-            let last = high - 1;
-            let departure = loss.rack.cursors[1].seek(&self.sent, log, last);
-            if let Some((_, at)) = departure.filter(|_| !loss.was_resent(last)) {
-                loss.rack.deliver(Left { at, end: high, again: false }, now);
+            // Where the highest is a probe's, what was SACKed below it tells: the probe may have come too late to.
+            let probe = loss.resent.start_of(high - 1).filter(|_| !loss.phase.repairs());
+            let told = |start: &Seq| start.after(loss.rack.fack) && loss.board.is_sacked(*start - 1);
+            let end = probe.filter(told).unwrap_or(high);
+            let departure = loss.rack.cursors[1].seek(&self.sent, log, end - 1);
+            if let Some((_, at)) = departure.filter(|_| !loss.was_resent(end - 1)) {
+                loss.rack.deliver(Left { at, end, again: false }, now);
             }
             loss.rack.fack = high;
         }

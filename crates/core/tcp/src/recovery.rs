@@ -63,9 +63,12 @@ pub(crate) struct Loss {
     pub(crate) prr: Prr,
     /// Whether a timeout was needless is being tested.
     pub(crate) frto: Frto,
-    /// Octets retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883).
+    /// Octets retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883). Zero
+    /// retransmitted where no report can undo anything.
     again: u32,
     needless: u32,
+    /// What this repair retransmitted lies at or behind this (Linux's `undo_marker`), and before `resend`.
+    marker: Seq,
     /// Until this is acknowledged, such reports about a repair that is over may still come.
     reports_until: Option<Seq>,
     /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section
@@ -106,6 +109,7 @@ impl Connection {
                 frto: Frto::Off,
                 again: 0,
                 needless: 0,
+                marker: una,
                 reports_until: None,
                 reduced: una,
                 inflation: 0,
@@ -334,7 +338,11 @@ impl Connection {
         loss.signal = Signal::Loss;
         loss.restarted = false;
         loss.urgent = !again;
-        loss.begin_judging(again);
+        // A repair that goes on where another stopped answers only for what it sends itself.
+        let marker = if again { loss.resend } else { una };
+        loss.begin_judging(marker, again);
+        // The probe's part is over: what it showed is being repaired, and the policy knows.
+        self.bits.clear(Bits::PROBING);
         self.stop_timing();
         self.arm_rtx(cx);
     }
@@ -407,7 +415,7 @@ impl Connection {
         loss.rack.lost = loss.rack.lost.later(end);
         loss.inflation = 0;
         loss.urgent = start == una;
-        loss.begin_judging(false);
+        loss.begin_judging(start, false);
         self.dup_acks = 0;
         self.bits.clear(Bits::PROBING);
         self.stop_timing();
@@ -457,6 +465,9 @@ impl Connection {
         let sack = self.bits.has(Bits::SACK);
         let Some(loss) = &mut self.loss else { return };
         loss.board.advance(una);
+        if loss.reports_until.is_some_and(|until| una.after(until)) {
+            loss.begin_judging(una, true);
+        }
         if loss.phase == Phase::Disorder {
             self.dup_acks = 0;
         } else if una.at_or_after(loss.recover) {
@@ -510,18 +521,23 @@ impl Connection {
         }
     }
 
-    /// The peer got `octets` twice. Once that is true of everything this repair sent, it was needless (RFC 3708;
-    /// a duplicate made by the network is rare enough).
-    /// RFC 3708, 3-1.
-    pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, octets: u32) {
+    /// The peer got what lies from `left` to `right` twice.
+    pub(crate) fn count_duplicate(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         cx.counters.dsacks_in += 1;
-        let segments = self.segments(octets);
+        let segments = self.segments(right.offset_from(left));
         self.rare_mut().account.duplicates += segments;
+    }
+
+    /// The peer got something twice, and it was no probe. Once that is true of everything this repair sent, it was
+    /// needless (RFC 3708; a duplicate made by the network is rare enough). What this repair did not send says nothing.
+    /// RFC 3708, 3-1.
+    pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         let Some(loss) = &mut self.loss else { return };
-        if loss.again == 0 {
+        let (left, right) = (left.later(loss.marker), right.earlier(loss.resend));
+        if loss.again == 0 || !left.before(right) {
             return;
         }
-        loss.needless = loss.needless.saturating_add(octets);
+        loss.needless = loss.needless.saturating_add(right.offset_from(left));
         if loss.needless >= loss.again {
             self.undo(cx);
         }
@@ -540,8 +556,7 @@ impl Connection {
         loss.resent.clear();
         loss.rack.lost = una;
         loss.board.advance(una);
-        loss.begin_judging(true);
-        loss.reports_until = None;
+        loss.begin_judging(una, true);
         self.dup_acks = 0;
         if signal == Signal::Loss {
             self.rare_mut().reordering.on_overtaken(0);
@@ -561,18 +576,26 @@ impl Loss {
         self.phase == Phase::Disorder && self.board.is_empty()
     }
 
-    /// A repair begins, and with it the account by which it may be found needless; not if it goes on where another
-    /// one stopped (`again`).
-    fn begin_judging(&mut self, again: bool) {
+    /// A repair begins at `marker`, and with it the account by which it may be found needless; not by timestamps if it
+    /// goes on where another one stopped or is over (`judged`).
+    fn begin_judging(&mut self, marker: Seq, judged: bool) {
         self.first_ts = None;
-        self.judged = again;
+        self.judged = judged;
         self.again = 0;
         self.needless = 0;
+        self.marker = marker;
         self.reports_until = None;
     }
 
-    /// `octets` were retransmitted.
+    /// The policy reduced for something else: no report undoes that.
+    pub(crate) fn end_judging(&mut self, una: Seq) {
+        self.begin_judging(una, true);
+    }
+
+    /// `octets` were retransmitted. Neither a probe nor what was cut anew is a repair that could be undone.
     pub(crate) fn count_again(&mut self, octets: u32) {
-        self.again = self.again.saturating_add(octets);
+        if matches!(self.phase, Phase::Fast | Phase::Timeout) {
+            self.again = self.again.saturating_add(octets);
+        }
     }
 }

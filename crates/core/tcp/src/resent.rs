@@ -57,6 +57,11 @@ impl Resent {
         self.log.iter().any(|run| run.start.at_or_before(seq) && seq.before(run.end))
     }
 
+    /// Where what is on its way a second time, the octet at `seq` among it, begins.
+    pub(crate) fn start_of(&self, seq: Seq) -> Option<Seq> {
+        self.log.iter().find(|run| run.start.at_or_before(seq) && seq.before(run.end)).map(|run| run.start)
+    }
+
     /// Forgets what has `arrived`; which of it left last.
     pub(crate) fn take_delivered(&mut self, arrived: impl Fn(Seq, Seq) -> bool) -> Option<Left> {
         let mut latest = None;

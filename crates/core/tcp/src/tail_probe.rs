@@ -9,7 +9,6 @@ use crate::connection::{Bits, Connection};
 use crate::output::data::Stretch;
 use crate::output::{Due, Plan};
 use crate::recovery::Phase;
-use crate::scoreboard::Sacked;
 use crate::timers::Tick;
 use crate::{Config, Cx};
 
@@ -117,7 +116,7 @@ impl Connection {
     /// An acknowledgment while a probe is out, before SND.UNA moves (section 7.4.2): is the flight's end known to
     /// have arrived, and did only the probe bring it there?
     /// RFC 8985, 7.4-1.
-    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, sacked: &Sacked) {
+    pub(crate) fn settle_probe(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let end = self.probe_end();
         if seg.ack.before(end) {
             return;
@@ -125,14 +124,24 @@ impl Connection {
         if !self.bits.has(Bits::PROBE_RESENT) {
             return self.bits.clear(Bits::PROBING);
         }
-        let reported = sacked.dsack.is_some_and(|(_, right)| right == end);
         let duplicate = seg.ack == self.snd_una && seg.seq_len() == 0 && seg.options.sack.is_empty();
-        if reported || duplicate {
+        if duplicate {
             self.bits.clear(Bits::PROBING);
         } else if seg.ack.after(end) {
             self.bits.clear(Bits::PROBING);
             self.on_probe_repaired(cx);
         }
+    }
+
+    /// Does this report of a duplicate tell of the probe? Then the flight's end had arrived before it, and that is all
+    /// that it tells: a probe leaves by the clock, so it says nothing about reordering or a repair.
+    /// RFC 8985, 7.4-1.
+    pub(crate) fn take_probe_report(&mut self, (_, right): (Seq, Seq)) -> bool {
+        let told = self.bits.has(Bits::PROBE_RESENT) && right == self.probe_end();
+        if told {
+            self.bits.clear(Bits::PROBE_RESENT | Bits::PROBING);
+        }
+        told
     }
 
     /// The probe replaced what was lost: a loss all the same, to which the policy answers.
@@ -141,7 +150,10 @@ impl Connection {
         if self.phase() != Phase::Disorder {
             return;
         }
-        let info = self.signal_info(cx);
+        let (info, una) = (self.signal_info(cx), self.snd_una);
+        if let Some(loss) = &mut self.loss {
+            loss.end_judging(una);
+        }
         self.tell_congestion(cx, Signal::Loss);
         self.control.on_recovery_end(&info);
     }

@@ -155,8 +155,8 @@ impl Connection {
 
     /// What an acknowledgment means for the repair under way: `before` octets were SACKed when it came.
     fn learn_from_board(&mut self, cx: &mut Cx<'_>, sacked: &Sacked, before: u32, acked: u32) {
-        if let Some((left, right)) = sacked.dsack {
-            self.on_duplicate_reported(cx, right.offset_from(left));
+        if let Some(report) = sacked.dsack {
+            self.on_duplicate_reported(cx, report);
         }
         let now = self.sacked();
         let delivered = (acked + now).saturating_sub(before);
@@ -196,8 +196,14 @@ impl Connection {
                 self.due |= Due::DATA;
             }
         }
+        if let Some(report) = sacked.dsack {
+            self.count_duplicate(cx, report);
+            if self.take_probe_report(report) {
+                sacked.dsack = None;
+            }
+        }
         if self.bits.has(Bits::PROBING) {
-            self.settle_probe(cx, seg, &sacked);
+            self.settle_probe(cx, seg);
         }
         if self.loss.is_some() {
             self.note_delivered(cx, seg, &sacked, filled);
