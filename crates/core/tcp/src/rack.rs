@@ -172,11 +172,6 @@ impl Connection {
         filled: Option<Seq>,
     ) {
         let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
-        // Before anything was overtaken the window was not too narrow: the duplicate has another cause.
-        if self.loss.is_some() && sacked.dsack.is_some() && self.rare().is_some_and(|r| r.reordering.seen > 0)
-        {
-            self.rare_mut().reordering.on_duplicate(una, nxt);
-        }
         let Some(loss) = &mut self.loss else { return };
         let now = cx.now.as_micros() as u32;
         let log = cx.pool.departures();
@@ -223,6 +218,10 @@ impl Connection {
         }
         if let Some(segments) = degree {
             self.rare_mut().reordering.on_overtaken(segments);
+        }
+        // Before anything was overtaken the window was not too narrow: the duplicate has another cause.
+        if sacked.dsack.is_some() && self.rare().is_some_and(|rare| rare.reordering.seen > 0) {
+            self.rare_mut().reordering.on_duplicate(una, nxt);
         }
     }
 

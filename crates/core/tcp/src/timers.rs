@@ -194,7 +194,7 @@ impl Connection {
     }
 
     /// The timer stands for the retransmission timeout alone, which is due at `deadline`.
-    /// RFC 8985, 7.3-4.
+    /// RFC 8985, 7.3-5.
     pub(crate) fn resume_rto(&mut self, cx: &Cx<'_>, deadline: Instant) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
         self.timers.rtx = deadline;
@@ -493,7 +493,10 @@ mod tests {
             let known = Instant::from_nanos(rng.next_u64() >> 8);
             let date = known + Duration::from_nanos(rng.next_u64() % (Tick::REACH.as_nanos() as u64 + 1));
             let told = Tick::at(date).following(known);
-            assert!(told >= date && told.since(date) < Duration::from_nanos(1 << Tick::SHIFT), "{known:?} {date:?}");
+            assert!(
+                told >= date && told.since(date) < Duration::from_nanos(1 << Tick::SHIFT),
+                "{known:?} {date:?}"
+            );
             // However often it is told anew, it stays.
             assert_eq!(Tick::at(told).following(known), told);
         }
