@@ -106,22 +106,45 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends them all, and says how much each moved; an error if a thread panicked.
-    fn end(&mut self) -> io::Result<Vec<u64>> {
+    /// Ends them all, and returns what each moved; an error if a thread panicked.
+    fn end(&mut self) -> io::Result<Vec<Moved>> {
         self.stop.store(true, Ordering::Relaxed);
         for stream in &self.all {
             // Wakes the thread if it waits for the peer; one that has failed already needs no waking.
             let _ = stream.connection.shutdown(Shutdown::Both);
         }
         // All are joined before the first error is told.
-        let ends: Vec<_> = self.all.drain(..).map(|stream| (stream.thread.join(), stream.octets)).collect();
+        let ends: Vec<_> = self
+            .all
+            .drain(..)
+            .map(|stream| (stream.thread.join(), stream.octets, retransmissions(&stream.connection)))
+            .collect();
         ends.into_iter()
-            .map(|(end, octets)| match end {
-                Ok(()) => Ok(octets.load(Ordering::Relaxed)),
+            .map(|(end, octets, retransmissions)| match end {
+                Ok(()) => {
+                    Ok(Moved { octets: octets.load(Ordering::Relaxed), retransmissions: retransmissions? })
+                }
                 Err(_) => Err(io::Error::other("a data thread panicked")),
             })
             .collect()
     }
+}
+
+/// What one data connection moved.
+#[derive(Clone, Copy)]
+struct Moved {
+    octets: u64,
+    /// Segments that this end sent more than once.
+    retransmissions: u32,
+}
+
+/// Returns tcpi_total_retrans of a connection: segments sent again since it began.
+fn retransmissions(connection: &TcpStream) -> io::Result<u32> {
+    const AT: usize = 100;
+    let mut info = [0; AT + 4];
+    let len = connection.option(libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    let value = info[..len].get(AT..).and_then(|value| value.try_into().ok());
+    value.map(u32::from_ne_bytes).ok_or_else(|| io::Error::other("a TCP_INFO without tcpi_total_retrans"))
 }
 
 impl Drop for Streams {
@@ -179,12 +202,12 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     let moved = streams.end()?;
     control.write_all(&[EXCHANGE_RESULTS])?;
     read_json(&mut control)?;
-    write_json(&mut control, &results(&moved, seconds, cc))?;
+    write_json(&mut control, &results(&moved, reverse, seconds, cc))?;
     control.write_all(&[DISPLAY_RESULTS])?;
     // IPERF_DONE or the end of the connection: either way it is over.
     let mut last = [0];
     let _ = control.read(&mut last)?;
-    let total: u64 = moved.iter().sum();
+    let total: u64 = moved.iter().map(|moved| moved.octets).sum();
     let way = if reverse { "sent to" } else { "received from" };
     Ok(format!("{total} octets {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
 }
@@ -219,20 +242,22 @@ fn write_json(control: &mut TcpStream, value: &Value) -> io::Result<()> {
     control.write_all(text.as_bytes())
 }
 
-/// What we measured, as iperf3 wants it. Its stream numbers go 1, 3, 4, 5, ...
-fn results(moved: &[u64], seconds: f64, cc: &str) -> Value {
+/// What we measured, as iperf3 wants it. Its stream numbers go 1, 3, 4, 5, ... Only the end that sends knows of
+/// retransmissions; the other one says -1.
+fn results(moved: &[Moved], sent: bool, seconds: f64, cc: &str) -> Value {
     let streams: Vec<_> = moved
         .iter()
         .enumerate()
-        .map(|(i, octets)| {
+        .map(|(i, moved)| {
+            let retransmits = if sent { i64::from(moved.retransmissions) } else { -1 };
             json!({
-                "id": if i == 0 { 1 } else { i + 2 }, "bytes": octets, "retransmits": -1, "jitter": 0, "errors": 0,
-                "packets": 0, "start_time": 0, "end_time": seconds,
+                "id": if i == 0 { 1 } else { i + 2 }, "bytes": moved.octets, "retransmits": retransmits, "jitter": 0,
+                "errors": 0, "packets": 0, "start_time": 0, "end_time": seconds,
             })
         })
         .collect();
     json!({
-        "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": -1,
+        "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": if sent { 1 } else { -1 },
         "congestion_used": cc, "streams": streams,
     })
 }
@@ -310,9 +335,23 @@ mod tests {
         let sent: Vec<_> =
             (0..2).map(|i| results["streams"][i]["bytes"].as_u64().expect("a number")).collect();
         assert_eq!(sent, came, "{results}");
+        assert_eq!(results["sender_has_retransmits"], 1, "{results}");
+        (0..2).for_each(|i| assert_eq!(results["streams"][i]["retransmits"], 0, "{results}"));
         wait_for(&mut control, DISPLAY_RESULTS).unwrap();
         drop(control);
         serving.join().unwrap().expect("a whole test");
+    }
+
+    #[test]
+    fn who_sends_tells_its_retransmissions() {
+        let moved = [Moved { octets: 10, retransmissions: 0 }, Moved { octets: 20, retransmissions: 7 }];
+        let told = |sent| {
+            let results = results(&moved, sent, 1.0, "cubic");
+            let each = |i: usize| results["streams"][i]["retransmits"].as_i64();
+            (results["sender_has_retransmits"].as_i64(), each(0), each(1))
+        };
+        assert_eq!(told(true), (Some(1), Some(0), Some(7)));
+        assert_eq!(told(false), (Some(-1), Some(-1), Some(-1)), "iperf3 takes its own numbers then");
     }
 
     #[test]

@@ -171,6 +171,14 @@ impl TcpStream {
         Ok(self.0.stack.setsockopt(self.0.fd, level, name, &value.to_ne_bytes())?)
     }
 
+    /// Reads any option of [`options::TABLE`] and returns the number of bytes written to `into`.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT for an option that is not in the table, ENOTCONN where it needs a connection.
+    pub fn option(&self, level: i32, name: i32, into: &mut [u8]) -> io::Result<usize> {
+        Ok(self.0.stack.getsockopt(self.0.fd, level, name, into)?)
+    }
+
     /// How long a read blocks; `None` for ever.
     pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         self.0.set_time(libc::SO_RCVTIMEO, time)
