@@ -232,7 +232,7 @@ impl Connection {
         self.forget_out_of_order(cx);
         self.shut_write(cx);
         if self.state == State::FinWait2 {
-            self.timers.idle = cx.now + cx.config.fin_wait2;
+            self.await_fin(cx);
         }
     }
 
@@ -266,6 +266,10 @@ impl Connection {
         }
         self.make_room_for_lowat(cx);
         self.set_pace_cap(options.max_pacing);
+        if self.options.has(Switch::OWN_TIMES) || old.has(Switch::OWN_TIMES) {
+            self.set_times(options.times);
+            self.refresh_rto(cx.config);
+        }
         self.refresh_pacing(cx);
         self.choose_charge(cx.config);
         if self.options.sndbuf != 0 {

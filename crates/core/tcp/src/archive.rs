@@ -101,7 +101,11 @@ impl Connection {
     ) -> Option<(Archived, Transmit)> {
         const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0);
         let active = self.bits.has(Bits::ACTIVE);
-        if self.bits.has(SPECIAL) || wish.max_pacing.is_some() || (!active && self.peer_mss == 0) {
+        if self.bits.has(SPECIAL)
+            || wish.max_pacing.is_some()
+            || !wish.times.is_usual()
+            || (!active && self.peer_mss == 0)
+        {
             return None;
         }
         let (isn, hint) = (Seq::new(0), HostHint::default());

@@ -397,8 +397,18 @@ settings! {
         discard_after_shutdown: bool = false, false => true,
             "Is what arrives after shutdown(SHUT_RD) acknowledged and thrown away, as on FreeBSD, instead of kept for \
              whoever reads nevertheless, as on Linux?";
-        broken_pipe: bool = true, false => true,
-            "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux?";
+        broken_pipe: bool = false, false => true,
+            "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux, and not as a reset connection \
+             (RFC 9293, section 3.10.7.4)?";
+        keep_idle: Duration = Duration::from_secs(7200), Duration::from_secs(1) => Duration::from_secs(32_767),
+            "TCP_KEEPIDLE of sockets that do not set it: idleness before the first keepalive probe (RFC 9293, MUST-28; \
+             Linux's tcp_keepalive_time).";
+        keep_interval: Duration = Duration::from_secs(75), Duration::from_secs(1) => Duration::from_secs(32_767),
+            "TCP_KEEPINTVL of sockets that do not set it: the time between keepalive probes (Linux's \
+             tcp_keepalive_intvl).";
+        keep_count: u8 = 9, 1 => 127,
+            "TCP_KEEPCNT of sockets that do not set it: keepalive probes without an answer that end a connection \
+             (Linux's tcp_keepalive_probes).";
         notsent_lowat: u32 = u32::MAX, 1 => u32::MAX,
             "TCP_NOTSENT_LOWAT of sockets that do not set it: octets not sent below which a connection counts as \
              writable.";
@@ -431,6 +441,17 @@ settings! {
 }
 
 impl Config {
+    /// Returns the times of sockets that choose none.
+    pub fn times(&self) -> Times {
+        Times { rto_min: self.rto_min, delayed_ack: self.delayed_ack, fin_wait2: Some(self.fin_wait2) }
+    }
+
+    /// Returns the options that a new socket begins with.
+    pub fn socket_options(&self) -> SocketOptions {
+        let Config { keep_idle, keep_interval, keep_count, .. } = *self;
+        SocketOptions { keep_idle, keep_interval, keep_count, ..SocketOptions::default() }
+    }
+
     /// The order of options in a SYN.
     pub(crate) fn syn_layout(&self) -> wire::tcp::SynLayout {
         match self.bsd_syn {
@@ -484,6 +505,28 @@ pub struct SocketOptions {
     pub dated: bool,
     /// SO_MAX_PACING_RATE; `None` means no limit.
     pub max_pacing: Option<Rate>,
+    /// IP_PMTUDISC_DONT: where full segments vanish, the path's MTU is searched for whatever `mtu_probing` says.
+    pub black_holes: bool,
+    /// Times of its own.
+    pub times: Times,
+}
+
+/// Times that one socket may choose otherwise than the stack's settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Times {
+    /// TCP_RTO_MIN_US, the floor of the retransmission timeout; zero means the stack's.
+    pub rto_min: Duration,
+    /// TCP_DELACK_MAX_US, the longest delay of an acknowledgment; zero means the stack's.
+    pub delayed_ack: Duration,
+    /// TCP_LINGER2, the time that an orphan waits in FIN-WAIT-2; `None` means the stack's, zero that it does not wait.
+    pub fin_wait2: Option<Duration>,
+}
+
+impl Times {
+    /// Returns true if nothing is chosen.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.rto_min.is_zero() && self.delayed_ack.is_zero() && self.fin_wait2.is_none()
+    }
 }
 
 impl Default for SocketOptions {
@@ -509,13 +552,15 @@ impl Default for SocketOptions {
             ttl: 0,
             dated: false,
             max_pacing: None,
+            black_holes: false,
+            times: Times::default(),
         }
     }
 }
 
 /// Options that are on or off, a bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Switch(u8);
+pub(crate) struct Switch(u16);
 
 impl Switch {
     pub(crate) const NODELAY: Switch = Switch(1);
@@ -527,10 +572,14 @@ impl Switch {
     const DEFAULT_LOWAT: Switch = Switch(32);
     /// TCP_QUICKACK was set to zero.
     pub(crate) const NO_QUICKACK: Switch = Switch(64);
+    /// IP_PMTUDISC_DONT.
+    pub(crate) const BLACK_HOLES: Switch = Switch(128);
+    /// The socket has [`Times`] of its own.
+    pub(crate) const OWN_TIMES: Switch = Switch(256);
 
     /// Its bit, or none.
-    const fn if_on(self, on: bool) -> u8 {
-        self.0 * on as u8
+    const fn if_on(self, on: bool) -> u16 {
+        self.0 * on as u16
     }
 }
 
@@ -589,7 +638,9 @@ impl From<&SocketOptions> for PackedOptions {
                     | Switch::QUICKACK.if_on(o.quickack == Some(true))
                     | Switch::NO_QUICKACK.if_on(o.quickack == Some(false))
                     | Switch::KEEPALIVE.if_on(o.keepalive)
-                    | Switch::DATED.if_on(o.dated),
+                    | Switch::DATED.if_on(o.dated)
+                    | Switch::BLACK_HOLES.if_on(o.black_holes)
+                    | Switch::OWN_TIMES.if_on(!o.times.is_usual()),
             ),
         }
     }
@@ -649,6 +700,9 @@ impl PackedOptions {
             dated: self.has(Switch::DATED),
             // Kept where pacing is.
             max_pacing: None,
+            black_holes: self.has(Switch::BLACK_HOLES),
+            // Kept with what is rare.
+            times: Times::default(),
         }
     }
 
@@ -697,6 +751,19 @@ mod tests {
             assert_eq!(other.set(row.name, &max), Ok(()), "{}", row.name);
         }
         assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn a_socket_begins_with_the_defaults_of_both_tables() {
+        let config = Config::default();
+        assert_eq!(config.socket_options(), SocketOptions::default());
+        let (keep_idle, keep_interval) = (Duration::from_secs(60), Duration::from_secs(5));
+        let config = Config { keep_idle, keep_interval, keep_count: 3, ..config };
+        let options = config.socket_options();
+        assert_eq!(
+            (options.keep_idle, options.keep_interval, options.keep_count),
+            (keep_idle, keep_interval, 3)
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::sent::Sent;
 use crate::start::{Fresh, Start};
 use crate::timers::{Tick, Timers};
 use crate::window::Tuner;
-use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, accecn, path};
+use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times, accecn, path};
 
 /// What a new connection needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -363,6 +363,8 @@ pub(crate) struct Rare {
     pub(crate) promise: Promise,
     /// Where slow start ended for connections before this one, octets; 0 if nobody knows (RFC 9040).
     pub(crate) ssthresh: u32,
+    /// Times of its own, if [`Switch::OWN_TIMES`](crate::config::Switch::OWN_TIMES).
+    pub(crate) times: Option<Box<Times>>,
 }
 
 impl Connection {
@@ -449,6 +451,9 @@ impl Connection {
         conn.make_room_for_lowat(cx);
         if open.options.max_pacing.is_some() {
             conn.set_pace_cap(open.options.max_pacing);
+        }
+        if conn.options.has(Switch::OWN_TIMES) {
+            conn.set_times(open.options.times);
         }
         conn.choose_charge(cx.config);
         conn.take_hint(cx.config, &open.hint);
@@ -687,6 +692,7 @@ impl Connection {
                 search: None,
                 promise: Promise::default(),
                 ssthresh: 0,
+                times: None,
             })
         })
     }

@@ -114,7 +114,7 @@ impl Connection {
 
     /// Options in force (a copy: they are kept in less space than [`SocketOptions`] takes).
     pub fn options(&self) -> SocketOptions {
-        SocketOptions { max_pacing: self.pace_cap(), ..self.options.unpack() }
+        SocketOptions { max_pacing: self.pace_cap(), times: self.times(), ..self.options.unpack() }
     }
 
     /// Name of the congestion control policy.

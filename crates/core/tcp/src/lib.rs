@@ -69,6 +69,7 @@ mod start;
 mod state;
 mod tail_probe;
 mod timers;
+mod times;
 mod timewait;
 mod transmit;
 mod vitals;
@@ -82,7 +83,7 @@ mod testing;
 mod tests;
 
 pub use archive::Archived;
-pub use config::{Config, Setting, SettingError, SocketOptions};
+pub use config::{Config, Setting, SettingError, SocketOptions, Times};
 pub use connection::{Connection, Open};
 pub use cookie::{Cookie, CookieJar};
 pub use counters::{Counters, DropReason};

@@ -111,15 +111,21 @@ impl Rtt {
     /// RFC 6298, 2-1, 2-2 and 4-1.
     #[inline]
     pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {
+        self.rto_nanos_above(config, config.rto_min)
+    }
+
+    /// Returns the same with this floor instead of the setting `rto_min`.
+    #[inline]
+    pub(crate) fn rto_nanos_above(&self, config: &Config, floor: Duration) -> u64 {
         let rto = if self.is_measured() {
-            let least = if config.rto_above_srtt { nanos(config.rto_min) } else { GRANULARITY_NANOS };
+            let least = if config.rto_above_srtt { nanos(floor) } else { GRANULARITY_NANOS };
             fine_nanos(self.srtt) + least.max(4 * fine_nanos(self.rttvar))
         } else if self.rttvar != 0 {
             u64::from(self.rttvar) * 1_000
         } else {
             nanos(config.rto_initial)
         };
-        rto.max(nanos(config.rto_min)).min(nanos(config.rto_max))
+        rto.max(nanos(floor)).min(nanos(config.rto_max))
     }
 }
 

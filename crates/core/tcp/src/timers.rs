@@ -101,7 +101,7 @@ impl Connection {
     pub(crate) fn refresh_rto(&mut self, config: &Config) {
         let nanos = self.rtt.rto_nanos(config);
         self.rto_us = (nanos / 1_000) as u32;
-        if self.backoff > 0 || self.bits.has(Bits::SYN_LOST) {
+        if self.backoff > 0 || self.bits.has(Bits::SYN_LOST) || self.options.has(Switch::OWN_TIMES) {
             self.stretch_rto(config);
         }
     }
@@ -110,6 +110,10 @@ impl Connection {
     /// RFC 6298, 5-7.
     #[cold]
     fn stretch_rto(&mut self, config: &Config) {
+        let floor = self.times().rto_min;
+        if !floor.is_zero() {
+            self.rto_us = (self.rtt.rto_nanos_above(config, floor) / 1_000) as u32;
+        }
         let mut rto = self.rto();
         if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
             rto = rto.max(RTO_AFTER_LOST_SYN);
@@ -313,7 +317,7 @@ impl Connection {
         if self.bits.has(Bits::PROBING_MTU) {
             self.forget_mtu_probe(cx);
         }
-        if cx.config.mtu_probing > 0 {
+        if cx.config.mtu_probing > 0 || self.options.has(Switch::BLACK_HOLES) {
             self.suspect_black_hole(cx);
         }
         self.note(cx, Incident::Timeout { nth: self.retries });

@@ -120,8 +120,8 @@ impl TimeWait {
             Some(_) => true,
             None => higher,
         };
-        let alone = !seg.flags.has(Flags::ACK) && !(seg.flags.has(Flags::FIN) && config.drop_synfin);
-        if alone && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
+        let odd = seg.flags.has(Flags::ACK) || seg.flags.has(Flags::FIN) && config.drop_synfin;
+        if !odd && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 
     /// What a SYN earns that might begin a new connection if anybody listened (RFC 5961, section 4).

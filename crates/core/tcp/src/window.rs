@@ -297,7 +297,7 @@ impl Connection {
         if quick || owed >= 2 * u32::from(self.rcv_mss) || self.options.has(Switch::QUICKACK) {
             self.due |= Due::ACK;
         } else if self.timers.delack == Instant::FAR_FUTURE {
-            self.timers.delack = cx.now + cx.config.delayed_ack;
+            self.timers.delack = cx.now + self.longest_delay(cx.config);
         } else if cx.config.ack_second_segment {
             self.due |= Due::ACK;
         }

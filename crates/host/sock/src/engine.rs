@@ -142,7 +142,8 @@ impl<T: Transport> Engine<T> {
 
     /// A new socket.
     pub fn socket(&mut self, family: Family) -> Result<Fd, Errno> {
-        self.descriptors.insert(Kind::Fresh(Box::new(Settings::new(family)))).map(|(fd, _)| fd)
+        let settings = Settings::new(family, self.core.default_options());
+        self.descriptors.insert(Kind::Fresh(Box::new(settings))).map(|(fd, _)| fd)
     }
 
     /// See [`crate::Sockets::bind`].

@@ -22,6 +22,8 @@ pub(crate) mod c {
     pub(crate) const TCP_AO_DEL_KEY: i32 = 39;
     pub(crate) const TCP_AO_INFO: i32 = 40;
     pub(crate) const TCP_AO_GET_KEYS: i32 = 41;
+    pub(crate) const TCP_RTO_MIN_US: i32 = 45;
+    pub(crate) const TCP_DELACK_MAX_US: i32 = 46;
     /// FreeBSD's; Linux has nothing of that number.
     pub(crate) const TCP_CCALGOOPT: i32 = 65;
 }

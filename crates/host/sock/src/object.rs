@@ -67,8 +67,20 @@ pub(crate) struct Extras {
     pub(crate) mark: u32,
     /// SO_PRIORITY.
     pub(crate) priority: u8,
-    /// IP_MTU_DISCOVER is IP_PMTUDISC_DO.
-    pub(crate) strict_mtu: bool,
+    /// IP_MTU_DISCOVER.
+    pub(crate) discover: Discover,
+}
+
+/// How a socket wants its path's MTU found (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). It is always found.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Discover {
+    /// IP_PMTUDISC_DONT.
+    Dont,
+    /// IP_PMTUDISC_WANT.
+    #[default]
+    Want,
+    /// IP_PMTUDISC_DO.
+    Do,
 }
 
 impl Extras {
@@ -140,10 +152,10 @@ impl Settings {
         self.control = Some(name);
     }
 
-    pub(crate) fn new(family: Family) -> Self {
+    pub(crate) fn new(family: Family, options: SocketOptions) -> Self {
         Settings {
             family,
-            options: SocketOptions::default(),
+            options,
             control: None,
             tuned: Vec::new(),
             reuse_addr: false,

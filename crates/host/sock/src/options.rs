@@ -3,7 +3,7 @@
 
 use crate::engine::{Engine, sof};
 use crate::keys::c;
-use crate::object::{Extras, FastOpen, Kind};
+use crate::object::{Discover, Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
@@ -70,6 +70,8 @@ macro_rules! options {
 }
 
 const MAX: i32 = i32::MAX;
+/// TCP_FIN_TIMEOUT_MAX, seconds.
+const FIN_WAIT_MAX: i32 = 120;
 
 options! {
     ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true, "Bind although the address lingers in TIME-WAIT.";
@@ -103,6 +105,12 @@ options! {
     KeepIntvl: IPPROTO_TCP TCP_KEEPINTVL Shape::Int(1, 32_767), true, "Seconds between probes.";
     KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
     SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
+    Linger2: IPPROTO_TCP TCP_LINGER2 Shape::Word, true,
+        "Seconds that an orphan waits in FIN-WAIT-2, 120 at most; 0: the setting fin_wait2; negative: it resets at once.";
+    RtoMin: IPPROTO_TCP TCP_RTO_MIN_US Shape::Int(1, 120_000_000), true,
+        "Floor of the retransmission timeout, microseconds.";
+    DelackMax: IPPROTO_TCP TCP_DELACK_MAX_US Shape::Int(1, 200_000), true,
+        "Longest delay of an acknowledgment, microseconds, where the setting delayed_ack is longer.";
     WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
     Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many octets are left to read.";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
@@ -131,9 +139,9 @@ options! {
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
     FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
-    MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_WANT, c::IP_PMTUDISC_DO), true,
-        "IP_PMTUDISC_WANT or IP_PMTUDISC_DO: path MTU discovery is always on, so both mean the same.";
-    MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_WANT, c::IPV6_PMTUDISC_DO), true,
+    MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_DO), true,
+        "Kept and told; DF is always set and the MTU found. IP_PMTUDISC_DONT finds it without ICMP, too.";
+    MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_DONT, c::IPV6_PMTUDISC_DO), true,
         "The same for IPv6.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
     TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of packets sent.";
@@ -238,6 +246,9 @@ fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
         Id::WindowClamp => o.window_clamp = v as u32,
         Id::QuickAck => o.quickack = Some(on),
         Id::UserTimeout => o.user_timeout = Duration::from_millis(v as u64),
+        Id::Linger2 => o.times.fin_wait2 = (v != 0).then(|| secs(v.clamp(0, FIN_WAIT_MAX))),
+        Id::RtoMin => o.times.rto_min = Duration::from_micros(v as u64),
+        Id::DelackMax => o.times.delayed_ack = Duration::from_micros(v as u64),
         Id::NotSentLowat => o.notsent_lowat = v as u32,
         Id::Tos | Id::TClass => o.tos = v as u8 & !3,
         Id::Ttl | Id::Hops => o.ttl = u8::try_from(v).unwrap_or(0),
@@ -330,7 +341,14 @@ impl<T: Transport> Engine<T> {
             Id::Mark => return self.change_extras(fd, |e| e.mark = v as u32),
             Id::Priority => return self.change_extras(fd, |e| e.priority = v as u8),
             Id::MtuDiscover | Id::MtuDiscover6 => {
-                return self.change_extras(fd, |e| e.strict_mtu = v == c::IP_PMTUDISC_DO);
+                let discover = match v {
+                    c::IP_PMTUDISC_DONT => Discover::Dont,
+                    c::IP_PMTUDISC_WANT => Discover::Want,
+                    _ => Discover::Do,
+                };
+                options.black_holes = discover == Discover::Dont;
+                self.store_options(fd, options)?;
+                return self.change_extras(fd, |e| e.discover = discover);
             }
             Id::Stamp | Id::StampNs | Id::Stamping => return self.set_dates(fd, id, v),
             _ => {}
@@ -597,6 +615,15 @@ impl<T: Transport> Engine<T> {
                 Some(info) => info.snd_mss.into(),
                 None => chosen(self.options(fd)?.max_seg.into(), 536),
             },
+            Id::Linger2 => match self.options(fd)?.times.fin_wait2 {
+                Some(time) if time.is_zero() => -1,
+                Some(time) => time.as_secs() as i32,
+                None => self.core.default_times().fin_wait2.map_or(0, |time| time.as_secs() as i32),
+            },
+            Id::RtoMin => micros(self.options(fd)?.times.rto_min, self.core.default_times().rto_min),
+            Id::DelackMax => {
+                micros(self.options(fd)?.times.delayed_ack, self.core.default_times().delayed_ack)
+            }
             Id::Mtu | Id::Mtu6 => info.ok_or(Errno::ENOTCONN)?.path_mtu.into(),
             Id::FastOpen => {
                 self.fast_open(fd)?.listen.queue.map_or(0, |queue| queue.min(i32::MAX as u32) as i32)
@@ -608,13 +635,11 @@ impl<T: Transport> Engine<T> {
             Id::Inq => self.extras(fd).inq.into(),
             Id::Mark => self.extras(fd).mark as i32,
             Id::Priority => self.extras(fd).priority.into(),
-            Id::MtuDiscover | Id::MtuDiscover6 => {
-                if self.extras(fd).strict_mtu {
-                    c::IP_PMTUDISC_DO
-                } else {
-                    c::IP_PMTUDISC_WANT
-                }
-            }
+            Id::MtuDiscover | Id::MtuDiscover6 => match self.extras(fd).discover {
+                Discover::Dont => c::IP_PMTUDISC_DONT,
+                Discover::Want => c::IP_PMTUDISC_WANT,
+                Discover::Do => c::IP_PMTUDISC_DO,
+            },
             Id::Stamp => self.extras(fd).dates.micros.into(),
             Id::StampNs => self.extras(fd).dates.nanos.into(),
             Id::Stamping => self.extras(fd).dates.stamping as i32,
@@ -640,6 +665,11 @@ impl<T: Transport> Engine<T> {
 /// What the user chose, or what holds without a choice.
 fn chosen(own: u32, usual: u32) -> i32 {
     i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
+}
+
+/// Returns microseconds of what the user chose, or of what holds without a choice.
+fn micros(own: Duration, usual: Duration) -> i32 {
+    i32::try_from(if own.is_zero() { usual } else { own }.as_micros()).unwrap_or(i32::MAX)
 }
 
 fn flag(settings: &crate::object::Settings, id: Id) -> i32 {

@@ -7,7 +7,7 @@ use stack::{ConnId, Connect, Core, FastOpenListen, Listen, ListenerId, OpError};
 use std::ops::Range;
 use std::sync::Arc;
 use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
-use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, WriteError};
+use tcp::{FastOpenKeys, Hints, Info, ReadError, Report, Shutdown, SocketOptions, State, Times, WriteError};
 
 /// TCP below the descriptors. Direct mode has [`Core`] here; nothing of this trait waits for the network.
 ///
@@ -125,6 +125,10 @@ pub trait Transport: Send {
     fn default_control(&self) -> &'static str;
     /// Octets of the receive and send buffers that a connection begins with.
     fn default_buffers(&self) -> (u32, u32);
+    /// Options of sockets that set none.
+    fn default_options(&self) -> SocketOptions;
+    /// Times of sockets that choose none.
+    fn default_times(&self) -> Times;
 
     /// Where the connection stands.
     fn state(&self, id: ConnId) -> State;
@@ -292,6 +296,14 @@ impl Transport for Core {
     fn default_buffers(&self) -> (u32, u32) {
         let config = self.config();
         (config.rcvbuf.0, config.sndbuf.0)
+    }
+
+    fn default_options(&self) -> SocketOptions {
+        self.config().socket_options()
+    }
+
+    fn default_times(&self) -> Times {
+        self.config().times()
     }
 
     fn default_control(&self) -> &'static str {

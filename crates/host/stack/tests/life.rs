@@ -296,8 +296,8 @@ fn an_idle_core_has_no_next_date() {
     assert_eq!(world.next(), None::<Instant>);
 }
 
-/// A SYN that may begin anew in the place of a TIME-WAIT entry finds the accept queue full: the entry stays, and with it
-/// what it protects and the chance of the SYN that comes again.
+/// A SYN that may begin anew in the place of a TIME-WAIT entry finds the accept queue full: the entry stays, and the SYN
+/// that comes again replaces it.
 #[test]
 fn a_full_accept_queue_costs_no_time_wait_entry() {
     let mut world = World::new(&PairConfig::default());

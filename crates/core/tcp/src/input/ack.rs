@@ -375,7 +375,7 @@ impl Connection {
             State::FinWait1 => {
                 self.set_state(cx, State::FinWait2);
                 if self.bits.has(Bits::ORPHAN) {
-                    self.timers.idle = cx.now + cx.config.fin_wait2;
+                    self.await_fin(cx);
                 }
             }
             State::Closing => self.enter_time_wait(cx),

@@ -2,7 +2,7 @@
 //! (RFC 9293 sections 3.8.6, RFC 7323 section 2).
 
 use base::Duration;
-use tcp::{Config, ReadError, SocketOptions, State};
+use tcp::{Config, ReadError, SocketOptions, State, Times};
 use wire::tcp::{Flags, Segment};
 
 use crate::host::ms;
@@ -29,6 +29,8 @@ const NODELAY: SocketOptions = SocketOptions {
     ttl: 0,
     dated: false,
     max_pacing: None,
+    black_holes: false,
+    times: Times { rto_min: Duration::ZERO, delayed_ack: Duration::ZERO, fin_wait2: None },
 };
 
 #[test]

@@ -11,7 +11,7 @@ use stack::{ConnId, Connect, FastOpenListen, Listen, ListenerId, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
-use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State};
+use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State, Times};
 
 impl Transport for Remote {
     fn bind(
@@ -342,6 +342,14 @@ impl Transport for Remote {
 
     fn default_buffers(&self) -> (u32, u32) {
         self.defaults.buffers
+    }
+
+    fn default_options(&self) -> SocketOptions {
+        self.defaults.options
+    }
+
+    fn default_times(&self) -> Times {
+        self.defaults.times
     }
 
     fn state(&self, id: ConnId) -> State {

@@ -11,7 +11,7 @@ use ring::bytes::{ByteConsumer, ByteProducer};
 use stack::{ConnId, Connect, Notice, OpError};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tcp::{Events, SocketOptions, State};
+use tcp::{Events, SocketOptions, State, Times};
 
 /// Nobody: a connection that was accepted on our behalf and waits in its listener's queue.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -65,6 +65,10 @@ pub(super) struct Defaults {
     pub(super) control: &'static str,
     /// Octets of the receive and send buffers that a connection begins with.
     pub(super) buffers: (u32, u32),
+    /// Options of sockets that set none.
+    pub(super) options: SocketOptions,
+    /// Times of sockets that choose none.
+    pub(super) times: Times,
     /// Connects may use Fast Open.
     pub(super) fast_open: bool,
 }
@@ -74,6 +78,8 @@ impl Defaults {
         Defaults {
             control: core.default_control(),
             buffers: Transport::default_buffers(core),
+            options: Transport::default_options(core),
+            times: Transport::default_times(core),
             fast_open: core.fast_open_client(),
         }
     }

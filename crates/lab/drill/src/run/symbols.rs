@@ -45,6 +45,8 @@ const OTHERS: &[(&str, i64)] = &[
     ("EPOLLRDBAND", 0x80),
     ("EPOLLWRBAND", 0x200),
     ("TCP_TX_DELAY", 37),
+    ("TCP_RTO_MIN_US", 45),
+    ("TCP_DELACK_MAX_US", 46),
     ("TCP_CCALGOOPT", 65),
     ("TCP_CM_INQ", 36),
     ("TCP_MD5SIG_EXT", 32),
