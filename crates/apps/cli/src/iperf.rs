@@ -256,8 +256,9 @@ fn results(moved: &[Moved], sent: bool, seconds: f64, cc: &str) -> Value {
             })
         })
         .collect();
+    let known = if sent { 1 } else { -1 };
     json!({
-        "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": if sent { 1 } else { -1 },
+        "cpu_util_total": 0, "cpu_util_user": 0, "cpu_util_system": 0, "sender_has_retransmits": known,
         "congestion_used": cc, "streams": streams,
     })
 }

@@ -106,7 +106,7 @@ options! {
     KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
     SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
     Linger2: IPPROTO_TCP TCP_LINGER2 Shape::Word, true,
-        "Seconds that an orphan waits in FIN-WAIT-2, 120 at most; 0: the setting fin_wait2; negative: it resets at once.";
+        "Seconds that an orphan waits in FIN-WAIT-2; 0: the setting fin_wait2; negative: it resets at once.";
     RtoMin: IPPROTO_TCP TCP_RTO_MIN_US Shape::Int(1, 120_000_000), true,
         "Floor of the retransmission timeout, microseconds.";
     DelackMax: IPPROTO_TCP TCP_DELACK_MAX_US Shape::Int(1, 200_000), true,

@@ -257,11 +257,11 @@ fn refusals_are_clean() {
     assert_eq!(refused(core, Endpoint::new(Addr::v4([9, 9, 9, 9]), 80)), OpError::NetUnreachable);
     assert_eq!(refused(core, Endpoint::new(SERVER, 0)), OpError::AddrNotAvailable);
     assert_eq!(refused(core, Endpoint::new(Addr::v4([224, 0, 0, 1]), 80)), OpError::NetUnreachable);
-    let foreign = stack::Connect { local: Endpoint::new(SERVER, 0), ..connect(HTTP, 1) };
+    let foreign = Connect { local: Endpoint::new(SERVER, 0), ..connect(HTTP, 1) };
     assert_eq!(core.connect(now, &foreign).unwrap_err(), OpError::AddrNotAvailable);
-    let unknown = stack::Connect { control: Some("no such"), ..connect(HTTP, 1) };
+    let unknown = Connect { control: Some("no such"), ..connect(HTTP, 1) };
     assert_eq!(core.connect(now, &unknown).unwrap_err(), OpError::NoControl);
-    let unfair = stack::Connect { control: Some("mulwin"), ..connect(HTTP, 1) };
+    let unfair = Connect { control: Some("mulwin"), ..connect(HTTP, 1) };
     assert_eq!(core.connect(now, &unfair).unwrap_err(), OpError::UnfairControl);
     let one = core.connect(now, &connect(HTTP, 1)).unwrap();
     core.connect(now, &connect(HTTP, 2)).unwrap();
@@ -296,8 +296,8 @@ fn an_idle_core_has_no_next_date() {
     assert_eq!(world.next(), None::<Instant>);
 }
 
-/// A SYN that may begin anew in the place of a TIME-WAIT entry finds the accept queue full: the entry stays, and the SYN
-/// that comes again replaces it.
+/// A SYN that may begin anew in the place of a TIME-WAIT entry finds the accept queue full: the entry stays, and the
+/// SYN that comes again replaces it.
 #[test]
 fn a_full_accept_queue_costs_no_time_wait_entry() {
     let mut world = World::new(&PairConfig::default());

@@ -16,10 +16,20 @@ use stack::{Core, CoreConfig, OwnAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tcp::Shutdown;
+use tcp::{Config, Shutdown};
 
-const DEFAULTS: Defaults = Defaults { control: "cubic", buffers: (1 << 17, 1 << 17), fast_open: true };
 const SERVER: Endpoint = Endpoint::new(Addr::v4([10, 0, 0, 1]), 7);
+
+fn defaults() -> Defaults {
+    let config = Config::default();
+    Defaults {
+        control: "cubic",
+        buffers: (1 << 17, 1 << 17),
+        options: config.socket_options(),
+        times: config.times(),
+        fast_open: true,
+    }
+}
 
 #[derive(Clone)]
 struct VirtualClock(Arc<AtomicU64>);
@@ -79,7 +89,7 @@ impl Host {
         let alarm = Arc::new(Alarm { flag: SleepFlag::new(), waker: Arc::new(Nobody) });
         let (mine, theirs) = link(&alarm, ringer);
         worker.adopt(theirs);
-        let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), DEFAULTS);
+        let remote = Remote::new(vec![mine], bell, 1_000, RingPool::new(ring, kept), defaults());
         let app = Engine::new(remote, Box::new(clock.clone()), Limits::default());
         Host { app, below: Below { worker, core, phase: 0 } }
     }
