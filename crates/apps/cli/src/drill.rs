@@ -1,9 +1,10 @@
 //! `millstream drill`: scripts of the packetdrill language against this stack, in virtual time.
 
 use crate::{CliResult, at_once};
+use ::drill::original::Original;
 use ::drill::run::{Config, IpVersion, Outcome, Profile, Report};
 use ::drill::suite::{leave_out, run_all, scripts, summary};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of the command.
 #[derive(clap::Args)]
@@ -20,6 +21,13 @@ pub(crate) struct Args {
     /// A name and what stands for it, as NAME=VALUE; may be given several times.
     #[arg(short = 'D', long = "define", value_parser = define)]
     defines: Vec<(String, String)>,
+    /// Let the original tool run the scripts: the program packetdrill. The library beside this command, or `--library`,
+    /// drives this stack; the machine's settings stay as they are.
+    #[arg(long, value_name = "PACKETDRILL")]
+    tool: Option<PathBuf>,
+    /// With `--tool`, the library libmillstream_drill.so.
+    #[arg(long, value_name = "FILE", requires = "tool")]
+    library: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -52,7 +60,12 @@ fn define(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(args: &Args) -> CliResult {
     let mut paths = scripts(&args.paths)?;
     let left_out = leave_out(&mut paths, &args.paths, args.profile)?;
-    let config = Config { profile: args.profile, version: args.ip_version, defines: args.defines.clone() };
+    let config = Config {
+        profile: args.profile,
+        version: args.ip_version,
+        defines: args.defines.clone(),
+        original: original(args)?,
+    };
     let reports = run_all(&paths, &config, at_once(args.jobs));
     let summary = summary(&reports);
     if args.json {
@@ -74,6 +87,28 @@ pub(crate) fn run(args: &Args) -> CliResult {
         0 => Ok(()),
         failed => Err(format!("{failed} of {} scripts failed", reports.len()).into()),
     }
+}
+
+/// The original tool and the library for it, if the tool is to run the scripts.
+///
+/// # Errors
+/// One of them is not there, with what to do.
+fn original(args: &Args) -> Result<Option<Original>, String> {
+    const LIBRARY: &str = "libmillstream_drill.so";
+    let Some(tool) = &args.tool else { return Ok(None) };
+    let there = |path: &Path| path.canonicalize().map_err(|e| format!("{}: {e}", path.display()));
+    let tool = there(tool)?;
+    let library = match &args.library {
+        Some(library) => there(library)?,
+        None => {
+            let own = std::env::current_exe().map_err(|e| format!("where this command lies: {e}"))?;
+            let beside = own.with_file_name(LIBRARY);
+            let build =
+                "`cargo build --release -p millstream-drill-plugin` makes it, --library=FILE names another";
+            beside.canonicalize().map_err(|e| format!("{}: {e}; {build}", beside.display()))?
+        }
+    };
+    Ok(Some(Original { tool, library }))
 }
 
 fn print(report: &Report, verbose: bool) {

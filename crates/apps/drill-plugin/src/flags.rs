@@ -34,7 +34,7 @@ fn same_family(a: Addr, b: Addr) -> bool {
 }
 
 impl Flags {
-    /// Reads the flags; with a sentence on each that could not be read.
+    /// Reads the flags, of which later ones win; with a sentence on each that could not be read.
     pub(crate) fn read(text: &str) -> (Flags, Vec<String>) {
         let mut flags = Flags {
             profile: Profile::default(),
@@ -49,9 +49,15 @@ impl Flags {
         for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             let understood = match name {
-                "local_ip" => address(value).map(|addr| flags.addresses.push(OwnAddr { addr, prefix: 0 })),
+                "local_ip" => address(value).map(|addr| {
+                    flags.addresses.retain(|own| !same_family(own.addr, addr));
+                    flags.addresses.push(OwnAddr { addr, prefix: 0 });
+                }),
                 "remote_ip" => address(value).map(|addr| remote = Some(addr)),
-                "gateway" => address(value).map(|addr| flags.gateways.push(addr)),
+                "gateway" => address(value).map(|addr| {
+                    flags.gateways.retain(|known| !same_family(*known, addr));
+                    flags.gateways.push(addr);
+                }),
                 "prefix" => value.parse::<u8>().ok().filter(|len| *len <= 128).map(|len| prefix = Some(len)),
                 "mtu" => number(value, 68..=65_535).map(|mtu| flags.mtu = mtu),
                 "mss" => value.parse::<u16>().ok().filter(|mss| *mss > 0).map(|mss| flags.mss = Some(mss)),
@@ -123,6 +129,15 @@ mod tests {
         assert_eq!((flags.whole_segments, flags.mss), (true, Some(1_000)));
         assert_eq!(flags.sysctl_file.as_deref(), Some("/tmp/x".as_ref()));
         assert_eq!(flags.own(address("10.7.7.7").unwrap()).prefix, 8);
+    }
+
+    #[test]
+    fn later_ones_win() {
+        let (flags, _) =
+            Flags::read("local_ip=10.1.2.3,mtu=9000,local_ip=fd00::1,local_ip=10.4.5.6,mtu=1400");
+        let addresses: Vec<_> = flags.addresses.iter().map(|own| own.addr).collect();
+        assert_eq!(addresses, [address("fd00::1").unwrap(), address("10.4.5.6").unwrap()]);
+        assert_eq!(flags.mtu, 1_400);
     }
 
     #[test]

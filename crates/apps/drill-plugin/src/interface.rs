@@ -4,6 +4,7 @@ use crate::kernel;
 use crate::memory::{self, Errno, OCTETS_MAX};
 use crate::plug::Plug;
 use crate::preload;
+use crate::script;
 use base::Duration;
 use drill::run::{Answer, FastOpen, Got, Request, numbers};
 use libc::{
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, out: *
             // SAFETY: not NULL, and the tool's strings end with NUL.
             false => unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned(),
         };
-        let plug = Arc::new(Plug::new(&flags));
+        let plug = Arc::new(Plug::new(&format!("{flags},{}", script::flags())));
         preload::announce(&plug);
         let userdata = Arc::into_raw(plug).cast_mut().cast();
         // SAFETY: the tool's struct.

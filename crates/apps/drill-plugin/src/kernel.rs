@@ -32,6 +32,19 @@ pub(crate) fn getsockopt(fd: i32, level: i32, name: i32, value: usize, len: usiz
     unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as i32 }
 }
 
+/// The C library's system(3), past every other one; -1 where it has none.
+pub(crate) fn system(command: *const libc::c_char) -> i32 {
+    type System = unsafe extern "C" fn(*const libc::c_char) -> libc::c_int;
+    // SAFETY: a name of C; the symbol, if it is there, is system(3) of this type, and the string is the caller's.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_NEXT, c"system".as_ptr());
+        if symbol.is_null() {
+            return -1;
+        }
+        std::mem::transmute::<*mut libc::c_void, System>(symbol)(command)
+    }
+}
+
 /// A thread, and what the kernel says of it.
 pub(crate) struct Thread {
     folder: Option<PathBuf>,

@@ -13,6 +13,7 @@ mod kernel;
 mod memory;
 mod plug;
 mod preload;
+mod script;
 mod sysctls;
 mod table;
 

@@ -5,10 +5,11 @@ use crate::kernel::{self, Thread};
 use crate::sysctls::{self, Sysctls};
 use crate::table::{Entry, Table};
 use base::{Addr, Duration, Endpoint, Instant};
-use drill::run::{Answer, Got, Request, START, World, core_config, perform};
+use drill::run::{Answer, Environment, Got, Refusal, Request, START, World, core_config, perform};
 use sock::{Errno, Fd, Sockets};
 use stack::CoreConfig;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
@@ -39,8 +40,8 @@ struct State {
 /// One run of the tool.
 pub(crate) struct Plug {
     flags: Flags,
-    /// What sysctls change.
-    config: CoreConfig,
+    /// What the script's shell lines change.
+    environment: Mutex<Environment>,
     /// The tool's main thread, which runs the script.
     script: ThreadId,
     script_thread: Thread,
@@ -59,9 +60,10 @@ impl Plug {
         let mut config = core_config(flags.profile);
         config.addresses.clone_from(&flags.addresses);
         config.gateways.clone_from(&flags.gateways);
+        let environment = Environment::new(config, flags.mtu, flags.whole_segments);
         let plug = Plug {
             flags,
-            config,
+            environment: Mutex::new(environment),
             script: std::thread::current().id(),
             script_thread: Thread::this(),
             world: OnceLock::new(),
@@ -98,9 +100,9 @@ impl Plug {
         if let Some(world) = self.world.get() {
             return Ok(world);
         }
-        let mut config = self.config.clone();
-        self.read_sysctls(&mut config);
-        let world = World::new(config, self.flags.mtu, self.flags.whole_segments).map_err(|e| {
+        let mut environment = self.environment().clone();
+        self.read_sysctls(&mut environment.config);
+        let world = environment.start().map_err(|e| {
             self.complain(format!("a stack without memory: {e}"));
             Errno::ENOBUFS
         })?;
@@ -122,16 +124,48 @@ impl Plug {
 
     /// The same for a stack that runs.
     fn refresh(&self, world: &World) {
-        let mut config = self.config.clone();
+        let mut config = self.environment().config.clone();
         let Some(forget) = self.read_sysctls(&mut config) else { return };
-        let mut engine = world.engine();
-        engine.core().set_config(config.tcp);
         if forget {
-            engine.core().forget_fast_open();
+            world.engine().core().forget_fast_open();
         }
-        if let Err(e) = engine.core().controls().set_default(config.control) {
-            drop(engine);
-            self.complain(format!("sysctl_file: {e:?}"));
+        if let Err(what) = world.set(&config) {
+            self.complain(format!("sysctl_file: {what}"));
+        }
+    }
+
+    fn environment(&self) -> MutexGuard<'_, Environment> {
+        self.environment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a shell line of the script change this stack instead of the machine. Returns false where a command of it is
+    /// none that a stack in virtual time knows: then a shell has to run the line.
+    ///
+    /// # Errors
+    /// The line checks something, and it is not so.
+    pub(crate) fn shell(&self, line: &str) -> Result<bool, String> {
+        let folder = Path::new("");
+        if let Some(what) = Environment::unsupported(line, folder) {
+            // The tool itself computes what stands between `%{` and `}%` this way.
+            if what != "the command python3" {
+                self.complain(format!(
+                    "{what} is the machine's; what it changes there does not reach the stack"
+                ));
+            }
+            return Ok(false);
+        }
+        let world = self.world.get();
+        let _inside = world.filter(|_| self.is_script()).map(World::script);
+        let outcome = self.environment().run(line, folder, world);
+        // What the file says comes on top again.
+        self.state().sysctls.read_again();
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(Refusal::Unsupported(what)) => {
+                self.complain(format!("`{line}`: {what} is not understood"));
+                Ok(true)
+            }
+            Err(Refusal::Failed(why)) => Err(why),
         }
     }
 

@@ -1,11 +1,13 @@
-//! The tool asks the kernel, not its plug-in, for the TCP_INFO that a script's `%{ }%` is about. With the library in
-//! LD_PRELOAD as well, this `getsockopt` stands before the C library's, and the plug-in answers for its descriptors.
+//! The tool asks the kernel, not its plug-in, for the TCP_INFO that a script's `%{ }%` is about, and gives a script's
+//! shell lines to a shell, which changes the machine. With the library in LD_PRELOAD as well, these functions stand
+//! before the C library's: the plug-in answers for its descriptors, and sysctls, routes and queues are its stack's.
 
 use crate::interface;
 use crate::kernel;
 use crate::memory::{self, Errno};
 use crate::plug::Plug;
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_char, c_int, c_void, socklen_t};
+use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The plug-in of this process; a tool has one at a time.
@@ -35,6 +37,32 @@ fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<
         }
         _ => None,
     }
+}
+
+/// system(3): what a script's shell line asks for happens to the plug-in's stack; a line that it does not understand is
+/// the machine's.
+///
+/// # Safety
+/// As system(3).
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    /// What waitpid(2) says of a shell that ended with 1.
+    const FAILED: c_int = 1 << 8;
+    let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    // SAFETY: the caller's contract: nothing, or a string.
+    let line =
+        (!command.is_null()).then(|| unsafe { CStr::from_ptr(command) }).and_then(|line| line.to_str().ok());
+    if let (Some(plug), Some(line)) = (live, line) {
+        match plug.shell(line) {
+            Ok(true) => return 0,
+            Ok(false) => {}
+            Err(why) => {
+                eprintln!("millstream_drill: `{line}`: {why}");
+                return FAILED;
+            }
+        }
+    }
+    kernel::system(command)
 }
 
 /// getsockopt(2): the plug-in's for its descriptors, the kernel's for all others.

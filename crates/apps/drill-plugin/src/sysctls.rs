@@ -8,6 +8,8 @@ use std::path::Path;
 #[derive(Default)]
 pub(crate) struct Sysctls {
     text: String,
+    /// Settings were made past the file, which is read as if it had changed.
+    again: bool,
 }
 
 /// What the file says since it was last read.
@@ -36,12 +38,18 @@ impl Sysctls {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(format!("sysctl_file {}: {e}", path.display())),
         };
-        if text == self.text {
+        if text == self.text && !(self.again && !text.is_empty()) {
             return Ok(None);
         }
+        self.again = false;
         let forget = purges(&text) > purges(&self.text);
         self.text = text;
         Ok(Some(News { text: &self.text, forget }))
+    }
+
+    /// Makes the next [`Sysctls::read`] tell the file even where nothing in it is new.
+    pub(crate) fn read_again(&mut self) {
+        self.again = true;
     }
 }
 
@@ -68,6 +76,9 @@ mod tests {
         let mut sysctls = Sysctls::default();
         assert_eq!(sysctls.read(&path), Ok(None), "no file yet");
         std::fs::write(&path, "a=1\n").unwrap();
+        assert_eq!(sysctls.read(&path), Ok(Some(News { text: "a=1\n", forget: false })));
+        assert_eq!(sysctls.read(&path), Ok(None));
+        sysctls.read_again();
         assert_eq!(sysctls.read(&path), Ok(Some(News { text: "a=1\n", forget: false })));
         assert_eq!(sysctls.read(&path), Ok(None));
         std::fs::write(&path, "a=2\n").unwrap();

@@ -5,10 +5,10 @@
 
 mod common;
 
+use drill::original::Original;
 use drill::run::{Config, Outcome, Profile};
 use drill::suite::{meant_for, run_file, scripts};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -51,75 +51,9 @@ fn tool() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("packetdrill")).find(|tool| tool.is_file())
 }
 
-/// A folder with a `sysctl` that writes into the file which the plug-in reads.
-fn commands() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("millstream-original-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
-    let text =
-        "#!/bin/sh\nfor word; do case \"$word\" in *=*) echo \"$word\" >> \"$SYSCTL_FILE\";; esac; done\n";
-    let command = folder.join("sysctl");
-    std::fs::write(&command, text).expect("a file there");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&command, mode).expect("our own file");
-    folder
-}
-
-/// The script's own `--name=value`.
-fn own(source: &str, name: &str) -> Option<String> {
-    let lines = source.lines().filter_map(|line| line.trim().strip_prefix("--"));
-    lines
-        .filter_map(|line| line.split_once('='))
-        .find(|(known, _)| *known == name)
-        .map(|(_, v)| v.to_string())
-}
-
 /// The profile to run a script under: the first that it is meant for.
 fn profile(source: &str) -> &str {
     meant_for(source).and_then(|mut names| names.next()).unwrap_or("linux")
-}
-
-/// What the tool says of a script, if it does not pass.
-fn original(tool: &Path, commands: &Path, script: &Path, source: &str, number: usize) -> Option<String> {
-    let file = commands.join(format!("sysctls-{number}"));
-    let version = own(source, "ip_version").unwrap_or("ipv4".into());
-    let (local, remote) = match version.as_str() {
-        "ipv6" => ("fd3d:a0b:17d6::1", "fd3d:fa7b:d17d::1"),
-        _ => ("192.168.0.1", "192.0.2.1"),
-    };
-    let or = |name: &str, usual: &str| own(source, name).unwrap_or(usual.into());
-    let (local, remote) = (or("local_ip", local), or("remote_ip", remote));
-    let mut flags = format!(
-        "local_ip={local},remote_ip={remote},mtu={},sysctl_file={},profile={}",
-        or("mtu", "1500"),
-        file.display(),
-        profile(source)
-    );
-    if let Some(mss) = own(source, "mss") {
-        flags.push_str(&format!(",mss={mss}"));
-    }
-    if source.contains("--strict_segments") {
-        flags.push_str(",segments=whole");
-    }
-    let library = common::library();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new(tool)
-        .arg(format!("--so_filename={}", library.display()))
-        .arg(format!("--so_flags={flags}"))
-        .arg(format!("--ip_version={version}"))
-        .arg(format!("--local_ip={local}"))
-        .arg(format!("--remote_ip={remote}"))
-        .arg(script.file_name()?)
-        .current_dir(script.parent()?)
-        .env("PATH", format!("{}:{path}", commands.display()))
-        .env("SYSCTL_FILE", &file)
-        .env("LD_PRELOAD", &library)
-        .output();
-    let output = match output {
-        Ok(output) if output.status.success() => return None,
-        Ok(output) => output,
-        Err(e) => return Some(format!("{}: {e}", tool.display())),
-    };
-    Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
 }
 
 #[test]
@@ -131,7 +65,6 @@ fn both_tools_say_the_same_of_our_scripts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/drill/suites");
     let root = root.canonicalize().expect("the suites");
     let all = scripts(std::slice::from_ref(&root)).expect("readable suites");
-    let commands = commands();
     let (next, complaints, same, other) =
         (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
@@ -142,7 +75,11 @@ fn both_tools_say_the_same_of_our_scripts() {
             let config =
                 Config { profile: Profile::named(profile(&source)).unwrap_or_default(), ..Config::default() };
             let ours = run_file(script, &config).outcome == Outcome::Passed;
-            let theirs = original(&tool, &commands, script, &source, number);
+            let original = Original { tool: tool.clone(), library: common::library() };
+            let theirs = match original.run(script, &source, &config).outcome {
+                Outcome::Passed => None,
+                Outcome::Failed { why, .. } | Outcome::Unsupported(why) => Some(why),
+            };
             let name = script.strip_prefix(&root).unwrap_or(script).display().to_string();
             let excused = |why: &str| {
                 has_several_clients(&source)
@@ -168,7 +105,6 @@ fn both_tools_say_the_same_of_our_scripts() {
             scope.spawn(work);
         }
     });
-    std::fs::remove_dir_all(&commands).expect("our own folder");
     let complaints = complaints.into_inner().expect("no panic");
     println!(
         "{} of {} scripts pass both ways, {} are not in the tool's language or mean something else to it",

@@ -4,5 +4,6 @@
 pub mod code;
 pub mod fuzz;
 pub mod lang;
+pub mod original;
 pub mod run;
 pub mod suite;

@@ -3,6 +3,7 @@
 mod build;
 mod calls;
 mod compare;
+mod environment;
 mod exchange;
 mod flow;
 mod icmp;
@@ -20,11 +21,13 @@ mod tests;
 mod world;
 
 pub use calls::{Answer, FastOpen, Got, Request, numbers, perform};
+pub use environment::{Environment, Refusal};
 pub use options::IpVersion;
 pub use profile::{Profile, set_sysctl, settings};
 pub use world::{Inside, START, World};
 
 use crate::lang::{self, Event};
+use crate::original::Original;
 use calls::Stop;
 use stack::CoreConfig;
 use std::path::{Path, PathBuf};
@@ -38,6 +41,8 @@ pub struct Config {
     pub version: IpVersion,
     /// Names and what stands for them, besides those that google's runner gives.
     pub defines: Vec<(String, String)>,
+    /// The original tool, where it runs the scripts instead of this crate.
+    pub original: Option<Original>,
 }
 
 /// How a run ended.
@@ -68,7 +73,7 @@ pub struct Report {
 }
 
 /// Defines of google's runner for each family.
-fn usual_defines(version: IpVersion) -> Vec<(String, String)> {
+pub(crate) fn usual_defines(version: IpVersion) -> Vec<(String, String)> {
     let (cookie, code, level, kind) = match version {
         IpVersion::V4 => ("3021b9d889017eeb", "host_unreachable", "SOL_IP", "IP_RECVERR"),
         IpVersion::Mapped => ("3021b9d889017eeb", "host_unreachable", "SOL_IPV6", "IPV6_RECVERR"),
@@ -108,6 +113,9 @@ pub fn core_config(profile: Profile) -> CoreConfig {
 
 /// Runs one script; `path` is where it came from, and where scripts that it calls are looked for.
 pub fn run(path: &Path, source: &str, config: &Config) -> Report {
+    if let Some(original) = &config.original {
+        return original.run(path, source, config);
+    }
     let named = IpVersion::of_script(path, source, config.version);
     let mut defines = config.defines.clone();
     defines.extend(own_defines(source));

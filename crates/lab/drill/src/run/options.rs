@@ -27,9 +27,22 @@ impl IpVersion {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, version)| *version)
     }
 
+    /// Returns the name of the family.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, version)| *version == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns the addresses of the stack and of its peer, where a script names none.
+    pub(crate) fn usual_addresses(self) -> (&'static str, &'static str) {
+        match self {
+            IpVersion::V6 => ("fd3d:a0b:17d6::1", "fd3d:fa7b:d17d::1"),
+            IpVersion::V4 | IpVersion::Mapped => ("192.168.0.1", "192.0.2.1"),
+        }
+    }
+
     /// Where `asked` is not what a script of this name with these lines is for: the family that it names by an option,
     /// by an address, or, as google's runner has it, by the end of its file's name.
-    pub(super) fn of_script(path: &Path, source: &str, asked: IpVersion) -> Option<IpVersion> {
+    pub(crate) fn of_script(path: &Path, source: &str, asked: IpVersion) -> Option<IpVersion> {
         let option = |name: &str| {
             let lines = source.lines().map(str::trim).filter_map(|line| line.strip_prefix("--"));
             lines
@@ -88,10 +101,11 @@ impl Options {
     pub(super) fn new(version: IpVersion) -> Options {
         let v6 = version == IpVersion::V6;
         let addr = |v4: &str, six: &str| if v6 { parse_addr(six) } else { parse_addr(v4) };
+        let (local, remote) = version.usual_addresses();
         Options {
             version,
-            local: addr("192.168.0.1", "fd3d:a0b:17d6::1"),
-            remote: addr("192.0.2.1", "fd3d:fa7b:d17d::1"),
+            local: parse_addr(local),
+            remote: parse_addr(remote),
             gateway: addr("192.168.0.254", "fd3d:a0b:17d6:8888::1"),
             prefix: if v6 { 48 } else { 16 },
             bind_port: 8_080,

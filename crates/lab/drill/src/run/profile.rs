@@ -25,6 +25,11 @@ impl Profile {
         ("default", Profile::Production),
     ];
 
+    /// Returns the name of the profile.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.1 == self).map_or("", |row| row.0)
+    }
+
     /// The profile of this name.
     pub fn named(name: &str) -> Option<Profile> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, profile)| *profile)

@@ -1,20 +1,18 @@
 //! One script: its events in order, in virtual time, against one stack.
 
 use super::calls::{Answer, FastOpen, Request, Stop, check, perform, prepare};
+use super::environment::{Environment, Refusal};
 use super::flow::{Flow, Stage};
 use super::observe::{Sent, read};
 use super::options::Options;
-use super::profile::set_sysctl;
-use super::shell::{Wish, read as read_shell};
 use super::sign::PeerKeys;
 use super::symbols;
 use super::world::{Pending, World};
 use crate::code;
 use crate::lang::{Action, Call, Event, Expr, ExprKind, Script, When};
-use base::{Addr, Duration, Endpoint};
-use pio::{NetEvent, Route};
+use base::{Duration, Endpoint};
 use sock::Fd;
-use stack::{CoreConfig, OwnAddr, Row};
+use stack::{CoreConfig, OwnAddr};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -46,13 +44,9 @@ struct Blocking {
 pub(super) struct Runner {
     pub(super) options: Options,
     pub(super) folder: PathBuf,
-    pub(super) config: CoreConfig,
+    environment: Environment,
     defines: Vec<(String, String)>,
     world: Option<World>,
-    /// The largest packet that the route takes, where a line said so.
-    route_mtu: Option<u32>,
-    /// The interface cuts super-segments.
-    offload: bool,
     /// Script's descriptors and the door's.
     pub(super) fds: HashMap<i64, Fd>,
     pub(super) flows: Vec<Flow>,
@@ -71,18 +65,18 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) fn new(
         options: Options,
-        config: CoreConfig,
+        mut config: CoreConfig,
         folder: PathBuf,
         defines: Vec<(String, String)>,
     ) -> Self {
+        config.addresses = vec![OwnAddr { addr: options.local, prefix: options.prefix }];
+        config.gateways = vec![options.gateway];
         Runner {
+            environment: Environment::new(config, options.mtu, options.strict_segments),
             options,
             folder,
-            config,
             defines,
             world: None,
-            route_mtu: None,
-            offload: true,
             fds: HashMap::new(),
             flows: Vec::new(),
             current: None,
@@ -145,13 +139,8 @@ impl Runner {
     /// The stack; it is made when it is first needed, with the settings of the shell lines before.
     pub(super) fn world(&mut self) -> Result<&World> {
         if self.world.is_none() {
-            let mut config = self.config.clone();
-            config.addresses = vec![OwnAddr { addr: self.options.local, prefix: self.options.prefix }];
-            config.gateways = vec![self.options.gateway];
-            let whole = self.options.strict_segments && self.offload;
-            let world = World::new(config, self.options.mtu, whole);
+            let world = self.environment.start();
             self.world = Some(world.map_err(|e| Stop::Unsupported(format!("a port without memory: {e}")))?);
-            self.share_route();
         }
         self.world.as_ref().ok_or_else(|| Stop::Fail("no stack".into()))
     }
@@ -227,78 +216,10 @@ impl Runner {
     }
 
     fn shell(&mut self, text: &str) -> Result<()> {
-        for wish in read_shell(text, &self.folder) {
-            match wish {
-                Wish::Sysctl(name, value) => {
-                    set_sysctl(&mut self.config, &name, &value).map_err(Stop::Unsupported)?;
-                    self.share_settings();
-                }
-                Wish::Route(row, value) => {
-                    let refused = |_| Stop::Unsupported(format!("a route with {row}={value}"));
-                    self.config.tcp.set(row, &value).map_err(refused)?;
-                    self.share_settings();
-                }
-                Wish::Mtu(mtu) => {
-                    self.route_mtu = Some(mtu);
-                    self.share_route();
-                }
-                Wish::Offload(on) => {
-                    self.offload = on;
-                    if let Some(world) = &self.world {
-                        world.wire.lock().whole = self.options.strict_segments && on;
-                    }
-                }
-                Wish::Pacing(on) => {
-                    self.config.tcp.pacing = on;
-                    self.share_settings();
-                }
-                Wish::Forget => {
-                    if let Some(world) = &self.world {
-                        world.engine().core().forget_fast_open();
-                    }
-                }
-                Wish::Listed(state, port) => self.must_list(state, port)?,
-                Wish::Unsupported(what) => return Stop::unsupported(what),
-            }
-        }
-        Ok(())
-    }
-
-    /// Settings that changed hold for a stack that runs, too.
-    fn share_settings(&self) {
-        if let Some(world) = &self.world {
-            world.engine().core().set_config(self.config.tcp.clone());
-        }
-    }
-
-    /// What the route to everybody now takes holds for a stack that runs, too.
-    fn share_route(&self) {
-        let (Some(world), Some(mtu)) = (&self.world, self.route_mtu) else { return };
-        let gateway = self.options.gateway;
-        let dst = if gateway.is_v4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };
-        let route = Route { dst, prefix: 0, gateway: Some(gateway), src: None, metric: 0, mtu: Some(mtu) };
-        let mut engine = world.engine();
-        let now = engine.now();
-        // As on Linux, a route may take more than the interface says.
-        let most = self.options.mtu.max(mtu as usize);
-        for event in [NetEvent::Mtu(most), NetEvent::RouteAdded(route)] {
-            engine.core().on_net_event(now, &event);
-        }
-    }
-
-    /// Fails unless a socket on this port is in this state of Linux's.
-    fn must_list(&mut self, state: u8, port: u16) -> Result<()> {
-        const LISTEN: u8 = 10;
-        let now = self.world()?.engine().now();
-        let mut found = false;
-        self.world()?.engine().core().for_each(now, &mut |row| {
-            found |= match row {
-                Row::Listener { local, .. } => state == LISTEN && local.port == port,
-                Row::Connection(tcp) => tcp.key().local().port == port && tcp.state().number() == state,
-                Row::TimeWait(_) => false,
-            };
-        });
-        if found { Ok(()) } else { Stop::fail(format!("no socket on port {port} in state {state}")) }
+        self.environment.run(text, &self.folder, self.world.as_ref()).map_err(|refusal| match refusal {
+            Refusal::Unsupported(what) => Stop::Unsupported(what),
+            Refusal::Failed(why) => Stop::Fail(why),
+        })
     }
 
     // --- packets ---------------------------------------------------------------------------------------------

@@ -212,6 +212,17 @@ impl World {
         Some(result)
     }
 
+    /// Gives the running stack other settings.
+    ///
+    /// # Errors
+    /// Says that there is no such congestion control.
+    pub fn set(&self, config: &CoreConfig) -> Result<(), String> {
+        let mut engine = self.engine();
+        engine.core().set_config(config.tcp.clone());
+        let chosen = engine.core().controls().set_default(config.control);
+        chosen.map_err(|e| format!("the congestion control: {e:?}"))
+    }
+
     /// A packet arrives at the stack's port; with the payload of each segment of the wire where a driver has merged
     /// several, or 0.
     pub fn inject(&self, packet: Vec<u8>, merged: u16) {

@@ -1,0 +1,112 @@
+//! The original packetdrill runs a script against this stack, through the plug-in `libmillstream_drill.so`.
+//!
+//! The plug-in stands in LD_PRELOAD, too: a script's shell lines (`sysctl`, `ip route`, `tc`) and questions for TCP_INFO
+//! then reach the stack under test instead of the machine. Nothing of the machine is changed.
+
+use crate::run::{Config, IpVersion, Outcome, Report};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The tool and the plug-in.
+#[derive(Clone, Debug)]
+pub struct Original {
+    /// The program `packetdrill`.
+    pub tool: PathBuf,
+    /// The library `libmillstream_drill.so`.
+    pub library: PathBuf,
+}
+
+impl Original {
+    /// Runs the script at `path`. Its own option lines win over the usual addresses and defines.
+    pub fn run(&self, path: &Path, source: &str, config: &Config) -> Report {
+        let (outcome, said) = match self.command(path, source, config).output() {
+            Ok(output) => {
+                let said = [output.stdout, output.stderr].concat();
+                let said = String::from_utf8_lossy(&said).into_owned();
+                let failed =
+                    || Outcome::Failed { line: line_of(path, &said), why: said.trim_end().to_owned() };
+                (if output.status.success() { Outcome::Passed } else { failed() }, said)
+            }
+            Err(e) => {
+                let why = format!("{}: {e}", self.tool.display());
+                (Outcome::Failed { line: 0, why }, String::new())
+            }
+        };
+        let shown = if outcome == Outcome::Passed { said } else { String::new() };
+        Report { path: path.into(), outcome, timeline: shown.lines().map(str::to_owned).collect() }
+    }
+
+    fn command(&self, path: &Path, source: &str, config: &Config) -> Command {
+        let own_version = IpVersion::of_script(path, source, config.version);
+        let version = own_version.unwrap_or(config.version);
+        let named =
+            |option: &str| source.lines().any(|line| line.trim().starts_with(&format!("--{option}=")));
+        let mut command = Command::new(&self.tool);
+        command.arg(format!("--so_filename={}", self.library.display()));
+        let mut flags = format!("profile={}", config.profile.name());
+        let (local, remote) = version.usual_addresses();
+        for (option, address) in [("local_ip", local), ("remote_ip", remote)] {
+            // The tool lets its arguments win over the script's lines.
+            if !named(option) {
+                command.arg(format!("--{option}={address}"));
+                flags.push_str(&format!(",{option}={address}"));
+            }
+        }
+        if config.version == IpVersion::V6 && own_version.is_none() && !named("mtu") {
+            // As google's runner does: the header has 20 bytes more, and scripts of both families name one MSS.
+            command.arg("--mtu=1520");
+            flags.push_str(",mtu=1520");
+        }
+        command.arg(format!("--so_flags={flags}"));
+        if !named("ip_version") {
+            command.arg(format!("--ip_version={}", version.name()));
+        }
+        for (name, value) in config.defines.iter().chain(&crate::run::usual_defines(version)) {
+            command.arg("-D").arg(format!("{name}={value}"));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        command.arg(path.file_name().unwrap_or_default()).current_dir(folder.unwrap_or(Path::new(".")));
+        command.env("LD_PRELOAD", &self.library).stdin(std::process::Stdio::null());
+        command
+    }
+}
+
+/// The line that the tool complains of (`NAME.pkt:LINE: ...`), or 0.
+fn line_of(path: &Path, said: &str) -> usize {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let after = said.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    let digits = after.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the tool gets what the script does not say itself, and nothing that would win over its lines.
+    use super::*;
+
+    fn arguments(source: &str, config: &Config) -> Vec<String> {
+        let original = Original { tool: "tool".into(), library: "lib.so".into() };
+        let command = original.command(Path::new("/x/y.pkt"), source, config);
+        command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_script_keeps_its_own_options() {
+        let plain = arguments("", &Config::default());
+        assert!(plain.contains(&"--local_ip=192.168.0.1".to_owned()), "{plain:?}");
+        assert!(
+            plain.contains(&"--so_flags=profile=linux,local_ip=192.168.0.1,remote_ip=192.0.2.1".to_owned())
+        );
+        assert_eq!(plain.last().map(String::as_str), Some("y.pkt"));
+        let own = arguments("--local_ip=192.168.0.2\n--remote_ip=10.0.0.1\n", &Config::default());
+        assert!(!own.iter().any(|argument| argument.contains("local_ip") || argument.contains("remote_ip")));
+        let six = arguments("", &Config { version: IpVersion::V6, ..Config::default() });
+        assert!(six.contains(&"--mtu=1520".to_owned()) && six.contains(&"--ip_version=ipv6".to_owned()));
+    }
+
+    #[test]
+    fn the_line_is_the_tools() {
+        assert_eq!(line_of(Path::new("a/b.pkt"), "x\nb.pkt:25: error handling packet: no\n"), 25);
+        assert_eq!(line_of(Path::new("a/b.pkt"), "b.pkt: error executing init command\n"), 0);
+    }
+}
