@@ -38,7 +38,7 @@ impl Sysctls {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(format!("sysctl_file {}: {e}", path.display())),
         };
-        if text == self.text && !(self.again && !text.is_empty()) {
+        if text == self.text && (!self.again || text.is_empty()) {
             return Ok(None);
         }
         self.again = false;
