@@ -1,7 +1,7 @@
 //! The original packetdrill runs a script against this stack, through the plug-in `libmillstream_drill.so`.
 //!
-//! The plug-in stands in LD_PRELOAD, too: a script's shell lines (`sysctl`, `ip route`, `tc`) and questions for TCP_INFO
-//! then reach the stack under test instead of the machine. Nothing of the machine is changed.
+//! The plug-in stands in LD_PRELOAD, too: a script's shell lines (`sysctl`, `ip route`, `tc`) and questions for
+//! TCP_INFO then reach the stack under test instead of the machine. Nothing of the machine is changed.
 
 use crate::run::{Config, IpVersion, Outcome, Report};
 use std::path::{Path, PathBuf};
