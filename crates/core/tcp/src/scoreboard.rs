@@ -165,7 +165,7 @@ impl Scoreboard {
 
     /// SetPipe (RFC 6675, section 4): octets thought to be in the network. What lies below `lost` and is not
     /// SACKed is lost; `high_rxt` is one past the highest octet retransmitted (SND.UNA if none was).
-    /// RFC 6675, 4-1; RFC 6675, 4-1; RFC 8985, 9.2-1.
+    /// RFC 6675, 4-1; RFC 8985, 9.2-1.
     pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, lost: Seq, high_rxt: Seq) -> u32 {
         let clamp = |seq: Seq| seq.later(snd_una).earlier(snd_nxt);
         self.unsacked(clamp(lost), snd_nxt) + self.unsacked(snd_una, clamp(high_rxt))
