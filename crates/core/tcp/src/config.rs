@@ -228,7 +228,7 @@ settings! {
             "Offer and accept window scaling (RFC 7323).";
         sack: bool = true, false => true,
             "Offer and accept selective acknowledgments (RFC 2018).";
-        ecn: EcnPolicy = EcnPolicy::Passive, EcnPolicy::Off => EcnPolicy::PassiveAccurate,
+        ecn: EcnPolicy = EcnPolicy::PassiveAccurate, EcnPolicy::Off => EcnPolicy::PassiveAccurate,
             "Explicit congestion notification: off, on (ask for it, RFC 3168), passive (agree when asked), accurate \
              (ask for exact feedback and agree to it, RFC 9768), on-accurate and passive-accurate (as on and passive, \
              and agree to exact feedback); or Linux's numbers 0, 1, 2, 3, 4, 5.";

@@ -12,13 +12,13 @@ pub enum EcnPolicy {
     /// Ask for RFC 3168's, agree to it.
     On = 1,
     /// Ask for nothing, agree to RFC 3168's.
-    #[default]
     Passive = 2,
     /// Ask for accurate feedback, agree to either (RFC 9768).
     Accurate = 3,
     /// Ask for RFC 3168's, agree to either.
     OnAccurate = 4,
     /// Ask for nothing, agree to either.
+    #[default]
     PassiveAccurate = 5,
 }
 

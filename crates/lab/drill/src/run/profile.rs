@@ -73,6 +73,7 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("charge_pieces", ["on", "off", "off"]),
     ("drop_synfin", ["on", "on", "off"]),
     ("answer_future_acks", ["off", "on", "on"]),
+    ("ecn", ["passive", "passive", "passive"]),
     ("ecn_option", ["2", "0", "1"]),
     ("accecn_linux", ["on", "off", "off"]),
     ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),

@@ -7,6 +7,7 @@ use crate::path::{End, Path};
 use crate::play::{Host, Meeting, play};
 use crate::scripts::Script;
 use base::Duration;
+use drill::run::Profile;
 use pio::PacketIo;
 use sock::{Clock, SystemClock};
 use std::net::SocketAddrV4;
@@ -24,7 +25,7 @@ const AFTERMATH: Duration = Duration::from_millis(700);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     Kernel,
-    Ours,
+    Ours(Profile),
 }
 
 pub(crate) struct Bed {
@@ -41,13 +42,13 @@ impl Bed {
     pub(crate) fn run(&mut self, script: &Script, who: Who) -> Result<(Vec<Line>, Duration), String> {
         static PORT: AtomicU16 = AtomicU16::new(2_000);
         let port = PORT.fetch_add(1, Ordering::Relaxed);
-        let addr = if who == Who::Ours { NEAR_OURS } else { NEAR_KERNEL };
+        let addr = if who == Who::Kernel { NEAR_KERNEL } else { NEAR_OURS };
         let (near_at, far_at) = (SocketAddrV4::new(addr.into(), port), SocketAddrV4::new(FAR.into(), port));
         self.near.prepare(script.sysctls, None)?;
         self.far.prepare(&[], script.far_mtu)?;
         let path = Arc::new(Path::new(port, script.rules));
         let ours = match who {
-            Who::Ours => Some(Ours::new(path.clone(), addr, script.sysctls)?),
+            Who::Ours(profile) => Some(Ours::new(path.clone(), addr, profile, script.sysctls)?),
             Who::Kernel => None,
         };
         let ((near_net, near_tap), (far_net, far_tap)) = (self.near.parts(), self.far.parts());

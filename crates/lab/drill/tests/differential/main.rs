@@ -1,6 +1,7 @@
 //! The same script of calls, losses and delays with the kernel as the far end: once the near end is our stack, once
-//! the kernel again. What the two near ends send, and what their applications are told, is compared, and every
-//! difference has a row with its reason in `expected.rs`.
+//! the kernel again. Our stack plays it with the profile that imitates Linux, and with what ships. What the near ends
+//! send, and what their applications are told, is compared, and every difference has a row with its reason in
+//! `expected.rs`.
 //!
 //! ```text
 //!   our stack ── PathPort ─┐
@@ -23,7 +24,8 @@ mod scripts;
 use base::Duration;
 use bed::{Bed, Who};
 use compare::{Line, differences};
-use expected::{ANY, ROWS, Verdict};
+use drill::run::Profile;
+use expected::{ANY, Verdict, rows};
 use scripts::{SCRIPTS, Script};
 use sock::{Clock, SystemClock};
 use std::sync::Mutex;
@@ -38,18 +40,26 @@ const FEW: usize = 16;
 /// A machine that wakes threads later than this decides itself what an end does: what it shows proves nothing.
 const LATE: Duration = Duration::from_millis(12);
 
+/// The settings that are compared, each with its own differences: those that imitate Linux, and what ships.
+const PROFILES: [(Profile, &str); 2] = [(Profile::Linux, "linux"), (Profile::Production, "default")];
+
 /// What was seen of a script.
 struct Outcome {
     kernel: Vec<Line>,
-    ours: Vec<Line>,
-    verdict: Verdict,
+    ours: [Ours; PROFILES.len()],
     /// How late the machine was.
     late: Duration,
 }
 
+/// What was seen of it with one profile.
+struct Ours {
+    lines: Vec<Line>,
+    verdict: Verdict,
+}
+
 impl Outcome {
     fn is_odd(&self) -> bool {
-        !self.verdict.is_as_expected()
+        self.ours.iter().any(|ours| !ours.verdict.is_as_expected())
     }
 }
 
@@ -79,42 +89,60 @@ fn our_stack_and_the_kernel_in_the_same_situations() {
             outcomes[index] = outcome;
         }
     }
-    let (mut failed, mut open, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
-    println!("\n| Script | Kernel | Ours | Differences |\n|---|---|---|---|");
-    for (script, Outcome { kernel, ours, verdict, late }) in scripts.iter().zip(&outcomes) {
+    let open: Vec<&str> = scripts
+        .iter()
+        .zip(&outcomes)
+        .filter(|(_, outcome)| outcome.is_odd() && outcome.late > LATE)
+        .map(|(script, _)| script.name)
+        .collect();
+    let mut failed = Vec::new();
+    for (at, (profile, name)) in PROFILES.into_iter().enumerate() {
+        failed.extend(tell(at, name, &scripts, &outcomes, !wanted.is_empty()));
+        for row in
+            rows(profile).iter().filter(|row| row.script == ANY && wanted.is_empty() && open.is_empty())
+        {
+            let seen = outcomes.iter().any(|outcome| outcome.ours[at].verdict.reasons.contains(&row.reason));
+            assert!(seen, "{name}: no script shows this any more: {}", row.reason);
+        }
+    }
+    if !open.is_empty() {
+        println!("INCONCLUSIVE, because this machine is too busy: {}", open.join(", "));
+    }
+    assert!(failed.is_empty(), "differences that nobody decided on, or that are gone: {failed:?}");
+}
+
+/// Prints the table of a profile, with all segments of scripts that differ (or of `all`), and returns the scripts that
+/// failed.
+fn tell(at: usize, profile: &str, scripts: &[&Script], outcomes: &[Outcome], all: bool) -> Vec<String> {
+    let (mut failed, mut reasons) = (Vec::new(), Vec::new());
+    println!("\nProfile {profile}\n\n| Script | Kernel | Ours | Differences |\n|---|---|---|---|");
+    for (script, Outcome { kernel, ours, late }) in scripts.iter().zip(outcomes) {
+        let Ours { lines, verdict } = &ours[at];
         let numbers = verdict.reasons.iter().map(|reason| (number(&mut reasons, reason) + 1).to_string());
         let numbers = numbers.collect::<Vec<_>>().join(", ");
         let segments = |lines: &[Line]| lines.iter().filter(|line| line.at.is_some()).count();
-        println!("| {} | {} | {} | {numbers} |", script.name, segments(kernel), segments(ours));
-        if !verdict.is_as_expected() || !wanted.is_empty() {
+        println!("| {} | {} | {} | {numbers} |", script.name, segments(kernel), segments(lines));
+        if !verdict.is_as_expected() || all {
             verdict.unexplained.iter().for_each(|difference| println!("    UNEXPLAINED {difference}"));
             verdict.unseen.iter().for_each(|what| println!("    NOT SEEN ANY MORE {what}"));
             println!("    threads woke late by {late:.0?} at most");
             show("kernel", kernel);
-            show("ours", ours);
+            show("ours", lines);
         }
-        if !verdict.is_as_expected() {
-            let list = if *late > LATE { &mut open } else { &mut failed };
-            list.push(script.name);
+        if !verdict.is_as_expected() && *late <= LATE {
+            failed.push(format!("{} ({profile})", script.name));
         }
     }
     println!();
     reasons.iter().enumerate().for_each(|(index, reason)| println!("{}. {reason}", index + 1));
-    if !open.is_empty() {
-        println!("INCONCLUSIVE, because this machine is too busy: {}", open.join(", "));
-    }
-    for row in ROWS.iter().filter(|row| row.script == ANY && wanted.is_empty() && open.is_empty()) {
-        let seen = outcomes.iter().any(|outcome| outcome.verdict.reasons.contains(&row.reason));
-        assert!(seen, "no script shows this any more: {}", row.reason);
-    }
-    assert!(failed.is_empty(), "differences that nobody decided on, or that are gone: {failed:?}");
+    failed
 }
 
 #[test]
 fn every_row_names_a_script_and_every_script_another() {
     let named = |name: &str| SCRIPTS.iter().filter(|script| script.name == name).count();
     SCRIPTS.iter().for_each(|script| assert_eq!(named(script.name), 1, "{}", script.name));
-    for row in ROWS.iter().filter(|row| row.script != ANY) {
+    for row in PROFILES.iter().flat_map(|(profile, _)| rows(*profile)).filter(|row| row.script != ANY) {
         assert_eq!(named(row.script), 1, "{}", row.script);
     }
 }
@@ -141,10 +169,14 @@ fn run_all(scripts: &[&Script], workers: usize) -> Vec<Outcome> {
                     let mut run = |who| {
                         bed.run(script, who).unwrap_or_else(|why| panic!("{}: {who:?}: {why}", script.name))
                     };
-                    let ((kernel, late), (ours, later)) = (run(Who::Kernel), run(Who::Ours));
-                    let late = late.max(later);
-                    let verdict = Verdict::of(ROWS, script.name, differences(&kernel, &ours));
-                    seen.lock().expect("no panic")[index] = Some(Outcome { kernel, ours, verdict, late });
+                    let (kernel, mut late) = run(Who::Kernel);
+                    let ours = PROFILES.map(|(profile, _)| {
+                        let (lines, later) = run(Who::Ours(profile));
+                        late = late.max(later);
+                        let verdict = Verdict::of(&rows(profile), script.name, differences(&kernel, &lines));
+                        Ours { lines, verdict }
+                    });
+                    seen.lock().expect("no panic")[index] = Some(Outcome { kernel, ours, late });
                 }
             });
         }

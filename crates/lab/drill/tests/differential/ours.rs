@@ -108,13 +108,18 @@ impl PacketIo for PathPort {
     }
 }
 
-/// Our sockets over a stack of their own, with the settings that speak like Linux.
+/// Our sockets over a stack of their own, with the settings of a profile.
 pub(crate) struct Ours(Stack);
 
 impl Ours {
-    pub(crate) fn new(path: Arc<Path>, addr: [u8; 4], sysctls: &[(&str, &str)]) -> Result<Ours, String> {
+    pub(crate) fn new(
+        path: Arc<Path>,
+        addr: [u8; 4],
+        profile: Profile,
+        sysctls: &[(&str, &str)],
+    ) -> Result<Ours, String> {
         let mut config = CoreConfig {
-            tcp: settings(Profile::Linux),
+            tcp: settings(profile),
             max_connections: 16,
             max_time_wait: 16,
             seed: 4711,
