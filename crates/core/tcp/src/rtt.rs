@@ -1,6 +1,6 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
-use base::Duration;
+use base::{Duration, Instant};
 
 use crate::Config;
 
@@ -19,52 +19,85 @@ pub(crate) struct Rtt {
     srtt: u32,
     /// In 1/16 us. Before the first sample the timeout to begin with, us; 0 for that of the settings.
     rttvar: u32,
-    /// Smallest sample, us; 0 before the first.
-    min: u32,
+    least: Least,
 }
 
 const _: () = assert!((LONGEST as u64) * (FINE as u64) < u32::MAX as u64);
 
+/// The smallest round trip of about the last five minutes, as Linux keeps it (`tcp_min_rtt_wlen`: 300 s): long enough
+/// that the queue a flow makes itself drains at times, short enough that a longer path is learnt. The smallest sample
+/// is kept until it was not reached again for 275 to 309 s; the next sample, or SRTT if that is smaller, follows it. A
+/// connection that was silent for more than nine minutes may keep it once more as long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least(u32);
+
+impl Least {
+    /// The lower bits: microseconds, 0 before the first sample. Above them: when it was last reached.
+    const MICROS: u32 = (1 << Least::SHIFT) - 1;
+    const SHIFT: u32 = 28;
+    /// A step of that time, 2^35 ns or 34 s, as a power of two.
+    const STEP: u32 = 35;
+    /// Steps after which it is forgotten.
+    const AGE: u32 = 9;
+
+    fn micros(self) -> u32 {
+        self.0 & Least::MICROS
+    }
+
+    #[inline(always)]
+    fn take(&mut self, micros: u32, srtt: u32, now: Instant) {
+        let step = (now.as_nanos() >> Least::STEP) as u32;
+        let age = step.wrapping_sub(self.0 >> Least::SHIFT) % (1 << (32 - Least::SHIFT));
+        if micros <= self.micros() || age > Least::AGE {
+            self.0 = step << Least::SHIFT | micros.min(srtt);
+        }
+    }
+}
+
+const _: () = assert!(LONGEST <= Least::MICROS);
+
 impl Rtt {
     /// Nothing measured yet.
     pub(crate) const fn new() -> Self {
-        Rtt { srtt: 0, rttvar: 0, min: 0 }
+        Rtt { srtt: 0, rttvar: 0, least: Least(0) }
     }
 
     /// What these averages would be.
     pub(crate) fn of(srtt_us: u32, rttvar_us: u32) -> Self {
         let fine = |micros: u32| micros.clamp(1, LONGEST) * FINE;
-        Rtt { srtt: fine(srtt_us), rttvar: fine(rttvar_us), min: srtt_us }
+        Rtt { srtt: fine(srtt_us), rttvar: fine(rttvar_us), least: Least(0) }
     }
 
     /// Nothing measured yet; others found that a timeout of this many microseconds is right (0: the settings know).
     pub(crate) fn told(rto_us: u32) -> Self {
-        Rtt { srtt: 0, rttvar: rto_us, min: 0 }
+        Rtt { srtt: 0, rttvar: rto_us, least: Least(0) }
     }
 
     /// One sample a round trip (RFC 6298, section 2), in microseconds.
-    pub(crate) fn sample(&mut self, micros: u32) {
-        self.take(micros.min(LONGEST), 1);
+    pub(crate) fn sample(&mut self, micros: u32, now: Instant) {
+        self.take(micros.min(LONGEST), 1, now);
     }
 
     /// One of about `samples` samples in this round trip, as timestamps and SACK give them: the gains shrink
     /// in proportion, so the memory stays a few round trips long (RFC 7323, appendix G).
     /// RFC 7323, 4.2-1.
-    pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32) {
-        self.take(rtt.as_micros().min(u128::from(LONGEST)) as u32, samples);
+    pub(crate) fn sample_of(&mut self, rtt: Duration, samples: u32, now: Instant) {
+        self.take(rtt.as_micros().min(u128::from(LONGEST)) as u32, samples, now);
     }
 
-    /// RFC 6298, 2-2 and 2-3.
+    /// RFC 6298, 2-2 and 2-3; RFC 8985, 6.2-7.
     #[inline(always)]
-    fn take(&mut self, micros: u32, samples: u32) {
+    fn take(&mut self, micros: u32, samples: u32, now: Instant) {
         // A sample of zero would read as "none yet".
         let micros = micros.max(1);
         let r = i64::from(micros * FINE);
         if self.srtt == 0 {
-            (self.srtt, self.rttvar, self.min) = (r as u32, r as u32 / 2, micros);
+            (self.srtt, self.rttvar) = (r as u32, r as u32 / 2);
+            self.least = Least(Least::MICROS);
+            self.least.take(micros, micros, now);
             return;
         }
-        self.min = self.min.min(micros);
+        self.least.take(micros, (self.srtt / FINE).max(1), now);
         let n = i64::from(samples.max(1));
         let (srtt, rttvar) = (i64::from(self.srtt), i64::from(self.rttvar));
         self.rttvar = (rttvar + nearest((srtt - r).abs() - rttvar, 4 * n)) as u32;
@@ -96,9 +129,9 @@ impl Rtt {
         if self.is_measured() { self.rttvar / FINE } else { 0 }
     }
 
-    /// The smallest sample; zero before the first.
+    /// The smallest sample of the last minutes; zero before the first.
     pub(crate) fn min_rtt(&self) -> Duration {
-        Duration::from_micros(u64::from(self.min))
+        Duration::from_micros(u64::from(self.least.micros()))
     }
 
     /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first
@@ -173,12 +206,12 @@ mod tests {
         let config = Config { rto_min: Duration::from_millis(1), ..Config::default() };
         let mut rtt = Rtt::new();
         assert!(!rtt.is_measured());
-        rtt.sample(100_000);
+        rtt.sample(100_000, Instant::ZERO);
         assert_eq!(rtt.rto(&config), Duration::from_millis(300), "SRTT + 4 x R/2");
-        rtt.sample(140_000);
+        rtt.sample(140_000, Instant::ZERO);
         assert_eq!((rtt.srtt(), rtt.rttvar()), (Duration::from_millis(105), Duration::from_micros(47_500)));
         for _ in 0..200 {
-            rtt.sample(100_000);
+            rtt.sample(100_000, Instant::ZERO);
         }
         assert_eq!(rtt.rto(&config).as_millis(), 101, "never tighter than the clock's granularity");
     }
@@ -188,11 +221,11 @@ mod tests {
     fn many_samples_a_round_trip_weigh_like_one() {
         let (mut one, mut many) = (Rtt::new(), Rtt::new());
         for rtt in [&mut one, &mut many] {
-            rtt.sample(50_000);
+            rtt.sample(50_000, Instant::ZERO);
         }
-        one.sample(90_000);
+        one.sample(90_000, Instant::ZERO);
         for _ in 0..100 {
-            many.sample_of(Duration::from_millis(90), 100);
+            many.sample_of(Duration::from_millis(90), 100, Instant::ZERO);
         }
         let difference = one.srtt().abs_diff(many.srtt());
         assert!(difference < Duration::from_millis(1), "{difference:?}");

@@ -394,7 +394,7 @@ impl Connection {
         self.bits.clear(Bits::EARLY | Bits::COOKIE);
         if let Some(left) = self.attempt().left {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
-            self.rtt.sample(micros);
+            self.rtt.sample(micros, cx.now);
             self.show_round_trip(cx, Duration::from_micros(micros.into()));
         }
         self.rare_mut().attempt = None;

@@ -284,7 +284,7 @@ impl Connection {
             let micros = (cx.now.as_micros() as u32).wrapping_sub(left);
             if seg.ack.after(self.rtt_seq) {
                 self.rtt_seq = self.snd_nxt;
-                self.rtt.sample(micros);
+                self.rtt.sample(micros, cx.now);
                 if cx.probe.is_some() {
                     self.show_round_trip(cx, Duration::from_micros(micros.into()));
                 }
@@ -307,7 +307,7 @@ impl Connection {
         if self.backoff > 0 || self.loss.is_some() || !self.rtt.is_measured() {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
             let samples = self.flight() / (2 * u32::from(self.snd_mss));
-            self.rtt.sample_of(rtt, samples);
+            self.rtt.sample_of(rtt, samples, cx.now);
             if cx.probe.is_some() {
                 self.show_round_trip(cx, rtt);
             }

@@ -347,3 +347,31 @@ fn a_recovery_ends_with_the_window_at_its_target() {
     assert!(!rig.host.conn().info(rig.now).recovery);
     assert!((target..=target + 1460).contains(&window(&rig)), "{} {target}", window(&rig));
 }
+
+/// RFC 8985, 6.2-7.
+#[test]
+fn a_longer_path_is_learnt_within_five_minutes() {
+    let (mut rig, sent) = flight(&Setup::sack(), 2);
+    rig.pass(RTT);
+    rig.ack(sent[1].end(), &[]);
+    let least = |rig: &Rig| rig.host.conn().info(rig.now).min_rtt;
+    assert_eq!(least(&rig), RTT);
+    // The path is four times as long from now on. A round trip a second.
+    for second in 0..320 {
+        rig.write(&[1]).unwrap();
+        let sent = rig.one();
+        rig.pass(4 * RTT);
+        rig.ack(sent.end(), &[]);
+        rig.pass(Duration::from_secs(1) - 4 * RTT);
+        if second < 200 {
+            assert_eq!(least(&rig), RTT, "second {second}");
+        }
+    }
+    assert!(least(&rig) > 3 * RTT, "{:?}", least(&rig));
+    // What is shorter counts at once.
+    rig.write(&[1]).unwrap();
+    let sent = rig.one();
+    rig.pass(3 * RTT);
+    rig.ack(sent.end(), &[]);
+    assert_eq!(least(&rig), 3 * RTT);
+}
