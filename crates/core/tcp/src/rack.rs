@@ -102,6 +102,27 @@ impl Rack {
         None
     }
 
+    /// RACK_mark_losses_on_RTO (RFC 8985, section 6.3): one past what a timeout shows to be lost at `now`. That is the
+    /// first segment, which ends at `first`, and whatever left `limit` microseconds ago or earlier.
+    /// RFC 8985, 6.3-2.
+    pub(crate) fn lost_by_timeout(
+        &mut self,
+        sent: &Sent,
+        log: &Departures,
+        first: Seq,
+        now: u32,
+        limit: u32,
+    ) -> Seq {
+        let mut edge = self.lost.later(first);
+        while let Some((end, at)) = self.cursors[0].seek(sent, log, edge) {
+            if now.wrapping_sub(at) < limit {
+                break;
+            }
+            edge = end;
+        }
+        edge
+    }
+
     /// How much longer what left at `at` may be under way.
     fn remaining(&self, at: u32, now: u32, wnd: u32) -> Option<u32> {
         let left = self.rtt.saturating_add(wnd).saturating_sub(now.wrapping_sub(at));
@@ -262,9 +283,10 @@ impl Connection {
     /// RFC 8985, 6.2-4.
     /// Without [`BY_TIME`] for ever, unless counting makes it sure (RFC 6675).
     fn reordering_window(&self, config: &Config) -> u32 {
-        let Some(loss) = &self.loss else { return 0 };
-        let counted = config.rack & NO_COUNTING == 0 && loss.board.reaches_dup_thresh(self.snd_mss.into());
-        let sure = loss.phase.repairs() || counted;
+        let counts = config.rack & NO_COUNTING == 0;
+        let sure = self.loss.as_ref().is_some_and(|loss| {
+            loss.phase.repairs() || (counts && loss.board.reaches_dup_thresh(self.snd_mss.into()))
+        });
         if config.rack & BY_TIME == 0 {
             return if sure { 0 } else { u32::MAX };
         }
@@ -275,6 +297,17 @@ impl Connection {
         let mult = if config.rack & STATIC == 0 { reordering.mult } else { 1 };
         let quarter = self.rtt.min_rtt().as_micros() as u32 / 4;
         quarter.saturating_mul(mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
+    }
+
+    /// How long ago something left at least that a timeout calls lost, microseconds: the latest round trip and the
+    /// reordering window. `None` where time does not tell losses.
+    pub(crate) fn age_of_lost(&self, config: &Config) -> Option<u32> {
+        if !self.bits.has(Bits::SACK) || config.rack & BY_TIME == 0 {
+            return None;
+        }
+        let latest = self.loss.as_ref().and_then(|loss| loss.rack.latest.map(|_| loss.rack.rtt));
+        let rtt = latest.or(self.rtt.srtt_micros())?;
+        Some(rtt.saturating_add(self.reordering_window(config)))
     }
 
     /// The reordering timer shares the retransmission timer's place; it is always the earlier of the two. The probe

@@ -367,23 +367,28 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer
-    /// seems to have reneged: it holds the very octet that it does not acknowledge, or even this repair got no
-    /// answer (RFC 2018, section 8).
+    /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer has
+    /// reneged: it holds the very octet that it does not acknowledge (RFC 2018, section 8). What left within the
+    /// last round trip is still in flight where time tells losses (RFC 8985, section 6.3).
     /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1; RFC 6675, 4-2 and 5.1-2.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
-        let (una, nth) = (self.snd_una, u32::from(self.retries));
-        let loss = self.loss();
-        if nth > 1 || loss.board.is_sacked(una) {
+        let (una, nxt, nth) = (self.snd_una, self.snd_nxt, u32::from(self.retries));
+        let (before, age) = (self.pipe(), self.age_of_lost(cx.config));
+        let first = (una + u32::from(self.snd_mss)).earlier(nxt);
+        self.loss();
+        let Some(loss) = &mut self.loss else { return };
+        if loss.board.is_sacked(una) {
             loss.board.clear();
         }
-        if self.bits.has(Bits::SAMPLED) {
-            self.note_lost(self.pipe());
-        }
-        let loss = self.loss();
+        let now = cx.now.as_micros() as u32;
+        let log = cx.pool.departures();
+        let lost = age.map_or(nxt, |age| loss.rack.lost_by_timeout(&self.sent, log, first, now, age));
         // In the middle of a repair, or once more in a row, there is no telling.
         let test = cx.config.frto && nth == 1 && !loss.phase.repairs();
-        self.send_again(Phase::Timeout);
+        self.send_between(Phase::Timeout, una, nxt, lost);
+        if self.bits.has(Bits::SAMPLED) {
+            self.note_lost(before.saturating_sub(self.pipe()));
+        }
         let loss = self.loss();
         loss.signal = Signal::Timeout { nth };
         loss.frto = if test { Frto::One } else { Frto::Off };
@@ -392,27 +397,28 @@ impl Connection {
     /// Everything in flight is sent anew, but for what was SACKed.
     /// RFC 6582, 4-1.
     pub(crate) fn send_again(&mut self, phase: Phase) {
-        self.send_between(phase, self.snd_una, self.snd_nxt);
+        self.send_between(phase, self.snd_una, self.snd_nxt, self.snd_nxt);
     }
 
     /// What lies from `start` to `end` is sent anew, in segments of another size: it was too large, nothing more.
     #[cold]
     pub(crate) fn resegment(&mut self, start: Seq, end: Seq) {
-        self.send_between(Phase::Resegment, start, end);
+        self.send_between(Phase::Resegment, start, end, end);
         if !self.bits.has(Bits::SACK) {
             // Duplicates that ask for `end` itself are about something else.
             self.loss().recover = end - 1;
         }
     }
 
-    fn send_between(&mut self, phase: Phase, start: Seq, end: Seq) {
+    /// What of `start..end` lies before `lost` is sent again; the rest once it is found lost as well.
+    fn send_between(&mut self, phase: Phase, start: Seq, end: Seq, lost: Seq) {
         let una = self.snd_una;
         let loss = self.loss();
         loss.phase = phase;
         loss.recover = end;
         loss.resend = start;
         loss.resent.clear();
-        loss.rack.lost = loss.rack.lost.later(end);
+        loss.rack.lost = loss.rack.lost.later(lost);
         loss.inflation = 0;
         loss.urgent = start == una;
         loss.begin_judging(start, false);
