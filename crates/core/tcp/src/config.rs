@@ -268,6 +268,12 @@ settings! {
             "How long TIME-WAIT lasts: 2 MSL with an MSL of 30 s, where RFC 9293 assumes 2 minutes.";
         time_wait_reset: bool = false, false => true,
             "Does an exact RST end TIME-WAIT early? Off, as RFC 1337 advises.";
+        time_wait_reuse: bool = true, false => true,
+            "May a connect take over a local port in TIME-WAIT to the same destination, where timestamps keep the \
+             connections apart (RFC 6191; Linux's tcp_tw_reuse)?";
+        time_wait_reuse_after: Duration = Duration::from_secs(1), Duration::from_millis(1) => Duration::from_secs(240),
+            "How long the port stays in TIME-WAIT before that (Linux's tcp_tw_reuse_delay): the timestamp clock must \
+             have ticked.";
         fin_wait2: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(3600),
             "How long an orphan waits in FIN-WAIT-2 for the peer's FIN.";
         rcvbuf: (u32, u32) = (128 << 10, 16 * MIB), (2048, 2048) => (1 << 30, 1 << 30),

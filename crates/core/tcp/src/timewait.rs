@@ -124,6 +124,14 @@ impl TimeWait {
         if !odd && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 
+    /// Returns the lower bound of the ISN, if a connection of ours to the same endpoint may begin in place of this entry:
+    /// its timestamps are newer than any of the old one, so that neither end confuses their segments (RFC 6191).
+    pub fn yields_to_connect(&self, now: Instant, config: &Config) -> Option<Seq> {
+        let waited = now + config.time_wait >= self.until + config.time_wait_reuse_after;
+        let told_apart = self.timestamps && config.timestamps;
+        (config.time_wait_reuse && told_apart && waited).then_some(self.snd_nxt)
+    }
+
     /// What a SYN earns that might begin a new connection if anybody listened (RFC 5961, section 4).
     pub fn challenge(&mut self, now: Instant) -> TimeWaitAnswer {
         self.ack_spaced(now)
@@ -237,6 +245,25 @@ mod tests {
         assert!(matches!(waiting.on_segment(NOW, &config, &both), TimeWaitAnswer::Ignore), "spaced");
         let taken = Config { drop_synfin: false, ..Config::default() };
         assert!(matches!(entry(None).on_segment(NOW, &taken, &both), TimeWaitAnswer::Reuse { .. }));
+    }
+
+    /// Only timestamps keep two connections apart whose numbers may overlap, and only once their clock has ticked.
+    #[test]
+    fn a_connect_takes_over_what_timestamps_tell_apart() {
+        let config = Config::default();
+        assert_eq!(config.time_wait, Duration::from_secs(60), "what the entries here begin with");
+        let later = |millis| NOW + Duration::from_millis(millis);
+        let stamped = entry(Some((100, 7)));
+        assert_eq!(stamped.yields_to_connect(later(999), &config), None);
+        assert_eq!(stamped.yields_to_connect(later(1_000), &config), Some(SND));
+        assert_eq!(entry(None).yields_to_connect(later(50_000), &config), None);
+        for config in [
+            Config { time_wait_reuse: false, ..config.clone() },
+            Config { timestamps: false, ..config.clone() },
+            Config { time_wait_reuse_after: Duration::from_secs(30), ..config },
+        ] {
+            assert_eq!(stamped.yields_to_connect(later(20_000), &config), None);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::conns::{ConnId, Marks, Meta, NIL};
 use crate::core::Core;
 use crate::listeners::{Listener, ListenerId};
 use crate::moulds::{Mould, end_of_connect};
-use crate::ops::{Connect, OpError};
+use crate::ops::{Connect, Free, OpError};
 use crate::paths::Path;
 use crate::rx::Sender;
 use crate::stats::PacketDrop;
@@ -37,7 +37,7 @@ impl Core {
             self.stats.archive_misses += 1;
             return None;
         };
-        let (key, hash) = match self.choose_free(addr, connect.remote) {
+        let Free { key, hash, above } = match self.choose_free(now, addr, connect.remote) {
             Ok(chosen) => chosen,
             Err(failed) => return Some(Err(failed)),
         };
@@ -48,7 +48,10 @@ impl Core {
         };
         self.stats.archive_hits += 1;
         self.moulds.touch(now, index);
-        let fresh = self.fresh(now, &key, path);
+        let mut fresh = self.fresh(now, &key, path);
+        if let Some(above) = above {
+            fresh.isn = Core::isn_above(fresh.isn, above);
+        }
         let mut meta = Meta::new(hash, path.hop, self.ip.generation());
         (meta.owner, meta.listener) = (connect.owner, index);
         meta.marks.set(Marks::OWNED | Marks::AGAIN | Marks::OPENING);

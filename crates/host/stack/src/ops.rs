@@ -1,7 +1,8 @@
 //! What applications call. None of it sends: the next turn does.
 
-use base::{Endpoint, FlowKey, Instant};
+use base::{Endpoint, FlowKey, Instant, Seq};
 use pio::PacketIo;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -62,6 +63,25 @@ pub struct Connect {
     pub owner: u32,
     /// Keys by peer: those that fit sign the connection (RFC 2385, RFC 5925).
     pub keys: Option<Arc<Keyring>>,
+}
+
+/// The flow of a connection to be.
+struct Chosen {
+    key: FlowKey,
+    /// It holds a reservation,
+    bound: bool,
+    /// which was made just now.
+    fresh: bool,
+    /// It takes over a TIME-WAIT entry: the ISN lies above this.
+    above: Option<Seq>,
+}
+
+/// A flow that nothing uses.
+pub(crate) struct Free {
+    pub(crate) key: FlowKey,
+    pub(crate) hash: u64,
+    /// It takes over a TIME-WAIT entry: the ISN lies above this.
+    pub(crate) above: Option<Seq>,
 }
 
 /// A line of `ss`.
@@ -259,7 +279,7 @@ impl Core {
         if plain && let Some(begun) = self.connect_again(now, connect, addr, &path) {
             return begun.map(|id| (id, 0));
         }
-        let (key, bound, fresh) = self.choose_key(now, connect, addr)?;
+        let Chosen { key, bound, fresh, above } = self.choose_key(now, connect, addr)?;
         let name = connect.control.unwrap_or(self.registry.default_name());
         let control = match self.registry.create(name) {
             Ok(control) => control,
@@ -268,7 +288,10 @@ impl Core {
                 return Err(failed.into());
             }
         };
-        let open = self.opening(now, key, &path, connect.options);
+        let mut open = self.opening(now, key, &path, connect.options);
+        if let Some(above) = above {
+            open.isn = Core::isn_above(open.isn, above);
+        }
         let auth = match self.auth_of(connect, &key, open.isn) {
             Ok(auth) => auth,
             Err(rejected) => {
@@ -310,50 +333,89 @@ impl Core {
         }
     }
 
-    /// The flow of a connection to be: its key, whether it holds a reservation, and whether that was made
-    /// just now.
-    fn choose_key(
-        &mut self,
-        now: Instant,
-        connect: &Connect,
-        addr: base::Addr,
-    ) -> Result<(FlowKey, bool, bool), OpError> {
+    /// The flow of a connection to be.
+    fn choose_key(&mut self, now: Instant, connect: &Connect, addr: base::Addr) -> Result<Chosen, OpError> {
         let Connect { local, remote, .. } = *connect;
         if local.port == 0 {
-            return self.choose_free(addr, remote).map(|(key, _)| (key, false, false));
+            let Free { key, above, .. } = self.choose_free(now, addr, remote)?;
+            return Ok(Chosen { key, bound: false, fresh: false, above });
         }
         let key = FlowKey::new(Endpoint::new(addr, local.port), remote);
+        let mut above = None;
         if let Some(flow) = self.find(self.table.hash(&key), &key) {
-            match flow {
-                Flow::TimeWait(entry) if self.waits.get(entry).until <= now => self.end_time_wait(now, entry),
-                _ => return Err(OpError::AddrNotAvailable),
+            let Flow::TimeWait(entry) = flow else { return Err(OpError::AddrNotAvailable) };
+            let over = self.waits.get(entry).until <= now;
+            above = self.yields(now, entry);
+            if !over && above.is_none() {
+                return Err(OpError::AddrNotAvailable);
             }
+            self.take_over(now, entry);
         }
         let fresh = self.ports.reservation(local).is_none();
         if fresh {
             self.bind(local, connect.reuse_addr, false, false)?;
         }
-        Ok((key, true, fresh))
+        Ok(Chosen { key, bound: true, fresh, above })
     }
 
-    /// A flow from `addr` to `remote` that is nobody's, and its hash.
+    /// Returns a flow from `addr` to `remote` that nothing uses. Where many ports in a row are used, one in TIME-WAIT
+    /// is taken over if timestamps allow it: a connector that ends its connections itself would run out of ports.
     pub(crate) fn choose_free(
         &mut self,
+        now: Instant,
         addr: base::Addr,
         remote: Endpoint,
-    ) -> Result<(FlowKey, u64), OpError> {
+    ) -> Result<Free, OpError> {
+        /// Ports in use that are looked at before one in TIME-WAIT is good enough.
+        const LOOKS: u32 = 64;
         let (table, conns, waits) = (&self.table, &self.conns, &self.waits);
-        let mut hash = 0;
-        let is_free = |key: &FlowKey| {
+        let config = &self.shared.config;
+        // Those of signed connections keep their keys.
+        let unsigned = self.signed_waits.is_empty();
+        let (mut hash, mut taken_over) = (0, None);
+        let looks = Cell::new(0);
+        let mut is_free = |key: &FlowKey| {
             hash = table.hash(key);
             let taken = table.find(hash, |flow| match flow {
                 Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
                 Flow::TimeWait(entry) => waits.get(entry).key == *key,
             });
-            taken.is_none()
+            let Some(flow) = taken else { return true };
+            looks.set(looks.get() + 1);
+            match flow {
+                Flow::TimeWait(entry) if looks.get() > LOOKS && unsigned => {
+                    taken_over = waits.get(entry).yields_to_connect(now, config).map(|above| (entry, above));
+                    taken_over.is_some()
+                }
+                _ => false,
+            }
         };
-        let key = self.ports.choose(self.port.io.as_mut(), addr, remote, is_free)?;
-        Ok((key, hash))
+        let io = self.port.io.as_mut();
+        let key = match self.ports.choose(io, addr, remote, &mut is_free) {
+            // Those that were passed by at first are good enough now.
+            Err(OpError::AddrNotAvailable) => {
+                looks.set(LOOKS);
+                self.ports.choose(io, addr, remote, &mut is_free)?
+            }
+            chosen => chosen?,
+        };
+        let above = taken_over.map(|(entry, above)| {
+            self.take_over(now, entry);
+            above
+        });
+        Ok(Free { key, hash, above })
+    }
+
+    /// Returns the lower bound of the ISN of a connection that may begin in place of a TIME-WAIT entry.
+    fn yields(&self, now: Instant, entry: u32) -> Option<Seq> {
+        let signed = self.signed_waits.contains_key(&entry);
+        self.waits.get(entry).yields_to_connect(now, &self.shared.config).filter(|_| !signed)
+    }
+
+    /// A connection of ours begins in place of a TIME-WAIT entry.
+    fn take_over(&mut self, now: Instant, entry: u32) {
+        self.stats.time_wait_taken_over += u64::from(self.waits.get(entry).until > now);
+        self.end_time_wait(now, entry);
     }
 
     /// See [`Connection::write`].

@@ -22,6 +22,7 @@ base::counters! {
         cookies_good: "Connections opened by a SYN cookie.",
         time_wait_in: "Connections that entered TIME-WAIT.",
         time_wait_evicted: "TIME-WAIT entries that made room before their time.",
+        time_wait_taken_over: "TIME-WAIT entries whose port a connect took over (RFC 6191).",
         time_wait_reused: "TIME-WAIT entries replaced by a new connection (RFC 6191).",
         octets_lent: "Octets that connections were lent where they came, to be copied by the application's read alone.",
         octets_settled: "Octets of those that were copied before, because they were not read in the same turn.",

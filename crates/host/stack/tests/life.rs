@@ -6,7 +6,7 @@ mod common;
 use base::{Addr, Duration, Endpoint, Instant};
 use common::*;
 use pio::PairConfig;
-use stack::{Connect, OpError};
+use stack::{Connect, CoreConfig, OpError};
 use tcp::{Error, Events, ReadError, Shutdown, State, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
@@ -324,4 +324,64 @@ fn a_full_accept_queue_costs_no_time_wait_entry() {
     world.pass(Duration::from_secs(2));
     assert_eq!((stat(&world.server, "time_wait"), stat(&world.server, "time_wait_reused")), (0, 1));
     world.server.accept(listener, 7).expect("the SYN that came again");
+}
+
+/// Returns how many connections in a row to one endpoint a client with 100 ports can begin that ends each of them
+/// itself, at this pace.
+fn connections_in_a_row(pace: Duration, change: impl Fn(&mut CoreConfig)) -> u32 {
+    let mut world = World::with(&PairConfig::default(), |client, server| {
+        client.ephemeral = (50_000, 50_099);
+        change(client);
+        change(server);
+    });
+    let listener = world.listen(HTTP, 16);
+    for begun in 0..1_000 {
+        let Ok(client) = world.client.connect(world.now, &connect(HTTP, 7)) else { return begun };
+        world.settle();
+        let accepted = world.server.accept(listener, 7).expect("a handshake");
+        world.client.close(world.now, client);
+        world.settle();
+        world.server.close(world.now, accepted);
+        world.pass(pace);
+    }
+    1_000
+}
+
+/// RFC 6191: a client that ends its connections itself holds a port in TIME-WAIT for each of them. Where timestamps
+/// tell the old segments from the new ones it takes them over after a second, and does not run out of ports.
+#[test]
+fn a_connector_does_not_run_dry() {
+    let pace = Duration::from_millis(20);
+    for archive in [true, false] {
+        assert_eq!(connections_in_a_row(pace, |config| config.tcp.archive = archive), 1_000);
+    }
+    assert_eq!(connections_in_a_row(pace, |config| config.tcp.time_wait_reuse = false), 100);
+    assert_eq!(connections_in_a_row(pace, |config| config.tcp.timestamps = false), 100);
+    let few = |config: &mut CoreConfig| config.ephemeral = (50_000, 50_009);
+    assert_eq!(connections_in_a_row(Duration::from_millis(200), few), 1_000);
+    // A hundred ports, each for a second.
+    let dry = connections_in_a_row(Duration::from_millis(5), |_| {});
+    assert_eq!(dry, 100, "none is taken over before the timestamp clock has moved on");
+}
+
+/// The same for a connection whose local port is chosen, which RFC 9293 would have wait for the end of TIME-WAIT.
+#[test]
+fn a_chosen_port_in_time_wait_is_taken_over_after_a_second() {
+    let mut world = World::new(&PairConfig::default());
+    let listener = world.listen(HTTP, 16);
+    let chosen = Connect { local: Endpoint::new(CLIENT, 40_000), reuse_addr: true, ..connect(HTTP, 7) };
+    let client = world.client.connect(world.now, &chosen).unwrap();
+    world.settle();
+    let accepted = world.server.accept(listener, 7).unwrap();
+    world.client.close(world.now, client);
+    world.settle();
+    world.server.close(world.now, accepted);
+    world.settle();
+    assert_eq!(stat(&world.client, "time_wait"), 1);
+    assert_eq!(world.client.connect(world.now, &chosen), Err(OpError::AddrNotAvailable));
+    world.pass(Duration::from_secs(1));
+    world.client.connect(world.now, &chosen).unwrap();
+    world.settle();
+    world.server.accept(listener, 7).expect("the next connection of the same four numbers");
+    assert_eq!((stat(&world.client, "time_wait"), stat(&world.client, "time_wait_taken_over")), (0, 1));
 }

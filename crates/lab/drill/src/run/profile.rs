@@ -147,6 +147,8 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_keepalive_time", Set(&["keep_idle"], "s")),
     ("net.ipv4.tcp_keepalive_intvl", Set(&["keep_interval"], "s")),
     ("net.ipv4.tcp_keepalive_probes", Set(&["keep_count"], "")),
+    ("net.ipv4.tcp_tw_reuse", Set(&["time_wait_reuse"], "")),
+    ("net.ipv4.tcp_tw_reuse_delay", Set(&["time_wait_reuse_after"], "ms")),
     ("net.ipv4.tcp_fin_timeout", Set(&["fin_wait2"], "s")),
     ("net.ipv4.tcp_congestion_control", Control),
     // Mechanisms that a script may name; those that the stack lacks show in what it sends.
