@@ -6,8 +6,8 @@ use core::ops::Range;
 use base::Duration;
 use cc::{Control, Controller, PathInfo, TunableError};
 
-use crate::config::{PackedOptions, Switch};
 use crate::connection::{Bits, Connection};
+use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pool::{CHUNK, Pool};
 use crate::send_buffer::LENT_MIN;

@@ -10,7 +10,7 @@ use crate::accecn::AccEcn;
 use crate::account::Account;
 use crate::auth::Auth;
 use crate::chain::Chain;
-use crate::config::{ABC_LIMIT, Config, HYSTART, PackedOptions, Switch};
+use crate::config::{ABC_LIMIT, Config, HYSTART};
 use crate::delivery::Delivery;
 use crate::ecn::SETUP as ECN_SETUP;
 use crate::fast_open::Attempt;
@@ -18,6 +18,7 @@ use crate::input::fast::NOTHING;
 use crate::limit::Limited;
 use crate::marks::Marks;
 use crate::mtu_search::MtuSearch;
+use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
 use crate::pacing::Pacing;
 use crate::promise::Promise;
@@ -363,7 +364,7 @@ pub(crate) struct Rare {
     pub(crate) promise: Promise,
     /// Where slow start ended for connections before this one, octets; 0 if nobody knows (RFC 9040).
     pub(crate) ssthresh: u32,
-    /// Times of its own, if [`Switch::OWN_TIMES`](crate::config::Switch::OWN_TIMES).
+    /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
     pub(crate) times: Option<Box<Times>>,
 }
 

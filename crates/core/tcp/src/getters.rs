@@ -4,8 +4,8 @@ use base::{Duration, FlowKey, Instant, Rate};
 use cc::Controller;
 use wire::tcp::{Flags, Segment};
 
-use crate::config::Switch;
 use crate::connection::{Bits, Connection};
+use crate::options::Switch;
 use crate::recovery::Phase;
 use crate::scale::to_field;
 use crate::{Cx, Error, Events, Info, SocketOptions, State, TimeWait};

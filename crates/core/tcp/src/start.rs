@@ -2,8 +2,8 @@
 
 use base::{FlowKey, Seq};
 
-use crate::config::{PackedOptions, Switch};
 use crate::connection::Bits;
+use crate::options::{PackedOptions, Switch};
 use crate::scale::shift_for;
 use crate::{Config, HostHint, Open, SocketOptions};
 

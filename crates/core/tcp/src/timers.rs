@@ -3,8 +3,8 @@
 use base::{Duration, Instant};
 use cc::Signal;
 
-use crate::config::Switch;
 use crate::connection::{Bits, Connection};
+use crate::options::Switch;
 use crate::output::Due;
 use crate::rtt::backed_off;
 use crate::{Config, Cx, Error, Events, Incident, State};

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 
 use base::Duration;
 
-use crate::config::Switch;
 use crate::connection::Connection;
+use crate::options::Switch;
 use crate::{Config, Cx, Times};
 
 impl Connection {

@@ -124,8 +124,8 @@ impl TimeWait {
         if !odd && newer { TimeWaitAnswer::Reuse { isn_above: self.snd_nxt } } else { self.ack_spaced(now) }
     }
 
-    /// Returns the lower bound of the ISN, if a connection of ours to the same endpoint may begin in place of this entry:
-    /// its timestamps are newer than any of the old one, so that neither end confuses their segments (RFC 6191).
+    /// Returns the lower bound of the ISN, if a connection of ours to the same endpoint may begin in place of this
+    /// entry: its timestamps are newer than any of the old one, so that neither end confuses them (RFC 6191).
     pub fn yields_to_connect(&self, now: Instant, config: &Config) -> Option<Seq> {
         let waited = now + config.time_wait >= self.until + config.time_wait_reuse_after;
         let told_apart = self.timestamps && config.timestamps;

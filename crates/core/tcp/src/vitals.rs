@@ -4,8 +4,8 @@ use cc::Controller;
 
 use crate::Connection;
 use crate::State;
-use crate::config::Switch;
 use crate::connection::Bits;
+use crate::options::Switch;
 
 /// The variables that a log of every segment tells (SIFTR's columns); [`crate::Info`] has the rest, and costs more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;
 
-use crate::config::Switch;
 use crate::connection::{Bits, Connection};
+use crate::options::Switch;
 use crate::output::Due;
 use crate::pool::CHUNK;
 use crate::scale::{ECHO_LIMIT_MS, MAX_SHIFT, from_field, ts_value};

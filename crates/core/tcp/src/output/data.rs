@@ -4,9 +4,9 @@ use base::{Duration, Instant, Seq};
 use cc::Controller;
 use wire::tcp::Flags;
 
-use crate::config::Switch;
 use crate::connection::{Bits, Connection};
 use crate::mtu_search::Probing;
+use crate::options::Switch;
 use crate::output::{Due, Plan};
 use crate::pool::Pool;
 use crate::recovery::Phase;
