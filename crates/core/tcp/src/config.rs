@@ -363,8 +363,9 @@ settings! {
         grow_reordered: bool = false, false => true,
             "Does the window grow for what is SACKed, too, once the path was seen to reorder much, as in Linux, and \
              not for cumulative acknowledgments alone (RFC 5681)?";
-        whole_sacks: bool = false, false => true,
-            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its octets arrived?";
+        whole_sacks: bool = true, false => true,
+            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its octets arrived? Off, a \
+             peer may have a flight sent again in pieces of one byte.";
         dsack: bool = true, false => true,
             "Report duplicates to the peer (RFC 2883).";
         round_rcvbuf: bool = false, false => true,

@@ -331,6 +331,8 @@ pub(crate) struct Rare {
     pub(crate) reordering: Reordering,
     /// SND.NXT when the tail loss probe had left (TLP.end_seq).
     pub(crate) probe_end: Seq,
+    /// SND.NXT when a segment last left that SACK blocks may have made shorter.
+    pub(crate) shortened: Option<Seq>,
     /// What ICMP said, and SND.UNA then: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
     pub(crate) soft_error: Option<(Error, Seq)>,
     /// When the last challenge ACK left, milliseconds.
@@ -676,6 +678,7 @@ impl Connection {
                 tuner: None,
                 reordering: Reordering::new(),
                 probe_end: una,
+                shortened: None,
                 challenge_ms: None,
                 reset_seq: una,
                 soft_error: None,

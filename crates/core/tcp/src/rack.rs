@@ -37,7 +37,7 @@ pub(crate) struct Left {
 impl Left {
     /// RACK_sent_after (RFC 8985, section 6.2). Within one turn time stands still; first transmissions then leave
     /// in the order of their numbers, and so do retransmissions, but nothing tells one kind from the other.
-    fn after(self, other: Left) -> bool {
+    pub(crate) fn after(self, other: Left) -> bool {
         match self.at.wrapping_sub(other.at) as i32 {
             0 => self.again == other.again && self.end.after(other.end),
             later => later > 0,
@@ -182,7 +182,7 @@ impl Reordering {
 
 impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
-    /// section 6.2, steps 1 to 4). `filled`: the first octet it acknowledges that was neither SACKed nor retransmitted
+    /// section 6.2, steps 1 to 4). `blocks`: what it SACKs, as the scoreboard took it. `filled`: the first octet it acknowledges that was neither SACKed nor retransmitted
     /// before.
     /// RFC 8985, 6.2-1 and 6.2-2.
     pub(crate) fn note_delivered(
@@ -190,6 +190,7 @@ impl Connection {
         cx: &Cx<'_>,
         seg: &Segment<'_>,
         sacked: &Sacked,
+        blocks: &[(Seq, Seq)],
         filled: Option<Seq>,
     ) {
         let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
@@ -220,10 +221,8 @@ impl Connection {
         let late = overtaken
             .filter(|seq| seq.before(una))
             .and_then(|seq| self.sent.cursor().seek(&self.sent, log, seq));
-        let board = &loss.board;
-        let arrived =
-            |start: Seq, end: Seq| end.at_or_before(una) || board.unsacked(start.later(una), end) == 0;
-        if let Some(left) = loss.resent.take_delivered(arrived) {
+        let blocks = blocks.iter().copied().filter(|(_, right)| right.at_or_before(nxt));
+        if let Some(left) = loss.resent.take_delivered(una, blocks) {
             let took = now.wrapping_sub(left.at);
             // It may be the first transmission that arrived: the echo is older than the second, or the second
             // cannot have arrived yet. Above a hole the echo is that of what came before the hole, whichever arrived,

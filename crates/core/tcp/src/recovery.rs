@@ -136,9 +136,7 @@ impl Connection {
         }
         // After a timeout an acknowledgment may run ahead of what was sent again, because the peer held the rest.
         let pipe = loss.board.pipe(self.snd_una, self.snd_nxt, loss.rack.lost, loss.resend);
-        let lost = loss.resent.lost_runs().filter(|&(_, end)| end.after(self.snd_una));
-        let gone = lost.map(|(start, end)| loss.board.unsacked(start.later(self.snd_una), end));
-        pipe.saturating_sub(gone.sum())
+        pipe.saturating_sub(loss.resent.lost_octets())
     }
 
     /// Octets in flight that are SACKed, that count as lost, and that were sent again.

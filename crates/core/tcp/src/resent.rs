@@ -9,9 +9,9 @@ use crate::rack::Left;
 /// Most retransmissions remembered. What is forgotten is left to the timer.
 const MOST: usize = 1024;
 
-/// A stretch sent again.
+/// Octets sent again at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Run {
+struct Piece {
     start: Seq,
     end: Seq,
     /// When it left, microseconds, modulo 2^32.
@@ -20,58 +20,198 @@ struct Run {
     mark: Seq,
 }
 
+impl Piece {
+    fn len(&self) -> u32 {
+        self.end.offset_from(self.start)
+    }
+
+    /// Does `other` continue it, sent at the same time?
+    fn adjoins(&self, other: &Piece) -> bool {
+        self.end == other.start && self.at == other.at && self.mark == other.mark
+    }
+}
+
+/// Pieces in sequence order, disjoint. Each call costs a search and the pieces that it changes.
+#[derive(Debug, Default)]
+struct Pieces {
+    list: VecDeque<Piece>,
+    /// Of all pieces.
+    octets: u32,
+    /// Pieces compared or moved so far.
+    #[cfg(test)]
+    work: u64,
+}
+
+impl Pieces {
+    /// The place of the first piece that ends behind `seq`.
+    fn seek(&self, seq: Seq) -> usize {
+        self.list.partition_point(|piece| piece.end.at_or_before(seq))
+    }
+
+    /// The piece that the byte at `seq` lies in.
+    fn of(&self, seq: Seq) -> Option<&Piece> {
+        self.list.get(self.seek(seq)).filter(|piece| piece.start.at_or_before(seq))
+    }
+
+    /// Adds a piece, which takes the place of what lies there.
+    fn insert(&mut self, piece: Piece) {
+        self.carve(piece.start, piece.end, |_| {});
+        let place = self.seek(piece.start);
+        self.octets += piece.len();
+        self.count_work(place, 0);
+        if let Some(before) = place.checked_sub(1).and_then(|i| self.list.get_mut(i))
+            && before.adjoins(&piece)
+        {
+            before.end = piece.end;
+            return;
+        }
+        self.list.insert(place, piece);
+    }
+
+    /// Removes what lies in `start..end`, and hands each removed part to `gone`. Of a piece that is split beyond the
+    /// bound the upper part is forgotten.
+    fn carve(&mut self, start: Seq, end: Seq, mut gone: impl FnMut(Piece)) {
+        if !start.before(end) {
+            return;
+        }
+        let mut place = self.seek(start);
+        let Some(piece) = self.list.get(place).copied().filter(|piece| piece.start.before(end)) else {
+            return self.count_work(place, 0);
+        };
+        let mut take = |octets: &mut u32, part: Piece| {
+            *octets -= part.len();
+            gone(part);
+        };
+        if piece.start.before(start) {
+            self.list[place].end = start;
+            place += 1;
+            take(&mut self.octets, Piece { start, end: piece.end.earlier(end), ..piece });
+            if end.before(piece.end) {
+                let rest = Piece { start: end, ..piece };
+                self.count_work(place, 1);
+                if self.list.len() >= MOST {
+                    self.octets -= rest.len();
+                    return;
+                }
+                return self.list.insert(place, rest);
+            }
+        }
+        let whole = self.list.range(place..).take_while(|piece| piece.end.at_or_before(end)).count();
+        self.count_work(place, whole);
+        for piece in self.list.drain(place..place + whole) {
+            take(&mut self.octets, piece);
+        }
+        if let Some(piece) = self.list.get_mut(place).filter(|piece| piece.start.before(end)) {
+            take(&mut self.octets, Piece { end, ..*piece });
+            piece.start = end;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.list.clear();
+        self.octets = 0;
+    }
+
+    /// A search compares a few pieces, and a change at `place` moves those on its shorter side; `whole` are removed.
+    #[cfg(test)]
+    fn count_work(&mut self, place: usize, whole: usize) {
+        let search = u64::from(usize::BITS - self.list.len().leading_zeros());
+        self.work += search + place.min(self.list.len() - place) as u64 + whole as u64 + 1;
+    }
+
+    #[cfg(not(test))]
+    #[inline(always)]
+    fn count_work(&mut self, _place: usize, _whole: usize) {}
+}
+
 /// The retransmissions of a repair by SACK. RACK judges them by the time they left, like first transmissions (RFC
-/// 8985); one that is lost is sent once more.
+/// 8985); one that is lost is sent once more. Retransmissions of one time that adjoin are one entry until a part of
+/// them arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Resent {
-    /// In the order of sending.
-    log: VecDeque<Run>,
+    /// In the order of sending; bytes that arrived or were found lost since stay in it until their time comes.
+    log: VecDeque<Piece>,
+    /// What of these is under way, as far as is known.
+    open: Pieces,
     /// Lost again and not sent since.
-    lost: VecDeque<(Seq, Seq)>,
+    lost: Pieces,
 }
 
 impl Resent {
     /// `start..end` leaves at `at` while SND.NXT is `mark`.
     /// RFC 8985, 5.1-1.
     pub(crate) fn push(&mut self, start: Seq, end: Seq, at: u32, mark: Seq) {
-        let adjoins = |last: &&mut Run| last.end == start && last.at == at && last.mark == mark;
-        if let Some(last) = self.log.back_mut().filter(adjoins) {
+        let piece = Piece { start, end, at, mark };
+        self.lost.carve(start, end, |_| {});
+        self.open.insert(piece);
+        if let Some(last) = self.log.back_mut().filter(|last| last.adjoins(&piece)) {
             last.end = end;
             return;
         }
         if self.log.len() >= MOST {
-            self.log.pop_front();
+            self.forget_oldest();
         }
-        self.log.push_back(Run { start, end, at, mark });
+        self.log.push_back(piece);
     }
 
-    /// `from..` never left after all.
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.log.pop_front() else { return };
+        let mut from = oldest.start;
+        while let Some(piece) = self.open.list.get(self.open.seek(from)).copied() {
+            if piece.start.at_or_after(oldest.end) {
+                break;
+            }
+            let (start, end) = (piece.start.later(from), piece.end.earlier(oldest.end));
+            if piece.at == oldest.at {
+                self.open.carve(start, end, |_| {});
+            }
+            from = end;
+        }
+    }
+
+    /// `from..` of what left last never left after all.
     pub(crate) fn cut(&mut self, from: Seq) {
         if let Some(last) = self.log.back_mut() {
-            last.end = last.end.earlier(from).later(last.start);
+            let from = from.later(last.start);
+            self.open.carve(from, last.end, |_| {});
+            last.end = last.end.earlier(from);
         }
     }
 
-    /// Is the octet at `seq` on its way a second time?
+    /// Is the byte at `seq` on its way a second time?
     pub(crate) fn covers(&self, seq: Seq) -> bool {
-        self.log.iter().any(|run| run.start.at_or_before(seq) && seq.before(run.end))
+        self.open.of(seq).is_some()
     }
 
-    /// Where what is on its way a second time, the octet at `seq` among it, begins.
+    /// Returns where the retransmission under way begins that the byte at `seq` belongs to.
     pub(crate) fn start_of(&self, seq: Seq) -> Option<Seq> {
-        self.log.iter().find(|run| run.start.at_or_before(seq) && seq.before(run.end)).map(|run| run.start)
+        self.open.of(seq).map(|piece| piece.start)
     }
 
-    /// Forgets what has `arrived`; which of it left last.
-    pub(crate) fn take_delivered(&mut self, arrived: impl Fn(Seq, Seq) -> bool) -> Option<Left> {
-        let mut latest = None;
-        self.log.retain(|run| {
-            let gone = arrived(run.start, run.end);
-            if gone && run.start != run.end {
-                latest = Some(Left { at: run.at, end: run.end, again: true });
+    /// Forgets what has arrived: what lies below `una`, and in `blocks`. Returns which of the bytes left last.
+    /// RFC 8985, 6.2-1.
+    pub(crate) fn take_delivered(
+        &mut self,
+        una: Seq,
+        blocks: impl Iterator<Item = (Seq, Seq)>,
+    ) -> Option<Left> {
+        let mut latest: Option<Left> = None;
+        let mut arrived = |part: Piece| {
+            let left = Left { at: part.at, end: part.end, again: true };
+            if latest.is_none_or(|latest| left.after(latest)) {
+                latest = Some(left);
             }
-            !gone
-        });
+        };
+        if let Some(first) = self.open.list.front().map(|piece| piece.start) {
+            self.open.carve(first, una, &mut arrived);
+        }
+        if let Some(first) = self.lost.list.front().map(|piece| piece.start) {
+            self.lost.carve(first, una, |_| {});
+        }
+        for (left, right) in blocks {
+            self.open.carve(left, right, &mut arrived);
+            self.lost.carve(left, right, |_| {});
+        }
         latest
     }
 
@@ -84,109 +224,54 @@ impl Resent {
         remaining: impl Fn(Left) -> Option<u32>,
     ) -> (Option<Seq>, Option<u32>) {
         let mut latest = None;
-        while let Some(run) = self.log.front().copied() {
-            match remaining(Left { at: run.at, end: run.end, again: true }) {
-                None => return (latest, None),
-                Some(0) => {}
-                wait => return (latest, wait),
+        while let Some(burst) = self.log.front_mut() {
+            let place = self.open.seek(burst.start);
+            let found = self.open.list.get(place).copied().filter(|piece| piece.start.before(burst.end));
+            let Some(piece) = found else {
+                self.log.pop_front();
+                continue;
+            };
+            if piece.at == burst.at {
+                match remaining(Left { at: piece.at, end: piece.end, again: true }) {
+                    None => return (latest, None),
+                    Some(0) => {}
+                    wait => return (latest, wait),
+                }
+                self.open.carve(piece.start, piece.end, |_| {});
+                if piece.end.after(una) {
+                    self.lost.insert(Piece { start: piece.start.later(una), ..piece });
+                    latest = Some(piece.mark);
+                }
             }
-            self.log.pop_front();
-            if run.end.after(una) {
-                self.lost.push_back((run.start.later(una), run.end));
-                latest = Some(run.mark);
-            }
+            // What was sent once more since has an entry of its own.
+            burst.start = piece.end;
         }
         (latest, None)
     }
 
-    /// What is lost again and above `una`.
-    pub(crate) fn lost(&mut self, una: Seq) -> Option<(Seq, Seq)> {
-        while let Some(&(start, end)) = self.lost.front() {
-            if end.after(una) {
-                return Some((start.later(una), end));
-            }
-            self.lost.pop_front();
-        }
-        None
+    /// The first bytes that are lost again, above `una`.
+    pub(crate) fn lost(&self, una: Seq) -> Option<(Seq, Seq)> {
+        let piece = self.lost.list.get(self.lost.seek(una))?;
+        Some((piece.start.later(una), piece.end))
     }
 
-    /// All that is lost again, for counting.
-    pub(crate) fn lost_runs(&self) -> impl Iterator<Item = (Seq, Seq)> {
-        self.lost.iter().copied()
+    /// Octets that are lost again.
+    pub(crate) fn lost_octets(&self) -> u32 {
+        self.lost.octets
     }
 
-    /// The first of [`Resent::lost`] is settled below `seq`.
-    pub(crate) fn settle(&mut self, seq: Seq) {
-        if let Some(front) = self.lost.front_mut() {
-            front.0 = seq;
-            if seq.at_or_after(front.1) {
-                self.lost.pop_front();
-            }
-        }
+    /// `start..end` is not lost again, or not known to be.
+    pub(crate) fn settle(&mut self, start: Seq, end: Seq) {
+        self.lost.carve(start, end, |_| {});
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.log.clear();
+        self.open.clear();
         self.lost.clear();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    //! Goal: a retransmission counts as lost exactly when its time is over, and as delivered when it arrived.
-    use super::*;
-
-    fn seq(n: u32) -> Seq {
-        Seq::new(n.wrapping_sub(500))
-    }
-
-    /// Everything that left before `at` is lost; what left by `at + 10` may still come.
-    fn before(at: u32) -> impl Fn(Left) -> Option<u32> {
-        move |left| (left.at < at + 10).then(|| left.at.saturating_sub(at - 1))
-    }
-
-    #[test]
-    fn lost_when_its_time_is_over() {
-        let mut resent = Resent::default();
-        resent.push(seq(0), seq(100), 10, seq(1000));
-        resent.push(seq(100), seq(200), 10, seq(1000));
-        resent.push(seq(300), seq(400), 20, seq(1100));
-        assert!(resent.covers(seq(150)) && !resent.covers(seq(250)));
-        assert_eq!(resent.find_lost(seq(0), |_| None), (None, None));
-        assert_eq!(resent.find_lost(seq(50), before(15)), (Some(seq(1000)), Some(6)));
-        assert_eq!(resent.lost(seq(50)), Some((seq(50), seq(200))));
-        resent.settle(seq(150));
-        assert_eq!(resent.lost(seq(50)), Some((seq(150), seq(200))));
-        assert_eq!(resent.find_lost(seq(160), before(21)), (Some(seq(1100)), None));
-        assert_eq!(resent.lost_runs().count(), 2);
-        assert_eq!(resent.lost(seq(200)), Some((seq(300), seq(400))));
-        resent.settle(seq(400));
-        assert_eq!(resent.lost(seq(200)), None);
-        assert_eq!(resent.find_lost(seq(0), |_| Some(0)), (None, None));
-    }
-
-    /// RFC 8985, 5.1-1.
-    #[test]
-    fn what_arrived_is_forgotten_and_the_latest_told() {
-        let mut resent = Resent::default();
-        for i in 0..4 {
-            resent.push(seq(200 * i), seq(200 * i + 100), 10 * i, seq(1000));
-        }
-        let latest = resent.take_delivered(|start, _| start == seq(0) || start == seq(400));
-        assert_eq!(latest, Some(Left { at: 20, end: seq(500), again: true }));
-        assert_eq!(resent.find_lost(seq(0), |_| Some(0)), (Some(seq(1000)), None));
-        assert_eq!(resent.lost_runs().count(), 2);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut resent = Resent::default();
-        for i in 0..5000 {
-            resent.push(seq(3 * i), seq(3 * i + 1), i, seq(100_000 + i));
-        }
-        resent.find_lost(seq(0), |_| Some(0));
-        assert_eq!(resent.lost_runs().count(), MOST);
-        assert_eq!(resent.lost(seq(0)).map(|(start, _)| start), Some(seq(3 * (5000 - MOST as u32))));
-    }
-}
+mod tests;

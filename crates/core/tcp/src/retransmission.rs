@@ -77,9 +77,6 @@ impl Connection {
         }
         loss.count_again(octets);
         if sack {
-            if end.at_or_before(loss.resend) {
-                loss.resent.settle(end);
-            }
             loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32, nxt);
         }
         if loss.phase.repairs() {
@@ -105,7 +102,7 @@ impl Loss {
             match self.board.next_hole(start, mss) {
                 Some((seq, len)) if seq.before(end) => return Some((seq, len.min(end.offset_from(seq)))),
                 // Arrived after all, or nothing above it did: then nothing says that it was lost.
-                _ => self.resent.settle(end),
+                _ => self.resent.settle(start, end),
             }
         }
         None

@@ -10,7 +10,9 @@ pub(crate) const DUP_THRESH: u32 = 3;
 
 /// Most runs remembered. A block that would need one more is ignored: its octets count as not SACKed, which
 /// at worst sends them again.
-pub(crate) const MAX_RUNS: usize = 4096;
+pub(crate) const MAX_RUNS: usize = 1024;
+/// So many of them may be shorter than a segment.
+pub(crate) const SHORT_RUNS: usize = 64;
 
 /// What one acknowledgment's blocks said.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -50,6 +52,9 @@ struct Board {
     una: Seq,
     /// In sequence order, disjoint, not adjacent, all above `una`. Never empty.
     runs: Vec<Run>,
+    /// Runs compared, moved or counted anew so far.
+    #[cfg(test)]
+    work: u64,
 }
 
 /// The sender's view of what the peer holds out of order. Nothing is allocated while nothing is SACKed.
@@ -84,9 +89,10 @@ impl Scoreboard {
 
     /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that
     /// do not lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the
-    /// second, reports a duplicate (RFC 2883, section 4).
+    /// second, reports a duplicate (RFC 2883, section 4). Once there are [`SHORT_RUNS`] runs, a block makes another one
+    /// only if it is `mss` octets or longer.
     /// RFC 2018, 5-1; RFC 2883, 5-1; RFC 6675, 3-1.
-    pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, blocks: &[(Seq, Seq)]) -> Sacked {
+    pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, mss: u32, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut result = Sacked::default();
         self.advance(snd_una);
         let flight = snd_nxt.offset_from(snd_una);
@@ -98,20 +104,25 @@ impl Scoreboard {
             } else if right.after(snd_una) {
                 let left = left.later(snd_una);
                 debug_assert!(right.offset_from(snd_una) <= flight);
-                let newly = self.insert(snd_una, left, right, &mut result.lowest);
+                let newly = self.insert(snd_una, mss, (left, right), &mut result.lowest);
                 result.newly += newly;
             }
         }
         result
     }
 
-    fn insert(&mut self, una: Seq, left: Seq, right: Seq, lowest: &mut Option<Seq>) -> u32 {
+    fn insert(&mut self, una: Seq, mss: u32, (left, right): (Seq, Seq), lowest: &mut Option<Seq>) -> u32 {
         let fresh = self.next_unsacked(left);
         let newly = match &mut self.board {
-            Some(board) => board.insert(left, right),
+            Some(board) => board.insert(mss, left, right),
             empty => {
                 let run = Run { start: left, end: right, below: 0 };
-                *empty = Some(Box::new(Board { una, runs: alloc::vec![run] }));
+                *empty = Some(Box::new(Board {
+                    una,
+                    runs: alloc::vec![run],
+                    #[cfg(test)]
+                    work: 0,
+                }));
                 run.len()
             }
         };
@@ -228,12 +239,14 @@ impl Board {
         }
     }
 
-    fn insert(&mut self, left: Seq, right: Seq) -> u32 {
+    fn insert(&mut self, mss: u32, left: Seq, right: Seq) -> u32 {
         // The runs that overlap or touch left..right are `first..last`.
         let first = self.runs.partition_point(|run| run.end.before(left));
         let last = first + self.runs[first..].partition_point(|run| run.start.at_or_before(right));
+        self.count_work(first);
         if first == last {
-            if self.runs.len() >= MAX_RUNS {
+            let most = if right.offset_from(left) < mss { SHORT_RUNS } else { MAX_RUNS };
+            if self.runs.len() >= most {
                 return 0;
             }
             let below = self.runs.get(first).map_or_else(|| self.end(), |run| run.below);
@@ -250,6 +263,17 @@ impl Board {
         self.runs.drain(first + 1..last);
         self.lift(first + 1, newly)
     }
+
+    /// A search compares a few runs; those from `first` on are moved and counted anew.
+    #[cfg(test)]
+    fn count_work(&mut self, first: usize) {
+        let search = u64::from(usize::BITS - self.runs.len().leading_zeros());
+        self.work += 2 * search + 2 * (self.runs.len() - first) as u64 + 1;
+    }
+
+    #[cfg(not(test))]
+    #[inline(always)]
+    fn count_work(&mut self, _first: usize) {}
 
     /// `newly` octets were SACKed below the runs from `first` on.
     fn lift(&mut self, first: usize, newly: u32) -> u32 {
@@ -290,15 +314,59 @@ mod tests {
     fn the_bound_only_forgets() {
         let una = Seq::new(u32::MAX - 5_000);
         let nxt = una + 20_000;
-        let mut board = Scoreboard::new();
-        for i in 0..5_000 {
-            let left = una + 1 + 3 * i;
-            let newly = board.update(una, nxt, &[(left, left + 1)]).newly;
-            assert_eq!(newly, u32::from(i < MAX_RUNS as u32));
+        for (mss, most) in [(1, MAX_RUNS as u32), (2, SHORT_RUNS as u32)] {
+            let mut board = Scoreboard::new();
+            for i in 0..5_000 {
+                let left = una + 1 + 3 * i;
+                let newly = board.update(una, nxt, mss, &[(left, left + 1)]).newly;
+                assert_eq!(newly, u32::from(i < most));
+            }
+            assert_eq!(board.sacked(), most);
+            assert_eq!(board.pipe(una, nxt, una, una), 20_000 - most);
+            board.advance(nxt);
+            assert!(board.is_empty());
         }
-        assert_eq!(board.sacked(), MAX_RUNS as u32);
-        assert_eq!(board.pipe(una, nxt, una, una), 20_000 - MAX_RUNS as u32);
-        board.advance(nxt);
-        assert!(board.is_empty());
+    }
+
+    /// A run of a whole segment is taken where short ones no longer are, and so is a short block that joins a run.
+    #[test]
+    fn what_is_short_leaves_room_for_whole_segments() {
+        let una = Seq::new(0);
+        let nxt = una + 1_000_000;
+        let mut board = Scoreboard::new();
+        for i in 0..2 * SHORT_RUNS as u32 {
+            board.update(una, nxt, 1_000, &[(una + 1 + 2 * i, una + 2 + 2 * i)]);
+        }
+        assert_eq!(board.sacked(), SHORT_RUNS as u32);
+        assert_eq!(board.update(una, nxt, 1_000, &[(una + 5_000, una + 6_000)]).newly, 1_000);
+        assert_eq!(board.update(una, nxt, 1_000, &[(una + 6_000, una + 6_001)]).newly, 1);
+        assert_eq!(board.update(una, nxt, 1_000, &[(una + 7_000, una + 7_999)]).newly, 0);
+    }
+
+    /// The attack of CVE-2019-11478: runs where each costs most, below all others, then blocks that are refused, join or
+    /// are new. No acknowledgment of four blocks costs more than the bound allows.
+    #[test]
+    fn no_acknowledgment_costs_more_than_the_bound_allows() {
+        let search = u64::from(usize::BITS - MAX_RUNS.leading_zeros());
+        let most = 4 * (2 * search + 2 * MAX_RUNS as u64 + 1);
+        let una = Seq::new(u32::MAX - 5_000);
+        let nxt = una + 1_000_000;
+        let (mut board, mut before) = (Scoreboard::new(), 0);
+        let mut rng = base::Rng::new(1);
+        for i in 0..20_000u32 {
+            let block = |n: u32| {
+                let at = match i {
+                    0..400 => 200_000 - 40 * (4 * i + n),
+                    _ => 1 + rng.below(200_000) as u32,
+                };
+                (una + at, una + at + 20)
+            };
+            let blocks = [0, 1, 2, 3].map(block);
+            board.update(una, nxt, 10, &blocks);
+            let (runs, work) = board.board.as_ref().map_or((0, 0), |board| (board.runs.len(), board.work));
+            assert!(runs <= MAX_RUNS && work - before <= most, "acknowledgment {i}: {} steps", work - before);
+            before = work;
+        }
+        assert!(board.sacked() > 20 * MAX_RUNS as u32 / 2);
     }
 }

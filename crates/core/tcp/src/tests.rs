@@ -2,6 +2,8 @@
 //! and the rules of the timers, windows and repairs that no peer can see directly. (`tests/connection` looks
 //! from outside.)
 
+mod sacks;
+
 use alloc::vec::Vec;
 
 use base::{Duration, Instant};

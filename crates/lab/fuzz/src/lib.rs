@@ -79,6 +79,7 @@ targets! {
     "tcp_connection", "a connection: any segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
     "tcp_pair", "two connections over any path, with any settings and calls", tcp::fuzz::pair, seeds::none, PAIR;
+    "tcp_resent", "retransmissions and their fate, against a note per octet", tcp::fuzz::resent, seeds::none, SHORT;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
     "tcp_sent", "the log of departures against one time per octet", tcp::fuzz::sent, seeds::none, SHORT;

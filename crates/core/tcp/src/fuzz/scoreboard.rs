@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::Seq;
 
 use super::Input;
-use crate::scoreboard::{DUP_THRESH, Sacked, Scoreboard};
+use crate::scoreboard::{DUP_THRESH, SHORT_RUNS, Sacked, Scoreboard};
 
 /// Most octets in flight.
 const FLIGHT: u32 = 500;
@@ -29,7 +29,7 @@ impl Oracle {
     }
 
     /// Marks what the blocks say.
-    pub(crate) fn update(&mut self, blocks: &[(Seq, Seq)]) -> Sacked {
+    pub(crate) fn update(&mut self, mss: u32, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut told = Sacked::default();
         for (i, &(left, right)) in blocks.iter().enumerate() {
             let (l, r) = (left.distance_from(self.una), right.distance_from(self.una));
@@ -44,7 +44,11 @@ impl Oracle {
                 told.dsack = Some((left, right));
                 continue;
             }
-            for octet in l.max(0)..r.max(0) {
+            let (l, r) = (l.max(0), r.max(0));
+            if self.is_one_run_too_many(l as usize, r as usize, mss) {
+                continue;
+            }
+            for octet in l..r {
                 if !core::mem::replace(&mut self.sacked[octet as usize], true) {
                     let seq = self.una + octet as u32;
                     told.newly += 1;
@@ -55,6 +59,17 @@ impl Oracle {
         told
     }
 
+    fn runs(&self) -> usize {
+        let s = &self.sacked;
+        (0..s.len()).filter(|&i| s[i] && (i == 0 || !s[i - 1])).count()
+    }
+
+    /// Is `l..r` a run of its own, shorter than a segment, where there are many already?
+    fn is_one_run_too_many(&self, l: usize, r: usize, mss: u32) -> bool {
+        let joins = self.sacked[l.saturating_sub(1)..(r + 1).min(self.sacked.len())].contains(&true);
+        !joins && ((r - l) as u32) < mss && self.runs() >= SHORT_RUNS
+    }
+
     pub(crate) fn highest(&self) -> Option<usize> {
         self.sacked.iter().rposition(|&s| s)
     }
@@ -62,8 +77,7 @@ impl Oracle {
     pub(crate) fn reaches_dup_thresh(&self, mss: u32) -> bool {
         let s = &self.sacked;
         let octets = s.iter().filter(|&&s| s).count() as u32;
-        let runs = (0..s.len()).filter(|&i| s[i] && (i == 0 || !s[i - 1])).count() as u32;
-        runs >= DUP_THRESH || octets > (DUP_THRESH - 1) * mss
+        self.runs() >= DUP_THRESH as usize || octets > (DUP_THRESH - 1) * mss
     }
 
     pub(crate) fn pipe(&self, lost: usize, high_rxt: usize) -> u32 {
@@ -85,7 +99,10 @@ pub fn scoreboard(data: &[u8]) {
     let una = Seq::new(u32::MAX - input.below(1500));
     let mss = 1 + input.below(40);
     let mut real = Scoreboard::new();
-    let mut oracle = Oracle { una, sacked: vec![false; 100] };
+    // In a flight that stays long there are more runs than may be short.
+    let steady = input.below(3) == 0;
+    let mut oracle = Oracle { una, sacked: vec![false; if steady { FLIGHT as usize } else { 100 }] };
+    let longest = [3, 12, 12, 90];
     while !input.is_empty() {
         let flight = oracle.sacked.len() as u32;
         match input.u8() % 16 {
@@ -93,7 +110,7 @@ pub fn scoreboard(data: &[u8]) {
                 let more = input.below(60).min(FLIGHT - flight);
                 oracle.sacked.resize((flight + more) as usize, false);
             }
-            1 | 2 => {
+            1 | 2 if !steady || input.below(16) == 0 => {
                 let n = input.below(flight + 1).min(input.below(80));
                 oracle.advance(n as usize);
                 real.advance(oracle.una);
@@ -106,11 +123,18 @@ pub fn scoreboard(data: &[u8]) {
                 let blocks: Vec<(Seq, Seq)> = (0..1 + op % 3)
                     .map(|_| {
                         let left = oracle.una + input.below(flight + 40) - 20;
-                        (left, left + input.below(if op < 12 { 12 } else { 90 }))
+                        (
+                            left,
+                            left + input.below(if steady && op < 15 {
+                                3
+                            } else {
+                                longest[usize::from(op / 4)]
+                            }),
+                        )
                     })
                     .collect();
-                let expected = oracle.update(&blocks);
-                let got = real.update(oracle.una, oracle.nxt(), &blocks);
+                let expected = oracle.update(mss, &blocks);
+                let got = real.update(oracle.una, oracle.nxt(), mss, &blocks);
                 assert_eq!(got, expected, "{blocks:?}");
             }
         }

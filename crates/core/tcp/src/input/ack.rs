@@ -59,16 +59,18 @@ impl Connection {
     fn take_late_sack(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) {
         let (una, nxt, before) = (self.snd_una, self.snd_nxt, self.sacked());
         let mut all = Sacked::default();
-        for &(left, right) in seg.options.sack.as_slice() {
+        let blocks = self.marked_blocks(cx, una, seg.options.sack.as_slice());
+        for &(left, right) in blocks.as_slice() {
             // Each for itself, and from SND.UNA on: what was no duplicate when this left is none now.
             if right.after(una) && left.before(right) {
-                let sacked = self.loss().board.update(una, nxt, &[(left.later(una), right)]);
+                let mss = self.snd_mss.into();
+                let sacked = self.loss().board.update(una, nxt, mss, &[(left.later(una), right)]);
                 all.newly += sacked.newly;
                 all.lowest = all.lowest.into_iter().chain(sacked.lowest).reduce(Seq::earlier);
             }
         }
         if all.newly > 0 {
-            self.note_delivered(cx, seg, &all, None);
+            self.note_delivered(cx, seg, &all, blocks.as_slice(), None);
             self.learn_from_board(cx, &all, before, 0);
         }
     }
@@ -173,22 +175,14 @@ impl Connection {
             return Sacked::default();
         }
         let mut sacked = Sacked::default();
+        let mut marked = Blocks::default();
         let filled = self.loss.as_ref().and_then(|loss| loss.first_original(self.snd_una, seg.ack));
         if !blocks.is_empty() {
             cx.counters.sack_blocks_in += blocks.len() as u64;
             let (una, nxt) = (seg.ack.later(self.snd_una), self.snd_nxt);
-            let mss = u32::from(self.snd_mss);
-            // Where the segments were cut is known as long as all in flight are full, and of one size.
-            let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment;
-            let full = self.snd_small.at_or_before(una) && even;
-            if cx.config.whole_sacks && full {
-                let whole = blocks.iter().map(|&block| whole_segments(una, nxt, mss, block));
-                let mut cut = [(una, una); 4];
-                cut.iter_mut().zip(whole).for_each(|(to, block)| *to = block);
-                sacked = self.loss().board.update(una, nxt, &cut[..blocks.len().min(4)]);
-            } else {
-                sacked = self.loss().board.update(una, nxt, blocks);
-            }
+            marked = self.marked_blocks(cx, una, blocks);
+            let mss = self.snd_mss.into();
+            sacked = self.loss().board.update(una, nxt, mss, marked.as_slice());
             if sacked.newly > 0 {
                 if self.bits.has(Bits::PROBING_MTU) {
                     self.look_for_mtu_probe(cx);
@@ -206,9 +200,27 @@ impl Connection {
             self.settle_probe(cx, seg);
         }
         if self.loss.is_some() {
-            self.note_delivered(cx, seg, &sacked, filled);
+            self.note_delivered(cx, seg, &sacked, marked.as_slice(), filled);
         }
         sacked
+    }
+
+    /// What of the blocks counts: whole segments, where it is known where they were cut. A receiver that is honest holds
+    /// whole segments; one that SACKs every other octet would have the gaps sent again octet by octet, and each SACK
+    /// looked for in thousands of runs (CVE-2019-11478). Where segments of several sizes are in flight, the scoreboard
+    /// bounds the runs.
+    fn marked_blocks(&self, cx: &Cx<'_>, una: Seq, blocks: &[(Seq, Seq)]) -> Blocks {
+        let (nxt, mss) = (self.snd_nxt, u32::from(self.snd_mss));
+        let mut marked = Blocks::default();
+        let shortened = self.rare().and_then(|rare| rare.shortened).is_some_and(|end| end.after(una));
+        let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !shortened;
+        // Full segments, all of one size, end where SND.NXT does.
+        let full = self.snd_small.at_or_before(una) && even;
+        for (to, &block) in marked.blocks.iter_mut().zip(blocks) {
+            *to = if cx.config.whole_sacks && full { whole_segments(una, nxt, mss, block) } else { block };
+            marked.len += 1;
+        }
+        marked
     }
 
     /// Takes `acked` octets off the front of the flight.
@@ -395,6 +407,25 @@ impl Connection {
         if owed {
             self.due = Due::ACK;
         }
+    }
+}
+
+/// The blocks of an acknowledgment, as far as they count.
+#[derive(Clone, Copy)]
+struct Blocks {
+    blocks: [(Seq, Seq); 4],
+    len: usize,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Blocks { blocks: [(Seq::new(0), Seq::new(0)); 4], len: 0 }
+    }
+}
+
+impl Blocks {
+    fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..self.len]
     }
 }
 

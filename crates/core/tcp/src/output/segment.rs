@@ -100,6 +100,10 @@ impl Connection {
         cx.counters.dsacks_out += u64::from(duplicate.is_some());
         let blocks = reassembly.held.sack_blocks(self.rcv_nxt, duplicate, max);
         cx.counters.sack_blocks_out += blocks.as_slice().len() as u64;
+        if self.flight() > 0 {
+            let nxt = self.snd_nxt;
+            self.rare_mut().shortened = Some(nxt);
+        }
         blocks
     }
 
