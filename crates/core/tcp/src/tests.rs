@@ -2,6 +2,7 @@
 //! and the rules of the timers, windows and repairs that no peer can see directly. (`tests/connection` looks
 //! from outside.)
 
+mod limited;
 mod sacks;
 
 use alloc::vec::Vec;

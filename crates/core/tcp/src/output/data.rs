@@ -222,7 +222,13 @@ impl Connection {
         let congestion = self.congestion_room();
         let wanted = ready.min(window);
         let limited = congestion < wanted.min(mss);
-        self.bits.put(Bits::CWND_LIMITED, limited || congestion < wanted);
+        if limited || congestion < wanted {
+            self.bits.set(Bits::CWND_LIMITED);
+        } else if self.snd_una.at_or_after(self.round_end) {
+            // A round in which the window was full once counts as one that it limited, whatever is written at its end
+            // (Linux's tcp_cwnd_validate).
+            self.bits.clear(Bits::CWND_LIMITED);
+        }
         if wanted < ready || self.has_special::<PLAIN>(Bits::WINDOW_STARVED) {
             self.judge_window(cx, ready.min(mss), wanted, congestion);
         }
