@@ -166,6 +166,12 @@ impl Looks<'_> {
         match word {
             "idle" => "Nothing to send, and nothing in flight.".into(),
             "application" => self.explain_application(),
+            "send-buffer" if row["memory_scarce"] == true => format!(
+                "More than half of the core's memory for data is in use, so the send buffer is held at {}, this \
+                 connection's share: raise `buffers`, or look for peers that do not read (`millstream stat` shows \
+                 chunks_used of chunks_most).",
+                octets(number(row, "sndbuf"))
+            ),
             "send-buffer" => format!(
                 "All that the application wrote is in flight, and it waits for room: {} over {rtt} allow {}. Raise \
                  SO_SNDBUF, or do not set it, so that it grows with the window (setting sndbuf).",
@@ -324,6 +330,8 @@ mod tests {
             0.9,
             &["1.0 MiB", "105 Mbit/s", "SO_SNDBUF"],
         );
+        let scarce = json!({"limited_us": {"send-buffer": 900_000}, "memory_scarce": true, "sndbuf": 4_096});
+        says(&second("idle", scarce, None), "send-buffer", 0.9, &["4 KiB", "memory", "`buffers`"]);
         says(
             &second("", held("congestion-window"), None),
             "congestion-window",

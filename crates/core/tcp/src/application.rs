@@ -9,12 +9,9 @@ use cc::{Control, Controller, PathInfo, TunableError};
 use crate::connection::{Bits, Connection};
 use crate::options::{PackedOptions, Switch};
 use crate::output::Due;
-use crate::pool::{CHUNK, Pool};
+use crate::pool::Pool;
 use crate::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
-
-/// One chunk in so many is kept for data that comes in.
-const RESERVE: u32 = 4;
 
 impl Connection {
     /// Append to the send buffer; how many octets it took.
@@ -23,8 +20,12 @@ impl Connection {
         if data.is_empty() {
             return self.may_write().map(|()| 0);
         }
-        let room = self.room_to_write(cx, data.len())?.min(self.memory_for_writing(cx.pool));
-        let taken = self.tx.append(cx.pool, &data[..data.len().min(room)]);
+        let room = self.room_to_write(cx, data.len())?;
+        let part = &data[..data.len().min(room)];
+        let mut taken = self.tx.append(cx.pool, part);
+        if taken < part.len() {
+            taken += self.append_least(cx, &part[taken..]);
+        }
         self.note_write(cx, taken, data.len());
         if taken == 0 {
             if self.tx.is_empty() {
@@ -111,7 +112,7 @@ impl Connection {
         let room = if self.bits.has(Bits::PIECES) {
             self.room_in_pieces(cx, wanted)
         } else {
-            if wanted > self.tx.room() {
+            if wanted > self.tx.room() || cx.pool.is_scarce() {
                 self.grow_send_buffer(cx);
             }
             self.tx.room()
@@ -231,6 +232,7 @@ impl Connection {
         }
         self.forget_out_of_order(cx);
         self.shut_write(cx);
+        self.become_orphan(cx);
         if self.state == State::FinWait2 {
             self.await_fin(cx);
         }
@@ -327,21 +329,19 @@ impl Connection {
         self.rx.release(pool);
         self.tx.release(pool);
         self.sent.release(pool.departures_mut());
+        self.forget_orphan(pool);
     }
 
     /// Unless the user fixed it, the send buffer follows twice the congestion window, so that one window is
-    /// ready while another is in flight.
-    pub(crate) fn grow_send_buffer(&mut self, cx: &Cx<'_>) {
-        if self.options.sndbuf == 0 {
-            self.tx.limit = self.tx.limit.max(self.grown_limit(cx));
+    /// ready while another is in flight; or the share of the pool that there is for it, while chunks are scarce.
+    pub(crate) fn grow_send_buffer(&mut self, cx: &mut Cx<'_>) {
+        if cx.pool.is_scarce() {
+            return self.fit_send_buffer(cx);
         }
-    }
-
-    /// Octets that may be written without taking the chunks that incoming data needs: were all of them full
-    /// of what waits to be sent, both ends could wait for each other.
-    pub(crate) fn memory_for_writing(&self, pool: &Pool) -> usize {
-        let spare = pool.available().saturating_sub(pool.limit() / RESERVE);
-        spare as usize * CHUNK
+        self.tx.limit = match self.options.sndbuf {
+            0 => self.tx.limit.max(self.grown_limit(cx)),
+            fixed => fixed,
+        };
     }
 
     /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is

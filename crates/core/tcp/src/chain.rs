@@ -65,6 +65,11 @@ impl Chain {
         self.chunks() - self.chunks_for(len.min(self.len))
     }
 
+    /// Chunks that would hold nothing of the first `from` octets, were it `to` octets long.
+    pub(crate) fn chunks_between(&self, from: u32, to: u32) -> u32 {
+        self.chunks_for(to).saturating_sub(self.chunks_for(from))
+    }
+
     /// Chunks that it lacks to hold `len` octets.
     pub(crate) fn missing_for(&self, len: u32) -> u32 {
         self.chunks_for(len).saturating_sub(self.chunks())
@@ -362,7 +367,7 @@ mod tests {
 
     #[test]
     fn the_cursor_saves_the_walk() {
-        let mut pool = Pool::new(7_000);
+        let mut pool = Pool::new(8_001);
         let mut chain = Chain::new();
         let data = [7; CHUNK];
         for _ in 0..6_000 {

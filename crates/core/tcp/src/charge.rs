@@ -84,10 +84,11 @@ impl Connection {
     /// Octets that may be written where they lie in pieces: those that leave at once, and behind them as many pieces as
     /// may begin while the charge is below the limit and less than `TCP_NOTSENT_LOWAT` octets wait.
     #[cold]
-    pub(crate) fn room_in_pieces(&mut self, cx: &Cx<'_>, wanted: usize) -> usize {
+    pub(crate) fn room_in_pieces(&mut self, cx: &mut Cx<'_>, wanted: usize) -> usize {
         if self.bits.has(Bits::CHARGED) {
             self.lay_pieces();
-        } else if wanted > self.tx.room() {
+        }
+        if cx.pool.is_scarce() || (!self.bits.has(Bits::CHARGED) && wanted > self.tx.room()) {
             self.grow_send_buffer(cx);
         }
         let (lowat, unsent, piece) = (self.options.lowat(), self.unsent(), self.piece());

@@ -178,6 +178,8 @@ bits! {
     SHUT,
     /// Data is acknowledged that receive offload still holds: `Rare::promise`.
     PROMISED,
+    /// It is one of [`Pool::orphans`].
+    COUNTED,
 }
 
 impl Bits {
@@ -736,6 +738,7 @@ impl Connection {
         self.forget_out_of_order(cx);
         if self.bits.has(Bits::ORPHAN) {
             self.rx.release(cx.pool);
+            self.forget_orphan(cx.pool);
         }
         self.snd_una = self.snd_nxt;
         self.timers = Timers::default();

@@ -55,6 +55,10 @@ base::counters! {
         reassembly_refused: "Out-of-order segments refused because a connection held too many runs.",
         reassembly_full: "Those refused because such data took its share of the pool.",
         beyond_fin: "Data segments that lay beyond the peer's FIN.",
+        send_buffers_bounded: "Times a send buffer got less room because more than half of the pool was in use.",
+        out_of_order_pruned: "Times a connection gave up out-of-order data that pinned too much of it (TCPOFODrop).",
+        orphans_reset: "Connections reset after their application closed them, because there were too many of them or \
+                        the pool was used up (TCPAbortOnMemory).",
         no_memory: "Data segments refused because the pool of chunks was exhausted.",
         paws_drops: "Segments dropped by PAWS (RFC 7323, section 5).",
         missing_timestamps: "Segments dropped because they lacked the negotiated timestamp.",

@@ -46,6 +46,7 @@ mod input;
 mod isn;
 mod limit;
 mod marks;
+mod memory;
 mod mtu_search;
 mod options;
 mod output;

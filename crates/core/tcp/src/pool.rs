@@ -24,7 +24,11 @@ pub struct Pool {
     /// Most recently freed chunk: reused first, because it is the warmest.
     free: u32,
     used: u32,
+    /// Chunks that are taken before the rest is kept for the least of each connection: see [`crate::memory`].
+    high: u32,
     limit: u32,
+    /// Connections that their applications have closed, with data still to be sent.
+    pub(crate) orphans: u32,
     /// Octets that connections keep because they miss what precedes them.
     out_of_order: u64,
     departures: Departures,
@@ -33,12 +37,15 @@ pub struct Pool {
 impl Pool {
     /// A pool that holds at most `limit` chunks.
     pub fn new(limit: u32) -> Pool {
+        let limit = limit.min(NONE - PAGE as u32);
         Pool {
             pages: Vec::new(),
             next: Vec::new(),
             free: NONE,
             used: 0,
-            limit: limit.min(NONE - PAGE as u32),
+            high: limit - limit / 4,
+            limit,
+            orphans: 0,
             out_of_order: 0,
             departures: Departures::new(limit),
         }
@@ -52,6 +59,32 @@ impl Pool {
     /// Most chunks it will hold.
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// Is more than half of it in use? Then connections get no more than their share.
+    #[inline]
+    pub fn is_scarce(&self) -> bool {
+        self.used >= self.limit / 2
+    }
+
+    /// Connections that their applications have closed, with data still to be sent.
+    pub fn orphans(&self) -> u32 {
+        self.orphans
+    }
+
+    /// Chunks in use from which on not even the least of a connection may be written: what is left is for what arrives.
+    /// Were all of them full of what waits to be sent, both ends could wait for each other.
+    pub(crate) fn writes_end(&self) -> u32 {
+        self.limit - (self.limit / 8).max(1).min(self.limit)
+    }
+
+    /// Runs `f`, which may take chunks until `end` of them are in use.
+    pub(crate) fn dip<R>(&mut self, end: fn(&Pool) -> u32, f: impl FnOnce(&mut Pool) -> R) -> R {
+        let end = end(self);
+        let high = core::mem::replace(&mut self.high, end);
+        let result = f(self);
+        self.high = high;
+        result
     }
 
     /// Octets occupied by out-of-order data: its chunks, those of the holes before it, and notes.
@@ -89,7 +122,7 @@ impl Pool {
 
     /// Chunks that can still be taken.
     pub(crate) fn available(&self) -> u32 {
-        self.limit - self.used
+        self.high.saturating_sub(self.used)
     }
 
     /// Sets chunks aside for data that will come; false if there are not so many.
@@ -104,9 +137,9 @@ impl Pool {
         self.used -= chunks;
     }
 
-    /// A chunk with arbitrary content and no successor; `None` when `limit` are out.
+    /// A chunk with arbitrary content and no successor; `None` when none is available.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        if self.used >= self.limit {
+        if self.used >= self.high {
             return None;
         }
         if self.free == NONE {
@@ -177,8 +210,14 @@ mod tests {
     fn lifecycle() {
         let mut pool = Pool::new(100);
         assert_eq!((pool.used(), pool.limit(), pool.footprint()), (0, 100, 0));
-        let all: Vec<u32> = (0..100).map(|_| pool.take().unwrap()).collect();
-        assert_eq!(pool.take(), None);
+        let mut all: Vec<u32> = (0..75).map(|_| pool.take().unwrap()).collect();
+        assert_eq!((pool.take(), pool.available()), (None, 0), "a quarter is kept back");
+        for end in [Pool::writes_end as fn(&Pool) -> u32, Pool::limit] {
+            while let Some(chunk) = pool.dip(end, |pool| pool.take()) {
+                all.push(chunk);
+            }
+            assert_eq!((pool.used(), pool.take()), (end(&pool), None));
+        }
         assert_eq!((pool.used(), pool.available()), (100, 0));
         assert!(pool.footprint() >= 128 * CHUNK && pool.footprint() < 140 * CHUNK);
         for &chunk in &all {
@@ -187,6 +226,7 @@ mod tests {
         assert!(all.iter().all(|&chunk| pool.bytes(chunk).iter().all(|&b| b == chunk as u8)));
         pool.put_list(all[7], all[7], 1);
         pool.put_list(all[3], all[3], 1);
-        assert_eq!((pool.take(), pool.take(), pool.take()), (Some(all[3]), Some(all[7]), None));
+        let mut again = || pool.dip(Pool::limit, |pool| pool.take());
+        assert_eq!((again(), again(), again()), (Some(all[3]), Some(all[7]), None));
     }
 }

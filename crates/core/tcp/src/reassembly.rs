@@ -10,8 +10,8 @@
 //! Four limits, each of which grows and shrinks with what the connection is: octets, by the window that was offered;
 //! runs, by the full segments that fit into it; memory as it is really occupied, holes included, by the window again;
 //! and the memory of all connections of a core together, by a share of its pool. What passes one of them is dropped,
-//! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty; and what was
-//! SACKed once is not given up while somebody may read it.
+//! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty. What was SACKed
+//! once is given up only where chunks are scarce and it pins far more of them than it fills ([`Connection::prune`]).
 
 use alloc::boxed::Box;
 
@@ -169,9 +169,11 @@ impl Connection {
         }
         // Memory first: an octet noted as held must be there.
         let at = self.reassembly().readable + offset;
+        let len = at + data.len() as u32;
         let fits = match offset {
+            0 if self.rx.missing_for(len) > cx.pool.available() && self.extend_least(cx, len) => data.len(),
             0 => data.len().min(self.rx.most(cx.pool).saturating_sub(at) as usize),
-            _ if self.passes_share(cx, at + data.len() as u32) => return Kept::Refused(Limit::Share),
+            _ if self.passes_share(cx, len, data.len() as u32) => return Kept::Refused(Limit::Share),
             _ => data.len(),
         };
         if fits == 0 || !self.rx.extend_to(cx.pool, at + fits as u32) {
@@ -192,11 +194,13 @@ impl Connection {
         }
     }
 
-    /// Would a buffer of `len` octets take more than the share of the pool that out-of-order data may have?
-    fn passes_share(&self, cx: &Cx<'_>, len: u32) -> bool {
+    /// Would a buffer of `len` octets, `data` of them new, take more than the share of the pool that out-of-order data
+    /// may have?
+    fn passes_share(&self, cx: &Cx<'_>, len: u32, data: u32) -> bool {
         let share = u64::from(cx.pool.limit()) * CHUNK as u64 * u64::from(cx.config.reassembly_share) / 100;
         let more = u64::from(self.rx.missing_for(len)) * CHUNK as u64;
-        more > 0 && cx.pool.out_of_order() + more > share
+        let scarce = cx.pool.is_scarce() && self.pins_too_much(cx.pool, len, data);
+        more > 0 && (scarce || cx.pool.out_of_order() + more > share)
     }
 
     /// Writes the octets of `data` that are not held yet.
@@ -250,7 +254,8 @@ impl Connection {
     }
 
     /// Forgets what lies beyond the first hole. RFC 2018, section 8, lets a receiver do that at any time; this one does
-    /// it at the connection's end only, at the peer's FIN, behind which nothing can lie, and when nothing is held.
+    /// it at the connection's end, at the peer's FIN, behind which nothing can lie, when nothing is held, and where
+    /// memory is scarce.
     #[inline]
     pub(crate) fn forget_out_of_order(&mut self, cx: &mut Cx<'_>) {
         if self.reassembly.is_some() {

@@ -397,6 +397,9 @@ impl Connection {
     /// R2 of RFC 9293, section 3.8.3: too many timeouts in a row. True if that was the end.
     /// RFC 9293, MUST-20, MUST-21 and SHLD-11.
     fn give_up(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.bits.has(Bits::ORPHAN) && self.yield_memory(cx) {
+            return true;
+        }
         if self.is_overdue(cx) {
             cx.counters.user_timeouts += 1;
         } else if self.bits.has(Bits::ORPHAN) {

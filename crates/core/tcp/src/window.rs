@@ -120,7 +120,8 @@ impl Connection {
         }
         let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
         let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
-        let room = self.buffer_room().min(chunks).min(largest);
+        let room = if cx.pool.is_scarce() { self.scarce_room(cx.pool) } else { chunks };
+        let room = self.buffer_room().min(room).min(largest);
         if cx.config.window_ramp || self.bits.has(Bits::EARLY) { room.min(self.ramp()) } else { room }
     }
 
@@ -243,10 +244,7 @@ impl Connection {
         let target = round.saturating_mul(if growing { 4 } else { 2 });
         let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.
-        if self.options.rcvbuf == 0
-            && cx.pool.available() > cx.pool.limit() / 4
-            && !self.bits.has(Bits::PROMISED)
-        {
+        if self.options.rcvbuf == 0 && !cx.pool.is_scarce() && !self.bits.has(Bits::PROMISED) {
             self.rcvbuf = self.rcvbuf.max(target);
         }
     }

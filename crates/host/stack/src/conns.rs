@@ -122,6 +122,11 @@ impl Conns {
         self.len >= self.limit
     }
 
+    /// Places for connections, vacant ones too.
+    pub(crate) fn places(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// Octets held for connections.
     pub(crate) fn footprint(&self) -> usize {
         self.slots.footprint()

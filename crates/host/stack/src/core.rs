@@ -188,6 +188,8 @@ pub struct Core {
     pub(crate) loans: Loans,
     /// Batches received in one turn at most.
     pub(crate) batches: u8,
+    /// The connection that was last asked to give memory back.
+    pub(crate) reclaimed: u32,
 }
 
 impl Core {
@@ -253,6 +255,7 @@ impl Core {
             starved: false,
             loans: Loans::default(),
             batches: config.batches.clamp(1, BATCHES_MAX),
+            reclaimed: 0,
             port,
         }
     }

@@ -31,6 +31,7 @@ mod policies;
 mod ports;
 mod probes;
 mod recent;
+mod reclaim;
 mod report;
 mod rx;
 mod sharing;

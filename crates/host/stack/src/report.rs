@@ -64,6 +64,12 @@ impl Core {
             ("flows", "Entries of the flow table.", u64::from(self.table.len())),
             ("ports_claimed", "Ports held at the link.", self.ports.claimed() as u64),
             ("chunks_used", "Chunks of 2 KiB that hold data.", u64::from(self.shared.pool.used())),
+            ("chunks_most", "Chunks that there may be.", u64::from(self.shared.pool.limit())),
+            (
+                "orphans",
+                "Connections that the application has closed while data is still to be sent.",
+                u64::from(self.shared.pool.orphans()),
+            ),
             ("out_of_order", "Octets of data held that came too early.", self.shared.pool.out_of_order()),
         ];
         let footprint = self.footprint();
@@ -72,6 +78,11 @@ impl Core {
         let parts = footprint.map(|(name, octets)| held((name, "Octets of memory held for this.", octets)));
         let sizes = sizes.map(held);
         counters.chain(drops).chain([out]).chain(sizes).chain(parts).chain([whole]).collect()
+    }
+
+    /// Is more than half of the memory for data in use? Then connections get no more of it than their share.
+    pub fn is_memory_scarce(&self) -> bool {
+        self.shared.pool.is_scarce()
     }
 
     /// What became of packets that arrived together; all zero where they are not merged.

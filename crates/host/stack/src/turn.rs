@@ -76,6 +76,9 @@ impl Core {
             self.flush_held(now, &mut turn);
             self.receive(now, &mut scratch.rx, &mut turn);
             turn.timers = self.run_timers(now, &mut scratch);
+            if self.shared.pool.out_of_order() > 0 && self.shared.pool.is_scarce() {
+                self.reclaim(now);
+            }
             self.transmit_all(now, false, &mut turn);
             self.scratch = Some(scratch);
             self.shared.pause_probes();

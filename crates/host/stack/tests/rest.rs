@@ -87,12 +87,15 @@ fn the_same_is_sent_at_the_same_time() {
 fn who_found_no_memory_is_woken_to_look_again() {
     let mut world = World::with(&PairConfig::default(), |client, _| client.max_chunks = 4);
     let listener = world.listen(Endpoint::new(Addr::UNSPECIFIED_V6, PORT), 16);
-    let (greedy, _) = world.establish(listener, HTTP, 1);
-    let (modest, _) = world.establish(listener, HTTP, 2);
+    // One alone leaves the others their least.
+    let greedy = [1, 2].map(|owner| world.establish(listener, HTTP, owner).0);
+    let (modest, _) = world.establish(listener, HTTP, 3);
     world.pass(Duration::from_secs(1));
     // Nobody reads: in the end what is not sent holds the pool, and nothing happens by itself for long.
     for _ in 0..1_000 {
-        while world.client.write(world.now, greedy, &[1; 4_096]).is_ok() {}
+        for greedy in greedy {
+            while world.client.write(world.now, greedy, &[1; 4_096]).is_ok() {}
+        }
         world.settle();
     }
     assert!(world.client.rest(world.now).is_none_or(|at| at > world.now + Duration::from_millis(100)));

@@ -37,7 +37,7 @@ impl Pair {
     fn append(&mut self, pool: &mut Pool, data: &[u8]) {
         let tail_room = self.chunks() as usize * CHUNK
             - if self.chunks() == 0 { 0 } else { self.skip + self.oracle.len() };
-        let room = tail_room + (pool.limit() - pool.used()) as usize * CHUNK;
+        let room = tail_room + (pool.available()) as usize * CHUNK;
         let took = self.chain.append(pool, data);
         assert_eq!(took, data.len().min(room), "append takes all that fits");
         self.oracle.extend(data[..took].iter().map(|&b| Some(b)));
@@ -46,7 +46,7 @@ impl Pair {
     fn write_at(&mut self, pool: &mut Pool, offset: usize, data: &[u8]) {
         let end = if data.is_empty() { 0 } else { offset + data.len() };
         let needed = if end > self.oracle.len() { (self.skip + end).div_ceil(CHUNK) as u32 } else { 0 };
-        let fits = needed.saturating_sub(self.chunks()) <= pool.limit() - pool.used();
+        let fits = needed.saturating_sub(self.chunks()) <= pool.available();
         assert_eq!(self.chain.write_at(pool, offset as u32, data), fits, "all or nothing");
         if fits && end > 0 {
             self.oracle.resize(self.oracle.len().max(end), None);
@@ -66,7 +66,7 @@ impl Pair {
 
     fn extend_to(&mut self, pool: &mut Pool, len: usize) {
         let needed = if len > self.oracle.len() { (self.skip + len).div_ceil(CHUNK) as u32 } else { 0 };
-        let fits = needed.saturating_sub(self.chunks()) <= pool.limit() - pool.used();
+        let fits = needed.saturating_sub(self.chunks()) <= pool.available();
         assert_eq!(self.chain.extend_to(pool, len as u32), fits, "all or nothing");
         if fits {
             self.oracle.resize(self.oracle.len().max(len), None);
@@ -76,8 +76,7 @@ impl Pair {
     /// Octets that lie elsewhere: where none lie here, and chunks for them are free.
     fn owe(&mut self, pool: &mut Pool, data: &[u8]) {
         let chunks = (self.oracle.len() + data.len()).div_ceil(CHUNK) as u32;
-        let may =
-            (self.owing || self.oracle.is_empty()) && chunks - self.chunks() <= pool.limit() - pool.used();
+        let may = (self.owing || self.oracle.is_empty()) && chunks - self.chunks() <= pool.available();
         assert_eq!(self.chain.may_owe(pool, data.len() as u32), may);
         assert_eq!(self.chain.owe(pool, data.len() as u32), may, "all or nothing");
         if may {

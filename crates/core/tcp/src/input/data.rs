@@ -80,9 +80,7 @@ impl Connection {
             self.events |= Events::READABLE;
         }
         if taken < whole {
-            cx.counters.no_memory += 1;
-            self.due |= Due::ACK;
-            return Err(DropReason::NoMemory);
+            return self.take_least(cx, text, taken);
         }
         self.acknowledge_data(cx);
         Ok(())

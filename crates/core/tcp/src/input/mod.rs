@@ -5,7 +5,7 @@ mod data;
 pub(crate) mod fast;
 mod handshake;
 mod reset;
-mod run;
+pub(crate) mod run;
 mod sequence;
 
 use wire::tcp::{Flags, Segment};

@@ -14,6 +14,8 @@ pub(crate) trait Text: Copy {
     fn octets(self) -> u32;
     /// Appends it to what was received, as far as the pool has room; how much.
     fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize;
+    /// Appends at most `most` bytes of what follows the first `skip`. Returns how many.
+    fn append_rest(self, skip: usize, most: usize, rx: &mut Chain, pool: &mut Pool) -> usize;
 }
 
 /// The payload of a run.
@@ -35,6 +37,11 @@ impl Text for Elsewhere {
     #[inline]
     fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize {
         if rx.owe(pool, self.0) { self.0 as usize } else { 0 }
+    }
+
+    fn append_rest(self, _: usize, _: usize, _: &mut Chain, _: &mut Pool) -> usize {
+        // All of it was taken, or the caller keeps it.
+        0
     }
 }
 
@@ -60,6 +67,11 @@ impl Text for &[u8] {
     fn append_to(self, rx: &mut Chain, pool: &mut Pool) -> usize {
         rx.append(pool, self)
     }
+
+    fn append_rest(self, skip: usize, most: usize, rx: &mut Chain, pool: &mut Pool) -> usize {
+        let rest = &self[skip..];
+        rx.append(pool, &rest[..rest.len().min(most)])
+    }
 }
 
 impl Text for &[&[u8]] {
@@ -75,6 +87,19 @@ impl Text for &[&[u8]] {
             let taken = rx.append(pool, piece);
             all += taken;
             if taken < piece.len() {
+                break;
+            }
+        }
+        all
+    }
+
+    fn append_rest(self, skip: usize, most: usize, rx: &mut Chain, pool: &mut Pool) -> usize {
+        let (mut skip, mut all) = (skip, 0);
+        for piece in self {
+            let here = skip.min(piece.len());
+            let taken = piece.append_rest(here, most - all, rx, pool);
+            (skip, all) = (skip - here, all + taken);
+            if taken < piece.len() - here {
                 break;
             }
         }

@@ -22,19 +22,22 @@ fn an_idle_connection_holds_no_chunk() {
 
 #[test]
 fn a_write_without_memory_continues_later() {
-    let mut rig = Setup::default().connected();
-    rig.host.pool = Pool::new(4);
-    let took = rig.write(&[1; 100_000]).unwrap();
-    assert!(took <= 4 * 2048, "{took}");
-    assert_eq!(rig.write(&[1; 100]), Err(WriteError::NoMemory));
-    rig.events();
-    let end = rig.sent().last().unwrap().end();
-    rig.ack(end, &[]);
-    rig.pass(ms(500));
-    let end = rig.sent().last().map_or(end, |s| s.end());
-    rig.ack(end, &[]);
-    assert!(rig.events().any(Events::WRITABLE), "WRITABLE follows a write that found no memory");
-    assert!(rig.write(&[1; 100]).is_ok());
+    // Where there is some left, a connection that holds its share finds its buffer full.
+    for (chunks, error) in [(1, WriteError::NoMemory), (4, WriteError::Full)] {
+        let mut rig = Setup::default().connected();
+        rig.host.pool = Pool::new(chunks);
+        let took = rig.write(&[1; 100_000]).unwrap();
+        assert!(took <= chunks as usize * 2048, "{took}");
+        assert_eq!(rig.write(&[1; 100]), Err(error));
+        rig.events();
+        let end = rig.sent().last().unwrap().end();
+        rig.ack(end, &[]);
+        rig.pass(ms(500));
+        let end = rig.sent().last().map_or(end, |s| s.end());
+        rig.ack(end, &[]);
+        assert!(rig.events().any(Events::WRITABLE), "WRITABLE follows a write that found no memory");
+        assert!(rig.write(&[1; 100]).is_ok());
+    }
 }
 
 #[test]

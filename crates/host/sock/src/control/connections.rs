@@ -21,7 +21,7 @@ pub(super) fn rows(core: &Core, now: Instant) -> Vec<Value> {
                 "local": entry.key.local().to_string(),
                 "remote": entry.key.remote().to_string(),
             }),
-            Row::Connection(conn) => connection(conn, core.config(), now),
+            Row::Connection(conn) => connection(conn, core, now),
         });
     });
     rows
@@ -34,8 +34,8 @@ pub(crate) fn settle_limits(core: &mut Core, now: Instant) {
     }
 }
 
-fn connection(conn: &tcp::Connection, config: &tcp::Config, now: Instant) -> Value {
-    let info = conn.info(now);
+fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {
+    let (info, config) = (conn.info(now), core.config());
     let mut row = json!({
         "state": info.state.name(),
         "local": conn.key().local().to_string(),
@@ -64,6 +64,7 @@ fn connection(conn: &tcp::Connection, config: &tcp::Config, now: Instant) -> Val
         "rcvbuf": info.rcvbuf.0,
         "pacing": conn.pacing_rate(config).map(Rate::bytes_per_sec),
         "max_pacing": info.max_pacing.map(Rate::bytes_per_sec),
+        "memory_scarce": core.is_memory_scarce(),
         "nodelay": info.nodelay,
         "bytes_acked": info.bytes_acked,
         "bytes_received": info.bytes_received,

@@ -23,9 +23,9 @@ fn too_few_chunks() {
     seeded(1..4, |seed| {
         let mut setup =
             Setup::new(seed, Family::V4, PipeConfig { loss: 0.01, spares_neighbours: true, ..path() });
-        // Twenty connections that would like megabytes share 256 KiB on each side.
-        setup.client.max_chunks = 128;
-        setup.server.max_chunks = 128;
+        // Twenty connections that would like megabytes share 64 KiB on each side: less than the least of each.
+        setup.client.max_chunks = 32;
+        setup.server.max_chunks = 32;
         let mut pair = setup.build();
         let (client, server) = Plan::both(200_000, 100_000);
         pair.serve(server);

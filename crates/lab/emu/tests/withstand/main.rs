@@ -11,6 +11,7 @@ mod fast_open;
 mod flood;
 mod harness;
 mod held;
+mod hoarding;
 mod lanes;
 mod looking;
 mod opening;
