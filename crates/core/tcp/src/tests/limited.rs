@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 fn avoiding() -> Pair {
     let mut pair = Pair::new();
     pair.a.conn.tell_congestion(cx!(pair.a, pair.now), Signal::Loss);
-    let info = pair.a.conn.signal_info(cx!(pair.a, pair.now));
+    let cx: &Cx<'_> = cx!(pair.a, pair.now);
+    let info = pair.a.conn.signal_info(cx);
     pair.a.conn.control.on_recovery_end(&info);
     while cwnd(&pair) < 6 * MSS as u32 {
         pair.a.write(pair.now, &bytes(8 * MSS));
@@ -84,7 +85,7 @@ fn a_short_last_write_does_not_unsay_that_the_window_was_full() {
 }
 
 /// An application that sends less than the window for longer than the timeout, and never stops, keeps its window: RFC
-/// 7661, section 4.2, preserves it, where Linux lets it decay (RFC 2861). After a pause it begins anew (RFC 5681,
+/// 7661, section 4, preserves it, where Linux lets it decay (RFC 2861). After a pause it begins anew (RFC 5681,
 /// section 4.1).
 #[test]
 fn a_window_that_is_not_filled_is_kept_until_a_pause() {

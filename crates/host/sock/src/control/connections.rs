@@ -64,7 +64,6 @@ fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {
         "rcvbuf": info.rcvbuf.0,
         "pacing": conn.pacing_rate(config).map(Rate::bytes_per_sec),
         "max_pacing": info.max_pacing.map(Rate::bytes_per_sec),
-        "memory_scarce": core.is_memory_scarce(),
         "nodelay": info.nodelay,
         "bytes_acked": info.bytes_acked,
         "bytes_received": info.bytes_received,
@@ -81,6 +80,7 @@ fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {
         "recovery": info.recovery || info.loss,
     });
     limits(&info, &mut row);
+    row["memory_scarce"] = core.is_memory_scarce().into();
     row["now_us"] = now.as_micros().into();
     row
 }
