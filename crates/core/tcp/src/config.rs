@@ -265,8 +265,8 @@ settings! {
         orphan_retries: u8 = 8, 0 => 127,
             "Retransmissions of an orphan, a connection that the application has closed.";
         max_orphans: u32 = 16_384, 0 => 1 << 20,
-            "Most connections of a core that the application has closed while data is still to be sent; further ones are \
-             reset (Linux's tcp_max_orphans).";
+            "Most connections of a core that the application has closed while data is still to be sent; further ones \
+             are reset (Linux's tcp_max_orphans).";
         time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
             "How long TIME-WAIT lasts: 2 MSL with an MSL of 30 s, where RFC 9293 assumes 2 minutes.";
         time_wait_reset: bool = false, false => true,

@@ -6,11 +6,11 @@
 //!  |   as it likes     |   its share, or the   |   the least of each |  the least of  |
 //!  |                   |   least, if more      |   connection          |  what arrives  |
 //! ```
-//! The *least* of a connection is two segments, or two chunks if that is more, each way: enough to go on. Its *share* is
-//! an eighth of what is left below `high` (the dynamic thresholds of Choudhury and Hahne, 1998): it shrinks as others
-//! take theirs, and no count of them is needed. Of its share a sender gets no more than it can use: what is in flight, and
-//! what the peer's window and the congestion window would let go at once. A peer that does not read shuts its window, so
-//! it soon holds the least.
+//! The *least* of a connection is two segments, or two chunks if that is more, each way: enough to go on. Its *share*
+//! is an eighth of what is left below `high` (the dynamic thresholds of Choudhury and Hahne, 1998): it shrinks as
+//! others take theirs, and no count of them is needed. Of its share a sender gets no more than it can use: what is in
+//! flight, and what the peer's window and the congestion window would let go at once. A peer that does not read shuts
+//! its window, so it soon holds the least.
 //!
 //! What a connection holds already is not taken away, with two exceptions: out-of-order data that pins far more memory
 //! than it has bytes, and orphans, whose application is gone.
@@ -68,8 +68,8 @@ impl Connection {
         pool.writes_end().saturating_sub(pool.used()) as usize * CHUNK
     }
 
-    /// Takes the rest of data in order, `taken` bytes of which the pool had chunks for, as far as that is the least that
-    /// a connection may hold.
+    /// Takes the rest of data in order, `taken` bytes of which the pool had chunks for, as far as that is the least
+    /// that a connection may hold.
     #[cold]
     pub(crate) fn take_least(
         &mut self,

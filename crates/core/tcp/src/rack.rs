@@ -182,8 +182,8 @@ impl Reordering {
 
 impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
-    /// section 6.2, steps 1 to 4). `blocks`: what it SACKs, as the scoreboard took it. `filled`: the first octet it acknowledges that was neither SACKed nor retransmitted
-    /// before.
+    /// section 6.2, steps 1 to 4). `blocks`: what it SACKs, as the scoreboard took it. `filled`: the first octet it
+    /// acknowledges that was neither SACKed nor retransmitted before.
     /// RFC 8985, 6.2-1 and 6.2-2.
     pub(crate) fn note_delivered(
         &mut self,

@@ -10,8 +10,9 @@
 //! Four limits, each of which grows and shrinks with what the connection is: octets, by the window that was offered;
 //! runs, by the full segments that fit into it; memory as it is really occupied, holes included, by the window again;
 //! and the memory of all connections of a core together, by a share of its pool. What passes one of them is dropped,
-//! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty. What was SACKed
-//! once is given up only where chunks are scarce and it pins far more of them than it fills ([`Connection::prune`]).
+//! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty. What was
+//! SACKed once is given up only where chunks are scarce and it pins far more of them than it fills
+//! ([`Connection::prune`]).
 
 use alloc::boxed::Box;
 

@@ -343,8 +343,8 @@ mod tests {
         assert_eq!(board.update(una, nxt, 1_000, &[(una + 7_000, una + 7_999)]).newly, 0);
     }
 
-    /// The attack of CVE-2019-11478: runs where each costs most, below all others, then blocks that are refused, join or
-    /// are new. No acknowledgment of four blocks costs more than the bound allows.
+    /// The attack of CVE-2019-11478: runs where each costs most, below all others, then blocks that are refused, join
+    /// or are new. No acknowledgment of four blocks costs more than the bound allows.
     #[test]
     fn no_acknowledgment_costs_more_than_the_bound_allows() {
         let search = u64::from(usize::BITS - MAX_RUNS.leading_zeros());

@@ -1,5 +1,5 @@
-//! Memory that connections pin for nothing, taken back while chunks are scarce: a peer that sends one byte at the far edge
-//! of each window, and nothing more, would otherwise keep the holes in front of it for ever.
+//! Memory that connections pin for nothing, taken back while chunks are scarce: a peer that sends one byte at the far
+//! edge of each window, and nothing more, would otherwise keep the holes in front of it for ever.
 
 use base::Instant;
 

@@ -205,10 +205,10 @@ impl Connection {
         sacked
     }
 
-    /// What of the blocks counts: whole segments, where it is known where they were cut. A receiver that is honest holds
-    /// whole segments; one that SACKs every other octet would have the gaps sent again octet by octet, and each SACK
-    /// looked for in thousands of runs (CVE-2019-11478). Where segments of several sizes are in flight, the scoreboard
-    /// bounds the runs.
+    /// Returns the part of the blocks that counts: whole segments, where it is known where they were cut. An honest
+    /// receiver holds whole segments. One that SACKs every other byte would have the gaps sent again byte by byte,
+    /// and each SACK looked for in thousands of runs (CVE-2019-11478). Where segments of several sizes are in
+    /// flight, the scoreboard bounds the runs.
     fn marked_blocks(&self, cx: &Cx<'_>, una: Seq, blocks: &[(Seq, Seq)]) -> Blocks {
         let (nxt, mss) = (self.snd_nxt, u32::from(self.snd_mss));
         let mut marked = Blocks::default();

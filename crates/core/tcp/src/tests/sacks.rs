@@ -1,5 +1,5 @@
-//! Goal: what SACKs tell is used as far as it can be true, and a peer that tells lies of them gets no more work done than
-//! an honest one.
+//! Goal: what SACKs tell is used as far as it can be true, and a peer that lies in them causes no more work than an
+//! honest one.
 
 use alloc::vec::Vec;
 
