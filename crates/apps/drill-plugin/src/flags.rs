@@ -16,6 +16,8 @@ pub(crate) struct Flags {
     pub(crate) profile: Profile,
     /// Ours, one of each family at most.
     pub(crate) addresses: Vec<OwnAddr>,
+    /// Families that a flag names the stack's address of: IPv6, IPv4.
+    named: [bool; 2],
     pub(crate) gateways: Vec<Addr>,
     pub(crate) mtu: usize,
     /// Super-segments leave the port uncut (for scripts that say --strict_segments).
@@ -39,6 +41,7 @@ impl Flags {
         let mut flags = Flags {
             profile: Profile::default(),
             addresses: Vec::new(),
+            named: [false; 2],
             gateways: Vec::new(),
             mtu: 1_500,
             whole_segments: false,
@@ -85,6 +88,7 @@ impl Flags {
 
     /// What the flags did not say is as usual; a family without an address gets the usual one.
     fn complete(&mut self, prefix: Option<u8>) {
+        self.addresses.iter().for_each(|own| self.named[usize::from(own.addr.is_v4())] = true);
         for (usual, len, gateway) in USUAL {
             let (Some(usual), Some(gateway)) = (address(usual), address(gateway)) else { continue };
             let named = self.addresses.iter_mut().find(|own| same_family(own.addr, usual));
@@ -97,6 +101,16 @@ impl Flags {
                 self.gateways.push(gateway);
             }
         }
+    }
+
+    /// Returns true if a flag names the stack's address of this one's family.
+    pub(crate) fn names_family(&self, addr: Addr) -> bool {
+        self.named[usize::from(addr.is_v4())]
+    }
+
+    /// Returns true if this is one of the stack's addresses.
+    pub(crate) fn has(&self, addr: Addr) -> bool {
+        self.addresses.iter().any(|own| own.addr == addr)
     }
 
     /// An address that only bind has named.
@@ -125,6 +139,10 @@ mod tests {
         assert_eq!(flags.addresses[0], OwnAddr { addr: address("10.1.2.3").unwrap(), prefix: 8 });
         assert_eq!(flags.addresses[1].prefix, 48, "the other family as usual");
         assert_eq!(flags.gateways[0], address("10.1.0.9").unwrap());
+        assert!(flags.has(address("10.1.2.3").unwrap()) && !flags.has(address("10.1.2.4").unwrap()));
+        let families = ["10.1.2.4", "fd00::1"].map(|addr| flags.names_family(address(addr).unwrap()));
+        assert_eq!(families, [true, false], "bind may choose the address of the other one");
+        assert_eq!(Flags::read("profile=default").0.profile, Profile::Production);
         assert_eq!((flags.mtu, flags.profile), (9_000, Profile::Freebsd));
         assert_eq!((flags.whole_segments, flags.mss), (true, Some(1_000)));
         assert_eq!(flags.sysctl_file.as_deref(), Some("/tmp/x".as_ref()));

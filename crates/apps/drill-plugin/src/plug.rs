@@ -156,7 +156,11 @@ impl Plug {
         }
         let world = self.world.get();
         let _inside = world.filter(|_| self.is_script()).map(World::script);
-        let outcome = self.environment().run(line, folder, world);
+        let (outcome, ignored) = {
+            let mut environment = self.environment();
+            (environment.run(line, folder, world), environment.take_ignored())
+        };
+        ignored.into_iter().for_each(|what| self.complain(format!("{what} changes nothing here")));
         // What the file says comes on top again.
         self.state().sysctls.read_again();
         match outcome {
@@ -265,15 +269,18 @@ impl Plug {
         answer
     }
 
-    /// Binds; an address that the flags did not name becomes ours.
+    /// Binds. Where the flags name no address of its family, the address becomes the stack's.
     pub(crate) fn bind(&self, number: i32, local: Endpoint) -> Answer {
         self.take_address(local.addr);
         self.ask(Request::Bind(self.fd(number), local))
     }
 
     fn take_address(&self, addr: Addr) {
-        let known = self.flags.addresses.iter().any(|own| own.addr == addr);
-        if known || addr.is_unspecified() || addr.is_multicast_or_broadcast() {
+        if self.flags.names_family(addr)
+            || self.flags.has(addr)
+            || addr.is_unspecified()
+            || addr.is_multicast_or_broadcast()
+        {
             return;
         }
         let Ok(world) = self.world() else { return };

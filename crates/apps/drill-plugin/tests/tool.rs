@@ -442,6 +442,19 @@ fn an_address_that_only_bind_names_becomes_ours() {
 }
 
 #[test]
+fn an_address_beside_the_one_that_a_flag_names_is_not_ours() {
+    let tool = Tool::new(Some("local_ip=192.168.77.4"));
+    let fd = tool.socket();
+    let (other, own) = (address([192, 168, 77, 5], PORT), address([192, 168, 77, 4], PORT));
+    // SAFETY: whole addresses.
+    unsafe {
+        fails((tool.ifc.bind)(tool.user(), fd, (&raw const other).cast(), 16).into(), libc::EADDRNOTAVAIL);
+        assert_eq!((tool.ifc.bind)(tool.user(), fd, (&raw const own).cast(), 16), 0);
+    }
+    tool.free();
+}
+
+#[test]
 fn pipes_and_splice() {
     let tool = Tool::usual();
     let listener = tool.listener();

@@ -33,7 +33,12 @@ impl Original {
             }
         };
         let shown = if outcome == Outcome::Passed { said } else { String::new() };
-        Report { path: path.into(), outcome, timeline: shown.lines().map(str::to_owned).collect() }
+        Report {
+            path: path.into(),
+            outcome,
+            timeline: shown.lines().map(str::to_owned).collect(),
+            ignored: Vec::new(),
+        }
     }
 
     fn command(&self, path: &Path, source: &str, config: &Config) -> Command {

@@ -122,7 +122,7 @@ enum Effect {
     BsdEcn,
     /// One of the numbers of HyStart++.
     HyStart(&'static str),
-    /// Understood; it changes nothing that this stack does.
+    /// Known, and it changes nothing that this stack does: that is told.
     Idle,
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
@@ -216,7 +216,8 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.ecn.enable", BsdEcn),
     ("net.inet.tcp.ecn.option", Set(&["ecn_option"], "")),
     ("net.inet.tcp.ecn.maxretries", Idle),
-    ("net.inet.tcp.hostcache.purgenow", Idle),
+    // What is learned of destinations is forgotten by whoever reads the line.
+    ("net.inet.tcp.hostcache.purgenow", Only(&["1"])),
     ("net.inet.tcp.insecure_rst", Set(&["insecure_rst"], "")),
     ("net.inet.tcp.insecure_syn", Set(&["insecure_syn"], "")),
     ("net.inet.tcp.drop_synfin", Set(&["drop_synfin"], "")),
@@ -249,11 +250,28 @@ fn effect(name: &str) -> Option<&'static Effect> {
     SYSCTLS.iter().find(|(known, _)| named(known)).map(|(_, effect)| effect)
 }
 
+/// What became of a sysctl that was not refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Taken {
+    /// It changes what the stack does, or says what the stack does anyway.
+    Obeyed,
+    /// It changes nothing here: the sysctl and its value.
+    Ignored(String),
+}
+
 /// Lets a sysctl do what it does.
 ///
 /// # Errors
 /// A sysctl or a value that this stack has not, in a sentence.
-pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
+pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<Taken, String> {
+    match effect(name) {
+        Some(Idle) => Ok(Taken::Ignored(format!("the sysctl {name}={value}"))),
+        _ => obey(config, name, value).map(|()| Taken::Obeyed),
+    }
+}
+
+fn obey(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
     let refused = || Err(format!("the sysctl {name}={value}"));
     let Some(effect) = effect(name) else { return refused() };
     let numbers: Vec<&str> = value.split_whitespace().collect();
@@ -308,7 +326,6 @@ pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<()
             let set = number.parse().map(|number| config.tcp.hystart_limits.set(limit, number));
             if matches!(set, Ok(Ok(()))) { Ok(()) } else { refused() }
         }
-        (Idle, _) => Ok(()),
         (Only(values), [value]) if values.contains(value) => Ok(()),
         _ => refused(),
     }
@@ -349,31 +366,50 @@ mod tests {
     #[test]
     fn sysctls_set_rows_or_are_refused() {
         let mut config = CoreConfig { tcp: settings(Profile::Linux), ..CoreConfig::default() };
-        set_sysctl(&mut config, "net.ipv4.tcp_rmem", "4096 540000 15728640").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_rmem", "4096 540000 15728640"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.rcvbuf, (540_000, 15_728_640));
-        set_sysctl(&mut config, "net.inet.tcp.recvspace", "65536").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.recvspace", "65536"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.rcvbuf, (65_536, 15_728_640));
-        set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0"), Ok(Taken::Obeyed));
         assert!(!config.tcp.timestamps);
-        set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "3").unwrap();
+        assert_eq!(
+            set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "3"),
+            Ok(Taken::Obeyed)
+        );
         assert_eq!(config.tcp.hystart_limits.get("css_rounds"), Some(3));
         assert!(set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "0").is_err());
-        set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno"), Ok(Taken::Obeyed));
         assert_eq!(config.control, "newreno");
-        set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.fastopen, 0x403);
-        set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.fastopen, 0x401);
-        set_sysctl(&mut config, "net/ipv4/tcp_sack", "0").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net/ipv4/tcp_sack", "0"), Ok(Taken::Obeyed));
         assert!(!config.tcp.sack);
-        set_sysctl(&mut config, "sack.enable", "1").unwrap();
+        assert_eq!(set_sysctl(&mut config, "sack.enable", "1"), Ok(Taken::Obeyed));
         assert!(config.tcp.sack);
-        set_sysctl(&mut config, "net.ipv4.tcp_ecn", "3").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_ecn", "3"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.ecn, tcp::EcnPolicy::Accurate);
-        set_sysctl(&mut config, "net.inet.tcp.ecn.enable", "4").unwrap();
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.ecn.enable", "4"), Ok(Taken::Obeyed));
         assert_eq!(config.tcp.ecn, tcp::EcnPolicy::PassiveAccurate);
         for (name, value) in [("net.ipv4.tcp_ecn", "6"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
             assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
+        }
+    }
+
+    #[test]
+    fn a_sysctl_that_changes_nothing_is_told_by_name() {
+        let mut config = CoreConfig::default();
+        let before = config.tcp.clone();
+        for name in ["net.ipv4.tcp_syncookies", "net.core.rmem_max", "kern.ipc.maxsockbuf"] {
+            let told = Ok(Taken::Ignored(format!("the sysctl {name}=0")));
+            assert_eq!(set_sysctl(&mut config, name, "0"), told);
+        }
+        assert_eq!(config.tcp, before);
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.keepcnt", "8"), Ok(Taken::Obeyed));
+        assert_eq!(config.tcp.keep_count, 8);
+        for value in ["0", "128"] {
+            assert!(set_sysctl(&mut config, "net.ipv4.tcp_keepalive_probes", value).is_err(), "as on Linux");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::path::{End, Path};
 use crate::play::{Host, Set, Socket};
 use base::{Addr, Duration, Endpoint};
-use drill::run::{Profile, set_sysctl, settings};
+use drill::run::{Profile, Taken, set_sysctl, settings};
 use pio::{
     BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
 };
@@ -126,7 +126,11 @@ impl Ours {
             addresses: vec![OwnAddr { addr: Addr::v4(addr), prefix: 24 }],
             ..CoreConfig::default()
         };
-        sysctls.iter().try_for_each(|(name, value)| set_sysctl(&mut config, name, value))?;
+        for (name, value) in sysctls {
+            if let Taken::Ignored(what) = set_sysctl(&mut config, name, value)? {
+                return Err(format!("{what} changes nothing here"));
+            }
+        }
         let port = PathPort::new(path).map_err(|e| e.to_string())?;
         let core = Core::new(config, Box::new(port));
         let engine = Engine::new(core, Box::new(SystemClock::new()), Limits::default());
