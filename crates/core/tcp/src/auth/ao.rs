@@ -215,6 +215,7 @@ impl Ao {
         }
         self.counts.good += 1;
         self.keys[at].good += 1;
+        let newest = seq.at_or_after(self.received.latest);
         if self.complete && !flags.has(Flags::SYN) {
             self.received.advance(seq);
         }
@@ -222,8 +223,9 @@ impl Ao {
             // It decides what a passive open begins with.
             self.next = at;
         }
-        if self.complete && flags.has(Flags::SYN) {
-            // The MAC of a SYN stays right for ever: one that comes now may be a replay, and wishes nothing.
+        if self.complete && (flags.has(Flags::SYN) || !newest) {
+            // Its MAC stays right for as long as the keys live: a SYN that comes now, or what lies below the latest
+            // segment, may be a replay, and asks for nothing.
             return Ok(false);
         }
         Ok(self.follow(next))
