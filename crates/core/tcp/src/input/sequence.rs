@@ -55,11 +55,13 @@ impl Connection {
     /// (section 3.4) would refuse are let through to the acknowledgment check, which does not believe them
     /// blindly: what ends between the last acknowledgment sent and RCV.NXT, which reordering brings, and what
     /// starts at RCV.NXT while the window is shut (section 3.10.7.4: "special allowance should be made to
-    /// accept valid ACKs").
+    /// accept valid ACKs"). For the same reason a bare acknowledgment may lie just behind the window: its sender has
+    /// filled that, and something in it was lost.
     /// RFC 5961, 3.2-1; RFC 7323, 2.4-2.
     pub(crate) fn check_sequence(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let end = seg.seq + seg.seq_len();
-        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt);
+        let bare = seg.seq == self.rcv_adv && seg.seq_len() == 0 && !seg.flags.has(Flags::RST);
+        let starts = seg.seq.before(self.rcv_adv) || seg.seq.at_or_before(self.rcv_nxt) || bare;
         if (starts || self.starts_in_buffer(cx, seg)) && end.at_or_after(self.last_ack_sent) {
             return Ok(());
         }

@@ -384,3 +384,28 @@ fn a_small_clamp_is_no_shut_window() {
     }
     assert!(rig.sent().last().is_some_and(|ack| ack.window == 1), "one unit of {} octets", 1 << shift);
 }
+
+/// The peer has sent all that the window takes, and one byte of it was lost: its bare acknowledgments carry the number
+/// behind the window, and count.
+#[test]
+fn an_acknowledgment_behind_the_window_counts_while_a_hole_is_open() {
+    let mut rig = Setup::sack().connected();
+    rig.write(&[1; 1000]).unwrap();
+    let sent = rig.one();
+    let window = rig.host.conn().info(rig.now).rcv_wnd;
+    let data = [2; 1000];
+    let mut at = 1;
+    while at < window {
+        let len = (window - at).min(1000);
+        rig.send_at(at, &data[..len as usize]);
+        at += len;
+    }
+    rig.sent();
+    let edge = Segment { seq: rig.next + window, ack: sent.end(), ..rig.segment(Flags::ACK, &[]) };
+    rig.inject(edge);
+    assert_eq!((rig.host.conn().unacked(), rig.host.counters.out_of_window), (0, 0));
+    // Beyond it nothing counts, and neither does a RST there.
+    rig.inject(Segment { seq: edge.seq + 1, ..edge });
+    rig.inject(Segment { flags: Flags::RST, ..edge });
+    assert_eq!(rig.host.counters.out_of_window, 2);
+}
