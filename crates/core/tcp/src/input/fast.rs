@@ -65,7 +65,7 @@ impl Connection {
         {
             self.ts_recent = ts.val;
         }
-        self.last_rcv_ms = cx.now.as_millis() as u32;
+        let paused = self.note_arrival_time(cx);
         if from_field(seg.window, self.snd_scale) != self.snd_wnd {
             self.update_send_window(cx.config, seg.window, seg.seq);
         } else {
@@ -77,6 +77,9 @@ impl Connection {
         }
         if len > 0 {
             cx.counters.fast_path_data += 1;
+            if paused {
+                self.begin_quick_acks(cx.config);
+            }
             self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);

@@ -12,7 +12,7 @@ use wire::tcp::{Flags, Segment};
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
-use crate::{Cx, Disposition, DropReason, Incident, State};
+use crate::{Config, Cx, Disposition, DropReason, Incident, State};
 
 /// Goes on to the next check, or is dropped for a reason that was counted.
 type Check = Result<(), DropReason>;
@@ -67,7 +67,9 @@ impl Connection {
         self.check_sequence(cx, seg)?; // first
         self.check_reset(cx, seg)?; // second; the third, security, is history (RFC 9293, appendix A.1)
         self.check_syn(cx, seg)?; // fourth
-        self.last_rcv_ms = cx.now.as_millis() as u32;
+        if self.note_arrival_time(cx) && !seg.payload.is_empty() {
+            self.begin_quick_acks(cx.config);
+        }
         self.take_ecn(cx, seg);
         self.check_ack(cx, seg)?; // fifth
         if self.bits.has(Bits::ACCECN) {
@@ -79,6 +81,21 @@ impl Connection {
         let taken = self.take_text(cx, text); // seventh
         self.take_fin(cx, text); // eighth
         taken
+    }
+
+    /// Something arrived. Was there silence before it for longer than the retransmission timeout?
+    #[inline(always)]
+    fn note_arrival_time(&mut self, cx: &Cx<'_>) -> bool {
+        let now = cx.now.as_millis() as u32;
+        let silent = now.wrapping_sub(core::mem::replace(&mut self.last_rcv_ms, now));
+        u64::from(silent) * 1_000 > u64::from(self.rto_us)
+    }
+
+    /// The peer's slow start begins, because the connection does or after a pause (RFC 5681, section 4.1): its first
+    /// segments are acknowledged at once.
+    #[cold]
+    fn begin_quick_acks(&mut self, config: &Config) {
+        self.quick = self.quick.max(config.quick_acks);
     }
 
     /// RFC 5961, section 7: an acknowledgment that an attacker may have asked for, within limits.

@@ -85,10 +85,11 @@ fn push_marks_the_end_of_what_was_written() {
 #[test]
 fn acknowledgments_are_delayed_but_not_for_long() {
     let mut rig = Setup::default().accepted();
-    // Whatever quick acknowledgments the start of a connection brings are over after some exchanges.
+    // Whatever quick acknowledgments the start of a connection brings are over after some exchanges; a pause as long as
+    // the retransmission timeout would begin them again.
     for _ in 0..40 {
         rig.send(&[1; 100]);
-        rig.pass(ms(500));
+        rig.pass(ms(150));
     }
     rig.sent();
     rig.send(&[1; 100]);
@@ -130,7 +131,7 @@ fn an_acknowledgment_rides_on_data() {
     let mut rig = Setup::default().accepted();
     for _ in 0..40 {
         rig.send(&[1; 100]);
-        rig.pass(ms(500));
+        rig.pass(ms(150));
     }
     rig.sent();
     rig.send(b"request");
