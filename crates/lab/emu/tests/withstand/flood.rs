@@ -1,4 +1,5 @@
-//! Goal: a million SYNs from addresses that do not exist keep no real client out and make nothing grow.
+//! Goal: 100,000 SYNs from addresses that do not exist, or as many as `MILLSTREAM_FLOOD_SYNS` says, keep no real client
+//! out and make nothing grow.
 
 use crate::harness::{Family, PORT, core_config, from_env, host, seeded, stat};
 use crate::peer::{Peer, Plan};
