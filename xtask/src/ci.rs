@@ -79,7 +79,8 @@ const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
 const DPDK_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 fn test() -> Outcome {
-    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).check_within(TEST_LIMIT)
+    run::cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
+        .check_tests(TEST_LIMIT)
 }
 
 /// Is there a DPDK to build with? Nothing is installed for it.

@@ -4,6 +4,7 @@
 mod ci;
 mod deny;
 mod lab;
+mod left_out;
 mod metadata;
 mod pgo;
 mod python;

@@ -2,10 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::Outcome;
+use crate::left_out::LeftOut;
 
 /// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
@@ -80,9 +81,27 @@ impl Run {
         if status.success() { Ok(()) } else { Err(self.failed(&status)) }
     }
 
+    /// Runs tests with their output shown, and tells which did not run; after `limit`, what still runs is told and
+    /// killed.
+    pub(crate) fn check_tests(mut self, limit: Duration) -> Outcome {
+        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|error| self.failed(&error))?;
+        let output = child.stdout.take().map(std::io::BufReader::new);
+        let reader = std::thread::spawn(move || {
+            output.map(|output| LeftOut::default().read(output, std::io::stdout())).unwrap_or_default()
+        });
+        let outcome = self.wait(child, limit);
+        let left_out = reader.join().map_err(|_| self.failed(&"its output could not be read"))?;
+        print!("{}", left_out.report());
+        outcome
+    }
+
     /// Runs it with its output shown; after `limit`, what it still runs is told and killed.
     pub(crate) fn check_within(mut self, limit: Duration) -> Outcome {
-        let mut child = self.command.spawn().map_err(|error| self.failed(&error))?;
+        let child = self.command.spawn().map_err(|error| self.failed(&error))?;
+        self.wait(child, limit)
+    }
+
+    fn wait(&self, mut child: Child, limit: Duration) -> Outcome {
         for _ in 0..limit.as_secs() * LOOKS {
             match child.try_wait().map_err(|error| self.failed(&error))? {
                 Some(status) if status.success() => return Ok(()),
