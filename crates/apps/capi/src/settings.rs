@@ -38,14 +38,14 @@ pub(crate) unsafe fn pairs<'a>(list: *const *const c_char) -> Outcome<Vec<(&'a s
 /// What the file, the environment and the list say, in this order: the later wins.
 pub(crate) fn settings(
     list: &[(&str, &str)],
-    environment: impl Iterator<Item = (String, String)>,
+    environment: impl FnOnce(&mut Settings) -> Result<(), SettingError>,
 ) -> Result<Settings, SettingError> {
     let mut settings = Settings::default();
     let (files, plain): (Vec<_>, Vec<_>) = list.iter().partition(|(name, _)| *name == CONFIG);
     for (_, path) in files {
         settings.from_file(Path::new(path))?;
     }
-    settings.from_env(environment)?;
+    environment(&mut settings)?;
     for (name, value) in plain {
         settings.set(name, value)?;
     }
@@ -64,13 +64,14 @@ mod tests {
         std::fs::write(&path, "cores = 3\nspin_us = 5\nseed = 7\n").unwrap();
         let path_text = path.to_str().unwrap();
         let environment = [("MILLSTREAM_SPIN_US", "6"), ("MILLSTREAM_SEED", "8")];
-        let environment = || environment.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        let given = settings(&[("seed", "9"), (CONFIG, path_text)], environment()).unwrap();
+        let vars = || environment.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let environment = |settings: &mut Settings| settings.from_env(vars());
+        let given = settings(&[("seed", "9"), (CONFIG, path_text)], environment).unwrap();
         assert_eq!((given.cores, given.spin_us, given.seed), (3, 6, 9));
         std::fs::remove_file(&path).unwrap();
-        let error = settings(&[(CONFIG, path_text)], environment()).unwrap_err();
+        let error = settings(&[(CONFIG, path_text)], environment).unwrap_err();
         assert!(error.0.contains(path_text), "{error}");
-        assert!(settings(&[("colour", "red")], environment()).unwrap_err().0.contains("colour"));
+        assert!(settings(&[("colour", "red")], environment).unwrap_err().0.contains("colour"));
     }
 
     #[test]

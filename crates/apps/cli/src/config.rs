@@ -15,8 +15,8 @@ const HOLDS: u32 = 65_536;
 /// Flags every command that opens a stack takes.
 #[derive(Args, Clone)]
 pub(crate) struct StackArgs {
-    /// Read settings from this TOML file first.
-    #[arg(long, env = "MILLSTREAM_CONFIG")]
+    /// Read settings from this TOML file first; without it, from the one that MILLSTREAM_CONFIG names.
+    #[arg(long)]
     config: Option<PathBuf>,
     /// Where packets come from and go to: nic:IFACE, xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH, pcap:FILE.
     #[arg(long)]
@@ -55,10 +55,11 @@ impl StackArgs {
     /// The settings all sources together give.
     pub(crate) fn settings(&self) -> Result<Settings, SettingError> {
         let mut settings = Settings::default();
-        if let Some(path) = &self.config {
-            settings.from_file(path)?;
+        let named = || std::env::var_os("MILLSTREAM_CONFIG").filter(|_| !sock::elevated()).map(PathBuf::from);
+        if let Some(path) = self.config.clone().or_else(named) {
+            settings.from_file(&path)?;
         }
-        settings.from_env(std::env::vars())?;
+        settings.from_environment()?;
         let cores = self.cores.map(|n| n.to_string());
         let flags = [
             ("link", &self.link),

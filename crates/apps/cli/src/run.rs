@@ -69,6 +69,11 @@ impl Profile {
 
 /// `millstream run`.
 pub(crate) fn run(args: &Args) -> CliResult {
+    if sock::elevated() {
+        return Err("this command has file capabilities or is set-user-ID: a program that it runs would not have those \
+                    rights, or more of them than you; use `sudo millstream run --user NAME` instead"
+            .into());
+    }
     let mut settings = args.stack.settings()?;
     let (program, arguments) = args.program.split_first().ok_or("which program?")?;
     let mut command = Command::new(program);

@@ -29,7 +29,7 @@ fn read(file: Option<&str>, list: &[(String, String)]) -> Result<Settings, sock:
     if let Some(path) = file {
         settings.from_file(Path::new(path))?;
     }
-    settings.from_env(std::env::vars())?;
+    settings.from_environment()?;
     for (name, value) in list {
         settings.set(name, value)?;
     }

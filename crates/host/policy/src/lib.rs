@@ -5,8 +5,10 @@
 
 pub mod abi;
 mod adapter;
+mod elevated;
 pub mod export;
 mod library;
 
 pub use adapter::Loaded;
+pub use elevated::elevated;
 pub use library::{Library, LoadError};

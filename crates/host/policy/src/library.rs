@@ -25,6 +25,8 @@ pub enum LoadError {
     Table(String),
     /// A policy of this name is registered already.
     Exists(String),
+    /// The program has more rights than its caller (AT_SECURE).
+    Elevated(String),
     /// The registry is full, or the library makes no policies.
     Refused(String),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for LoadError {
         | LoadError::Version(text)
         | LoadError::Table(text)
         | LoadError::Exists(text)
+        | LoadError::Elevated(text)
         | LoadError::Refused(text)) = self;
         f.write_str(text)
     }
@@ -98,6 +101,12 @@ impl Library {
     #[cfg(feature = "load")]
     pub fn open(path: &Path) -> Result<Arc<Library>, LoadError> {
         let shown = path.display();
+        if crate::elevated() {
+            return Err(LoadError::Elevated(format!(
+                "{shown} is not loaded: this program has rights that its caller lacks (file capabilities or \
+                 set-user-ID); run it as root instead, or compile the policy into it"
+            )));
+        }
         // A name without a slash would be looked for in the system's folders.
         let file = path.canonicalize().map_err(|e| LoadError::File(format!("{shown}: {e}")))?;
         if let Some(library) = Library::living().into_iter().find(|library| library.file() == Some(&file)) {

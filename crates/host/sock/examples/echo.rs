@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut settings = Settings::default();
-    settings.from_env(std::env::vars())?;
+    settings.from_environment()?;
     for argument in std::env::args().skip(1) {
         let (key, value) = argument.split_once('=').ok_or("arguments look like link=tap:mst0")?;
         settings.set(key, value)?;

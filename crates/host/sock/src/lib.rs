@@ -46,9 +46,11 @@ pub use net::{Stack, TcpListener, TcpStream};
 pub use open::{OpenError, Opened, Tap, open, open_hosted, open_interruptible, open_over, pin_to};
 pub use paired::Paired;
 pub use pio::give_up_root;
+pub use policy::elevated;
 pub use poller::Poller;
 pub use settings::{
-    Assignments, Mode, Octets, Offload, Receivers, Row, SettingError, Settings, Workers, tcp_settings,
+    Assignments, ControlLevel, Mode, Octets, Offload, Receivers, Row, SettingError, Settings, Workers,
+    tcp_settings,
 };
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,

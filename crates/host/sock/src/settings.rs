@@ -100,6 +100,41 @@ impl Value for Mode {
     }
 }
 
+/// The questions that the control socket answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ControlLevel {
+    /// There is no control socket.
+    Off,
+    /// Questions that change nothing.
+    Look,
+    /// Values of the run-time tree and the black box can be changed, too.
+    Tune,
+    /// Code can be loaded and files can be written, too.
+    Full,
+}
+
+impl Value for ControlLevel {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "off" => Some(ControlLevel::Off),
+            "look" => Some(ControlLevel::Look),
+            "tune" => Some(ControlLevel::Tune),
+            "full" => Some(ControlLevel::Full),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            ControlLevel::Off => "off",
+            ControlLevel::Look => "look",
+            ControlLevel::Tune => "tune",
+            ControlLevel::Full => "full",
+        }
+        .into()
+    }
+}
+
 /// Where segments of a flow that arrive together become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offload {
@@ -370,6 +405,9 @@ settings! {
         "Where a connection that dies by an error leaves them; the newest 256 files are kept.";
     metrics: String = String::new(), "an address like 127.0.0.1:9187, or nothing",
         "Where OpenMetrics are served over HTTP, on a socket of the kernel's.";
+    control: ControlLevel = ControlLevel::Tune, "off, look, tune or full",
+        "What the stack's own user and root may ask of it while it runs: look changes nothing, tune sets values, full \
+         also loads policies from libraries and writes logs; off has no control socket.";
     seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
 }
 
@@ -413,6 +451,30 @@ impl Settings {
     pub fn values(&self) -> Vec<(&'static str, String)> {
         let tcp = tcp::Config::ROWS.iter().map(|row| (row.name, self.tcp.show(row.name).unwrap_or_default()));
         self.own_values().into_iter().chain(tcp).collect()
+    }
+
+    /// Takes every `MILLSTREAM_...` variable of this process that names a setting. None is taken where the process has
+    /// rights that its caller lacks ([`elevated`](crate::elevated)): a line on the standard error stream names those.
+    ///
+    /// # Errors
+    /// A value is not one of its setting.
+    pub fn from_environment(&mut self) -> Result<(), SettingError> {
+        // A variable that is not text names no setting.
+        let vars = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        if !crate::elevated() {
+            return self.from_env(vars);
+        }
+        let named: Vec<_> =
+            vars.map(|(name, _)| name).filter(|name| name.starts_with("MILLSTREAM_")).collect();
+        if !named.is_empty() {
+            eprintln!(
+                "millstream: {} not read: this program has rights that its caller lacks (file capabilities or \
+                 set-user-ID); use a file or flags",
+                named.join(", ")
+            );
+        }
+        Ok(())
     }
 
     /// Takes every `MILLSTREAM_...` variable of `vars` that names a setting.

@@ -5,6 +5,7 @@ use crate::context::{self, Context};
 use crate::{VERSION, memory, settings};
 use base::Duration;
 use libc::{c_char, c_int};
+use sock::Settings;
 use std::ptr::null_mut;
 
 /// The contexts that a list of settings asks for.
@@ -15,7 +16,7 @@ unsafe fn opened(list: *const *const c_char, wanted: Option<usize>) -> Outcome<V
     // SAFETY: as the caller vouches.
     let pairs = unsafe { settings::pairs(list) }?;
     let mut settings =
-        settings::settings(&pairs, std::env::vars()).map_err(|e| refuse(libc::EINVAL, &e.0))?;
+        settings::settings(&pairs, Settings::from_environment).map_err(|e| refuse(libc::EINVAL, &e.0))?;
     if let Some(cores) = wanted {
         settings.cores = cores as u16;
     }

@@ -166,6 +166,10 @@ impl Branch for Policies {
         PREFIX
     }
 
+    fn reaches_out(&self, name: &str, _: &str) -> bool {
+        name.strip_prefix(PREFIX) == Some(".load")
+    }
+
     fn nodes(&self, cores: &Cores) -> Vec<Node> {
         let node = |name: String, access, form: &str, help: &str| Node {
             name: format!("{PREFIX}.{name}"),
@@ -368,6 +372,7 @@ impl From<LoadError> for TreeError {
             LoadError::Symbol(_) | LoadError::Version(_) | LoadError::Table(_) => TreeError::Invalid(text),
             LoadError::Exists(_) => TreeError::Exists(text),
             LoadError::Refused(_) => TreeError::Busy(text),
+            LoadError::Elevated(_) => TreeError::Access(text),
         }
     }
 }
