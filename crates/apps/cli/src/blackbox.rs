@@ -1,6 +1,6 @@
 //! `millstream blackbox`: the last moments of connections.
 
-use crate::{CliResult, show};
+use crate::{CliResult, show, stacks};
 use clap::Args as ClapArgs;
 use std::io::Write;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &BlackboxArgs) -> CliResult {
         (None, false, false) => format!("blackbox lines{flow}"),
     };
     let mut out = std::io::stdout().lock();
-    for (pid, row) in show::answers(args.show.pid, &question)? {
+    for (pid, row) in stacks::answers(args.show.pid, &question)? {
         match row["text"].as_str() {
             Some(text) => writeln!(out, "process {pid}, core {}: {text}", row["core"])?,
             None => writeln!(out, "{row}")?,

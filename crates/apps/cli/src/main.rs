@@ -13,6 +13,7 @@ mod pipe;
 mod run;
 mod serve;
 mod show;
+mod stacks;
 mod sysctl;
 #[cfg(test)]
 mod testing;

@@ -1,10 +1,10 @@
 //! `millstream ss`, `stat` and `capture`: questions to running stacks through their control sockets.
 
+use crate::stacks::{Unasked, answers, ask, leftovers, running};
 use crate::{CliResult, verdict};
 use clap::Args as ClapArgs;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Flags of all that list.
@@ -58,83 +58,6 @@ pub(crate) struct CaptureArgs {
     state: bool,
 }
 
-/// Control sockets of running stacks: process number and path.
-pub(crate) fn sockets(pid: Option<u32>) -> Vec<(u32, PathBuf)> {
-    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir(sock::control::directory())
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.path();
-            let number = path.file_name()?.to_str()?.strip_suffix(".sock")?.parse().ok()?;
-            Some((number, path))
-        })
-        .filter(|(number, _)| pid.is_none_or(|wanted| wanted == *number))
-        .collect();
-    found.sort();
-    found
-}
-
-/// The same where there must be one.
-pub(crate) fn running(pid: Option<u32>) -> Result<Vec<(u32, PathBuf)>, String> {
-    let (found, dir) = (sockets(pid), sock::control::directory());
-    if found.is_empty() {
-        return Err(match pid {
-            Some(pid) => format!("process {pid} runs no stack ({} has no {pid}.sock)", dir.display()),
-            None => format!(
-                "no stack runs here ({} is empty); MILLSTREAM_RUN names another directory",
-                dir.display()
-            ),
-        });
-    }
-    Ok(found)
-}
-
-fn ask(path: &Path, question: &str) -> std::io::Result<UnixStream> {
-    let mut socket = UnixStream::connect(path)?;
-    writeln!(socket, "{question}")?;
-    Ok(socket)
-}
-
-/// Every answer of every running stack, with its process number.
-pub(crate) fn answers(
-    pid: Option<u32>,
-    question: &str,
-) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
-    let mut all = Vec::new();
-    for (pid, path) in running(pid)? {
-        all.extend(answers_of(pid, &path, question)?);
-    }
-    Ok(all)
-}
-
-/// Every answer of one stack, none if its process is gone.
-pub(crate) fn answers_of(
-    pid: u32,
-    path: &Path,
-    question: &str,
-) -> Result<Vec<(u32, Value)>, Box<dyn std::error::Error>> {
-    let socket = match ask(path, question) {
-        Ok(socket) => socket,
-        // A process that was killed leaves its socket behind.
-        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)?;
-            return Ok(Vec::new());
-        }
-        Err(e) => return Err(format!("{}: {e}", path.display()).into()),
-    };
-    let mut all = Vec::new();
-    for line in BufReader::new(socket).lines() {
-        let mut value: Value = serde_json::from_str(&line?)?;
-        if let Some(error) = value["error"].as_str() {
-            return Err(error.to_string().into());
-        }
-        value["pid"] = pid.into();
-        all.push((pid, value));
-    }
-    Ok(all)
-}
-
 /// Columns as wide as what stands in them.
 pub(crate) struct Table(Vec<Vec<String>>);
 
@@ -146,7 +69,9 @@ impl Table {
 
     /// One more row.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.0.push(cells);
+        // A process that the caller does not trust may have said it: nothing of it steers a terminal.
+        let plain = |cell: String| cell.replace(|c: char| c.is_control(), "?");
+        self.0.push(cells.into_iter().map(plain).collect());
     }
 
     /// One line a row: numbers, and what is missing where numbers stand, to the right.
@@ -314,13 +239,21 @@ fn hosts(args: &Args) -> CliResult {
 /// The metrics of every running stack as one text: what several processes say about a family stands together.
 fn openmetrics(pid: Option<u32>) -> CliResult {
     let mut families: Vec<(String, String)> = Vec::new();
-    for (_, path) in running(pid)? {
-        let mut socket = match ask(&path, "metrics") {
-            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => continue,
-            socket => socket?,
+    let (found, mut refused) = (running(pid)?, Vec::new());
+    let count = found.len();
+    for (pid, path) in found {
+        let mut socket = match ask(pid, &path, "metrics") {
+            Err(Unasked::Gone) => continue,
+            Err(Unasked::Refused(why)) => {
+                refused.push(why);
+                continue;
+            }
+            Err(Unasked::Failed(why)) => return Err(why.into()),
+            Ok(socket) => socket,
         };
         let mut text = String::new();
         socket.read_to_string(&mut text)?;
+        refusal(text.as_bytes())?;
         let body = text.strip_suffix("# EOF\n").ok_or_else(|| format!("{}: cut off", path.display()))?;
         for family in
             body.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, next| !next.starts_with("# TYPE "))
@@ -334,9 +267,20 @@ fn openmetrics(pid: Option<u32>) -> CliResult {
             }
         }
     }
+    leftovers(&refused, count)?;
     let mut out = std::io::stdout().lock();
     families.iter().try_for_each(|(head, samples)| write!(out, "{head}{samples}"))?;
     Ok(writeln!(out, "# EOF")?)
+}
+
+/// Fails with the reason if an answer that is not JSON is a refusal instead.
+fn refusal(answer: &[u8]) -> Result<(), String> {
+    let said = std::str::from_utf8(answer).ok().filter(|text| text.starts_with('{'));
+    let refused = said.and_then(|text| serde_json::from_str::<Value>(text.trim()).ok());
+    match refused.as_ref().and_then(|value| value["error"].as_str()) {
+        Some(why) => Err(why.into()),
+        None => Ok(()),
+    }
 }
 
 /// `millstream capture`.
@@ -345,14 +289,16 @@ pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
         return Err("packets are not for a terminal; -w FILE keeps them, `| tshark -r -` shows them".into());
     }
     let found = running(args.pid)?;
-    let [(_, path)] = &found[..] else {
+    let [(pid, path)] = &found[..] else {
         let pids: Vec<_> = found.iter().map(|(pid, _)| pid.to_string()).collect();
         return Err(
             format!("several stacks run (processes {}); choose one with --pid", pids.join(", ")).into()
         );
     };
-    let mut socket =
-        ask(path, &format!("capture {}{}", args.seconds, if args.state { " state" } else { "" }))?;
+    let question = format!("capture {}{}", args.seconds, if args.state { " state" } else { "" });
+    let mut socket = ask(*pid, path, &question)?;
+    // Packets may be long in coming.
+    socket.set_read_timeout(None)?;
     let mut out: Box<dyn Write> = if args.write == Path::new("-") {
         Box::new(std::io::stdout())
     } else {
@@ -364,6 +310,13 @@ pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
         let n = socket.read(&mut buf)?;
         if n == 0 {
             break;
+        }
+        if total == 0 && buf[0] == b'{' {
+            // No capture begins so.
+            let mut text = buf[..n].to_vec();
+            socket.read_to_end(&mut text)?;
+            refusal(&text)?;
+            return Err("the answer is no capture".into());
         }
         total += n;
         out.write_all(&buf[..n])?;

@@ -1,6 +1,6 @@
 //! `millstream sysctl`: names and values of running stacks, in sysctl(8)'s manner.
 
-use crate::{CliResult, show};
+use crate::{CliResult, stacks};
 use clap::Args as ClapArgs;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
     let everything = [String::new()];
     let wishes = if args.all { &everything } else { &args.names[..] };
     for wish in wishes {
-        let answers = show::answers(args.pid, &format!("sysctl {wish}"))?;
+        let answers = stacks::answers(args.pid, &format!("sysctl {wish}"))?;
         let several = answers.iter().any(|(pid, _)| *pid != answers[0].0);
         for (pid, value) in &answers {
             match args.json {

@@ -4,7 +4,7 @@ mod screen;
 mod view;
 
 use crate::verdict::Verdict;
-use crate::{CliResult, show};
+use crate::{CliResult, stacks};
 use clap::Args as ClapArgs;
 use screen::Screen;
 use serde_json::Value;
@@ -55,9 +55,9 @@ impl Look {
     fn now(pid: Option<u32>) -> Look {
         let mut look =
             Look { at: Instant::now(), cores: Vec::new(), flows: Vec::new(), problems: Vec::new() };
-        for (pid, path) in show::sockets(pid) {
-            let both = show::answers_of(pid, &path, "stat")
-                .and_then(|cores| Ok((cores, show::answers_of(pid, &path, "ss")?)));
+        for (pid, path) in stacks::sockets(pid) {
+            let both = stacks::answers_of(pid, &path, "stat")
+                .and_then(|cores| Ok((cores, stacks::answers_of(pid, &path, "ss")?)));
             match both {
                 Ok((cores, flows)) => {
                     look.cores.extend(cores);
@@ -86,7 +86,7 @@ fn print(args: &TopArgs, view: &mut View) -> CliResult {
     let mut before = Look::now(args.pid);
     if args.once {
         // Who asks once wants to know that there is nothing.
-        show::running(args.pid)?;
+        stacks::running(args.pid)?;
     }
     loop {
         std::thread::sleep(view.delay);

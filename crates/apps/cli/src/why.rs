@@ -1,7 +1,7 @@
 //! `millstream why`: what limits a connection, in a sentence or two with numbers, and what would help.
 
 use crate::verdict::{self, Looks};
-use crate::{CliResult, show};
+use crate::{CliResult, show, stacks};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ pub(crate) fn name(pid: u32, row: &Value) -> String {
 /// `millstream why`.
 pub(crate) fn run(args: &WhyArgs) -> CliResult {
     let span = Duration::try_from_secs_f64(args.seconds).map_err(|_| "--seconds takes seconds")?;
-    let ask = |question| show::answers(args.show.pid, question);
+    let ask = |question| stacks::answers(args.show.pid, question);
     let (cores, before) = (ask("stat")?, ask("ss")?);
     std::thread::sleep(span.max(Duration::from_millis(50)));
     let (cores_now, now) = (ask("stat")?, ask("ss")?);

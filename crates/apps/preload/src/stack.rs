@@ -5,13 +5,12 @@ use crate::{bell, end, fork, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
-use sock::control::{self, Control};
+use sock::control::{self, Control, Places};
 use sock::hosted::{Host, Hosted, Sleeper, Woken};
 use sock::{Settings, Sockets};
 use std::ffi::{CString, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +23,7 @@ pub(crate) struct Stack {
 }
 
 /// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
-static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+static PLACES: OnceLock<Places> = OnceLock::new();
 
 /// Variables of the launch, as the environment had them at first.
 static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
@@ -48,11 +47,12 @@ pub(crate) fn is_copy() -> bool {
 
 fn read_settings() -> Option<Settings> {
     READER.store(std::process::id(), Ordering::Relaxed);
-    DIRECTORY.get_or_init(control::directory);
+    PLACES.get_or_init(Places::from_environment);
     let mut settings = Settings::default();
-    let file = std::env::var_os("MILLSTREAM_CONFIG");
+    // The dynamic linker of a program with borrowed rights still maps libraries from the system's folders.
+    let file = std::env::var_os("MILLSTREAM_CONFIG").filter(|_| !sock::elevated());
     let read = file.map_or(Ok(()), |path| settings.from_file(path.as_ref()));
-    if let Err(e) = read.and_then(|()| settings.from_env(std::env::vars())) {
+    if let Err(e) = read.and_then(|()| settings.from_environment()) {
         say(&format!("{e}; this program runs on the kernel"));
         return None;
     }
@@ -137,7 +137,9 @@ fn open_alone() -> Result<&'static Stack, Refused> {
 fn make(settings: &Settings) -> Result<Stack, String> {
     let (opened, hosted) = sock::open_hosted(settings, Box::new(Program)).map_err(|e| e.0)?;
     // Without it the program runs as well; `millstream ss` only does not see it.
-    let control = control::serve_in(&opened, DIRECTORY.get_or_init(control::directory)).ok();
+    let control = control::serve_in(&opened, PLACES.get_or_init(Places::from_environment));
+    let control =
+        control.inspect_err(|e| say(&format!("millstream ss does not show this process: {e}"))).ok();
     let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
     // Whoever serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);

@@ -13,6 +13,7 @@ mod group;
 mod lanes;
 mod layer;
 mod ledger;
+pub mod local;
 mod look;
 mod lot;
 pub mod netlink;

@@ -120,6 +120,20 @@ impl User {
     }
 }
 
+/// Returns the name of the user with the number `uid`, if the machine's list of users has one.
+pub(crate) fn name_of(uid: u32) -> Option<String> {
+    let mut text = [0; ROOM];
+    let mut row = MaybeUninit::<libc::passwd>::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: room for a row, for its text and for the pointer to it.
+    unsafe { libc::getpwuid_r(uid, row.as_mut_ptr(), text.as_mut_ptr(), text.len(), &raw mut found) };
+    // SAFETY: NULL, or `row`, which is filled in then.
+    let row = unsafe { found.as_ref() }?;
+    // SAFETY: a string in `text`.
+    let name = unsafe { CStr::from_ptr(row.pw_name) };
+    name.to_str().ok().map(str::to_owned)
+}
+
 /// Has `call`, one of setuid(2)'s kind, give up root, but not what `link` takes of root's rights: the calling thread
 /// and those that it makes keep that, and its children, until they run another program. What `call` gave, and -1 with
 /// errno set if the rest could not be given up.

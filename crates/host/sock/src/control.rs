@@ -1,88 +1,228 @@
-//! The door for those who look and tune: a UNIX socket per process. `ss`, `stat`, `hosts`, `blackbox lines`,
-//! `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS [state]` with a pcapng
-//! file, `metrics` with OpenMetrics.
+//! The control socket: a UNIX socket per process, for people who look at a running stack and tune it. `ss`, `stat`,
+//! `hosts`, `blackbox lines`, `sysctl PREFIX` and `sysctl NAME=VALUE` are answered with lines of JSON, `capture SECONDS
+//! [state]` with a pcapng file, `metrics` with OpenMetrics.
 //!
-//! `millstream ss`, `stat`, `top`, `blackbox`, `sysctl` and `capture` find the sockets in [`directory`] and ask.
+//! The socket belongs to the process's user. Only that user and root may connect (mode 0600), and only they are
+//! answered (SO_PEERCRED). The setting `control` says how far an answer may go: questions that load code or write files
+//! are refused unless it is `full`.
+//!
+//! `millstream ss`, `stat`, `top`, `blackbox`, `sysctl` and `capture` find the sockets in [`Places`] and ask.
 
 mod blackbox;
 mod capture;
 pub(crate) mod connections;
+mod places;
 
 pub(crate) use capture::wall_clock;
+pub use places::Places;
 
 use crate::Engine;
 use crate::metrics;
 use crate::net::Stack;
 use crate::open::{Opened, Tap};
+use crate::settings::ControlLevel;
+use crate::sockets::Sockets;
 use crate::tree::{Access, Node, Tree, TreeError};
+use base::Duration;
+use pio::local;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Where control sockets live: `MILLSTREAM_RUN`, else `XDG_RUNTIME_DIR/millstream`, else `/run/millstream` or, where
-/// that cannot be written, `/tmp/millstream`.
-pub fn directory() -> PathBuf {
-    let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    from("MILLSTREAM_RUN")
-        .or_else(|| from("XDG_RUNTIME_DIR").map(|dir| dir.join("millstream")))
-        .unwrap_or_else(|| {
-            let system = PathBuf::from("/run/millstream");
-            if std::fs::create_dir_all(&system).is_ok() { system } else { PathBuf::from("/tmp/millstream") }
-        })
-}
+/// Clients that are answered at once; others are told to ask again.
+const CLIENTS_MAX: usize = 16;
+/// Bytes of a question.
+const QUESTION_MAX: usize = 64 << 10;
+/// The longest silence of a client before its question has ended.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The longest wait for a client that does not read its answer.
+const STALL: Duration = Duration::from_secs(30);
+/// The pause after an accept that failed, such as for too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The control socket of a process; removed when dropped.
 pub struct Control {
-    path: PathBuf,
+    /// `None` where there is no socket (`control = off`).
+    path: Option<PathBuf>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Wakes the thread that answers, which ends if what it looked at is gone.
-        let _ = UnixStream::connect(&self.path);
-        // Somebody may have tidied up before us.
-        let _ = std::fs::remove_file(&self.path);
+        let Some(path) = &self.path else { return };
+        self.stop.store(true, Ordering::Release);
+        // Wakes the thread that accepts.
+        let _ = UnixStream::connect(path);
+        // Another process may have tidied up before us.
+        let _ = std::fs::remove_file(path);
     }
 }
 
-/// Answers questions about what was opened on this process's control socket, from a thread of its own.
-pub fn serve(opened: &Opened) -> std::io::Result<Control> {
-    serve_in(opened, &directory())
+/// The stacks and the settings that all threads of a control socket share.
+struct Shared {
+    // Stacks and tree end with the program that opened them: links are closed, a log that is being written gets its
+    // last line.
+    stacks: Vec<Weak<dyn Sockets>>,
+    tree: Weak<Tree>,
+    taps: Vec<Tap>,
+    level: ControlLevel,
+    clients: AtomicUsize,
 }
 
-/// The same, in a directory that was [`directory`] at an earlier time.
-pub fn serve_in(opened: &Opened, dir: &Path) -> std::io::Result<Control> {
-    std::fs::create_dir_all(dir)?;
-    let path = dir.join(format!("{}.sock", std::process::id()));
+/// Answers questions about what was opened on this process's control socket, from threads of their own.
+///
+/// # Errors
+/// The directory cannot be made or is not safe, or the socket cannot be made.
+pub fn serve(opened: &Opened) -> std::io::Result<Control> {
+    serve_in(opened, &Places::from_environment())
+}
+
+/// The same where the environment was read at an earlier time.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_in(opened: &Opened, places: &Places) -> std::io::Result<Control> {
+    let stop = Arc::new(AtomicBool::new(false));
+    if opened.control == ControlLevel::Off {
+        return Ok(Control { path: None, stop });
+    }
+    let path = places.prepare()?.join(format!("{}.sock", std::process::id()));
     match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(std::io::Error::new(e.kind(), format!("{}: {e}", path.display())));
+        }
         // A socket of this number is left over from a process that has long gone.
         _ => {}
     }
-    let listener = UnixListener::bind(&path)?;
-    let taps = opened.taps.clone();
-    // Stacks and tree end with the program that opened them: links are closed, a log that is being written gets its
-    // last line.
-    let (stacks, tree) =
-        (opened.stacks.iter().map(Arc::downgrade).collect::<Vec<_>>(), Arc::downgrade(&opened.tree));
-    std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
-        for client in listener.incoming().flatten() {
-            let stacks: Option<Vec<Stack>> = stacks.iter().map(Weak::upgrade).collect();
-            let (Some(stacks), Some(tree)) = (stacks, tree.upgrade()) else { return };
-            // Somebody who asks and leaves before the answer hurts nobody.
-            let _ = answer(&stacks, &taps, &tree, client);
-        }
-    })?;
-    Ok(Control { path })
+    let listener = local::listen_privately(&path)
+        .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let shared = Arc::new(Shared {
+        stacks: opened.stacks.iter().map(Arc::downgrade).collect(),
+        tree: Arc::downgrade(&opened.tree),
+        taps: opened.taps.clone(),
+        level: opened.control,
+        clients: AtomicUsize::new(0),
+    });
+    let control = Control { path: Some(path), stop: stop.clone() };
+    std::thread::Builder::new()
+        .name("millstream-control".into())
+        .spawn(move || accept(&listener, &shared, &stop))?;
+    Ok(control)
 }
 
-fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -> std::io::Result<()> {
-    let mut line = String::new();
-    BufReader::new(client.try_clone()?).read_line(&mut line)?;
-    if let Some(wish) = line.trim().strip_prefix("sysctl") {
-        return sysctl(tree, wish.trim(), &mut client);
+/// Accepts clients until the stacks are gone.
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, stop: &AtomicBool) {
+    loop {
+        let client = listener.accept();
+        if stop.load(Ordering::Acquire) || shared.tree.strong_count() == 0 {
+            return;
+        }
+        match client {
+            Ok((client, _)) => admit(shared, client),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Gives a client a thread, unless too many have one.
+fn admit(shared: &Arc<Shared>, client: UnixStream) {
+    if shared.clients.fetch_add(1, Ordering::AcqRel) >= CLIENTS_MAX {
+        shared.clients.fetch_sub(1, Ordering::AcqRel);
+        busy(client);
+        return;
+    }
+    let mine = shared.clone();
+    let begun = std::thread::Builder::new().name("millstream-control".into()).spawn(move || {
+        // A client that leaves before its answer loses the answer and nothing else.
+        let _ = mine.serve(client);
+        mine.clients.fetch_sub(1, Ordering::AcqRel);
+    });
+    if begun.is_err() {
+        shared.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Tells a client that there are too many, if it takes that at once.
+fn busy(mut client: UnixStream) {
+    // A client that does not take it sees the connection end.
+    let _ = client.set_nonblocking(true);
+    let _ = refuse(&mut client, "as many questions as may be are being answered; ask again");
+}
+
+impl Shared {
+    fn serve(&self, mut client: UnixStream) -> std::io::Result<()> {
+        client.set_read_timeout(Some(SILENCE))?;
+        client.set_write_timeout(Some(STALL))?;
+        let user = local::peer_user(&client)?;
+        let line = match question(&mut client) {
+            Ok(line) => line,
+            Err(why) => return refuse(&mut client, &why),
+        };
+        let own = local::own_user();
+        if ![0, own].contains(&user) {
+            let (own, other) = (local::user_name(own), local::user_name(user));
+            return refuse(
+                &mut client,
+                &format!(
+                    "this stack is {own}'s and does not answer {other} (number {user}): ask as {own}, or with sudo"
+                ),
+            );
+        }
+        // Not before there is a question: a client that is silent keeps no stack alive.
+        let stacks: Option<Vec<Stack>> = self.stacks.iter().map(Weak::upgrade).collect();
+        let (Some(stacks), Some(tree)) = (stacks, self.tree.upgrade()) else { return Ok(()) };
+        answer(&stacks, &self.taps, &tree, self.level, &line, client)
+    }
+}
+
+/// Returns a client's line, or the reason why there is none.
+fn question(client: &mut UnixStream) -> Result<String, String> {
+    let (mut line, mut some) = (Vec::new(), [0; 1_024]);
+    while !line.contains(&b'\n') {
+        match client.read(&mut some) {
+            Ok(0) => break,
+            Ok(_) if line.len() >= QUESTION_MAX => {
+                return Err(format!("a question has at most {QUESTION_MAX} bytes"));
+            }
+            Ok(len) => line.extend_from_slice(&some[..len]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(format!("no question came within {} s", SILENCE.as_secs())),
+        }
+    }
+    String::from_utf8(line).map_err(|_| "a question is text in UTF-8".into())
+}
+
+/// Refuses what the setting `control` does not allow.
+fn needs(client: &mut UnixStream, level: ControlLevel, wanted: ControlLevel) -> std::io::Result<bool> {
+    if level >= wanted {
+        return Ok(true);
+    }
+    let (what, name) = match wanted {
+        ControlLevel::Full => ("loading code and writing files through the control socket", "full"),
+        _ => ("changing anything through the control socket", "tune"),
+    };
+    refuse(
+        client,
+        &format!(
+            "{what} is switched off: start the program with the setting control = \"{name}\" to allow it"
+        ),
+    )?;
+    Ok(false)
+}
+
+fn answer(
+    stacks: &[Stack],
+    taps: &[Tap],
+    tree: &Tree,
+    level: ControlLevel,
+    line: &str,
+    mut client: UnixStream,
+) -> std::io::Result<()> {
+    if let Some(rest) = line.trim().strip_prefix("sysctl") {
+        return sysctl(tree, level, rest.trim(), &mut client);
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let look: fn(&mut Engine) -> Vec<Value> = match words[..] {
@@ -92,6 +232,7 @@ fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -
         ["stat"] => |engine| vec![stats(engine)],
         ["capture", seconds] => return capture::answer(stacks, taps, &mut client, seconds, false),
         ["capture", seconds, "state"] => return capture::answer(stacks, taps, &mut client, seconds, true),
+        ["blackbox", "on" | "off", ..] if !needs(&mut client, level, ControlLevel::Tune)? => return Ok(()),
         ["blackbox", ref words @ ..] => return blackbox::answer(stacks, &mut client, words),
         _ => return refuse(&mut client, "ask ss, stat, hosts, blackbox, sysctl or capture SECONDS [state]"),
     };
@@ -108,10 +249,17 @@ fn answer(stacks: &[Stack], taps: &[Tap], tree: &Tree, mut client: UnixStream) -
 
 /// `NAME=VALUE` sets and tells what was before and what is now; a name or prefix lists what is there, and nothing at
 /// all lists everything.
-fn sysctl(tree: &Tree, wish: &str, client: &mut UnixStream) -> std::io::Result<()> {
-    let outcome = match wish.split_once('=') {
-        Some((name, value)) => assign(tree, name.trim(), value.trim()).map(|line| vec![line]),
-        None => values(tree, wish),
+fn sysctl(tree: &Tree, level: ControlLevel, line: &str, client: &mut UnixStream) -> std::io::Result<()> {
+    let outcome = match line.split_once('=') {
+        Some((name, value)) => {
+            let (name, value) = (name.trim(), value.trim());
+            let wanted = if tree.reaches_out(name, value) { ControlLevel::Full } else { ControlLevel::Tune };
+            if !needs(client, level, wanted)? {
+                return Ok(());
+            }
+            assign(tree, name, value).map(|line| vec![line])
+        }
+        None => values(tree, line),
     };
     match outcome {
         Ok(lines) => lines.iter().try_for_each(|line| writeln!(client, "{line}")),
@@ -145,7 +293,7 @@ fn values(tree: &Tree, prefix: &str) -> Result<Vec<Value>, TreeError> {
 }
 
 fn refuse(client: &mut UnixStream, why: &str) -> std::io::Result<()> {
-    writeln!(client, "{}", json!({ "error": why }))
+    client.write_all(format!("{}\n", json!({ "error": why })).as_bytes())
 }
 
 /// Every listener, connection and TIME-WAIT entry of an engine.

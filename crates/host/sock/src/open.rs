@@ -8,7 +8,7 @@ use crate::hosted::{Host, Hosted};
 use crate::metrics::{self, Serving};
 use crate::net::Stack;
 use crate::paired::{Paired, PairedConfig, StackThread};
-use crate::settings::{Mode, Settings, Workers};
+use crate::settings::{ControlLevel, Mode, Settings, Workers};
 use crate::tree::Tree;
 use base::Duration;
 use pio::{Fit, Lanes, PacketIo};
@@ -39,6 +39,8 @@ pub struct Opened {
     pub tree: Arc<Tree>,
     /// Who serves metrics, if anybody does; ends when this is dropped.
     pub metrics: Option<Serving>,
+    /// What may be asked of them through a control socket.
+    pub control: ControlLevel,
 }
 
 /// Where the packets of one core can be watched.
@@ -139,7 +141,7 @@ fn open_with(
             OpenError(format!("metrics = \"{address}\": {e}; want a free address like 127.0.0.1:9187"))
         })?),
     };
-    Ok(Opened { stacks, taps, tree, metrics })
+    Ok(Opened { stacks, taps, tree, metrics, control: settings.control })
 }
 
 /// A link that has nothing of the kernel's needs an address, or nobody ever reaches what listens there.

@@ -224,7 +224,8 @@ impl Bed {
     fn command(&self, ns: &str, cpus: &str, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", ns, "taskset", "-c", cpus]).arg(program).args(args);
-        command.env("MILLSTREAM_RUN", &self.dir);
+        // The log of every packet is turned on through the control socket.
+        command.env("MILLSTREAM_RUN", &self.dir).env("MILLSTREAM_CONTROL", "full");
         command
     }
 

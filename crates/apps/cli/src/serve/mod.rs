@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     // Listening comes before the word "serving": whoever waits for it may connect.
     let listeners = opened.stacks.iter().map(|stack| listen(stack, addr)).collect::<Result<Vec<_>, _>>()?;
     let _control = sock::control::serve(&opened)
-        .map_err(|e| format!("control socket in {}: {e}", sock::control::directory().display()))?;
+        .map_err(|e| format!("the control socket: {e}; the setting control = \"off\" does without"))?;
     let mode = if settings.mode == Mode::Direct { "direct" } else { "paired" };
     if args.stack.json {
         println!(

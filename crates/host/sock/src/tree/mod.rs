@@ -119,6 +119,11 @@ pub trait Branch: Send + Sync {
     /// # Errors
     /// Why not, and what would be right.
     fn set(&self, cores: &Cores, name: &str, value: &str) -> Result<(), TreeError>;
+    /// Returns true if setting `name` to `value` loads code or writes files: the control socket refuses that unless the
+    /// setting `control` allows it.
+    fn reaches_out(&self, _name: &str, _value: &str) -> bool {
+        false
+    }
 }
 
 /// The cores of a process, to ask and to tell.
@@ -232,6 +237,14 @@ impl Tree {
             return Err(TreeError::Access(format!("{name} can only be read")));
         }
         branch.set(&self.cores, name, value.trim())
+    }
+
+    /// Returns true if setting `name` to `value` loads code or writes files.
+    pub(crate) fn reaches_out(&self, name: &str, value: &str) -> bool {
+        let branches = self.lock();
+        branches
+            .iter()
+            .any(|branch| is_below(name, branch.prefix()) && branch.reaches_out(name, value.trim()))
     }
 
     /// Offers a policy of the program's own on all cores, as `net.inet.tcp.cc.load` offers that of a file; it goes by

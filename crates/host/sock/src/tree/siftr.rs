@@ -32,6 +32,14 @@ impl Branch for Logging {
         PREFIX
     }
 
+    fn reaches_out(&self, name: &str, value: &str) -> bool {
+        match control(name) {
+            "logfile" => true,
+            "enabled" => value != "0",
+            _ => false,
+        }
+    }
+
     fn nodes(&self, _: &Cores) -> Vec<Node> {
         let node = |control: &trace::siftr::Control| Node {
             name: format!("{PREFIX}.{}", control.name),

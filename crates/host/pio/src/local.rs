@@ -1,0 +1,119 @@
+//! UNIX sockets that are their user's alone, and the user at the other end of a connection.
+
+use crate::sys;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Connections that wait to be accepted.
+const BACKLOG: libc::c_int = 64;
+/// The mode of a private socket: its user may connect, and root.
+const PRIVATE: libc::mode_t = 0o600;
+
+/// Returns a listener at `path` that only its user and root may connect to.
+///
+/// The socket has its mode before it has a name, so there is no moment at which others could connect, whatever the
+/// umask is.
+///
+/// # Errors
+/// The path is too long or taken, or its directory may not be written.
+pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    // SAFETY: all zero is a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let name = path.as_os_str().as_bytes();
+    if name.len() >= address.sun_path.len() {
+        let most = address.sun_path.len() - 1;
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{}: a socket's path has at most {most} bytes", path.display()),
+        ));
+    }
+    for (place, byte) in address.sun_path.iter_mut().zip(name) {
+        *place = *byte as libc::c_char;
+    }
+    let len = offset_of!(libc::sockaddr_un, sun_path) + name.len() + 1;
+    let socket = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?;
+    // SAFETY: numbers, and an address that is readable for its length.
+    unsafe {
+        sys::check(libc::fchmod(socket.as_raw_fd(), PRIVATE))?;
+        sys::check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len as libc::socklen_t))?;
+    }
+    // Nobody can connect before listen.
+    let mode = std::fs::symlink_metadata(path)?.mode();
+    if mode & 0o777 & !PRIVATE != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))?;
+    }
+    // SAFETY: takes numbers only.
+    sys::check(unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) })?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Returns the number of the user who connected, or who listens, at the other end (SO_PEERCRED).
+///
+/// # Errors
+/// The kernel does not say.
+pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: room for the credentials, and for their length.
+    sys::check(unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(peer.uid)
+}
+
+/// Returns the number of the user whose rights this process has (its effective user).
+pub fn own_user() -> u32 {
+    sys::user()
+}
+
+/// Returns the name of the user with this number, as `user NAME`, or the number where it has no name.
+pub fn user_name(user: u32) -> String {
+    crate::user::name_of(user).map_or_else(|| format!("user {user}"), |name| format!("user {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a socket is private from its first moment, and each end learns the other's user.
+    use super::*;
+
+    #[test]
+    fn a_socket_is_private_whatever_the_umask() {
+        let path = std::env::temp_dir().join(format!("ms-local-{}", std::process::id()));
+        // SAFETY: a number; the umask of this process matters to no other test here.
+        let before = unsafe { libc::umask(0) };
+        let listener = listen_privately(&path);
+        // SAFETY: as above.
+        unsafe { libc::umask(before) };
+        let listener = listener.expect("a listener");
+        assert_eq!(std::fs::symlink_metadata(&path).expect("a socket").mode() & 0o777, PRIVATE);
+        let client = UnixStream::connect(&path).expect("it listens");
+        let (server, _) = listener.accept().expect("a client");
+        assert_eq!(peer_user(&client).expect("a user"), own_user());
+        assert_eq!(peer_user(&server).expect("a user"), own_user());
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_said_to_be() {
+        let refused = listen_privately(Path::new(&"x".repeat(200))).expect_err("too long");
+        assert!(refused.to_string().contains("at most 107"), "{refused}");
+    }
+
+    #[test]
+    fn users_have_names() {
+        assert_eq!(user_name(0), "user root");
+        assert_eq!(user_name(4_000_000_000), "user 4000000000");
+    }
+}
