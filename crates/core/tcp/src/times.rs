@@ -37,6 +37,7 @@ impl Connection {
     /// An orphan begins to wait for the peer's FIN: as long as TCP_LINGER2 or the setting `fin_wait2` says, and not at
     /// all, so that it resets, where TCP_LINGER2 is negative.
     pub(crate) fn await_fin(&mut self, cx: &mut Cx<'_>) {
+        self.forget_orphan(cx.pool);
         let time = self.times().fin_wait2.unwrap_or(cx.config.fin_wait2);
         if time.is_zero() {
             return self.abort(cx);

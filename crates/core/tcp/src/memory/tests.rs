@@ -183,8 +183,9 @@ fn orphans_are_counted_and_bounded() {
     assert_eq!((other.a.pool.orphans(), other.a.counters.orphans_reset), (1, 1));
     assert!(other.a.drain(other.now)[0].flags().has(wire::tcp::Flags::RST));
     core::mem::swap(&mut other.a.pool, &mut pair.a.pool);
-    // What is sent and acknowledged is no orphan's any more once the connection is over.
+    // Once all of it is acknowledged the connection waits for the peer's FIN, and keeps nothing.
     pair.settle();
+    assert_eq!((pair.a.conn.state(), pair.a.pool.orphans()), (State::FinWait2, 0));
     pair.b.read(pair.now);
     pair.b.close(pair.now);
     pair.settle();
