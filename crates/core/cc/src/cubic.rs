@@ -28,7 +28,7 @@ const CURVE_SPAN: u32 = 1 << 18;
 
 /// RFC 9438, with RFC 9406. At most 80 octets.
 ///
-/// Tunables: `fast_convergence` (0 or 1, default 1) and those of [`Reno::tunables`].
+/// Tunables: `fast_convergence` (0 or 1, default 1), `abe` (0 or 1, default 0) and those of [`Reno::tunables`].
 ///
 /// ```text
 ///            window
@@ -59,12 +59,18 @@ const _: () = assert!(size_of::<Cubic>() <= 80);
 #[derive(Clone, Copy, Debug)]
 struct Own {
     fast_convergence: bool,
+    abe: bool,
 }
+
+/// What a mark leaves with ABE (RFC 8511, section 3.1).
+const KEPT_AFTER_MARK: Part = (17, 20);
 
 impl Own {
     tunables! {
         "fast_convergence": fast_convergence, 0 => 1,
             "Does a flow whose window shrinks give way further to others (RFC 9438, section 4.7)?";
+        "abe": abe, 0 => 1,
+            "Does a mark leave 0.85 of the window, where a loss leaves 0.7 (ABE, RFC 8511)?";
     }
 }
 
@@ -113,7 +119,7 @@ impl Cubic {
             undo: Undo { cwnd: 0, ssthresh: 0, curve },
             undo_valid: false,
             in_recovery: false,
-            own: Own { fast_convergence: true },
+            own: Own { fast_convergence: true, abe: false },
             of_2009: false,
             clock: Clock::Stopped,
         }
@@ -201,13 +207,20 @@ impl Cubic {
 
     /// Loss or ECN (RFC 9438, sections 4.6 and 4.7).
     /// RFC 9438, 4.6-1 and 4.7-1.
-    fn reduce(&mut self, flight: u32) {
+    fn reduce(&mut self, flight: u32, keep: Part) {
         let cwnd = self.reno.cwnd;
         let releasing = self.own.fast_convergence && cwnd < self.curve.w_max;
         self.curve.w_max = if releasing { part(cwnd, self.constants().released) } else { cwnd };
         self.cwnd_prior = cwnd;
-        self.reno.reduce(flight, self.constants().keep);
+        self.reno.reduce(flight, keep);
         self.clock = Clock::Stopped;
+    }
+
+    /// Returns the part of the window that a mark leaves. A queue that marks is short: to give way as for a loss would
+    /// empty it.
+    /// RFC 8511, 3-1.
+    fn kept_after_mark(&self) -> Part {
+        if self.own.abe { KEPT_AFTER_MARK } else { self.constants().keep }
     }
 
     /// RFC 9438, 4.8-1.
@@ -305,12 +318,12 @@ impl Controller for Cubic {
         match signal {
             Signal::Loss => {
                 self.save(info.now);
-                self.reduce(info.flight_size);
+                self.reduce(info.flight_size, self.constants().keep);
                 self.in_recovery = true;
             }
             Signal::Ecn => {
                 self.undo_valid = false;
-                self.reduce(info.flight_size);
+                self.reduce(info.flight_size, self.kept_after_mark());
             }
             Signal::Timeout { nth } => {
                 let first = nth <= 1;

@@ -313,10 +313,12 @@ fn congest(
         }
         Signal::Loss | Signal::Ecn if !promises.classical => {}
         Signal::Loss | Signal::Ecn => {
-            // RFC 8511: four fifths, where a mark counts for less.
+            // RFC 8511: 0.8, and 0.85 of CUBIC's, where a mark counts for less.
             let lenient = signal == Signal::Ecn && policy.tunable("abe") == Some(1);
-            let keeps = if lenient { promises.keeps.max(8) } else { promises.keeps };
-            let most = (u64::from(flight) * keeps / 10).max(2 * u64::from(world.mss));
+            let leaves = if matches!(policy.name(), Cubic::NAME | Cubic::NAME_OF_2009) { 85 } else { 80 };
+            let percent = 10 * promises.keeps;
+            let percent = if lenient { percent.max(leaves) } else { percent };
+            let most = (u64::from(flight) * percent / 100).max(2 * u64::from(world.mss));
             assert!(u64::from(after.ssthresh) <= most, "{policy:?}: kept more than its part of {flight}");
             assert!(after.cwnd <= after.ssthresh, "{policy:?}: slow start right after {signal:?}");
         }

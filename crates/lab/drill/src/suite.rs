@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_setting_that_changes_nothing_is_counted_by_name() {
-        let source = "`sysctl -q net.ipv4.tcp_syncookies=0 net.ipv4.tcp_sack=1`\n0 `sysctl net.ipv4.tcp_syncookies=0`\n";
+        let source = "`sysctl -q net.ipv4.tcp_syncookies=0 net.ipv4.tcp_sack=1`\n\
+                      0 `sysctl net.ipv4.tcp_syncookies=0`\n";
         let report = run(Path::new("x.pkt"), source, &Config::default());
         assert_eq!(report.outcome, Outcome::Passed);
         let told = summary(&[report.clone(), report]).ignored;

@@ -276,3 +276,18 @@ fn a_new_mss_begins_a_new_stage() {
     let plateau = f64::from(lab.policy.curve.w_max - before.cwnd) / 500.0;
     assert!(close(seconds(lab.policy.curve.k), (plateau / 0.4).cbrt()));
 }
+
+/// RFC 8511, 3-1.
+#[test]
+fn a_mark_takes_less_than_a_loss_if_abe_is_on() {
+    let left = |signal, abe| {
+        let mut lab = lab(100);
+        lab.policy.set_tunable("abe", abe).unwrap();
+        lab.congest(signal, 100);
+        lab.ssthresh()
+    };
+    assert_eq!(lab(100).policy.tunable("abe"), Some(0), "off at first");
+    assert_eq!((left(Signal::Ecn, 0), left(Signal::Ecn, 1)), (70.0, 85.0));
+    assert_eq!(left(Signal::Loss, 1), 70.0, "a loss is a loss");
+    assert_eq!(left(Signal::Timeout { nth: 1 }, 1), 70.0);
+}
