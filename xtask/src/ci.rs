@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, deny, lab, python, rfc, run, tidy, wasm};
+use crate::{Outcome, cards, deny, lab, python, rfc, run, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "budgets", what: "hot paths cost no more instructions than written down", run: budgets },
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
+    Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];

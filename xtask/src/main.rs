@@ -1,6 +1,7 @@
 //! The one tool for people who change the code: `cargo xtask help`.
 #![forbid(unsafe_code)]
 
+mod cards;
 mod ci;
 mod deny;
 mod lab;
@@ -36,6 +37,8 @@ cargo xtask COMMAND
                        run a benchmark; without NAME, list them
   bench --all [--quick] [--only NAME,...] [--json FILE]
                        kernel, ours and peers in turns; `bench report` makes a page of it, `bench picture` its picture
+  cards [--short] [--only WORDS]
+                       boot guests with real network drivers and try the links in them; `cards --help` says more
   pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
 ";
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         "ci" => ci::ci(rest),
+        "cards" => cards::cards(rest),
         "tidy" => tidy::tidy(),
         "headers" => headers(),
         "wasm" => wasm::prove(),

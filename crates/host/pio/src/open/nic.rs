@@ -25,6 +25,14 @@ pub(super) fn open(iface: &str, queues: u16, whole: bool, share: u64) -> Result<
             Ok(boxed(ports.into_iter().zip(beside).map(|(xdp, beside)| Nic::new(xdp, beside)).collect()))
         }
         Err(error @ (OpenError::NoInterface { .. } | OpenError::Spec { .. })) => Err(error),
-        Err(_) => packet(),
+        Err(error) => {
+            // That another process has AF_XDP is how processes that share ports live together.
+            if share == 0 || !matches!(error, OpenError::Busy { .. }) {
+                eprintln!(
+                    "millstream: nic:{iface} goes by packet sockets, for AF_XDP does not open: {error}"
+                );
+            }
+            packet()
+        }
     }
 }

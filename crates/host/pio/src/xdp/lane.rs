@@ -46,6 +46,22 @@ pub(super) struct Grant {
     pub(super) frags: bool,
     /// Checksum requests in [`TX_METADATA`] are obeyed.
     pub(super) tx_metadata: bool,
+    /// Bytes that must be free before each packet that is sent, also where nobody reads them.
+    pub(super) headroom: usize,
+}
+
+impl Grant {
+    /// What the kernel grants after it took the UMEM, `registered` with metadata or without, and bound the socket.
+    pub(super) fn new(registered: bool, (zero_copy, frags): (bool, bool), requests: Requests) -> Grant {
+        Grant {
+            zero_copy,
+            frags,
+            tx_metadata: registered && requests.obeyed(zero_copy),
+            // In zero-copy mode a descriptor with less before it is invalid, whether it has a request or not
+            // (`xp_aligned_validate_desc`, net/xdp/xsk_queue.h, Linux 6.12): the packet is dropped in silence.
+            headroom: if registered { TX_METADATA } else { 0 },
+        }
+    }
 }
 
 /// What came of a kick.
@@ -76,10 +92,9 @@ impl Lane {
     /// A lane on a UMEM of its own: `pool`.
     pub(super) fn open(config: &LaneConfig, pool: &FramePool) -> io::Result<Lane> {
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-        let tx_metadata = register(&socket, pool, config.requests != Requests::default())?;
+        let registered = register(&socket, pool, config.requests != Requests::default())?;
         let (rx, fill, tx, completion) = rings(&socket, config)?;
-        let (zero_copy, frags) = bind_best(&socket, config)?;
-        let grant = Grant { zero_copy, frags, tx_metadata: tx_metadata && config.requests.obeyed(zero_copy) };
+        let grant = Grant::new(registered, bind_best(&socket, config)?, config.requests);
         tune(&socket, config);
         Ok(Lane {
             rx,

@@ -54,7 +54,7 @@ use crate::port::{BATCH_MAX, Caps, Medium};
 use crate::sys::Bell;
 use bpf::sys::Hook;
 use device::Device;
-use lane::{Lane, LaneConfig};
+use lane::{Grant, Lane, LaneConfig};
 use proof::Requests;
 use ring::FramePool;
 use std::io;
@@ -239,8 +239,7 @@ fn open_port(
         Monitor::open(device.index, scope).map_err(|e| OpenError::os("follow the kernel's network", e))?;
     let bell = Bell::new().map_err(|e| OpenError::os("make an eventfd", e))?;
     let tx_checksum = lanes[0].grant.tx_metadata;
-    // Where the driver uses our frames, a packet socket would copy what it does not.
-    let supers = (tx_checksum && !lanes[0].grant.zero_copy).then(|| Supers::open(device.index)).transpose();
+    let supers = has_supers(device, config, lanes[0].grant).then(|| Supers::open(device.index)).transpose();
     let supers = supers.map_err(|e| refused("open a packet socket for super-segments", e))?;
     let caps = Caps {
         ifindex: Some(device.index),
@@ -249,7 +248,7 @@ fn open_port(
         queue: number,
         tx_checksum,
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
-        headroom: if tx_checksum { lane::TX_METADATA } else { 0 },
+        headroom: lanes[0].grant.headroom,
         local_peer: true,
         ..Caps::plain(
             &format!("xdp:{}", device.name),
@@ -269,6 +268,15 @@ fn open_port(
         bell: Arc::new(bell),
         mtu: device.mtu,
     }))
+}
+
+/// Shall super-segments leave through a packet socket?
+fn has_supers(device: &Device, config: &XdpConfig, grant: Grant) -> bool {
+    // Where the driver uses our frames, a packet socket would copy what the driver does not.
+    let kernel_cuts = grant.tx_metadata && !grant.zero_copy;
+    // The kernel chooses the queue by which a packet socket sends. Cards and hypervisors that steer a flow to the queue
+    // that it last was sent by (tun, Flow Director) would move the flow to another core. veth does not.
+    kernel_cuts && (config.ports == 1 || device.has_local_peer())
 }
 
 /// Small slots keep the caches free, but a super-segment should not be cut into forty.

@@ -134,6 +134,18 @@ mod tests {
         assert!(!says(0x0b, 0));
     }
 
+    /// igb on Linux 6.14 and later has a zero-copy mode and obeys no requests: packets without room for one were dropped.
+    #[test]
+    fn room_for_a_request_is_left_wherever_the_kernel_demands_it() {
+        let copy = Requests { copy: true, zero_copy: false };
+        let grant = lane::Grant::new(true, (true, false), copy);
+        assert_eq!((grant.tx_metadata, grant.headroom), (false, TX_METADATA));
+        let grant = lane::Grant::new(true, (false, false), copy);
+        assert_eq!((grant.tx_metadata, grant.headroom), (true, TX_METADATA));
+        let grant = lane::Grant::new(false, (true, false), Requests { copy: true, zero_copy: true });
+        assert_eq!((grant.tx_metadata, grant.headroom), (false, 0));
+    }
+
     #[test]
     fn modes_do_not_speak_for_each_other() {
         let copy = Requests { copy: true, zero_copy: false };

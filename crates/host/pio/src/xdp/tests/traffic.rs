@@ -121,3 +121,28 @@ fn who_has_a_driver_of_its_own_is_asked_first() {
         assert_eq!(places(XdpMode::Generic, false, 1, device), [Hook::Generic]);
     }
 }
+
+/// A packet socket's queue is the kernel's choice. Who steers flows by the queue that they were sent by (tun behind
+/// virtio-net, Flow Director) would hand them to other cores, which answer with resets.
+#[test]
+fn several_cores_send_super_segments_by_their_own_queues_only() {
+    use crate::xdp::{device::Device, has_supers, lane::Grant};
+    let device = |driver: &str| Device {
+        name: "x0".into(),
+        index: 1,
+        mtu: 1500,
+        super_max: 65_536,
+        mac: [0; 6],
+        queues: 4,
+        driver: driver.into(),
+        features: None,
+    };
+    let sends = |driver, ports, zero_copy, tx_metadata| {
+        let config = XdpConfig { ports, ..XdpConfig::default() };
+        has_supers(&device(driver), &config, Grant { zero_copy, frags: false, tx_metadata, headroom: 0 })
+    };
+    assert!(sends("virtio_net", 1, false, true) && sends("veth", 4, false, true));
+    assert!(!sends("virtio_net", 4, false, true) && !sends("i40e", 2, false, true));
+    assert!(!sends("mlx5_core", 1, true, true), "no copies behind the driver's back");
+    assert!(!sends("virtio_net", 1, false, false), "nobody fills in checksums");
+}

@@ -1,0 +1,365 @@
+//! `cargo xtask cards`: the laboratory of cards. Guests with real drivers try our links against the kernel's sockets.
+//!
+//! Everything happens in namespaces of its own: network (the tap device is there), processes and mounts. When this
+//! process ends, however it ends, the first process in there reads the end of its input and ends too; with it the
+//! kernel ends every process and removes the device.
+
+mod guest;
+mod hardware;
+mod http;
+mod kernels;
+mod page;
+mod roles;
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, run};
+use guest::Guest;
+use hardware::{CARDS, CORES, Card, LINKS};
+use kernels::Kernel;
+use page::Entry;
+use roles::{Role, Setting};
+
+const HELP: &str = "\
+cargo xtask cards [--short] [--only WORD/WORD...] [--list] [--shell] [--capture FILE] [--keep-page]
+
+Boots guests with real drivers and tries the links in them; `.ci/setup cards` installs what that takes. A row is
+CARD/KERNEL/CORES/LINK, such as virtio/6.12/4/nic. Without arguments every row is tried, and the table of docs/CARDS.md
+is written.
+  --short         virtio (serve and load) and igb (serve), the oldest and the newest kernel, nic: only
+  --only WORDS    rows that have each of these words, as virtio/6.12 or igb/4/nic; may be repeated
+  --list          name the rows, try none
+  --shell         boot the first guest and give a shell in it
+  --capture FILE  write all frames of the wire to FILE (pcap), of the last guest that was booted
+  --keep-page     leave docs/CARDS.md as it is";
+
+/// Now, for a person who waits.
+#[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// What a person asked for.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Options {
+    short: bool,
+    only: Vec<String>,
+    list: bool,
+    shell: bool,
+    capture: Option<String>,
+    keep_page: bool,
+    /// In the namespaces already.
+    inside: bool,
+}
+
+impl Options {
+    fn of(arguments: &[String]) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let mut value = || rest.next().cloned().ok_or(format!("{argument} takes a value\n\n{HELP}"));
+            match argument.as_str() {
+                "--short" => options.short = true,
+                "--only" => options.only.push(value()?),
+                "--list" => options.list = true,
+                "--shell" => options.shell = true,
+                "--capture" => options.capture = Some(absolute(&value()?)?),
+                "--keep-page" => options.keep_page = true,
+                "--inside" => options.inside = true,
+                "--help" | "-h" => return Err(HELP.into()),
+                other => return Err(format!("no option `{other}`\n\n{HELP}")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Was this row asked for?
+    fn wants(&self, row: &[&str]) -> bool {
+        self.only.is_empty() || self.only.iter().any(|words| words.split('/').all(|word| row.contains(&word)))
+    }
+}
+
+fn absolute(path: &str) -> Result<String, String> {
+    let path = std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(path.display().to_string())
+}
+
+/// A guest to boot, and the links to try in it.
+struct Boot {
+    card: &'static Card,
+    kernel: Kernel,
+    cores: u32,
+    links: Vec<(&'static str, &'static str)>,
+}
+
+fn plan(options: &Options, kernels: &[Kernel]) -> Vec<Boot> {
+    let (oldest, newest) = (kernels.first(), kernels.last());
+    let mut boots = Vec::new();
+    for card in CARDS {
+        for kernel in kernels {
+            let ends = [oldest, newest].into_iter().flatten().any(|end| end.version == kernel.version);
+            if options.short && !(ends && ["virtio", "igb"].contains(&card.name)) {
+                continue;
+            }
+            for &cores in CORES {
+                let wanted = |link: &str| {
+                    let (short, number) = (kernel.short(), cores.to_string());
+                    (!options.short || link == "nic")
+                        && options.wants(&[card.name, &short, &kernel.version, &number, link])
+                };
+                let links: Vec<_> = LINKS.iter().copied().filter(|(name, _)| wanted(name)).collect();
+                if !links.is_empty() {
+                    boots.push(Boot { card, kernel: kernel.clone(), cores, links });
+                }
+            }
+        }
+    }
+    boots
+}
+
+/// What is missing here, in words; `None` if all is there.
+fn missing() -> Option<String> {
+    let version = run::tool("qemu-system-x86_64").args(["--version"]).output().unwrap_or_default();
+    let major = version.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    match major {
+        None => return Some("there is no qemu-system-x86_64".into()),
+        // Guests with Linux 6.12 crash in patched code.
+        Some(major) if major < 8 => return Some(format!("QEMU {major} crashes with newer kernels")),
+        Some(_) => {}
+    }
+    if run::tool("busybox").args(["true"]).output().is_err() {
+        return Some("there is no busybox".into());
+    }
+    if kernels::all().is_empty() {
+        return Some(format!("there are no kernels in {}", kernels::cache().display()));
+    }
+    let unshare = ["--net", "--pid", "--fork", "--mount", "--mount-proc", "test", "-c", "/dev/net/tun"];
+    run::tool("unshare").args(unshare).output().err().map(|error| {
+        format!(
+            "namespaces or /dev/net/tun are not permitted here ({})",
+            error.lines().next().unwrap_or_default()
+        )
+    })
+}
+
+/// `cargo xtask cards`.
+pub(crate) fn cards(arguments: &[String]) -> Outcome {
+    let options = Options::of(arguments)?;
+    if options.inside {
+        return inside(&options);
+    }
+    if let Some(what) = missing() {
+        return Err(format!("{what}; `.ci/setup cards` brings what is needed"));
+    }
+    let kernels = kernels::all();
+    let boots = plan(&options, &kernels);
+    if boots.is_empty() {
+        return Err(format!("no row has these words: {}\n\n{HELP}", options.only.join(" ")));
+    }
+    if options.list {
+        for Boot { card, kernel, cores, links } in &boots {
+            for (link, _) in links {
+                println!(
+                    "{}/{}/{cores}/{link}  {}, Linux {}",
+                    card.name,
+                    kernel.short(),
+                    card.about,
+                    kernel.version
+                );
+            }
+        }
+        return Ok(());
+    }
+    let build =
+        ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
+    run::cargo(&build).check()?;
+    enter(arguments)
+}
+
+/// Runs this program again in namespaces of its own. Its input is a pipe whose end tells it that we are gone.
+fn enter(arguments: &[String]) -> Outcome {
+    let me = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut child = Command::new("unshare")
+        .args(["--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"])
+        .arg(me)
+        .args(["cards", "--inside"])
+        .args(arguments)
+        .current_dir(run::root())
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("unshare: {error}"))?;
+    let mut input = child.stdin.take().ok_or("no way to the laboratory")?;
+    if arguments.iter().any(|argument| argument == "--shell") {
+        // A person's words go through; at their end the pipe ends, too.
+        std::thread::spawn(move || std::io::copy(&mut std::io::stdin(), &mut input));
+        let status = child.wait().map_err(|error| error.to_string())?;
+        return if status.success() { Ok(()) } else { Err(status.to_string()) };
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    drop(input);
+    if status.success() { Ok(()) } else { Err("not every row works or says why it does not".into()) }
+}
+
+/// The laboratory itself.
+fn inside(options: &Options) -> Outcome {
+    if !options.shell {
+        std::thread::spawn(|| {
+            // Nothing is ever written: a read ends when our starter does. Then everything in here shall.
+            let _ = std::io::stdin().read(&mut [0]);
+            std::process::exit(130);
+        });
+    }
+    let folder = run::target_dir().join("cards/work");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let files = folder.join("files");
+    fs::create_dir_all(&files).map_err(|error| format!("{}: {error}", files.display()))?;
+    for size in roles::SIZES {
+        let path = files.join(size.to_string());
+        fs::write(&path, http::pattern(size)).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let boots = plan(options, &kernels::all());
+    let (begin, count) = (now(), boots.len());
+    let mut dead = Vec::new();
+    for (number, boot) in (1..).zip(boots) {
+        let seconds = now().duration_since(begin).as_secs();
+        println!(
+            "[{number}/{count}, {} min {} s] {}, Linux {}, {} core(s)",
+            seconds / 60,
+            seconds % 60,
+            boot.card.about,
+            boot.kernel.version,
+            boot.cores
+        );
+        if options.shell {
+            return start(&boot, &folder, options)?.shell();
+        }
+        try_boot(&boot, &folder, &files, options, &mut dead)?;
+    }
+    if !options.keep_page && !options.short {
+        page::write(&qemu()?)?;
+    }
+    if dead.is_empty() {
+        return Ok(());
+    }
+    println!("dead:");
+    dead.iter().for_each(|row| println!("  {row}"));
+    Err(format!("{} dead", dead.len()))
+}
+
+fn qemu() -> Result<String, String> {
+    let text = run::tool("qemu-system-x86_64").args(["--version"]).output()?;
+    let version = text.split("version ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    Ok(format!("QEMU {}", version.unwrap_or("of an unknown version")))
+}
+
+fn start(boot: &Boot, folder: &std::path::Path, options: &Options) -> Result<Guest, String> {
+    Guest::boot(&boot.kernel, boot.card, boot.cores, folder, options.capture.as_deref())
+}
+
+/// Boots a guest and tries every link in it. A guest that is lost fails its row, and another is booted for the next.
+fn try_boot(
+    boot: &Boot,
+    folder: &std::path::Path,
+    files: &std::path::Path,
+    options: &Options,
+    dead: &mut Vec<String>,
+) -> Outcome {
+    let programs: PathBuf = run::target_dir().join("debug");
+    let day = run::tool("date").args(["+%Y-%m-%d"]).output()?.trim().to_string();
+    let mut guest = None;
+    for (name, link) in &boot.links {
+        let setting = Setting {
+            programs: &programs.display().to_string(),
+            files: &files.display().to_string(),
+            link,
+            cores: boot.cores,
+        };
+        for &role in roles(boot, options) {
+            let began = now();
+            let outcome = tried(&mut guest, role, &setting, || start(boot, folder, options));
+            let row =
+                format!("{}/{}/{}/{name} {}", boot.card.name, boot.kernel.short(), boot.cores, role.name());
+            let took = now().duration_since(began);
+            tell(&row, &outcome, took);
+            if let roles::Outcome::Dead(why) = &outcome {
+                dead.push(format!("{row}: {why}"));
+            }
+            page::keep(Entry {
+                card: boot.card.name.into(),
+                kernel: boot.kernel.version.clone(),
+                cores: boot.cores,
+                link: (*name).into(),
+                role: role.name().into(),
+                outcome,
+                day: day.clone(),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The short form leaves out clients on igb, of which docs/CARDS.md tells known limits, and nginx.
+fn roles(boot: &Boot, options: &Options) -> &'static [Role] {
+    match (options.short, boot.card.name) {
+        (true, "virtio") => &[Role::Serve, Role::Load],
+        (true, _) => &[Role::Serve],
+        (false, _) => &Role::ALL,
+    }
+}
+
+fn tried(
+    guest: &mut Option<Guest>,
+    role: Role,
+    setting: &Setting<'_>,
+    boot: impl FnOnce() -> Result<Guest, String>,
+) -> roles::Outcome {
+    if guest.is_none() {
+        match boot() {
+            Ok(booted) => *guest = Some(booted),
+            Err(why) => return roles::Outcome::Dead(format!("the guest does not boot: {why}")),
+        }
+    }
+    let Some(machine) = guest.as_mut() else { return roles::Outcome::Dead("no guest".into()) };
+    roles::play(role, machine, setting).unwrap_or_else(|why| {
+        *guest = None;
+        roles::Outcome::Dead(why)
+    })
+}
+
+fn tell(row: &str, outcome: &roles::Outcome, took: Duration) {
+    let seconds = took.as_secs_f64();
+    match outcome {
+        roles::Outcome::Works(way) => println!("  {row:<34} works, {way} ({seconds:.1} s)"),
+        roles::Outcome::Refused(why) => println!("  {row:<34} refused: {why}"),
+        roles::Outcome::Dead(why) => println!("  {row:<34} DEAD: {why}"),
+    }
+}
+
+/// The step of `cargo xtask ci`.
+pub(crate) fn short() -> Outcome {
+    if let Some(what) = missing() {
+        println!("LEFT OUT: {what}; `.ci/setup cards` brings what is needed");
+        return Ok(());
+    }
+    cards(&["--short".into(), "--keep-page".into()])
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the rows that are tried are those that were asked for.
+    use super::*;
+
+    #[test]
+    fn words_choose_rows() {
+        let options = Options::of(&["--only".into(), "virtio/6.12".into(), "--only".into(), "4/nic".into()]);
+        let options = options.expect("options");
+        assert!(options.wants(&["virtio", "6.12", "1", "generic"]));
+        assert!(options.wants(&["igb", "6.1", "4", "nic"]));
+        assert!(!options.wants(&["igb", "6.12", "1", "nic"]));
+        assert!(Options::of(&["--onyl".into()]).expect_err("unknown").contains("--only"));
+    }
+}

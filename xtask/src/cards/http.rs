@@ -1,0 +1,112 @@
+//! The other end of the wire: an HTTP client and server on the kernel's sockets, which compare every byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A busy guest takes its time.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes that name their place, so that a mix-up shows.
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// Asks for `path` on a connection of its own and compares the body.
+pub(super) fn get(to: SocketAddr, path: &str, expected: &[u8]) -> Result<(), String> {
+    let what = |step: &'static str| move |error: std::io::Error| format!("{step} {to}{path}: {error}");
+    let mut stream = TcpStream::connect_timeout(&to, LIMIT).map_err(what("connect to"))?;
+    stream.set_read_timeout(Some(LIMIT)).map_err(what("set up"))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: card\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(what("ask"))?;
+    let mut answer = BufReader::new(stream);
+    let mut length = None;
+    let mut line = String::new();
+    answer.read_line(&mut line).map_err(what("read from"))?;
+    if !line.contains(" 200 ") {
+        return Err(format!("{to}{path}: {}", line.trim_end()));
+    }
+    loop {
+        line.clear();
+        if answer.read_line(&mut line).map_err(what("read from"))? == 0 || line.trim_end().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse::<usize>().ok();
+        }
+    }
+    let length = length.ok_or(format!("{to}{path}: no length"))?;
+    let mut body = vec![0; length];
+    answer.read_exact(&mut body).map_err(what("read from"))?;
+    if body == expected {
+        return Ok(());
+    }
+    let at = body.iter().zip(expected).position(|(got, wanted)| got != wanted);
+    Err(format!("{to}{path}: {length} bytes for {}, the first wrong one is {at:?}", expected.len()))
+}
+
+/// A server for as long as it lives: `/N` is answered with N bytes.
+pub(super) struct Server {
+    pub(super) port: u16,
+    served: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// Listens on a port of `on`; its threads end with the process.
+    pub(super) fn start(on: IpAddr) -> Result<Server, String> {
+        let told = |error: std::io::Error| format!("listen on {on}: {error}");
+        let listener = TcpListener::bind((on, 0)).map_err(told)?;
+        let port = listener.local_addr().map_err(told)?.port();
+        let served = Arc::new(AtomicU64::new(0));
+        let count = served.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = count.clone();
+                std::thread::spawn(move || answer(stream, &count));
+            }
+        });
+        Ok(Server { port, served })
+    }
+
+    /// Requests answered so far.
+    pub(super) fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+}
+
+fn answer(stream: TcpStream, served: &AtomicU64) {
+    let Ok(mut out) = stream.try_clone() else { return };
+    let mut length = 0;
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        if let Some(path) = line.strip_prefix("GET /") {
+            length = path.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        } else if line.is_empty() {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            served.fetch_add(1, Ordering::Relaxed);
+            if out.write_all(&[head.into_bytes(), pattern(length)].concat()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: client and server understand each other, and a wrong byte is told.
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_wrong_byte_is_told() {
+        let server = Server::start(Ipv4Addr::LOCALHOST.into()).expect("listen");
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), server.port);
+        get(to, "/100000", &pattern(100_000)).expect("the same bytes");
+        let mut wrong = pattern(100_000);
+        wrong[70_000] ^= 1;
+        assert!(get(to, "/100000", &wrong).expect_err("one is wrong").contains("70000"));
+        assert!(get(to, "/1", &wrong).is_err());
+        assert!(server.served() >= 3);
+    }
+}

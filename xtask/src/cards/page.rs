@@ -1,0 +1,193 @@
+//! What came of the rows: kept in a file, so that runs of single rows add up, and shown as the table of docs/CARDS.md.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use super::roles::Outcome;
+use crate::run;
+
+const PAGE: &str = "docs/CARDS.md";
+const BEGIN: &str = "<!-- cargo xtask cards: begin -->";
+const END: &str = "<!-- cargo xtask cards: end -->";
+
+/// One role of a row.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) card: String,
+    pub(super) kernel: String,
+    pub(super) cores: u32,
+    pub(super) link: String,
+    pub(super) role: String,
+    pub(super) outcome: Outcome,
+    /// The day on which it was tried.
+    pub(super) day: String,
+}
+
+type Key = (String, String, u32, String, String);
+
+fn results() -> PathBuf {
+    run::target_dir().join("cards/results.tsv")
+}
+
+impl Entry {
+    fn key(&self) -> Key {
+        let Entry { card, kernel, cores, link, role, .. } = self.clone();
+        (card, kernel, cores, link, role)
+    }
+
+    fn line(&self) -> String {
+        let (word, text) = match &self.outcome {
+            Outcome::Works(text) => ("works", text),
+            Outcome::Refused(text) => ("refused", text),
+            Outcome::Dead(text) => ("dead", text),
+        };
+        let text = text.replace(['\t', '\n', '\r'], " ");
+        let Entry { card, kernel, cores, link, role, day, .. } = self;
+        format!("{card}\t{kernel}\t{cores}\t{link}\t{role}\t{word}\t{text}\t{day}")
+    }
+
+    fn read(line: &str) -> Option<Entry> {
+        let parts: Vec<_> = line.split('\t').collect();
+        let [card, kernel, cores, link, role, word, text, day] = parts[..] else { return None };
+        let outcome = match word {
+            "works" => Outcome::Works(text.into()),
+            "refused" => Outcome::Refused(text.into()),
+            "dead" => Outcome::Dead(text.into()),
+            _ => return None,
+        };
+        Some(Entry {
+            card: card.into(),
+            kernel: kernel.into(),
+            cores: cores.parse().ok()?,
+            link: link.into(),
+            role: role.into(),
+            outcome,
+            day: day.into(),
+        })
+    }
+}
+
+fn kept() -> BTreeMap<Key, Entry> {
+    let text = fs::read_to_string(results()).unwrap_or_default();
+    text.lines().filter_map(Entry::read).map(|entry| (entry.key(), entry)).collect()
+}
+
+/// Keeps an entry, instead of an older one of the same row.
+pub(super) fn keep(entry: Entry) -> Result<(), String> {
+    let mut all = kept();
+    all.insert(entry.key(), entry);
+    let text: String = all.values().map(|entry| entry.line() + "\n").collect();
+    fs::write(results(), text).map_err(|error| format!("{}: {error}", results().display()))
+}
+
+/// Writes the table of all rows that were kept into the page.
+pub(super) fn write(qemu: &str) -> Result<(), String> {
+    let path = run::root().join(PAGE);
+    let told = |error: std::io::Error| format!("{PAGE}: {error}");
+    let page = fs::read_to_string(&path).map_err(told)?;
+    let (before, rest) = page.split_once(BEGIN).ok_or(format!("{PAGE} has no line {BEGIN}"))?;
+    let (_, after) = rest.split_once(END).ok_or(format!("{PAGE} has no line {END}"))?;
+    let table = table(&kept().into_values().collect::<Vec<_>>(), qemu);
+    fs::write(&path, format!("{before}{BEGIN}\n{table}{END}{after}")).map_err(told)
+}
+
+fn table(entries: &[Entry], qemu: &str) -> String {
+    type Row = (String, String, String);
+    let mut rows: BTreeMap<Row, BTreeMap<(u32, String), &Entry>> = BTreeMap::new();
+    for entry in entries {
+        let row = (entry.card.clone(), entry.kernel.clone(), entry.link.clone());
+        rows.entry(row).or_default().insert((entry.cores, entry.role.clone()), entry);
+    }
+    let mut reasons: Vec<String> = Vec::new();
+    let mut text = format!("{qemu}, without KVM.\n\n");
+    text += "| Card | Kernel | Link | 1 core: serve | load | nginx | 4 cores: serve | load | nginx | Tried on |\n";
+    text += "|---|---|---|---|---|---|---|---|---|---|\n";
+    for ((card, kernel, link), cells) in &rows {
+        text += &format!("| {card} | {kernel} | `{link}` |");
+        for cores in [1, 4] {
+            for role in ["serve", "load", "nginx"] {
+                let cell = match cells.get(&(cores, role.to_string())) {
+                    Some(entry) => cell(&entry.outcome, &mut reasons),
+                    None => "-".into(),
+                };
+                text += &format!(" {cell} |");
+            }
+        }
+        let day = cells.values().map(|entry| entry.day.as_str()).max().unwrap_or_default();
+        text += &format!(" {day} |\n");
+    }
+    if !reasons.is_empty() {
+        text += "\n";
+    }
+    for (number, reason) in (1..).zip(&reasons) {
+        text += &format!("{number}. {reason}\n");
+    }
+    text
+}
+
+/// Reasons are told once, below the table.
+fn cell(outcome: &Outcome, reasons: &mut Vec<String>) -> String {
+    let (word, reason) = match outcome {
+        Outcome::Works(way) => {
+            return match way.as_str() {
+                "XDP in the driver" => "works, driver".into(),
+                "generic XDP" => "works, generic".into(),
+                _ => "works, packet".into(),
+            };
+        }
+        Outcome::Refused(why) => ("refused", why),
+        Outcome::Dead(why) => ("**dead**", why),
+    };
+    let reason = reason.replace('|', "\\|");
+    let known = reasons.iter().position(|known| *known == reason);
+    let number = known.unwrap_or_else(|| {
+        reasons.push(reason);
+        reasons.len() - 1
+    });
+    format!("{word} ({})", number + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what was kept comes back, and every reason is told.
+    use super::*;
+
+    fn entry(cores: u32, outcome: Outcome) -> Entry {
+        Entry {
+            card: "igb".into(),
+            kernel: "6.1.0-56-amd64".into(),
+            cores,
+            link: "nic".into(),
+            role: "serve".into(),
+            outcome,
+            day: "2026-01-02".into(),
+        }
+    }
+
+    #[test]
+    fn lines_come_back() {
+        for outcome in [
+            Outcome::Works("generic XDP".into()),
+            Outcome::Refused("it has 1\tqueue".into()),
+            Outcome::Dead("nothing\ncame".into()),
+        ] {
+            let kept = Entry::read(&entry(4, outcome).line()).expect("a line");
+            assert_eq!(kept.key(), entry(4, Outcome::Dead(String::new())).key());
+            assert_eq!(Entry::read(&kept.line()).map(|again| again.outcome), Some(kept.outcome));
+        }
+        assert!(Entry::read("igb\t6.1").is_none());
+    }
+
+    #[test]
+    fn reasons_are_told() {
+        let why = "it has 1 queue";
+        let entries =
+            [entry(1, Outcome::Works("XDP in the driver".into())), entry(4, Outcome::Refused(why.into()))];
+        let table = table(&entries, "QEMU 10.0.2");
+        assert!(
+            table.contains("works, driver") && table.contains("refused (1)") && table.contains(why),
+            "{table}"
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! What is tried on a card: our server, our client and nginx under the launcher, against the kernel's sockets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
+use super::http::{self, Server};
+
+/// How a role ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// Every byte came, over IPv4 and IPv6; how the link was opened.
+    Works(String),
+    /// The program said why it does not run.
+    Refused(String),
+    /// Neither.
+    Dead(String),
+}
+
+/// What the stack is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Serve,
+    Load,
+    Nginx,
+}
+
+impl Role {
+    pub(super) const ALL: [Role; 3] = [Role::Serve, Role::Load, Role::Nginx];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Role::Serve => "serve",
+            Role::Load => "load",
+            Role::Nginx => "nginx",
+        }
+    }
+}
+
+/// Programs start slowly in a guest.
+const START: Duration = Duration::from_secs(120);
+/// The longest command otherwise.
+const COMMAND: Duration = Duration::from_secs(180);
+/// What a client may take for its requests, seconds: one that hangs is found in this time.
+const LOAD_SECONDS: u32 = 40;
+/// Files that servers have: their names are their lengths.
+pub(super) const SIZES: [usize; 2] = [1_000, 300_000];
+
+/// What the roles need to know.
+pub(super) struct Setting<'a> {
+    /// The folder of the programs under test.
+    pub(super) programs: &'a str,
+    /// The folder with files to serve.
+    pub(super) files: &'a str,
+    /// The link as `--link` takes it.
+    pub(super) link: &'a str,
+    pub(super) cores: u32,
+}
+
+/// Tries one role. An error means that the guest is lost.
+pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Result<Outcome, String> {
+    let Setting { programs, files, link, cores } = setting;
+    let millstream = format!("{programs}/millstream");
+    match role {
+        Role::Serve => {
+            let command =
+                format!("{millstream} serve --link {link} --cores {cores} --listen [::]:80 --dir {files}");
+            served(guest, &command, "grep -q ^serving /tmp/log", *cores)
+        }
+        Role::Nginx => {
+            // A worker for each core would be a process for each core; one has the queues, the others packet sockets.
+            let config = format!(
+                "daemon off; master_process off; error_log /tmp/nginx.log; pid /tmp/nginx.pid; events {{ }} \
+                 http {{ access_log off; client_body_temp_path /tmp/b; proxy_temp_path /tmp/p; \
+                 fastcgi_temp_path /tmp/f; uwsgi_temp_path /tmp/u; scgi_temp_path /tmp/s; \
+                 server {{ listen 80; listen [::]:80; root {files}; }} }}"
+            );
+            let prepare = format!("echo '{config}' >/tmp/nginx.conf");
+            guest.run(&prepare, COMMAND)?;
+            let command = format!("{millstream} run --link {link} -- nginx -c /tmp/nginx.conf");
+            served(guest, &command, "{ sleep 2; kill -0 $(cat /tmp/pid) && [ -e /tmp/nginx.pid ]; }", *cores)
+        }
+        Role::Load => load(guest, &millstream, link, *cores),
+    }
+}
+
+/// Starts a server in the guest, waits until `ready` holds, and asks for every file over both protocols.
+fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
+    let start = format!(
+        "rm -f /tmp/nginx.pid; {command} >/tmp/log 2>&1 & echo $! >/tmp/pid; for i in $(seq 200); do {ready} && break; \
+         kill -0 $(cat /tmp/pid) || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
+         cat /tmp/log; (exit $exit_status)"
+    );
+    let started = guest.run(&start, START)?;
+    if started.status != 0 {
+        stop(guest)?;
+        return Ok(refusal(&started));
+    }
+    let way = way(guest)?;
+    let asked = ask(cores);
+    let notes = if asked.is_err() { notes(guest)? } else { String::new() };
+    stop(guest)?;
+    Ok(match asked {
+        Ok(()) => Outcome::Works(way),
+        Err(why) => Outcome::Dead(format!("{way}: {why}{notes}")),
+    })
+}
+
+/// Several clients at once, so that every queue of the card gets some.
+fn ask(cores: u32) -> Result<(), String> {
+    let addresses: [IpAddr; 2] = [address(GUEST4)?, address(GUEST6)?];
+    for to in addresses {
+        let to = SocketAddr::new(to, 80);
+        // The first connection alone: whoever fails is told by name.
+        http::get(to, &format!("/{}", SIZES[0]), &http::pattern(SIZES[0]))?;
+        let clients: Vec<_> = (0..2 * cores)
+            .map(|number| {
+                let len = SIZES[number as usize % SIZES.len()];
+                std::thread::spawn(move || http::get(to, &format!("/{len}"), &http::pattern(len)))
+            })
+            .collect();
+        for client in clients {
+            client.join().map_err(|_| "a client panicked".to_string())??;
+        }
+    }
+    Ok(())
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|error| format!("{text}: {error}"))
+}
+
+/// Our client against the kernel's server. The server counts, the client reports errors.
+fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<Outcome, String> {
+    let mut ways = String::new();
+    for host in [HOST4, HOST6] {
+        let server = Server::start(address(host)?)?;
+        let url = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
+        let requests = 40 * cores;
+        let command = format!(
+            "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} -s {LOAD_SECONDS} \
+             http://{url}:{}/10000 >/tmp/log 2>/tmp/err & pid=$!; : >/tmp/way; while kill -0 $pid 2>/dev/null; do \
+             way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/tmp/way; \
+             sleep 0.1; done; wait $pid; s=$?; cat /tmp/log; grep -v 300 /tmp/err | tail -3; (exit $s)",
+            4 * cores,
+            server.port
+        );
+        let answer = guest.run(&command, COMMAND)?;
+        if answer.status != 0 {
+            return Ok(refusal(&answer));
+        }
+        let (done, errors) = (number(&answer.text, "requests"), number(&answer.text, "errors"));
+        let enough = done.is_some_and(|done| done >= u64::from(requests));
+        if !enough || server.served() < u64::from(requests) || errors != Some(0) {
+            let done = done.map_or("no".into(), |done| done.to_string());
+            let (served, errors) =
+                (server.served(), errors.map_or("unknown".into(), |errors| errors.to_string()));
+            return Ok(Outcome::Dead(format!(
+                "{done} of {requests} requests to {host} came back within {LOAD_SECONDS} s, {served} were answered, \
+                 errors {errors}"
+            )));
+        }
+        ways = guest.run("cat /tmp/way", COMMAND)?.text;
+    }
+    Ok(Outcome::Works(named(&ways)))
+}
+
+/// The number behind a name in JSON.
+fn number(text: &str, name: &str) -> Option<u64> {
+    let after = text.split(&format!("\"{name}\":")).nth(1)?;
+    after.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// By which way the link that is open has its packets: the kernel knows of XDP programs.
+fn way(guest: &mut Guest) -> Result<String, String> {
+    let answer = guest.run("ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1", COMMAND)?;
+    Ok(named(&answer.text))
+}
+
+fn named(word: &str) -> String {
+    match word.trim() {
+        "xdp" => "XDP in the driver",
+        "xdpgeneric" => "generic XDP",
+        _ => "packet sockets",
+    }
+    .into()
+}
+
+/// Counters that tell why nothing came.
+fn notes(guest: &mut Guest) -> Result<String, String> {
+    let script = "for p in $(cat /tmp/pid); do ls -d /proc/$p >/dev/null 2>&1 || echo the program ended; done; \
+                  tail -3 /tmp/log; MILLSTREAM=$(tr '\\0' '\\n' </proc/$(cat /tmp/pid)/cmdline | head -1); \
+                  $MILLSTREAM stat 2>/dev/null | grep -E 'drop_|retrans|xdp|partial|rx_frames|resets' | tr -s ' ' | \
+                  tr '\\n' ';'";
+    let answer = guest.run(script, COMMAND)?;
+    Ok(format!(" [{}]", answer.text.replace('\n', "; ")))
+}
+
+fn stop(guest: &mut Guest) -> Result<(), String> {
+    let script = "pid=$(cat /tmp/pid); kill $pid 2>/dev/null; \
+                  for i in $(seq 50); do kill -0 $pid 2>/dev/null || break; \
+                  sleep 0.2; done; kill -9 $pid 2>/dev/null; sleep 0.2";
+    guest.run(script, COMMAND).map(drop)
+}
+
+/// A program that ended with words of its own has refused; one that panicked or said nothing is dead.
+fn refusal(answer: &Answer) -> Outcome {
+    let text = answer.text.replace('\n', " ");
+    let told = text.contains("error") || text.contains("needs") || text.contains("millstream:");
+    if told && !text.contains("panicked") && !text.contains("no request was answered") {
+        Outcome::Refused(text)
+    } else {
+        Outcome::Dead(format!("status {}: {text}", answer.status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a refusal is one only if it says why.
+    use super::*;
+
+    #[test]
+    fn silence_and_panics_are_no_refusals() {
+        let of = |text: &str| refusal(&Answer { status: 1, text: text.into() });
+        assert!(matches!(of("error: interface 'card0' for 4 cores: it has 1"), Outcome::Refused(_)));
+        assert!(matches!(of(""), Outcome::Dead(_)));
+        assert!(matches!(of("millstream: no request was answered by 10.0.0.1:80"), Outcome::Dead(_)));
+        assert!(matches!(of("thread 'main' panicked at error"), Outcome::Dead(_)));
+    }
+
+    #[test]
+    fn numbers_in_json() {
+        assert_eq!(number(r#"{"requests": 40,"errors": 3}"#, "errors"), Some(3));
+        assert_eq!(number("{}", "errors"), None);
+    }
+}
