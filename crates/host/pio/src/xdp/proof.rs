@@ -134,7 +134,7 @@ mod tests {
         assert!(!says(0x0b, 0));
     }
 
-    /// igb on Linux 6.14 and later has a zero-copy mode and obeys no requests: packets without room for one were dropped.
+    /// igb has a zero-copy mode since Linux 6.14 and obeys no requests: packets without room for one were dropped.
     #[test]
     fn room_for_a_request_is_left_wherever_the_kernel_demands_it() {
         let copy = Requests { copy: true, zero_copy: false };
