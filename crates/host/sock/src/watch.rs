@@ -173,9 +173,11 @@ impl Watches {
         }
     }
 
-    /// The next watch of the queue that lives and is armed, taken out of it.
-    pub(crate) fn pop(&mut self, set: u32) -> Option<u32> {
+    /// Returns the next watch of the queue that lives and is armed, taken out of it. Every entry that is taken counts
+    /// against `entries`, dead ones too, so that a watch that goes back to the end is not met again.
+    pub(crate) fn pop(&mut self, set: u32, entries: &mut usize) -> Option<u32> {
         loop {
+            *entries = entries.checked_sub(1)?;
             let watch = self.sets.get_mut(set)?.queue.pop_front()?;
             let w = self.watches.get_mut(watch)?;
             w.queued = false;

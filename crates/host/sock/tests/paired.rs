@@ -297,6 +297,28 @@ fn half_closed_and_peeked() {
 }
 
 #[test]
+fn one_wait_reports_a_registration_at_most_once() {
+    let (_client, server) = stacks(PairedConfig::default());
+    let poller = Poller::new(&server).unwrap();
+    let pipes: Vec<_> = (0..8).map(|_| server.pipe().unwrap()).collect();
+    for (at, (read, write)) in pipes.iter().enumerate() {
+        poller.add(*read, at as u64, Ready::IN).unwrap();
+        assert_eq!(server.send(*write, b"x", SendFlags::default()), Ok(1));
+    }
+    // Closed while they were queued: their entries report nothing.
+    for (read, _) in &pipes[..4] {
+        server.close(*read).unwrap();
+    }
+    let mut events = [Default::default(); 64];
+    for wait in 0..3 {
+        let found = poller.wait(&mut events, Some(Duration::from_secs(20))).unwrap();
+        let mut seen: Vec<_> = found.iter().map(|event| event.data).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [4, 5, 6, 7], "wait {wait}");
+    }
+}
+
+#[test]
 fn epoll_serves_many_connections_from_one_thread() {
     const CONNECTIONS: u64 = 40;
     for config in [PairedConfig::default(), tight()] {

@@ -104,10 +104,11 @@ impl<T: Transport> Engine<T> {
         if events.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let mut filled = 0;
-        // Each queued watch is looked at once, so level-triggered ones that go back cannot loop.
-        for _ in 0..self.watches.queued(set) {
-            let Some(index) = (filled < events.len()).then(|| self.watches.pop(set)).flatten() else { break };
+        let (mut filled, mut entries) = (0, self.watches.queued(set));
+        // Each entry that the queue has now is looked at once: a level-triggered watch goes back and waits for the next
+        // call. Linux reports a registration at most once in a call, too.
+        while filled < events.len() {
+            let Some(index) = self.watches.pop(set, &mut entries) else { break };
             let Some((object, interest, data)) =
                 self.watches.get(index).map(|w| (w.object, w.interest, w.data))
             else {
