@@ -23,9 +23,7 @@ const SEMANTICS: &[Known] = &[
     ("SO_PRIORITY to", "root may go beyond 6; the stack knows no root"),
     ("SO_RCVBUF to -1", "a negative size is refused"),
     ("SO_SNDBUF to -1", "a negative size is refused"),
-    ("connection: TCP_SYNCNT", "0 until it is set"),
-    ("connection: SO_REUSEADDR", "a connection has nothing left to bind and keeps no such flag"),
-    ("connection: IP_FREEBIND", "the same"),
+    ("connection: TCP_SYNCNT", "the stack's default is 7"),
 ];
 
 /// Where we differ from those that only a launched program can ask.

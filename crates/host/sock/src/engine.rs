@@ -212,8 +212,10 @@ impl<T: Transport> Engine<T> {
 
     /// See [`crate::Sockets::accept`]; EAGAIN when nobody waits.
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
-        let (id, v6, extras) = match &self.object(fd)?.kind {
-            Kind::Listener(l) => (l.id, l.settings.family == Family::V6, l.settings.extras),
+        let (id, v6, extras, binding) = match &self.object(fd)?.kind {
+            Kind::Listener(l) => {
+                (l.id, l.settings.family == Family::V6, l.settings.extras, l.settings.binding())
+            }
             Kind::Fresh(_) | Kind::Stream(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),
         };
@@ -226,6 +228,7 @@ impl<T: Transport> Engine<T> {
             v6,
             connecting: false,
             read_shut: false,
+            binding,
             extras: extras.boxed(),
         };
         let (new, index) = self.descriptors.insert(Kind::Stream(stream))?;

@@ -47,6 +47,8 @@ pub(crate) struct Stream {
     pub(crate) connecting: bool,
     /// shutdown(SHUT_RD) was called.
     pub(crate) read_shut: bool,
+    /// What was said about binding, which a connection keeps and tells: bits of [`Settings::binding`].
+    pub(crate) binding: u8,
     /// What few sockets ask for, if any of it was ever set.
     pub(crate) extras: Option<Box<Extras>>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Extras {
     pub(crate) priority: u8,
     /// IP_MTU_DISCOVER.
     pub(crate) discover: Discover,
+    /// Options that Linux's TCP keeps and does nothing by, one bit each.
+    pub(crate) kept: u32,
 }
 
 /// How a socket wants its path's MTU found (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER). It is always found.
@@ -144,6 +148,14 @@ pub(crate) struct FastOpen {
 }
 
 impl Settings {
+    /// SO_REUSEADDR, SO_REUSEPORT, IP_FREEBIND and IPV6_V6ONLY, a bit each.
+    pub(crate) fn binding(&self) -> u8 {
+        u8::from(self.reuse_addr)
+            | u8::from(self.reuse_port) << 1
+            | u8::from(self.free_bind) << 2
+            | u8::from(self.v6_only) << 3
+    }
+
     /// Another policy has other tunables.
     pub(crate) fn choose_control(&mut self, name: &'static str) {
         if self.control != Some(name) {

@@ -98,6 +98,7 @@ options! {
         "Spread departures, and let no more octets a second go than this; all bits set: no limit.";
     Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
     Priority: SOL_SOCKET SO_PRIORITY Shape::Int(0, 6), true, "Kept, inherited and told; ports know no priorities.";
+    OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Kept: urgent data is in line in any case.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
     MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
@@ -137,6 +138,14 @@ options! {
     AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "The master key tuples.";
     Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of packets sent, in the lowest octet; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
+    RecvTtl: IPPROTO_IP IP_RECVTTL Shape::Bool, true, "Kept; it means something to datagrams alone.";
+    RecvTos: IPPROTO_IP IP_RECVTOS Shape::Bool, true, "The same.";
+    RecvOpts: IPPROTO_IP IP_RECVOPTS Shape::Bool, true, "The same.";
+    RetOpts: IPPROTO_IP IP_RETOPTS Shape::Bool, true, "The same.";
+    PktInfo: IPPROTO_IP IP_PKTINFO Shape::Bool, true, "The same.";
+    RecvPktInfo6: IPPROTO_IPV6 IPV6_RECVPKTINFO Shape::Bool, true, "The same.";
+    RecvHops6: IPPROTO_IPV6 IPV6_RECVHOPLIMIT Shape::Bool, true, "The same.";
+    RecvTClass: IPPROTO_IPV6 IPV6_RECVTCLASS Shape::Bool, true, "The same.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
     FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
     MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_DO), true,
@@ -151,6 +160,32 @@ options! {
 }
 
 impl Id {
+    /// Returns the bit of an option that is kept and told, and does nothing, as in Linux's TCP.
+    fn kept(self) -> Option<u32> {
+        const KEPT: [Id; 9] = [
+            Id::OobInline,
+            Id::RecvTtl,
+            Id::RecvTos,
+            Id::RecvOpts,
+            Id::RetOpts,
+            Id::PktInfo,
+            Id::RecvPktInfo6,
+            Id::RecvHops6,
+            Id::RecvTClass,
+        ];
+        KEPT.iter().position(|kept| *kept == self).map(|at| 1 << at)
+    }
+
+    /// Returns the bit of `Settings::binding`.
+    fn binding(self) -> u8 {
+        match self {
+            Id::ReuseAddr => 1,
+            Id::ReusePort => 2,
+            Id::FreeBind | Id::FreeBind6 => 4,
+            _ => 8,
+        }
+    }
+
     /// The value, out of the bounds, that takes a choice back.
     fn usual(self) -> Option<i32> {
         match self {
@@ -266,9 +301,9 @@ fn get_plain(o: &SocketOptions, id: Id) -> Option<i32> {
         Id::KeepIdle => o.keep_idle.as_secs() as i32,
         Id::KeepIntvl => o.keep_interval.as_secs() as i32,
         Id::KeepCnt => o.keep_count.into(),
-        Id::SynCnt => o.syn_count.into(),
+        Id::SynCnt if o.syn_count > 0 => o.syn_count.into(),
         Id::WindowClamp => o.window_clamp as i32,
-        Id::QuickAck => (o.quickack == Some(true)).into(),
+        Id::QuickAck => (o.quickack != Some(false)).into(),
         Id::UserTimeout => o.user_timeout.as_millis() as i32,
         Id::NotSentLowat => o.notsent_lowat as i32,
         Id::Tos | Id::TClass => o.tos.into(),
@@ -288,6 +323,9 @@ impl<T: Transport> Engine<T> {
     pub fn setsockopt(&mut self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         self.require_socket(fd)?;
         let row = find(level, name).filter(|row| row.settable).ok_or(Errno::ENOPROTOOPT)?;
+        if level == c::IPPROTO_IPV6 && self.family(fd)? == Family::V4 {
+            return Err(Errno::ENOPROTOOPT);
+        }
         match row.shape {
             Shape::Linger => self.set_linger(fd, value),
             Shape::Time => {
@@ -335,6 +373,13 @@ impl<T: Transport> Engine<T> {
             }
             return Ok(());
         }
+        if let Some(bit) = id.kept() {
+            if v == 0 && self.extras(fd).kept & bit == 0 {
+                // It is so, and takes no memory.
+                return Ok(());
+            }
+            return self.change_extras(fd, |e| e.kept = e.kept & !bit | if v == 0 { 0 } else { bit });
+        }
         match id {
             Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
             Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
@@ -364,7 +409,10 @@ impl<T: Transport> Engine<T> {
         let settings = match &mut self.object_mut(fd)?.kind {
             Kind::Fresh(settings) => settings,
             Kind::Listener(listener) if late => &mut listener.settings,
-            Kind::Stream(_) if late => return Ok(()),
+            Kind::Stream(stream) if late => {
+                stream.binding = stream.binding & !id.binding() | if v == 0 { 0 } else { id.binding() };
+                return Ok(());
+            }
             _ => return Err(Errno::EINVAL),
         };
         match id {
@@ -527,6 +575,9 @@ impl<T: Transport> Engine<T> {
     /// See [`crate::Sockets::getsockopt`].
     pub fn getsockopt(&mut self, fd: Fd, level: i32, name: i32, into: &mut [u8]) -> Result<usize, Errno> {
         self.require_socket(fd)?;
+        if level == c::IPPROTO_IPV6 && self.family(fd)? == Family::V4 {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let row = find(level, name).ok_or(Errno::ENOPROTOOPT)?;
         match row.shape {
             Shape::Linger => {
@@ -595,6 +646,9 @@ impl<T: Transport> Engine<T> {
         if let Some(v) = get_plain(&self.options(fd)?, id) {
             return Ok(v);
         }
+        if let Some(bit) = id.kept() {
+            return Ok((self.extras(fd).kept & bit != 0).into());
+        }
         let conn = self.stream(fd).map(|s| s.conn).ok();
         let now = self.now();
         let info = conn.and_then(|conn| self.core.info(now, conn));
@@ -631,6 +685,7 @@ impl<T: Transport> Engine<T> {
             Id::FastOpenConnect => self.fast_open(fd)?.connect.into(),
             Id::FastOpenNoCookie => self.fast_open(fd)?.no_cookie.into(),
             Id::SndLowat => 1,
+            Id::SynCnt => self.core.default_syn_retries().into(),
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),
             Id::Mark => self.extras(fd).mark as i32,
@@ -654,6 +709,7 @@ impl<T: Transport> Engine<T> {
                 match &self.object(fd)?.kind {
                     Kind::Fresh(s) => flag(s, id),
                     Kind::Listener(l) => flag(&l.settings, id),
+                    Kind::Stream(stream) => (stream.binding & id.binding() != 0).into(),
                     _ => 0,
                 }
             }

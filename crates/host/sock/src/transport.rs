@@ -129,6 +129,8 @@ pub trait Transport: Send {
     fn default_options(&self) -> SocketOptions;
     /// Times of sockets that choose none.
     fn default_times(&self) -> Times;
+    /// How often a SYN is sent again unless a socket says otherwise.
+    fn default_syn_retries(&self) -> u8;
 
     /// Where the connection stands.
     fn state(&self, id: ConnId) -> State;
@@ -304,6 +306,10 @@ impl Transport for Core {
 
     fn default_times(&self) -> Times {
         self.config().times()
+    }
+
+    fn default_syn_retries(&self) -> u8 {
+        self.config().syn_retries
     }
 
     fn default_control(&self) -> &'static str {

@@ -281,9 +281,12 @@ fn pipes_wake_epoll() {
 fn every_option_of_the_table_can_be_read_and_unknown_ones_fail() {
     let mut w = World::new();
     let (c, _, _) = w.connected();
-    let fresh = w.client.socket(Family::V4).unwrap();
+    let fresh4 = w.client.socket(Family::V4).unwrap();
+    let fresh6 = w.client.socket(Family::V6).unwrap();
     let mut value = [0; 512];
     for row in options::TABLE {
+        let of6 = row.level == libc::IPPROTO_IPV6;
+        let fresh = if of6 { fresh6 } else { fresh4 };
         if row.shape == options::Shape::Auth {
             // Keys can be told only where there are any; some options never are.
             let result = w.client.getsockopt(c, row.level, row.name, &mut value);
@@ -293,7 +296,11 @@ fn every_option_of_the_table_can_be_read_and_unknown_ones_fail() {
         // What is asked for by name finds it here.
         value[..10].copy_from_slice(b"abc_limit\0");
         let result = w.client.getsockopt(c, row.level, row.name, &mut value);
-        assert!(result.is_ok_and(|n| n > 0), "{}: {result:?}", row.text);
+        if of6 {
+            assert_eq!(result, Err(Errno::EOPNOTSUPP), "{}: it is an IPv4 socket", row.text);
+        } else {
+            assert!(result.is_ok_and(|n| n > 0), "{}: {result:?}", row.text);
+        }
         value[..10].copy_from_slice(b"abc_limit\0");
         // On a socket without a connection only what describes one may be missing.
         let result = w.client.getsockopt(fresh, row.level, row.name, &mut value);
@@ -410,4 +417,70 @@ fn a_full_send_buffer_says_so_and_room_is_an_event() {
     }
     assert_eq!(read, written);
     assert_eq!(collect(&mut w.client, ep), [event(Ready::OUT, 1)]);
+}
+
+#[test]
+fn one_look_reports_a_registration_at_most_once() {
+    let mut w = World::new();
+    let engine = &mut w.server;
+    let ep = engine.epoll_create().unwrap();
+    let pipes: Vec<_> = (0..8).map(|_| engine.pipe().unwrap()).collect();
+    for (at, (read, write)) in pipes.iter().enumerate() {
+        engine.epoll_ctl(ep, *read, EpollOp::Add(event(Ready::IN, at as u64))).unwrap();
+        engine.write(*write, b"x").unwrap();
+    }
+    // Each way leaves an entry in the queue that reports nothing: closed, taken out, not ready any more.
+    engine.close(pipes[0].0).unwrap();
+    engine.close(pipes[2].0).unwrap();
+    engine.epoll_ctl(ep, pipes[4].0, EpollOp::Delete).unwrap();
+    engine.read(pipes[5].0, &mut [0; 8]).unwrap();
+    // Linux reports a registration once in a call (ep_send_events of fs/eventpoll.c walks a list that it has cut off).
+    let mut events = [EpollEvent::default(); 64];
+    for look in 0..3 {
+        let n = engine.epoll_collect(ep, &mut events).unwrap();
+        let mut seen: Vec<_> = events[..n].iter().map(|event| event.data).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 3, 6, 7], "look {look}");
+    }
+    // With less room than there is to tell, calls take turns, and none repeats itself.
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let n = engine.epoll_collect(ep, &mut events[..2]).unwrap();
+        all.extend(events[..n].iter().map(|event| event.data));
+    }
+    all.sort_unstable();
+    assert_eq!(all, [1, 3, 6, 7]);
+}
+
+#[test]
+fn an_accepted_socket_takes_and_tells_the_options_that_linux_s_does() {
+    let mut w = World::new();
+    let listener = w.listener(81);
+    w.server.setsockopt(listener, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32.to_ne_bytes()).unwrap();
+    let c = w.client.socket(Family::V4).unwrap();
+    assert_eq!(w.client.connect(c, Endpoint::new(SERVER, 81)), Err(Errno::EINPROGRESS));
+    w.settle();
+    let (s, _) = w.server.accept(listener).unwrap();
+    let (ip, ip6, tcp, sol) = (libc::IPPROTO_IP, libc::IPPROTO_IPV6, libc::IPPROTO_TCP, libc::SOL_SOCKET);
+    // Kept and told, with no effect on a stream, as in ip(7); Erlang's accept sets the first two to 0.
+    let kept = [libc::IP_RECVTOS, libc::IP_RECVTTL, libc::IP_RECVOPTS, libc::IP_RETOPTS, libc::IP_PKTINFO];
+    let kept = kept.map(|name| (ip, name)).into_iter().chain([(sol, libc::SO_OOBINLINE)]);
+    for (level, name) in kept {
+        for v in [0, 1, 0] {
+            assert_eq!(w.server.setsockopt(s, level, name, &i32::to_ne_bytes(v)), Ok(()), "{name} to {v}");
+            assert_eq!(get_int(&mut w.server, s, level, name), Ok(v), "{name}");
+        }
+    }
+    // It has its listener's flag, and may change it.
+    assert_eq!(get_int(&mut w.server, s, sol, libc::SO_REUSEADDR), Ok(1));
+    w.server.setsockopt(s, sol, libc::SO_REUSEADDR, &0i32.to_ne_bytes()).unwrap();
+    assert_eq!(get_int(&mut w.server, s, sol, libc::SO_REUSEADDR), Ok(0));
+    assert_eq!(get_int(&mut w.server, listener, sol, libc::SO_REUSEADDR), Ok(1));
+    assert_eq!(get_int(&mut w.server, s, tcp, libc::TCP_QUICKACK), Ok(1), "until somebody says otherwise");
+    let usual = i32::from(CoreConfig::default().tcp.syn_retries);
+    assert_eq!(get_int(&mut w.server, s, tcp, libc::TCP_SYNCNT), Ok(usual));
+    // An IPv4 socket has no options of IPv6.
+    let tclass = w.server.setsockopt(s, ip6, libc::IPV6_TCLASS, &0i32.to_ne_bytes());
+    assert_eq!(tclass, Err(Errno::ENOPROTOOPT));
+    assert_eq!(get_int(&mut w.server, s, ip6, libc::IPV6_TCLASS), Err(Errno::EOPNOTSUPP));
 }

@@ -18,10 +18,8 @@ const DIFFERENT: &[Known] = &[
     ("SO_PRIORITY to", "root may go beyond 6; here nobody is root"),
     ("SO_RCVBUF to -1", "a negative size is refused"),
     ("SO_SNDBUF to -1", "a negative size is refused"),
-    ("TCP_SYNCNT", "0 until it is set"),
+    ("TCP_SYNCNT", "the stack's default is 7"),
     ("read end: read into NULL", "an empty pipe is asked after the memory, not before it"),
-    ("connection: SO_REUSEADDR", "a connection has nothing left to bind and keeps no such flag"),
-    ("connection: IP_FREEBIND", "the same"),
 ];
 
 /// A command that runs another where nobody has taken a port, nor left one in TIME-WAIT. Who is not root shares the

@@ -75,8 +75,11 @@ impl<T: Transport> Engine<T> {
         self.tune_begun(fd, conn)?;
         let extras = self.extras(fd).boxed();
         let object = self.object_mut(fd)?;
-        let v6 = matches!(&object.kind, Kind::Fresh(settings) if settings.family == Family::V6);
-        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, extras });
+        let (v6, binding) = match &object.kind {
+            Kind::Fresh(settings) => (settings.family == Family::V6, settings.binding()),
+            _ => (false, 0),
+        };
+        object.kind = Kind::Stream(Stream { conn, v6, connecting: true, read_shut: false, binding, extras });
         Ok(())
     }
 }

@@ -352,6 +352,10 @@ impl Transport for Remote {
         self.defaults.times
     }
 
+    fn default_syn_retries(&self) -> u8 {
+        self.defaults.syn_retries
+    }
+
     fn state(&self, id: ConnId) -> State {
         // Over only when everything that came before can be read.
         self.conn(id)

@@ -69,6 +69,8 @@ pub(super) struct Defaults {
     pub(super) options: SocketOptions,
     /// Times of sockets that choose none.
     pub(super) times: Times,
+    /// See [`Transport::default_syn_retries`].
+    pub(super) syn_retries: u8,
     /// Connects may use Fast Open.
     pub(super) fast_open: bool,
 }
@@ -80,6 +82,7 @@ impl Defaults {
             buffers: Transport::default_buffers(core),
             options: Transport::default_options(core),
             times: Transport::default_times(core),
+            syn_retries: Transport::default_syn_retries(core),
             fast_open: core.fast_open_client(),
         }
     }

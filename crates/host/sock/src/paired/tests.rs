@@ -27,6 +27,7 @@ fn defaults() -> Defaults {
         buffers: (1 << 17, 1 << 17),
         options: config.socket_options(),
         times: config.times(),
+        syn_retries: config.syn_retries,
         fast_open: true,
     }
 }
