@@ -18,6 +18,7 @@ pub mod hosted;
 pub mod keys;
 mod load;
 pub mod metrics;
+mod nearest;
 mod net;
 mod object;
 mod open;

@@ -153,7 +153,21 @@ fn reachable(settings: &Settings, ports: &[Box<dyn PacketIo>]) -> Result<(), Ope
             settings.link
         )));
     }
-    Ok(())
+    let named = settings.link.split_once(':').map_or("", |(_, rest)| rest);
+    let interface = named.split(',').next().unwrap_or(named);
+    if alone || settings.address.is_empty() || !pio::has_interface(interface) {
+        return Ok(());
+    }
+    // The kernel answers for the addresses of such an interface, and for no others.
+    let own = pio::addresses_of(interface);
+    match settings.address.iter().find(|(addr, _)| !own.contains(addr)) {
+        Some((addr, prefix)) => Err(OpenError(format!(
+            "{}: {addr} is not an address of {interface}, whose addresses this link shares with the kernel; \
+             leave --address out, or say: ip address add {addr}/{prefix} dev {interface}",
+            settings.link
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The port of a core with as many lanes as there are workers, if there are any.

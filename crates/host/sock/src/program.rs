@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Scripts whose interpreter is a script, and so on, end here.
 const DEPTH: u32 = 4;
 /// Octets of a file that say what it is.
-const HEAD: u64 = 4_096;
+const HEAD: u64 = 8_192;
 /// PT_INTERP, of the program headers of ELF: who links the program when it starts.
 const PT_INTERP: u32 = 3;
 
@@ -23,6 +23,10 @@ pub enum Program {
     Static,
     /// It gets another user's privileges, and loads nothing that it is told to.
     Privileged,
+    /// Linked when it starts, but it makes its system calls itself, without the C library: Go's run time does.
+    OwnCalls,
+    /// Of 32 bits, where the library has 64.
+    Narrow,
     /// Not to be read, or not a program.
     Unknown,
 }
@@ -38,6 +42,8 @@ impl Program {
         match self {
             Program::Static => Some("is linked statically"),
             Program::Privileged => Some("changes its privileges when it starts"),
+            Program::OwnCalls => Some("makes its system calls without the C library (Go)"),
+            Program::Narrow => Some("is a program of 32 bits"),
             Program::Dynamic | Program::Unknown => None,
         }
     }
@@ -62,11 +68,19 @@ fn of(path: &Path, depth: u32) -> Program {
     let others =
         data.mode() & 0o4000 != 0 && std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() != data.uid());
     match linked_at_start(&head) {
+        None if head.starts_with(b"\x7fELF\x01") => Program::Narrow,
         None => Program::Unknown,
         Some(_) if others => Program::Privileged,
+        Some(true) if is_go(&head) => Program::OwnCalls,
         Some(true) => Program::Dynamic,
         Some(false) => Program::Static,
     }
+}
+
+/// Returns true if a note among the first bytes is Go's: its linker puts the build's number right behind the headers.
+fn is_go(head: &[u8]) -> bool {
+    // The length of the name, that of the number, the kind (4), and the name.
+    head.windows(16).any(|note| note[..4] == [4, 0, 0, 0] && note[8..] == *b"\x04\0\0\0Go\0\0")
 }
 
 /// Does a 64-bit little-endian ELF program name a dynamic linker? `None` for anything else.
@@ -129,6 +143,10 @@ mod tests {
             std::fs::write(&path, octets).unwrap();
             path
         };
+        let mut go = header(PT_INTERP);
+        go.extend_from_slice(b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0number");
+        assert_eq!(Program::of(&write("go", &go)), Program::OwnCalls);
+        assert_eq!(Program::of(&write("narrow", b"\x7fELF\x01\x01")), Program::Narrow);
         let fixed = write("fixed", &header(1));
         let script = write("script", format!("#! {} -x\n", fixed.display()).as_bytes());
         assert_eq!((Program::of(&fixed), Program::of(&script)), (Program::Static, Program::Static));

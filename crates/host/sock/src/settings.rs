@@ -434,8 +434,10 @@ impl Settings {
         match self.tcp.set(key, text.trim()) {
             Ok(()) => Ok(()),
             Err(tcp::SettingError::Unknown) => {
-                let known: Vec<_> = keys().collect();
-                refused(format!("there is no setting \"{key}\"; known are {}", known.join(", ")))
+                let near = crate::nearest::nearest(key, keys()).join(", ");
+                refused(format!(
+                    "there is no setting \"{key}\"; near it are {near}, and `millstream settings` lists all"
+                ))
             }
             Err(e) => {
                 let row = tcp::Config::ROWS.iter().find(|row| row.name == key);
@@ -509,7 +511,8 @@ mod tests {
     #[test]
     fn bad_input_says_what_to_do() {
         let mut s = Settings::default();
-        assert!(s.set("colour", "red").unwrap_err().0.contains("link"));
+        assert!(s.set("colour", "red").unwrap_err().0.contains("`millstream settings`"));
+        assert!(s.set("adress", "10.0.0.1/8").unwrap_err().0.contains("near it are address"));
         for (key, bad) in [
             ("cores", "two"),
             ("mode", "fast"),

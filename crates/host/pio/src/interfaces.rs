@@ -1,0 +1,60 @@
+//! Interfaces of this network namespace, as the C library tells of them.
+
+use std::ffi::{CStr, CString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ptr::null_mut;
+
+/// Returns true if there is an interface of this name.
+#[must_use]
+pub fn has_interface(name: &str) -> bool {
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: a string.
+    unsafe { libc::if_nametoindex(name.as_ptr()) != 0 }
+}
+
+/// Returns the addresses of an interface.
+#[must_use]
+pub fn addresses_of(name: &str) -> Vec<IpAddr> {
+    let mut found = Vec::new();
+    let mut list: *mut libc::ifaddrs = null_mut();
+    // SAFETY: it puts a list there, or fails.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return found;
+    }
+    let mut at = list;
+    // SAFETY: a list whose rows live until it is freed; an address is as long as its family says.
+    unsafe {
+        while let Some(row) = at.as_ref() {
+            let family = row.ifa_addr.as_ref().map_or(0, |addr| i32::from(addr.sa_family));
+            if CStr::from_ptr(row.ifa_name).to_bytes() == name.as_bytes() {
+                match family {
+                    libc::AF_INET => {
+                        let addr = row.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                        found.push(Ipv4Addr::from(u32::from_be(addr.sin_addr.s_addr)).into());
+                    }
+                    libc::AF_INET6 => {
+                        let addr = row.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                        found.push(Ipv6Addr::from(addr.sin6_addr.s6_addr).into());
+                    }
+                    _ => {}
+                }
+            }
+            at = row.ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the loopback is known, and what is not there is not.
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_there_and_others_are_not() {
+        assert!(has_interface("lo") && !has_interface("nowhere0") && !has_interface("a\0b"));
+        assert!(addresses_of("nowhere0").is_empty());
+        assert!(addresses_of("lo").iter().all(IpAddr::is_loopback));
+    }
+}

@@ -1,0 +1,54 @@
+//! Names near a misspelt one.
+
+/// Most names that are offered.
+const OFFERED: usize = 3;
+
+/// Returns the names nearest to `word`, the nearest first: those with the fewest letters to insert, remove or replace,
+/// a part of a name counting as one change.
+pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut near: Vec<_> = names.map(|name| (distance(word, name), name)).collect();
+    near.sort();
+    let best = near.first().map_or(0, |(changes, _)| *changes);
+    // What is twice as far is another word.
+    near.into_iter()
+        .take_while(|(changes, _)| *changes <= 2 * best.max(1))
+        .take(OFFERED)
+        .map(|(_, n)| n)
+        .collect()
+}
+
+fn distance(word: &str, name: &str) -> usize {
+    if word.len() > 2 && (name.contains(word) || word.contains(name)) {
+        return 1;
+    }
+    let name: Vec<u8> = name.bytes().collect();
+    let mut row: Vec<usize> = (0..=name.len()).collect();
+    for (i, letter) in word.bytes().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, other) in name.iter().enumerate() {
+            let replaced = corner + usize::from(letter != *other);
+            corner = row[j + 1];
+            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[name.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: slips of the fingers find what was meant.
+    use super::*;
+
+    #[test]
+    fn slips_find_what_was_meant() {
+        let names = ["address", "cores", "mode", "rcvbuf", "spin_us", "offload", "offload_workers"];
+        let of = |word| nearest(word, names.into_iter());
+        assert_eq!(of("adress")[0], "address");
+        assert_eq!(of("core")[0], "cores");
+        assert_eq!(of("spin-us")[0], "spin_us");
+        assert_eq!(of("workers")[0], "offload_workers");
+        assert!(of("colour").len() <= OFFERED);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}
