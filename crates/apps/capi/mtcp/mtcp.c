@@ -28,6 +28,8 @@ enum {
     PATIENCE_MS = 1000,
     /* How often a program that has registered a signal looks whether it came while it waits. */
     SIGNAL_MS = 50,
+    /* So many sockets that were closed last keep their numbers for themselves. */
+    RECENT = 8,
 };
 
 struct mtcp_context {
@@ -35,6 +37,9 @@ struct mtcp_context {
     struct ms_ctx *ctx;
     /* Local addresses of connects that name none, in host order: mtcp_init_rss. */
     uint32_t base, addresses, next;
+    /* Numbers that were closed last, one above each, in a ring; 0 for none. */
+    int recent[RECENT];
+    unsigned closed;
 };
 
 static const struct mtcp_conf USUAL = {
@@ -354,10 +359,34 @@ static int set(struct ms_ctx *ctx, int fd, int level, int name, int value)
     return ms_setsockopt(ctx, fd, level, name, &value, sizeof value);
 }
 
+/*
+ * Gives a new socket a number that was not closed a moment ago. mTCP hands numbers out in turn, where Linux takes the
+ * lowest: its programs look at what they keep of a socket after they have closed it and opened another, and at events
+ * of the same call.
+ */
+static int numbered(mctx_t mctx, int fd)
+{
+    struct ms_ctx *ctx = of(mctx);
+    int passed[RECENT], n = 0;
+    while (fd >= 0 && n < RECENT) {
+        int is_recent = 0;
+        for (int i = 0; i < RECENT; i++)
+            is_recent |= mctx->recent[i] == fd + 1;
+        int next = is_recent ? ms_dup(ctx, fd) : -1;
+        if (next < 0)
+            break;
+        passed[n++] = fd;
+        fd = next;
+    }
+    while (n > 0)
+        ms_close(ctx, passed[--n]);
+    return fd;
+}
+
 int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
 {
     struct ms_ctx *ctx = of(mctx);
-    int fd = ms_socket(ctx, domain, type, protocol), failed = 0;
+    int fd = numbered(mctx, ms_socket(ctx, domain, type, protocol)), failed = 0;
     if (fd < 0)
         return -1;
     struct mtcp_conf wanted;
@@ -393,7 +422,7 @@ int mtcp_listen(mctx_t mctx, int sockid, int backlog)
 
 int mtcp_accept(mctx_t mctx, int sockid, struct sockaddr *addr, socklen_t *addrlen)
 {
-    return ms_accept(of(mctx), sockid, addr, addrlen);
+    return numbered(mctx, ms_accept(of(mctx), sockid, addr, addrlen));
 }
 
 /* Which ports lead to which core the stack knows by itself; what is left are the addresses to connect from. */
@@ -424,7 +453,10 @@ int mtcp_connect(mctx_t mctx, int sockid, const struct sockaddr *addr, socklen_t
 
 int mtcp_close(mctx_t mctx, int sockid)
 {
-    return ms_close(of(mctx), sockid);
+    int done = ms_close(of(mctx), sockid);
+    if (done == 0)
+        mctx->recent[mctx->closed++ % RECENT] = sockid + 1;
+    return done;
 }
 
 int mtcp_shutdown(mctx_t mctx, int sockid, int sock_how)

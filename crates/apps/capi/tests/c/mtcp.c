@@ -51,6 +51,19 @@ static void watch(mctx_t mctx, int set, int op, int fd, uint32_t events)
     WANT(mtcp_epoll_ctl(mctx, set, op, fd, &event) == 0);
 }
 
+/* Numbers go in turn: programs look at what they keep of a socket after they have closed it and opened another. */
+static void numbers(mctx_t mctx)
+{
+    int closed[3];
+    for (int i = 0; i < 3; i++)
+        WANT((closed[i] = mtcp_socket(mctx, AF_INET, SOCK_STREAM, 0)) >= 0);
+    for (int i = 0; i < 3; i++)
+        WANT(mtcp_close(mctx, closed[i]) == 0);
+    int next = mtcp_socket(mctx, AF_INET, SOCK_STREAM, 0);
+    WANT(next >= 0 && next != closed[0] && next != closed[1] && next != closed[2]);
+    WANT(mtcp_close(mctx, next) == 0);
+}
+
 /* Options do what they say, and names are the right end's. */
 static void check(mctx_t mctx, int fd)
 {
@@ -112,6 +125,7 @@ static void *serve(void *arg)
     WANT(!mtcp_create_context(99) && errno == EINVAL);
     WANT(mtcp_init_rss(mctx, INADDR_ANY, 1, inet_addr("10.77.1.1"), htons(80)) == 0);
     wake(mctx);
+    numbers(mctx);
     int listener = listening(mctx), set = mtcp_epoll_create(mctx, EVENTS), served = 0;
     watch(mctx, set, MTCP_EPOLL_CTL_ADD, listener, MTCP_EPOLLIN);
     printf("ready\n");

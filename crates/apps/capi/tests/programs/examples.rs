@@ -11,6 +11,25 @@ fn start(bed: &Bed, name: &str) -> Server {
     bed.start(&bed.client, &program, &["link=tap:mst0", &address]).expect("the example starts")
 }
 
+/// The page's own words: the settings after `./echo`, and the address and port after `nc -N`.
+#[test]
+fn the_page_s_example_works_as_it_is_written() {
+    let Some(bed) = bed() else { return };
+    let page = std::fs::read_to_string(root().join("docs/C.md")).expect("the page");
+    let words = |begin: &str| -> Vec<String> {
+        let line = page.lines().find_map(|line| line.split_once(begin)).expect("the page says so").1;
+        line.trim_end_matches('&').split_whitespace().map(str::to_owned).collect()
+    };
+    let (settings, to) = (words("./echo "), words("nc -N "));
+    let (program, client) = (compile("examples/c/echo.c", "echo-page", &[]), compile_client());
+    // The device's name and addresses are its own: the veth link of the bed has the page's.
+    sh("ip", &["-n", &bed.client, "link", "del", "ms1"]).expect("the link goes");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let _server = bed.start(&bed.client, &program, &settings).expect("the example starts");
+    let said = bed.in_ns(&bed.client, &client, &[&to[0], &to[1], "100000"]);
+    assert_eq!(said.unwrap_or_else(|e| panic!("{e}")), "100000 octets are the same\n");
+}
+
 #[test]
 fn echo_gives_back_what_it_gets() {
     let Some(bed) = bed() else { return };

@@ -76,3 +76,15 @@ pub(crate) fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     sh("cc", &args).unwrap_or_else(|e| panic!("{e}"));
     program.clone()
 }
+
+#[test]
+fn make_takes_the_archive_from_where_cargo_builds() {
+    let elsewhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("dist")).expect("a folder");
+    std::fs::write(elsewhere.join("dist/libmillstream_c.a"), "").expect("a file");
+    let target = format!("CARGO_TARGET_DIR={}", elsewhere.display());
+    let said = sh("env", &[&target, "make", "-n", "-C", env!("CARGO_MANIFEST_DIR"), "install"]);
+    let said = said.unwrap_or_else(|e| panic!("{e}"));
+    let archive = format!("install -m 644 {}/dist/libmillstream_c.a", elsewhere.display());
+    assert!(said.contains(&archive), "{said}");
+}
