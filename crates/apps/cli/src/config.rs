@@ -117,7 +117,7 @@ pub(crate) fn print(args: &StackArgs) -> CliResult {
     if args.json {
         let map: serde_json::Map<_, _> =
             settings.values().into_iter().map(|(key, value)| (key.to_string(), value.into())).collect();
-        println!("{}", serde_json::Value::Object(map));
+        outln!("{}", serde_json::Value::Object(map));
         return Ok(());
     }
     let own = Settings::ROWS.iter().map(|row| (row.help, row.form.to_string()));
@@ -126,10 +126,7 @@ pub(crate) fn print(args: &StackArgs) -> CliResult {
         (row.help, format!("{min} to {max}"))
     });
     for ((help, form), (key, value)) in own.chain(tcp).zip(settings.values()) {
-        println!(
-            "{key} = \"{value}\"\n    {help}\n    {form}; environment MILLSTREAM_{}",
-            key.to_uppercase()
-        );
+        outln!("{key} = \"{value}\"\n    {help}\n    {form}; environment MILLSTREAM_{}", key.to_uppercase());
     }
     Ok(())
 }

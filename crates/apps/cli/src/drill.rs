@@ -69,21 +69,21 @@ pub(crate) fn run(args: &Args) -> CliResult {
     let reports = run_all(&paths, &config, at_once(args.jobs));
     let summary = summary(&reports);
     if args.json {
-        println!("{}", json(&reports, left_out));
+        outln!("{}", json(&reports, left_out));
     } else {
         reports.iter().for_each(|report| print(report, args.verbose));
         let unsupported: usize = summary.unsupported.values().sum();
-        println!("{} passed, {} failed, {unsupported} unsupported", summary.passed, summary.failed);
+        outln!("{} passed, {} failed, {unsupported} unsupported", summary.passed, summary.failed);
         if left_out > 0 {
-            println!(
+            outln!(
                 "{left_out:7} left out: their `// profiles:` names others; a script that is named itself is run"
             );
         }
         for (what, count) in &summary.unsupported {
-            println!("  {count:5} unsupported: {what}");
+            outln!("  {count:5} unsupported: {what}");
         }
         for (what, count) in &summary.ignored {
-            println!("  {count:5} changed {what}, which changes nothing here");
+            outln!("  {count:5} changed {what}, which changes nothing here");
         }
     }
     match summary.failed {
@@ -118,20 +118,20 @@ fn print(report: &Report, verbose: bool) {
     let path = report.path.display();
     let shown = match &report.outcome {
         Outcome::Passed => {
-            println!("passed {path}");
+            outln!("passed {path}");
             verbose
         }
         Outcome::Unsupported(what) => {
-            println!("unsupported {path}: {what}");
+            outln!("unsupported {path}: {what}");
             verbose
         }
         Outcome::Failed { line, why } => {
-            println!("FAILED {path}:{line}: {why}");
+            outln!("FAILED {path}:{line}: {why}");
             true
         }
     };
     if shown {
-        report.timeline.iter().for_each(|line| println!("  {line}"));
+        report.timeline.iter().for_each(|line| outln!("  {line}"));
     }
 }
 

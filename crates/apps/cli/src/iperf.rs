@@ -59,11 +59,11 @@ pub(crate) fn run(args: Args) -> CliResult {
     let listener = TcpListener::bind(&opened.stacks[0], args.listen.as_str())
         .map_err(|e| format!("listening on {}: {e}; choose another port with --listen", args.listen))?;
     let _control = sock::control::serve(&opened)?;
-    println!("serving iperf3 on {} over {}", args.listen, settings.link);
+    outln!("serving iperf3 on {} over {}", args.listen, settings.link);
     let mut left = args.tests.unwrap_or(u64::MAX);
     while left > 0 {
         match test(&listener, &settings.cc, PATIENCE) {
-            Ok(line) => println!("{line}"),
+            Ok(line) => outln!("{line}"),
             // One client's mistake is not the next one's: say it and go on.
             Err(e) => eprintln!("millstream: a test ended early: {e}"),
         }

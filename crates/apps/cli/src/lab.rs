@@ -64,12 +64,12 @@ pub(crate) fn run(args: Args) -> CliResult {
 
 fn list(measures: bool) -> CliResult {
     if measures {
-        ::lab::measures().iter().for_each(|(name, help)| println!("{name:<18} {help}"));
+        ::lab::measures().iter().for_each(|(name, help)| outln!("{name:<18} {help}"));
         return Ok(());
     }
     for experiment in shipped()? {
         let runs = experiment.tasks(None)?.len();
-        println!("{:<20} {runs:>4} runs  {}", experiment.name, experiment.spec().title);
+        outln!("{:<20} {runs:>4} runs  {}", experiment.name, experiment.spec().title);
     }
     Ok(())
 }

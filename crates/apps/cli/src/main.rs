@@ -1,6 +1,8 @@
 //! The `millstream` command: serve, load, look.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod out;
 mod blackbox;
 mod config;
 mod drill;
@@ -15,6 +17,7 @@ mod serve;
 mod show;
 mod stacks;
 mod sysctl;
+mod tell;
 #[cfg(test)]
 mod testing;
 mod top;
@@ -68,6 +71,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some((word, path)) = tell::role() {
+        return tell::run(&word, path.as_ref());
+    }
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Load(args) => load::run(args),

@@ -3,6 +3,7 @@
 
 use crate::CliResult;
 use crate::config::StackArgs;
+use crate::tell::{Form, Launch};
 use clap::{Args as ClapArgs, ValueEnum};
 use pio::{OpenError, User};
 use sock::Settings;
@@ -34,6 +35,14 @@ pub(crate) struct Args {
     /// says what would help.
     #[arg(long, value_enum, value_name = "none|kernel", default_value_t = Fallback::None)]
     fallback: Fallback,
+    /// Make it an error where something would run on the kernel: a program that the launcher does not reach, or a
+    /// socket that the link cannot have. The loopback is the kernel's in any case.
+    #[arg(long)]
+    require: bool,
+    /// Tell nothing at the end. Otherwise standard error tells what was on the stack and what was not; with --json as
+    /// an object.
+    #[arg(short, long)]
+    quiet: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -80,6 +89,9 @@ pub(crate) fn run(args: &Args) -> CliResult {
     command.args(arguments);
     let why = if args.fallback == Fallback::Kernel { complaint(&settings.link)? } else { None };
     if let Some(why) = why {
+        if args.require {
+            return Err(format!("{why}, and --require forbids the kernel").into());
+        }
         eprintln!("millstream: {why}: {} runs on the kernel", program.to_string_lossy());
         if let Some(name) = &args.user {
             become_user(name, None, &mut command)?;
@@ -88,6 +100,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
         if settings.link.is_empty() {
             return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
         }
+        has_interface(&settings.link)?;
         launch(&mut settings, args, &mut command)?;
     }
     let error = command.exec();
@@ -110,6 +123,18 @@ fn complaint(link: &str) -> Result<Option<String>, OpenError> {
     }
 }
 
+/// The interface that the link stands on is there.
+fn has_interface(link: &str) -> Result<(), String> {
+    let (kind, rest) = link.split_once(':').unwrap_or((link, ""));
+    let name = rest.split(',').next().unwrap_or(rest);
+    if matches!(kind, "nic" | "xdp" | "packet") && !pio::has_interface(name) {
+        return Err(format!(
+            "{link}: there is no interface {name} here; `ip link` lists those that there are"
+        ));
+    }
+    Ok(())
+}
+
 /// Has `command` load the library, and tells that what it needs to know.
 fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliResult {
     let shares = ["nic:", "packet:"].iter().any(|kind| settings.link.starts_with(kind));
@@ -119,8 +144,33 @@ fn launch(settings: &mut Settings, args: &Args, command: &mut Command) -> CliRes
     }
     let library = library()?;
     let program = command.get_program();
-    if let Some(why) = sock::program::find(program).and_then(|path| Program::of(&path).complaint()) {
-        eprintln!("millstream: {} {why}: it runs on the kernel", program.to_string_lossy());
+    let why = sock::program::find(program).and_then(|path| Program::of(&path).complaint());
+    if let (Some(why), true) = (why, args.require) {
+        return Err(format!("{} {why}, and --require forbids the kernel", program.to_string_lossy()).into());
+    }
+    let mut launch = (!args.quiet).then(Launch::new).and_then(|made| match made {
+        Ok(launch) => Some(launch),
+        Err(e) => {
+            eprintln!("millstream: what becomes of the launch will not be told: {e}");
+            None
+        }
+    });
+    if let Some(why) = why {
+        let program = program.to_string_lossy();
+        eprintln!("millstream: {program} {why}: it runs on the kernel");
+        if let Some(launch) = &mut launch {
+            launch.fell_back(&program, why)?;
+        }
+    }
+    if args.require {
+        command.env("MILLSTREAM_REQUIRE", "1");
+    }
+    if let Some(launch) = launch {
+        if let Some(name) = &args.user {
+            launch.give_to(User::called(name)?.id())?;
+        }
+        let form = if args.stack.json { Form::Json } else { Form::Text };
+        launch.begin(form, command)?;
     }
     if let Some(name) = &args.user {
         become_user(name, Some(&settings.link), command)?;

@@ -195,14 +195,14 @@ pub(crate) fn stat(args: &StatArgs) -> CliResult {
     let args = &args.show;
     for (pid, value) in answers(args.pid, "stat")? {
         if args.json {
-            println!("{value}");
+            outln!("{value}");
             continue;
         }
-        println!("process {pid}, core {}", value["core"]);
+        outln!("process {pid}, core {}", value["core"]);
         for section in ["tcp", "stack", "link", "sock", "blackbox"] {
             let Some(map) = value[section].as_object() else { continue };
             for (name, number) in map.iter().filter(|(_, n)| n.as_u64() != Some(0)) {
-                println!("  {:<40} {:>16}", format!("{section}.{name}"), number);
+                outln!("  {:<40} {:>16}", format!("{section}.{name}"), number);
             }
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
         let several = answers.iter().any(|(pid, _)| *pid != answers[0].0);
         for (pid, value) in &answers {
             match args.json {
-                true => println!("{value}"),
+                true => outln!("{value}"),
                 false => print(args, several.then_some(*pid), value),
             }
         }
@@ -46,15 +46,15 @@ fn print(args: &Args, pid: Option<u32>, answer: &Value) {
     let process = pid.map_or(String::new(), |pid| format!("{pid} "));
     let name = text("name").unwrap_or_default();
     match (text("old"), text("value")) {
-        (Some(old), Some(new)) => println!("{process}{name}: {old} -> {new}"),
-        (None, Some(value)) => println!("{process}{name}: {value}"),
+        (Some(old), Some(new)) => outln!("{process}{name}: {old} -> {new}"),
+        (None, Some(value)) => outln!("{process}{name}: {value}"),
         // It can only be written: a wish was done, or the list names it.
-        (_, None) if answer.get("help").is_none() => println!("{process}{name}: done"),
+        (_, None) if answer.get("help").is_none() => outln!("{process}{name}: done"),
         (_, None) if !args.describe => {}
-        (_, None) => println!("{process}{name}"),
+        (_, None) => outln!("{process}{name}"),
     }
     if let (true, Some(help)) = (args.describe, text("help")) {
         let access = if answer["writable"] == true { "" } else { "; read-only" };
-        println!("    {help}\n    {}{access}", text("form").unwrap_or_default());
+        outln!("    {help}\n    {}{access}", text("form").unwrap_or_default());
     }
 }

@@ -165,6 +165,37 @@ fn lighttpd() {
     serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
 }
 
+/// Threads of Apache hand connections to each other by way of an epoll set: an event that came twice ended it.
+#[test]
+fn apache_with_events_and_with_workers() {
+    let Some((bed, octets)) = bed(&["apache2", "ab"]) else { return };
+    let dir = at(&bed, "");
+    write(&bed, "small", &"s".repeat(64));
+    sh("chmod", &["-R", "a+rX", &dir]).expect("everybody may read");
+    let modules = "/usr/lib/apache2/modules";
+    for model in ["event", "worker"] {
+        let conf = format!(
+            "ServerRoot {dir}\nPidFile {dir}/pid\nServerName x\nListen 80\nDocumentRoot {dir}\nErrorLog {dir}/{model}\n\
+             LoadModule mpm_{model}_module {modules}/mod_mpm_{model}.so\n\
+             LoadModule authz_core_module {modules}/mod_authz_core.so\nUser www-data\nGroup www-data\n"
+        );
+        let conf = write(&bed, "apache.conf", &conf);
+        let server = launch(&bed, &["apache2", "-D", "FOREGROUND", "-f", &conf]);
+        serves(&bed, &octets, &format!("http://{SERVER_ADDR}/file"));
+        let small = format!("http://{SERVER_ADDR}/small");
+        for keep in [&["-q"][..], &["-q", "-k"]] {
+            let said = ask(&bed, "ab", &[keep, &["-n", "2000", "-c", "20", &small]].concat());
+            let has = |name: &str, value: &str| {
+                said.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.trim() == value))
+            };
+            assert!(has("Complete requests:", "2000") && has("Failed requests:", "0"), "{model}: {said}");
+        }
+        let log = std::fs::read_to_string(at(&bed, model)).expect("its log");
+        assert!(!log.contains("exit signal"), "{model}: {log}");
+        drop(server);
+    }
+}
+
 #[test]
 fn haproxy_listens_and_connects() {
     let Some((bed, octets)) = bed(&["haproxy"]) else { return };

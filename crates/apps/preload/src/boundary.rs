@@ -2,7 +2,7 @@
 //! apart from what the program calls. A call of the kernel's or of the C door's that failed is `Ok(-1)`, with `errno`
 //! set.
 
-use crate::signals;
+use crate::{report, signals};
 use capi::boundary::fault;
 pub(crate) use capi::boundary::{Failure, Outcome, Refused};
 use libc::{c_int, c_void};
@@ -83,8 +83,11 @@ pub(crate) fn say_once(once: &Once, text: &str) {
     once.call_once(|| say(text));
 }
 
-/// Tells the person who started the program one line.
+/// Tells the person who started the program one line, once in a launch.
 pub(crate) fn say(text: &str) {
+    if !inside(|| report::is_new(text)) {
+        return;
+    }
     let line = format!("millstream: {text}\n");
     // SAFETY: the line is there for as long as the call takes. If it cannot be told, nobody can be told so.
     let _ = unsafe { crate::hooks::real::write(2, line.as_ptr().cast::<c_void>(), line.len()) };

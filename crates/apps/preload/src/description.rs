@@ -31,11 +31,18 @@ const KINDS: [Kind; 6] =
 pub(crate) const NONE: c_int = -1;
 
 /// An option that was set before it was decided whose the socket is.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wish {
     pub(crate) level: c_int,
     pub(crate) name: c_int,
     pub(crate) value: Vec<u8>,
+}
+
+/// Of a relayed connection: what the process that relays it calls it, and the way to that process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Relayed {
+    pub(crate) handle: usize,
+    pub(crate) channel: c_int,
 }
 
 /// What is rarely needed.
@@ -48,6 +55,8 @@ pub(crate) struct More {
     pub(crate) fastened: bool,
     /// Epoll sets that watch this, which is no connection.
     pub(crate) watched_by: Vec<epoll::Watcher>,
+    /// Of a relayed connection.
+    pub(crate) relayed: Option<Relayed>,
     /// Of a relayed connection: our end and the peer's, as socket addresses.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
@@ -129,6 +138,7 @@ impl Description {
                 backlog: 0,
                 fastened: false,
                 watched_by: Vec::new(),
+                relayed: None,
                 names: None,
                 watches: Vec::new(),
             }),

@@ -4,8 +4,8 @@
 use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
 use crate::description::{Kind, note_number};
 use crate::hooks::{answered, real};
-use crate::stack;
 use crate::table::{self, Held, Place};
+use crate::{relay, stack};
 use capi::calls::descriptors as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -31,20 +31,28 @@ pub(crate) unsafe fn close(held: &Held, fd: c_int) -> Outcome<c_int> {
     answered(unsafe { real::close(fd) })
 }
 
-/// The new number stands for the same thing.
-fn also(held: &Held, fd: c_int) -> c_int {
+/// The new number stands for the same thing. A connection that becomes standard input or output is relayed from then
+/// on: the C library reads and writes those without a call that comes here.
+fn also(held: &Held, fd: c_int) -> Outcome<c_int> {
     if fd >= 0 {
         note_number(fd);
         table::put(fd, held.clone());
     }
-    fd
+    if (libc::STDIN_FILENO..=libc::STDERR_FILENO).contains(&fd) {
+        match held.kind() {
+            Kind::Inherited => relay::settle(held)?,
+            Kind::Stream => relay::relay_to_itself(held)?,
+            _ => {}
+        }
+    }
+    answered(fd)
 }
 
 /// # Safety
 /// C's contract of dup(2).
 pub(crate) unsafe fn dup(held: &Held, fd: c_int) -> Outcome<c_int> {
     // SAFETY: numbers alone.
-    answered(also(held, unsafe { real::dup(fd) }))
+    also(held, unsafe { real::dup(fd) })
 }
 
 /// # Safety
@@ -91,14 +99,12 @@ unsafe fn replace(
         return answered(done);
     }
     match held {
-        Some(held) => {
-            also(&held, done);
-        }
+        Some(held) => also(&held, done),
         None => {
             table::remove(done);
+            answered(done)
         }
     }
-    answered(done)
 }
 
 /// Flags without `own`, by which a thread gets a table of descriptors of its own, once a stack runs in this process:
@@ -172,7 +178,7 @@ pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) 
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             // SAFETY: numbers alone.
             let new = unsafe { real::fcntl(fd, command, arg) };
-            answered(also(held, new))
+            also(held, new)
         }
         libc::F_GETFL if decided => {
             let waits = if held.is_nonblocking() { libc::O_NONBLOCK } else { 0 };

@@ -3,7 +3,8 @@
 
 use crate::boundary::inside;
 use crate::description::Kind;
-use crate::{stack, table};
+use crate::hooks::real;
+use crate::{pump, relay, report, stack, table};
 use base::Duration;
 use sock::{Shutdown, Sockets};
 use std::sync::Once;
@@ -24,6 +25,11 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn ends() {
+    if pump::owes() {
+        // The C library empties its streams after this; one of them may be over a connection.
+        // SAFETY: NULL means all.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+    }
     inside(drain);
 }
 
@@ -39,10 +45,17 @@ pub(crate) fn drain() {
         // One that is over is shut already.
         let _ = stack.hosted.shutdown(held.below(), Shutdown::Both);
     }
+    for fd in table::all().0 {
+        if table::ours(fd).is_some_and(|held| held.kind() == Kind::Relayed) && pump::owes() {
+            // SAFETY: numbers alone. What lies in the socket is passed on, and then its end.
+            unsafe { real::shutdown(fd, libc::SHUT_WR) };
+        }
+    }
     let until = stack.hosted.time() + PATIENCE;
-    while stack.hosted.has_unsent() && stack.hosted.time() < until {
+    while (pump::owes() || relay::owes() || stack.hosted.has_unsent()) && stack.hosted.time() < until {
         // Nobody is left to be told of an error of the port.
         let _ = stack.hosted.poll(&mut [], Some(LOOK));
     }
+    report::ends(stack);
     stack.hide();
 }

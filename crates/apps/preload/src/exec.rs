@@ -1,8 +1,8 @@
 //! Other programs in this process, and its end.
 
-use crate::boundary::{inside, say};
+use crate::boundary::{inside, say, set_errno};
 use crate::hooks::real;
-use crate::{end, relay, stack};
+use crate::{end, heritage, relay, report, stack};
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int};
 use sock::program::{self, Program};
@@ -12,13 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 /// Strings, a NULL at the end.
 pub(crate) type List = *const *const c_char;
 
-/// What has to be done before another program runs.
+/// What has to be done before another program runs; false if it must not, for it would be on the kernel.
 ///
 /// # Safety
 /// `name` is NULL or a string.
-pub(crate) unsafe fn prepare(name: *const c_char) {
+pub(crate) unsafe fn prepare(name: *const c_char) -> bool {
     if is_nowhere(name) || stack::settings().is_none() {
-        return;
+        return true;
     }
     // SAFETY: a string.
     let name = unsafe { CStr::from_ptr(name) };
@@ -27,22 +27,47 @@ pub(crate) unsafe fn prepare(name: *const c_char) {
         let Some(why) =
             program::find(OsStr::from_bytes(name.to_bytes())).and_then(|path| Program::of(&path).complaint())
         else {
-            return;
+            return true;
         };
-        say(&format!("{} {why}: it runs on the kernel", name.to_string_lossy()));
-    });
+        let name = name.to_string_lossy();
+        if report::is_required() {
+            say(&format!("{name} {why}, and --require forbids the kernel"));
+            return false;
+        }
+        say(&format!("{name} {why}: it runs on the kernel"));
+        report::fell_back(&name, why);
+        true
+    })
+}
+
+/// What a call answers that runs no program because it would be on the kernel.
+fn forbidden() -> c_int {
+    set_errno(libc::EACCES);
+    -1
 }
 
 /// An environment for another program: the one that it is given, and what the launch has said where that is silent.
 pub(crate) struct Environment {
     given: List,
     more: Option<Vec<*const c_char>>,
+    /// What `more` points to of this process's sockets.
+    _sockets: Option<CString>,
 }
 
 impl Environment {
     /// # Safety
     /// NULL, or strings that outlive this with a NULL at the end.
     pub(crate) unsafe fn of(given: List) -> Environment {
+        let sockets = if stack::settings().is_some() { heritage::entry(Vec::new()) } else { None };
+        // SAFETY: as the caller vouches.
+        unsafe { Environment::with(given, sockets) }
+    }
+
+    /// The same, where `sockets` is the entry that tells of them.
+    ///
+    /// # Safety
+    /// As [`Environment::of`].
+    pub(crate) unsafe fn with(given: List, sockets: Option<CString>) -> Environment {
         let mut all = Vec::new();
         // SAFETY: as the caller vouches.
         unsafe {
@@ -59,7 +84,7 @@ impl Environment {
                 .map(|entry| unsafe { CStr::from_ptr(*entry) })
                 .any(|entry| entry.to_bytes().starts_with(name))
         };
-        let missing: Vec<_> = stack::launch()
+        let mut missing: Vec<_> = stack::launch()
             .iter()
             .filter(|said| {
                 let name = said.to_bytes().split_inclusive(|octet| *octet == b'=').next();
@@ -67,13 +92,14 @@ impl Environment {
             })
             .map(|said| said.as_ptr())
             .collect();
+        missing.extend(sockets.as_ref().map(|entry| entry.as_ptr()));
         // Where that leads nowhere the kernel says so.
         if missing.is_empty() || !given.is_null() && is_nowhere(given) {
-            return Environment { given, more: None };
+            return Environment { given, more: None, _sockets: None };
         }
         all.extend(missing);
         all.push(std::ptr::null());
-        Environment { given, more: Some(all) }
+        Environment { given, more: Some(all), _sockets: sockets }
     }
 
     pub(crate) fn list(&self) -> List {
@@ -90,7 +116,9 @@ unsafe extern "C" {
 pub(crate) unsafe fn execve(path: *const c_char, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        prepare(path);
+        if !prepare(path) {
+            return forbidden();
+        }
         real::execve(path, arguments, Environment::of(environment).list())
     }
 }
@@ -100,7 +128,9 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: List, environment: L
 pub(crate) unsafe fn execv(path: *const c_char, arguments: List) -> c_int {
     // SAFETY: the caller's arguments, and the C library's variable.
     unsafe {
-        prepare(path);
+        if !prepare(path) {
+            return forbidden();
+        }
         let environment = Environment::of(environ);
         match environment.more {
             None => real::execv(path, arguments),
@@ -114,7 +144,9 @@ pub(crate) unsafe fn execv(path: *const c_char, arguments: List) -> c_int {
 pub(crate) unsafe fn execvp(file: *const c_char, arguments: List) -> c_int {
     // SAFETY: the caller's arguments, and the C library's variable.
     unsafe {
-        prepare(file);
+        if !prepare(file) {
+            return forbidden();
+        }
         let environment = Environment::of(environ);
         match environment.more {
             None => real::execvp(file, arguments),
@@ -128,7 +160,9 @@ pub(crate) unsafe fn execvp(file: *const c_char, arguments: List) -> c_int {
 pub(crate) unsafe fn execvpe(file: *const c_char, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        prepare(file);
+        if !prepare(file) {
+            return forbidden();
+        }
         real::execvpe(file, arguments, Environment::of(environment).list())
     }
 }
@@ -138,7 +172,9 @@ pub(crate) unsafe fn execvpe(file: *const c_char, arguments: List, environment: 
 pub(crate) unsafe fn fexecve(fd: c_int, arguments: List, environment: List) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        prepare_file(fd);
+        if !prepare_file(fd) {
+            return forbidden();
+        }
         real::fexecve(fd, arguments, Environment::of(environment).list())
     }
 }
@@ -155,29 +191,30 @@ pub(crate) unsafe fn execveat(
     // SAFETY: the caller's arguments.
     unsafe {
         let named = if is_nowhere(path) { None } else { Some(CStr::from_ptr(path)) };
-        match named.map(CStr::to_bytes) {
+        let may = match named.map(CStr::to_bytes) {
             None | Some(b"") => prepare_file(folder),
             Some(name) if folder == libc::AT_FDCWD || name.starts_with(b"/") => prepare(path),
             Some(name) => {
                 let name = String::from_utf8_lossy(name);
-                prepare_path(&format!("/proc/self/fd/{folder}/{name}"));
+                prepare_path(&format!("/proc/self/fd/{folder}/{name}"))
             }
+        };
+        if !may {
+            return forbidden();
         }
         real::execveat(folder, path, arguments, Environment::of(environment).list(), flags)
     }
 }
 
 /// As [`prepare`], of a file that is open.
-fn prepare_file(fd: c_int) {
-    prepare_path(&format!("/proc/self/fd/{fd}"));
+fn prepare_file(fd: c_int) -> bool {
+    prepare_path(&format!("/proc/self/fd/{fd}"))
 }
 
-fn prepare_path(path: &str) {
+fn prepare_path(path: &str) -> bool {
     // Without a NUL in it there is no error.
-    if let Ok(path) = CString::new(path) {
-        // SAFETY: a string.
-        unsafe { prepare(path.as_ptr()) };
-    }
+    // SAFETY: a string.
+    CString::new(path).map_or(true, |path| unsafe { prepare(path.as_ptr()) })
 }
 
 /// What was written is sent before the process ends.

@@ -10,7 +10,7 @@ use crate::boundary::is_inside;
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{bell, description, epoll, relay, sockets, stack};
+use crate::{bell, description, epoll, relay, report, sockets, stack};
 use sock::hosted::Still;
 use std::cell::RefCell;
 use std::sync::{MutexGuard, Once};
@@ -91,8 +91,11 @@ extern "C" fn in_child() {
     epoll::forked();
     if stack::forget() {
         let (ours, hidden) = table::all();
+        let channels: Vec<_> =
+            ours.iter().filter_map(|fd| table::ours(*fd)?.more().relayed).map(|it| it.channel).collect();
+        report::forked();
         for fd in hidden {
-            if fd == relay::channel() {
+            if fd == report::file() || fd == relay::channel() || channels.contains(&fd) {
                 continue;
             }
             table::remove_hidden(fd);

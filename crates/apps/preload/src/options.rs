@@ -1,11 +1,13 @@
 //! setsockopt and getsockopt.
 
-use crate::boundary::{Outcome, say};
+use crate::boundary::{Outcome, Refused, say};
 use crate::description::{Kind, NONE, Wish};
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::Held;
+use crate::{heritage, option_names, relay, report};
 use capi::calls::options as c;
+use capi::memory::is_nowhere;
 use libc::{c_int, c_void, socklen_t};
 use sock::{Errno, Sockets};
 use std::sync::{Mutex, PoisonError};
@@ -31,6 +33,16 @@ pub(crate) unsafe fn setsockopt(
             c::ms_setsockopt(stack::open()?.context(), held.below(), level, name, value, len)
         });
     }
+    if held.kind() == Kind::Relayed && heritage::is_connections(level, name) {
+        if is_nowhere(value) {
+            return Err(Refused(libc::EFAULT));
+        }
+        let len = (len as usize).min(VALUE_MAX);
+        // SAFETY: the caller vouches for so much.
+        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
+        relay::set_option(held, level, name, value)?;
+        return answered(0);
+    }
     // SAFETY: the caller's arguments.
     let done = unsafe { real::setsockopt(fd, level, name, value, len) };
     if done != 0 || value.is_null() || len as usize > VALUE_MAX || held.kind() == Kind::Epoll {
@@ -39,16 +51,15 @@ pub(crate) unsafe fn setsockopt(
     // SAFETY: the kernel has read so much from there.
     let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
     let mut more = held.more();
-    match (held.below(), stack::opened()) {
-        (below, Some(stack)) if below != NONE => {
-            set_again(stack, below, &[Wish { level, name, value: value.to_vec() }])?;
-        }
-        _ => {
-            more.wishes.retain(|wish| (wish.level, wish.name) != (level, name));
-            if more.wishes.len() < WISHES_MAX {
-                more.wishes.push(Wish { level, name, value: value.to_vec() });
-            }
-        }
+    let wish = Wish { level, name, value: value.to_vec() };
+    if let Some(stack) = stack::opened()
+        && held.below() != NONE
+    {
+        set_again(stack, held.below(), std::slice::from_ref(&wish))?;
+    }
+    more.wishes.retain(|wish| (wish.level, wish.name) != (level, name));
+    if more.wishes.len() < WISHES_MAX {
+        more.wishes.push(wish);
     }
     answered(done)
 }
@@ -74,10 +85,9 @@ fn tell_once(level: c_int, name: c_int, errno: Errno) {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     if !told.contains(&(level, name)) {
         told.push((level, name));
-        say(&format!(
-            "socket option {name} of level {level} holds for the kernel's sockets alone: {}",
-            errno.name()
-        ));
+        let option = option_names::of(level, name);
+        say(&format!("{option} holds for the kernel's sockets alone: {}", errno.name()));
+        report::fell_back(&option, "the stack does not know this option");
     }
 }
 
@@ -91,6 +101,23 @@ pub(crate) unsafe fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Outcome<c_int> {
+    if held.kind() == Kind::Relayed {
+        let known = heritage::known_of_relayed(held, level, name);
+        if known.is_some() || heritage::is_connections(level, name) {
+            if is_nowhere(value) || is_nowhere(len) {
+                return Err(Refused(libc::EFAULT));
+            }
+            // SAFETY: not NULL, and the caller vouches for the rest.
+            let room = unsafe { len.read_unaligned() } as usize;
+            let bytes = match known {
+                Some(known) => known.to_ne_bytes().to_vec(),
+                None => relay::get_option(held, level, name, room.min(VALUE_MAX))?,
+            };
+            // SAFETY: as above.
+            unsafe { heritage::give(&bytes, value, len) };
+            return answered(0);
+        }
+    }
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
         Kind::Stream => unsafe {

@@ -8,7 +8,7 @@
 use crate::boundary::inside;
 use crate::description::Kind;
 use crate::hooks::real;
-use crate::{sockets, stack, table};
+use crate::{report, sockets, stack, table};
 use libc::{c_char, c_int, uid_t};
 
 /// A user that a call leaves as it is.
@@ -37,6 +37,8 @@ fn change(user: uid_t, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: takes nothing.
     let leaves = user != 0 && user != SAME && unsafe { libc::geteuid() } == 0;
     let Some(settings) = stack::settings().filter(|_| leaves) else { return call() };
+    // Later it may not be opened any more.
+    report::open();
     if listen_now() || !stack::is_copy() { sock::give_up_root(&settings.link, call) } else { call() }
 }
 

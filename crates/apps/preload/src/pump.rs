@@ -6,6 +6,7 @@ use crate::stack::Stack;
 use crate::table::Held;
 use libc::{c_int, c_void};
 use sock::{Errno, Fd, RecvFlags, SendFlags, Shutdown, Sockets};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Octets that one step moves at most.
 pub(crate) const ROOM: usize = 64 << 10;
@@ -82,6 +83,38 @@ pub(crate) struct Pump {
     left: bool,
     /// The connection is no more.
     over: bool,
+    /// Its user is this process, whose end waits for it.
+    own: Option<Own>,
+}
+
+/// Connections that this process relays to itself and whose outward end has not been passed on yet.
+static OWN: AtomicUsize = AtomicUsize::new(0);
+
+/// One of [`OWN`], until it is dropped.
+struct Own;
+
+impl Own {
+    fn new() -> Own {
+        OWN.fetch_add(1, Ordering::AcqRel);
+        Own
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // In a child there are none.
+        let _ = OWN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |all| all.checked_sub(1));
+    }
+}
+
+/// Returns true while something that this process wrote may still be on its way to a connection of its own.
+pub(crate) fn owes() -> bool {
+    OWN.load(Ordering::Acquire) > 0
+}
+
+/// This process is a child: its parent relays.
+pub(crate) fn forked() {
+    OWN.store(0, Ordering::Release);
 }
 
 impl Pump {
@@ -96,12 +129,28 @@ impl Pump {
             outwards: Lane::default(),
             left: false,
             over: false,
+            own: None,
         }
+    }
+
+    /// The same for a connection that this process itself uses by way of a socket.
+    pub(crate) fn own(held: Held, fd: c_int) -> Pump {
+        Pump { own: Some(Own::new()), ..Pump::new(held, fd) }
     }
 
     /// Our end of the child's socket.
     pub(crate) fn fd(&self) -> c_int {
         self.fd
+    }
+
+    /// What a child calls the connection.
+    pub(crate) fn handle(&self) -> usize {
+        self.held.name()
+    }
+
+    /// Is there something from the child that the connection did not take?
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.over && !self.outwards.is_empty()
     }
 
     /// The stack's descriptor of the connection.
@@ -194,6 +243,7 @@ impl Pump {
             // A child that closed its socket leaves the connection to whoever else has it; one that ended it, ends it.
             // The connection may be over by now.
             let _ = stack.hosted.shutdown(self.held.below(), Shutdown::Write);
+            self.own = None;
         }
     }
 }

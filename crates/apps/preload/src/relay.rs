@@ -2,19 +2,24 @@
 //! for it, over a channel that the fork has made, and gets one end of a UNIX socket pair under the same number,
 //! across exec too. A thread of the parent carries octets between that and the connection.
 
+mod ask;
+
+use crate::bell;
 use crate::boundary::{Refused, errno, inside, say};
-use crate::description::{Description, Kind, NONE};
+use crate::description::{Description, Kind, NONE, Relayed};
 use crate::hooks::real;
-use crate::pump::{Pump, ROOM};
+use crate::pump::{self, Pump, ROOM};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held};
 use crate::threads;
+use ask::{Question, both_names, hear_child, is_whole};
+pub(crate) use ask::{adopt_channel, get_option, set_option};
 use libc::{c_int, c_void, epoll_event, iovec, msghdr, ssize_t};
 use sock::{EpollEvent, EpollOp, Errno, Fd, Ready, Sockets, address};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// This process's way to its parent.
@@ -28,6 +33,10 @@ enum Wish {
     Take = 1,
     /// It has let go of it.
     Release = 2,
+    /// To set an option of one that it has taken.
+    SetOption = 3,
+    /// To hear of one.
+    GetOption = 4,
 }
 
 /// Octets of a wish (which, and of what), and of the names that answer it: our end and the peer's.
@@ -42,6 +51,17 @@ pub(crate) struct Heirs {
 }
 
 impl Heirs {
+    /// A channel for a program that is spawned and has its connections already.
+    pub(crate) fn of_spawned() -> Option<Heirs> {
+        let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
+        Some(Heirs { parents, childs, streams: Vec::new() })
+    }
+
+    /// The child's end.
+    pub(crate) fn childs(&self) -> c_int {
+        self.childs
+    }
+
     /// A channel about these connections; `None` if there are none, or no descriptors: then the child finds them gone.
     pub(crate) fn of(streams: &[Held]) -> Option<Heirs> {
         if streams.is_empty() {
@@ -118,7 +138,8 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
         return Err(gone);
     }
     let mut names = [0; 2 * NAME];
-    let new = receive(channel(), &mut names).ok_or(gone)?;
+    let (got, new) = receive(channel(), &mut names, 0);
+    let new = new.filter(|_| is_whole(got, 2 * NAME)).ok_or(gone)?;
     // SAFETY: numbers alone.
     unsafe {
         if held.is_nonblocking() {
@@ -131,8 +152,10 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
         }
     }
     close(new);
-    let len = if held.is_v6() { NAME } else { 16 };
-    held.more().names = Some((names[..len].to_vec(), names[NAME..NAME + len].to_vec()));
+    let mut more = held.more();
+    more.names = Some(both_names(&names, held.is_v6()));
+    more.relayed = Some(Relayed { handle: held.name(), channel: channel() });
+    drop(more);
     held.set_kind(Kind::Relayed);
     Ok(())
 }
@@ -153,8 +176,8 @@ pub(crate) fn settle_for_exec() {
     }
 }
 
-/// A descriptor and what comes with it.
-fn receive(channel: c_int, into: &mut [u8]) -> Option<c_int> {
+/// Receives a message: how long it was, or -1, and the descriptor that came with it.
+fn receive(channel: c_int, into: &mut [u8], flags: c_int) -> (ssize_t, Option<c_int>) {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: zeroes are a msghdr, and everything that it points to lives in this frame.
@@ -163,16 +186,17 @@ fn receive(channel: c_int, into: &mut [u8]) -> Option<c_int> {
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
-        loop {
-            match real::recvmsg(channel, &raw mut message, libc::MSG_CMSG_CLOEXEC) {
+        let got = loop {
+            match real::recvmsg(channel, &raw mut message, flags | libc::MSG_CMSG_CLOEXEC) {
                 -1 if errno() == libc::EINTR => {}
-                got if got == into.len() as ssize_t => break,
-                _ => return None,
+                got => break got,
             }
-        }
-        let header = libc::CMSG_FIRSTHDR(&raw const message).as_ref()?;
-        (header.cmsg_type == libc::SCM_RIGHTS)
-            .then(|| libc::CMSG_DATA(header).cast::<c_int>().read_unaligned())
+        };
+        let header = if got < 0 { None } else { libc::CMSG_FIRSTHDR(&raw const message).as_ref() };
+        let fd = header
+            .filter(|header| header.cmsg_type == libc::SCM_RIGHTS)
+            .map(|header| libc::CMSG_DATA(header).cast::<c_int>().read_unaligned());
+        (got, fd)
     }
 }
 
@@ -193,6 +217,79 @@ struct New {
 }
 
 static NEW: Mutex<New> = Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE });
+
+/// What the end of the process waits for: how often it has asked the thread to move what lies in children's sockets,
+/// how often the thread has done so, and whether some of it is left.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static MOVED: AtomicU32 = AtomicU32::new(0);
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Asks the thread to move what children have written before they ended; false when all of it is with the stack, or if
+/// there is no such thread.
+pub(crate) fn owes() -> bool {
+    let mut all = new();
+    if all.bell == NONE {
+        return false;
+    }
+    let asked = ASKED.load(Ordering::Acquire);
+    if MOVED.load(Ordering::Acquire) == asked && asked > 0 && !LEFT.load(Ordering::Acquire) {
+        return false;
+    }
+    if MOVED.load(Ordering::Acquire) == asked {
+        ASKED.fetch_add(1, Ordering::AcqRel);
+        all.wake();
+    }
+    true
+}
+
+/// The connection's numbers stand for a socket from now on, which a thread of this process relays: the C library's
+/// streams read and write the numbers 0 to 2 without a call that comes here.
+pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
+    let stack = stack::open()?;
+    inside(|| {
+        let [mine, childs] = pair(libc::SOCK_STREAM).ok_or(Refused(libc::EMFILE))?;
+        let made = Description::make(Kind::Relayed, held.is_v6(), NONE);
+        let mut more = made.more();
+        more.names = Some(names_of(stack, held));
+        more.relayed = Some(Relayed { handle: held.name(), channel: own_channel() });
+        drop(more);
+        // SAFETY: numbers alone.
+        unsafe {
+            if held.is_nonblocking() {
+                real::fcntl(childs, libc::F_SETFL, libc::O_NONBLOCK.into());
+            }
+            let (ours, _) = table::all();
+            for fd in ours.into_iter().filter(|fd| table::ours(*fd).is_some_and(|other| other.is(held))) {
+                let cloexec = real::fcntl(fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC != 0;
+                real::dup3(childs, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
+                table::put(fd, made.clone());
+            }
+        }
+        close(childs);
+        begin(vec![Pump::own(held.clone(), threads::hidden(mine))]);
+        Ok(())
+    })
+}
+
+/// This process's way to its own thread, for options of what that relays; [`NONE`] if there is no descriptor.
+fn own_channel() -> c_int {
+    static OWN: Mutex<(u32, c_int)> = Mutex::new((0, NONE));
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if *own == (bell::forks(), own.1) && own.1 != NONE {
+        return own.1;
+    }
+    let Some(heirs) = Heirs::of_spawned() else { return NONE };
+    let kept = duplicate(heirs.childs);
+    serve(heirs);
+    *own = (bell::forks(), kept);
+    kept
+}
+
+/// A copy of a descriptor that the program does not see.
+fn duplicate(fd: c_int) -> c_int {
+    // SAFETY: numbers alone.
+    threads::hidden(unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })
+}
 
 /// What the thread has not seen, held by who forks.
 pub(crate) struct Quiet {
@@ -221,7 +318,7 @@ pub(crate) fn serve(heirs: Heirs) {
 }
 
 /// Relays these, too.
-pub(crate) fn pump(mut pumps: Vec<Pump>) {
+pub(crate) fn begin(mut pumps: Vec<Pump>) {
     if pumps.is_empty() {
         return;
     }
@@ -252,6 +349,9 @@ impl New {
 /// The process is a child: what its parent served is the parent's.
 pub(crate) fn forked() {
     // It can only be held by the call that was interrupted, which is the parent's business.
+    pump::forked();
+    ASKED.store(0, Ordering::Release);
+    MOVED.store(0, Ordering::Release);
     let Ok(mut all) = NEW.try_lock() else { return };
     // Their connections are not this process's to let go of.
     std::mem::forget((std::mem::take(&mut all.children), std::mem::take(&mut all.pumps)));
@@ -381,17 +481,32 @@ impl Relay {
             }
         }
         pumps.into_iter().for_each(|pump| self.begin(pump, room));
+        let asked = ASKED.load(Ordering::Acquire);
+        if asked != MOVED.load(Ordering::Acquire) {
+            for at in 0..self.pumps.len() {
+                if let Some(pump) = &mut self.pumps[at] {
+                    pump.on_child(libc::EPOLLIN as u32);
+                    self.step(at, room);
+                }
+            }
+            LEFT.store(self.pumps.iter().flatten().any(Pump::has_rest), Ordering::Release);
+            MOVED.store(asked, Ordering::Release);
+        }
     }
 
     /// Answers what a child has asked.
     fn answer(&mut self, at: usize, room: &mut [u8]) {
         let Some(child) = self.children.get_mut(at).and_then(Option::as_mut) else { return };
-        let (mut pumps, channel) = (Vec::new(), child.channel);
-        if !child.answer(self.stack, &mut pumps) {
+        let (mut pumps, mut questions, channel) = (Vec::new(), Vec::new(), child.channel);
+        if !child.answer(self.stack, &mut pumps, &mut questions) {
             self.children[at] = None;
             self.unwatch(channel);
         }
         pumps.into_iter().for_each(|pump| self.begin(pump, room));
+        for question in questions {
+            let about = self.pumps.iter().flatten().find(|pump| pump.handle() == question.handle);
+            question.answer(self.stack, about.map(Pump::below));
+        }
     }
 
     /// Relays one more connection.
@@ -431,17 +546,22 @@ impl Relay {
 
 impl Child {
     /// Answers what the child has asked; false when it is gone.
-    fn answer(&mut self, stack: &Stack, pumps: &mut Vec<Pump>) -> bool {
+    fn answer(&mut self, stack: &Stack, pumps: &mut Vec<Pump>, questions: &mut Vec<Question>) -> bool {
+        let mut octets = Vec::new();
         loop {
-            let mut octets = [0_u8; WISH];
-            // SAFETY: as much room as is said.
-            let got = unsafe {
-                real::recv(self.channel, octets.as_mut_ptr().cast::<c_void>(), WISH, libc::MSG_DONTWAIT)
-            };
-            if got < 0 && matches!(errno(), libc::EAGAIN | libc::EINTR) {
-                return true;
+            match hear_child(self.channel, &mut octets) {
+                None => return false,
+                Some(None) => return true,
+                Some(Some(NONE)) => {}
+                Some(Some(reply)) => match Question::read(&octets, reply) {
+                    Some(question) => {
+                        questions.push(question);
+                        continue;
+                    }
+                    None => close(reply),
+                },
             }
-            if got != WISH as ssize_t {
+            if octets.len() != WISH {
                 return false;
             }
             let word = |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap_or_default());
@@ -458,12 +578,7 @@ impl Child {
     /// Gives the child one end of a pair; the pump for the other.
     fn give(&self, stack: &Stack, held: Held) -> Option<Pump> {
         let [mine, childs] = pair(libc::SOCK_STREAM)?;
-        let mut names = [0; 2 * NAME];
-        let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
-        for (at, end) in ends.into_iter().enumerate() {
-            let octets = end.map(|end| address::write(end, held.is_v6())).unwrap_or_default();
-            names[at * NAME..at * NAME + octets.len()].copy_from_slice(&octets);
-        }
+        let mut names = raw_names(stack, &held);
         let given = send(self.channel, &mut names, childs);
         close(childs);
         if !given {
@@ -472,6 +587,22 @@ impl Child {
         }
         Some(Pump::new(held, threads::hidden(mine)))
     }
+}
+
+/// Both ends of a connection, one after the other, as a child is told them.
+fn raw_names(stack: &Stack, held: &Held) -> [u8; 2 * NAME] {
+    let mut names = [0; 2 * NAME];
+    let ends = [stack.hosted.local_addr(held.below()), stack.hosted.peer_addr(held.below())];
+    for (at, end) in ends.into_iter().enumerate() {
+        let octets = end.map(|end| address::write(end, held.is_v6())).unwrap_or_default();
+        names[at * NAME..at * NAME + octets.len()].copy_from_slice(&octets);
+    }
+    names
+}
+
+/// Returns both ends of a connection as socket addresses.
+pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
+    both_names(&raw_names(stack, held), held.is_v6())
 }
 
 /// Sends octets and a descriptor with them.

@@ -42,6 +42,12 @@ pub(crate) fn is_on_link(addr: IpAddr) -> bool {
     }
 }
 
+/// Is it an address of the link that the kernel has too: the machine itself, by its name on the link?
+pub(crate) fn is_own(addr: IpAddr) -> bool {
+    let addr = plain(addr);
+    !addr.is_unspecified() && is_on_link(addr) && is_the_kernels(addr)
+}
+
 /// Is what is sent to `addr` the kernel's business: the machine itself?
 pub(crate) fn is_the_kernels(addr: IpAddr) -> bool {
     let addr = plain(addr);

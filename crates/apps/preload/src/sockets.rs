@@ -1,12 +1,12 @@
 //! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
 
-use crate::boundary::{Outcome, Refused, door, errno, is_inside, set_errno};
+use crate::boundary::{Outcome, Refused, door, errno, is_inside, say, set_errno};
 use crate::description::{Description, Kind, NONE, note_number};
 use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{epoll, options, route, threads};
+use crate::{epoll, options, report, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
@@ -16,6 +16,7 @@ use sock::{Errno, Family, Sockets, address};
 use std::net::SocketAddr;
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// # Safety
 /// C's contract of socket(2).
@@ -69,7 +70,12 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     // SAFETY: C's contract.
     let named = unsafe { route::named(addr, len) };
     match named {
-        Some(named) if !route::is_on_link(named.ip()) => leave_to_kernel(held),
+        Some(named) if !route::is_on_link(named.ip()) => {
+            if !named.ip().to_canonical().is_loopback() {
+                fell_back(&format!("a socket at {}", named.ip()), "the link does not have this address")?;
+            }
+            leave_to_kernel(held);
+        }
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
             fasten(held, fd, true);
@@ -87,6 +93,25 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     // SAFETY: the caller's arguments.
     answered(unsafe { real::bind(fd, addr, len) })
 }
+
+/// Something stays with the kernel that could be on the stack elsewhere: it is told, or, where the launch wants it, an
+/// error.
+fn fell_back(what: &str, why: &str) -> Outcome<()> {
+    if report::is_required() {
+        say(&format!("{what}: {why}, and --require forbids the kernel"));
+        return Err(Refused(libc::ENETUNREACH));
+    }
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.len() < TOLD_MAX && !told.iter().any(|known| known == what) {
+        told.push(what.to_owned());
+        report::fell_back(what, why);
+    }
+    Ok(())
+}
+
+/// Most fallbacks of one process that are told at the end.
+const TOLD_MAX: usize = 32;
 
 /// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
 /// machine says to itself. The address may be one that the kernel does not have.
@@ -183,7 +208,7 @@ pub(crate) fn listen_below(stack: &Stack, held: &Held, fd: c_int) -> Result<c_in
 }
 
 fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
-    let mut more = held.more();
+    let more = held.more();
     if held.below() != NONE {
         return Ok(held.below());
     }
@@ -204,7 +229,8 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
         stack::close(below);
         return Err(errno.into());
     }
-    more.wishes.clear();
+    report::listens(&name.to_string());
+    // They are kept: a child, and a program that it runs, listen there anew.
     held.set_below(below);
     Ok(below)
 }
@@ -316,6 +342,9 @@ unsafe fn accept_on(
         let other = unsafe { real::accept4(fd, addr, len, flags) };
         if other >= 0 || errno() != libc::EAGAIN || held.is_nonblocking() {
             keep_spare(number);
+            if other >= 0 {
+                report::count_kernels();
+            }
             return answered(other);
         }
         let patience = patience(stack, below);
@@ -341,6 +370,9 @@ unsafe fn accept_on(
                     let other = unsafe { real::accept4(fd, addr, len, flags) };
                     if other >= 0 || errno() != libc::EAGAIN {
                         keep_spare(number);
+                        if other >= 0 {
+                            report::count_kernels();
+                        }
                         return answered(other);
                     }
                 }
@@ -445,11 +477,46 @@ pub(crate) unsafe fn connect(
         }
         // The link leads nowhere near; another interface may.
         stack::close(below);
+        fell_back(&format!("connections to {}", named.ip()), "the link leads nowhere near")?;
     }
-    fasten(held, fd, false);
+    report::count_kernels();
+    let to_itself = route::is_own(named.ip());
+    fasten(held, fd, to_itself);
+    if to_itself {
+        // SAFETY: the address that was read above.
+        unsafe { leave_from_itself(fd, addr, len) };
+    }
     leave_to_kernel(held);
     // SAFETY: the caller's arguments.
     answered(unsafe { real::connect(fd, addr, len) })
+}
+
+/// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched
+/// listener, and the kernel by itself looks for one that is bound to the link's interface. It leaves from the same
+/// address, as it would without the launcher.
+///
+/// # Safety
+/// `addr` is a socket address of `len` bytes.
+unsafe fn leave_from_itself(fd: c_int, addr: *const sockaddr, len: socklen_t) {
+    if kernels_name(fd).is_none_or(|name| !name.ip().is_unspecified() || name.port() != 0) {
+        return;
+    }
+    let (mut own, on) = ([0_u8; 28], 1_i32);
+    let len = (len as usize).min(own.len());
+    // SAFETY: as the caller vouches; a number. Should the kernel refuse, it chooses an address itself.
+    unsafe {
+        std::ptr::copy_nonoverlapping(addr.cast::<u8>(), own.as_mut_ptr(), len);
+        // No port: connect finds one.
+        own[2..4].fill(0);
+        real::setsockopt(
+            fd,
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast::<c_void>(),
+            size_of::<c_int>() as socklen_t,
+        );
+        real::bind(fd, own.as_ptr().cast::<sockaddr>(), len as socklen_t);
+    }
 }
 
 /// A socket of the stack with what was set and bound so far.

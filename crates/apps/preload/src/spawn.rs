@@ -3,12 +3,12 @@
 //! sockets under the connection's number; the other end is relayed, as a fork's children's are.
 
 use crate::boundary::inside;
-use crate::description::Kind;
+use crate::description::{Kind, NONE, Relayed};
 use crate::exec::{self, List};
 use crate::hooks::real;
 use crate::pump::Pump;
 use crate::table::{self, Held};
-use crate::{relay, threads};
+use crate::{heritage, relay, stack, threads};
 use libc::{c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -103,9 +103,13 @@ unsafe fn launching(
 ) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe {
-        exec::prepare(program);
-        let environment = exec::Environment::of(environment);
-        lending(actions, || spawn(environment.list()))
+        if !exec::prepare(program) {
+            return libc::EACCES;
+        }
+        if stack::settings().is_none() {
+            return spawn(environment);
+        }
+        lending(actions, |lent| spawn(exec::Environment::with(environment, heritage::entry(lent)).list()))
     }
 }
 
@@ -121,19 +125,38 @@ struct Lent {
 }
 
 /// Spawns while what the actions name of connections is lent; 0 or an error number.
-fn lending(actions: *const posix_spawn_file_actions_t, spawn: impl FnOnce() -> c_int) -> c_int {
+fn lending(
+    actions: *const posix_spawn_file_actions_t,
+    spawn: impl FnOnce(Vec<heritage::Record>) -> c_int,
+) -> c_int {
     let wanted: Vec<c_int> =
         named().iter().filter(|(of, _)| *of == actions.addr()).map(|(_, fd)| *fd).collect();
     if actions.is_null() || wanted.is_empty() {
-        return spawn();
+        return spawn(Vec::new());
     }
     inside(|| {
         let lent: Vec<Lent> = wanted.into_iter().filter_map(lend).collect();
-        let failed = spawn();
+        // The child asks over this for what it wants to know of them, or to set.
+        let heirs = if lent.is_empty() { None } else { relay::Heirs::of_spawned() };
+        let channel = heirs.as_ref().map_or(NONE, relay::Heirs::childs);
+        let failed = spawn(lent.iter().filter_map(|lent| lent.record(channel)).collect());
+        if let Some(heirs) = heirs {
+            relay::serve(heirs);
+        }
         let pumps = lent.into_iter().filter_map(|lent| take_back(lent, failed == 0)).collect();
-        relay::pump(pumps);
+        relay::begin(pumps);
         failed
     })
+}
+
+impl Lent {
+    /// Returns what the child is told of it.
+    fn record(&self, channel: c_int) -> Option<heritage::Record> {
+        let stack = stack::opened()?;
+        let (own, peer) = relay::names_of(stack, &self.held);
+        let relayed = Relayed { handle: self.held.name(), channel };
+        heritage::Record::relayed(self.fd, self.held.is_v6(), relayed, (own, peer))
+    }
 }
 
 fn lend(fd: c_int) -> Option<Lent> {

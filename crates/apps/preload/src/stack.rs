@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, sleep, threads};
+use crate::{bell, end, fork, heritage, report, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -50,9 +50,13 @@ fn read_settings() -> Option<Settings> {
     PLACES.get_or_init(Places::from_environment);
     let mut settings = Settings::default();
     // The dynamic linker of a program with borrowed rights still maps libraries from the system's folders.
-    let file = std::env::var_os("MILLSTREAM_CONFIG").filter(|_| !sock::elevated());
-    let read = file.map_or(Ok(()), |path| settings.from_file(path.as_ref()));
-    if let Err(e) = read.and_then(|()| settings.from_environment()) {
+    let elevated = sock::elevated();
+    let named = said().find(|(name, _)| name == "MILLSTREAM_CONFIG").filter(|_| !elevated);
+    let read = named.map_or(Ok(()), |(_, file)| settings.from_file(file.as_ref()));
+    let all = |settings: &mut Settings| {
+        if elevated { settings.from_environment() } else { settings.from_env(said()) }
+    };
+    if let Err(e) = read.and_then(|()| all(&mut settings)) {
         say(&format!("{e}; this program runs on the kernel"));
         return None;
     }
@@ -74,7 +78,23 @@ extern "C" fn note_launch() {
     let entry = |(name, value): (OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
     };
-    LAUNCH.get_or_init(|| said.filter_map(entry).collect());
+    report::note_launch();
+    LAUNCH.get_or_init(|| {
+        said.filter_map(entry).filter(|entry| !entry.to_bytes().starts_with(heritage::ENTRY)).collect()
+    });
+    if std::env::var_os("MILLSTREAM_LINK").is_some() {
+        PLACES.get_or_init(Places::from_environment);
+        heritage::adopt();
+    }
+}
+
+/// What the environment said at first: a program may have cleared it since.
+fn said() -> Box<dyn Iterator<Item = (String, String)>> {
+    let Some(launch) = LAUNCH.get() else { return Box::new(std::env::vars()) };
+    Box::new(launch.iter().filter_map(|entry| {
+        let (name, value) = entry.to_str().ok()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    }))
 }
 
 /// What the launch has said in the environment, for programs that this one starts.
@@ -83,6 +103,11 @@ pub(crate) fn launch() -> &'static [CString] {
 }
 
 impl Stack {
+    /// What TCP has counted, by name.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.hosted.tcp_counters()
+    }
+
     /// The process ends: nobody looks at it any more.
     pub(crate) fn hide(&self) {
         self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -128,9 +153,11 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     end::watch();
     let stack = inside(|| make(settings)).map_err(|why| {
         say(&why);
+        inside(|| report::fell_back("sockets of a process are refused (ENETDOWN)", &why));
         Refused(libc::ENETDOWN)
     })?;
     STACK.store(Box::into_raw(Box::new(stack)), Ordering::Release);
+    inside(report::opened);
     opened().ok_or(Refused(libc::ENETDOWN))
 }
 

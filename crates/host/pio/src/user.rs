@@ -55,6 +55,12 @@ struct Half {
 }
 
 impl User {
+    /// The user's number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.uid
+    }
+
     /// The user called `name`.
     ///
     /// # Errors

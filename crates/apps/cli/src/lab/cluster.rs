@@ -68,7 +68,7 @@ pub(super) fn export(args: &ExportArgs) -> CliResult {
         return Err(format!("{}: another plan, with results", args.out.display()).into());
     }
     results::replace(&path, &lines)?;
-    println!("{}: {count} tasks", path.display());
+    outln!("{}: {count} tasks", path.display());
     Ok(())
 }
 
@@ -76,7 +76,7 @@ pub(super) fn task() -> CliResult {
     let mut text = String::new();
     std::io::stdin().lock().take(TASK_MAX).read_to_string(&mut text)?;
     let planned: Planned = serde_json::from_str(&text).map_err(|error| format!("the task: {error}"))?;
-    println!("{}", serde_json::to_string(&planned.run(COMMIT)?)?);
+    outln!("{}", serde_json::to_string(&planned.run(COMMIT)?)?);
     Ok(())
 }
 

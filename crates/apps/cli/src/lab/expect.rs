@@ -28,7 +28,7 @@ pub(super) fn record(args: &Args) -> CliResult {
         let expectation = Expectation::record(&chosen.experiment, &store, seeds)?;
         let path = place(&args.to, &chosen);
         replace(&path, expectation.text().as_bytes())?;
-        println!("{}", path.display());
+        outln!("{}", path.display());
     }
     Ok(())
 }
@@ -52,15 +52,15 @@ pub(super) fn compare(pairs: &[(&Expectation, &Results)], exact: bool, json: boo
         let seen = expectation.compare(&chosen.experiment, store)?;
         let name = &chosen.experiment.name;
         if json {
-            println!("{}", serde_json::json!({ "experiment": name, "expected": seen }));
+            outln!("{}", serde_json::json!({ "experiment": name, "expected": seen }));
         } else {
             let same = seen.runs - seen.changed.len();
-            println!("{name}: {same} of {} runs are the recorded octets", seen.runs);
+            outln!("{name}: {same} of {} runs are the recorded octets", seen.runs);
             for (at, seed) in &seen.changed {
-                println!("  other octets  seed {seed} [{at}]");
+                outln!("  other octets  seed {seed} [{at}]");
             }
             for moved in &seen.moved {
-                println!("  {}  {moved}", if moved.within { "moved      " } else { "MOVED AWAY " });
+                outln!("  {}  {moved}", if moved.within { "moved      " } else { "MOVED AWAY " });
             }
         }
         if !seen.holds(exact) {

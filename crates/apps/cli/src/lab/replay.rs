@@ -46,7 +46,7 @@ pub(super) fn replay(args: &Args) -> CliResult {
         let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let film = Film::new(BufWriter::new(file), args.film << 20);
         let (outcome, packets, missed) = ::lab::replay(&task, film)?;
-        println!("{}: {packets} packets, {missed} beyond --film", path.display());
+        outln!("{}: {packets} packets, {missed} beyond --film", path.display());
         outcome
     };
     let digest = outcome.digest();
@@ -55,9 +55,9 @@ pub(super) fn replay(args: &Args) -> CliResult {
     replace(&args.out.join("outcome.json"), text.as_bytes())?;
     replace(&args.out.join("series.csv"), series(&outcome).as_bytes())?;
     for (measure, value) in &outcome.measures {
-        println!("{measure:<20} {value}");
+        outln!("{measure:<20} {value}");
     }
-    println!("digest {digest}");
+    outln!("digest {digest}");
     match &args.digest {
         Some(wanted) if *wanted != digest => Err(format!("the run is not {wanted}").into()),
         _ => Ok(()),

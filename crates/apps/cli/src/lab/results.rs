@@ -69,21 +69,21 @@ fn replace_by(
 /// Tells what came out.
 pub(super) fn print(folder: &Path, results: &[Results]) {
     for Results { chosen, store, verdicts } in results {
-        println!("{} ({} runs)", chosen.experiment.spec().title, store.outcomes().len());
+        outln!("{} ({} runs)", chosen.experiment.spec().title, store.outcomes().len());
         for Verdict { expected, at, seen, holds } in verdicts {
             let mark = if *holds { "holds" } else { "FAILS" };
             let place = if at.is_empty() { String::new() } else { format!(" [{at}]") };
-            println!("  {mark}  {expected}{place}\n         {seen}");
+            outln!("  {mark}  {expected}{place}\n         {seen}");
         }
         for Failure { point, seed, why } in store.failures() {
             let again = report::replay(&chosen.source, point, *seed);
-            println!("  NO RUN {}\n         {again}", why.replace('\n', "\n         "));
+            outln!("  NO RUN {}\n         {again}", why.replace('\n', "\n         "));
         }
         if store.curtailed() > 0 {
-            println!("  {} runs are kept without courses: --disk was reached", store.curtailed());
+            outln!("  {} runs are kept without courses: --disk was reached", store.curtailed());
         }
     }
-    println!("report: {}", folder.join("report.html").display());
+    outln!("report: {}", folder.join("report.html").display());
 }
 
 /// The same for programs.
@@ -97,7 +97,7 @@ pub(super) fn print_json(results: &[Results]) {
             "verdicts": verdicts,
         })
     };
-    println!("{}", serde_json::json!({ "experiments": results.iter().map(row).collect::<Vec<_>>() }));
+    outln!("{}", serde_json::json!({ "experiments": results.iter().map(row).collect::<Vec<_>>() }));
 }
 
 /// An error if runs brought nothing or, where that is asked for, if something is not as expected.

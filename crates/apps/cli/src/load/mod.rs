@@ -196,20 +196,20 @@ fn report(m: &Measured, json: bool) {
         for (name, q) in quantiles {
             value[format!("{}_us", name.replace('.', "_"))] = us(q).into();
         }
-        println!("{value}");
+        outln!("{value}");
         return;
     }
-    println!("{} requests in {seconds:.2} s, {} errors", m.requests, m.errors);
-    println!(
+    outln!("{} requests in {seconds:.2} s, {} errors", m.requests, m.errors);
+    outln!(
         "{:>12.0} requests/s  {:>12.0} connections/s  {:>10.3} Gbit/s",
         m.requests as f64 / seconds,
         m.connections as f64 / seconds,
         m.octets as f64 * 8e-9 / seconds
     );
     for (name, q) in quantiles {
-        println!("{name:>8} {:>10.1} us", us(q));
+        outln!("{name:>8} {:>10.1} us", us(q));
     }
-    println!("{:>8} {:>10.1} us", "max", m.latency.max() as f64 / 1e3);
+    outln!("{:>8} {:>10.1} us", "max", m.latency.max() as f64 / 1e3);
 }
 
 #[cfg(test)]

@@ -84,12 +84,12 @@ pub(crate) fn run(args: Args) -> CliResult {
     let log = open_log(&args, &mut bridge)?;
     let ends = Ends::new([first, second]);
     // Who started us may wait for this line.
-    println!("ready: {first} and {second}, seed {}", args.seed);
+    outln!("ready: {first} and {second}, seed {}", args.seed);
     let result = forward(&args, &mut bridge, &signals, &ends);
     if args.json {
-        println!("{}", ends.json(&bridge));
+        outln!("{}", ends.json(&bridge));
     } else {
-        print!("{}", ends.text(&bridge));
+        out!("{}", ends.text(&bridge));
     }
     if let Some(log) = log {
         log.finish(bridge)?;
@@ -188,7 +188,7 @@ fn forward(args: &Args, bridge: &mut Bridge, signals: &Signals, ends: &Ends) -> 
 
 fn show(line: &str, json: bool) {
     if json {
-        println!("{line}");
+        outln!("{line}");
     } else if std::io::stderr().is_terminal() {
         eprint!("\r{line}\x1b[K");
     } else {

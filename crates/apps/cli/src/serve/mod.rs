@@ -80,14 +80,16 @@ pub(crate) fn run(args: Args) -> CliResult {
         .map_err(|e| format!("the control socket: {e}; the setting control = \"off\" does without"))?;
     let mode = if settings.mode == Mode::Direct { "direct" } else { "paired" };
     if args.stack.json {
-        println!(
+        outln!(
             "{}",
             json!({"serving": addr.to_string(), "link": opened.taps[0].name, "cores": settings.cores, "mode": mode})
         );
     } else {
-        println!(
+        outln!(
             "serving http://{addr} on {} ({} core(s), {mode}, {})",
-            opened.taps[0].name, settings.cores, settings.cc
+            opened.taps[0].name,
+            settings.cores,
+            settings.cc
         );
     }
     let pin = settings.pin && settings.mode == Mode::Direct;

@@ -253,6 +253,13 @@ impl Hosted {
         Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
     }
 
+    /// What TCP has counted, by name.
+    pub fn tcp_counters(&self) -> Vec<(&'static str, u64)> {
+        let shared = self.shared();
+        let values = shared.engine.core.tcp_counters().values();
+        tcp::Counters::ROWS.iter().map(|row| row.0).zip(values).collect()
+    }
+
     /// Is there a connection that was shut whose peer has not acknowledged everything?
     pub fn has_unsent(&self) -> bool {
         let shared = self.shared();

@@ -1,0 +1,237 @@
+//! What became of a launch. `millstream run` becomes the program that it launches, so another process waits for that
+//! one's end and tells: the processes of the launch have written lines to a file, which this one sums up and removes.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Names the file to the library, and to the process that tells; what that is to be, as WORD:PID:FORM.
+const FILE: &str = "MILLSTREAM_REPORT";
+const TELLER: &str = "MILLSTREAM_TELLER";
+
+/// How the end is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+/// The file of a launch that is about to begin.
+pub(crate) struct Launch {
+    path: PathBuf,
+    file: File,
+}
+
+impl Launch {
+    /// Makes the file, for this process and those that it becomes and starts.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub(crate) fn new() -> io::Result<Launch> {
+        let folder = sock::control::Places::from_environment().directory();
+        std::fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("launch-{}", std::process::id()));
+        // One of an earlier process of this number may be left.
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Launch { path, file })
+    }
+
+    /// Gives the file to another user, who will run the program.
+    pub(crate) fn give_to(&self, user: u32) -> io::Result<()> {
+        std::os::unix::fs::fchown(&self.file, Some(user), None)
+    }
+
+    /// Notes that the program itself runs on the kernel.
+    pub(crate) fn fell_back(&mut self, what: &str, why: &str) -> io::Result<()> {
+        writeln!(self.file, "kernel\t{}\t{what}\t{why}", std::process::id())
+    }
+
+    /// Has a process wait for the end of this one, whatever that has become by then; `command` is what it becomes.
+    pub(crate) fn begin(self, form: Form, command: &mut Command) -> io::Result<()> {
+        command.env(FILE, &self.path);
+        let form = if form == Form::Json { "json" } else { "text" };
+        let mut first = teller(&format!("first:{}:{form}", std::process::id()), &self.path)?;
+        // It has started the one that waits, which is nobody's child by now: the program waits for its own alone.
+        first.spawn()?.wait().map(drop)
+    }
+}
+
+fn teller(word: &str, path: &Path) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(TELLER, word).env(FILE, path).env_remove("LD_PRELOAD");
+    // A signal from the terminal is the program's.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/").process_group(0);
+    Ok(command)
+}
+
+/// What this process is to be, if it is one of those that tell.
+pub(crate) fn role() -> Option<(String, OsString)> {
+    Some((std::env::var(TELLER).ok()?, std::env::var_os(FILE)?))
+}
+
+/// The process that tells.
+pub(crate) fn run(word: &str, path: &Path) -> ExitCode {
+    let mut words = word.split(':');
+    let (first, pid, form) = (words.next(), words.next(), words.next().unwrap_or("text"));
+    let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { return ExitCode::FAILURE };
+    if first == Some("first") {
+        let next = teller(&format!("then:{pid}:{form}"), path).and_then(|mut command| command.spawn());
+        return if next.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    wait_for(pid);
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // Another one may have swept it away.
+    let _ = std::fs::remove_file(path);
+    let told = Told::of(&text);
+    let text = if form == "json" { format!("{}\n", told.json()) } else { told.text() };
+    // With the reader gone there is nobody to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// Waits until the process has ended.
+fn wait_for(pid: i32) {
+    let Some(pid) = Pid::from_raw(pid) else { return };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let mut row = [PollFd::new(&process, PollFlags::IN)];
+    while matches!(poll(&mut row, None), Err(rustix::io::Errno::INTR)) {}
+}
+
+/// The lines of a launch, summed up.
+#[derive(Default)]
+struct Told {
+    processes: BTreeSet<u32>,
+    ended: BTreeSet<u32>,
+    listeners: BTreeSet<String>,
+    accepted: u64,
+    connected: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    kernels: u64,
+    fallbacks: BTreeMap<(String, String), u64>,
+}
+
+impl Told {
+    fn of(text: &str) -> Told {
+        let mut told = Told::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split('\t').collect();
+            let (Some(word), Some(Ok(pid))) = (words.first(), words.get(1).map(|pid| pid.parse::<u32>()))
+            else {
+                continue;
+            };
+            let text = |at: usize| words.get(at).copied().unwrap_or_default().to_owned();
+            let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            match *word {
+                "open" => drop(told.processes.insert(pid)),
+                "listen" => drop(told.listeners.insert(text(2))),
+                "kernel" => *told.fallbacks.entry((text(2), text(3))).or_default() += 1,
+                "end" => {
+                    told.ended.insert(pid);
+                    told.accepted += number(2);
+                    told.connected += number(3);
+                    told.bytes_in += number(4);
+                    told.bytes_out += number(5);
+                    told.kernels += number(6);
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+
+    /// Processes that have not said what they did: killed, or still there.
+    fn untold(&self) -> usize {
+        self.processes.difference(&self.ended).count()
+    }
+
+    fn json(&self) -> Value {
+        let row = |((what, why), times): (&(String, String), &u64)| json!({"what": what, "why": why, "times": times});
+        json!({
+            "processes": self.processes.len(), "listeners": self.listeners, "accepted": self.accepted,
+            "connected": self.connected, "bytes_in": self.bytes_in, "bytes_out": self.bytes_out,
+            "kernel_connections": self.kernels, "untold": self.untold(),
+            "fallbacks": self.fallbacks.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |what: String| text += &format!("millstream: {what}\n");
+        if self.processes.is_empty() {
+            line("nothing was on the stack".into());
+        } else {
+            let processes = count(self.processes.len() as u64, "process", "processes");
+            let listeners: Vec<&str> = self.listeners.iter().map(String::as_str).collect();
+            let listened = if listeners.is_empty() {
+                String::new()
+            } else {
+                format!("listened at {}, ", listeners.join(", "))
+            };
+            let counted = format!(
+                "{} accepted, {} made, {} bytes in, {} out, ",
+                count(self.accepted, "connection", "connections"),
+                self.connected,
+                self.bytes_in,
+                self.bytes_out,
+            );
+            let counted = if self.ended.is_empty() { "" } else { &counted };
+            line(format!("on the stack: {listened}{counted}by {processes}"));
+        }
+        if self.untold() > 0 {
+            let processes = count(self.untold() as u64, "process", "processes");
+            line(format!("not counted: what {processes} did, killed or still running"));
+        }
+        if self.kernels > 0 {
+            let connections = count(self.kernels, "connection", "connections");
+            line(format!("on the kernel: {connections}, over the loopback or where the link does not lead"));
+        }
+        for (what, why) in self.fallbacks.keys() {
+            line(format!("on the kernel: {what}: {why}"));
+        }
+        text
+    }
+}
+
+fn count(number: u64, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: lines of several processes become one account, whoever ended without a word.
+    use super::*;
+
+    const LINES: &str = "open\t7\tnginx\nlisten\t7\t0.0.0.0:80\nopen\t8\tnginx\nlisten\t8\t0.0.0.0:80\nnonsense\n\
+                         kernel\t9\t/bin/static\tis linked statically\nkernel\t9\t/bin/static\tis linked statically\n\
+                         end\t8\t20\t3\t1000\t5000\t2\n";
+
+    #[test]
+    fn lines_of_several_processes_are_one_account() {
+        let told = Told::of(LINES);
+        assert_eq!(
+            told.text(),
+            "millstream: on the stack: listened at 0.0.0.0:80, 20 connections accepted, 3 made, 1000 bytes in, 5000 \
+             out, by 2 processes\n\
+             millstream: not counted: what 1 process did, killed or still running\n\
+             millstream: on the kernel: 2 connections, over the loopback or where the link does not lead\n\
+             millstream: on the kernel: /bin/static: is linked statically\n"
+        );
+        let json = told.json();
+        assert_eq!((json["accepted"].as_u64(), json["untold"].as_u64()), (Some(20), Some(1)));
+        assert_eq!(json["fallbacks"][0]["times"], 2);
+        assert_eq!(Told::of("").text(), "millstream: nothing was on the stack\n");
+    }
+}

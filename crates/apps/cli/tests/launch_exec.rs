@@ -1,0 +1,264 @@
+//! Goal: what a program has inherited, duplicated or forgotten works under the launcher as it does on the kernel:
+//! listeners and connections across fork and exec, streams over standard input and output, a cleared environment, the
+//! machine's connections to itself.
+//!
+//! Needs root for network namespaces; without it every test says that it was skipped.
+
+use bench::bed::{Bed, SERVER_ADDR, Server, sh};
+use std::path::Path;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c");
+
+/// Starts `program` on our stack, at the server's end, over a link that several processes may share.
+fn launch(bed: &Bed, program: &[&str]) -> Server {
+    let args = [&["run", "--link", "nic:ms0", "--"][..], program].concat();
+    bed.spawn(&bed.server, Path::new(MILLSTREAM), &args).expect("it starts")
+}
+
+/// Connects, sends a line, and prints what comes back until the end.
+const ASK: &str = "
+import socket, sys, time
+for attempt in range(100):
+    try:
+        c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+c.sendall(b'hello\\n')
+got = b''
+while more := c.recv(65536):
+    got += more
+print(got.decode(), c.getsockname()[1])
+";
+
+/// What the server answers, and the client's port.
+fn ask(bed: &Bed, port: &str) -> (String, String) {
+    let said = bed
+        .in_ns_within(&bed.client, 30, "python3", &["-c", ASK, SERVER_ADDR, port])
+        .unwrap_or_else(|e| panic!("{e}"));
+    let (answer, port) = said.trim_end().rsplit_once(' ').expect("an answer and a port");
+    (answer.to_owned(), port.to_owned())
+}
+
+/// A server whose listener another program serves.
+const LISTENS: &str = "
+import os, socket, subprocess, sys
+if len(sys.argv) > 1:
+    fd = int(sys.argv[1])
+    s = socket.socket(fileno=fd)
+    if not s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        s.listen()
+    assert os.environ.get('MILLSTREAM_SOCKETS') is None
+    c, a = s.accept()
+    assert c.getpeername() == a
+    assert c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    c.recv(100)
+    c.sendall(b'child')
+    c.close()
+    sys.exit()
+s = socket.socket()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+s.bind(('', PORT))
+LISTEN
+WAY
+";
+
+/// The ways in which another program gets a listener. Each child is without an environment of its own.
+#[test]
+fn a_listener_is_served_by_a_program_that_has_inherited_it() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let script = bed.dir.join("listens.py").to_string_lossy().into_owned();
+    let ways = [
+        // A number that is agreed upon, as LISTEN_FDS does.
+        "os.dup2(s.fileno(), 9); os.execve(sys.executable, [sys.executable, __file__, '9'], {})",
+        "subprocess.run([sys.executable, __file__, str(s.fileno())], pass_fds=[s.fileno()], env={})",
+        "os.posix_spawn(sys.executable, [sys.executable, __file__, '7'], {}, \
+         file_actions=[(os.POSIX_SPAWN_DUP2, s.fileno(), 7)]); os.wait()",
+    ];
+    for (at, way) in ways.iter().enumerate() {
+        for listen in ["s.listen()", "pass"] {
+            let port = format!("81{at}{}", usize::from(listen == "pass"));
+            let text = LISTENS.replace("PORT", &port).replace("LISTEN\n", &format!("{listen}\n"));
+            std::fs::write(&script, text.replace("WAY", way)).expect("a file");
+            let _server = launch(&bed, &["python3", &script]);
+            assert_eq!(ask(&bed, &port).0, "child", "{way} after {listen}");
+        }
+    }
+}
+
+/// Serves by a child: `no exec` asks in the child itself, else in a program that the child becomes.
+const PEERS: &str = "
+import os, socket, sys
+def tell(s):
+    for level, name, told in ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                              (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 8), (socket.IPPROTO_IP, socket.IP_TOS, 8)):
+        s.setsockopt(level, name, 8)
+        got = s.getsockopt(level, name)
+        assert got == told, (level, name, got)
+    info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    assert info[0] == 1, info[0]
+    try:
+        s.setsockopt(socket.IPPROTO_TCP, 9999, 1)
+        raise SystemExit('there is no such option')
+    except OSError as e:
+        assert e.strerror == 'Protocol not available', e
+    domain = s.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN)
+    assert domain == socket.AF_INET and s.family == socket.AF_INET, (domain, s.family)
+    s.sendall(repr((s.getpeername(), s.getsockname())).encode())
+if sys.argv[1] == 'child':
+    tell(socket.socket(fileno=int(sys.argv[2])))
+    sys.exit()
+l = socket.create_server(('', int(sys.argv[2])))
+while True:
+    c, a = l.accept()
+    if sys.argv[1] == 'spawn':
+        os.posix_spawn(sys.executable, [sys.executable, __file__, 'child', '0'], {},
+                       file_actions=[(os.POSIX_SPAWN_DUP2, c.fileno(), 0)])
+    elif os.fork() == 0:
+        if sys.argv[1] == 'exec':
+            os.dup2(c.fileno(), 0)
+            os.execve(sys.executable, [sys.executable, __file__, 'child', '0'], {})
+        tell(c)
+        c.close()
+        os._exit(0)
+    c.close()
+";
+
+#[test]
+fn a_child_and_its_program_know_and_change_a_connection_as_on_linux() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let script = bed.dir.join("peers.py").to_string_lossy().into_owned();
+    std::fs::write(&script, PEERS).expect("a file");
+    for (way, port) in [("fork", "8200"), ("exec", "8201"), ("spawn", "8202")] {
+        let _server = launch(&bed, &["python3", "-u", &script, way, port]);
+        let (answer, own) = ask(&bed, port);
+        let wanted = format!("(('{}', {own}), ('{SERVER_ADDR}', {port}))", bench::bed::CLIENT_BASE);
+        assert_eq!(answer, wanted, "{way}");
+    }
+}
+
+fn compiled(bed: &Bed, name: &str) -> String {
+    let program = bed.dir.join(name).to_string_lossy().into_owned();
+    sh("cc", &["-o", &program, &format!("{OWN}/{name}.c")]).expect("it compiles");
+    program
+}
+
+#[test]
+fn streams_of_the_c_library_read_and_write_a_connection_on_0_and_1() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "stdio");
+    for (way, port) in [("same", "8210"), ("child", "8211")] {
+        let _server = launch(&bed, &[&program, port, way]);
+        assert_eq!(ask(&bed, port).0, "echo hello\n nodelay 1 family 2", "{way}");
+    }
+}
+
+#[test]
+fn a_program_that_clears_its_environment_is_on_the_stack() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let program = compiled(&bed, "clears");
+    let _server = launch(&bed, &[&program, "8220"]);
+    assert_eq!(ask(&bed, "8220").0, "hi");
+    // The kernel's socket is on the loopback alone, so it was the stack that answered.
+    let listening = bed.in_ns(&bed.server, "ss", &["-Hltn", "sport = :8220"]).expect("ss");
+    assert!(!listening.contains("0.0.0.0:8220 ") || listening.contains("%lo"), "{listening}");
+}
+
+/// Connects to itself by the link's address, before the first accept and after it.
+const ITSELF: &str = "
+import socket, sys
+l = socket.create_server((sys.argv[1], 8230))
+l.settimeout(20)
+for turn in range(2):
+    c = socket.create_connection((sys.argv[2], 8230), timeout=20)
+    d, a = l.accept()
+    assert a == c.getsockname() and a[0] == sys.argv[2], (a, c.getsockname())
+    assert d.getpeername() == a and c.getpeername() == (sys.argv[2], 8230)
+    c.sendall(b'hello')
+    assert d.recv(9) == b'hello'
+print('itself')
+";
+
+#[test]
+fn a_launched_program_reaches_launched_listeners_of_its_own_machine_by_the_link_s_address() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    for link in ["nic:ms0", "xdp:ms0", "packet:ms0"] {
+        for own in ["0.0.0.0", SERVER_ADDR] {
+            let program = ["run", "--link", link, "--", "python3", "-c", ITSELF, own, SERVER_ADDR];
+            let said = bed.in_ns_within(&bed.server, 60, MILLSTREAM, &program);
+            assert_eq!(said.unwrap_or_else(|e| panic!("{link} {own}: {e}")), "itself\n");
+        }
+    }
+}
+
+/// Serves short connections, and counts descriptors that one call names twice.
+const TWICE: &str = "
+import select, socket
+l = socket.create_server(('', 8240), backlog=128)
+l.setblocking(False)
+e = select.epoll()
+e.register(l, select.EPOLLIN)
+open, twice, served = {}, 0, 0
+while served < 600:
+    events = [fd for fd, _ in e.poll()]
+    twice += len(events) - len(set(events))
+    for fd in events:
+        if fd == l.fileno():
+            try:
+                s, _ = l.accept()
+            except BlockingIOError:
+                continue
+            s.setblocking(False)
+            open[s.fileno()] = s
+            e.register(s, select.EPOLLIN)
+        elif fd in open:
+            if open[fd].recv(4096):
+                open[fd].send(b'hello')
+                open[fd].shutdown(socket.SHUT_WR)
+            else:
+                e.unregister(fd)
+                open.pop(fd).close()
+                served += 1
+print('twice', twice, flush=True)
+";
+
+/// Makes 600 connections, 20 at a time.
+const SHORT: &str = "
+import socket, sys, threading, time
+def ask(times):
+    for _ in range(times):
+        for attempt in range(100):
+            try:
+                c = socket.create_connection((sys.argv[1], 8240), 20)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        c.sendall(b'x')
+        while c.recv(100):
+            pass
+        c.close()
+threads = [threading.Thread(target=ask, args=(30,)) for _ in range(20)]
+for t in threads: t.start()
+for t in threads: t.join()
+";
+
+#[test]
+fn one_epoll_wait_names_a_descriptor_once() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let out = bed.dir.join("said");
+    let script = format!("exec python3 -c \"$0\" > {}", out.display());
+    let server = launch(&bed, &["sh", "-c", &script, TWICE]);
+    bed.in_ns_within(&bed.client, 60, "python3", &["-c", SHORT, SERVER_ADDR])
+        .unwrap_or_else(|e| panic!("{e}"));
+    let mut said = String::new();
+    for _ in 0..200 {
+        said = std::fs::read_to_string(&out).unwrap_or_default();
+        if said.ends_with('\n') {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(server);
+    assert_eq!(said, "twice 0\n");
+}

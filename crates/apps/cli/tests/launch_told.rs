@@ -1,0 +1,202 @@
+//! Goal: a launch says what was on the stack and what was not, says each thing once, and fails where it is asked to.
+//!
+//! Needs root for network namespaces; without it every test says that it was skipped.
+
+use bench::bed::{Bed, SERVER_ADDR};
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+
+/// Runs the command in the server's namespace, until nobody has its standard error any more.
+fn run(bed: &Bed, args: &[&str]) -> (Output, String) {
+    let output = Command::new("ip")
+        .args(["netns", "exec", &bed.server, "timeout", "-s", "KILL", "60", MILLSTREAM])
+        .args(args)
+        .output()
+        .expect("ip netns");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, said)
+}
+
+fn launched<'a>(flags: &[&'a str], program: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--link", "nic:ms0"], flags, &["--"], program].concat()
+}
+
+/// A server for one connection of the link's, one of the loopback's, and a connection of its own.
+const SERVES: &str = "
+import socket, sys
+l = socket.create_server(('', 8300))
+l.settimeout(50)
+c = socket.create_connection(('127.0.0.1', 8300))
+assert l.accept()[0].getpeername() == c.getsockname()
+d, _ = l.accept()
+assert d.recv(100, socket.MSG_WAITALL) == b'x' * 100
+d.sendall(b'y' * 2000)
+assert d.recv(1) == b''
+";
+
+/// A client for it.
+const ASKS: &str = "
+import socket, sys, time
+for attempt in range(200):
+    try:
+        c = socket.create_connection((sys.argv[1], 8300), 20)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+c.sendall(b'x' * 100)
+print(len(c.recv(2000, socket.MSG_WAITALL)))
+";
+
+#[test]
+fn the_end_of_a_launch_tells_what_was_where() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    for form in ["--json", "--quiet", "--require"] {
+        let (said, got) = std::thread::scope(|scope| {
+            let server = scope.spawn(|| run(&bed, &launched(&[form], &["python3", "-c", SERVES])));
+            let got = bed.in_ns_within(&bed.client, 60, "python3", &["-c", ASKS, SERVER_ADDR]);
+            let (output, said) = server.join().expect("a thread");
+            assert!(output.status.success(), "{said}");
+            (said, got.unwrap_or_else(|e| panic!("{e}")))
+        });
+        assert_eq!(got, "2000\n");
+        match form {
+            "--quiet" => assert_eq!(said, ""),
+            "--json" => {
+                let told: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+                let number = |name: &str| told[name].as_u64();
+                assert_eq!((number("accepted"), number("connected")), (Some(1), Some(0)), "{said}");
+                assert_eq!((number("bytes_in"), number("bytes_out")), (Some(100), Some(2000)), "{said}");
+                assert_eq!((number("kernel_connections"), number("untold")), (Some(2), Some(0)), "{said}");
+                assert_eq!(told["listeners"], serde_json::json!(["0.0.0.0:8300"]), "{said}");
+            }
+            _ => {
+                assert!(
+                    said.contains("on the stack: listened at 0.0.0.0:8300, 1 connection accepted"),
+                    "{said}"
+                );
+                assert!(said.contains("on the kernel: 2 connections"), "{said}");
+            }
+        }
+    }
+}
+
+/// The header of a program that is linked statically.
+fn fixed(bed: &Bed) -> String {
+    let path = bed.dir.join("fixed").to_string_lossy().into_owned();
+    let source = bed.dir.join("fixed.c").to_string_lossy().into_owned();
+    std::fs::write(&source, "int main(void) { return 0; }").expect("a file");
+    bench::bed::sh("cc", &["-static", "-o", &path, &source]).expect("it compiles");
+    path
+}
+
+#[test]
+fn what_the_launcher_does_not_reach_is_told_or_forbidden() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let fixed = fixed(&bed);
+    let twice = format!("{fixed}; {fixed}; exec {fixed}");
+    for (flags, program, good) in [
+        (&[][..], &[fixed.as_str()][..], true),
+        (&["--require"], &[&fixed], false),
+        (&[], &["sh", "-c", &twice], true),
+        (&["--require"], &["sh", "-c", &fixed], false),
+    ] {
+        let (output, said) = run(&bed, &launched(flags, program));
+        assert_eq!(output.status.success(), good, "{program:?}: {said}");
+        assert_eq!(
+            said.matches("linked statically").count(),
+            if good { 2 } else { 1 },
+            "{program:?}: {said}"
+        );
+        assert_eq!(good, said.contains(&format!("on the kernel: {fixed}: is linked statically")), "{said}");
+    }
+}
+
+/// Gives up root after it has said what it keeps, as squid does, and asks again and again.
+const KEEPS: &str = "
+import ctypes, os, socket
+c = ctypes.CDLL(None)
+c.prctl(8, 1, 0, 0, 0)
+os.setuid(65534)
+l = socket.create_server(('', 8310))
+l.setblocking(False)
+for i in range(20):
+    try:
+        l.accept()
+    except OSError as e:
+        pass
+    if i % 5 == 0 and os.fork() == 0:
+        try:
+            l.accept()
+        except OSError as e:
+            os._exit(0)
+";
+
+#[test]
+fn a_line_is_said_once_in_a_launch() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let (output, said) = run(&bed, &launched(&["--quiet"], &["python3", "-c", KEEPS]));
+    assert!(output.status.success(), "{said}");
+    let (_, told) = run(&bed, &launched(&[], &["python3", "-c", KEEPS]));
+    for text in [&said, &told] {
+        let lines = text.lines().filter(|line| line.starts_with("millstream: no permission"));
+        assert_eq!(lines.count(), 1, "{text}");
+    }
+    assert!(
+        told.contains("on the kernel: sockets of a process are refused (ENETDOWN): no permission"),
+        "{told}"
+    );
+}
+
+const OPTION: &str = "
+import os, socket
+for i in range(3):
+    l = socket.create_server(('', 8320 + i))
+    l.setsockopt(socket.SOL_SOCKET, 46, 50)
+    l.setblocking(False)
+    try:
+        l.accept()
+    except BlockingIOError:
+        pass
+    if i == 1 and os.fork() == 0:
+        try:
+            l.accept()
+        except BlockingIOError:
+            os._exit(0)
+";
+
+#[test]
+fn an_option_that_is_refused_is_named_once() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let (output, said) = run(&bed, &launched(&[], &["python3", "-c", OPTION]));
+    assert!(output.status.success(), "{said}");
+    let line = "millstream: SO_BUSY_POLL holds for the kernel's sockets alone: ENOPROTOOPT\n";
+    assert_eq!(said.matches(line).count(), 1, "{said}");
+    assert!(said.contains("on the kernel: SO_BUSY_POLL: the stack does not know this option"), "{said}");
+}
+
+#[test]
+fn mistakes_are_named_at_once() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let refused = |args: &[&str], wanted: &[&str]| {
+        let (output, said) = run(&bed, args);
+        assert!(!output.status.success(), "{args:?}");
+        wanted.iter().for_each(|part| assert!(said.contains(part), "{args:?}: {said}"));
+    };
+    refused(&["run", "--link", "nic:nope0", "--", "true"], &["no interface nope0"]);
+    let address = ["serve", "--link", "nic:ms0", "--address", "10.99.0.1/24", "--listen", "8000"];
+    refused(&address, &["10.99.0.1 is not an address of ms0", "ip address add 10.99.0.1/24 dev ms0"]);
+    refused(&["settings", "--set", "adress=10.0.0.1/8"], &["no setting \"adress\"", "near it are address"]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    // More lines than a pipe holds are printed to a reader that takes one.
+    let script = format!("{MILLSTREAM} settings 2>&1 | head -1; echo ${{PIPESTATUS[0]}}");
+    let output =
+        Command::new("bash").args(["-c", &script]).env("MILLSTREAM_RUN", &bed.dir).output().expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.ends_with("\n0\n") && !said.contains("panicked"), "{said}");
+}

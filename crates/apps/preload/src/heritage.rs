@@ -1,0 +1,287 @@
+//! Sockets across exec. A program that this one runs has its descriptors and none of its tables: a variable of the
+//! environment tells the program's copy of this library which of them listen, or will, and which are connections that a
+//! parent relays. Descriptors are named by the kernel's inode, so that any number will do, and another file under a
+//! number is not taken for a socket.
+
+use crate::boundary::inside;
+use crate::description::{Description, Kind, NONE, Relayed, Wish, note_number};
+use crate::hooks::real;
+use crate::relay;
+use crate::table::{self, Held};
+use libc::{c_int, c_void, socklen_t};
+use std::ffi::CString;
+use std::fmt::Write;
+use std::mem::MaybeUninit;
+
+/// The variable, and the beginning of its entry in an environment.
+const VARIABLE: &str = "MILLSTREAM_SOCKETS";
+pub(crate) const ENTRY: &[u8] = b"MILLSTREAM_SOCKETS=";
+
+/// One socket as the variable has it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Record {
+    inode: u64,
+    kind: Kind,
+    v6: bool,
+    nonblocking: bool,
+    fastened: bool,
+    backlog: c_int,
+    wishes: Vec<Wish>,
+    relayed: Option<Relayed>,
+    names: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Returns the kernel's number of the file under `fd`, if that is a socket.
+pub(crate) fn inode(fd: c_int) -> Option<u64> {
+    let mut about = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: room for what is asked; zeroes are a `stat`.
+    let about = unsafe {
+        if libc::fstat(fd, about.as_mut_ptr()) != 0 {
+            return None;
+        }
+        about.assume_init()
+    };
+    (about.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(about.st_ino)
+}
+
+impl Record {
+    /// Returns what a program is told of `held` under the number `fd`; `None` of what means nothing to another program.
+    fn of(held: &Held, fd: c_int) -> Option<Record> {
+        let kind = held.kind();
+        if !matches!(kind, Kind::Fresh | Kind::Listener | Kind::Relayed) {
+            return None;
+        }
+        let more = held.more();
+        Some(Record {
+            inode: inode(fd)?,
+            kind,
+            v6: held.is_v6(),
+            nonblocking: held.is_nonblocking(),
+            fastened: more.fastened,
+            backlog: more.backlog,
+            wishes: more.wishes.clone(),
+            relayed: more.relayed,
+            names: more.names.clone(),
+        })
+    }
+
+    /// Returns what a spawned program is told of a relayed connection.
+    pub(crate) fn relayed(
+        fd: c_int,
+        v6: bool,
+        relayed: Relayed,
+        names: (Vec<u8>, Vec<u8>),
+    ) -> Option<Record> {
+        Some(Record {
+            inode: inode(fd)?,
+            kind: Kind::Relayed,
+            v6,
+            nonblocking: false,
+            fastened: false,
+            backlog: 0,
+            wishes: Vec::new(),
+            relayed: Some(relayed),
+            names: Some(names),
+        })
+    }
+
+    fn write(&self, to: &mut String) {
+        let (flags, names) = (
+            u8::from(self.v6) | u8::from(self.nonblocking) << 1 | u8::from(self.fastened) << 2,
+            self.names.clone().unwrap_or_default(),
+        );
+        let relayed = self.relayed.unwrap_or(Relayed { handle: 0, channel: NONE });
+        // Writing to a string does not fail.
+        let _ = write!(to, "{},{},{flags},{},", self.inode, self.kind as u8, self.backlog);
+        let _ = write!(to, "{},{},", relayed.handle, relayed.channel);
+        let _ = write!(to, "{},{}", hex(&names.0), hex(&names.1));
+        for wish in &self.wishes {
+            let _ = write!(to, ",{}.{}.{}", wish.level, wish.name, hex(&wish.value));
+        }
+        to.push(';');
+    }
+
+    /// Reads one; `None` for what this library did not write.
+    fn read(text: &str) -> Option<Record> {
+        let mut words = text.split(',');
+        let mut number = || words.next()?.parse::<i64>().ok();
+        let (inode, kind, flags, backlog) = (number()?, number()?, number()?, number()?);
+        let (handle, channel) = (number()?, number()?);
+        let (own, peer) = (bytes(words.next()?)?, bytes(words.next()?)?);
+        let mut wishes = Vec::new();
+        for word in words {
+            let mut parts = word.split('.');
+            let mut number = || parts.next()?.parse::<c_int>().ok();
+            let (level, name) = (number()?, number()?);
+            wishes.push(Wish { level, name, value: bytes(parts.next()?)? });
+        }
+        let kinds = [Kind::Fresh, Kind::Listener, Kind::Relayed];
+        Some(Record {
+            inode: u64::try_from(inode).ok()?,
+            kind: kinds.into_iter().find(|known| i64::from(*known as u8) == kind)?,
+            v6: flags & 1 != 0,
+            nonblocking: flags & 2 != 0,
+            fastened: flags & 4 != 0,
+            backlog: c_int::try_from(backlog).ok()?,
+            wishes,
+            relayed: (handle != 0)
+                .then_some(Relayed { handle: handle as usize, channel: c_int::try_from(channel).ok()? }),
+            names: (!own.is_empty()).then_some((own, peer)),
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    text.len().is_multiple_of(2).then(|| (0..text.len()).step_by(2).map(pair).collect()).flatten()
+}
+
+/// Returns the entry for another program's environment: this process's sockets, and `more` besides. `None` if there are
+/// none. Channels to those that relay stay open over the exec.
+pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
+    let mut records = more;
+    let mut seen = Vec::new();
+    for fd in table::all().0 {
+        let Some(held) = table::ours(fd) else { continue };
+        if !seen.contains(&held.name()) {
+            seen.push(held.name());
+            records.extend(Record::of(&held, fd));
+        }
+    }
+    if records.is_empty() {
+        return None;
+    }
+    let mut text = String::from_utf8_lossy(ENTRY).into_owned();
+    for record in &records {
+        record.write(&mut text);
+        if let Some(relayed) = record.relayed {
+            // SAFETY: numbers alone. A channel that is gone stays gone.
+            unsafe { real::fcntl(relayed.channel, libc::F_SETFD, 0) };
+        }
+    }
+    CString::new(text).ok()
+}
+
+/// Takes over what the program before this one had, as its variable says.
+pub(crate) fn adopt() {
+    let Some(text) = std::env::var_os(VARIABLE) else { return };
+    inside(|| {
+        // SAFETY: no other thread runs yet: the dynamic linker calls this before the program.
+        unsafe { std::env::remove_var(VARIABLE) };
+        let text = text.to_string_lossy();
+        let records: Vec<Record> = text.split(';').filter_map(Record::read).collect();
+        let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return };
+        let number = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.ok()?.file_name().to_string_lossy().parse::<c_int>().ok()
+        };
+        let numbers: Vec<c_int> = folder.filter_map(number).collect();
+        for record in &records {
+            let mut known: Option<Held> = None;
+            for fd in numbers.iter().copied().filter(|fd| inode(*fd) == Some(record.inode)) {
+                let held = known.get_or_insert_with(|| record.make()).clone();
+                note_number(fd);
+                table::put(fd, held);
+            }
+            if let (Some(_), Some(relayed)) = (known, record.relayed) {
+                relay::adopt_channel(relayed.channel);
+            }
+        }
+    });
+}
+
+impl Record {
+    fn make(&self) -> Held {
+        let held = Description::make(self.kind, self.v6, NONE);
+        held.set_nonblocking(self.nonblocking);
+        let mut more = held.more();
+        (more.backlog, more.fastened) = (self.backlog, self.fastened);
+        (more.wishes, more.relayed, more.names) = (self.wishes.clone(), self.relayed, self.names.clone());
+        drop(more);
+        held
+    }
+}
+
+/// Returns true if the option of level SOL_SOCKET is the connection's: the others are of the socket that stands for it
+/// in this process.
+pub(crate) fn is_connections(level: c_int, name: c_int) -> bool {
+    level != libc::SOL_SOCKET
+        || matches!(
+            name,
+            libc::SO_KEEPALIVE
+                | libc::SO_LINGER
+                | libc::SO_PRIORITY
+                | libc::SO_MARK
+                | libc::SO_REUSEADDR
+                | libc::SO_REUSEPORT
+                | libc::SO_OOBINLINE
+        )
+}
+
+/// Answers what a relayed connection is: a TCP socket, although a UNIX socket stands for it. `None` for other options.
+pub(crate) fn known_of_relayed(held: &Held, level: c_int, name: c_int) -> Option<c_int> {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
+            Some(if held.is_v6() { libc::AF_INET6 } else { libc::AF_INET })
+        }
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => Some(libc::IPPROTO_TCP),
+        _ => None,
+    }
+}
+
+/// Writes an option's value as getsockopt(2) does: as much as there is room for, and how much that was.
+///
+/// # Safety
+/// `value` has room for `*len` bytes, and both may be written.
+pub(crate) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let n = (len.read_unaligned() as usize).min(bytes.len());
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), n);
+        len.write_unaligned(n as socklen_t);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what is written is read again, and what is not of this library's making is refused.
+    use super::*;
+
+    #[test]
+    fn records_survive_the_environment() {
+        let listener = Record {
+            inode: 71,
+            kind: Kind::Listener,
+            v6: true,
+            nonblocking: true,
+            fastened: true,
+            backlog: -1,
+            wishes: vec![Wish { level: 6, name: 9, value: vec![1, 0, 0, 0xff] }],
+            relayed: None,
+            names: None,
+        };
+        let relayed = Record {
+            inode: u64::from(u32::MAX),
+            kind: Kind::Relayed,
+            v6: false,
+            nonblocking: false,
+            fastened: false,
+            backlog: 0,
+            wishes: Vec::new(),
+            relayed: Some(Relayed { handle: 0x7f12_3456_7890, channel: 900 }),
+            names: Some((vec![2, 0, 9], vec![2, 0, 0xab])),
+        };
+        let mut text = String::new();
+        for record in [&listener, &relayed] {
+            record.write(&mut text);
+        }
+        let read: Vec<_> = text.split(';').filter_map(Record::read).collect();
+        assert_eq!(read, [listener, relayed]);
+        for bad in ["", "1,2", "1,9,0,0,0,0,,", "1,1,0,0,0,0,zz,", "x,1,0,0,0,0,,", "1,1,0,0,0,0,,,6.9.1"] {
+            assert_eq!(Record::read(bad), None, "{bad}");
+        }
+    }
+}
