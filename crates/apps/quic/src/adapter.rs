@@ -206,6 +206,7 @@ impl congestion::Controller for Adapter {
             rate: rate.as_ref(),
             window_limited: !app_limited,
             in_recovery: self.in_recovery,
+            paced: false,
             hystart: &limits,
         };
         self.tell(|control| control.on_ack(&sample));

@@ -44,6 +44,9 @@ pub struct AckSample<'a> {
     pub window_limited: bool,
     /// The connection is in fast recovery: NewReno and CUBIC hold the window.
     pub in_recovery: bool,
+    /// Departures are spread by a pace, so slow start needs no limit on what one acknowledgment adds (RFC 9406, section
+    /// 4.3).
+    pub paced: bool,
     /// What the stack is told about the end of the first slow start.
     pub hystart: &'a HyStartLimits,
 }

@@ -254,6 +254,7 @@ fn acknowledge(
         rate: None,
         window_limited: op & 1 == 0,
         in_recovery: op & 6 == 6,
+        paced: op & 16 != 0,
         hystart: world.hystart,
     };
     if op & 32 != 0 {

@@ -14,8 +14,9 @@ use crate::tunable::tunables;
 /// No window grows beyond what a scaled receive window can offer (RFC 7323, section 2.3).
 pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 
-/// The L of RFC 3465: how many segments of growth one acknowledged segment may be worth in slow start.
-const ABC_LIMIT: u8 = 2;
+/// The L of RFC 9406, section 4.3: segments that slow start grows by for one acknowledgment at most. It holds where
+/// departures are not paced; any other limit that is set holds always.
+const ABC_LIMIT: u8 = 8;
 /// Acknowledgments are counted, not octets: as before RFC 3465.
 const ABC_OFF: u8 = 0;
 
@@ -94,13 +95,17 @@ impl Reno {
 
     /// Slow start (RFC 3465, section 2.2). Returns the acknowledged octets left over for avoidance once the
     /// window has reached the threshold.
-    /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1.
+    /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1 and 4.3-3.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
-        let limit = if self.repair == Repair::None { u32::from(self.abc_limit.max(1)) } else { 1 };
+        let limit = match self.repair {
+            Repair::None if ack.paced && self.abc_limit == ABC_LIMIT => u32::MAX,
+            Repair::None => self.abc_limit.max(1).into(),
+            Repair::Runs | Repair::Ends => 1,
+        };
         if self.repair == Repair::Ends {
             self.repair = Repair::None;
         }
-        let allowed = (u32::from(ack.segments.max(1)) * limit).saturating_mul(self.mss());
+        let allowed = u32::from(ack.segments.max(1)).saturating_mul(limit).saturating_mul(self.mss());
         let room = self.ssthresh - self.cwnd;
         let step = ack.bytes.min(allowed).min(room);
         if self.ssthresh == u32::MAX {

@@ -53,6 +53,7 @@ impl<C: Controller> Lab<C> {
             rate: None,
             window_limited: true,
             in_recovery: false,
+            paced: false,
             hystart: self.hystart,
         }
     }

@@ -10,8 +10,8 @@ use cc::HyStartLimits;
 use crate::{EcnPolicy, FastOpenKeys, SocketOptions, Times};
 
 const MIB: u32 = 1 << 20;
-/// What RFC 3465 allows, and what policies do unless they are told otherwise.
-pub(crate) const ABC_LIMIT: u8 = 2;
+/// What RFC 9406, section 4.3, says, and what policies do unless they are told otherwise.
+pub(crate) const ABC_LIMIT: u8 = 8;
 /// The end of slow start that policies look for unless they are told otherwise: RFC 9406.
 pub(crate) const HYSTART: u8 = 1;
 
@@ -331,13 +331,20 @@ settings! {
         pacing: bool = false, false => true,
             "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks \
              for it or who set SO_MAX_PACING_RATE.";
+        pace_slow_start: bool = true, false => true,
+            "Spread departures of slow start over the round trip, where that is 2 ms or more, while more waits than \
+             the window lets go.";
+        autosize: bool = true, false => true,
+            "Bound super-segments to a millisecond of the pace where the round trip is 2 ms or more, so that receivers \
+             count many packets (Linux's TSO autosizing).";
         pacing_ss_ratio: u16 = 200, 1 => 1000,
             "Pacing rate in slow start, percent of the window in a round trip (Linux's tcp_pacing_ss_ratio).";
         pacing_ca_ratio: u16 = 120, 1 => 1000,
             "The same in congestion avoidance (Linux's tcp_pacing_ca_ratio).";
         abc_limit: u8 = ABC_LIMIT, 0 => 255,
-            "L of RFC 3465: segments by which slow start may grow for one acknowledgment. With 255 it grows by every \
-             segment that was acknowledged, as Linux grows; 0 counts acknowledgments instead of octets, as before it.";
+            "Segments by which slow start may grow for one acknowledgment: L of RFC 3465, which says 2. 8 is \
+             RFC 9406's, which holds where departures are not paced; 255 is no limit, as on Linux; 0 counts \
+             acknowledgments, not bytes.";
         hystart: u8 = HYSTART, 0 => 2,
             "When the first slow start ends without a loss: 0 never, 1 by RFC 9406, 2 as in Linux, whose Reno has no \
              such rule and whose CUBIC stops at once, without RFC 9406's rounds of slower growth.";

@@ -129,6 +129,8 @@ bits! {
     REDUCED,
     /// Super-segments are bounded, and end with PSH.
     BURSTS,
+    /// Super-segments are bounded by the pace, because the path is long.
+    AUTOSIZED,
     /// Our FIN left without data.
     LONE_FIN,
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).

@@ -1,6 +1,8 @@
 //! Pacing: departures spread over the round trip instead of sent in bursts as acknowledgments come, so that a small
-//! buffer on the way is enough. Who is paced: whose policy asks for it, whose application set SO_MAX_PACING_RATE, and
-//! everybody where the setting `pacing` is on.
+//! buffer on the way is enough. A connection is paced if its policy asks for it, its application set
+//! SO_MAX_PACING_RATE, or the setting `pacing` is on. In slow start it is paced by default (`pace_slow_start`) if the
+//! round trip is long, while more waits than the window lets go, and until the pace lets a whole super-segment go in a
+//! quarter of a millisecond: an answer that the window has room for leaves at once, and a fast path needs no timers.
 //!
 //! ```text
 //!  octets
@@ -14,6 +16,9 @@
 //! In any time `t` no more leaves than `rate * t` and a quantum and a half; where the rate changes meanwhile, the
 //! greatest counts. A tail loss probe, the first retransmission after a timeout and a window probe never wait: they
 //! keep the connection alive. They count all the same.
+//!
+//! Paced or not, super-segments on long paths hold no more than such a quantum (`autosize`). A receiver that counts
+//! packets, as Linux does to open its window, would otherwise see few of them and open slowly.
 
 use alloc::boxed::Box;
 
@@ -27,6 +32,11 @@ use crate::{Config, Cx};
 /// Largest super-segment there is.
 const LARGEST: u64 = 65_536;
 
+/// Shortest round trip that counts as long, microseconds: about two quanta.
+const LONG_PATH_US: u32 = 2_000;
+/// From this rate on, bytes a second, pacing by default ends: a super-segment leaves in a quarter of a millisecond.
+const FAST: u64 = LARGEST * 4_000;
+
 /// One connection's account.
 #[derive(Debug)]
 pub(crate) struct Pacing {
@@ -38,11 +48,13 @@ pub(crate) struct Pacing {
     before: (Instant, u32),
     /// SO_MAX_PACING_RATE.
     cap: Option<Rate>,
+    /// Only slow start asks for pacing.
+    starting: bool,
 }
 
 impl Pacing {
     fn new(cap: Option<Rate>) -> Pacing {
-        Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap }
+        Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap, starting: false }
     }
 
     /// Octets that may leave at `now`: whole segments of `mss`, one at least; or when some may.
@@ -87,14 +99,48 @@ impl Connection {
     #[inline]
     pub(crate) fn refresh_pacing(&mut self, cx: &Cx<'_>) {
         let needs = self.control.needs();
-        let paced = cx.config.pacing || needs.pacing || self.pace_cap().is_some();
-        if paced != self.bits.has(Bits::PACED) {
-            self.switch_pacing(cx, paced);
+        let asked = cx.config.pacing || needs.pacing || self.pace_cap().is_some();
+        let starting = !asked && self.paces_slow_start(cx.config);
+        if (asked || starting) != self.bits.has(Bits::PACED) {
+            self.switch_pacing(cx, asked || starting);
+        }
+        if self.bits.has(Bits::PACED) {
+            self.pacing_mut().starting = starting;
         }
         if needs.rates != self.bits.has(Bits::SAMPLED) {
             self.switch_sampling(needs.rates);
         }
         self.refresh_usual();
+    }
+
+    /// The round trip was measured: a long path has its departures paced in slow start, and super-segments bounded.
+    #[inline(always)]
+    pub(crate) fn heed_round_trip(&mut self, cx: &Cx<'_>) {
+        if self.rtt.min_micros() >= LONG_PATH_US || self.bits.has(Bits::AUTOSIZED) {
+            self.judge_path(cx);
+        }
+    }
+
+    #[cold]
+    fn judge_path(&mut self, cx: &Cx<'_>) {
+        let long = self.rtt.min_micros() >= LONG_PATH_US;
+        self.bits.put(Bits::AUTOSIZED, long && cx.config.autosize);
+        if self.state.is_synchronized() {
+            self.refresh_pacing(cx);
+        }
+    }
+
+    /// Does slow start want a pace on its own? It begins once more waits than the window lets go, so a short answer
+    /// costs nothing. A repair goes by acknowledgments alone.
+    fn paces_slow_start(&self, config: &Config) -> bool {
+        let window = self.control.window();
+        config.pace_slow_start
+            && self.rtt.min_micros() >= LONG_PATH_US
+            && window.cwnd < window.ssthresh
+            && self.loss.is_none()
+            && self.dup_acks == 0
+            && (self.bits.has(Bits::PACED) || self.unsent() > self.congestion_room())
+            && self.window_rate(config, &window).is_some_and(|rate| rate.bytes_per_sec() < FAST)
     }
 
     #[cold]
@@ -104,7 +150,7 @@ impl Connection {
             return self.on_pace();
         }
         let first = self.initial_window(cx);
-        let sent = self.bytes_acked > 0;
+        let sent = self.data_out > 0;
         let pacing = self.pacing_mut();
         (pacing.next, pacing.left) = (cx.now, if sent { 0 } else { first });
     }
@@ -150,6 +196,16 @@ impl Connection {
     #[cold]
     pub(crate) fn paced_room(&mut self, cx: &mut Cx<'_>, mss: u32) -> Option<u32> {
         let Some(rate) = self.pacing_rate(cx.config) else { return Some(u32::MAX) };
+        if self.pacing_mut().starting {
+            if !self.paces_slow_start(cx.config) {
+                self.switch_pacing(cx, false);
+                return Some(u32::MAX);
+            }
+            if self.unsent() <= self.congestion_room() {
+                self.bits.clear(Bits::PACE_WAIT);
+                return Some(u32::MAX);
+            }
+        }
         let quantum = quantum(rate, mss, cx.config);
         match self.pacing_mut().room(cx.now, mss, quantum) {
             Ok(room) => {
@@ -202,7 +258,7 @@ impl Connection {
         if self.bits.has(Bits::REDUCED | Bits::SIGNED) || self.shows_cwr() {
             return Some(mss);
         }
-        Some(if self.bits.has(Bits::BURSTS) {
+        Some(if self.bits.has(Bits::BURSTS | Bits::AUTOSIZED) {
             self.measured_burst(cx, mss, self.within_piece(most))
         } else {
             most

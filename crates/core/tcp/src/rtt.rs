@@ -134,6 +134,12 @@ impl Rtt {
         Duration::from_micros(u64::from(self.least.micros()))
     }
 
+    /// The same in microseconds.
+    #[inline(always)]
+    pub(crate) fn min_micros(&self) -> u32 {
+        self.least.micros()
+    }
+
     /// SRTT + max(G, 4 RTTVAR) within the configured floor and ceiling; the initial value before the first
     /// sample.
     pub(crate) fn rto(&self, config: &Config) -> Duration {

@@ -74,6 +74,7 @@ struct millstream_cc_hystart {
 /* Bits of millstream_cc_ack.flags. */
 #define MILLSTREAM_CC_WINDOW_LIMITED 1u /* the window was filled before: grow only then (RFC 7661) */
 #define MILLSTREAM_CC_IN_RECOVERY 2u    /* in fast recovery, where NewReno and CUBIC hold the window */
+#define MILLSTREAM_CC_PACED 4u          /* a pace spreads departures: slow start needs no limit (RFC 9406, section 4.3) */
 
 /* One acknowledgment of something new. */
 struct millstream_cc_ack {
@@ -87,7 +88,7 @@ struct millstream_cc_ack {
     uint32_t in_flight;                    /* octets in flight before it came (RFC 6675's pipe) */
     uint32_t segments;                     /* segments on the wire that it stands for, merged ones counted; at least 1 */
     uint32_t mss;                          /* largest segment, octets of payload */
-    uint32_t flags;                        /* MILLSTREAM_CC_WINDOW_LIMITED, MILLSTREAM_CC_IN_RECOVERY */
+    uint32_t flags;                        /* MILLSTREAM_CC_WINDOW_LIMITED, MILLSTREAM_CC_IN_RECOVERY, MILLSTREAM_CC_PACED */
     const struct millstream_cc_hystart *hystart; /* never NULL; valid until the hook returns */
 };
 

@@ -22,6 +22,8 @@ pub const NAME_MAX: usize = 15;
 pub const WINDOW_LIMITED: u32 = 1;
 /// `MILLSTREAM_CC_IN_RECOVERY`.
 pub const IN_RECOVERY: u32 = 2;
+/// `MILLSTREAM_CC_PACED`.
+pub const PACED: u32 = 4;
 
 /// `MILLSTREAM_CC_LOSS`.
 pub const LOSS: u32 = 1;

@@ -211,6 +211,7 @@ impl Controller for Loaded {
         let hystart = hystart_of(ack.hystart);
         let limited = if ack.window_limited { abi::WINDOW_LIMITED } else { 0 };
         let recovery = if ack.in_recovery { abi::IN_RECOVERY } else { 0 };
+        let paced = if ack.paced { abi::PACED } else { 0 };
         let sample = abi::Ack {
             now_ns: ack.now.as_nanos(),
             rtt_ns: ack.rtt.map_or(0, nanos),
@@ -222,7 +223,7 @@ impl Controller for Loaded {
             in_flight: ack.in_flight,
             segments: ack.segments.max(1).into(),
             mss: self.mss,
-            flags: limited | recovery,
+            flags: limited | recovery | paced,
             hystart: &hystart,
         };
         hook!(self.ack(&sample));

@@ -241,6 +241,7 @@ unsafe extern "C" fn ack<E: Export>(state: *mut c_void, window: *mut abi::Window
         rate: rate.as_ref(),
         window_limited: told.flags & abi::WINDOW_LIMITED != 0,
         in_recovery: told.flags & abi::IN_RECOVERY != 0,
+        paced: told.flags & abi::PACED != 0,
         hystart: &hystart,
     };
     // SAFETY: as in `established`.

@@ -22,6 +22,7 @@ fn a_c_compiler_agrees_with_every_offset_and_number() {
         ("NO_SSTHRESH", abi::NO_SSTHRESH),
         ("WINDOW_LIMITED", abi::WINDOW_LIMITED),
         ("IN_RECOVERY", abi::IN_RECOVERY),
+        ("PACED", abi::PACED),
         ("LOSS", abi::LOSS),
         ("ECN", abi::ECN),
         ("TIMEOUT", abi::TIMEOUT),

@@ -45,6 +45,7 @@ fn ack(bytes: u32) -> AckSample<'static> {
         rate: None,
         window_limited: true,
         in_recovery: false,
+        paced: false,
         hystart: &HyStartLimits::STANDARD,
     }
 }
@@ -259,6 +260,7 @@ fn a_policy_behind_a_table_does_what_it_does_without() {
                         in_flight: flight,
                         rtt,
                         in_recovery: op == 9,
+                        paced: false,
                         hystart: &limits,
                         ..ack(bytes)
                     }),

@@ -10,9 +10,9 @@ fn lab(initial: u32, ssthresh: Option<u32>) -> Lab<NewReno> {
     Lab::new(NewReno::new(), initial, ssthresh)
 }
 
-/// RFC 5681, 3.1-5; RFC 3465, 2.2-1.
+/// RFC 5681, 3.1-5; RFC 3465, 2.2-1; RFC 9406, 4.3-3.
 #[test]
-fn slow_start_counts_octets_up_to_two_segments_an_ack() {
+fn slow_start_counts_octets_up_to_a_limit() {
     let mut lab_two = lab(10, None);
     (0..5).for_each(|_| lab_two.ack(2 * MSS));
     assert_eq!(lab_two.cwnd(), 20.0);
@@ -22,11 +22,21 @@ fn slow_start_counts_octets_up_to_two_segments_an_ack() {
     (0..5).for_each(|_| lab_one.ack(2 * MSS));
     assert_eq!(lab_one.cwnd(), 15.0);
 
-    let mut stretched = lab(10, None);
-    stretched.ack(10 * MSS);
-    assert_eq!(stretched.cwnd(), 12.0, "a stretch acknowledgment is worth L segments");
+    for (limit, grown, paced) in [(None, 18.0, 20.0), (Some(2), 12.0, 12.0), (Some(255), 20.0, 20.0)] {
+        let mut stretched = [lab(10, None), lab(10, None)];
+        for (lab, is_paced) in stretched.iter_mut().zip([false, true]) {
+            if let Some(limit) = limit {
+                lab.policy.set_tunable("abc_limit", limit).unwrap();
+            }
+            let sample = AckSample { paced: is_paced, ..lab.sample(10 * MSS) };
+            lab.policy.on_ack(&sample);
+        }
+        let cwnds = stretched.map(|lab| lab.cwnd());
+        assert_eq!(cwnds, [grown, paced], "a stretch acknowledgment is worth L segments, {limit:?}");
+    }
 
     let mut merged = lab(10, None);
+    merged.policy.set_tunable("abc_limit", 2).unwrap();
     let sample = AckSample { segments: 5, ..merged.sample(10 * MSS) };
     merged.policy.on_ack(&sample);
     assert_eq!(merged.cwnd(), 20.0, "five merged acknowledgments are worth five");

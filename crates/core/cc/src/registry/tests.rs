@@ -270,7 +270,7 @@ fn tunables_are_tried_kept_and_told_to_the_newborn() {
         let rows = registry.tunables("newreno").unwrap();
         rows.iter().find(|(row, _)| row.name == "abc_limit").map(|(_, value)| *value)
     };
-    assert_eq!(abc_limit(&registry), Some(2));
+    assert_eq!(abc_limit(&registry), Some(8));
 
     for limit in [0, 1] {
         assert_eq!(registry.set_tunable("newreno", "abc_limit", limit), Ok(()));

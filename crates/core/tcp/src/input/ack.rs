@@ -302,6 +302,7 @@ impl Connection {
                 }
                 self.backoff = 0;
                 self.refresh_rto(cx.config);
+                self.heed_round_trip(cx);
             }
             return Some(Duration::from_micros(micros.into()));
         }
@@ -325,6 +326,7 @@ impl Connection {
             }
             self.backoff = 0;
             self.refresh_rto(cx.config);
+            self.heed_round_trip(cx);
         }
         (millis >= COARSE_RTT_MS).then_some(rtt)
     }
@@ -361,6 +363,7 @@ impl Connection {
             rate: None,
             window_limited: limited,
             in_recovery: matches!(self.phase(), Phase::Fast | Phase::Reduced),
+            paced: self.bits.has(Bits::PACED | Bits::AUTOSIZED),
             hystart: &cx.config.hystart_limits,
         };
         if self.bits.has(Bits::SAMPLED) {

@@ -41,6 +41,7 @@ const SPECIAL: Bits = Bits(
         | Bits::WINDOW_STARVED.0
         | Bits::REDUCED.0
         | Bits::BURSTS.0
+        | Bits::AUTOSIZED.0
         | Bits::PACED.0
         | Bits::SAMPLED.0
         | Bits::ACCECN.0
@@ -236,7 +237,8 @@ impl Connection {
             return None;
         }
         let mut most = limits.max_payload.max(mss);
-        let bounds = Bits::REDUCED | Bits::BURSTS | Bits::PACED | Bits::ACCECN | Bits::SIGNED;
+        let bounds =
+            Bits::REDUCED | Bits::BURSTS | Bits::AUTOSIZED | Bits::PACED | Bits::ACCECN | Bits::SIGNED;
         if self.has_special::<PLAIN>(bounds) {
             most = self.bounded_burst(cx, mss, most)?;
         }

@@ -16,7 +16,9 @@ const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
 fn setup(ecn_option: u8) -> Setup {
     let setup = Setup::sack();
-    Setup { config: Config { ecn: EcnPolicy::Accurate, ecn_option, ..setup.config }, ..setup }
+    // Only feedback bounds super-segments here, not the pace.
+    let config = Config { ecn: EcnPolicy::Accurate, ecn_option, autosize: false, ..setup.config };
+    Setup { config, ..setup }
 }
 
 /// Active open, agreed on; what acknowledged the SYN-ACK was looked at.

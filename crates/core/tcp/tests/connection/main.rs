@@ -8,6 +8,7 @@ mod charge;
 mod closing;
 mod data;
 mod delivery;
+mod downloads;
 mod ecn;
 mod fast_open;
 mod frto;

@@ -43,10 +43,15 @@ fn a_small_buffer_is_enough_to_fill_the_path() {
     let octets = 16_000_000;
     let ideal = Duration::from_millis(octets * 1_000 / 12_500_000);
     for (queue, share) in [(20_000, 65), (60_000, 75)] {
-        let burst = transfer(1, path(queue), octets, |_| {});
+        let burst = transfer(1, path(queue), octets, |net| {
+            let config = &mut net.hosts[0].config;
+            (config.pace_slow_start, config.autosize) = (false, false);
+        });
         let paced = transfer(1, path(queue), octets, |net| net.hosts[0].config.pacing = true);
+        let start = transfer(1, path(queue), octets, |_| {});
         assert!(ideal * 100 > paced.took * share, "{queue}: {:?} where {ideal:?} is ideal", paced.took);
         assert!(paced.took * 107 < burst.took * 100, "{queue}: {:?} in bursts {:?}", paced.took, burst.took);
+        assert!(start.took * 107 < burst.took * 100, "{queue}: {:?} in bursts {:?}", start.took, burst.took);
     }
 }
 

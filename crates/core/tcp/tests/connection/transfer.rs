@@ -316,7 +316,8 @@ fn losses_cost_what_they_must() {
             }
             net.run(minutes(5));
             let took = net.now.since(base::Instant::from_secs(10)).saturating_sub(Duration::from_secs(60));
-            assert!(took < ms(2500), "seed {seed}: 500 kB with 3 % loss over 20 ms took {took:?}");
+            // Timeouts make up most of it: each is 200 ms and a round trip.
+            assert!(took < ms(2750), "seed {seed}: 500 kB with 3 % loss over 20 ms took {took:?}");
             let counters = &net.hosts[0].counters;
             (lost, retransmits) = (lost + net.lost, retransmits + counters.retransmits);
             (timeouts, spurious) = (timeouts + counters.timeouts, spurious + counters.spurious_recoveries);

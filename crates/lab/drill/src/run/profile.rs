@@ -51,6 +51,9 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("fastopen_pause", ["0s", "900s", "3600s"]),
     ("push_bursts", ["on", "off", "off"]),
     ("abc_limit", ["255", "2", "2"]),
+    // Linux paces where a queueing discipline of the device does, and bounds super-segments as push_bursts says.
+    ("pace_slow_start", ["off", "off", "off"]),
+    ("autosize", ["off", "off", "off"]),
     ("hystart", ["2", "1", "1"]),
     ("reduce_from_window", ["on", "off", "off"]),
     ("reduce_again", ["off", "on", "on"]),

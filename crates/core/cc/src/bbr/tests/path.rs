@@ -177,6 +177,7 @@ impl Path {
             rate: Some(&sample),
             window_limited: true,
             in_recovery: self.recover.is_some(),
+            paced: false,
             hystart: &HyStartLimits::STANDARD,
         };
         self.bbr.on_ack(&ack);
