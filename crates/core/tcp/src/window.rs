@@ -18,14 +18,25 @@ const SLACK: u32 = 16;
 /// Rounds that are shorter than this do not tell whether the application still reads.
 const SETTLED_US: u32 = 10_000;
 
+/// How long the shortest round trip is believed, microseconds. A queue that the window itself has made must not become
+/// the path's length, and a path that really became longer must be believed in the end.
+const SHORTEST_FOR_US: u32 = 60_000_000;
+
 /// Receive buffer tuning: how much the application took in the last round trip tells how much the path
-/// delivers; twice that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000).
+/// delivers; twice that never holds the sender back (W. Feng et al., "Dynamic Right-Sizing", 2000). Of what came in
+/// a round only the part counts that the path delivers in its shortest round trip: the rest waited in a queue, and a
+/// larger window would only lengthen that.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     /// Octets the application took in this round trip.
     taken: u32,
-    /// The most it took in one.
+    /// The most it took in one, queues aside.
     best: u32,
+    /// The shortest round trip of the last [`SHORTEST_FOR_US`] to twice that, microseconds: of the time that ended at
+    /// `counted`, and since.
+    shortest: [u32; 2],
+    /// When the second of these began, microseconds.
+    counted: u32,
     /// What it took in the last, how long that lasted, and how long it should have, microseconds.
     last: [u32; 3],
     /// When this round trip began, microseconds.
@@ -39,7 +50,16 @@ pub(crate) struct Tuner {
 
 impl Tuner {
     fn new(now: u32) -> Tuner {
-        Tuner { taken: 0, best: 0, last: [0, 1, 0], since: now, youngest: u32::MAX, echo: 0 }
+        Tuner {
+            taken: 0,
+            best: 0,
+            shortest: [u32::MAX; 2],
+            counted: now,
+            last: [0, 1, 0],
+            since: now,
+            youngest: u32::MAX,
+            echo: 0,
+        }
     }
 
     /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count milliseconds, of which the
@@ -52,6 +72,17 @@ impl Tuner {
     fn last(&self) -> u64 {
         let [taken, lasted, span] = self.last.map(u64::from);
         (taken * span / lasted).min(u32::MAX.into())
+    }
+
+    /// What the application took in this round as far as it came without a queue, if round trips now last `span`
+    /// microseconds.
+    fn without_queue(&mut self, now: u32, span: u32) -> u32 {
+        if now.wrapping_sub(self.counted) >= SHORTEST_FOR_US {
+            (self.shortest, self.counted) = ([self.shortest[1], u32::MAX], now);
+        }
+        self.shortest[1] = self.shortest[1].min(span.max(1));
+        let shortest = self.shortest[0].min(self.shortest[1]);
+        (u64::from(self.taken) * u64::from(shortest) / u64::from(span.max(1))) as u32
     }
 
     /// The round is over, which should have lasted for `span` microseconds.
@@ -233,14 +264,18 @@ impl Connection {
         if now.wrapping_sub(tuner.since) < span {
             return;
         }
-        let round = tuner.taken;
+        let round = tuner.without_queue(now, span);
         tuner.begin_round(now, span);
         if round <= tuner.best {
             return;
         }
-        // A sender in slow start doubles by the time it learns of the larger window.
+        // A sender in slow start doubles by the time it learns of the larger window. Any other one has to use three
+        // quarters of what is offered before there is more.
         let growing = round > tuner.best + tuner.best / 2;
         tuner.best = round;
+        if !growing && u64::from(round) * 4 < u64::from(self.buffer_limit()) * 3 {
+            return;
+        }
         let target = round.saturating_mul(if growing { 4 } else { 2 });
         let target = target.saturating_add(SLACK * u32::from(self.rcv_mss)).min(cx.config.rcvbuf.1);
         // Memory that other connections may need is not promised.

@@ -6,6 +6,7 @@ use tcp::{Config, ReadError, SocketOptions, State, Times};
 use wire::tcp::{Flags, Segment};
 
 use crate::host::ms;
+use crate::net::{Link, Net};
 use crate::rig::{OURS, Rig, Setup};
 
 const NODELAY: SocketOptions = SocketOptions {
@@ -408,4 +409,38 @@ fn an_acknowledgment_behind_the_window_counts_while_a_hole_is_open() {
     rig.inject(Segment { seq: edge.seq + 1, ..edge });
     rig.inject(Segment { flags: Flags::RST, ..edge });
     assert_eq!(rig.host.counters.out_of_window, 2);
+}
+
+/// A receiver whose window alone bounds the sender over a link with room for everything: how large its buffer became,
+/// and how long the transfer took.
+fn queue_made_by_the_window(merge: Duration) -> (u32, Duration) {
+    // 100 Mbit/s and 10 ms: 125 KB fill the path, whatever the queue holds.
+    let link = Link { delay: ms(5), rate: 12_500_000, queue: 1 << 30, ..Link::default() };
+    let octets = 60_000_000;
+    let mut net = Net::new(7, true, [octets, 0]).link(link);
+    net.merge = merge;
+    // Slow start that no delay ends: only the window offered bounds what is in flight.
+    net.hosts[0].config.hystart = 0;
+    let (began, end) = (net.now, net.now + Duration::from_secs(60));
+    net.hosts[0].connect(net.now);
+    let mut most = 0;
+    while net.apps[1].read < octets {
+        net.step(end);
+        if let Some(conn) = &net.hosts[1].conn {
+            most = most.max(conn.info(net.now).rcvbuf.0);
+        }
+    }
+    assert_eq!(net.lost, 0);
+    (most, net.now.since(began))
+}
+
+#[test]
+fn the_buffer_does_not_feed_on_the_queue_that_it_makes() {
+    for merge in [Duration::ZERO, ms(1)] {
+        let (most, took) = queue_made_by_the_window(merge);
+        assert!(most <= 1 << 20, "{most} for a path of 125,000 bytes");
+        let ideal = Duration::from_millis(60_000_000 / 12_500);
+        // Headers take 5 %.
+        assert!(took < ideal * 110 / 100, "{took:?} where {ideal:?} is ideal");
+    }
 }
