@@ -111,8 +111,14 @@ fn open_with(
     };
     let ports = pio::open(&link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     reachable(settings, &ports)?;
-    let seed = if settings.seed == 0 { kernel_entropy()? } else { settings.seed };
-    let config = core_config(settings, seed);
+    let (seed, secret) = match settings.seed {
+        0 => {
+            let [seed, high, low] = kernel_entropy()?;
+            (seed, Some([high, low]))
+        }
+        seed => (seed, None),
+    };
+    let config = CoreConfig { secret, ..core_config(settings, seed) };
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());
     let files = blackbox_files(settings)?;
     for (core, port) in ports.into_iter().enumerate() {
@@ -284,13 +290,17 @@ fn registry(settings: &Settings) -> Result<cc::Registry, OpenError> {
     Ok(registry)
 }
 
-/// Eight octets of the kernel's entropy.
-fn kernel_entropy() -> Result<u64, OpenError> {
-    let mut word = [0; 8];
-    std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut word)).map_err(|e| {
-        OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead"))
-    })?;
-    Ok(u64::from_ne_bytes(word))
+/// Returns words of the kernel's entropy.
+fn kernel_entropy<const N: usize>() -> Result<[u64; N], OpenError> {
+    let refused = |e| OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead"));
+    let mut file = std::fs::File::open("/dev/urandom").map_err(refused)?;
+    let mut words = [0; N];
+    for word in &mut words {
+        let mut bytes = [0; 8];
+        file.read_exact(&mut bytes).map_err(refused)?;
+        *word = u64::from_ne_bytes(bytes);
+    }
+    Ok(words)
 }
 
 /// Puts the calling thread on CPU `cpu`; false if this machine has no such CPU for us.

@@ -1,6 +1,6 @@
 //! One core's stack: what it owns, and how it begins and ends connections.
 
-use base::{Addr, Endpoint, FlowKey, Instant, Rng, Seq, SipKey};
+use base::{Addr, Endpoint, FlowKey, Instant, Seq};
 use pio::{IoError, Medium, PacketIo};
 use tcp::{
     Connection, CookieJar, Counters, Cx, FastOpenCache, FastOpenJar, Fresh, IsnSource, Open, Pool, Probe,
@@ -24,6 +24,7 @@ use crate::peer_limit::PeerLimit;
 use crate::ports::Ports;
 use crate::probes::{ProbeId, Watch};
 use crate::recent::Recent;
+use crate::secrets::Secrets;
 use crate::stats::{Drops, PacketDrop, Stats};
 use crate::timewait::TimeWaits;
 use crate::tracers::Tracer;
@@ -42,9 +43,11 @@ pub struct CoreConfig {
     pub max_time_wait: u32,
     /// Most 2 KiB data chunks.
     pub max_chunks: u32,
-    /// Seed of everything keyed or random on this core; the doors fill it from the kernel's entropy, the lab
-    /// from its seed.
+    /// Seed of everything random on this core, and of its secrets where `secret` is `None`, as in the lab.
     pub seed: u64,
+    /// 128 bits of the kernel's entropy for every secret, in place of the seed. All cores of a process have the same: a
+    /// cookie of one is good on each.
+    pub secret: Option<[u64; 2]>,
     /// Ephemeral ports, inclusive.
     pub ephemeral: (u16, u16),
     /// Which core this is, of how many: a connect chooses ports that no other core chooses.
@@ -76,6 +79,7 @@ impl Default for CoreConfig {
             max_time_wait: 1 << 18,
             max_chunks: 1 << 18,
             seed: 0,
+            secret: None,
             ephemeral: (32_768, 60_999),
             core: (0, 1),
             addresses: Vec::new(),
@@ -198,10 +202,9 @@ impl Core {
     /// # Panics
     /// If `config.control` names no built-in policy, or one that is not allowed.
     pub fn new(config: CoreConfig, io: Box<dyn PacketIo>) -> Core {
-        let mut rng = Rng::new(config.seed);
-        let mut key = || SipKey::new(rng.next_u64(), rng.next_u64());
-        let (isns, cookies, ports, labels) = (key(), key(), key(), key());
-        let table = FlowTable::new(&mut rng);
+        let mut secrets = Secrets::new(config.secret, config.seed);
+        let (isns, cookies, ports, labels) = (secrets.key(), secrets.key(), secrets.key(), secrets.key());
+        let table = secrets.with_generator(FlowTable::new);
         let port = Port::new(io, labels);
         let kernel = port.caps.shares_kernel_addresses;
         let mut registry = cc::Registry::new();
@@ -221,11 +224,11 @@ impl Core {
             waits: TimeWaits::new(config.max_time_wait),
             signed_waits: SignedWaits::new(),
             listeners: Listeners::new(),
-            ports: Ports::new(config.ephemeral, config.core, kernel, ports, rng.next_u64()),
+            ports: Ports::new(config.ephemeral, config.core, kernel, ports, secrets.word()),
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
             hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
             paths: Paths::new(),
-            hosts: Hosts::new(SipKey::new(rng.next_u64(), rng.next_u64())),
+            hosts: Hosts::new(secrets.key()),
             moulds: Moulds::default(),
             registry,
             isn: IsnSource::new(isns),
@@ -233,10 +236,7 @@ impl Core {
             cookies: CookieJar::new(cookies),
             fast_open: FastOpenCache::new(),
             cookie_keys: FastOpenJar::new(cookies),
-            limits: Limits {
-                resets: PeerLimit::new(SipKey::new(rng.next_u64(), rng.next_u64()), RESETS),
-                echoes: Limit::new(1000, 50),
-            },
+            limits: Limits { resets: PeerLimit::new(secrets.key(), RESETS), echoes: Limit::new(1000, 50) },
             stats: Stats::default(),
             drops: Drops::new(),
             dirty: List::new(),

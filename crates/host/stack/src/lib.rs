@@ -34,6 +34,7 @@ mod recent;
 mod reclaim;
 mod report;
 mod rx;
+mod secrets;
 mod sharing;
 mod stats;
 mod timewait;
