@@ -84,6 +84,15 @@ pub fn bell() -> std::io::Result<Sleeper> {
     ring::doorbell().map(|(_, sleeper)| sleeper)
 }
 
+/// The longest sleep of a thread that cannot be rung.
+const LOOK_WITHOUT_BELL: Duration = Duration::from_millis(1);
+
+/// Returns the time until a thread looks again for which there is no bell: a process that is at its limit of
+/// descriptors waits nevertheless, as a blocking call of the kernel's does.
+pub(crate) fn without_bell(left: Option<Duration>) -> Duration {
+    left.map_or(LOOK_WITHOUT_BELL, |left| left.min(LOOK_WITHOUT_BELL))
+}
+
 /// A sleep in poll(2), for [`Host::sleep`]: whether a signal ended it. What else it was, the stack sees for itself.
 #[must_use]
 pub fn sleep(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
@@ -398,7 +407,11 @@ impl Hosted {
         on: Option<Fd>,
         sleep: &mut dyn FnMut(&[RawFd], Option<Duration>) -> Woken,
     ) -> Result<Woken, Errno> {
-        let mut bell = self.host.bell().ok_or(Errno::EMFILE)?;
+        let Some(mut bell) = self.host.bell() else {
+            let left = turn.deadline.map(|at| at.since(shared.engine.time()));
+            drop(shared);
+            return Ok(sleep(&[], Some(without_bell(left))));
+        };
         let woken = self.sleep_with(shared, turn, on, sleep, &mut bell);
         self.host.keep(bell);
         woken

@@ -371,6 +371,52 @@ fn a_wait_ends_as_its_sleep_did() {
     assert_eq!(sockets.shared().lead.holder, 0, "who waits no more leads no more");
 }
 
+/// A program that has as many descriptors as it may.
+struct Full(VirtualClock);
+
+impl Host for Full {
+    fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, _: bool) -> Woken {
+        assert!(fds.is_empty(), "there is nothing to wait on");
+        self.0.advance(timeout.expect("it looks again"));
+        Woken::Stack
+    }
+
+    fn shield_thread(&self) {}
+
+    fn bell(&self) -> Option<Sleeper> {
+        None
+    }
+
+    fn keep(&self, _: Sleeper) {}
+}
+
+#[test]
+fn a_call_waits_where_no_descriptor_is_left() {
+    let (mut sockets, fd, mut peer, clock) = alone();
+    sockets.host = Box::new(Full(clock.clone()));
+    let begin = clock.now();
+    let nothing = |_: &mut Engine| Err::<(), _>(Errno::EAGAIN);
+    let soon = Some(Duration::from_millis(50));
+    let mut sleep = |fds: &[RawFd], left| sockets.host.sleep(fds, left, true);
+    assert_eq!(sockets.wait_beside(Some(fd), soon, &mut sleep, &mut { nothing }), Err(Ended::Time));
+    assert!(clock.now() - begin >= Duration::from_millis(50));
+    // And what it waits for ends the wait.
+    let mut looks = 0;
+    let mut rng = Rng::new(1);
+    let mut sleep = |fds: &[RawFd], left| {
+        looks += 1;
+        peer.step(&mut rng);
+        sockets.host.sleep(fds, left, true)
+    };
+    let mut asked = 0;
+    let mut third = |_: &mut Engine| {
+        asked += 1;
+        if asked > 3 { Ok(asked) } else { Err(Errno::EAGAIN) }
+    };
+    assert_eq!(sockets.wait_beside(Some(fd), None, &mut sleep, &mut third), Ok(4));
+    assert!(looks > 0);
+}
+
 #[test]
 fn a_signal_ends_a_call_that_has_a_time_out() {
     let (sockets, fd, mut peer, _) = alone();

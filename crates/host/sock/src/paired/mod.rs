@@ -35,7 +35,7 @@ pub use stack_thread::{PairedConfig, StackThread};
 
 use crate::door::Mode;
 use crate::engine::{Engine, Limits};
-use crate::hosted::{Host, Woken};
+use crate::hosted::{Host, Woken, without_bell};
 use crate::sockets::Fd;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
@@ -191,7 +191,11 @@ impl Paired {
             self.hold().waiting.remove(ticket);
             return Ok(());
         };
-        let mut bell = host.bell().ok_or(Errno::EMFILE)?;
+        let Some(mut bell) = host.bell() else {
+            drop(engine);
+            let woken = host.sleep(&[], Some(without_bell(timeout)), restarts);
+            return if woken == Woken::Signal { Err(Errno::EINTR) } else { Ok(()) };
+        };
         let ticket = engine.waiting.add(object, Wake::Bell(bell.ringer()));
         drop(engine);
         let woken = self.sleep_on(&mut bell, timeout, restarts);
