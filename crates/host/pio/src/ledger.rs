@@ -6,12 +6,13 @@
 //! they look: of two who want the same port at once, one at least sees the other. A note counts while its author
 //! lives, who holds a lock on the file.
 
+use crate::shared;
 use crate::sys::{self, Lock};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
 
 /// Octets of the notes.
 const LEN: usize = (1 << 16) / 8;
@@ -26,32 +27,31 @@ pub(crate) struct Ledger {
 }
 
 /// How the names of all ledgers begin.
-const NAME: &str = "millstream.xdp.";
+const NAME: &str = "xdp.";
 /// How often one that was taken for a dead author's is begun again.
 const TRIES: u32 = 5;
 
-fn path(ifindex: u32) -> io::Result<PathBuf> {
-    Ok(Path::new(sys::SHARED_DIRECTORY).join(format!("{NAME}{}.{ifindex}", sys::network()?)))
-}
-
-fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW).open(path)
+fn name(ifindex: u32) -> io::Result<String> {
+    Ok(format!("{NAME}{}.{ifindex}", sys::network()?))
 }
 
 impl Ledger {
     /// Begins the notes on interface `ifindex` of the caller's network.
     pub(crate) fn new(ifindex: u32) -> io::Result<Ledger> {
-        let path = path(ifindex)?;
+        let path = shared::own()?.join(name(ifindex)?);
         sweep()?;
         for _ in 0..TRIES {
-            // What somebody else put in our way.
+            // A dead author's.
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let file = open(File::options().read(true).write(true).create_new(true).mode(0o644), &path)?;
+            let file =
+                shared::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
             file.set_len(LEN as u64)?;
             Lock::Take.of(file.as_fd(), AUTHOR)?;
+            // Others may read it only now: a reader can lock the byte, too.
+            file.set_permissions(Permissions::from_mode(0o644))?;
             if file.metadata()?.nlink() > 0 {
                 return Ok(Ledger { path, file, notes: Box::new([0; LEN]) });
             }
@@ -75,14 +75,17 @@ impl Drop for Ledger {
     }
 }
 
-/// Removes what dead authors left.
-fn sweep() -> io::Result<()> {
-    for entry in fs::read_dir(sys::SHARED_DIRECTORY)?.flatten() {
+/// Removes files of dead authors from this user's directory.
+///
+/// # Errors
+/// The directory is not to be had, or the kernel does not say who holds a lock.
+pub(crate) fn sweep() -> io::Result<()> {
+    for entry in fs::read_dir(shared::own()?)?.flatten() {
         if !entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME)) {
             continue;
         }
-        // What goes away meanwhile, or is another user's, is no matter of ours.
-        let Ok(file) = open(File::options().read(true), &entry.path()) else { continue };
+        // A file that goes away meanwhile is swept already.
+        let Ok(file) = shared::open(File::options().read(true), &entry.path()) else { continue };
         if !Lock::is_others(file.as_fd(), AUTHOR)? {
             let _ = fs::remove_file(entry.path());
         }
@@ -92,18 +95,24 @@ fn sweep() -> io::Result<()> {
 
 /// Does the owner of the XDP program on interface `ifindex`, if there is one, let connections leave from `port`?
 pub(crate) fn is_taken(ifindex: u32, port: u16) -> io::Result<bool> {
-    let file = match open(File::options().read(true), &path(ifindex)?) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        file => file?,
-    };
-    // Only root and we ourselves are believed.
-    let author = file.metadata()?.uid();
-    if author != 0 && author != sys::user() || !Lock::is_others(file.as_fd(), AUTHOR)? {
-        return Ok(false);
+    let name = name(ifindex)?;
+    for dir in shared::believed() {
+        let file = match shared::open(File::options().read(true), &dir.join(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        // One that is just being begun has no notes yet.
+        let is_whole = file.metadata()?.size() == LEN as u64;
+        if !is_whole || !Lock::is_others(file.as_fd(), AUTHOR)? {
+            continue;
+        }
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, u64::from(port / 8))?;
+        if byte[0] >> (port % 8) & 1 == 1 {
+            return Ok(true);
+        }
     }
-    let mut octet = [0];
-    file.read_exact_at(&mut octet, u64::from(port / 8))?;
-    Ok(octet[0] >> (port % 8) & 1 == 1)
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod packet;
 mod pair;
 mod pcap;
 mod port;
+mod shared;
 mod shm;
 mod spread;
 mod sum;

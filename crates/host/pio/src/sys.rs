@@ -163,9 +163,6 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
     check(rc).map(|n| n as usize)
 }
 
-/// Memory that is a file, which every Linux has.
-pub(crate) const SHARED_DIRECTORY: &str = "/dev/shm";
-
 /// The calling thread's network namespace, as a number.
 pub(crate) fn network() -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -201,9 +198,10 @@ impl Lock {
         lock(fd, how, kind, at).map(drop)
     }
 
-    /// Does another open file have it?
+    /// Returns true if another open file has it. Locks of readers do not count: every user who may read the file can
+    /// take one.
     pub(crate) fn is_others(fd: BorrowedFd<'_>, at: i64) -> io::Result<bool> {
-        lock(fd, libc::F_OFD_GETLK, libc::F_WRLCK, at).map(|kind| kind != libc::F_UNLCK)
+        lock(fd, libc::F_OFD_GETLK, libc::F_RDLCK, at).map(|kind| kind != libc::F_UNLCK)
     }
 }
 

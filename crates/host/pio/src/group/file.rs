@@ -2,7 +2,8 @@
 
 use super::table::Place;
 use super::{flows, table};
-use crate::sys::{self, Lock, SHARED_DIRECTORY, check};
+use crate::shared;
+use crate::sys::{self, Lock, check};
 use ring::shared::SharedMemory;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -32,14 +33,12 @@ pub(super) struct Find {
     pub(super) memory: SharedMemory,
 }
 
-/// How the names of this user's groups begin.
-fn ours() -> String {
-    format!("millstream.{}.", sys::user())
-}
+/// How the names of groups begin.
+const NAME: &str = "group.";
 
-/// `millstream`, the user, the network, the interface, the port; then the address.
+/// The network, the interface, the port; then the address.
 fn prefix(ifindex: u32, port: u16) -> io::Result<String> {
-    Ok(format!("{}{}.{ifindex}.{port}.", ours(), sys::network()?))
+    Ok(format!("{NAME}{}.{ifindex}.{port}.", sys::network()?))
 }
 
 fn suffix(place: &Place) -> String {
@@ -61,17 +60,13 @@ fn place_of(port: u16, suffix: &str) -> Option<Place> {
 impl GroupFile {
     /// The file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
     pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
-        let path = Path::new(SHARED_DIRECTORY).join(prefix(ifindex, place.port)? + &suffix(place));
+        let path = shared::own()?.join(prefix(ifindex, place.port)? + &suffix(place));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW);
         for _ in 0..TRIES {
-            let group = GroupFile { path: path.clone(), file: options.open(&path)? };
+            let group = GroupFile { path: path.clone(), file: shared::open(&mut options, &path)? };
             group.lock()?;
             let meta = group.file.metadata()?;
-            if meta.uid() != sys::user() || !meta.is_file() {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
             if meta.nlink() == 0 {
                 // The last member removed it before we had the lock.
                 continue;
@@ -85,28 +80,10 @@ impl GroupFile {
             group.allocate(0, table::HEADER)?;
             let memory = SharedMemory::of_file(group.file.as_fd(), table::LEN)?;
             group.unlock()?;
-            group.sweep()?;
+            sweep(Some(&path))?;
             return Ok(Find { file: group, memory });
         }
         Err(io::ErrorKind::TimedOut.into())
-    }
-
-    /// Removes files of groups whose last members were killed: nobody may ever come to their ports again.
-    fn sweep(&self) -> io::Result<()> {
-        let ours = ours();
-        for entry in fs::read_dir(SHARED_DIRECTORY)?.flatten() {
-            let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(&ours));
-            if !named || entry.path() == self.path {
-                continue;
-            }
-            // One that goes away meanwhile is what we want, and one that changes lives.
-            let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
-            let group = GroupFile { path: entry.path(), file };
-            if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() && !group.has_members() {
-                group.remove();
-            }
-        }
-        Ok(())
     }
 
     fn has_members(&self) -> bool {
@@ -167,14 +144,15 @@ impl GroupFile {
     /// Does a group with living members have a place of the same port that overlaps this one?
     pub(super) fn others_overlap(&self, ifindex: u32, place: &Place) -> io::Result<bool> {
         let prefix = prefix(ifindex, place.port)?;
-        for entry in fs::read_dir(SHARED_DIRECTORY)?.flatten() {
+        for entry in fs::read_dir(shared::own()?)?.flatten() {
             let name = entry.file_name();
             let other =
                 name.to_str().and_then(|n| n.strip_prefix(&prefix)).and_then(|s| place_of(place.port, s));
             let Some(other) = other.filter(|other| other != place && other.overlaps(place)) else { continue };
             debug_assert_eq!(other.port, place.port);
             // One that goes away meanwhile has nobody in it.
-            let Ok(file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+            let mut options = File::options();
+            let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
             let group = GroupFile { path: entry.path(), file };
             if group.has_members() {
                 return Ok(true);
@@ -182,6 +160,29 @@ impl GroupFile {
         }
         Ok(false)
     }
+}
+
+/// Removes files of groups whose last members were killed: no process may ever come to their ports again. The file at
+/// `but` stays.
+///
+/// # Errors
+/// The directory is not to be had.
+pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
+    for entry in fs::read_dir(shared::own()?)?.flatten() {
+        let path = entry.path();
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME));
+        if !named || Some(&*path) == but {
+            continue;
+        }
+        // One that goes away meanwhile is what we want, and one that changes lives.
+        let mut options = File::options();
+        let Ok(file) = shared::open(options.read(true).write(true), &path) else { continue };
+        let group = GroupFile { path, file };
+        if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() && !group.has_members() {
+            group.remove();
+        }
+    }
+    Ok(())
 }
 
 /// This process, and the namespace in which that number means anything.

@@ -7,8 +7,8 @@
 //!      flow unknown otherwise ...................... silence: it is another member's
 //! ```
 //! The group is memory that all members map (`table`): buckets with owners, and the flows of each member. It lies in a
-//! file of the user's own in `/dev/shm`, named after network, interface and port; who comes finds it there. So
-//! workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same way, and no
+//! file of a directory that is the user's own (`shared`), named after network, interface and port; who comes finds it
+//! there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same way, and no
 //! process is needed that stays.
 //!
 //! **Life and death.** A member holds a lock on its octet of the file, which the kernel takes back when it dies. The
@@ -33,6 +33,7 @@ pub(crate) use table::{Buckets, MIX, Place, SHIFT};
 use crate::port::ClaimError;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
+pub(crate) use file::sweep;
 use file::{Find, GroupFile};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

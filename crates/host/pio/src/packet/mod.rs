@@ -33,6 +33,7 @@ use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
 use crate::open::OpenError;
 use crate::port::*;
+use crate::shared;
 use crate::sys;
 use crate::vnet;
 use crate::watch::Watch;
@@ -167,6 +168,7 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
         },
         _ => OpenError::os(&format!("open packet:{name}"), error),
     };
+    shared::sweep(config.share != 0).map_err(|e| OpenError::os("open the directory of shared ports", e))?;
     let interface = netlink::interface(name).map_err(failed)?.ok_or_else(|| OpenError::no_interface(name))?;
     let queues = config.queues.max(1);
     if config.whole {

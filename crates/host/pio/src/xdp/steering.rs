@@ -9,6 +9,7 @@ use super::holder;
 use super::refused;
 use crate::ledger::Ledger;
 use crate::open::OpenError;
+use crate::shared;
 use crate::sys;
 use base::Addr;
 use std::io;
@@ -78,8 +79,10 @@ impl Steering {
         for &hook in hooks {
             match bpf::attach_xdp(&loaded.program, device.index, hook) {
                 Ok(link) => {
-                    // Only where there is no such memory at all: then other processes may take ports of ours.
-                    Ledger::new(device.index).into_iter().for_each(|ledger| loaded.claims.keep(ledger));
+                    let ledger = shared::sweep(true).and_then(|()| Ledger::new(device.index));
+                    loaded
+                        .claims
+                        .keep(ledger.map_err(|e| refused("note the ports that connections leave from", e))?);
                     return Ok(Steering { loaded, hook, all_ears, _link: link });
                 }
                 Err(error) if is_held(&error) => return Err(held(device)),

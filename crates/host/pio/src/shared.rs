@@ -1,0 +1,227 @@
+//! The directory of files that a user's processes share: the notes of [`ledger`](crate::ledger), the memory of
+//! [`group`](crate::group).
+//!
+//! No other user can put anything into it, so nothing in it is a trap: a FIFO that blocks the open, a lock that is
+//! never given back. Root has `/run/millstream/shared`. Other users, and root where `/run` cannot be written, have
+//! `/dev/shm/millstream-NUMBER` (the user's number, and that of its user namespace unless it is the machine's).
+
+use crate::{local, sys};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Root's directory, and the one above it.
+const SYSTEM: [&str; 2] = ["/run/millstream", "/run/millstream/shared"];
+/// The directory of other users is this and their number.
+const TEMPORARY: &str = "/dev/shm/millstream-";
+/// The number of the machine's own user namespace (PROC_USER_INIT_INO).
+const FIRST_USER_NAMESPACE: u64 = 0xeffffffd;
+
+/// Returns this user's directory, made if it is missing.
+///
+/// # Errors
+/// It cannot be made, or another user could write to it; the text names it and says what to do.
+pub(crate) fn own() -> io::Result<PathBuf> {
+    let (user, namespace) = (sys::user(), user_namespace());
+    if user == 0 && namespace.is_none() {
+        match SYSTEM.iter().try_for_each(|dir| make(dir.as_ref(), 0o755)) {
+            Err(e) if is_not_for_us(&e) => {}
+            made => {
+                SYSTEM.iter().try_for_each(|dir| check(dir.as_ref(), user))?;
+                return made.map(|()| SYSTEM[1].into());
+            }
+        }
+    }
+    let dir = temporary(user);
+    // Root's is for others to look into.
+    make(&dir, if user == 0 { 0o755 } else { 0o700 })?;
+    check(&dir, user)?;
+    Ok(dir)
+}
+
+/// Returns the directories whose files this process believes: root's and its user's own, as far as they exist.
+pub(crate) fn believed() -> Vec<PathBuf> {
+    let user = sys::user();
+    let mut all = vec![(PathBuf::from(SYSTEM[1]), 0), (temporary(0), 0), (temporary(user), user)];
+    all.dedup();
+    all.retain(|(dir, owner)| check(dir, *owner).is_ok());
+    all.into_iter().map(|(dir, _)| dir).collect()
+}
+
+/// Removes from this user's directory the files of processes that were killed. A stack that starts does so.
+///
+/// # Errors
+/// The directory is not to be had, and it is `needed`.
+pub(crate) fn sweep(needed: bool) -> io::Result<()> {
+    match own() {
+        Ok(_) => crate::ledger::sweep().and_then(|()| crate::group::sweep(None)),
+        Err(e) if needed => Err(e),
+        // A stack that shares nothing does without.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Opens a file of such a directory. It never waits, follows no link, and gives regular files of root and of this user
+/// alone.
+///
+/// # Errors
+/// There is none, or it is something else; the text names it and says what to do.
+pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|e| told(path, &e))?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(refused(path, &format!("it is no file but {}", kind(meta.file_type()))));
+    }
+    if ![0, sys::user()].contains(&meta.uid()) {
+        return Err(refused(path, &format!("it belongs to {}", local::user_name(meta.uid()))));
+    }
+    Ok(file)
+}
+
+fn kind(kind: fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_symlink() => "a link",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+/// The same error with the path in its text; its kind stays.
+fn told(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    let path = path.display();
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "{path}: {why}; another user may have put it there: remove it (`sudo rm -r {path}`) and start again"
+        ),
+    )
+}
+
+/// May the directory not be made here at all, as for root in a container that cannot write there?
+fn is_not_for_us(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+fn make(dir: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(told(dir, &e)),
+        _ => Ok(()),
+    }
+}
+
+/// Is `dir` a directory of `owner`, in which no other user can put or replace anything?
+fn check(dir: &Path, owner: u32) -> io::Result<()> {
+    let meta = fs::symlink_metadata(dir).map_err(|e| told(dir, &e))?;
+    if !meta.is_dir() {
+        return Err(refused(dir, &format!("it is no directory but {}", kind_or_file(meta.file_type()))));
+    }
+    if meta.uid() != owner {
+        return Err(refused(dir, &format!("it belongs to {}", local::user_name(meta.uid()))));
+    }
+    if meta.mode() & 0o022 != 0 {
+        let dir = dir.display();
+        let why = format!("{dir}: other users may write to it; take that away (`chmod go-w {dir}`)");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
+}
+
+fn kind_or_file(file_type: fs::FileType) -> &'static str {
+    if file_type.is_file() { "a file" } else { kind(file_type) }
+}
+
+fn temporary(user: u32) -> PathBuf {
+    let namespace = user_namespace().map_or_else(String::new, |number| format!(".{number}"));
+    format!("{TEMPORARY}{user}{namespace}").into()
+}
+
+/// The number of the user namespace, unless it is the machine's: the same number is another user there.
+fn user_namespace() -> Option<u64> {
+    let number = fs::metadata("/proc/self/ns/user").ok()?.ino();
+    (number != FIRST_USER_NAMESPACE).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what another user put into the way is refused at once, and the error names it and says what to do.
+    use super::*;
+    use std::ffi::CString;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn fifo(path: &Path) {
+        let name = CString::new(path.to_str().expect("text")).expect("no NUL");
+        // SAFETY: a string that ends in NUL.
+        sys::check(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }).expect("a FIFO");
+    }
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let dir = std::env::temp_dir().join(format!("ms-shared-{name}-{}", std::process::id()));
+            make(&dir, 0o700).expect("a directory");
+            Place(dir)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            // What is left over lies in the directory of temporary files.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let place = Place::new("kinds");
+        let path = place.0.join("x");
+        fifo(&path);
+        for options in [File::options().read(true), File::options().read(true).write(true)] {
+            let why = open(options, &path).expect_err("a FIFO").to_string();
+            assert!(why.contains("/x") && why.contains("FIFO") && why.contains("sudo rm"), "{why}");
+        }
+        fs::remove_file(&path).expect("it is there");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("a link");
+        open(File::options().read(true), &path).expect_err("links are not followed");
+        fs::remove_file(&path).expect("it is there");
+        fs::write(&path, "x").expect("a file");
+        open(File::options().read(true), &path).expect("a file of our own");
+        if sys::user() != 0 {
+            return eprintln!("skipped: only root can give files away");
+        }
+        std::os::unix::fs::chown(&path, Some(65_534), None).expect("root may");
+        let why = open(File::options().read(true), &path).expect_err("another user's").to_string();
+        assert!(why.contains("65534") || why.contains("nobody"), "{why}");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_ours_is_refused() {
+        let place = Place::new("owner");
+        let user = sys::user();
+        check(&place.0, user).expect("ours");
+        let why = check(&place.0, user + 1).expect_err("another user's").to_string();
+        assert!(why.contains("ms-shared-owner") && why.contains("sudo rm -r"), "{why}");
+        fs::set_permissions(&place.0, fs::Permissions::from_mode(0o777)).expect("a mode");
+        let why = check(&place.0, user).expect_err("others may write").to_string();
+        assert!(why.contains("chmod go-w"), "{why}");
+        let path = place.0.join("x");
+        fifo(&path);
+        assert!(check(&path, user).expect_err("a FIFO").to_string().contains("FIFO"));
+        assert!(make(&path, 0o700).is_ok(), "what is there is looked at by `check`");
+    }
+
+    #[test]
+    fn our_directory_is_believed() {
+        let own = own().expect("a directory");
+        assert!(believed().contains(&own), "{own:?} {:?}", believed());
+    }
+}
