@@ -10,6 +10,7 @@
 //! file of a directory that is the user's own (`shared`), named after network, interface and port; who comes finds it
 //! there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same
 //! way, and no process is needed that stays.
+//!
 //! **Life and death.** A member holds a lock on its octet of the file, which the kernel takes back when it dies. The
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
 //! look twice a second, lest a descriptor that a child has inherited hide a death.
