@@ -13,8 +13,8 @@ use crate::limit::Limit;
 
 /// Most neighbours known at once.
 const NEIGHBOURS_MAX: usize = 4096;
-/// Most of them that have not answered a question (RFC 6583, section 7): anybody on the link can make such entries, one
-/// for each address of an IPv6 /64.
+/// Most of them that have not answered a question (RFC 6583, section 7): anybody on the link can make such entries,
+/// one for each address of an IPv6 /64.
 const UNPROVEN_MAX: usize = 2048;
 /// How often those that have not answered make room for others, at most: each time all ways must be looked up again.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -315,9 +315,9 @@ impl Neighbours {
         }
     }
 
-    /// Takes in that `addr` is at `mac`, and returns its index if connections wait for it. Makes an entry only if `make`
-    /// (RFC 826: only when we are the target). Unless it `replaces`, another address that is known stays, and is verified
-    /// when it is next used (RFC 4861, section 7.2.5).
+    /// Takes in that `addr` is at `mac`, and returns its index if connections wait for it. Makes an entry only if
+    /// `make` (RFC 826: only when we are the target). Unless it `replaces`, another address that is known stays, and
+    /// is verified when it is next used (RFC 4861, section 7.2.5).
     pub(crate) fn learn(
         &mut self,
         now: Instant,

@@ -20,7 +20,8 @@ const RELEASE_LOT: usize = 16;
 const COUNTERS: usize = 1 << 16;
 /// The counter of a destination moves by 1 to this many ports more than were looked at.
 const STEP_MAX: u32 = 8;
-/// With so many ports lent, other destinations take them again rather than new ones: on some links each is a descriptor.
+/// With so many ports lent, other destinations take them again rather than new ones: on some links each is a
+/// descriptor.
 const LENT_ENOUGH: usize = 512;
 /// Ports lent for a destination that are looked at before the whole range is.
 const LENT_TRIES: usize = 32;
@@ -90,8 +91,8 @@ pub(crate) struct Ports {
     bindings: BTreeMap<u16, Vec<Binding>>,
     /// Claims made for bindings; one lives on while connections of its port do.
     claims: BTreeMap<u16, Vec<Claimed>>,
-    /// Ephemeral ports claimed from the kernel, by the destination that they were claimed for: only that one gets them
-    /// again before others, so what one destination sees says nothing about the port to another.
+    /// Ephemeral ports claimed from the kernel, by the destination that they were claimed for: only that one gets
+    /// them again before others, so what one destination sees says nothing about the port to another.
     lent: BTreeMap<u32, Vec<u16>>,
     lent_count: usize,
     lingering: VecDeque<(u16, Instant)>,
@@ -366,10 +367,10 @@ impl Ports {
         }
     }
 
-    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`. RFC 6056's algorithm 4
-    /// with a large table and steps that vary: a keyed start for each destination, so that what one destination sees
-    /// says nothing about the next port to another, and a counter, so that a port comes back as late as possible. Where
-    /// the kernel lends ports, those lent for this destination come first: they cost no system call.
+    /// Chooses a local port for a connection to `remote` from `local`, such that `is_free(key)`. RFC 6056's algorithm
+    /// 4 with a large table and steps that vary: a keyed start for each destination, so that what one destination
+    /// sees says nothing about the next port to another, and a counter, so that a port comes back as late as
+    /// possible. Where the kernel lends ports, those lent for this destination come first: they cost no system call.
     /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2 and 3.4-1.
     pub(crate) fn choose(
         &mut self,

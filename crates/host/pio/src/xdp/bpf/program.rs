@@ -235,8 +235,8 @@ fn ipv4(asm: &mut Asm, side: Side, kernel: Label) {
     asm.mov(R9, ANY4 as i32);
 }
 
-/// An IPv6 header: addresses to the frame, next header to R5. Extension headers of a packet to us are walked; those of one
-/// that an error quotes are left to the kernel.
+/// An IPv6 header: addresses to the frame, next header to R5. Extension headers of a packet to us are walked; those
+/// of one that an error quotes are left to the kernel.
 fn ipv6(asm: &mut Asm, side: Side, kernel: Label) {
     let (local, remote) = match side {
         Side::Received => (24, 8),
@@ -260,9 +260,10 @@ fn ipv6(asm: &mut Asm, side: Side, kernel: Label) {
     }
 }
 
-/// Walks IPv6 extension headers (RFC 8200, section 4): the cursor to what follows them, its kind to R5. The kernel, which
-/// knows nothing of our flows, would answer a segment behind them with a reset. More headers than [`EXTENSIONS_MAX`] and
-/// longer ones than [`EXTENSION_WORDS_MAX`] are left to it nevertheless: each length is a path of its own for the verifier.
+/// Walks IPv6 extension headers (RFC 8200, section 4): the cursor to what follows them, its kind to R5. The kernel,
+/// which knows nothing of our flows, would answer a segment behind them with a reset. More headers than
+/// [`EXTENSIONS_MAX`] and longer ones than [`EXTENSION_WORDS_MAX`] are left to it nevertheless: each length is a path
+/// of its own for the verifier.
 fn extensions(asm: &mut Asm, kernel: Label) {
     let done = asm.label();
     for _ in 0..EXTENSIONS_MAX {
