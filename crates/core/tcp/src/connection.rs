@@ -761,6 +761,11 @@ impl Connection {
         self.finish(cx);
     }
 
+    /// The port or the core below is gone for good: the connection ends without another segment.
+    pub fn on_port_gone(&mut self, cx: &mut Cx<'_>) {
+        self.fail(cx, Error::NetDown);
+    }
+
     /// The end by a RST of ours.
     pub(crate) fn reset(&mut self, cx: &mut Cx<'_>) {
         if self.state.is_synchronized() {

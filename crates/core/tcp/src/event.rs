@@ -67,6 +67,8 @@ pub enum Error {
     Aborted,
     /// The peer reset it after its FIN (EPIPE).
     BrokenPipe,
+    /// The stack below is gone (ENETDOWN).
+    NetDown,
 }
 
 /// Why `write` took nothing.

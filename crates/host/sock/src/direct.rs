@@ -100,6 +100,9 @@ impl Direct {
         loop {
             let mut engine = self.lock();
             match attempt(&mut engine) {
+                Err(Errno::EAGAIN) if engine.core.is_over() => {
+                    return engine.stop_waiting(leads, Err(Errno::ENETDOWN));
+                }
                 Err(Errno::EAGAIN) => {}
                 result => return engine.stop_waiting(leads, result),
             }

@@ -220,7 +220,7 @@ impl<T: Transport> Engine<T> {
             _ => return Err(Errno::ENOTSOCK),
         };
         if self.core.acceptable(id) == 0 {
-            return Err(Errno::EAGAIN);
+            return Err(if self.core.is_over() { Errno::ENETDOWN } else { Errno::EAGAIN });
         }
         // The descriptor first: a connection that could not get one stays in the queue.
         let stream = Stream {
@@ -570,6 +570,7 @@ impl<T: Transport> Engine<T> {
             Kind::Fresh(settings) if settings.deferred.is_some() => Ready::OUT,
             Kind::Fresh(_) => Ready::OUT | Ready::HUP,
             Kind::Listener(l) if self.core.acceptable(l.id) > 0 => Ready::IN,
+            Kind::Listener(_) if self.core.is_over() => Ready::IN | Ready::ERR | Ready::HUP,
             Kind::Listener(_) => Ready::NONE,
             Kind::Stream(stream) => self.stream_readiness(stream),
             Kind::Epoll(_) if depth > NEST_MAX => Ready::NONE,

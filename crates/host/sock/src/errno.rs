@@ -107,6 +107,7 @@ impl From<OpError> for Errno {
             OpError::NoControl => Errno::ENOENT,
             OpError::UnfairControl => Errno::EPERM,
             OpError::KeyRejected => Errno::EKEYREJECTED,
+            OpError::Over => Errno::ENETDOWN,
             _ => Errno::EINVAL,
         }
     }
@@ -122,6 +123,7 @@ impl From<tcp::Error> for Errno {
             tcp::Error::NetUnreachable => Errno::ENETUNREACH,
             tcp::Error::Aborted => Errno::ECONNABORTED,
             tcp::Error::BrokenPipe => Errno::EPIPE,
+            tcp::Error::NetDown => Errno::ENETDOWN,
         }
     }
 }

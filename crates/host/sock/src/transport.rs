@@ -116,6 +116,10 @@ pub trait Transport: Send {
         name: &str,
         value: Option<i64>,
     ) -> Result<i64, TunableError>;
+    /// See [`Core::is_over`].
+    fn is_over(&self) -> bool {
+        false
+    }
     /// The pending error, taken (SO_ERROR).
     fn take_error(&mut self, id: ConnId) -> Option<Errno>;
 
@@ -188,6 +192,10 @@ macro_rules! ask {
 }
 
 impl Transport for Core {
+    fn is_over(&self) -> bool {
+        Core::is_over(self)
+    }
+
     forward! {
         bind(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;
         bind_free(local: Endpoint, addr: bool, port: bool, v6_only: bool) -> Result<Endpoint, OpError>;

@@ -122,6 +122,12 @@ impl Waiting {
         }
     }
 
+    /// Wakes all, and nobody turns the core: it is over.
+    pub(crate) fn end(&mut self) {
+        self.led = false;
+        self.rows.iter_mut().for_each(Row::wake);
+    }
+
     /// Nobody has the doorbell or the core: wakes one of those who sleep, unless it was woken before, to take it over.
     pub(crate) fn wake_successor(&mut self) {
         if let Some(row) = self.rows.first_mut() {

@@ -25,6 +25,7 @@ mod merge;
 mod moulds;
 mod neighbours;
 mod ops;
+mod over;
 mod paths;
 mod peer_limit;
 mod policies;

@@ -221,6 +221,12 @@ impl Listeners {
         self.slots.iter().filter_map(|slot| slot.listener.as_ref())
     }
 
+    /// The ids of all listeners.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ListenerId> {
+        let slots = (0..).zip(&self.slots).filter(|(_, slot)| slot.listener.is_some());
+        slots.map(|(at, slot): (u32, &Slot)| ListenerId(u32::from(slot.generation) << 16 | at))
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.slots.iter_mut().filter_map(|slot| slot.listener.as_mut())
     }

@@ -44,6 +44,8 @@ pub enum OpError {
     UnfairControl,
     /// EKEYREJECTED: the peer has no key, and one is required.
     KeyRejected,
+    /// ENETDOWN: a panic has ended the core.
+    Over,
 }
 
 /// Whom to connect to.
@@ -109,6 +111,9 @@ impl Core {
     /// many listeners.
     pub fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
         self.now = now;
+        if self.is_over() {
+            return Err(OpError::Over);
+        }
         if let Some(name) = listen.control {
             let row = self.registry.find(name).ok_or(OpError::NoControl)?;
             // What is only withdrawn is replaced when a connection comes.
@@ -250,6 +255,9 @@ impl Core {
         fast: Option<(bool, &[u8])>,
     ) -> Result<(ConnId, usize), OpError> {
         self.now = now;
+        if self.is_over() {
+            return Err(OpError::Over);
+        }
         let Connect { local, remote, .. } = *connect;
         if remote.addr.is_unspecified() {
             return Err(OpError::NetUnreachable);

@@ -17,6 +17,7 @@ use crate::conns::Marks;
 use crate::core::{Core, Sent};
 use crate::hold::Offload;
 use crate::listeners::ListenerId;
+use crate::over::Fuse;
 use crate::rx::Rx;
 use crate::tx::KICK_AT;
 
@@ -62,8 +63,16 @@ impl Core {
     /// (control, ACKs, data), one kick for each batch.
     ///
     /// # Errors
-    /// What the port said; timers and the rest of the turn happened nevertheless.
+    /// What the port said; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever after a panic
+    /// in a turn: it has ended the core ([`Core::is_over`]).
     pub fn turn(&mut self, now: Instant) -> Result<Turn, IoError> {
+        let fuse = Fuse(self);
+        let turned = fuse.0.round(now);
+        std::mem::forget(fuse);
+        turned
+    }
+
+    fn round(&mut self, now: Instant) -> Result<Turn, IoError> {
         self.now = now;
         self.starved = false;
         self.stats.turns += 1;
@@ -71,18 +80,17 @@ impl Core {
             self.follow_tracers();
         }
         let mut turn = Turn::default();
-        if let Some(mut scratch) = self.scratch.take() {
-            self.take_net_events(now, &mut scratch);
-            self.flush_held(now, &mut turn);
-            self.receive(now, &mut scratch.rx, &mut turn);
-            turn.timers = self.run_timers(now, &mut scratch);
-            if self.shared.pool.out_of_order() > 0 && self.shared.pool.is_scarce() {
-                self.reclaim(now);
-            }
-            self.transmit_all(now, false, &mut turn);
-            self.scratch = Some(scratch);
-            self.shared.pause_probes();
+        let Some(mut scratch) = self.scratch.take() else { return Err(IoError::Gone) };
+        self.take_net_events(now, &mut scratch);
+        self.flush_held(now, &mut turn);
+        self.receive(now, &mut scratch.rx, &mut turn);
+        turn.timers = self.run_timers(now, &mut scratch);
+        if self.shared.pool.out_of_order() > 0 && self.shared.pool.is_scarce() {
+            self.reclaim(now);
         }
+        self.transmit_all(now, false, &mut turn);
+        self.scratch = Some(scratch);
+        self.shared.pause_probes();
         match self.error.take() {
             None => Ok(turn),
             Some(error) => Err(error),
@@ -97,7 +105,9 @@ impl Core {
     #[inline]
     pub fn flush(&mut self, now: Instant) -> Result<u32, IoError> {
         let mut turn = Turn::default();
-        self.flush_held(now, &mut turn);
+        let fuse = Fuse(self);
+        fuse.0.flush_held(now, &mut turn);
+        std::mem::forget(fuse);
         self.shared.pause_probes();
         self.error.take().map_or(Ok(turn.sent), Err)
     }
@@ -127,6 +137,9 @@ impl Core {
 
     /// When the next turn must happen at the latest; `now` or earlier if something waits to be sent.
     pub fn next_timeout(&self) -> Option<Instant> {
+        if self.is_over() {
+            return None;
+        }
         if self.port.blocked || self.starved {
             // What cannot be sent now must not keep the caller from sleeping.
             return Some(self.now + RETRY);

@@ -5,6 +5,7 @@ use crate::Errno;
 use base::{Duration, Instant};
 use pio::{IoError, Wake};
 use stack::{Core, Notice, Turn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How long to wait before looking again at an interface that is down.
 const DOWN_RETRY: Duration = Duration::from_millis(100);
@@ -20,6 +21,19 @@ pub enum Pumped {
     Interrupted,
 }
 
+/// Dropped by a panic of the core, which has ended it: whoever waits must hear of that.
+struct Fuse<'e>(&'e mut Engine);
+
+impl Drop for Fuse<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let Fuse(engine) = self;
+        // The panic goes on; another one on the way would end the process.
+        drop(catch_unwind(AssertUnwindSafe(|| engine.publish(Core::notices))));
+        engine.waiting.end();
+    }
+}
+
 impl Engine {
     /// The core below, for `ss`, `stat` and captures.
     pub fn core(&mut self) -> &mut Core {
@@ -29,7 +43,9 @@ impl Engine {
     /// One round of the stack; its notices reach the epoll sets.
     pub fn turn(&mut self) -> Result<Turn, IoError> {
         self.now = self.clock.now();
-        let turn = self.core.turn(self.now);
+        let fuse = Fuse(self);
+        let turn = fuse.0.core.turn(fuse.0.now);
+        std::mem::forget(fuse);
         self.publish(Core::notices);
         turn
     }

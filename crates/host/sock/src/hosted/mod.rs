@@ -31,6 +31,7 @@ use stack::Row;
 pub use standing::Standing;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tcp::State;
 
@@ -165,7 +166,16 @@ impl Shared {
         let Shared { engine, lead } = self;
         let Some((until, ringer)) = &mut lead.asleep else { return false };
         // An error of the port is told to whoever waits next.
-        let turned = engine.turn();
+        let turned = match catch_unwind(AssertUnwindSafe(|| engine.turn())) {
+            Ok(turned) => turned,
+            Err(panic) => {
+                // The core is over, and its descriptors wake nobody any more.
+                if lead.loops.as_ref().is_none_or(|beacon| beacon.set(Some(Duration::ZERO)).is_err()) {
+                    ringer.ring_anyway();
+                }
+                resume_unwind(panic);
+            }
+        };
         let next = engine.core.next_timeout();
         if Instant::earliest(next, *until) != *until {
             let left = next.map(|at| at.since(engine.time()));
@@ -204,7 +214,7 @@ impl Hosted {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn start(engine: Engine, host: Box<dyn Host>) -> std::io::Result<Arc<Hosted>> {
+    pub fn start(engine: Engine, host: Box<dyn Host>) -> std::io::Result<Arc<Hosted>> {
         let shared = Mutex::new(Shared { engine, lead: Lead::default() });
         let hosted = Arc::new(Hosted { shared, host, nudge: Nudge::default() });
         backstop::start(&hosted)?;
@@ -346,6 +356,9 @@ impl Hosted {
         loop {
             let mut shared = self.shared();
             match attempt(&mut shared.engine) {
+                Err(Errno::EAGAIN) if shared.engine.core.is_over() => {
+                    return Err(Ended::Failed(Errno::ENETDOWN));
+                }
                 Err(Errno::EAGAIN) => {}
                 Err(errno) => return Err(Ended::Failed(errno)),
                 Ok(done) => {

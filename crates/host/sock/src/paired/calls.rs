@@ -14,6 +14,11 @@ use tcp::auth::{AoReport, KeyChange, KeyError, Keyring};
 use tcp::{FastOpenKeys, Hints, Info, Report, Shutdown, SocketOptions, State, Times};
 
 impl Transport for Remote {
+    /// Returns true if every stack thread is gone.
+    fn is_over(&self) -> bool {
+        self.links.iter().all(|link| link.dead)
+    }
+
     fn bind(
         &mut self,
         local: Endpoint,
@@ -509,7 +514,14 @@ impl Remote {
     /// The core that the next connect goes to.
     fn link_for(&self, connect: &Connect) -> usize {
         // A local end that was bound is known to the first core only.
-        if connect.local.port == 0 { self.next_core % self.links.len() } else { 0 }
+        if connect.local.port != 0 {
+            return 0;
+        }
+        let count = self.links.len();
+        let mut alive = (0..count)
+            .map(|step| (self.next_core.wrapping_add(step)) % count)
+            .filter(|&l| !self.links[l].dead);
+        alive.next().unwrap_or(0)
     }
 
     /// A record for a connection to be: its core, and its name.

@@ -37,6 +37,7 @@ use crate::door::Mode;
 use crate::engine::{Engine, Limits};
 use crate::hosted::{Host, Woken, without_bell};
 use crate::sockets::Fd;
+use crate::transport::Transport as _;
 use crate::waiting::Wake;
 use crate::{Errno, SystemClock};
 use base::{Duration, Instant};
@@ -99,6 +100,7 @@ impl Paired {
             let mut engine = self.hold();
             engine.collect();
             match attempt(&mut engine) {
+                Err(Errno::EAGAIN) if engine.core.is_over() => return Err(Errno::ENETDOWN),
                 Err(Errno::EAGAIN) => {}
                 result => {
                     if paused {

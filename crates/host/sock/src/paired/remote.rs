@@ -166,6 +166,12 @@ impl Remote {
         self.links[link].dead = true;
         let lost: Vec<_> = self.conns.iter().filter(|(_, c)| c.link == link).map(|(i, _)| i).collect();
         lost.into_iter().for_each(|index| self.lose(index));
+        if self.links.iter().all(|link| link.dead) {
+            // Nobody is left who could accept for them.
+            let owners = self.listeners.iter().map(|(_, listener)| listener.owner);
+            self.notices
+                .extend(owners.map(|owner| Notice { owner, events: Events::READABLE | Events::ERROR }));
+        }
     }
 
     /// The stack thread ended a connection that is still ours.

@@ -10,7 +10,7 @@ use base::{Duration, Instant};
 use ring::{Ringer, SleepFlag};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// How long to sleep at most while an application does not take what it is told.
@@ -49,15 +49,29 @@ impl Default for PairedConfig {
 pub(super) struct Shared {
     stop: AtomicBool,
     alarm: Arc<Alarm>,
-    arrivals: Mutex<Vec<LinkEnd>>,
+    /// Applications that the thread has not met yet; `None` once it has ended.
+    arrivals: Mutex<Option<Vec<LinkEnd>>>,
     arrived: AtomicBool,
     /// The engine, which the thread takes for each turn and others may look at in between.
     pub(super) engine: Direct,
 }
 
 impl Shared {
+    fn arrivals(&self) -> MutexGuard<'_, Option<Vec<LinkEnd>>> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn has_news(&self) -> bool {
         self.arrived.load(Ordering::Acquire) || self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// The thread's end cuts the links of those that it has not met.
+struct End<'s>(&'s Shared);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.arrivals().take();
     }
 }
 
@@ -76,12 +90,14 @@ impl StackThread {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             alarm: Arc::new(Alarm { flag: SleepFlag::new(), waker }),
-            arrivals: Mutex::default(),
+            arrivals: Mutex::new(Some(Vec::new())),
             arrived: AtomicBool::new(false),
             engine: Direct::without_backstop(engine),
         });
         let mine = shared.clone();
         let thread = std::thread::Builder::new().name("millstream-stack".into()).spawn(move || {
+            // Also after a panic: whoever comes then must not wait for ever.
+            let _end = End(&mine);
             if let Some(cpu) = config.cpu {
                 // Without its own CPU it runs where the kernel puts it.
                 pin_to(cpu);
@@ -100,7 +116,9 @@ impl StackThread {
     /// A link for a new application that `ringer` wakes.
     pub(super) fn link(&self, ringer: Ringer) -> Link {
         let (mine, theirs) = link(&self.shared.alarm, ringer);
-        self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(theirs);
+        if let Some(arrivals) = &mut *self.shared.arrivals() {
+            arrivals.push(theirs);
+        }
         self.shared.arrived.store(true, Ordering::Release);
         self.shared.alarm.ring();
         mine
@@ -159,8 +177,8 @@ impl<'a> Loop<'a> {
 
     fn adopt(&mut self) {
         if self.shared.arrived.swap(false, Ordering::AcqRel) {
-            let mut arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-            arrivals.drain(..).for_each(|end| self.worker.adopt(end));
+            let mut arrivals = self.shared.arrivals();
+            arrivals.iter_mut().flat_map(|all| all.drain(..)).for_each(|end| self.worker.adopt(end));
         }
     }
 

@@ -62,5 +62,6 @@ pub(super) fn error_name(error: Error) -> &'static str {
         Error::NetUnreachable => "network unreachable",
         Error::Aborted => "aborted",
         Error::BrokenPipe => "reset by the peer after its FIN",
+        Error::NetDown => "the stack below is gone",
     }
 }

@@ -99,7 +99,7 @@ impl Tally {
             tcp::Error::Reset | tcp::Error::BrokenPipe => &mut self.reset,
             tcp::Error::TimedOut => &mut self.timed_out,
             tcp::Error::HostUnreachable | tcp::Error::NetUnreachable => &mut self.unreachable,
-            tcp::Error::Aborted => &mut self.other,
+            tcp::Error::Aborted | tcp::Error::NetDown => &mut self.other,
         } += 1;
     }
 }
