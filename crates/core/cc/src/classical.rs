@@ -38,9 +38,11 @@ pub trait Law: Default + Send + fmt::Debug {
     const NAME: &'static str;
     /// Does it count marks, also where [`Needs::echoes`] is how they are told?
     const COUNTS_MARKS: bool = false;
+    /// Does it answer marks as RFC 9331 asks, in proportion to them ([`Controller::wants_ect1`])?
+    const SCALABLE: bool = false;
 
-    /// How many flows it stands for: the window begins with a segment for each at least, and a timeout leaves as many,
-    /// with a threshold of two for each.
+    /// How many flows it stands for: the window begins with a segment for each at least, and a timeout leaves as
+    /// many, with a threshold of two for each.
     fn flows(&self) -> u32 {
         1
     }
@@ -77,8 +79,8 @@ pub trait Law: Default + Send + fmt::Debug {
         reno.add_per_window(Reno::ONE, bytes, ack);
     }
 
-    /// Growth while a loss is repaired, for `delivered` octets that newly are known to have arrived: none, but for laws
-    /// of several flows, of which only one has a loss to repair.
+    /// Growth while a loss is repaired, for `delivered` octets that newly are known to have arrived: none, but for
+    /// laws of several flows, of which only one has a loss to repair.
     fn repair(&mut self, reno: &mut Reno, delivered: u32, ack: &AckSample) {
         let _ = (reno, delivered, ack);
     }
@@ -199,6 +201,10 @@ impl<L: Law> Controller for Classical<L> {
         self.law.marks(feedback);
     }
 
+    fn wants_ect1(&self) -> bool {
+        L::SCALABLE
+    }
+
     fn on_congestion(&mut self, signal: Signal, info: &SignalInfo) {
         let keep = self.law.keep(signal, info, &self.reno);
         match signal {
@@ -210,7 +216,9 @@ impl<L: Law> Controller for Classical<L> {
             }
             Signal::Ecn => {
                 self.undo = None;
-                self.reno.reduce(info.flight_size, keep);
+                // What is paced is seldom all in flight, and small reductions must not become large by that.
+                let whole = if L::SCALABLE { self.reno.cwnd } else { info.flight_size };
+                self.reno.reduce(whole, keep);
             }
             Signal::Timeout { nth } => {
                 let first = nth <= 1;

@@ -24,6 +24,7 @@ mod model;
 mod newreno;
 #[cfg(test)]
 mod oracles;
+mod prague;
 mod registry;
 mod reno;
 mod round;
@@ -47,6 +48,7 @@ pub use hystart_limits::HyStartLimits;
 pub use many::{MulTcp, MulWin};
 pub use model::fuzz;
 pub use newreno::NewReno;
+pub use prague::Prague;
 pub use registry::{
     CreateError, Factory, Listed, REFUGE, RegisterError, Registry, RemoveError, SetError, Unknown, Withheld,
 };

@@ -278,7 +278,8 @@ fn acknowledge(
     }
     let grown = i64::from(policy.window().cwnd) - i64::from(before.cwnd);
     assert!(grown >= 0 || promises.yields_to_delay, "{policy:?}: {ack:?} shrank the window by {}", -grown);
-    let leave = !ack.in_recovery || policy.tunable("n").is_some_and(|n| n > 1);
+    // A mark, unlike a loss, does not end a scalable flow's growth.
+    let leave = !ack.in_recovery || policy.wants_ect1() || policy.tunable("n").is_some_and(|n| n > 1);
     assert!(grown <= 0 || (ack.window_limited && leave), "{policy:?}: grew without leave");
     // Slow start may end and a whole window complete with the same acknowledgment.
     assert!(grown <= i64::from(ack.bytes + world.mss), "{policy:?}: {ack:?} is worth less than {grown}");
@@ -319,7 +320,10 @@ fn congest(
             let leaves = if matches!(policy.name(), Cubic::NAME | Cubic::NAME_OF_2009) { 85 } else { 80 };
             let percent = 10 * promises.keeps;
             let percent = if lenient { percent.max(leaves) } else { percent };
-            let most = (u64::from(flight) * percent / 100).max(2 * u64::from(world.mss));
+            // What answers in proportion to marks gives way from its window, and may give way by nothing.
+            let scalable = signal == Signal::Ecn && policy.wants_ect1();
+            let most = if scalable { before.cwnd.into() } else { u64::from(flight) * percent / 100 };
+            let most = most.max(2 * u64::from(world.mss));
             assert!(u64::from(after.ssthresh) <= most, "{policy:?}: kept more than its part of {flight}");
             assert!(after.cwnd <= after.ssthresh, "{policy:?}: slow start right after {signal:?}");
         }

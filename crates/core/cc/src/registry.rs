@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{
-    Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, MulTcp, MulWin, NewReno, Tunable, TunableError, Vegas,
+    Bbr, Cdg, Control, Controller, Cubic, Dctcp, HTcp, MulTcp, MulWin, NewReno, Prague, Tunable,
+    TunableError, Vegas,
 };
 
 /// Makes a fresh policy for one connection; `None` if it cannot.
@@ -116,7 +117,7 @@ enum Make {
 }
 
 /// What every registry starts with; the first row is the default.
-const BUILT_IN: [(&str, Make); 10] = [
+const BUILT_IN: [(&str, Make); 11] = [
     (Cubic::NAME, Make::Cubic),
     (NewReno::NAME, Make::NewReno),
     (HTcp::NAME, Make::Boxed(|| Box::new(HTcp::new()))),
@@ -127,6 +128,7 @@ const BUILT_IN: [(&str, Make); 10] = [
     (Cubic::NAME_OF_2009, Make::Boxed(|| Box::new(Cubic::of_2009()))),
     (MulWin::NAME, Make::Boxed(|| Box::new(MulWin::new()))),
     (MulTcp::NAME, Make::Boxed(|| Box::new(MulTcp::new()))),
+    (Prague::NAME, Make::Boxed(|| Box::new(Prague::new()))),
 ];
 
 /// Those of them that take more than one flow's share.

@@ -1,5 +1,6 @@
-//! Goal: a panic in the stack ends its port and says so to everybody who waits or comes later; nobody waits for ever and
-//! no packet is taken from the kernel any more. Direct, paired and hosted mode here; a real interface in the tests of `bench`.
+//! Goal: a panic in the stack ends its port and says so to everybody who waits or comes later; nobody waits for ever
+//! and no packet is taken from the kernel any more. Direct, paired and hosted mode here; a real interface in the
+//! tests of `bench`.
 
 use base::{Addr, Duration};
 use pio::{IoError, Layer, Pair, PairConfig, RxBatch, pair};

@@ -1,4 +1,5 @@
-//! The end of a core in which a panic happened: its tables may be half changed, so nothing is sent from them any more.
+//! The end of a core in which a panic happened: its tables may be half changed, so nothing is sent from them any
+//! more.
 //!
 //! The port is dropped, so the kernel has its ports and packets back; connections fail with ENETDOWN; every turn from
 //! then on says [`IoError::Gone`]. The panic itself goes on to the caller, as any other does.

@@ -63,8 +63,8 @@ impl Core {
     /// (control, ACKs, data), one kick for each batch.
     ///
     /// # Errors
-    /// What the port said; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever after a panic
-    /// in a turn: it has ended the core ([`Core::is_over`]).
+    /// What the port said; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever
+    /// after a panic in a turn: it has ended the core ([`Core::is_over`]).
     pub fn turn(&mut self, now: Instant) -> Result<Turn, IoError> {
         let fuse = Fuse(self);
         let turned = fuse.0.round(now);

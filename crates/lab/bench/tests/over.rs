@@ -1,5 +1,5 @@
-//! Goal: after a panic in the stack a real interface is the kernel's again: no XDP program is left on it, its ports can be
-//! bound, and the kernel answers on them.
+//! Goal: after a panic in the stack a real interface is the kernel's again: no XDP program is left on it, its ports
+//! can be bound, and the kernel answers on them.
 //!
 //! Needs root for network namespaces; without it the test says that it was skipped.
 

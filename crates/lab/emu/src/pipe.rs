@@ -5,6 +5,7 @@
 
 mod aqm;
 mod config;
+mod dual;
 mod flows;
 mod log;
 mod loss;
@@ -12,12 +13,14 @@ mod packet;
 
 pub use aqm::{Aqm, CoDel, Red};
 pub use config::{PipeConfig, Queue};
+pub use dual::DualPi2;
 pub use log::{LogRow, PacketName, PipeEvent};
 pub use loss::GilbertElliott;
 
 use crate::medium::{Packet, packet_of};
 use aqm::Verdict;
 use base::{Duration, Instant, Rng};
+use dual::{Dual, Fate};
 use flows::Flows;
 use packet::{flip_a_bit, is_neighbour_talk, mark};
 use std::cmp::Reverse;
@@ -51,6 +54,10 @@ base::counters! {
         duplicated: "Copies made.",
         corrupted: "Packets with a bit flipped.",
         reordered: "Packets held back.",
+        low: "Packets that left DualPI2's low-latency queue.",
+        low_waited_us: "Microseconds that they waited there, together.",
+        classic: "Packets that left DualPI2's classic queue.",
+        classic_waited_us: "Microseconds that they waited there, together.",
     }
 }
 
@@ -120,6 +127,10 @@ pub struct Pipe {
     /// The path is in its bad state (Gilbert and Elliott).
     bad: bool,
     aqm: aqm::State,
+    /// What waits before the line, where that is two queues.
+    dual: Dual,
+    /// Dropped at the head of one of them, for another use.
+    spare: Vec<Packet>,
     logger: Option<Logger>,
     /// In order of arrival, nearly all packets.
     in_order: VecDeque<UnderWay>,
@@ -144,6 +155,8 @@ impl Pipe {
             queued_octets: 0,
             bad: false,
             aqm: aqm::State::default(),
+            dual: Dual::default(),
+            spare: Vec::new(),
             logger: None,
             in_order: VecDeque::new(),
             held: BinaryHeap::new(),
@@ -187,6 +200,7 @@ impl Pipe {
 
     /// Packets and octets in the queue at `now`, the packet on the line included.
     pub fn queue(&mut self, now: Instant) -> (usize, u64) {
+        self.serve_dual(now);
         while let Some(gone) = self.queued.pop_front_if(|waiting| waiting.until <= now) {
             self.queued_octets -= u64::from(gone.octets);
             if let Some(name) = gone.name {
@@ -194,7 +208,8 @@ impl Pipe {
                 self.tell(gone.until, if gone.doomed { dropped } else { PipeEvent::Dequeued }, name);
             }
         }
-        (self.queued.len(), self.queued_octets)
+        let (packets, octets) = self.dual.len();
+        (self.queued.len() + packets, self.queued_octets + octets)
     }
 
     fn tell(&mut self, at: Instant, event: PipeEvent, packet: PacketName) {
@@ -206,7 +221,7 @@ impl Pipe {
 
     /// Packets that have entered and neither came out nor were dropped.
     pub fn under_way(&self) -> usize {
-        self.in_order.len() + self.held.len()
+        self.in_order.len() + self.held.len() + self.dual.len().0
     }
 
     /// A packet enters. One that is dropped goes to the spares.
@@ -223,7 +238,12 @@ impl Pipe {
         let name =
             self.logger.is_some().then(|| PacketName::of(self.position, self.size(&packet), &packet.bytes));
         let ill = !(self.config.spares_neighbours && is_neighbour_talk(&packet.bytes));
+        spare.append(&mut self.spare);
         let fate = match self.admit(now, queue, &mut packet, ill) {
+            Ok(()) if self.config.rate.is_some() && matches!(self.config.aqm, Aqm::DualPi2(_)) => {
+                self.wait_in_dual(now, packet, name, ill);
+                return Ok(());
+            }
             Ok(()) => self.serve(now, &mut packet, name),
             Err(reason) => {
                 if let Some(name) = name {
@@ -379,19 +399,75 @@ impl Pipe {
         self.in_order.push_back(UnderWay { at, seq, packet });
     }
 
-    /// When the next packet comes out.
+    /// A packet joins one of two queues before the line.
+    fn wait_in_dual(&mut self, now: Instant, packet: Packet, name: Option<PacketName>, ill: bool) {
+        let octets = self.size(&packet) as u32;
+        self.dual.enter(dual::Waiting { packet, name, octets, since: now, ill });
+        if let Some(name) = name {
+            self.tell(now, PipeEvent::Enqueued, name);
+        }
+        self.serve_dual(now);
+    }
+
+    /// The line takes from the two queues what it could until `now`.
+    fn serve_dual(&mut self, now: Instant) {
+        let Aqm::DualPi2(config) = self.config.aqm else { return };
+        while let Some(oldest) = self.dual.oldest() {
+            let at = self.free_at.max(oldest);
+            if at > now {
+                return;
+            }
+            let Some(dual::Turn { mut waiting, fate, low }) = self.dual.next(&config, at) else { return };
+            let waited = at.since(waiting.since).as_micros() as u64;
+            let (left, time) = match low {
+                true => (&mut self.counters.low, &mut self.counters.low_waited_us),
+                false => (&mut self.counters.classic, &mut self.counters.classic_waited_us),
+            };
+            (*left, *time) = (*left + 1, *time + waited);
+            let marked = waiting.ill && fate == Fate::Mark && mark(&mut waiting.packet.bytes);
+            self.counters.marked += u64::from(marked);
+            if waiting.ill && (fate == Fate::Drop || fate == Fate::Mark && !marked) {
+                self.counters.managed += 1;
+                if let Some(name) = waiting.name {
+                    self.tell(at, PipeEvent::Dropped(DropReason::Managed), name);
+                }
+                self.spare.push(waiting.packet);
+                continue;
+            }
+            let until = at + self.time_for(waiting.octets as usize);
+            self.free_at = until;
+            self.queued_octets += u64::from(waiting.octets);
+            let (octets, name) = (waiting.octets, waiting.name);
+            self.queued.push_back(Waiting { until, octets, doomed: false, name });
+            let mut spare = std::mem::take(&mut self.spare);
+            match waiting.ill {
+                true => self.travel(until, waiting.packet, &mut spare),
+                false => self.arrive(until, waiting.packet, false),
+            }
+            self.spare = spare;
+        }
+    }
+
+    /// When the next packet comes out, or the line must take one from two queues.
     pub(crate) fn due(&self) -> Option<Instant> {
-        Instant::earliest(self.in_order.front().map(|p| p.at), self.held.peek().map(|p| p.0.at))
+        let out = Instant::earliest(self.in_order.front().map(|p| p.at), self.held.peek().map(|p| p.0.at));
+        Instant::earliest(out, self.dual.oldest().map(|oldest| self.free_at.max(oldest)))
     }
 
     /// The next packet that comes out at `now` or before.
     pub(crate) fn leave(&mut self, now: Instant) -> Option<Packet> {
+        self.serve_dual(now);
         let held_first = match (self.in_order.front(), self.held.peek()) {
             (Some(next), Some(Reverse(held))) => held < next,
             (None, Some(_)) => true,
             _ => false,
         };
-        self.due().filter(|at| *at <= now)?;
+        let next = if held_first {
+            self.held.peek().map(|held| held.0.at)
+        } else {
+            self.in_order.front().map(|p| p.at)
+        };
+        next.filter(|at| *at <= now)?;
         let left = if held_first { self.held.pop().map(|held| held.0) } else { self.in_order.pop_front() }?;
         self.counters.delivered += 1;
         self.counters.delivered_octets += left.packet.len() as u64;

@@ -35,6 +35,8 @@ measures! {
     SRTT = "srtt_ms": "Smoothed round-trip time on average, milliseconds.",
     QUEUE_MEAN = "queue_mean": "Octets before the bottleneck, on average.",
     QUEUE_MAX = "queue_max": "Greatest sample of them.",
+    WAIT_LOW = "wait_low_ms": "Time a packet waits in DualPI2's low-latency queue on average, milliseconds.",
+    WAIT_CLASSIC = "wait_classic_ms": "The same of its classic queue.",
     PERIOD = "period_s": "Time between two reductions of the first flow's window, seconds.",
     KEPT = "kept": "Part of its window that a reduction leaves.",
     GROWTH = "growth_1s": "Segments by which it grows in the second after a reduction and its repair.",

@@ -1,7 +1,7 @@
 //! From a path's words to pipes.
 
 use base::{Duration, Instant, Rate};
-use emu::{Aqm, CoDel, GilbertElliott, PipeConfig, Queue, Red};
+use emu::{Aqm, CoDel, DualPi2, GilbertElliott, PipeConfig, Queue, Red};
 
 use crate::spec::{Ills, Path, SpecError, put};
 
@@ -155,6 +155,7 @@ fn aqm(text: &str) -> Result<Aqm, SpecError> {
         "none" => Aqm::None,
         "codel" => Aqm::CoDel(CoDel::default()),
         "codel-ecn" => Aqm::CoDel(CoDel { ecn: true, ..CoDel::default() }),
+        "dualpi2" => Aqm::DualPi2(DualPi2::default()),
         "step" => Aqm::Step(number("aqm step", word(1))?),
         kind @ ("red" | "red-ecn") => Aqm::Red(Red {
             min: number("aqm red min", word(1))?,
@@ -165,7 +166,8 @@ fn aqm(text: &str) -> Result<Aqm, SpecError> {
             ecn: kind == "red-ecn",
         }),
         _ => {
-            let wants = "`none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`";
+            let wants =
+                "`none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`";
             return Err(SpecError(format!("aqm: want {wants}, not `{text}`")));
         }
     })

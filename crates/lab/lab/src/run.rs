@@ -77,7 +77,8 @@ impl Ledger {
 /// Runs `task` from beginning to end.
 ///
 /// # Errors
-/// What is wrong with its file, which [`crate::Experiment::parse`] has found already; or that a log cannot be written.
+/// What is wrong with its file, which [`crate::Experiment::parse`] has found already; or that a log cannot be
+/// written.
 pub fn run(task: &Task) -> Result<Outcome, SpecError> {
     go(task, build(&task.spec, task.seed)?)
 }
@@ -159,6 +160,8 @@ struct Before {
     received: Vec<Vec<u64>>,
     /// Octets that had left the bottleneck.
     out: u64,
+    /// Packets that had left DualPI2's queues, and microseconds that they had waited.
+    waits: [(u64, u64); 2],
 }
 
 impl<'a> Recorder<'a> {
@@ -179,7 +182,12 @@ impl<'a> Recorder<'a> {
         let t = now.as_nanos() as f64 / 1e9;
         let counted = t > self.task.spec.discard;
         if t >= self.task.spec.discard && self.before.is_none() {
-            self.before = Some(Before { at: t, received: received(world), out: octets_out(world) });
+            self.before = Some(Before {
+                at: t,
+                received: received(world),
+                out: octets_out(world),
+                waits: waits(world),
+            });
         }
         if let Some(since) = all_begun(world, &self.task.spec) {
             self.convergence.push(t, since, || endless(world, &self.task.spec));
@@ -238,7 +246,7 @@ impl<'a> Recorder<'a> {
                 out.measures.insert(name.into(), value);
             }
         };
-        let Before { at, received: before, out: was_out } = self.before.unwrap_or_default();
+        let Before { at, received: before, out: was_out, waits: waited } = self.before.unwrap_or_default();
         let measured = (spec.seconds - at).max(f64::MIN_POSITIVE);
         let rates = rates(world, &before, measured, spec.flows.len());
         let all: Vec<f64> = rates.iter().flatten().copied().collect();
@@ -269,6 +277,9 @@ impl<'a> Recorder<'a> {
         put(name::SRTT, mean(&self.srtt));
         put(name::QUEUE_MEAN, mean(&self.queue));
         put(name::QUEUE_MAX, self.queue.iter().copied().fold(f64::NAN, f64::max));
+        let [low, classic] = waits(world);
+        put(name::WAIT_LOW, wait_between(waited[0], low));
+        put(name::WAIT_CLASSIC, wait_between(waited[1], classic));
         put(name::PERIOD, self.sawtooth.period());
         put(name::KEPT, self.sawtooth.kept());
         put(name::GROWTH, self.sawtooth.growth_in_first_second());
@@ -293,6 +304,17 @@ impl<'a> Recorder<'a> {
         out.delays = ledger.delays.steps(STEPS);
         out
     }
+}
+
+/// Packets that have left DualPI2's low-latency and classic queues, and microseconds that they waited.
+fn waits(world: &World) -> [(u64, u64); 2] {
+    let counters = world.net.pipe(world.bottleneck()).counters();
+    [(counters.low, counters.low_waited_us), (counters.classic, counters.classic_waited_us)]
+}
+
+/// Milliseconds that a packet waited on average between two looks; not a number if none did.
+fn wait_between(before: (u64, u64), after: (u64, u64)) -> f64 {
+    (after.1 - before.1) as f64 / 1e3 / (after.0 - before.0) as f64
 }
 
 fn senders(world: &World) -> impl Iterator<Item = &Sender> {

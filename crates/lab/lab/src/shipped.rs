@@ -37,6 +37,7 @@ shipped![
     "p7-round-trip",
     "p7-topology",
     "parking-lot",
+    "prague-dualpi2",
     "response-acks",
     "response-chance",
     "response-even",

@@ -162,7 +162,8 @@ impl Path {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ills {
-    /// Queue management: `none`, `codel`, `codel-ecn`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`.
+    /// Queue management: `none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` or
+    /// `step OCTETS`.
     pub aqm: String,
     /// Chance to be lost.
     pub loss: f64,

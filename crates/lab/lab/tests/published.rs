@@ -32,6 +32,12 @@ fn random_losses_leave_bbr_its_rate() {
     holds("bbr-loss", 8);
 }
 
+/// RFC 9332: a scalable flow beside a classic one, each in its queue.
+#[test]
+fn prague_and_cubic_share_a_dual_queue() {
+    holds("prague-dualpi2", 16);
+}
+
 const SMALL: &str = r#"
 title = "Two flows and datagrams"
 seconds = 10

@@ -1,5 +1,6 @@
 //! Active queue management: who is dropped or marked before the queue is full.
 
+use super::dual::DualPi2;
 use base::{Duration, Instant, Rng};
 
 /// How a queue is managed. What cannot be marked (no ECT in its header) is dropped instead.
@@ -14,6 +15,8 @@ pub enum Aqm {
     Red(Red),
     /// CoDel (RFC 8289).
     CoDel(CoDel),
+    /// Two queues with coupled marks and drops (RFC 9332). It needs a rate.
+    DualPi2(DualPi2),
 }
 
 /// Random early detection on octets.
@@ -95,7 +98,7 @@ impl Aqm {
         match self {
             Aqm::Step(limit) if octets > *limit => Verdict::Hint,
             Aqm::Red(red) => red.on_arrival(state, now, octets, time_for_one, rng),
-            Aqm::None | Aqm::Step(_) | Aqm::CoDel(_) => Verdict::Pass,
+            Aqm::None | Aqm::Step(_) | Aqm::CoDel(_) | Aqm::DualPi2(_) => Verdict::Pass,
         }
     }
 

@@ -24,6 +24,16 @@ pub(super) fn flip_a_bit(rng: &mut Rng, packet: &mut [u8]) -> bool {
     true
 }
 
+/// The ECN codepoint of an IP packet; 0 if this is none.
+pub(super) fn codepoint(packet: &[u8]) -> u8 {
+    let Ok((link, ip)) = ethernet::parse(packet) else { return 0 };
+    match (link.ethertype, ip) {
+        (ethernet::IPV4, [_, tos, ..]) => tos & 3,
+        (ethernet::IPV6, [_, class, ..]) => class >> 4 & 3,
+        _ => 0,
+    }
+}
+
 /// Sets Congestion Experienced in an IP packet whose sender can hear it; false if it cannot, or if this is no IP.
 pub(super) fn mark(packet: &mut [u8]) -> bool {
     let Ok((link, _)) = ethernet::parse(packet) else { return false };
