@@ -165,7 +165,7 @@ impl Law for Scalable {
     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
         let (real, assumed) = (ack.srtt.as_micros(), self.virtual_rtt().as_micros());
         let (part, whole) = if real < assumed { (real, assumed) } else { (1, 1) };
-        let earned = u128::from(bytes.min(reno.cwnd)) * u128::from(reno.mss()) * part << EARNED_BITS;
+        let earned = (u128::from(bytes.min(reno.cwnd)) * u128::from(reno.mss()) * part) << EARNED_BITS;
         let total = (earned / (u128::from(reno.cwnd.max(1)) * whole)) as u64 + u64::from(self.earned);
         reno.grow((total >> EARNED_BITS) as u32);
         self.earned = total as u16;

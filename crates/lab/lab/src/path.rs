@@ -166,8 +166,8 @@ fn aqm(text: &str) -> Result<Aqm, SpecError> {
             ecn: kind == "red-ecn",
         }),
         _ => {
-            let wants =
-                "`none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` or `step OCTETS`";
+            let wants = "`none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` \
+                         or `step OCTETS`";
             return Err(SpecError(format!("aqm: want {wants}, not `{text}`")));
         }
     })

@@ -121,10 +121,6 @@ impl Dual {
         half.waiting.push_back(waiting);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.low.waiting.is_empty() && self.classic.waiting.is_empty()
-    }
-
     /// Packets and octets that wait.
     pub(super) fn len(&self) -> (usize, u64) {
         (self.low.waiting.len() + self.classic.waiting.len(), self.low.octets + self.classic.octets)
