@@ -182,6 +182,30 @@ for way in ways:
     os.wait()
 ";
 
+/// Listens for Multipath TCP, as Go's programs do, and echoes.
+const MULTIPATH: &str = "
+import socket
+IPPROTO_MPTCP = 262
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+assert s.getsockopt(socket.SOL_SOCKET, 38) == socket.IPPROTO_TCP, 'SO_PROTOCOL'
+s.bind(('', 8005))
+s.listen()
+while True:
+    c, _ = s.accept()
+    while data := c.recv(65536):
+        c.sendall(data)
+    c.close()
+";
+
+#[test]
+fn a_socket_of_multipath_tcp_is_taken_as_tcp() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _server = launch(&bed, &["python3", "-u", "-c", MULTIPATH]);
+    let said =
+        bed.in_ns(&bed.client, "python3", &["-c", ECHO, SERVER_ADDR, "8005"]).expect("the client ends");
+    assert_eq!(said, "1 True\n100000 True\n3000000 True\n");
+}
+
 #[test]
 fn programs_that_a_program_runs_are_launched_too() {
     let program = ["python3", "-u", "-c", RUNS];

@@ -21,6 +21,10 @@ use std::sync::{Mutex, PoisonError};
 /// # Safety
 /// C's contract of socket(2).
 pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // A socket of Multipath TCP does without it where the peer does not have it (RFC 8684, section 3.7). The kernel is
+    // asked for TCP, too: it may have been built without, and the program's other calls are about TCP.
+    let multipath = protocol == libc::IPPROTO_MPTCP && !is_inside() && stack::settings().is_some();
+    let protocol = if multipath { libc::IPPROTO_TCP } else { protocol };
     // SAFETY: the caller's arguments.
     let fd = unsafe { real::socket(domain, kind, protocol) };
     if fd < 0 {
