@@ -102,8 +102,8 @@ impl Rack {
         None
     }
 
-    /// RACK_mark_losses_on_RTO (RFC 8985, section 6.3): one past what a timeout shows to be lost at `now`. That is the
-    /// first segment, which ends at `first`, and whatever left `limit` microseconds ago or earlier.
+    /// Returns the end of what a timeout shows to be lost at `now` (RACK_mark_losses_on_RTO of RFC 8985, section 6.3):
+    /// the first segment, which ends at `first`, and whatever left `limit` microseconds ago or earlier.
     /// RFC 8985, 6.3-2.
     pub(crate) fn lost_by_timeout(
         &mut self,
@@ -298,8 +298,8 @@ impl Connection {
         quarter.saturating_mul(mult.into()).min(self.rtt.srtt_micros().unwrap_or(0))
     }
 
-    /// How long ago something left at least that a timeout calls lost, microseconds: the latest round trip and the
-    /// reordering window. `None` where time does not tell losses.
+    /// Returns the age, in microseconds, from which on a timeout calls lost what is in flight: the latest round trip
+    /// and the reordering window. `None` where time does not tell losses.
     pub(crate) fn age_of_lost(&self, config: &Config) -> Option<u32> {
         if !self.bits.has(Bits::SACK) || config.rack & BY_TIME == 0 {
             return None;

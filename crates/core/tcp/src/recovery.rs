@@ -525,15 +525,16 @@ impl Connection {
         }
     }
 
-    /// The peer got what lies from `left` to `right` twice.
+    /// Counts a report that the peer got what lies from `left` to `right` twice.
     pub(crate) fn count_duplicate(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         cx.counters.dsacks_in += 1;
         let segments = self.segments(right.offset_from(left));
         self.rare_mut().account.duplicates += segments;
     }
 
-    /// The peer got something twice, and it was no probe. Once that is true of everything this repair sent, it was
-    /// needless (RFC 3708; a duplicate made by the network is rare enough). What this repair did not send says nothing.
+    /// Judges the repair by a report that the peer got something twice, which was no probe. Once that is true of
+    /// everything this repair sent, it was needless (RFC 3708; a duplicate made by the network is rare enough). What
+    /// this repair did not send says nothing.
     /// RFC 3708, 3-1.
     pub(crate) fn on_duplicate_reported(&mut self, cx: &mut Cx<'_>, (left, right): (Seq, Seq)) {
         let Some(loss) = &mut self.loss else { return };
@@ -591,12 +592,12 @@ impl Loss {
         self.reports_until = None;
     }
 
-    /// The policy reduced for something else: no report undoes that.
+    /// Ends the account: the policy reduced for something else, which no report undoes.
     pub(crate) fn end_judging(&mut self, una: Seq) {
         self.begin_judging(una, true);
     }
 
-    /// `octets` were retransmitted. Neither a probe nor what was cut anew is a repair that could be undone.
+    /// Counts bytes that were retransmitted. Neither a probe nor what was cut anew is a repair that could be undone.
     pub(crate) fn count_again(&mut self, octets: u32) {
         if matches!(self.phase, Phase::Fast | Phase::Timeout) {
             self.again = self.again.saturating_add(octets);

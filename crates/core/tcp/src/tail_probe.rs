@@ -54,12 +54,12 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// Is there something to probe with that the peer's window takes?
+    /// Returns true if there is something to probe with that the peer's window takes.
     pub(crate) fn has_probe(&self) -> bool {
         self.state.may_send() && (self.new_probe() > 0 || self.last_segment().is_some())
     }
 
-    /// Bytes that were never sent, of which a probe may consist.
+    /// Returns the number of bytes never sent of which a probe may consist.
     fn new_probe(&self) -> u32 {
         let (flight, mss) = (self.flight(), u32::from(self.snd_mss - self.blocks_len()));
         let unsent = self.tx.len().saturating_sub(flight);
@@ -67,8 +67,8 @@ impl Connection {
         if self.bits.has(Bits::MARKED) { self.within_record(self.snd_nxt, len) } else { len }
     }
 
-    /// The probe: new data if there is any and the peer's window takes it, otherwise the last segment again (section
-    /// 7.3). `None` if the window has shrunk meanwhile.
+    /// Plans the probe: new data if there is any and the peer's window takes it, otherwise the last segment again
+    /// (section 7.3). `None` if the window has shrunk meanwhile.
     /// RFC 8985, 7.3-3 and 7.3-6.
     #[cold]
     pub(crate) fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
@@ -133,8 +133,8 @@ impl Connection {
         }
     }
 
-    /// Does this report of a duplicate tell of the probe? Then the flight's end had arrived before it, and that is all
-    /// that it tells: a probe leaves by the clock, so it says nothing about reordering or a repair.
+    /// Takes a report of a duplicate if it tells of the probe: true if it does. The flight's end had arrived before the
+    /// probe, and the report tells nothing else: a probe leaves by the clock, not because of reordering or a repair.
     /// RFC 8985, 7.4-1.
     pub(crate) fn take_probe_report(&mut self, (_, right): (Seq, Seq)) -> bool {
         let told = self.bits.has(Bits::PROBE_RESENT) && right == self.probe_end();

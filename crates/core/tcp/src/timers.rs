@@ -53,7 +53,7 @@ impl Tick {
         Tick(Tick::ceil(date) as u16)
     }
 
-    /// The first such date that does not lie before `known`.
+    /// Returns the first such date that does not lie before `known`.
     pub(crate) fn following(self, known: Instant) -> Instant {
         let from = Tick::ceil(known);
         let ahead = u64::from(self.0.wrapping_sub(from as u16));
@@ -63,7 +63,7 @@ impl Tick {
 
 const _: () = assert!(Tick::REACH.as_nanos() < 1 << (16 + Tick::SHIFT));
 
-/// `micros` after `now`.
+/// Returns the date `micros` microseconds after `now`.
 #[inline(always)]
 fn after(now: Instant, micros: u32) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_add(u64::from(micros) * 1_000))
@@ -156,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// The timer never runs beyond the user timeout, which counts from now if there was `progress`.
+    /// Keeps the timer within the user timeout, which counts from now if there was `progress`.
     /// RFC 5482, 4.1-1.
     #[cold]
     fn heed_user_timeout(&mut self, cx: &Cx<'_>, progress: bool) {
@@ -170,15 +170,15 @@ impl Connection {
         }
     }
 
-    /// Something was acknowledged, or the first of what is in flight leaves: the user timeout counts from now.
+    /// Lets the user timeout count from now: something was acknowledged, or the first of what is in flight leaves.
     pub(crate) fn note_progress(&mut self, cx: &Cx<'_>) {
         if self.retries == 0 {
             self.stalled_ms = cx.now.as_millis() as u32;
         }
     }
 
-    /// More leaves while a probe timeout runs: it starts again, and still ends with the retransmission timeout, which
-    /// sending does not start again (RFC 6298, rule 5.1; RFC 8985, section 7.2).
+    /// Puts the probe timeout off because more leaves, at most to the end of the retransmission timeout, which sending
+    /// does not start again (RFC 6298, rule 5.1; RFC 8985, section 7.2).
     /// RFC 6298, 5-1; RFC 8985, 7.2-1.
     #[inline]
     pub(crate) fn put_off_probe(&mut self, cx: &Cx<'_>) {
@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// When the retransmission timeout is due, whatever comes before it in its timer.
+    /// Returns when the retransmission timeout is due, whatever comes before it in its timer.
     pub(crate) fn rto_deadline(&self) -> Instant {
         if self.bits.has(Bits::TAIL_PROBE | Bits::REORDERING) && self.timers.rtx != Instant::FAR_FUTURE {
             return self.rto_at.following(self.timers.rtx);
@@ -197,7 +197,7 @@ impl Connection {
         self.timers.rtx
     }
 
-    /// The timer stands for the retransmission timeout alone, which is due at `deadline`.
+    /// Lets the timer stand for the retransmission timeout alone, which is due at `deadline`.
     /// RFC 8985, 7.3-5.
     pub(crate) fn resume_rto(&mut self, cx: &Cx<'_>, deadline: Instant) {
         self.bits.clear(Bits::REORDERING | Bits::TAIL_PROBE);
@@ -207,8 +207,8 @@ impl Connection {
         }
     }
 
-    /// How long the data in flight has made no progress. Without a user timeout that is known from the first timeout
-    /// on, and zero before it.
+    /// Returns how long the data in flight has made no progress. Without a user timeout that is known from the first
+    /// timeout on, and zero before it.
     fn stalled(&self, cx: &Cx<'_>) -> Duration {
         if self.retries == 0 && !self.options.has_user_timeout() {
             return Duration::ZERO;
@@ -245,7 +245,7 @@ impl Connection {
         self.bits.clear(Bits::INTERACTIVE);
     }
 
-    /// The timer has come; the retransmission timeout is due at `deadline`.
+    /// Handles the timer; the retransmission timeout is due at `deadline`.
     fn on_rtx(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
         match self.state {
             State::Closed => {}
@@ -269,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// The timer stands for nothing but itself.
+    /// Handles the retransmission timeout, or the zero-window probe in its place.
     fn on_rto(&mut self, cx: &mut Cx<'_>) {
         if self.flight() == 0 || self.snd_wnd == 0 {
             self.on_probe_timeout(cx);
@@ -380,8 +380,8 @@ impl Connection {
         if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }
     }
 
-    /// Is it known since when the user timeout counts, although no timeout came yet? Not while the peer's window is
-    /// shut: then it counts from the first probe without an answer.
+    /// Returns true if the start of the user timeout is known before the first timeout. It is not while the peer's
+    /// window is shut: then the user timeout counts from the first probe without an answer.
     fn is_watched(&self) -> bool {
         self.options.has_user_timeout() && self.flight() > 0 && self.snd_wnd > 0
     }

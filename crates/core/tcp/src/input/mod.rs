@@ -83,7 +83,8 @@ impl Connection {
         taken
     }
 
-    /// Something arrived. Was there silence before it for longer than the retransmission timeout?
+    /// Notes the time of an arrival. Returns true if there was silence before it for longer than the retransmission
+    /// timeout.
     #[inline(always)]
     fn note_arrival_time(&mut self, cx: &Cx<'_>) -> bool {
         let now = cx.now.as_millis() as u32;
@@ -91,8 +92,8 @@ impl Connection {
         u64::from(silent) * 1_000 > u64::from(self.rto_us)
     }
 
-    /// The peer's slow start begins, because the connection does or after a pause (RFC 5681, section 4.1): its first
-    /// segments are acknowledged at once.
+    /// Begins to acknowledge segments at once: after a pause the peer's slow start begins again (RFC 5681, section
+    /// 4.1).
     #[cold]
     fn begin_quick_acks(&mut self, config: &Config) {
         self.quick = self.quick.max(config.quick_acks);
