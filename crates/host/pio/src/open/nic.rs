@@ -26,13 +26,14 @@ pub(super) fn open(iface: &str, queues: u16, whole: bool, share: u64) -> Result<
         }
         Err(error @ (OpenError::NoInterface { .. } | OpenError::Spec { .. })) => Err(error),
         Err(error) => {
+            let ports = packet()?;
             // That another process has AF_XDP is how processes that share ports live together.
             if share == 0 || !matches!(error, OpenError::Busy { .. }) {
                 eprintln!(
                     "millstream: nic:{iface} goes by packet sockets, for AF_XDP does not open: {error}"
                 );
             }
-            packet()
+            Ok(ports)
         }
     }
 }
