@@ -6,6 +6,7 @@
 use bench::bed::{Bed, Server, sh};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
@@ -60,9 +61,13 @@ impl Drop for Traps {
     }
 }
 
+/// Each stack that starts sweeps, so one test at a time looks at what is left behind.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn files_of_other_users_stop_no_stack() {
     let Some(bed) = Bed::if_root(true) else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let traps = Traps::new();
     assert!(!traps.0.is_empty(), "nobody can put files into /dev/shm");
     for link in ["xdp:ms0", "packet:ms0", "nic:ms0"] {
@@ -75,6 +80,7 @@ fn files_of_other_users_stop_no_stack() {
 #[test]
 fn files_of_killed_processes_are_swept() {
     let Some(bed) = Bed::if_root(true) else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let kill = |server: Server| {
         sh("kill", &["-KILL", &server.pid().to_string()]).expect("it runs");
         drop(server);
