@@ -260,7 +260,10 @@ fn wrong_configurations_say_what_would_be_right() {
     refused(&["serve", "--link", "xdp:nope0"], &["nope0", "ms0"]);
     refused(&["serve", "--link", "carrier-pigeon:1"], &["xdp:", "tap:"]);
     refused(&["serve", "--link", "xdp:ms0", "--cc", "magic"], &["magic", "cubic", "newreno"]);
-    refused(&["serve", "--link", "xdp:ms0", "--set", "colour=red"], &["colour", "near it are", "millstream settings"]);
+    refused(
+        &["serve", "--link", "xdp:ms0", "--set", "colour=red"],
+        &["colour", "near it are", "millstream settings"],
+    );
     refused(&["serve", "--link", "xdp:ms0", "--set", "time_wait=900s"], &["time_wait", "240s"]);
     refused(&["serve", "--link", "xdp:ms0", "--listen", "nowhere"], &["ADDRESS:PORT"]);
     refused(&["serve", "--link", "xdp:ms0", "--listen", "9.9.9.9:80"], &["9.9.9.9"]);

@@ -37,6 +37,8 @@ pub(crate) struct Tuner {
     shortest: [u32; 2],
     /// When the second of these began, microseconds.
     counted: u32,
+    /// The most that came in a millisecond of that time, bytes.
+    fastest: u32,
     /// What it took in the last, how long that lasted, and how long it should have, microseconds.
     last: [u32; 3],
     /// When this round trip began, microseconds.
@@ -55,6 +57,7 @@ impl Tuner {
             best: 0,
             shortest: [u32::MAX; 2],
             counted: now,
+            fastest: 0,
             last: [0, 1, 0],
             since: now,
             youngest: u32::MAX,
@@ -77,9 +80,19 @@ impl Tuner {
     /// What the application took in this round as far as it came without a queue, if round trips now last `span`
     /// microseconds.
     fn without_queue(&mut self, now: u32, span: u32) -> u32 {
+        let lasted = now.wrapping_sub(self.since).max(1);
+        let rate = (u64::from(self.taken) * 1_000 / u64::from(lasted)).min(u32::MAX.into()) as u32;
         if now.wrapping_sub(self.counted) >= SHORTEST_FOR_US {
-            (self.shortest, self.counted) = ([self.shortest[1], u32::MAX], now);
+            (self.shortest, self.counted, self.fastest) = ([self.shortest[1], u32::MAX], now, 0);
         }
+        // A queue lengthens round trips and takes nothing off the rate; a longer path takes some where the window limits.
+        // While the path changes, a round trip is of both paths.
+        let about = |time: u32| time.saturating_add(time / 4);
+        let steady = span <= about(self.last[2]) && lasted <= about(span);
+        if steady && rate < self.fastest / 2 && span / 2 > self.shortest[0].min(self.shortest[1]) {
+            (self.shortest, self.counted, self.fastest) = ([u32::MAX; 2], now, 0);
+        }
+        self.fastest = self.fastest.max(rate);
         self.shortest[1] = self.shortest[1].min(span.max(1));
         let shortest = self.shortest[0].min(self.shortest[1]);
         (u64::from(self.taken) * u64::from(shortest) / u64::from(span.max(1))) as u32

@@ -120,7 +120,7 @@ fn the_second_connection_begins_with_the_timeout_of_the_first() {
         let known: Vec<_> = path.client.hosts(path.now).collect();
         assert_eq!((known.len(), known[0].remote, known[0].memory.connections), (1, remote.addr, 1));
         let lesson = known[0].memory.lesson;
-        let expected = ((lesson.srtt_us + 4 * lesson.rttvar_us) / 1_000).max(200);
+        let expected = (lesson.srtt_us + (4 * lesson.rttvar_us).max(200_000)) / 1_000;
         let told = path.first_timeout();
         assert!(told.abs_diff(expected.into()) <= 3 && (200..400).contains(&told), "{told} ms, {lesson:?}");
         // The server learned, too, and its SYN-ACKs wait no longer.
