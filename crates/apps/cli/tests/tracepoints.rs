@@ -42,8 +42,11 @@ fn readelf_shows_them() {
 
 fn stat(bed: &Bed) -> Value {
     let output = Command::new(MILLSTREAM).args(["stat", "--json"]).env("MILLSTREAM_RUN", &bed.dir).output();
-    let text = String::from_utf8(output.expect("millstream runs").stdout).expect("text");
-    serde_json::from_str(text.lines().next().expect("one core")).expect("JSON")
+    let output = output.expect("millstream runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let first = text.lines().next();
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(first.unwrap_or_else(|| panic!("no core: {said}"))).expect("JSON")
 }
 
 /// Points, and what the stack counts there.

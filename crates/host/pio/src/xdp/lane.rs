@@ -309,12 +309,26 @@ pub(super) fn register(socket: &OwnedFd, pool: &FramePool, wanted: bool) -> io::
         tx_metadata_len: if metadata { TX_METADATA as u32 } else { 0 },
     };
     if wanted {
-        match set_option(socket, libc::XDP_UMEM_REG, &region(true)) {
+        match register_region(socket, &region(true)) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             done => return done.map(|()| true),
         }
     }
-    set_option(socket, libc::XDP_UMEM_REG, &region(false)).map(|()| false)
+    register_region(socket, &region(false)).map(|()| false)
+}
+
+/// Registers a UMEM. Memory counts against the user's limit, and the kernel gives that of a socket which was closed
+/// back a moment later: so that of the trial in [`super::proof`], or of a process that has just ended.
+fn register_region(socket: &OwnedFd, region: &libc::xdp_umem_reg) -> io::Result<()> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(5);
+    for _ in 1..TRIES {
+        match set_option(socket, libc::XDP_UMEM_REG, region) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    set_option(socket, libc::XDP_UMEM_REG, region)
 }
 
 pub(super) type Rings = (Consumer<Desc>, Producer<u64>, Producer<Desc>, Consumer<u64>);
