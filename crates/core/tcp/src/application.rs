@@ -221,7 +221,10 @@ impl Connection {
     /// RFC 9293, MAY-1 and SHLD-3.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.bits.set(Bits::ORPHAN | Bits::READ_CLOSED);
-        self.refresh_usual();
+        // Elsewhere a change of the state follows, or nothing depends on the reader.
+        if self.state == State::FinWait2 {
+            self.refresh_usual();
+        }
         if self.state == State::Closed {
             return self.rx.release(cx.pool);
         }

@@ -133,10 +133,11 @@ impl Connection {
     /// Does slow start want a pace on its own? It begins once more waits than the window lets go, so a short answer
     /// costs nothing. A repair goes by acknowledgments alone.
     fn paces_slow_start(&self, config: &Config) -> bool {
+        if self.rtt.min_micros() < LONG_PATH_US || !config.pace_slow_start {
+            return false;
+        }
         let window = self.control.window();
-        config.pace_slow_start
-            && self.rtt.min_micros() >= LONG_PATH_US
-            && window.cwnd < window.ssthresh
+        window.cwnd < window.ssthresh
             && self.loss.is_none()
             && self.dup_acks == 0
             && (self.bits.has(Bits::PACED) || self.unsent() > self.congestion_room())

@@ -79,6 +79,7 @@ impl Tuner {
 
     /// What the application took in this round as far as it came without a queue, if round trips now last `span`
     /// microseconds.
+    #[inline(never)]
     fn without_queue(&mut self, now: u32, span: u32) -> u32 {
         let lasted = now.wrapping_sub(self.since).max(1);
         let rate = (u64::from(self.taken) * 1_000 / u64::from(lasted)).min(u32::MAX.into()) as u32;
@@ -93,8 +94,7 @@ impl Tuner {
             (self.shortest, self.counted, self.fastest) = ([u32::MAX; 2], now, 0);
         }
         self.fastest = self.fastest.max(rate);
-        self.shortest[1] = self.shortest[1].min(span.max(1));
-        let shortest = self.shortest[0].min(self.shortest[1]);
+        let shortest = self.shortest[0].min(self.shortest[1]).min(span);
         (u64::from(self.taken) * u64::from(shortest) / u64::from(span.max(1))) as u32
     }
 
@@ -277,7 +277,9 @@ impl Connection {
         if now.wrapping_sub(tuner.since) < span {
             return;
         }
-        let round = tuner.without_queue(now, span);
+        tuner.shortest[1] = tuner.shortest[1].min(span.max(1));
+        // Of less there is nothing to learn, whatever waited.
+        let round = if tuner.taken > tuner.best { tuner.without_queue(now, span) } else { 0 };
         tuner.begin_round(now, span);
         if round <= tuner.best {
             return;

@@ -30,9 +30,11 @@ impl Connection {
             State::FinWait2 => !self.has_no_reader(),
             _ => false,
         };
-        let counts = self.bits.has(Bits::ACCECN | Bits::PROMISED)
-            || (self.bits.has(Bits::ECN) && self.control.needs().echoes);
-        self.usual = if fits && !counts { Flags::ACK } else { NOTHING };
+        let counts = || {
+            self.bits.has(Bits::ACCECN | Bits::PROMISED)
+                || (self.bits.has(Bits::ECN) && self.control.needs().echoes)
+        };
+        self.usual = if fits && !counts() { Flags::ACK } else { NOTHING };
     }
 
     /// Is the segment, with `len` octets of payload, of the usual kind?
@@ -65,7 +67,10 @@ impl Connection {
         {
             self.ts_recent = ts.val;
         }
-        let paused = self.note_arrival_time(cx);
+        if len > 0 {
+            self.heed_pause(cx);
+        }
+        self.last_rcv_ms = cx.now.as_millis() as u32;
         if from_field(seg.window, self.snd_scale) != self.snd_wnd {
             self.update_send_window(cx.config, seg.window, seg.seq);
         } else {
@@ -77,9 +82,6 @@ impl Connection {
         }
         if len > 0 {
             cx.counters.fast_path_data += 1;
-            if paused {
-                self.begin_quick_acks(cx.config);
-            }
             self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);

@@ -67,9 +67,10 @@ impl Connection {
         self.check_sequence(cx, seg)?; // first
         self.check_reset(cx, seg)?; // second; the third, security, is history (RFC 9293, appendix A.1)
         self.check_syn(cx, seg)?; // fourth
-        if self.note_arrival_time(cx) && !seg.payload.is_empty() {
-            self.begin_quick_acks(cx.config);
+        if !seg.payload.is_empty() {
+            self.heed_pause(cx);
         }
+        self.last_rcv_ms = cx.now.as_millis() as u32;
         self.take_ecn(cx, seg);
         self.check_ack(cx, seg)?; // fifth
         if self.bits.has(Bits::ACCECN) {
@@ -83,17 +84,17 @@ impl Connection {
         taken
     }
 
-    /// Notes the time of an arrival. Returns true if there was silence before it for longer than the retransmission
-    /// timeout.
+    /// Data arrived. After silence for longer than the retransmission timeout the peer's slow start begins again (RFC
+    /// 5681, section 4.1), and segments are acknowledged at once.
     #[inline(always)]
-    fn note_arrival_time(&mut self, cx: &Cx<'_>) -> bool {
-        let now = cx.now.as_millis() as u32;
-        let silent = now.wrapping_sub(core::mem::replace(&mut self.last_rcv_ms, now));
-        u64::from(silent) * 1_000 > u64::from(self.rto_us)
+    fn heed_pause(&mut self, cx: &Cx<'_>) {
+        let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
+        if u64::from(silent) * 1_000 > u64::from(self.rto_us) {
+            self.begin_quick_acks(cx.config);
+        }
     }
 
-    /// Begins to acknowledge segments at once: after a pause the peer's slow start begins again (RFC 5681, section
-    /// 4.1).
+    /// Begins to acknowledge segments at once.
     #[cold]
     fn begin_quick_acks(&mut self, config: &Config) {
         self.quick = self.quick.max(config.quick_acks);
