@@ -22,7 +22,7 @@ impl Original {
         let (outcome, said) = match self.command(path, source, config).output() {
             Ok(output) => {
                 let said = [output.stdout, output.stderr].concat();
-                let said = String::from_utf8_lossy(&said).into_owned();
+                let said = verdict_first(&String::from_utf8_lossy(&said));
                 let failed =
                     || Outcome::Failed { line: line_of(path, &said), why: said.trim_end().to_owned() };
                 (if output.status.success() { Outcome::Passed } else { failed() }, said)
@@ -76,6 +76,13 @@ impl Original {
     }
 }
 
+/// The tool's own lines before the plug-in's complaints.
+fn verdict_first(said: &str) -> String {
+    let (complaints, own): (Vec<_>, Vec<_>) =
+        said.lines().partition(|line| line.starts_with("millstream_drill: "));
+    [own, complaints].concat().iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// The line that the tool complains of (`NAME.pkt:LINE: ...`), or 0.
 fn line_of(path: &Path, said: &str) -> usize {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -111,6 +118,10 @@ mod tests {
 
     #[test]
     fn the_line_is_the_tools() {
+        assert_eq!(
+            verdict_first("millstream_drill: no\nb.pkt:7: late\n"),
+            "b.pkt:7: late\nmillstream_drill: no\n"
+        );
         assert_eq!(line_of(Path::new("a/b.pkt"), "x\nb.pkt:25: error handling packet: no\n"), 25);
         assert_eq!(line_of(Path::new("a/b.pkt"), "b.pkt: error executing init command\n"), 0);
     }
