@@ -86,8 +86,8 @@ impl Tuner {
         if now.wrapping_sub(self.counted) >= SHORTEST_FOR_US {
             (self.shortest, self.counted, self.fastest) = ([self.shortest[1], u32::MAX], now, 0);
         }
-        // A queue lengthens round trips and takes nothing off the rate; a longer path takes some where the window limits.
-        // While the path changes, a round trip is of both paths.
+        // A queue lengthens round trips and takes nothing off the rate; a longer path takes some where the window
+        // limits. While the path changes, a round trip is of both paths.
         let about = |time: u32| time.saturating_add(time / 4);
         let steady = span <= about(self.last[2]) && lasted <= about(span);
         if steady && rate < self.fastest / 2 && span / 2 > self.shortest[0].min(self.shortest[1]) {

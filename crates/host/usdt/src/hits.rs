@@ -41,9 +41,9 @@ const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
 pub struct Hits(Vec<File>);
 
 impl Hits {
-    /// Begins to count for the process `pid`, which runs `program`, where `note` was found. Threads that begin later are
-    /// counted in this process only: for a child's event the kernel reads the program's path again, at an address of
-    /// ours, and another process could begin no thread meanwhile (EFAULT).
+    /// Begins to count for the process `pid`, which runs `program`, where `note` was found. Threads that begin later
+    /// are counted in this process only: for a child's event the kernel reads the program's path again, at an address
+    /// of ours, and another process could begin no thread meanwhile (EFAULT).
     ///
     /// # Errors
     /// The kernel has no uprobes, or does not let us.
