@@ -136,34 +136,16 @@ fn connected_over(link: &PairConfig) -> (Wired, ConnId, (Seq, Seq)) {
 #[test]
 fn a_wrong_checksum_is_not_believed() {
     let (mut wired, id, numbers) = connected();
-    let below = wired.below(CLIENT, SERVER);
     for wrong in [1, 0x8000, 0] {
-        let header = Header {
-            src_port: PEER.port,
-            dst_port: PORT,
-            seq: numbers.0,
-            ack: numbers.1,
-            flags: Flags::ACK,
-            window: 1000,
-            options: Options::default(),
-        };
-        let at = below.len() + header.len();
-        wired.frame(at + 4, |frame| {
-            frame[at..].copy_from_slice(b"data");
-            below.emit_tcp(&header, 4, Checksum::Full, frame);
-            let field = &mut frame[below.len() + 16..below.len() + 18];
-            let right = u16::from_be_bytes([field[0], field[1]]);
-            field.copy_from_slice(&(right ^ wrong).to_be_bytes());
-        });
+        spoilt_segment(&mut wired, numbers, Checksum::Full, wrong);
         wired.turn();
         assert_eq!(wired.core.connection(id).readable(), if wrong == 0 { 4 } else { 0 });
     }
     assert_eq!(wired.stat("drop_checksum"), 2);
 }
 
-/// A segment with four bytes of payload, whose checksum field `spoil` makes of the one that holds the pseudo-header's
-/// sum alone.
-fn open_segment(wired: &mut Wired, numbers: (Seq, Seq), spoil: u16) {
+/// Sends a segment with four bytes of payload, whose checksum field has the bits of `spoil` turned over.
+fn spoilt_segment(wired: &mut Wired, numbers: (Seq, Seq), checksum: Checksum, spoil: u16) {
     let below = wired.below(CLIENT, SERVER);
     let header = Header {
         src_port: PEER.port,
@@ -177,10 +159,10 @@ fn open_segment(wired: &mut Wired, numbers: (Seq, Seq), spoil: u16) {
     let at = below.len() + header.len();
     wired.frame(at + 4, |frame| {
         frame[at..].copy_from_slice(b"data");
-        below.emit_tcp(&header, 4, Checksum::Offloaded, frame);
+        below.emit_tcp(&header, 4, checksum, frame);
         let field = &mut frame[below.len() + 16..below.len() + 18];
-        let open = u16::from_be_bytes([field[0], field[1]]);
-        field.copy_from_slice(&(open ^ spoil).to_be_bytes());
+        let written = u16::from_be_bytes([field[0], field[1]]);
+        field.copy_from_slice(&(written ^ spoil).to_be_bytes());
     });
 }
 
@@ -190,18 +172,18 @@ fn open_segment(wired: &mut Wired, numbers: (Seq, Seq), spoil: u16) {
 fn a_partial_checksum_is_taken_where_the_port_may_not_tell() {
     let (mut wired, id, numbers) = connected_over(&PairConfig { local_peer: true, ..PairConfig::default() });
     for spoil in [1, 0x8000, 0xffff] {
-        open_segment(&mut wired, numbers, spoil);
+        spoilt_segment(&mut wired, numbers, Checksum::Offloaded, spoil);
         wired.turn();
         assert_eq!(wired.core.connection(id).readable(), 0, "spoilt by {spoil:#x}");
     }
     assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (3, 0));
-    open_segment(&mut wired, numbers, 0);
+    spoilt_segment(&mut wired, numbers, Checksum::Offloaded, 0);
     wired.turn();
     assert_eq!(wired.core.connection(id).readable(), 4);
     assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (3, 1));
     // Where a port marks what is partial, an unmarked one is wrong.
     let (mut wired, id, numbers) = connected();
-    open_segment(&mut wired, numbers, 0);
+    spoilt_segment(&mut wired, numbers, Checksum::Offloaded, 0);
     wired.turn();
     assert_eq!(wired.core.connection(id).readable(), 0);
     assert_eq!((wired.stat("drop_checksum"), wired.stat("partial_checksums")), (1, 0));

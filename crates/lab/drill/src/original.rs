@@ -1,7 +1,8 @@
 //! The original packetdrill runs a script against this stack, through the plug-in `libmillstream_drill.so`.
 //!
 //! The plug-in stands in LD_PRELOAD, too: a script's shell lines (`sysctl`, `ip route`, `tc`) and questions for
-//! TCP_INFO then reach the stack under test instead of the machine. Nothing of the machine is changed.
+//! TCP_INFO then reach the stack under test instead of the machine. A command that the plug-in does not know still runs
+//! on the machine, and the plug-in says so.
 
 use crate::run::{Config, IpVersion, Outcome, Report};
 use std::path::{Path, PathBuf};
