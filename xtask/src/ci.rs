@@ -51,11 +51,11 @@ pub(crate) fn ci(names: &[String]) -> Outcome {
         report += &format!("  {:<10} {word:<7} {:>6.1} s\n", step.name, took.as_secs_f64());
         if let Err(why) = outcome {
             eprintln!("{why}");
-            failed.push(step.name);
+            failed.push(format!("\n{}: {why}", step.name));
         }
     }
     print!("== summary\n{report}");
-    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed:{}", failed.concat())) }
 }
 
 #[allow(clippy::disallowed_methods, reason = "a tool that tells a person how long a step took")]

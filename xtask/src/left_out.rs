@@ -1,38 +1,97 @@
-//! Tests that did not run: a test that lacks something (root, a tool, a kernel's feature) says so in a line that begins
-//! with `skipped:`, and passes. Nobody sees what a passing test says, so the step counts those lines.
+//! Tests that did not run, and tests that failed. A test that lacks something (root, a tool, a kernel's feature) says
+//! so in a line that begins with `skipped:`, and passes. Nobody sees what a passing test says, so the step counts those
+//! lines. What a failed test said stands far up in the output, so the step repeats its beginning at the end.
 
 use std::io::{BufRead, Write};
+
+/// Lines of a failed test that are repeated at the end: the assertion and its values.
+const REPEATED: usize = 6;
+
+/// Whose words come now.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Words {
+    #[default]
+    Cargo,
+    Passing,
+    Failed,
+}
 
 /// A reader of what `cargo test -- --show-output` writes.
 #[derive(Default)]
 pub(crate) struct LeftOut {
-    /// What comes now is what passing tests have said.
-    of_passing: bool,
+    words: Words,
     /// The test whose words come now.
     test: String,
     /// Tests and their reasons.
     all: Vec<(String, String)>,
+    /// Tests that failed, and the first lines of what each said.
+    failed: Vec<(String, Vec<String>)>,
+    /// The last line of a test binary that has begun and not yet told its result.
+    running: Option<String>,
 }
 
 impl LeftOut {
     /// Takes a line. Returns true if it is for people to see: what passing tests say is not.
     fn take(&mut self, line: &str) -> bool {
-        if line == "successes:" {
-            self.of_passing = true;
-        } else if line == "failures:" || line.starts_with("test result:") {
-            self.of_passing = false;
+        let begins = line.starts_with("running ") && (line.ends_with(" test") || line.ends_with(" tests"));
+        if begins && self.words == Words::Cargo {
+            self.end_of_binary();
+            self.running = Some(line.into());
+        } else if line.starts_with("test result:") {
+            self.running = None;
+        } else if let Some(last) = self.running.as_mut().filter(|_| line.starts_with("test ")) {
+            last.replace_range(.., line);
         }
-        if !self.of_passing {
-            return true;
-        }
-        if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+        self.words = match line {
+            "successes:" => Words::Passing,
+            "failures:" => Words::Failed,
+            _ if line.starts_with("test result:") => Words::Cargo,
+            _ => self.words,
+        };
+        let named = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(name) = named {
             self.test = name.into();
         }
-        let is_first = self.all.last().is_none_or(|(test, _)| *test != self.test);
-        if let Some(why) = reason(line).filter(|_| is_first) {
-            self.all.push((self.test.clone(), why.into()));
+        match self.words {
+            Words::Cargo => {}
+            Words::Failed => self.take_of_failed(line, named),
+            Words::Passing => {
+                let is_first = self.all.last().is_none_or(|(test, _)| *test != self.test);
+                if let Some(why) = reason(line).filter(|_| is_first) {
+                    self.all.push((self.test.clone(), why.into()));
+                }
+            }
         }
-        false
+        self.words != Words::Passing
+    }
+
+    /// A binary that ended without a result has crashed: only the last line that it wrote is known.
+    fn end_of_binary(&mut self) {
+        if let Some(last) = self.running.take() {
+            self.failed.push(("a test binary ended without a result, after".into(), vec![last]));
+        }
+    }
+
+    fn take_of_failed(&mut self, line: &str, named: Option<&str>) {
+        if let Some(name) = named {
+            self.failed.push((name.into(), Vec::new()));
+        } else if let Some((_, said)) = self.failed.last_mut() {
+            // The list of names that ends the failures is no test's words.
+            if !line.is_empty() && line != "failures:" && said.len() < REPEATED && !self.test.is_empty() {
+                said.push(line.into());
+            }
+        }
+        if line == "failures:" {
+            self.test.clear();
+        }
+    }
+
+    /// Returns the tests that failed with the beginning of what each said, as a text; nothing where none did.
+    pub(crate) fn failures(&self) -> String {
+        let of = |(test, said): &(String, Vec<String>)| {
+            said.iter().fold(format!("\n  {test}"), |text, line| text + "\n    " + line)
+        };
+        self.failed.iter().map(of).collect()
     }
 
     /// Shows what comes, as far as it is for people, and keeps what it says of tests that did not run.
@@ -44,6 +103,7 @@ impl LeftOut {
                 let _ = writeln!(to, "{line}");
             }
         }
+        self.end_of_binary();
         self
     }
 
@@ -73,7 +133,7 @@ fn reason(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a test that did not run is counted once, with its reason; failures stay visible.
+    //! Goal: a test that did not run is counted once, with its reason; failures stay visible, and are told at the end.
     use super::*;
 
     const SAID: &str = "
@@ -102,6 +162,16 @@ failures:
 ---- a::broken stdout ----
 skipped: but it failed all the same
 
+thread 'a::broken' panicked at a.rs:1:2:
+1 is not 2
+ left: 1
+ right: 2
+note: run with a backtrace
+further words
+
+failures:
+    a::broken
+
 test result: FAILED. 2 passed; 1 failed
 running 1 test
 
@@ -127,11 +197,22 @@ test result: ok. 1 passed
             "{shown}"
         );
         assert!(!shown.contains("hello"), "{shown}");
+        let told = "\n  a::broken\n    skipped: but it failed all the same\n    \
+                    thread 'a::broken' panicked at a.rs:1:2:\n    1 is not 2\n     left: 1\n     right: 2\n    note: run with a backtrace";
+        assert_eq!(left_out.failures(), told);
+    }
+
+    #[test]
+    fn a_binary_that_crashed_is_a_failure() {
+        let said = "running 2 tests\ntest a ... ok\nrunning 1 test\ntest b ... ok\n\ntest result: ok.\n";
+        let left_out = LeftOut::default().read(said.as_bytes(), Vec::new());
+        assert_eq!(left_out.failures(), "\n  a test binary ended without a result, after\n    test a ... ok");
     }
 
     #[test]
     fn nothing_is_said_where_all_ran() {
         let said = "running 1 test\ntest a ... ok\n\nsuccesses:\n\nsuccesses:\n    a\n\ntest result: ok.\n";
-        assert_eq!(LeftOut::default().read(said.as_bytes(), Vec::new()).report(), "");
+        let left_out = LeftOut::default().read(said.as_bytes(), Vec::new());
+        assert_eq!((left_out.report(), left_out.failures()), (String::new(), String::new()));
     }
 }

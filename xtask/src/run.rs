@@ -81,8 +81,8 @@ impl Run {
         if status.success() { Ok(()) } else { Err(self.failed(&status)) }
     }
 
-    /// Runs tests with their output shown, and tells which did not run; after `limit`, what still runs is told and
-    /// killed.
+    /// Runs tests with their output shown, and tells which did not run and, as part of the error, which failed; after
+    /// `limit`, what still runs is told and killed.
     pub(crate) fn check_tests(mut self, limit: Duration) -> Outcome {
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|error| self.failed(&error))?;
         let output = child.stdout.take().map(std::io::BufReader::new);
@@ -92,7 +92,7 @@ impl Run {
         let outcome = self.wait(child, limit);
         let left_out = reader.join().map_err(|_| self.failed(&"its output could not be read"))?;
         print!("{}", left_out.report());
-        outcome
+        outcome.map_err(|why| why + &left_out.failures())
     }
 
     /// Runs it with its output shown; after `limit`, what it still runs is told and killed.
