@@ -111,13 +111,7 @@ fn open_with(
     };
     let ports = pio::open(&link, settings.cores).map_err(|e| OpenError(e.to_string()))?;
     reachable(settings, &ports)?;
-    let (seed, secret) = match settings.seed {
-        0 => {
-            let [seed, high, low] = kernel_entropy()?;
-            (seed, Some([high, low]))
-        }
-        seed => (seed, None),
-    };
+    let (seed, secret) = seed_and_secret(settings.seed)?;
     let config = CoreConfig { secret, ..core_config(settings, seed) };
     let (mut stacks, mut taps) = (Vec::new(), Vec::new());
     let files = blackbox_files(settings)?;
@@ -290,10 +284,24 @@ fn registry(settings: &Settings) -> Result<cc::Registry, OpenError> {
     Ok(registry)
 }
 
-/// Returns words of the kernel's entropy.
-fn kernel_entropy<const N: usize>() -> Result<[u64; N], OpenError> {
-    let refused = |e| OpenError(format!("no secrets to be had from /dev/urandom: {e}; give a seed instead"));
-    let mut file = std::fs::File::open("/dev/urandom").map_err(refused)?;
+/// Where the kernel gives out what its generator makes of its entropy (random(4); RFC 4086, section 7.1.2).
+const KERNEL_ENTROPY: &str = "/dev/urandom";
+
+/// Returns the seed of what is random in a stack, and its secret: the kernel's entropy, unless a seed other than 0 was
+/// set. What a set seed makes can be repeated, and is no secret.
+/// RFC 6528, 4-1.
+fn seed_and_secret(seed: u64) -> Result<(u64, Option<[u64; 2]>), OpenError> {
+    if seed != 0 {
+        return Ok((seed, None));
+    }
+    let [seed, high, low] = entropy(KERNEL_ENTROPY)?;
+    Ok((seed, Some([high, low])))
+}
+
+/// Returns words of a file of entropy.
+fn entropy<const N: usize>(path: &str) -> Result<[u64; N], OpenError> {
+    let refused = |e| OpenError(format!("no secrets to be had from {path}: {e}; give a seed instead"));
+    let mut file = std::fs::File::open(path).map_err(refused)?;
     let mut words = [0; N];
     for word in &mut words {
         let mut bytes = [0; 8];
@@ -306,4 +314,46 @@ fn kernel_entropy<const N: usize>() -> Result<[u64; N], OpenError> {
 /// Puts the calling thread on CPU `cpu`; false if this machine has no such CPU for us.
 pub fn pin_to(cpu: usize) -> bool {
     core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: what a stack keeps secret comes from the kernel's generator, or the stack does not open.
+    use super::*;
+    use std::os::linux::fs::MetadataExt;
+
+    /// RFC 6528, 4-1.
+    #[test]
+    fn secrets_are_the_kernels_entropy() {
+        // The kernel's generator is the character device 1:9, whatever lies at its path (devices.txt of Linux).
+        let source = std::fs::metadata(KERNEL_ENTROPY).expect("a kernel has it");
+        assert_eq!(source.st_mode() & 0o170_000, 0o020_000, "a character device");
+        assert_eq!(source.st_rdev(), 1 << 8 | 9);
+        let draws: Vec<[u64; 2]> =
+            (0..256).map(|_| seed_and_secret(0).expect("entropy").1.expect("a secret")).collect();
+        // Each of the 128 bits is drawn: 256 draws that agree in one have a probability of 2^-255.
+        for word in 0..2 {
+            let ones = draws.iter().fold(0, |ones, draw| ones | draw[word]);
+            let zeros = draws.iter().fold(0, |zeros, draw| zeros | !draw[word]);
+            assert_eq!((ones, zeros), (u64::MAX, u64::MAX));
+        }
+        let mut words: Vec<u64> = draws.concat();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 512, "no word comes twice");
+        assert_eq!(
+            seed_and_secret(7).expect("no entropy is asked for"),
+            (7, None),
+            "a repeatable run has none"
+        );
+    }
+
+    /// RFC 6528, 4-1.
+    #[test]
+    fn a_source_that_is_missing_or_runs_dry_is_an_error() {
+        for path in ["/dev/null", "/nonexistent"] {
+            let refused = entropy::<3>(path).expect_err("no words");
+            assert!(refused.0.contains(path) && refused.0.contains("give a seed"), "{}", refused.0);
+        }
+    }
 }

@@ -38,7 +38,13 @@ const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// Counts how often the threads of a process reach a point. While it lives the point's semaphore is up.
 #[derive(Debug)]
-pub struct Hits(Vec<File>);
+pub struct Hits {
+    /// A counter for each thread.
+    counters: Vec<File>,
+    /// The path that their attributes point to: the kernel reads it whenever a counted thread begins another, which
+    /// fails where it is gone. Fields are dropped in this order.
+    _path: CString,
+}
 
 impl Hits {
     /// Begins to count for the process `pid`, which runs `program`, where `note` was found. Threads that begin later
@@ -46,7 +52,8 @@ impl Hits {
     /// of ours, and another process could begin no thread meanwhile (EFAULT).
     ///
     /// # Errors
-    /// The kernel has no uprobes, or does not let us.
+    /// The kernel has no uprobes, or does not let us; ESRCH if no thread of the process is left. Threads that end
+    /// meanwhile are passed over.
     pub fn count(program: &Path, note: &Note, pid: u32) -> io::Result<Hits> {
         let kind = std::fs::read_to_string(KIND)?;
         let kind = kind.trim().parse().map_err(io::Error::other)?;
@@ -64,9 +71,17 @@ impl Hits {
         for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
             let thread = thread?.file_name();
             let thread: i32 = thread.to_string_lossy().parse().map_err(io::Error::other)?;
-            counters.push(open(&attributes, thread)?);
+            match open(&attributes, thread) {
+                Ok(counter) => counters.push(counter),
+                // The thread ended since it was listed: what it did is past.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(Hits(counters))
+        match counters.is_empty() {
+            true => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            false => Ok(Hits { counters, _path: path }),
+        }
     }
 
     /// How often until now.
@@ -75,7 +90,7 @@ impl Hits {
     /// The kernel did not say.
     pub fn so_far(&mut self) -> io::Result<u64> {
         let mut all = 0;
-        for counter in &mut self.0 {
+        for counter in &mut self.counters {
             let mut number = [0; 8];
             counter.read_exact(&mut number)?;
             all += u64::from_ne_bytes(number);

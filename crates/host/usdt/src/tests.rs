@@ -115,6 +115,36 @@ fn the_kernel_counts_hits_and_raises_the_semaphore() {
     assert!(gone);
 }
 
+/// A thread that ends between the list of threads and its counter is passed over, and no reason to count none.
+#[test]
+fn threads_may_end_while_counters_are_opened() {
+    let _turn = alone();
+    reach_all();
+    let program = std::env::current_exe().unwrap();
+    let notes = own_notes();
+    let note = notes.iter().find(|note| note.name == "connected").unwrap();
+    if let Err(error) = Hits::count(&program, note, std::process::id()) {
+        return eprintln!("skipped: no uprobes here: {error}");
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let short = || std::thread::spawn(|| {});
+                for thread in [short(), short(), short(), short()] {
+                    thread.join().unwrap();
+                }
+            }
+        });
+        let counts: Vec<_> =
+            (0..3).map(|_| Hits::count(&program, note, std::process::id()).map(drop)).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(counts.iter().all(Result::is_ok), "{counts:?}");
+    });
+    let error = Hits::count(&program, note, u32::MAX).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no such process");
+}
+
 /// The guide has a row for each point, with its arguments in order.
 #[test]
 fn the_guide_has_every_point() {
