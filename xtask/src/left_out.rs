@@ -198,7 +198,8 @@ test result: ok. 1 passed
         );
         assert!(!shown.contains("hello"), "{shown}");
         let told = "\n  a::broken\n    skipped: but it failed all the same\n    \
-                    thread 'a::broken' panicked at a.rs:1:2:\n    1 is not 2\n     left: 1\n     right: 2\n    note: run with a backtrace";
+                    thread 'a::broken' panicked at a.rs:1:2:\n    1 is not 2\n     left: 1\n     right: 2\n    \
+                    note: run with a backtrace";
         assert_eq!(left_out.failures(), told);
     }
 

@@ -82,9 +82,6 @@ pub(crate) fn run(args: &Args) -> CliResult {
         for (what, count) in &summary.unsupported {
             outln!("  {count:5} unsupported: {what}");
         }
-        for (what, count) in &summary.ignored {
-            outln!("  {count:5} changed {what}, which changes nothing here");
-        }
     }
     match summary.failed {
         0 => Ok(()),
@@ -156,7 +153,6 @@ fn json(reports: &[Report], left_out: usize) -> serde_json::Value {
         "passed": summary.passed,
         "failed": summary.failed,
         "unsupported": summary.unsupported,
-        "ignored": summary.ignored,
         "left_out": left_out,
         "scripts": scripts,
     })

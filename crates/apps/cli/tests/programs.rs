@@ -94,7 +94,7 @@ fn only_a_refused_connection_is_tried_again() {
     );
     let _server = bed.spawn(&bed.client, Path::new("python3"), &["-c", &program]).expect("python starts");
     let url = format!("http://{CLIENT_BASE}:8001/");
-    let mut get = || ask_once_served(&bed, &bed.client, "curl", &["-sSf", "--max-time", "5", &url]);
+    let get = || ask_once_served(&bed, &bed.client, "curl", &["-sSf", "--max-time", "5", &url]);
     // Refused for a second, then reset, then cut short: neither of these is hidden by the answer that comes third.
     let reset = get().expect_err("a reset");
     assert!(reset.contains("curl: (56)"), "{reset}");

@@ -156,11 +156,7 @@ impl Plug {
         }
         let world = self.world.get();
         let _inside = world.filter(|_| self.is_script()).map(World::script);
-        let (outcome, ignored) = {
-            let mut environment = self.environment();
-            (environment.run(line, folder, world), environment.take_ignored())
-        };
-        ignored.into_iter().for_each(|what| self.complain(format!("{what} changes nothing here")));
+        let outcome = self.environment().run(line, folder, world);
         // What the file says comes on top again.
         self.state().sysctls.read_again();
         match outcome {

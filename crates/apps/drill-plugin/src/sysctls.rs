@@ -1,6 +1,6 @@
 //! The file that a script's sysctl lines land in.
 
-use drill::run::{Taken, set_sysctl};
+use drill::run::set_sysctl;
 use stack::CoreConfig;
 use std::path::Path;
 
@@ -53,15 +53,14 @@ impl Sysctls {
     }
 }
 
-/// Lets every line do what it does, in order; with a sentence on each that is not understood.
+/// Lets every line do what it does, in order; with a sentence on each that is not.
 pub(crate) fn apply(text: &str, config: &mut CoreConfig) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .filter_map(|line| match line.split_once('=') {
             Some((name, value)) => match set_sysctl(config, name.trim(), value.trim().trim_matches('"')) {
-                Ok(Taken::Obeyed) => None,
-                Ok(Taken::Ignored(what)) => Some(format!("{what} changes nothing here")),
-                Err(what) => Some(format!("{what} is not understood")),
+                Ok(()) => None,
+                Err(what) => Some(format!("{what} is not obeyed")),
             },
             None => Some(format!("the line `{line}` is not understood")),
         })
@@ -102,7 +101,7 @@ mod tests {
         let mut config = CoreConfig::default();
         let text = "# a comment\nnet.ipv4.tcp_sack = 0\nnet/ipv4/tcp_timestamps=0\n\nnet.inet.tcp.recvspace=65536\n\
                     net.ipv4.tcp_rmem=\"4096 540000 15728640\"\nrfc1323=1\nno.such=3\nnonsense\n\
-                    net.ipv4.tcp_syncookies=1\n";
+                    net.ipv4.tcp_syncookies=0\n";
         let complaints = apply(text, &mut config);
         assert!(!config.tcp.sack);
         assert!(config.tcp.timestamps, "the last line wins");
@@ -110,9 +109,9 @@ mod tests {
         assert_eq!(
             complaints,
             [
-                "sysctl_file: the sysctl no.such=3 is not understood",
+                "sysctl_file: the sysctl no.such=3 is not obeyed",
                 "sysctl_file: the line `nonsense` is not understood",
-                "sysctl_file: the sysctl net.ipv4.tcp_syncookies=1 changes nothing here"
+                "sysctl_file: the sysctl net.ipv4.tcp_syncookies=0 (this stack has 1) is not obeyed"
             ]
         );
     }

@@ -183,7 +183,7 @@ impl Connection {
         if matches!(how, Shutdown::Read | Shutdown::Both) {
             self.bits.set(Bits::READ_SHUT);
             self.events |= Events::READABLE;
-            if cx.config.discard_after_shutdown {
+            if cx.config.quirks.discard_after_shutdown {
                 self.bits.set(Bits::READ_CLOSED);
                 self.discard_out_of_order(cx);
             }
@@ -276,7 +276,7 @@ impl Connection {
             self.refresh_rto(cx.config);
         }
         self.refresh_pacing(cx);
-        self.choose_charge(cx.config);
+        self.heed_defaults(cx.config);
         if self.options.sndbuf != 0 {
             self.tx.limit = self.options.sndbuf;
         }

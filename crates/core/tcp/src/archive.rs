@@ -227,7 +227,7 @@ mod tests {
     //! SYN or SYN-ACK too; and what is archived depends on nothing that a connection lived through.
     use super::*;
     use crate::testing::{End, MTU, Pair, cx, open, policy};
-    use crate::{Config, Opening, TxLimits};
+    use crate::{Config, Opening, Quirks, TxLimits};
     use alloc::format;
     use alloc::string::String;
     use base::{Duration, Rng};
@@ -237,13 +237,18 @@ mod tests {
             timestamps: rng.chance(0.8),
             sack: rng.chance(0.8),
             window_scaling: rng.chance(0.8),
-            push_bursts: rng.chance(0.3),
-            round_rcvbuf: rng.chance(0.3),
-            charge_pieces: rng.chance(0.3),
-            bsd_syn: rng.chance(0.3),
             quick_acks: rng.below(20) as u8,
             rcvbuf: (2_048 << rng.below(8), 1 << 20),
             notsent_lowat: if rng.chance(0.2) { 40_000 } else { u32::MAX },
+            quirks: Quirks {
+                push_bursts: rng.chance(0.3),
+                round_rcvbuf: rng.chance(0.3),
+                charge_pieces: rng.chance(0.3),
+                bsd_syn: rng.chance(0.3),
+                window_ramp: rng.chance(0.3),
+                ack_second_segment: rng.chance(0.3),
+                ..Quirks::default()
+            },
             ..Config::default()
         }
     }

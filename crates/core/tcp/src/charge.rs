@@ -1,6 +1,6 @@
 //! What the send buffer is charged for what it holds, and how much a write may add.
 //!
-//! Plainly an octet is an octet: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (setting
+//! Plainly an octet is an octet: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (the quirk
 //! `charge_pieces`), octets lie in pieces, each a buffer of its own (`struct sk_buff`) that costs [`PIECE`] octets
 //! beside those it holds. Room is asked for only where a piece begins, so the last one may pass the limit; and what a
 //! write finds free is what is left of the last piece and as many whole ones as may begin.
@@ -33,11 +33,13 @@ const SUPER_SEGMENT: u32 = 16;
 const SEGMENTS_MIN: u32 = 10;
 
 impl Connection {
-    /// How the buffer is charged, and whether TCP_NOTSENT_LOWAT bounds it.
-    pub(crate) fn choose_charge(&mut self, config: &Config) {
-        self.options.set_default_lowat(config.notsent_lowat);
-        self.bits.put(Bits::CHARGED, config.charge_pieces);
-        self.bits.put(Bits::PIECES, config.charge_pieces || self.options.lowat() != u32::MAX);
+    /// Adds what the settings say to the socket's options: how the buffer is charged, whether TCP_NOTSENT_LOWAT bounds
+    /// it, and when acknowledgments are hurried.
+    pub(crate) fn heed_defaults(&mut self, config: &Config) {
+        self.options.set_defaults(config);
+        let charged = config.quirks.charge_pieces;
+        self.bits.put(Bits::CHARGED, charged);
+        self.bits.put(Bits::PIECES, charged || self.options.lowat() != u32::MAX);
     }
 
     /// What the buffer is charged with.

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use base::Duration;
 use cc::HyStartLimits;
 
-use crate::{EcnPolicy, FastOpenKeys, SocketOptions, Times};
+use crate::{EcnPolicy, FastOpenKeys, Quirks, SocketOptions, Times};
 
 const MIB: u32 = 1 << 20;
 /// What RFC 9406, section 4.3, says, and what policies do unless they are told otherwise.
@@ -161,11 +161,15 @@ macro_rules! settings {
     }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct $name { $(#[doc = $help] pub $field: $kind,)+ }
+        pub struct $name {
+            $(#[doc = $help] pub $field: $kind,)+
+            /// What a profile imitates of another system. No row sets it.
+            pub quirks: Quirks,
+        }
 
         impl Default for $name {
             fn default() -> Self {
-                $name { $($field: $default,)+ }
+                $name { $($field: $default,)+ quirks: Quirks::default() }
             }
         }
 
@@ -306,12 +310,8 @@ settings! {
         reassembly_share: u8 = 50, 1 => 100,
             "Most of the pool of a core, in percent, that the out-of-order data of all its connections takes, with the \
              memory of the holes before it.";
-        push_bursts: bool = false, false => true,
-            "Super-segments as Linux makes them: PSH at the end of each, so that receivers that merge segments hand \
-             on sooner, no larger than half the congestion window, so that two are under way, nor than what \
-             leaves in a millisecond at the pace of the round trip.";
         min_burst: u8 = 2, 1 => 64,
-            "Least segments of a super-segment where `push_bursts` bounds them, and of what leaves at once where \
+            "Least segments of a super-segment that is bounded by the pace, and of what leaves at once where \
              departures are paced (Linux's tcp_min_tso_segs).";
         mtu_probing: u8 = 0, 0 => 2,
             "Find the path's MTU without ICMP (RFC 4821, RFC 8899): 0 never, 1 where a path swallows full segments, 2 \
@@ -367,56 +367,20 @@ settings! {
         rack: u8 = 1, 0 => 7,
             "How losses are told, a sum: 1 by time (RFC 8985; by counting alone without it, RFC 6675), 2 with a \
              window for reordering that does not adapt, 4 with one even where three segments were SACKed.";
-        reordering_tick: Duration = Duration::ZERO, Duration::ZERO => Duration::from_millis(100),
-            "What the timer for reordering counts: it runs whole ticks and two more, as Linux's does. Zero: it is \
-             exact.";
-        grow_reordered: bool = false, false => true,
-            "Does the window grow for what is SACKed, too, once the path was seen to reorder much, as in Linux, and \
-             not for cumulative acknowledgments alone (RFC 5681)?";
         whole_sacks: bool = true, false => true,
             "Does a SACK of part of a full segment say nothing, as in Linux, and not that its octets arrived? Off, a \
              peer may have a flight sent again in pieces of one byte.";
         dsack: bool = true, false => true,
             "Report duplicates to the peer (RFC 2883).";
-        round_rcvbuf: bool = false, false => true,
-            "Is the receive buffer rounded up to whole segments of the connection, as FreeBSD rounds it?";
         quick_acks: u8 = 16, 0 => 255,
             "Acknowledgments that are not delayed when a connection begins or has been idle, while the peer is in slow \
              start.";
-        ack_second_segment: bool = false, false => true,
-            "Is every second segment acknowledged at once however small it is, as FreeBSD does, and not only every \
-             second full one?";
-        tell_all_room: bool = false, false => true,
-            "Does every segment offer all the room there is, as FreeBSD's do, even where that moves the window's edge \
-             by less than RFC 9293, section 3.8.6.2.2, finds worth telling?";
-        insecure_rst: bool = false, false => true,
-            "Does a RST anywhere in the window end the connection, as before RFC 5961, section 3? Then who guesses the \
-             ports needs few more guesses to end it.";
-        insecure_syn: bool = false, false => true,
-            "Does a SYN anywhere in the window reset the connection, as before RFC 5961, section 4? As dangerous.";
         drop_synfin: bool = true, false => true,
             "Is a SYN that carries a FIN and acknowledges nothing dropped where it could begin a connection? No honest \
              peer of today sends it.";
-        window_by_buffer: bool = false, false => true,
-            "Is a RST or SYN in the window if the receive buffer has room for its number, as on FreeBSD, and not only \
-             if the window offered does?";
-        repeat_fin: bool = false, false => true,
-            "Does what is acknowledged while our FIN is under way carry the FIN again, as BSD's acknowledgments do?";
-        answer_future_acks: bool = true, false => true,
-            "Is a segment that acknowledges what was never sent answered (RFC 9293, section 3.10.7.4)? Linux drops it \
-             in silence.";
         tolerate_missing_timestamps: bool = false, false => true,
             "Is a segment taken that lacks the timestamp that was agreed on, as Linux takes it, where RFC 7323, \
              section 3.2, says to drop it?";
-        empty_probes: bool = false, false => true,
-            "Does a probe of a shut window carry an old number and nothing else, as Linux's do, instead of the next \
-             octet (RFC 9293, section 3.8.6.1)?";
-        discard_after_shutdown: bool = false, false => true,
-            "Is what arrives after shutdown(SHUT_RD) acknowledged and thrown away, as on FreeBSD, instead of kept for \
-             whoever reads nevertheless, as on Linux?";
-        broken_pipe: bool = false, false => true,
-            "Is a reset after the peer's FIN told as a broken pipe (EPIPE), as on Linux, and not as a reset connection \
-             (RFC 9293, section 3.10.7.4)?";
         keep_idle: Duration = Duration::from_secs(7200), Duration::from_secs(1) => Duration::from_secs(32_767),
             "TCP_KEEPIDLE of sockets that do not set it: idleness before the first keepalive probe (RFC 9293, MUST-28; \
              Linux's tcp_keepalive_time).";
@@ -429,19 +393,6 @@ settings! {
         notsent_lowat: u32 = u32::MAX, 1 => u32::MAX,
             "TCP_NOTSENT_LOWAT of sockets that do not set it: octets not sent below which a connection counts as \
              writable.";
-        charge_pieces: bool = false, false => true,
-            "Is the send buffer charged as Linux charges it: by the piece of half the peer's window, with what \
-             each costs beside its octets?";
-        bsd_syn: bool = false, false => true,
-            "Options of a SYN in BSD's order (window scale, SACK, timestamps) instead of Linux's.";
-        keep_crossed_text: bool = true, false => true,
-            "Is the text of a SYN that crossed ours kept until the connection stands (RFC 9293, section 3.10.7.3)? \
-             Linux leaves it to be sent again.";
-        window_ramp: bool = false, false => true,
-            "Does a connection offer 64 KiB at first, and from then on twice what came, as far as its buffer goes, as \
-             Linux does? Who sends little never occupies much.";
-        icmp_ends_half_open: bool = false, false => true,
-            "Does an ICMP error about hosts or networks end a half-open connection of a listener, as on Linux?";
         rehash: bool = true, false => true,
             "Does a retransmission timeout change the IPv6 flow label, so that routers that choose among paths by it \
              choose another (RFC 6438)?";
@@ -471,7 +422,7 @@ impl Config {
 
     /// The order of options in a SYN.
     pub(crate) fn syn_layout(&self) -> wire::tcp::SynLayout {
-        match self.bsd_syn {
+        match self.quirks.bsd_syn {
             true => wire::tcp::SynLayout::Bsd,
             false => wire::tcp::SynLayout::Linux,
         }

@@ -182,6 +182,12 @@ bits! {
     PROMISED,
     /// It is one of [`Pool::orphans`].
     COUNTED,
+    /// [`Quirks::window_ramp`](crate::Quirks::window_ramp).
+    RAMP,
+    /// [`Quirks::tell_all_room`](crate::Quirks::tell_all_room).
+    TELLS_ALL,
+    /// [`Quirks::repeat_fin`](crate::Quirks::repeat_fin).
+    REPEATS_FIN,
 }
 
 impl Bits {
@@ -462,7 +468,7 @@ impl Connection {
         if conn.options.has(Switch::OWN_TIMES) {
             conn.set_times(open.options.times);
         }
-        conn.choose_charge(cx.config);
+        conn.heed_defaults(cx.config);
         conn.take_hint(cx.config, &open.hint);
         conn
     }
@@ -593,7 +599,7 @@ impl Connection {
         self.peer_mss = syn.options.mss.unwrap_or(path::default_mss(&self.key)).max(path::MIN_MSS);
         self.refresh_mss(cx.config);
         self.rcv_mss = self.snd_mss.min(path::RCV_MSS_GUESS);
-        if cx.config.round_rcvbuf && self.options.rcvbuf == 0 {
+        if cx.config.quirks.round_rcvbuf && self.options.rcvbuf == 0 {
             self.rcvbuf = self.rcvbuf.next_multiple_of(self.advertised_mss().min(self.peer_mss).into());
         }
         self.set_send_window(from_field(syn.window, 0), syn.seq);

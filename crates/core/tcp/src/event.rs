@@ -102,8 +102,8 @@ pub enum ReadError {
 /// Which half to shut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shutdown {
-    /// No more reads: the peer is not told, and what still arrives is kept while there is room, or thrown away (setting
-    /// `discard_after_shutdown`).
+    /// No more reads: the peer is not told, and what still arrives is kept while there is room, or thrown away
+    /// ([`Quirks::discard_after_shutdown`](crate::Quirks::discard_after_shutdown)).
     Read,
     /// No more writes: FIN.
     Write,

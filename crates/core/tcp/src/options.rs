@@ -2,6 +2,8 @@
 
 use base::{Duration, Rate};
 
+use crate::Config;
+
 /// What an application can set on one socket; `connect` and `accept` start from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketOptions {
@@ -117,6 +119,10 @@ impl Switch {
     pub(crate) const BLACK_HOLES: Switch = Switch(128);
     /// The socket has [`Times`] of its own.
     pub(crate) const OWN_TIMES: Switch = Switch(256);
+    /// [`Quirks::ack_second_segment`](crate::Quirks::ack_second_segment), not the socket's own.
+    const ACK_SECOND: Switch = Switch(512);
+    /// Data may be acknowledged sooner than usual.
+    pub(crate) const HURRIED: Switch = Switch(Switch::QUICKACK.0 | Switch::ACK_SECOND.0);
 
     /// Its bit, or none.
     const fn if_on(self, on: bool) -> u16 {
@@ -200,8 +206,10 @@ impl PackedOptions {
         if self.notsent_lowat == 0 { u32::MAX } else { self.notsent_lowat }
     }
 
-    /// The stack's mark holds where the socket has none of its own.
-    pub(crate) fn set_default_lowat(&mut self, mark: u32) {
+    /// The stack's mark holds where the socket has none of its own, and its profile's way with acknowledgments.
+    pub(crate) fn set_defaults(&mut self, config: &Config) {
+        let mark = config.notsent_lowat;
+        self.on.0 |= Switch::ACK_SECOND.if_on(config.quirks.ack_second_segment);
         if self.notsent_lowat == 0 && mark != u32::MAX {
             self.notsent_lowat = mark;
             self.on.0 |= Switch::DEFAULT_LOWAT.0;

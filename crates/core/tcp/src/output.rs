@@ -55,6 +55,9 @@ impl core::ops::BitOrAssign for Due {
     }
 }
 
+/// A connection with one of these has more to say, or says it otherwise, than its timestamps.
+const UNUSUAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0);
+
 /// A segment decided on, before it has a header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -105,9 +108,9 @@ impl Connection {
         self.segs_out = self.segs_out.wrapping_add(1);
         // Mostly the timestamps are all there is to tell. Such a segment is written straight to where it is
         // returned: it is too large to be moved for every one.
-        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(Bits::SIGNED | Bits::ECN | Bits::ACCECN);
+        let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(UNUSUAL);
         if !usual || self.reassembly.is_some() {
-            return Some(self.build_fully(cx, &plan));
+            return Some(self.build_fully(cx, plan));
         }
         let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };
         Some(self.build(cx, &plan, options))
@@ -115,7 +118,8 @@ impl Connection {
 
     /// With whatever options and marks.
     #[inline(never)]
-    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: Plan) -> Transmit {
+        let plan = &if self.bits.has(Bits::REPEATS_FIN) { self.with_fin_again(plan) } else { plan };
         let options = self.header_options(cx, plan);
         let mut tx = self.build(cx, plan, options);
         if self.bits.has(Bits::ECN | Bits::ACCECN) {
@@ -157,9 +161,6 @@ impl Connection {
         }
         if self.due.has(Due::ACK) {
             cx.counters.pure_acks_out += 1;
-            if cx.config.repeat_fin {
-                return Some(self.plan_acknowledgment_with_fin());
-            }
             return Some(Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack));
         }
         None
@@ -167,11 +168,14 @@ impl Connection {
 
     /// As BSD's acknowledgments are: one that is no challenge carries a FIN that is under way.
     #[cold]
-    fn plan_acknowledgment_with_fin(&mut self) -> Plan {
+    fn with_fin_again(&mut self, plan: Plan) -> Plan {
+        if plan.flags != Flags::ACK || plan.len > 0 || plan.seq != self.snd_nxt {
+            return plan;
+        }
         let challenge = self.bits.has(Bits::CHALLENGED);
         self.bits.clear(Bits::CHALLENGED);
         if challenge || !self.may_send() || self.flight() <= self.tx.len() {
-            return Plan::bare(self.snd_nxt, Flags::ACK, TransmitClass::Ack);
+            return plan;
         }
         self.stop_timing();
         let again = Plan::bare(self.snd_nxt - 1, Flags::FIN | Flags::ACK, TransmitClass::Control);

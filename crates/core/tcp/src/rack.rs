@@ -267,7 +267,7 @@ impl Connection {
         let wait = [first, second].into_iter().flatten().min();
         if let Some(wait) = wait.filter(|_| cx.config.rack & BY_TIME != 0) {
             self.arm_reordering(
-                cx.now + in_ticks(Duration::from_micros(wait.into()), cx.config.reordering_tick),
+                cx.now + in_ticks(Duration::from_micros(wait.into()), cx.config.quirks.reordering_tick),
             );
         }
         if fresh > 0 && self.bits.has(Bits::SAMPLED) {

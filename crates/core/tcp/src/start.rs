@@ -25,11 +25,10 @@ impl Start {
     pub(crate) fn of(config: &Config, options: &SocketOptions, path_mtu: u16) -> Start {
         let options = PackedOptions::from(options);
         let greatest = if options.rcvbuf == 0 { config.rcvbuf.1 } else { options.rcvbuf };
-        let mut bits = Bits::default();
+        let mut bits = config.quirks.bits();
         bits.put(Bits::TIMESTAMPS, config.timestamps);
         bits.put(Bits::SACK, config.sack);
         bits.put(Bits::SCALING, config.window_scaling);
-        bits.put(Bits::BURSTS, config.push_bursts);
         bits.put(Bits::DATED, options.has(Switch::DATED));
         Start {
             options,

@@ -166,7 +166,7 @@ impl Connection {
         let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
         let room = if cx.pool.is_scarce() { self.scarce_room(cx.pool) } else { chunks };
         let room = self.buffer_room().min(room).min(largest);
-        if cx.config.window_ramp || self.bits.has(Bits::EARLY) { room.min(self.ramp()) } else { room }
+        if self.bits.has(Bits::EARLY | Bits::RAMP) { room.min(self.ramp()) } else { room }
     }
 
     /// What is offered while little came: what the SYN-ACK offered, and twice what came since. A client that has not
@@ -197,12 +197,23 @@ impl Connection {
         (self.buffer_limit() / 2).min(self.rcv_mss.into())
     }
 
+    /// The least gain that is worth telling, and the most room there may be, where nobody reads or all room is told.
+    #[cold]
+    fn unusual_room(&self) -> (u32, u32) {
+        let least = if self.bits.has(Bits::TELLS_ALL) { 1 } else { self.worth_telling() };
+        let closed = self.bits.has(Bits::READ_CLOSED);
+        (least, if closed { self.buffer_limit() } else { self.buffer_room() })
+    }
+
     /// Moves the right edge, where that is worth it; it never moves left.
     /// RFC 9293, SHLD-14 and MUST-39.
     #[inline(always)]
     pub(crate) fn advance_window(&mut self, cx: &mut Cx<'_>) {
-        let least = if cx.config.tell_all_room { 1 } else { self.worth_telling() };
-        if self.gain_at_most() < least {
+        let (least, most) = match self.bits.has(Bits::READ_CLOSED | Bits::TELLS_ALL) {
+            false => (self.worth_telling(), self.buffer_room()),
+            true => self.unusual_room(),
+        };
+        if most.saturating_sub(self.receive_window()) < least {
             if self.receive_window() < self.rcv_mss.into() {
                 self.watch_reader(cx, true);
             }
@@ -342,13 +353,20 @@ impl Connection {
     pub(crate) fn acknowledge_data(&mut self, cx: &Cx<'_>) {
         let owed = self.rcv_nxt.offset_from(self.last_ack_sent);
         let quick = self.quick > 0 && !self.bits.has(Bits::INTERACTIVE);
-        if quick || owed >= 2 * u32::from(self.rcv_mss) || self.options.has(Switch::QUICKACK) {
+        if quick
+            || owed >= 2 * u32::from(self.rcv_mss)
+            || (self.options.has(Switch::HURRIED) && self.hurries())
+        {
             self.due |= Due::ACK;
         } else if self.timers.delack == Instant::FAR_FUTURE {
             self.timers.delack = cx.now + self.longest_delay(cx.config);
-        } else if cx.config.ack_second_segment {
-            self.due |= Due::ACK;
         }
+    }
+
+    /// TCP_QUICKACK is set, or this is a second segment where every second one counts.
+    #[cold]
+    fn hurries(&self) -> bool {
+        self.options.has(Switch::QUICKACK) || self.timers.delack != Instant::FAR_FUTURE
     }
 
     /// Learns the peer's segment size (RFC 5681, section 4.2: RMSS).

@@ -12,7 +12,7 @@ use wire::tcp::{AccEcn, CounterOrder, EcnOctets, FastOpen, Flags, Options, SackB
 use super::Input;
 use crate::{
     Config, Connection, Counters, Cx, Disposition, EcnPolicy, Events, FastOpenOffer, HostHint, IcmpError,
-    Open, Pool, ReadError, Shutdown, SocketOptions, State, TxLimits, WriteError,
+    Open, Pool, Quirks, ReadError, Shutdown, SocketOptions, State, TxLimits, WriteError,
 };
 
 /// No call makes a connection send more segments than this without hearing from its peer.
@@ -403,13 +403,16 @@ fn lend(bits: u8, input: &mut Input<'_>) -> Lent {
         ecn: EcnPolicy::ALL[usize::from(bits >> 4 & 7) % EcnPolicy::ALL.len()],
         rcvbuf: (4096 << (bits & 3), 1 << 20),
         sndbuf: (4096, 1 << 18),
-        charge_pieces: bits & 64 != 0,
-        push_bursts: bits & 64 != 0,
-        empty_probes: bits & 64 != 0,
-        repeat_fin: bits & 128 != 0,
-        insecure_rst: bits & 128 != 0,
-        insecure_syn: bits & 128 != 0,
-        window_by_buffer: bits & 128 != 0,
+        quirks: Quirks {
+            charge_pieces: bits & 64 != 0,
+            push_bursts: bits & 64 != 0,
+            empty_probes: bits & 64 != 0,
+            repeat_fin: bits & 128 != 0,
+            insecure_rst: bits & 128 != 0,
+            insecure_syn: bits & 128 != 0,
+            window_by_buffer: bits & 128 != 0,
+            ..Quirks::default()
+        },
         ..Config::default()
     };
     let pool = Pool::new(if bits & 8 == 0 { 1024 } else { 1 + input.below(8) });

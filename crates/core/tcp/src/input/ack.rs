@@ -40,7 +40,7 @@ impl Connection {
         let ahead = seg.ack.distance_from(self.snd_una);
         if seg.ack.after(self.snd_nxt) || i64::from(ahead) < -i64::from(self.snd_wnd_max) {
             cx.counters.bad_acks += 1;
-            if cx.config.answer_future_acks || ahead < 0 {
+            if ahead < 0 || !cx.config.quirks.ignore_future_acks {
                 self.challenge(cx, Cause::Ack);
             }
             return Err(DropReason::BadAck);
@@ -151,7 +151,7 @@ impl Connection {
 
     /// May the window grow for what arrived out of order?
     fn grows_reordered(&self, cx: &Cx<'_>) -> bool {
-        cx.config.grow_reordered
+        cx.config.quirks.grow_reordered
             && self.rare().is_some_and(|rare| u32::from(rare.reordering.degree) > DUP_THRESH)
     }
 

@@ -41,7 +41,7 @@ impl Connection {
         self.take_syn(cx, seg);
         if !flags.has(Flags::ACK) {
             // Simultaneous open: both SYNs crossed.
-            if cx.config.keep_crossed_text {
+            if !cx.config.quirks.drop_crossed_text {
                 self.hold_text(cx, &super::behind_syn(seg));
             }
             self.due |= Due::SYN;

@@ -118,7 +118,7 @@ impl Connection {
             Cause::Place => &mut cx.counters.challenged_places,
         } += 1;
         self.rare_mut().challenge_ms = Some(now);
-        self.bits.put(Bits::CHALLENGED, cx.config.repeat_fin);
+        self.bits.put(Bits::CHALLENGED, self.bits.has(Bits::REPEATS_FIN));
         self.due |= Due::ACK;
     }
 }

@@ -7,14 +7,14 @@ use crate::input::{Cause, Check};
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
-    /// Only the exact next octet resets (RFC 5961, section 3.2), unless a setting says otherwise; anything else in the
+    /// Only the exact next octet resets (RFC 5961, section 3.2), unless a profile says otherwise; anything else in the
     /// window is asked again.
     /// RFC 9293, MUST-11, MUST-12, SHLD-2 and MUST-66; RFC 5961, 3.2-2, 3.2-3 and 3.2-4.
     pub(crate) fn check_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         if !seg.flags.has(Flags::RST) {
             return Ok(());
         }
-        if seg.seq != self.rcv_nxt && !cx.config.insecure_rst {
+        if seg.seq != self.rcv_nxt && !cx.config.quirks.insecure_rst {
             self.challenge(cx, Cause::Reset);
             return Err(DropReason::BadReset);
         }
@@ -32,7 +32,7 @@ impl Connection {
             State::SynReceived if self.bits.has(Bits::ACTIVE) => self.fail(cx, Error::Refused),
             // All that could still be lost has arrived.
             State::Closing | State::LastAck if self.bits.has(Bits::ORPHAN) => self.finish(cx),
-            State::CloseWait if cx.config.broken_pipe => self.fail(cx, Error::BrokenPipe),
+            State::CloseWait if cx.config.quirks.broken_pipe => self.fail(cx, Error::BrokenPipe),
             _ => self.fail(cx, Error::Reset),
         }
         Ok(())

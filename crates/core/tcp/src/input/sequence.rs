@@ -81,7 +81,7 @@ impl Connection {
     fn starts_in_buffer(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         // A listener's half-open connection has no buffer there yet.
         let half_open = self.state == State::SynReceived && !self.bits.has(Bits::ACTIVE);
-        cx.config.window_by_buffer
+        cx.config.quirks.window_by_buffer
             && seg.flags.any(Flags::RST | Flags::SYN)
             && !half_open
             && seg.seq.before(self.rcv_nxt + self.buffer_room())
@@ -129,7 +129,10 @@ impl Connection {
             }
             return Err(DropReason::BadSyn);
         }
-        if cx.config.insecure_syn && self.state != State::SynReceived && seg.seq.at_or_after(self.rcv_nxt) {
+        if cx.config.quirks.insecure_syn
+            && self.state != State::SynReceived
+            && seg.seq.at_or_after(self.rcv_nxt)
+        {
             self.fail(cx, Error::Reset);
             self.due = Due::RST;
             return Err(DropReason::BadSyn);

@@ -375,7 +375,7 @@ impl Connection {
             return None;
         }
         let flight = self.flight();
-        if flight == 0 && cx.config.empty_probes && self.has_unsent() {
+        if flight == 0 && cx.config.quirks.empty_probes && self.has_unsent() {
             cx.counters.window_probes += 1;
             return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
         }

@@ -1,7 +1,7 @@
-//! Goal: a send buffer that is charged by the piece (setting `charge_pieces`) takes what Linux's takes, and stays
+//! Goal: a send buffer that is charged by the piece (`Quirks::charge_pieces`) takes what Linux's takes, and stays
 //! bounded.
 
-use tcp::{Config, SocketOptions, WriteError};
+use tcp::{Config, Quirks, SocketOptions, WriteError};
 use wire::tcp::Options;
 
 use crate::rig::{OURS, Setup};
@@ -10,8 +10,7 @@ fn charged(sndbuf: u32, window: u16, notsent_lowat: u32) -> Setup {
     Setup {
         config: Config {
             tail_loss_probe: false,
-            charge_pieces: true,
-            push_bursts: true,
+            quirks: Quirks { charge_pieces: true, push_bursts: true, ..Quirks::default() },
             notsent_lowat,
             ..Config::default()
         },

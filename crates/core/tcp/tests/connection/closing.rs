@@ -332,7 +332,10 @@ fn shutting_the_read_half() {
 
 #[test]
 fn shutting_the_read_half_as_bsd_does() {
-    let config = Config { discard_after_shutdown: true, ..Config::default() };
+    let config = Config {
+        quirks: tcp::Quirks { discard_after_shutdown: true, ..Default::default() },
+        ..Config::default()
+    };
     let mut rig = Setup { config, ..Setup::default() }.accepted();
     let now = rig.now;
     rig.host.with(now, |conn, cx| conn.shutdown(cx, tcp::Shutdown::Read));

@@ -124,7 +124,10 @@ fn an_error_ends_what_is_half_open_where_the_settings_say_so() {
             (IcmpError::HostUnreachable, OURS + 1, false),
         ] {
             let setup = Setup::default();
-            let config = Config { icmp_ends_half_open: ends, ..setup.config.clone() };
+            let config = Config {
+                quirks: tcp::Quirks { icmp_ends_half_open: ends, ..Default::default() },
+                ..setup.config.clone()
+            };
             let mut rig = Setup { config, ..setup }.syn_received();
             icmp(&mut rig, kind, seq);
             assert_eq!(rig.host.state() == State::Closed, ends && hits, "{kind:?}");

@@ -352,7 +352,13 @@ fn nothing_lies_behind_a_fin() {
 /// hole is filled.
 #[test]
 fn a_closed_reader_does_not_ask_again_for_what_was_sacked() {
-    let mut rig = wide(10, Config { discard_after_shutdown: true, ..Config::default() });
+    let mut rig = wide(
+        10,
+        Config {
+            quirks: tcp::Quirks { discard_after_shutdown: true, ..Default::default() },
+            ..Config::default()
+        },
+    );
     rig.send_at(1_000, &[1; 1_000]);
     let now = rig.now;
     rig.host.with(now, |conn, cx| conn.shutdown(cx, Shutdown::Read));

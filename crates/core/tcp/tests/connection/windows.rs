@@ -339,10 +339,14 @@ fn a_window_that_shrank_to_zero_is_probed_for_ever() {
     }
 }
 
-/// The window offered grows with what came, where the settings say so.
+/// The window offered grows with what came, where the profile says so.
 #[test]
 fn the_window_ramp() {
-    let config = Config { window_ramp: true, rcvbuf: (540_000, 1 << 24), ..Config::default() };
+    let config = Config {
+        quirks: tcp::Quirks { window_ramp: true, ..Default::default() },
+        rcvbuf: (540_000, 1 << 24),
+        ..Config::default()
+    };
     let mut rig = Setup { config, ..Setup::modern() }.accepted();
     let offered = |rig: &Rig| rig.host.conn().info(rig.now).rcv_wnd;
     for nth in 1..=100u32 {

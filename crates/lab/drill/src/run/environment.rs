@@ -1,7 +1,7 @@
 //! What the shell lines of a script change: settings of the stack, the route, the interface. Lines before the stack is
 //! made have their say when it is; later ones hold at once.
 
-use super::profile::{Taken, set_sysctl};
+use super::profile::set_sysctl;
 use super::shell::{Wish, read};
 use super::world::World;
 use base::Addr;
@@ -31,14 +31,12 @@ pub struct Environment {
     offload: bool,
     /// The script wants to see super-segments whole where the interface cuts them.
     strict_segments: bool,
-    /// Settings that lines changed and that change nothing here.
-    ignored: Vec<String>,
 }
 
 impl Environment {
     /// Of a stack with these settings, on an interface with this MTU in bytes.
     pub fn new(config: CoreConfig, mtu: usize, strict_segments: bool) -> Environment {
-        Environment { config, mtu, route_mtu: None, offload: true, strict_segments, ignored: Vec::new() }
+        Environment { config, mtu, route_mtu: None, offload: true, strict_segments }
     }
 
     /// Makes the stack.
@@ -63,11 +61,6 @@ impl Environment {
         Ok(())
     }
 
-    /// Takes what lines changed since the last call and what changes nothing here.
-    pub fn take_ignored(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.ignored)
-    }
-
     /// Returns the first command of `line` that cannot be run here, if any.
     pub fn unsupported(line: &str, folder: &Path) -> Option<String> {
         read(line, folder).into_iter().find_map(|wish| match wish {
@@ -79,10 +72,7 @@ impl Environment {
     fn grant(&mut self, wish: Wish, world: Option<&World>) -> Result<(), Refusal> {
         match wish {
             Wish::Sysctl(name, value) => {
-                let taken = set_sysctl(&mut self.config, &name, &value).map_err(Refusal::Unsupported)?;
-                if let Taken::Ignored(what) = taken {
-                    self.ignored.push(what);
-                }
+                set_sysctl(&mut self.config, &name, &value).map_err(Refusal::Unsupported)?;
                 self.share_settings(world)?;
             }
             Wish::Route(row, value) => {

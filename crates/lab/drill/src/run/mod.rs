@@ -23,7 +23,7 @@ mod world;
 pub use calls::{Answer, FastOpen, Got, Request, numbers, perform};
 pub use environment::{Environment, Refusal};
 pub use options::IpVersion;
-pub use profile::{Profile, Taken, set_sysctl, settings};
+pub use profile::{Profile, set_sysctl, settings};
 pub use world::{Inside, START, World};
 
 use crate::lang::{self, Event};
@@ -70,8 +70,6 @@ pub struct Report {
     pub outcome: Outcome,
     /// Everything that happened, line by line, with its time; the line of the script that failed at last.
     pub timeline: Vec<String>,
-    /// Settings that the script changed and that change nothing here: the sysctls and their values.
-    pub ignored: Vec<String>,
 }
 
 /// Defines of google's runner for each family.
@@ -123,7 +121,7 @@ pub fn run(path: &Path, source: &str, config: &Config) -> Report {
     defines.extend(own_defines(source));
     defines.extend(usual_defines(named.unwrap_or(config.version)));
     let pairs: Vec<(&str, &str)> = defines.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-    let report = |outcome, timeline| Report { path: path.into(), outcome, timeline, ignored: Vec::new() };
+    let report = |outcome, timeline| Report { path: path.into(), outcome, timeline };
     let script = match lang::parse(source, &pairs) {
         Ok(script) => script,
         Err(complaint) => {
@@ -144,7 +142,7 @@ pub fn run(path: &Path, source: &str, config: &Config) -> Report {
         Err((stop, event)) => ended(stop, event, source),
     };
     runner.abandon();
-    Report { ignored: runner.ignored, ..report(outcome, runner.timeline) }
+    report(outcome, runner.timeline)
 }
 
 fn ended(stop: Stop, event: Option<&Event>, source: &str) -> Outcome {

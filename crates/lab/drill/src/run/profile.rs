@@ -1,6 +1,8 @@
 //! What the RFCs leave open and systems decide differently: a profile is a column of settings, a sysctl a row.
 
+use base::Duration;
 use stack::CoreConfig;
+use tcp::Quirks;
 
 /// Whose accent the stack speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,40 +51,23 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("fin_wait2", ["60s", "60s", "60s"]),
     ("tail_loss_probe", ["on", "off", "on"]),
     ("fastopen_pause", ["0s", "900s", "3600s"]),
-    ("push_bursts", ["on", "off", "off"]),
     ("abc_limit", ["255", "2", "2"]),
-    // Linux paces where a queueing discipline of the device does, and bounds super-segments as push_bursts says.
+    // Linux paces where a queueing discipline of the device does, and bounds super-segments by its quirk push_bursts.
     ("pace_slow_start", ["off", "off", "off"]),
     ("autosize", ["off", "off", "off"]),
     ("hystart", ["2", "1", "1"]),
     ("reduce_from_window", ["on", "off", "off"]),
     ("reduce_again", ["off", "on", "on"]),
-    ("reordering_tick", ["1ms", "0s", "0s"]),
-    ("grow_reordered", ["on", "off", "off"]),
     ("whole_sacks", ["on", "off", "off"]),
-    ("round_rcvbuf", ["off", "on", "off"]),
-    ("ack_second_segment", ["off", "on", "off"]),
-    ("tell_all_room", ["off", "on", "off"]),
     ("quick_acks", ["16", "0", "0"]),
     ("ao_without_key", ["off", "on", "on"]),
-    ("bsd_syn", ["off", "on", "off"]),
-    ("window_by_buffer", ["off", "on", "off"]),
-    ("repeat_fin", ["off", "on", "off"]),
     ("tolerate_missing_timestamps", ["on", "off", "off"]),
-    ("empty_probes", ["on", "off", "off"]),
-    ("discard_after_shutdown", ["off", "on", "off"]),
     ("keep_count", ["9", "8", "9"]),
-    ("broken_pipe", ["on", "off", "off"]),
-    ("charge_pieces", ["on", "off", "off"]),
     ("drop_synfin", ["on", "on", "off"]),
-    ("answer_future_acks", ["off", "on", "on"]),
     ("ecn", ["passive", "passive", "passive"]),
     ("ecn_option", ["2", "0", "1"]),
     ("accecn_linux", ["on", "off", "off"]),
     ("rcvbuf", ["131072,6291456", "65536,2097152", "65535,1048576"]),
-    ("keep_crossed_text", ["off", "on", "on"]),
-    ("window_ramp", ["on", "off", "off"]),
-    ("icmp_ends_half_open", ["on", "off", "off"]),
     ("mtu_probes", ["1", "3", "3"]),
     ("steady_repair", ["on", "on", "off"]),
     ("host_cache", ["0", "0", "1024"]),
@@ -102,7 +87,38 @@ pub fn settings(profile: Profile) -> tcp::Config {
         let set = config.set(name, values[column]);
         debug_assert!(set.is_ok(), "{name} = {}", values[column]);
     }
+    config.quirks = quirks(profile);
     config
+}
+
+/// What a profile imitates of its system beside that.
+fn quirks(profile: Profile) -> Quirks {
+    match profile {
+        Profile::Linux => Quirks {
+            push_bursts: true,
+            reordering_tick: Duration::from_millis(1),
+            grow_reordered: true,
+            ignore_future_acks: true,
+            empty_probes: true,
+            broken_pipe: true,
+            charge_pieces: true,
+            drop_crossed_text: true,
+            window_ramp: true,
+            icmp_ends_half_open: true,
+            ..Quirks::default()
+        },
+        Profile::Freebsd => Quirks {
+            round_rcvbuf: true,
+            ack_second_segment: true,
+            tell_all_room: true,
+            window_by_buffer: true,
+            repeat_fin: true,
+            discard_after_shutdown: true,
+            bsd_syn: true,
+            ..Quirks::default()
+        },
+        Profile::Rfc | Profile::Production => Quirks::default(),
+    }
 }
 
 /// What a sysctl does.
@@ -125,13 +141,19 @@ enum Effect {
     BsdEcn,
     /// One of the numbers of HyStart++.
     HyStart(&'static str),
-    /// Known, and it changes nothing that this stack does: that is told.
-    Idle,
+    /// The greatest size of both buffers.
+    Greatest,
+    /// Some values, each with the row and value that it stands for.
+    Choice(&'static str, &'static [(&'static str, &'static str)]),
+    /// A quirk that is on or off.
+    Quirk(fn(&mut Quirks) -> &mut bool),
     /// Only this value is what the stack does; another is not supported.
     Only(&'static [&'static str]),
 }
 
-use Effect::{BsdEcn, Control, FastOpen, First, HyStart, Idle, Only, Set, Sizes, Switch, TailProbe};
+use Effect::{
+    BsdEcn, Choice, Control, FastOpen, First, Greatest, HyStart, Only, Quirk, Set, Sizes, Switch, TailProbe,
+};
 
 /// Bits of Fast Open that mean something.
 const FAST_OPEN_BITS: u32 = 0x607;
@@ -157,7 +179,7 @@ const SYSCTLS: &[(&str, Effect)] = &[
     // Mechanisms that a script may name; those that the stack lacks show in what it sends.
     ("net.ipv4.tcp_frto", Switch("frto")),
     ("net.ipv4.tcp_dsack", Switch("dsack")),
-    ("net.ipv4.tcp_fack", Idle),
+    ("net.ipv4.tcp_fack", Only(&["0"])),
     ("net.ipv4.tcp_reordering", Only(&["3"])),
     ("net.ipv4.tcp_slow_start_after_idle", Switch("idle_restart")),
     ("net.ipv4.tcp_early_retrans", TailProbe),
@@ -167,11 +189,10 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_max_reordering", Only(&["300"])),
     ("net.ipv4.tcp_adv_win_scale", Only(&["1"])),
     ("net.ipv4.tcp_tso_rtt_log", Only(&["9"])),
-    ("net.ipv4.tcp_retries1", Idle),
-    ("net.ipv4.tcp_autocorking", Idle),
-    ("net.ipv4.tcp_limit_output_bytes", Idle),
-    ("net.ipv4.tcp_min_rtt_wlen", Idle),
-    ("net.ipv4.tcp_tso_win_divisor", Idle),
+    ("net.ipv4.tcp_autocorking", Only(&["0"])),
+    ("net.ipv4.tcp_min_rtt_wlen", Only(&["300"])),
+    // The more, the less does Linux wait for a larger burst: here nothing waits. 3 is its default.
+    ("net.ipv4.tcp_tso_win_divisor", Only(&["3", "100"])),
     ("net.ipv4.tcp_min_tso_segs", Set(&["min_burst"], "")),
     ("net.ipv4.tcp_pacing_ss_ratio", Set(&["pacing_ss_ratio"], "")),
     ("net.ipv4.tcp_pacing_ca_ratio", Set(&["pacing_ca_ratio"], "")),
@@ -179,7 +200,8 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_fastopen", FastOpen(None)),
     ("net.ipv4.tcp_fastopen_key", Set(&["fastopen_key"], "")),
     ("net.ipv4.tcp_fastopen_blackhole_timeout_sec", Set(&["fastopen_pause"], "s")),
-    ("net.ipv4.tcp_syncookies", Idle),
+    // Cookies are given where the backlog is full.
+    ("net.ipv4.tcp_syncookies", Only(&["1"])),
     ("net.ipv4.tcp_abort_on_overflow", Set(&["abort_on_overflow"], "")),
     ("net.ipv4.tcp_mtu_probing", Set(&["mtu_probing"], "")),
     ("net.ipv4.tcp_base_mss", Set(&["base_mss"], "")),
@@ -190,16 +212,11 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.ipv4.tcp_ecn_option_beacon", Set(&["ecn_option_beacon"], "")),
     ("net.ipv4.tcp_ecn_fallback", Set(&["ecn_fallback"], "")),
     ("net.ipv4.tcp_ecn", Set(&["ecn"], "")),
-    ("net.ipv4.tcp_no_metrics_save", Idle),
-    ("net.ipv4.tcp_backlog_ack_defer", Idle),
-    ("net.ipv4.tcp_comp_sack_nr", Idle),
-    ("net.ipv4.tcp_comp_sack_delay_ns", Idle),
-    ("net.ipv4.tcp_rfc1337", Idle),
+    ("net.ipv4.tcp_no_metrics_save", Choice("host_cache", &[("0", "1024"), ("1", "0")])),
+    ("net.ipv4.tcp_comp_sack_nr", Only(&["0"])),
+    ("net.ipv4.tcp_rfc1337", Choice("time_wait_reset", &[("0", "on"), ("1", "off")])),
     ("net.ipv4.tcp_shrink_window", Only(&["0"])),
-    ("net.ipv4.tcp_moderate_rcvbuf", Idle),
-    ("net.core.rmem_max", Idle),
-    ("net.core.wmem_max", Idle),
-    ("net.core.optmem_max", Idle),
+    ("net.ipv4.tcp_moderate_rcvbuf", Only(&["1"])),
     ("net.inet.tcp.rfc1323", Set(&["timestamps", "window_scaling"], "")),
     ("net.inet.tcp.sack.enable", Set(&["sack"], "")),
     ("net.inet.tcp.delacktime", Set(&["delayed_ack"], "ms")),
@@ -213,19 +230,19 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.cc.hystartplusplus.n_rttsamples", HyStart("n_rttsamples")),
     ("net.inet.tcp.cc.hystartplusplus.css_growth_div", HyStart("css_growth_div")),
     ("net.inet.tcp.cc.hystartplusplus.css_rounds", HyStart("css_rounds")),
-    ("net.inet.tcp.rexmit_slop", Idle),
+    ("net.inet.tcp.rexmit_slop", Only(&["200"])),
     ("net.inet.tcp.rexmit_drop_options", Only(&["0"])),
     ("net.inet.tcp.blackhole", Only(&["0"])),
     ("net.inet.tcp.ecn.enable", BsdEcn),
     ("net.inet.tcp.ecn.option", Set(&["ecn_option"], "")),
-    ("net.inet.tcp.ecn.maxretries", Idle),
+    ("net.inet.tcp.ecn.maxretries", Only(&["1"])),
     // What is learned of destinations is forgotten by whoever reads the line.
     ("net.inet.tcp.hostcache.purgenow", Only(&["1"])),
-    ("net.inet.tcp.insecure_rst", Set(&["insecure_rst"], "")),
-    ("net.inet.tcp.insecure_syn", Set(&["insecure_syn"], "")),
+    ("net.inet.tcp.insecure_rst", Quirk(|quirks| &mut quirks.insecure_rst)),
+    ("net.inet.tcp.insecure_syn", Quirk(|quirks| &mut quirks.insecure_syn)),
     ("net.inet.tcp.drop_synfin", Set(&["drop_synfin"], "")),
     ("net.inet.tcp.tolerate_missing_ts", Set(&["tolerate_missing_timestamps"], "")),
-    ("net.inet.tcp.syncookies", Idle),
+    ("net.inet.tcp.syncookies", Only(&["1"])),
     ("net.inet.tcp.syncookies_only", Only(&["0"])),
     ("net.inet.tcp.icmp_may_rst", Only(&["1"])),
     ("net.inet.tcp.keepinit", Only(&["75000"])),
@@ -233,14 +250,13 @@ const SYSCTLS: &[(&str, Effect)] = &[
     ("net.inet.tcp.keepintvl", Set(&["keep_interval"], "ms")),
     ("net.inet.tcp.keepcnt", Set(&["keep_count"], "")),
     ("net.inet.tcp.udp_tunneling_port", Only(&["0"])),
-    ("net.inet.tcp.udp_tunneling_overhead", Idle),
     ("net.inet.tcp.fastopen.client_enable", FastOpen(Some(1))),
     ("net.inet.tcp.fastopen.server_enable", FastOpen(Some(2))),
     ("net.inet.tcp.path_mtu_discovery", Only(&["1"])),
     ("net.inet.tcp.pmtud_blackhole_detection", Only(&["0"])),
     ("net.inet.tcp.always_keepalive", Only(&["0"])),
-    ("net.inet.tcp.functions_default", Idle),
-    ("kern.ipc.maxsockbuf", Idle),
+    ("net.inet.tcp.functions_default", Only(&["freebsd"])),
+    ("kern.ipc.maxsockbuf", Greatest),
 ];
 
 /// The row of a name: with slashes as Linux also writes it, or without what all of FreeBSD's begin with.
@@ -253,28 +269,11 @@ fn effect(name: &str) -> Option<&'static Effect> {
     SYSCTLS.iter().find(|(known, _)| named(known)).map(|(_, effect)| effect)
 }
 
-/// What became of a sysctl that was not refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Taken {
-    /// It changes what the stack does, or says what the stack does anyway.
-    Obeyed,
-    /// It changes nothing here: the sysctl and its value.
-    Ignored(String),
-}
-
 /// Lets a sysctl do what it does.
 ///
 /// # Errors
-/// A sysctl or a value that this stack has not, in a sentence.
-pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<Taken, String> {
-    match effect(name) {
-        Some(Idle) => Ok(Taken::Ignored(format!("the sysctl {name}={value}"))),
-        _ => obey(config, name, value).map(|()| Taken::Obeyed),
-    }
-}
-
-fn obey(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
+/// A sysctl or a value that this stack has not, in a sentence: one that would change nothing is refused, too.
+pub fn set_sysctl(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> {
     let refused = || Err(format!("the sysctl {name}={value}"));
     let Some(effect) = effect(name) else { return refused() };
     let numbers: Vec<&str> = value.split_whitespace().collect();
@@ -329,7 +328,27 @@ fn obey(config: &mut CoreConfig, name: &str, value: &str) -> Result<(), String> 
             let set = number.parse().map(|number| config.tcp.hystart_limits.set(limit, number));
             if matches!(set, Ok(Ok(()))) { Ok(()) } else { refused() }
         }
+        (Greatest, [most]) => ["rcvbuf", "sndbuf"].iter().try_for_each(|row| {
+            let sizes = config.tcp.show(row).unwrap_or_default();
+            let first = sizes.split(',').next().unwrap_or(most);
+            set(config, row, format!("{first},{most}"))
+        }),
+        (Choice(row, values), [value]) => match values.iter().find(|(theirs, _)| theirs == value) {
+            Some((_, ours)) => set(config, row, (*ours).to_string()),
+            None => refused(),
+        },
+        (Quirk(quirk), ["0"]) => {
+            *quirk(&mut config.tcp.quirks) = false;
+            Ok(())
+        }
+        (Quirk(quirk), ["1"]) => {
+            *quirk(&mut config.tcp.quirks) = true;
+            Ok(())
+        }
         (Only(values), [value]) if values.contains(value) => Ok(()),
+        (Only(values), _) => {
+            Err(format!("the sysctl {name}={value} (this stack has {})", values.join(" or ")))
+        }
         _ => refused(),
     }
 }
@@ -349,6 +368,12 @@ mod tests {
         for (_, effect) in SYSCTLS {
             let rows = match effect {
                 Set(rows, _) => rows,
+                Choice(row, values) => {
+                    for (_, value) in *values {
+                        assert_eq!(tcp::Config::default().set(row, value), Ok(()), "{row} = {value}");
+                    }
+                    continue;
+                }
                 Sizes(row) | First(row) | Switch(row) => std::slice::from_ref(row),
                 _ => continue,
             };
@@ -369,31 +394,28 @@ mod tests {
     #[test]
     fn sysctls_set_rows_or_are_refused() {
         let mut config = CoreConfig { tcp: settings(Profile::Linux), ..CoreConfig::default() };
-        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_rmem", "4096 540000 15728640"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_rmem", "4096 540000 15728640"), Ok(()));
         assert_eq!(config.tcp.rcvbuf, (540_000, 15_728_640));
-        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.recvspace", "65536"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.recvspace", "65536"), Ok(()));
         assert_eq!(config.tcp.rcvbuf, (65_536, 15_728_640));
-        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_timestamps", "0"), Ok(()));
         assert!(!config.tcp.timestamps);
-        assert_eq!(
-            set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "3"),
-            Ok(Taken::Obeyed)
-        );
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "3"), Ok(()));
         assert_eq!(config.tcp.hystart_limits.get("css_rounds"), Some(3));
         assert!(set_sysctl(&mut config, "net.inet.tcp.cc.hystartplusplus.css_rounds", "0").is_err());
-        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_congestion_control", "reno"), Ok(()));
         assert_eq!(config.control, "newreno");
-        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_fastopen", "0x70403"), Ok(()));
         assert_eq!(config.tcp.fastopen, 0x403);
-        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.fastopen.server_enable", "0"), Ok(()));
         assert_eq!(config.tcp.fastopen, 0x401);
-        assert_eq!(set_sysctl(&mut config, "net/ipv4/tcp_sack", "0"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net/ipv4/tcp_sack", "0"), Ok(()));
         assert!(!config.tcp.sack);
-        assert_eq!(set_sysctl(&mut config, "sack.enable", "1"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "sack.enable", "1"), Ok(()));
         assert!(config.tcp.sack);
-        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_ecn", "3"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_ecn", "3"), Ok(()));
         assert_eq!(config.tcp.ecn, tcp::EcnPolicy::Accurate);
-        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.ecn.enable", "4"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.ecn.enable", "4"), Ok(()));
         assert_eq!(config.tcp.ecn, tcp::EcnPolicy::PassiveAccurate);
         for (name, value) in [("net.ipv4.tcp_ecn", "6"), ("net.no.such", "1"), ("net.ipv4.tcp_sack", "x")] {
             assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
@@ -401,18 +423,41 @@ mod tests {
     }
 
     #[test]
-    fn a_sysctl_that_changes_nothing_is_told_by_name() {
+    fn a_sysctl_that_would_change_nothing_is_refused() {
         let mut config = CoreConfig::default();
         let before = config.tcp.clone();
-        for name in ["net.ipv4.tcp_syncookies", "net.core.rmem_max", "kern.ipc.maxsockbuf"] {
-            let told = Ok(Taken::Ignored(format!("the sysctl {name}=0")));
-            assert_eq!(set_sysctl(&mut config, name, "0"), told);
+        for (name, value) in [("net.core.rmem_max", "1"), ("net.ipv4.tcp_retries1", "3")] {
+            assert_eq!(set_sysctl(&mut config, name, value), Err(format!("the sysctl {name}={value}")));
         }
+        let only = "the sysctl net.ipv4.tcp_syncookies=0 (this stack has 1)";
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_syncookies", "0"), Err(only.into()));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_syncookies", "1"), Ok(()), "so it is");
         assert_eq!(config.tcp, before);
-        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.keepcnt", "8"), Ok(Taken::Obeyed));
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.keepcnt", "8"), Ok(()));
         assert_eq!(config.tcp.keep_count, 8);
         for value in ["0", "128"] {
             assert!(set_sysctl(&mut config, "net.ipv4.tcp_keepalive_probes", value).is_err(), "as on Linux");
         }
+        assert_eq!(set_sysctl(&mut config, "kern.ipc.maxsockbuf", "2097152"), Ok(()));
+        assert_eq!((config.tcp.rcvbuf, config.tcp.sndbuf), ((131_072, 2_097_152), (131_072, 2_097_152)));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_no_metrics_save", "1"), Ok(()));
+        assert_eq!(set_sysctl(&mut config, "net.ipv4.tcp_rfc1337", "0"), Ok(()));
+        assert_eq!((config.tcp.host_cache, config.tcp.time_wait_reset), (0, true));
+        assert_eq!(set_sysctl(&mut config, "net.inet.tcp.insecure_rst", "1"), Ok(()));
+        assert!(config.tcp.quirks.insecure_rst && !config.tcp.quirks.insecure_syn);
+    }
+
+    /// docs/DRILL.md has a row for each quirk, with its system; the profiles imitate that system alone.
+    #[test]
+    fn the_guide_has_every_quirk() {
+        let page = include_str!("../../../../../docs/DRILL.md");
+        for (name, system, _) in Quirks::ROWS {
+            assert!(
+                page.contains(&format!("| `{name}` | {system} |")),
+                "docs/DRILL.md lacks `{name}`, {system}"
+            );
+        }
+        assert_eq!(settings(Profile::Rfc).quirks, Quirks::default());
+        assert_eq!(tcp::Config::default().quirks, Quirks::default());
     }
 }

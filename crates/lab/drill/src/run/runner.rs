@@ -60,8 +60,6 @@ pub(super) struct Runner {
     last_event: Duration,
     /// What happened, line by line.
     pub(super) timeline: Vec<String>,
-    /// Settings that the script changed and that change nothing here.
-    pub(super) ignored: Vec<String>,
 }
 
 impl Runner {
@@ -88,7 +86,6 @@ impl Runner {
             peer_keys: PeerKeys::default(),
             last_event: Duration::ZERO,
             timeline: Vec::new(),
-            ignored: Vec::new(),
         }
     }
 
@@ -220,7 +217,6 @@ impl Runner {
 
     fn shell(&mut self, text: &str) -> Result<()> {
         let ran = self.environment.run(text, &self.folder, self.world.as_ref());
-        self.ignored.extend(self.environment.take_ignored());
         ran.map_err(|refusal| match refusal {
             Refusal::Unsupported(what) => Stop::Unsupported(what),
             Refusal::Failed(why) => Stop::Fail(why),

@@ -96,7 +96,10 @@ fn what_is_not_here_is_unsupported_not_passed() {
         ),
         ("+0 send(4, ..., 9, MSG_OOB) = 9\n", "MSG_OOB"),
         ("+0 `iptables -A INPUT`\n", "the command iptables"),
-        ("+0 `sysctl -w net.inet.tcp.blackhole=1`\n", "the sysctl net.inet.tcp.blackhole=1"),
+        (
+            "+0 `sysctl -w net.inet.tcp.blackhole=1`\n",
+            "the sysctl net.inet.tcp.blackhole=1 (this stack has 0)",
+        ),
         ("+0 < udp (5)\n", "UDP"),
         ("+0 < gre: . 1:1(0) ack 1\n", "packets in tunnels"),
         ("+0 %{ assert bbr_bw == 1 }%\n", "the name bbr_bw"),

@@ -3,7 +3,7 @@
 use crate::path::{End, Path};
 use crate::play::{Host, Set, Socket};
 use base::{Addr, Duration, Endpoint};
-use drill::run::{Profile, Taken, set_sysctl, settings};
+use drill::run::{Profile, set_sysctl, settings};
 use pio::{
     BATCH_MAX, Caps, IoError, Medium, PacketIo, RxBatch, RxMeta, RxPacket, TxBatch, TxPacket, Wake, Waker,
 };
@@ -127,9 +127,7 @@ impl Ours {
             ..CoreConfig::default()
         };
         for (name, value) in sysctls {
-            if let Taken::Ignored(what) = set_sysctl(&mut config, name, value)? {
-                return Err(format!("{what} changes nothing here"));
-            }
+            set_sysctl(&mut config, name, value)?;
         }
         let port = PathPort::new(path).map_err(|e| e.to_string())?;
         let core = Core::new(config, Box::new(port));

@@ -7,7 +7,9 @@ use wire::tcp::FastOpen;
 use super::app::{Act, App};
 use super::end::End;
 use super::path::Link;
-use crate::{Config, CookieJar, EcnPolicy, FastOpenKeys, FastOpenOffer, Pool, SocketOptions, TxLimits};
+use crate::{
+    Config, CookieJar, EcnPolicy, FastOpenKeys, FastOpenOffer, Pool, Quirks, SocketOptions, TxLimits,
+};
 
 /// How the connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,9 +88,12 @@ fn config(input: &mut Input<'_>) -> Config {
         window_scaling: on(4),
         frto: on(6),
         tail_loss_probe: on(8),
-        push_bursts: !on(10),
-        ack_second_segment: !on(12),
-        tell_all_room: !on(14),
+        quirks: Quirks {
+            push_bursts: !on(10),
+            ack_second_segment: !on(12),
+            tell_all_room: !on(14),
+            ..Quirks::default()
+        },
         ecn: EcnPolicy::ALL[input.below(6) as usize],
         initial_window: 1 + input.below(16),
         quick_acks: (input.below(20)) as u8,
