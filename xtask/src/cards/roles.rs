@@ -77,7 +77,7 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
             );
             let prepare = format!("echo '{config}' >/tmp/nginx.conf");
             guest.run(&prepare, COMMAND)?;
-            let command = format!("{millstream} run --link {link} -- nginx -c /tmp/nginx.conf");
+            let command = format!("{millstream} run --require --link {link} -- nginx -c /tmp/nginx.conf");
             served(guest, &command, "{ sleep 2; kill -0 $(cat /tmp/pid) && [ -e /tmp/nginx.pid ]; }", *cores)
         }
         Role::Load => load(guest, &millstream, link, *cores),
@@ -88,7 +88,7 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
 fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
     let start = format!(
         "rm -f /tmp/nginx.pid; {command} >/tmp/log 2>&1 & echo $! >/tmp/pid; for i in $(seq 200); do {ready} && break; \
-         kill -0 $(cat /tmp/pid) || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
+         kill -0 $(cat /tmp/pid) 2>/dev/null || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
          cat /tmp/log; (exit $exit_status)"
     );
     let started = guest.run(&start, START)?;
@@ -206,7 +206,8 @@ fn stop(guest: &mut Guest) -> Result<(), String> {
 /// A program that ended with words of its own has refused; one that panicked or said nothing is dead.
 fn refusal(answer: &Answer) -> Outcome {
     let text = answer.text.replace('\n', " ");
-    let told = text.contains("error") || text.contains("needs") || text.contains("millstream:");
+    // The shell's words hold the program's path: `sh: 7: .../millstream: not found`.
+    let told = answer.text.lines().any(|line| line.starts_with("error") || line.starts_with("millstream"));
     if told && !text.contains("panicked") && !text.contains("no request was answered") {
         Outcome::Refused(text)
     } else {
@@ -226,6 +227,7 @@ mod tests {
         assert!(matches!(of(""), Outcome::Dead(_)));
         assert!(matches!(of("millstream: no request was answered by 10.0.0.1:80"), Outcome::Dead(_)));
         assert!(matches!(of("thread 'main' panicked at error"), Outcome::Dead(_)));
+        assert!(matches!(of("sh: 7: /tmp/millstream: not found"), Outcome::Dead(_)));
     }
 
     #[test]

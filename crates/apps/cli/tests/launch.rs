@@ -318,8 +318,8 @@ socketserver.ThreadingTCPServer(('', 8003), Echo).serve_forever()
 #[test]
 fn threads_wait_on_connections_of_their_own() {
     let Some(bed) = Bed::if_root(true) else { return };
-    let _server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]).expect("the server starts");
-    std::thread::sleep(Duration::from_secs(1));
+    let server = bed.spawn(&bed.client, Path::new("python3"), &["-c", ECHOES]);
+    let _server = server.and_then(|server| server.on_port(8003)).expect("the server starts");
     let program = launched(&["python3", "-c", THREADS, bench::bed::CLIENT_BASE]);
     let said = bed.in_ns_within(&bed.server, 30, MILLSTREAM, &program).expect("it ends");
     assert_eq!(said, "True\n");

@@ -83,8 +83,8 @@ fn udp_of_the_rate(kind: &str) -> Option<f64> {
     let wire = wire()?;
     // Room for what comes in 80 ms: so long the sender may stand still.
     let _pipe = pipe(&wire, kind, &["rtt_ms=10", "down_kbit=20000", "queue=strict 200000"]);
-    let _server = wire.spawn(&wire.right, "iperf3", &["-s", "-1"]).expect("iperf3");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let server = wire.spawn(&wire.right, "iperf3", &["-s", "-1"]).and_then(|server| server.on_port(5201));
+    let _server = server.expect("iperf3");
     let args = ["-c", RIGHT, "-u", "-b", "30M", "-l", "1372", "-t", "3", "-O", "1"];
     let said = wire.iperf3(&wire.left, &args).expect("iperf3");
     // 28 octets of headers on each datagram.
@@ -130,8 +130,8 @@ fn the_pipe_sees_packets_of_the_links_size_and_its_log_adds_up() {
         let more = ["--set", "loss=0.001", "--set", "up.jitter_ms=1", "--set", "rtt_ms=10"];
         let pipe =
             wire.pipe(Path::new(MILLSTREAM), kind, &[&args[..], &more].concat()).expect("the pipe starts");
-        let _server = wire.spawn(&wire.right, "iperf3", &["-s", "-1"]).expect("iperf3");
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        let server = wire.spawn(&wire.right, "iperf3", &["-s", "-1"]).and_then(|server| server.on_port(5201));
+        let _server = server.expect("iperf3");
         let said = wire.iperf3(&wire.left, &["-c", RIGHT, "-t", "2"]).expect("iperf3");
         assert!(received_rate(&said) > 5e6, "{kind}: {}", said["end"]);
         let listing = end(pipe);

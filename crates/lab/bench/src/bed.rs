@@ -306,6 +306,29 @@ impl Server {
         Ok(Server { child, out: None })
     }
 
+    /// Waits until a program on the kernel listens on `port`, in this server's namespace.
+    ///
+    /// # Errors
+    /// None does within half a minute.
+    pub fn on_port(self, port: u16) -> Result<Server, String> {
+        let listens = |list: &str| {
+            let path = format!("/proc/{}/net/{list}", self.child.id());
+            let all = std::fs::read_to_string(path).unwrap_or_default();
+            // Columns: number, local address, remote address, state (0A: LISTEN).
+            all.lines().any(|line| {
+                let columns: Vec<_> = line.split_whitespace().take(4).collect();
+                matches!(columns[..], [_, local, _, "0A"] if local.ends_with(&format!(":{port:04X}")))
+            })
+        };
+        for _ in 0..3000 {
+            if listens("tcp") || listens("tcp6") {
+                return Ok(self);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(format!("nobody listens on port {port} after 30 s"))
+    }
+
     /// Asks it to end (SIGTERM) and reads what it says until it has.
     ///
     /// # Errors

@@ -211,6 +211,16 @@ static int ready(int side, int fd, int events)
     return X(poll, side, &row, 1, 2000) < 0 ? -1 : row.revents;
 }
 
+/* Waits for what a peer has caused, however long that takes; events of 0 wait for the end (POLLHUP, POLLERR). */
+static void await(int side, int fd, int events)
+{
+    struct pollfd row = { .fd = fd, .events = (short)events };
+    if (X(poll, side, &row, 1, 20000) != 1) {
+        fprintf(stderr, "nothing of %#x came to %d in 20 s\n", events, fd);
+        exit(1);
+    }
+}
+
 static int new_socket(int side, int family)
 {
     return X(socket, side, family, SOCK_STREAM | SOCK_NONBLOCK, 0);

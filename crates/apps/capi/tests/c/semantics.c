@@ -273,7 +273,7 @@ static void ends(void)
     told(X(shutdown, CLIENT, client, SHUT_WR), "SHUT_WR again");
     told(X(send, CLIENT, client, "x", 1, MSG_NOSIGNAL), "send after it");
     told(ready(CLIENT, client, POLLIN | POLLOUT | POLLRDHUP) & ~POLLRDNORM, "poll of the one that shut");
-    usleep(20000);
+    await(SERVER, server, POLLRDHUP);
     told(ready(SERVER, server, POLLIN | POLLOUT | POLLRDHUP), "poll of its peer");
     told(X(read, SERVER, server, buffer, 64), "what came before");
     told(X(read, SERVER, server, buffer, 64), "the end");
@@ -283,7 +283,7 @@ static void ends(void)
     ready(CLIENT, client, POLLIN);
     told(X(read, CLIENT, client, buffer, 64), "read");
     told(X(close, SERVER, server), "close");
-    usleep(20000);
+    await(CLIENT, client, 0);
     told(ready(CLIENT, client, POLLIN | POLLOUT | POLLRDHUP), "poll when both are over");
     told(X(read, CLIENT, client, buffer, 64), "the end");
     told(X(shutdown, CLIENT, client, SHUT_RD), "SHUT_RD of the dead");
@@ -303,7 +303,7 @@ static void ends(void)
     struct linger now = { .l_onoff = 1, .l_linger = 0 };
     told(X(setsockopt, CLIENT, client, SOL_SOCKET, SO_LINGER, &now, sizeof now), "SO_LINGER 0");
     told(X(close, CLIENT, client), "close resets");
-    usleep(20000);
+    await(SERVER, server, 0);
     told(ready(SERVER, server, POLLIN | POLLOUT | POLLRDHUP), "poll of the one that is reset");
     told(X(read, SERVER, server, buffer, 64), "read");
     told(X(read, SERVER, server, buffer, 64), "read again");
@@ -320,7 +320,7 @@ static void ends(void)
     told(X(send, CLIENT, client, "unread", 6, 0), "send");
     ready(SERVER, server, POLLIN);
     told(X(close, SERVER, server), "close with octets unread");
-    usleep(20000);
+    await(CLIENT, client, 0);
     told(ready(CLIENT, client, POLLIN | POLLOUT), "resets");
     told(X(read, CLIENT, client, buffer, 64), "read");
     told(X(send, CLIENT, client, "x", 1, MSG_NOSIGNAL), "send");
@@ -575,8 +575,7 @@ static void sets(void)
     told(X(epoll_wait, SERVER, set, found, 4, 0), "after read");
     told((long)found[0].events, "events");
     X(shutdown, CLIENT, client, SHUT_WR);
-    usleep(20000);
-    ready(SERVER, server, POLLIN);
+    await(SERVER, server, POLLRDHUP);
     told(X(epoll_wait, SERVER, set, found, 4, 1000), "the end");
     told((long)found[0].events, "events");
     int twin = X(dup, SERVER, server);
@@ -633,8 +632,6 @@ static void several(void)
     told(X(sendmmsg, SERVER, -1, list, 1, MSG_NOSIGNAL), "to -1");
     told(X(recvmmsg, SERVER, server, list, 3, 0, NULL), "recvmmsg of nothing");
     say(CLIENT, client, SERVER, server, "0123456789");
-    usleep(20000);
-    ready(SERVER, server, POLLIN);
     struct timespec limit = { 1, 0 }, odd = { 0, -1 };
     told(X(recvmmsg, SERVER, server, list, 3, 0, &odd), "for a negative time");
     told(X(recvmmsg, SERVER, server, list, 3, 0, &limit), "of ten octets");
@@ -648,8 +645,7 @@ static void several(void)
     told(X(recvmmsg, SERVER, server, NULL, 1, 0, NULL), "into NULL");
     told(X(recvmmsg, SERVER, -1, list, 1, 0, NULL), "of -1");
     X(shutdown, CLIENT, client, SHUT_WR);
-    usleep(20000);
-    ready(SERVER, server, POLLRDHUP);
+    await(SERVER, server, POLLRDHUP);
     told(X(recvmmsg, SERVER, server, list, 3, 0, NULL), "of the end");
     told(list[2].msg_len, "the third's length");
     X(close, SERVER, server);
