@@ -78,7 +78,8 @@ const char *ms_version(void);
 
 /**
  * socket(2) for TCP: AF_INET or AF_INET6; SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC if you like; protocol
- * 0 or IPPROTO_TCP. The descriptor is this context's, not the kernel's, and starts at 0.
+ * 0, IPPROTO_TCP, or IPPROTO_MPTCP, which is taken as TCP: so it is with any peer without Multipath TCP. The
+ * descriptor is this context's, not the kernel's, and starts at 0.
  */
 int ms_socket(struct ms_ctx *ctx, int domain, int type, int protocol);
 

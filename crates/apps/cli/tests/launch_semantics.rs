@@ -20,7 +20,6 @@ const FLAGS: [&str; 5] = [
 /// Where we differ from the C door's questions, and why.
 const SEMANTICS: &[Known] = &[
     ("SO_RCVLOWAT to -1", "the kernel cuts it to half its own largest buffer, we to ours"),
-    ("SO_PRIORITY to", "root may go beyond 6; the stack knows no root"),
     ("SO_RCVBUF to -1", "a negative size is refused"),
     ("SO_SNDBUF to -1", "a negative size is refused"),
     ("connection: TCP_SYNCNT", "the stack's default is 7"),

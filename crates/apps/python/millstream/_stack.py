@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ._asyncio import Async
     from ._server import Server
 
+#: Older Pythons do not know it.
+_IPPROTO_MPTCP = 262
+
 
 def settings() -> "list[tuple[str, str, str]]":
     """Every setting of `open`: its name, what a value looks like, what it does."""
@@ -51,10 +54,10 @@ class Stack(_millstream.Stack):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def socket(self, family: int = _kernel.AF_INET, type: int = _kernel.SOCK_STREAM, proto: int = 0) -> Socket:
-        """A new TCP socket, as `socket.socket` makes one of the kernel's."""
+        """A new TCP socket, as `socket.socket` makes one of the kernel's. IPPROTO_MPTCP is taken as TCP."""
         if type & ~(_kernel.SOCK_NONBLOCK | _kernel.SOCK_CLOEXEC) != _kernel.SOCK_STREAM:
             raise OSError(94, "Socket type not supported: there is TCP only")
-        if proto not in (0, _kernel.IPPROTO_TCP):
+        if proto not in (0, _kernel.IPPROTO_TCP, _IPPROTO_MPTCP):
             raise OSError(93, "Protocol not supported: there is TCP only")
         sock = Socket(self, family)
         sock.settimeout(0.0 if type & _kernel.SOCK_NONBLOCK else _kernel.getdefaulttimeout())

@@ -290,6 +290,13 @@ class Options(Pair):
         self.assertEqual(client.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE), client.type)
         self.assertEqual((client.family, client.proto), (socket.AF_INET, socket.IPPROTO_TCP))
 
+    def test_multipath_tcp_is_taken_as_tcp(self) -> None:
+        with self.one.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as sock:
+            self.assertEqual(sock.proto, socket.IPPROTO_TCP)
+        with self.assertRaises(OSError) as unknown:
+            self.one.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_UDP)
+        self.assertEqual(unknown.exception.errno, errno.EPROTONOSUPPORT)
+
     def test_both_families_on_one_port(self) -> None:
         with self.one.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
             port = server.getsockname()[1]

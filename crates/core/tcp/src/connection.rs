@@ -188,6 +188,8 @@ bits! {
     TELLS_ALL,
     /// [`Quirks::repeat_fin`](crate::Quirks::repeat_fin).
     REPEATS_FIN,
+    /// Half-open, the peer's acknowledgment of our SYN was ignored: see `defer`.
+    DEFERRED,
 }
 
 impl Bits {

@@ -10,7 +10,8 @@
 //! `resent` knows what that was. `marks` keeps what the application said about places in its stream. `timers` has
 //! three dates, `window` the receive window and its tuning, `reassembly` what came too early, `icmp` and `path` the
 //! size of segments, `ecn` marks, `accecn` their exact count, `fast_open` data with the SYN, `account` what is counted
-//! for the owner alone, `auth` signs. Whatever is rare lives in a box that exists only while it is needed.
+//! for the owner alone, `auth` signs, `defer` lets what is half-open wait for data. Whatever is rare
+//! lives in a box that exists only while it is needed.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ mod connection;
 mod cookie;
 mod counters;
 mod cx;
+pub mod defer;
 mod delivery;
 mod ecn;
 mod ecn_policy;

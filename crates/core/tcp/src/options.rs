@@ -50,6 +50,8 @@ pub struct SocketOptions {
     pub max_pacing: Option<Rate>,
     /// IP_PMTUDISC_DONT: where full segments vanish, the path's MTU is searched for whatever `mtu_probing` says.
     pub black_holes: bool,
+    /// TCP_DEFER_ACCEPT of a listener: timeouts that what is half-open waits for data ([`crate::defer`]); 0 means none.
+    pub defer_accept: u8,
     /// Times of its own.
     pub times: Times,
 }
@@ -96,6 +98,7 @@ impl Default for SocketOptions {
             dated: false,
             max_pacing: None,
             black_holes: false,
+            defer_accept: 0,
             times: Times::default(),
         }
     }
@@ -250,6 +253,8 @@ impl PackedOptions {
             // Kept where pacing is.
             max_pacing: None,
             black_holes: self.has(Switch::BLACK_HOLES),
+            // The listener's alone.
+            defer_accept: 0,
             // Kept with what is rare.
             times: Times::default(),
         }

@@ -280,12 +280,7 @@ impl Connection {
 
     /// RFC 9293, MUST-22 and MUST-23; RFC 3168, 6.1.1.1-1; RFC 7413, 4.2.2-5.
     fn on_syn_timeout(&mut self, cx: &mut Cx<'_>) {
-        let limit = match (self.state, self.options.syn_count) {
-            (State::SynReceived, 0) => cx.config.synack_retries,
-            (_, 0) => cx.config.syn_retries,
-            (_, count) => count,
-        };
-        let over = self.retries >= limit || self.is_overdue(cx);
+        let over = self.retries >= self.opening_limit(cx.config) || self.is_overdue(cx);
         if self.bits.has(Bits::FAST_OPEN) {
             self.note_silence(cx, over);
         }
@@ -302,6 +297,15 @@ impl Connection {
         self.stop_timing();
         self.due |= Due::SYN;
         self.arm_rtx(cx);
+    }
+
+    /// Returns how often the SYN or SYN-ACK goes again.
+    pub(crate) fn opening_limit(&self, config: &Config) -> u8 {
+        match (self.state, self.options.syn_count) {
+            (State::SynReceived, 0) => config.synack_retries,
+            (_, 0) => config.syn_retries,
+            (_, count) => count,
+        }
     }
 
     /// RFC 6298, rules 5.4 to 5.6, and RFC 5681, section 3.1.
@@ -364,7 +368,7 @@ impl Connection {
     }
 
     /// One more timeout in a row.
-    fn count_retry(&mut self, cx: &Cx<'_>) {
+    pub(crate) fn count_retry(&mut self, cx: &Cx<'_>) {
         if self.retries == 0 && !self.is_watched() {
             let waited = self.first_wait().as_millis() as u32;
             self.stalled_ms = (cx.now.as_millis() as u32).wrapping_sub(waited);
@@ -416,7 +420,7 @@ impl Connection {
     }
 
     /// The error of a peer that is silent: what ICMP said since it was last heard, or just that.
-    fn silence(&self) -> Error {
+    pub(crate) fn silence(&self) -> Error {
         let said = self.rare().and_then(|rare| rare.soft_error);
         said.filter(|(_, una)| *una == self.snd_una).map_or(Error::TimedOut, |(error, _)| error)
     }

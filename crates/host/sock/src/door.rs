@@ -262,6 +262,11 @@ impl<M: Mode> Sockets for M {
             },
         )
         .or_else(|e| if got > 0 { Ok(got) } else { Err(e) })
+        .inspect(|&n| {
+            if flags.peek {
+                self.lock().move_peek_offset(fd, n as i32);
+            }
+        })
     }
 
     fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
@@ -415,8 +420,12 @@ fn recv_once<T: Transport>(
     flags: RecvFlags,
 ) -> Result<usize, Errno> {
     if flags.peek || flags.discard {
-        let mut at = 0;
-        engine.peek(fd, into.len(), &mut |slice| {
+        let skip = if flags.peek { engine.peek_offset(fd) } else { 0 };
+        let (mut at, mut before) = (0, skip);
+        engine.peek(fd, skip.saturating_add(into.len()), &mut |slice| {
+            let left_out = before.min(slice.len());
+            before -= left_out;
+            let slice = &slice[left_out..];
             if !flags.discard {
                 into[at..at + slice.len()].copy_from_slice(slice);
             }
@@ -427,7 +436,7 @@ fn recv_once<T: Transport>(
             // Nothing in place: the ordinary read knows whether that is "not yet", the end or an error.
             return engine
                 .read(fd, &mut [])
-                .and_then(|_| if engine.at_end(fd) { Ok(0) } else { Err(Errno::EAGAIN) });
+                .and_then(|_| if engine.ends_at(fd, skip) { Ok(0) } else { Err(Errno::EAGAIN) });
         }
         if !flags.peek {
             engine.consume(fd, at)?;
@@ -446,8 +455,13 @@ impl<T: Transport> Engine<T> {
 
     /// Nothing more will ever be readable, or nothing after the receiving side was shut.
     pub(crate) fn at_end(&self, fd: Fd) -> bool {
+        self.ends_at(fd, 0)
+    }
+
+    /// The same behind the next `ahead` bytes.
+    fn ends_at(&self, fd: Fd, ahead: usize) -> bool {
         let over = self.has_ended(fd);
-        let empty = |conn| self.core.readable(conn) == 0;
+        let empty = |conn| self.core.readable(conn) as usize <= ahead;
         self.stream(fd).is_ok_and(|stream| (over || stream.read_shut) && empty(stream.conn))
     }
 

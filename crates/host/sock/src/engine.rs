@@ -214,7 +214,8 @@ impl<T: Transport> Engine<T> {
     pub fn accept(&mut self, fd: Fd) -> Result<(Fd, Endpoint), Errno> {
         let (id, v6, extras, binding) = match &self.object(fd)?.kind {
             Kind::Listener(l) => {
-                (l.id, l.settings.family == Family::V6, l.settings.extras, l.settings.binding())
+                let extras = Extras { defer_accept: 0, priority: 0, ..l.settings.extras };
+                (l.id, l.settings.family == Family::V6, extras, l.settings.binding())
             }
             Kind::Fresh(_) | Kind::Stream(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),
@@ -313,10 +314,15 @@ impl<T: Transport> Engine<T> {
         match &self.object(fd)?.kind {
             Kind::Stream(stream) => {
                 let (conn, shut, connecting) = (stream.conn, stream.read_shut, stream.connecting);
+                let special = stream.extras.is_some();
                 match self.core.read(self.now, conn, into) {
                     // What came before the receiving side was shut can still be read.
                     Err(Errno::EAGAIN | Errno::ENOTCONN) if shut => Ok(0),
                     Err(Errno::ENOTCONN) if connecting => Err(Errno::EAGAIN),
+                    Ok(n) if special => {
+                        self.move_peek_offset(fd, -(n as i32));
+                        Ok(n)
+                    }
                     result => result,
                 }
             }
@@ -347,10 +353,25 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// Returns how many bytes a peek leaves out (SO_PEEK_OFF).
+    pub(crate) fn peek_offset(&self, fd: Fd) -> usize {
+        self.extras(fd).peek_offset.unwrap_or(0) as usize
+    }
+
+    /// Moves SO_PEEK_OFF, where that is set: on by what was peeked at, back by what was read.
+    pub(crate) fn move_peek_offset(&mut self, fd: Fd, by: i32) {
+        if let Ok(stream) = self.descriptors.stream_mut(fd)
+            && let Some(offset) = stream.extras.as_mut().and_then(|extras| extras.peek_offset.as_mut())
+        {
+            *offset = offset.saturating_add_signed(by);
+        }
+    }
+
     /// Drops readable octets.
     pub fn consume(&mut self, fd: Fd, len: usize) -> Result<(), Errno> {
         let conn = self.stream(fd)?.conn;
         self.core.consume(self.now, conn, len);
+        self.move_peek_offset(fd, -i32::try_from(len).unwrap_or(i32::MAX));
         Ok(())
     }
 

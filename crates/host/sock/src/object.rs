@@ -68,7 +68,11 @@ pub(crate) struct Extras {
     /// SO_MARK.
     pub(crate) mark: u32,
     /// SO_PRIORITY.
-    pub(crate) priority: u8,
+    pub(crate) priority: i32,
+    /// SO_PEEK_OFF: how far behind what is read next a peek begins; `None` is off.
+    pub(crate) peek_offset: Option<u32>,
+    /// TCP_DEFER_ACCEPT, in timeouts ([`tcp::defer`]).
+    pub(crate) defer_accept: u8,
     /// IP_MTU_DISCOVER.
     pub(crate) discover: Discover,
     /// Options that Linux's TCP keeps and does nothing by, one bit each.

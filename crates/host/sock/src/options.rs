@@ -9,7 +9,7 @@ use crate::transport::Transport;
 use crate::{Errno, tcp_info};
 use base::{Duration, Rate};
 use stack::FastOpenListen;
-use tcp::{FastOpenKeys, SocketOptions};
+use tcp::{FastOpenKeys, SocketOptions, defer};
 
 /// How a value is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +97,10 @@ options! {
     MaxPacing: SOL_SOCKET SO_MAX_PACING_RATE Shape::Rate, true,
         "Spread departures, and let no more octets a second go than this; all bits set: no limit.";
     Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
-    Priority: SOL_SOCKET SO_PRIORITY Shape::Int(0, 6), true, "Kept, inherited and told; ports know no priorities.";
+    Priority: SOL_SOCKET SO_PRIORITY Shape::Word, true,
+        "Kept and told; ports know no priorities. Others than 0 to 6 need CAP_NET_ADMIN or CAP_NET_RAW.";
+    PeekOff: SOL_SOCKET SO_PEEK_OFF Shape::Word, true,
+        "Where MSG_PEEK begins, behind what is read next; peeking moves it on, reading back; -1: off.";
     OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Kept: urgent data is in line in any case.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
@@ -108,6 +111,8 @@ options! {
     SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
     Linger2: IPPROTO_TCP TCP_LINGER2 Shape::Word, true,
         "Seconds that an orphan waits in FIN-WAIT-2; 0: the setting fin_wait2; negative: it resets at once.";
+    DeferAccept: IPPROTO_TCP TCP_DEFER_ACCEPT Shape::Word, true,
+        "Listener: seconds that accept leaves a connection to wait for its first data; rounded up to 1, 3, 7, 15, ...";
     RtoMin: IPPROTO_TCP TCP_RTO_MIN_US Shape::Int(1, 120_000_000), true,
         "Floor of the retransmission timeout, microseconds.";
     DelackMax: IPPROTO_TCP TCP_DELACK_MAX_US Shape::Int(1, 200_000), true,
@@ -384,7 +389,16 @@ impl<T: Transport> Engine<T> {
             Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
             Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
             Id::Mark => return self.change_extras(fd, |e| e.mark = v as u32),
-            Id::Priority => return self.change_extras(fd, |e| e.priority = v as u8),
+            Id::DeferAccept => {
+                let timeouts = defer::timeouts_of(u32::try_from(v).unwrap_or(0));
+                if !matches!(self.object(fd)?.kind, Kind::Stream(_)) {
+                    self.store_options(fd, SocketOptions { defer_accept: timeouts, ..options })?;
+                }
+                return self.change_extras(fd, |e| e.defer_accept = timeouts);
+            }
+            Id::Priority if !(0..=6).contains(&v) && !may_choose_any_priority() => return Err(Errno::EPERM),
+            Id::Priority => return self.change_extras(fd, |e| e.priority = v),
+            Id::PeekOff => return self.change_extras(fd, |e| e.peek_offset = u32::try_from(v).ok()),
             Id::MtuDiscover | Id::MtuDiscover6 => {
                 let discover = match v {
                     c::IP_PMTUDISC_DONT => Discover::Dont,
@@ -689,7 +703,9 @@ impl<T: Transport> Engine<T> {
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),
             Id::Mark => self.extras(fd).mark as i32,
-            Id::Priority => self.extras(fd).priority.into(),
+            Id::DeferAccept => defer::seconds_of(self.extras(fd).defer_accept) as i32,
+            Id::Priority => self.extras(fd).priority,
+            Id::PeekOff => self.extras(fd).peek_offset.map_or(-1, |offset| offset as i32),
             Id::MtuDiscover | Id::MtuDiscover6 => match self.extras(fd).discover {
                 Discover::Dont => c::IP_PMTUDISC_DONT,
                 Discover::Want => c::IP_PMTUDISC_WANT,
@@ -721,6 +737,13 @@ impl<T: Transport> Engine<T> {
 /// What the user chose, or what holds without a choice.
 fn chosen(own: u32, usual: u32) -> i32 {
     i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
+}
+
+/// Returns true if SO_PRIORITY takes any value from this thread (socket(7)).
+fn may_choose_any_priority() -> bool {
+    const CAP_NET_ADMIN: u32 = 12;
+    const CAP_NET_RAW: u32 = 13;
+    pio::userns::has_capability(CAP_NET_ADMIN) || pio::userns::has_capability(CAP_NET_RAW)
 }
 
 /// Returns microseconds of what the user chose, or of what holds without a choice.

@@ -308,3 +308,63 @@ fn received_octets_are_looked_at_where_they_lie() {
         assert_eq!(w.server.borrow(w.s, 1, &mut |_| true), Err(Errno::EAGAIN));
     }
 }
+
+#[test]
+fn a_peek_begins_at_its_offset_and_moves_it_on() {
+    const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, wait_all: false, discard: false };
+    const PEEK_OFF: i32 = libc::SO_PEEK_OFF;
+    for w in worlds() {
+        let stack = &w.server;
+        let mut sent = 0..=u8::MAX;
+        let mut send = |len: usize| {
+            let octets: Vec<u8> = sent.by_ref().take(len).collect();
+            w.client.send(w.c, &octets, SendFlags::default()).unwrap();
+            let before = stack.readable(w.s).unwrap();
+            let begun = stack.time();
+            while stack.readable(w.s).unwrap() < before + len {
+                assert!(stack.time().since(begun) < LONG);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let recv = |len: usize, flags: RecvFlags| {
+            let mut into = vec![0; len];
+            stack.recv(w.s, &mut into, flags).map(|n| (n, into.first().copied()))
+        };
+        let offset = || {
+            let mut value = [0; 4];
+            stack.getsockopt(w.s, libc::SOL_SOCKET, PEEK_OFF, &mut value).unwrap();
+            i32::from_ne_bytes(value)
+        };
+        let set = |v: i32| stack.setsockopt(w.s, libc::SOL_SOCKET, PEEK_OFF, &v.to_ne_bytes()).unwrap();
+        assert_eq!(offset(), -1, "off");
+        send(100);
+        assert_eq!(recv(60, PEEK), Ok((60, Some(0))));
+        assert_eq!(recv(60, PEEK), Ok((60, Some(0))));
+        set(0);
+        assert_eq!((recv(60, PEEK), offset()), (Ok((60, Some(0))), 60));
+        assert_eq!((recv(60, PEEK), offset()), (Ok((40, Some(60))), 100));
+        assert_eq!((recv(60, PEEK), offset()), (Err(Errno::EAGAIN), 100), "all of it was seen");
+        assert_eq!((recv(30, RecvFlags::default()), offset()), (Ok((30, Some(0))), 70));
+        send(10);
+        let all = RecvFlags { wait_all: true, ..PEEK };
+        assert_eq!((recv(10, all), offset()), (Ok((10, Some(100))), 80));
+        assert_eq!(
+            (recv(70, RecvFlags { discard: true, ..RecvFlags::default() }), offset()),
+            (Ok((70, Some(0))), 10)
+        );
+        assert_eq!((recv(100, RecvFlags::default()), offset()), (Ok((10, Some(100))), 0));
+        set(-1);
+        send(20);
+        assert_eq!((recv(5, PEEK), offset()), (Ok((5, Some(110))), -1));
+        // Behind what is readable lies the end.
+        set(20);
+        assert_eq!(recv(5, PEEK), Err(Errno::EAGAIN));
+        w.client.shutdown(w.c, tcp::Shutdown::Write).unwrap();
+        let begun = stack.time();
+        while recv(5, PEEK) != Ok((0, Some(0))) {
+            assert!(stack.time().since(begun) < LONG);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(recv(100, RecvFlags::default()), Ok((20, Some(110))));
+    }
+}

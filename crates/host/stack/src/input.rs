@@ -100,6 +100,14 @@ impl Core {
                 false
             }
             Some(listener)
+                if listener.wish.options.defer_accept > 0
+                    && tcp.defers(&mut self.shared.cx(now), segment, listener.wish.options.defer_accept) =>
+            {
+                self.stats.deferred += 1;
+                self.touch(index);
+                false
+            }
+            Some(listener)
                 if listener.is_full()
                     && self.shared.config.abort_on_overflow
                     && tcp.completes_handshake(segment) =>

@@ -28,6 +28,7 @@ base::counters! {
         octets_settled: "Octets of those that were copied before, because they were not read in the same turn.",
         octets_shared: "Octets lent that were copied by long reads where the port has helpers to share that.",
         accept_queue_full: "SYNs and ACKs ignored because nobody accepts.",
+        deferred: "ACKs ignored because the listener wants data first (TCP_DEFER_ACCEPT).",
         archive_hits: "Connections begun from the archive of beginnings.",
         archive_misses: "Connections of a kind that the archive had nothing of.",
         archive_stale: "Connections begun the long way because something had changed since there was one like them.",

@@ -332,12 +332,15 @@ impl Core {
             }
             None => return false,
         }
-        let deserted =
-            meta.marks.has(Marks::HALF_OPEN) && self.listeners.get(ListenerId(meta.listener)).is_none();
-        if deserted {
-            tcp.abort(&mut self.shared.cx(now));
-        } else {
-            tcp.on_timeout(&mut self.shared.cx(now));
+        let half_open = meta.marks.has(Marks::HALF_OPEN);
+        let cx = &mut self.shared.cx(now);
+        match half_open.then(|| self.listeners.get(ListenerId(meta.listener))) {
+            // Its listener is gone.
+            Some(None) => tcp.abort(cx),
+            Some(Some(listener)) if tcp.is_deferred() => {
+                tcp.on_deferred_timeout(cx, listener.wish.options.defer_accept);
+            }
+            _ => tcp.on_timeout(cx),
         }
         self.take_events(index);
         self.touch(index);

@@ -121,7 +121,8 @@ unsafe fn tell(
 
 doors! {
     /// socket(2) for TCP: AF_INET or AF_INET6; SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC if you like; protocol
-    /// 0 or IPPROTO_TCP. The descriptor is this context's, not the kernel's, and starts at 0.
+    /// 0, IPPROTO_TCP, or IPPROTO_MPTCP, which is taken as TCP: so it is with any peer without Multipath TCP. The
+    /// descriptor is this context's, not the kernel's, and starts at 0.
     fn ms_socket(ctx, domain: c_int, type_: c_int, protocol: c_int) -> c_int {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let kind = type_ & !flags;
@@ -135,7 +136,7 @@ doors! {
         };
         match (kind, protocol) {
             (TYPES.., _) | (_, ..0 | PROTOCOLS..) => return Err(Refused(libc::EINVAL)),
-            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => {}
+            (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => {}
             (libc::SOCK_STREAM, _) => return Err(Refused(libc::EPROTONOSUPPORT)),
             _ => return Err(Refused(libc::ESOCKTNOSUPPORT)),
         }

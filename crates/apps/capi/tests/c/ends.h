@@ -23,6 +23,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+
 enum { SERVER, CLIENT };
 
 #ifdef MILLSTREAM

@@ -16,6 +16,8 @@ static void sockets(void)
         { AF_INET, 0x1000 | SOCK_STREAM, 0 }, { 77, SOCK_STREAM, 0 },
         { -1, SOCK_STREAM, 0 },               { AF_INET, SOCK_RDM, 0 },
         { AF_INET, 0, 0 },                    { AF_INET, SOCK_SEQPACKET, IPPROTO_TCP },
+        { AF_INET, SOCK_STREAM, IPPROTO_MPTCP }, { AF_INET6, SOCK_STREAM, IPPROTO_MPTCP },
+        { AF_INET, SOCK_SEQPACKET, IPPROTO_MPTCP },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int fd = X(socket, SERVER, rows[i].domain, rows[i].type, rows[i].protocol);
@@ -380,6 +382,7 @@ static const struct option OPTIONS[] = {
     OPTION(IPPROTO_TCP, TCP_KEEPINTVL, 1),  OPTION(IPPROTO_TCP, TCP_KEEPCNT, 1),
     OPTION(IPPROTO_TCP, TCP_SYNCNT, 1),     OPTION(IPPROTO_TCP, TCP_USER_TIMEOUT, 1),
     OPTION(IPPROTO_TCP, TCP_QUICKACK, 0),   OPTION(IPPROTO_TCP, TCP_MAXSEG, 0),
+    OPTION(SOL_SOCKET, SO_PEEK_OFF, 1),     OPTION(IPPROTO_TCP, TCP_DEFER_ACCEPT, 1),
     OPTION(IPPROTO_TCP, TCP_INQ, 1),        OPTION(IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0),
     OPTION(IPPROTO_IP, IP_TOS, 1),          OPTION(IPPROTO_IP, IP_TTL, 1),
     OPTION(IPPROTO_IP, IP_FREEBIND, 1),     OPTION(SOL_SOCKET, 9999, 1),

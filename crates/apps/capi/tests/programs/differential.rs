@@ -15,7 +15,6 @@ const CHECKS: usize = 1_650;
 /// Where we differ, and why: part of what a check is called.
 const DIFFERENT: &[Known] = &[
     ("SO_RCVLOWAT to -1", "the kernel cuts it to half its own largest buffer, we to ours"),
-    ("SO_PRIORITY to", "root may go beyond 6; here nobody is root"),
     ("SO_RCVBUF to -1", "a negative size is refused"),
     ("SO_SNDBUF to -1", "a negative size is refused"),
     ("TCP_SYNCNT", "the stack's default is 7"),

@@ -31,6 +31,7 @@ const NODELAY: SocketOptions = SocketOptions {
     dated: false,
     max_pacing: None,
     black_holes: false,
+    defer_accept: 0,
     times: Times { rto_min: Duration::ZERO, delayed_ack: Duration::ZERO, fin_wait2: None },
 };
 

@@ -1,0 +1,101 @@
+//! TCP_DEFER_ACCEPT as Linux does it: the acknowledgment that ends a handshake and says nothing else is ignored, as if
+//! it had been lost, and what is half-open waits for data. The SYN-ACK goes again only once the time is up, and what
+//! answers it makes the connection.
+
+use base::{Duration, Instant};
+use wire::tcp::Segment;
+
+use crate::Cx;
+use crate::connection::{Bits, Connection};
+use crate::output::Due;
+use crate::scale::ts_before;
+
+/// The longest timeout, seconds.
+const LONGEST: u32 = 120;
+
+/// Returns the length of the `n`th timeout, from 0, in seconds: each is twice as long as the one before.
+fn timeout(n: u8) -> u32 {
+    LONGEST.min(1 << n.min(7))
+}
+
+/// Returns how many timeouts last `seconds` or longer, 255 at most.
+pub fn timeouts_of(seconds: u32) -> u8 {
+    let mut end = 0;
+    (0..u8::MAX)
+        .find(|&n| {
+            end >= seconds || {
+                end += timeout(n);
+                false
+            }
+        })
+        .unwrap_or(u8::MAX)
+}
+
+/// Returns how many seconds so many timeouts last.
+pub fn seconds_of(timeouts: u8) -> u32 {
+    (0..timeouts).map(timeout).sum()
+}
+
+impl Connection {
+    /// Returns true if `seg` ends the handshake of a half-open connection, brings nothing, and came before so many
+    /// timeouts had passed: then it is to be ignored. Its round trip is measured, because the one that ends with data
+    /// includes the time that the client took to ask.
+    pub fn defers(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, timeouts: u8) -> bool {
+        if self.retries >= timeouts || seg.seq_len() > 0 || !self.completes_handshake(seg) {
+            return false;
+        }
+        if !self.bits.has(Bits::DEFERRED) {
+            self.bits.set(Bits::DEFERRED);
+            let begun = self.timers.rtx.as_nanos().saturating_sub(u64::from(self.rto_us) * 1_000);
+            self.timers.rtx = Instant::from_nanos(begun) + self.deferral();
+            let left = self.sent.retire(cx.pool.departures_mut(), seg.ack);
+            self.measure_rtt(cx, seg, left);
+        }
+        if seg.options.timestamps.is_some_and(|ts| !ts_before(ts.val, self.ts_recent)) {
+            self.note_timestamp(seg);
+        }
+        true
+    }
+
+    /// Returns true if an acknowledgment was ignored by [`Connection::defers`].
+    pub fn is_deferred(&self) -> bool {
+        self.bits.has(Bits::DEFERRED)
+    }
+
+    /// In the place of [`Connection::on_timeout`] for a half-open connection that [`Connection::is_deferred`], whose
+    /// listener waits for so many timeouts.
+    pub fn on_deferred_timeout(&mut self, cx: &mut Cx<'_>, timeouts: u8) {
+        if self.timers.rtx > cx.now {
+            return self.on_timeout(cx);
+        }
+        if self.retries >= self.opening_limit(cx.config).max(timeouts) {
+            return self.fail(cx, self.silence());
+        }
+        self.count_retry(cx);
+        if self.retries >= timeouts {
+            self.due |= Due::SYN;
+        }
+        self.timers.rtx = cx.now + self.deferral();
+    }
+
+    /// The length of the timeout under way.
+    fn deferral(&self) -> Duration {
+        Duration::from_secs(timeout(self.retries).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: seconds become timeouts and seconds again as on Linux.
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_to_timeouts() {
+        let rounded =
+            [(0, 0), (1, 1), (2, 3), (3, 3), (4, 7), (7, 7), (8, 15), (64, 127), (128, 247), (300, 367)];
+        for (seconds, whole) in rounded {
+            assert_eq!(seconds_of(timeouts_of(seconds)), whole, "{seconds}");
+        }
+        assert_eq!((timeouts_of(u32::MAX), seconds_of(u8::MAX)), (u8::MAX, 127 + 248 * 120));
+    }
+}
