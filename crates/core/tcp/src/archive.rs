@@ -89,7 +89,7 @@ impl Archived {
 impl Connection {
     /// What the next connection with the options `wish` may begin with, over a path of this MTU, and how its SYN or
     /// SYN-ACK looks but for addresses, ports, numbers, window and timestamps. `None` for what is special: signed
-    /// connections, paced ones, ones with ECN, and accepted ones before the peer's SYN.
+    /// connections, paced ones, ones with ECN or timestamps of microseconds, and accepted ones before the peer's SYN.
     ///
     /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing
     /// of its life goes into it.
@@ -99,7 +99,7 @@ impl Connection {
         wish: &SocketOptions,
         path_mtu: u16,
     ) -> Option<(Archived, Transmit)> {
-        const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0);
+        const SPECIAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::MICROS.0);
         let active = self.bits.has(Bits::ACTIVE);
         if self.bits.has(SPECIAL)
             || wish.max_pacing.is_some()
@@ -404,7 +404,9 @@ mod tests {
         let paced =
             SocketOptions { max_pacing: Some(base::Rate::from_bytes_per_sec(1_000)), ..Default::default() };
         let asks = Config { ecn: crate::EcnPolicy::On, ..Config::default() };
-        for (config, wish) in [(Config::default(), paced), (asks, SocketOptions::default())] {
+        let micros = Config { usec_timestamps: true, ..Config::default() };
+        let plain = SocketOptions::default();
+        for (config, wish) in [(Config::default(), paced), (asks, plain), (micros, plain)] {
             let mut end = End::connect(config, wish, now);
             let Cx { config, pool, counters, .. } = cx!(end, now);
             let cx = &mut Cx { now, config, pool, counters, probe: None };

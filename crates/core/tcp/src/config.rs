@@ -228,6 +228,9 @@ settings! {
             "Longest an acknowledgment is delayed (RFC 9293, MUST-40: less than 0.5 s).";
         timestamps: bool = true, false => true,
             "Offer and accept timestamps (RFC 7323).";
+        usec_timestamps: bool = false, false => true,
+            "Do timestamps count microseconds and not milliseconds (Linux's route feature tcp_usec_ts)? It is not \
+             negotiated: turn it on where the peers have it on, too.";
         window_scaling: bool = true, false => true,
             "Offer and accept window scaling (RFC 7323).";
         sack: bool = true, false => true,

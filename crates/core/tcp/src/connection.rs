@@ -26,7 +26,7 @@ use crate::rack::Reordering;
 use crate::reassembly::Reassembly;
 use crate::recovery::Loss;
 use crate::rtt::Rtt;
-use crate::scale::{from_field, shift_for};
+use crate::scale::{Clock, from_field, shift_for};
 use crate::send_buffer::SendBuffer;
 use crate::sent::Sent;
 use crate::start::{Fresh, Start};
@@ -70,8 +70,10 @@ macro_rules! bits {
 }
 
 bits! {
-    /// Timestamps were offered (SYN-SENT) or negotiated.
-    TIMESTAMPS,
+    /// Timestamps of milliseconds were offered (SYN-SENT) or negotiated.
+    MILLIS,
+    /// The same with timestamps of microseconds.
+    MICROS,
     /// SACK was offered or negotiated.
     SACK,
     /// Window scaling was offered or negotiated.
@@ -193,8 +195,16 @@ bits! {
 }
 
 impl Bits {
+    /// Timestamps were offered (SYN-SENT) or negotiated.
+    pub(crate) const TIMESTAMPS: Bits = Bits(Bits::MILLIS.0 | Bits::MICROS.0);
+
     pub(crate) fn has(self, bit: Bits) -> bool {
         self.0 & bit.0 != 0
+    }
+
+    /// Returns what the timestamps count, if there are any.
+    pub(crate) fn clock(self) -> Clock {
+        if self.has(Bits::MICROS) { Clock::Micros } else { Clock::Millis }
     }
 
     pub(crate) fn set(&mut self, bit: Bits) {

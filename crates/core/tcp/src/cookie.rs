@@ -10,7 +10,7 @@ use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use crate::accecn::Mode;
 use crate::isn::Offsets;
-use crate::scale::{shift_for, to_field, ts_before, ts_value};
+use crate::scale::{Clock, shift_for, to_field, ts_before};
 use crate::{Config, accecn};
 
 /// Tells apart what one secret is used for.
@@ -99,7 +99,7 @@ impl CookieJar {
                 window_scale: peer_scale.map(|_| shift_for(config.rcvbuf.1)),
                 sack_permitted: sack,
                 timestamps: peer_ts.zip(memory).map(|(ts, memory)| Timestamps {
-                    val: remember(ts_value(now, self.offsets.of(key)), memory),
+                    val: remember(Clock::of(config).value(now, self.offsets.of(key)), memory),
                     ecr: ts.val,
                 }),
                 accecn: setup.and_then(|_| accecn::stateless_option(config)),
@@ -192,20 +192,30 @@ mod tests {
     #[test]
     fn both_clocks_may_wrap() {
         let jar = CookieJar::new(SipKey::new(3, 4));
+        for (clock, config) in [
+            (Clock::Millis, Config::default()),
+            (Clock::Micros, Config { usec_timestamps: true, ..Config::default() }),
+        ] {
+            both_wrap(&jar, clock, &config);
+        }
+    }
+
+    fn both_wrap(jar: &CookieJar, clock: Clock, config: &Config) {
         let offset = jar.offsets.of(&flow());
-        let wraps = Instant::from_millis(u64::from(u32::MAX - offset));
+        let tick = Duration::from_micros(clock.tick_us().into());
+        let wraps = Instant::ZERO + tick * (u32::MAX - offset);
         let options = Options {
             timestamps: Some(Timestamps { val: 9, ecr: 0 }),
             window_scale: Some(14),
             ..Options::default()
         };
         for step in 0..40 {
-            let now = wraps + Duration::from_millis(step);
+            let now = wraps + tick * step;
             let syn = segment(Seq::new(u32::MAX), Seq::new(0), Flags::SYN, options);
-            let answer = jar.answer(now, &Config::default(), &flow(), 1500, &syn);
+            let answer = jar.answer(now, config, &flow(), 1500, &syn);
             let ts = answer.options.timestamps.unwrap();
-            let clock = ts_value(now, offset);
-            assert!(!ts_before(clock, ts.val) && clock.wrapping_sub(ts.val) < 1 << TS_BITS);
+            let value = clock.value(now, offset);
+            assert!(!ts_before(value, ts.val) && value.wrapping_sub(ts.val) < 1 << TS_BITS);
             let echo =
                 Options { timestamps: Some(Timestamps { val: 10, ecr: ts.val }), ..Options::default() };
             let ack = segment(Seq::new(0), answer.seq + 1, Flags::ACK, echo);

@@ -24,9 +24,17 @@ impl Connection {
 
     /// The compact rest of this connection, once `on_segment` said TimeWait.
     pub fn time_wait(&self, cx: &Cx<'_>) -> TimeWait {
-        let timestamps = self.bits.has(Bits::TIMESTAMPS).then_some((self.ts_recent, self.ts_offset));
-        let window = to_field(self.receive_window(), self.rcv_scale);
-        TimeWait::new(self.key, cx.now + cx.config.time_wait, self.snd_nxt, self.rcv_nxt, window, timestamps)
+        TimeWait {
+            key: self.key,
+            until: cx.now + cx.config.time_wait,
+            snd_nxt: self.snd_nxt,
+            rcv_nxt: self.rcv_nxt,
+            ts_recent: self.ts_recent,
+            ts_offset: self.ts_offset,
+            window: to_field(self.receive_window(), self.rcv_scale),
+            stamps: (self.bits.0 & Bits::TIMESTAMPS.0) as u8,
+            acked_at: 0,
+        }
     }
 
     /// What the flow label is made of beside the two ends: another number after each timeout (RFC 6438).
@@ -151,6 +159,7 @@ impl Connection {
             rcv_wnd: self.receive_window(),
             scale: (self.snd_scale, self.rcv_scale),
             timestamps: self.bits.has(Bits::TIMESTAMPS),
+            usec_timestamps: self.bits.has(Bits::MICROS),
             sack: self.bits.has(Bits::SACK),
             reordering: self.rare().map_or(3, |rare| rare.reordering.degree),
             ecn: self.bits.has(Bits::ECN) || self.accecn().is_some(),

@@ -41,6 +41,8 @@ pub struct Info {
     pub scale: (u8, u8),
     /// Timestamps negotiated.
     pub timestamps: bool,
+    /// They count microseconds.
+    pub usec_timestamps: bool,
     /// SACK negotiated.
     pub sack: bool,
     /// By how many segments something was overtaken on this path at most; 3 is assumed.

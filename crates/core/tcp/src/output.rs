@@ -56,7 +56,8 @@ impl core::ops::BitOrAssign for Due {
 }
 
 /// A connection with one of these has more to say, or says it otherwise, than its timestamps.
-const UNUSUAL: Bits = Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0);
+const UNUSUAL: Bits =
+    Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0 | Bits::MICROS.0);
 
 /// A segment decided on, before it has a header.
 #[derive(Clone, Copy, Debug)]

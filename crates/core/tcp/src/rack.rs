@@ -10,7 +10,6 @@ use wire::tcp::Segment;
 
 use crate::connection::{Bits, Connection};
 use crate::recovery::Loss;
-use crate::scale::ts_value;
 use crate::scoreboard::Sacked;
 use crate::sent::{Cursor, Departures, Sent};
 use crate::timers::Tick;
@@ -213,8 +212,8 @@ impl Connection {
             }
             loss.rack.fack = high;
         }
+        let (clock, offset) = (self.bits.clock(), self.ts_offset);
         let echo = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS));
-        let age = echo.map(|ts| ts_value(cx.now, self.ts_offset).wrapping_sub(ts.ecr));
         let least = self.rtt.min_rtt().as_micros() as u32;
         // What was overtaken shows how long a delivery may take: it is the latest of this acknowledgment in the order
         // of their numbers, which sets RACK.rtt whatever left last.
@@ -228,7 +227,10 @@ impl Connection {
             // cannot have arrived yet. Above a hole the echo is that of what came before the hole, whichever arrived,
             // and tells nothing (RFC 7323, section 4.3).
             let tells = left.end.at_or_before(una);
-            let older = tells && age.is_some_and(|age| age > took / 1_000 + 1);
+            let older = tells
+                && echo.is_some_and(|ts| {
+                    clock.value(cx.now, offset).wrapping_sub(ts.ecr) > clock.ticks(took) + 1
+                });
             if !older && took >= least {
                 loss.rack.deliver(left, now);
             }

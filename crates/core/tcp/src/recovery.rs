@@ -20,7 +20,7 @@ use crate::output::Due;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::resent::Resent;
-use crate::scale::{ts_before, ts_value};
+use crate::scale::ts_before;
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::{Config, Cx, Incident};
 
@@ -429,7 +429,7 @@ impl Connection {
     /// Remembers when a repair began to send, for [`Connection::is_spurious`].
     /// RFC 3522, 3.2-1.
     pub(crate) fn note_first_retransmission(&mut self, cx: &Cx<'_>) {
-        let ts = ts_value(cx.now, self.ts_offset);
+        let ts = self.bits.clock().value(cx.now, self.ts_offset);
         if let Some(loss) = self.loss.as_mut().filter(|loss| !loss.judged) {
             loss.first_ts.get_or_insert(ts);
         }

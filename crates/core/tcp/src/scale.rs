@@ -2,6 +2,8 @@
 
 use base::Instant;
 
+use crate::Config;
+
 /// Greatest shift the option may carry (RFC 7323, section 2.3).
 pub(crate) const MAX_SHIFT: u8 = 14;
 
@@ -28,11 +30,69 @@ pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
 
 /// A timestamp echo older than this is a mistake of the peer.
 pub(crate) const ECHO_LIMIT_MS: u32 = 1 << 24;
+/// The same where timestamps count microseconds, which wrap within 72 minutes: longer than any timeout.
+pub(crate) const ECHO_LIMIT_US: u32 = 1 << 28;
 
 /// Our timestamp clock: milliseconds plus the connection's offset.
 /// RFC 7323, 5.4-1.
 pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
     (now.as_millis() as u32).wrapping_add(offset)
+}
+
+/// What the timestamps of a connection count: an offset of its own, and milliseconds, or microseconds where the
+/// settings say so (RFC 7323, section 5.4, leaves both).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clock {
+    Millis,
+    Micros,
+}
+
+impl Clock {
+    /// Returns that of connections which begin now.
+    pub(crate) fn of(config: &Config) -> Clock {
+        if config.usec_timestamps { Clock::Micros } else { Clock::Millis }
+    }
+
+    /// Returns the timestamp of `now`.
+    /// RFC 7323, 5.4-1.
+    #[inline]
+    pub(crate) fn value(self, now: Instant, offset: u32) -> u32 {
+        match self {
+            Clock::Millis => ts_value(now, offset),
+            Clock::Micros => (now.as_micros() as u32).wrapping_add(offset),
+        }
+    }
+
+    /// Returns the length of a tick, microseconds.
+    pub(crate) const fn tick_us(self) -> u32 {
+        match self {
+            Clock::Millis => 1_000,
+            Clock::Micros => 1,
+        }
+    }
+
+    /// Returns a time of so many microseconds in ticks.
+    pub(crate) const fn ticks(self, micros: u32) -> u32 {
+        match self {
+            Clock::Millis => micros / 1_000,
+            Clock::Micros => micros,
+        }
+    }
+
+    /// Returns the greatest age of an echo that is believed, ticks.
+    pub(crate) const fn echo_limit(self) -> u32 {
+        match self {
+            Clock::Millis => ECHO_LIMIT_MS,
+            Clock::Micros => ECHO_LIMIT_US,
+        }
+    }
+
+    /// Returns how long TS.Recent is believed without a segment, milliseconds: a little less than half the time in
+    /// which the peer's clock, which counts the same, wraps (RFC 7323, section 5.5): 24 days, or 34 minutes.
+    /// RFC 7323, 5.5-1.
+    pub(crate) const fn recent_life_ms(self) -> u32 {
+        24 * 24 * 3_600 * self.tick_us()
+    }
 }
 
 /// Is timestamp `a` older than `b` on the circle (RFC 7323, section 5.2)?
@@ -69,5 +129,12 @@ mod tests {
     fn timestamps_wrap() {
         assert!(ts_before(u32::MAX, 0) && !ts_before(0, u32::MAX) && !ts_before(5, 5));
         assert_eq!(ts_value(Instant::from_millis(7), u32::MAX), 6);
+        assert_eq!(Clock::Micros.value(Instant::from_millis(7), u32::MAX), 6_999);
+        for clock in [Clock::Millis, Clock::Micros] {
+            let half = (1u64 << 31) * u64::from(clock.tick_us()) / 1_000;
+            let life = u64::from(clock.recent_life_ms());
+            assert!(life < half && life > half * 9 / 10, "{clock:?}: {life} of {half} ms");
+            assert!(clock.echo_limit() < 1 << 31);
+        }
     }
 }

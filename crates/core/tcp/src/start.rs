@@ -26,7 +26,8 @@ impl Start {
         let options = PackedOptions::from(options);
         let greatest = if options.rcvbuf == 0 { config.rcvbuf.1 } else { options.rcvbuf };
         let mut bits = config.quirks.bits();
-        bits.put(Bits::TIMESTAMPS, config.timestamps);
+        let stamps = if config.usec_timestamps { Bits::MICROS } else { Bits::MILLIS };
+        bits.put(stamps, config.timestamps);
         bits.put(Bits::SACK, config.sack);
         bits.put(Bits::SCALING, config.window_scaling);
         bits.put(Bits::DATED, options.has(Switch::DATED));

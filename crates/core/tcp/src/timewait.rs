@@ -4,7 +4,8 @@ use base::{FlowKey, Instant, Seq};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
 
 use crate::Config;
-use crate::scale::{ts_before, ts_value};
+use crate::connection::Bits;
+use crate::scale::{Clock, ts_before};
 
 /// Least time between two ACKs that no FIN asked for, in the entry's 1/8 second clock: two ends that disagree
 /// must not answer each other's answers for ever (RFC 5961, section 7).
@@ -17,17 +18,20 @@ pub struct TimeWait {
     pub key: FlowKey,
     /// When it ends.
     pub until: Instant,
-    snd_nxt: Seq,
-    rcv_nxt: Seq,
-    ts_recent: u32,
-    ts_offset: u32,
+    pub(crate) snd_nxt: Seq,
+    pub(crate) rcv_nxt: Seq,
+    pub(crate) ts_recent: u32,
+    pub(crate) ts_offset: u32,
     /// Window field of the last segment sent.
-    window: u16,
-    timestamps: bool,
+    pub(crate) window: u16,
+    /// [`Bits::TIMESTAMPS`] as the connection had them.
+    pub(crate) stamps: u8,
     /// When the last spaced ACK left: 1 to 255 in 1/8 s, 0 for never. The clock wraps every 32 s, which at
     /// worst swallows one ACK that the peer will ask for again.
-    acked_at: u8,
+    pub(crate) acked_at: u8,
 }
+
+const _: () = assert!(Bits::TIMESTAMPS.0 <= u8::MAX as u64);
 
 const _: () = assert!(size_of::<TimeWait>() <= 64);
 
@@ -49,8 +53,8 @@ pub enum TimeWaitAnswer {
 
 impl TimeWait {
     /// The rest of a connection whose FIN was acknowledged and whose peer's FIN was received. `window` is the
-    /// field as last sent, `timestamps` is TS.Recent and the offset of our timestamp clock, where they were
-    /// negotiated.
+    /// field as last sent, `timestamps` is TS.Recent and the offset of our timestamp clock of milliseconds, where they
+    /// were negotiated.
     pub fn new(
         key: FlowKey,
         until: Instant,
@@ -60,8 +64,16 @@ impl TimeWait {
         timestamps: Option<(u32, u32)>,
     ) -> Self {
         let (ts_recent, ts_offset) = timestamps.unwrap_or((0, 0));
-        let timestamps = timestamps.is_some();
-        TimeWait { key, until, snd_nxt, rcv_nxt, ts_recent, ts_offset, window, timestamps, acked_at: 0 }
+        let stamps = if timestamps.is_some() { Bits::MILLIS.0 as u8 } else { 0 };
+        TimeWait { key, until, snd_nxt, rcv_nxt, ts_recent, ts_offset, window, stamps, acked_at: 0 }
+    }
+
+    fn has_timestamps(&self) -> bool {
+        self.stamps != 0
+    }
+
+    fn clock(&self) -> Clock {
+        Bits(self.stamps.into()).clock()
     }
 
     /// A segment arrived (the TIME-WAIT parts of RFC 9293, section 3.10.7.4).
@@ -77,7 +89,7 @@ impl TimeWait {
         }
         // What ends where the peer's stream ends: its FIN again, or a bare acknowledgment.
         let in_place = seg.seq + seg.seq_len() == self.rcv_nxt && seg.ack.at_or_before(self.snd_nxt);
-        if let Some(ts) = seg.options.timestamps.filter(|_| self.timestamps) {
+        if let Some(ts) = seg.options.timestamps.filter(|_| self.has_timestamps()) {
             if ts_before(ts.val, self.ts_recent) {
                 return self.ack_spaced(now);
             }
@@ -115,8 +127,10 @@ impl TimeWait {
         // RCV.NXT itself is refused, too, as Linux refuses it: an old SYN of a crossed open may carry it.
         let higher = seg.seq.after(self.rcv_nxt);
         let newer = match seg.options.timestamps.filter(|_| config.timestamps) {
-            Some(ts) if self.timestamps && ts.val != self.ts_recent => ts_before(self.ts_recent, ts.val),
-            Some(_) if self.timestamps => higher,
+            Some(ts) if self.has_timestamps() && ts.val != self.ts_recent => {
+                ts_before(self.ts_recent, ts.val)
+            }
+            Some(_) if self.has_timestamps() => higher,
             Some(_) => true,
             None => higher,
         };
@@ -125,10 +139,11 @@ impl TimeWait {
     }
 
     /// Returns the lower bound of the ISN, if a connection of ours to the same endpoint may begin in place of this
-    /// entry: its timestamps are newer than any of the old one, so that neither end confuses them (RFC 6191).
+    /// entry: its timestamps count the same and are newer than any of the old one, so that neither end confuses them
+    /// (RFC 6191).
     pub fn yields_to_connect(&self, now: Instant, config: &Config) -> Option<Seq> {
         let waited = now + config.time_wait >= self.until + config.time_wait_reuse_after;
-        let told_apart = self.timestamps && config.timestamps;
+        let told_apart = self.has_timestamps() && config.timestamps && self.clock() == Clock::of(config);
         (config.time_wait_reuse && told_apart && waited).then_some(self.snd_nxt)
     }
 
@@ -149,8 +164,9 @@ impl TimeWait {
     }
 
     fn ack(&self, now: Instant) -> TimeWaitAnswer {
-        let timestamps =
-            self.timestamps.then(|| Timestamps { val: ts_value(now, self.ts_offset), ecr: self.ts_recent });
+        let val = || self.clock().value(now, self.ts_offset);
+        let stamped = self.has_timestamps();
+        let timestamps = stamped.then(|| Timestamps { val: val(), ecr: self.ts_recent });
         TimeWaitAnswer::Ack(Header {
             src_port: self.key.local().port,
             dst_port: self.key.remote().port,
@@ -264,6 +280,24 @@ mod tests {
         ] {
             assert_eq!(stamped.yields_to_connect(later(20_000), &config), None);
         }
+    }
+
+    /// An entry speaks in the clock of its connection, and makes room for a connection whose clock is the same.
+    #[test]
+    fn microseconds() {
+        let micros = Config { usec_timestamps: true, ..Config::default() };
+        let mut waiting = TimeWait { stamps: Bits::MICROS.0 as u8, ..entry(Some((100, 7))) };
+        let fin = segment(RCV - 1, SND, Flags::FIN | Flags::ACK, stamped(101));
+        let TimeWaitAnswer::Ack(ack) = waiting.on_segment(NOW, &micros, &fin) else { panic!() };
+        assert_eq!(ack.options.timestamps, Some(Timestamps { val: 50_000_007, ecr: 101 }));
+        let later = NOW + Duration::from_secs(20);
+        assert_eq!(waiting.yields_to_connect(later, &micros), Some(SND));
+        assert_eq!(waiting.yields_to_connect(later, &Config::default()), None);
+        assert_eq!(entry(Some((100, 7))).yields_to_connect(later, &micros), None);
+        // A new incarnation's clock has gone on by what passed, at the least by one.
+        let syn = |val| segment(RCV - 50, Seq::new(0), Flags::SYN, stamped(val));
+        assert!(matches!(waiting.on_segment(later, &micros, &syn(101)), TimeWaitAnswer::Ack(_)), "a copy");
+        assert!(matches!(waiting.on_segment(later, &micros, &syn(102)), TimeWaitAnswer::Reuse { .. }));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Features {
     /// These.
     pub fn new(timestamps: bool, sack: bool, scaling: bool, nodelay: bool) -> Features {
         let mut bits = Bits::default();
-        bits.put(Bits::TIMESTAMPS, timestamps);
+        bits.put(Bits::MILLIS, timestamps);
         bits.put(Bits::SACK, sack);
         bits.put(Bits::SCALING, scaling);
         Features(bits.0 as u8 | if nodelay { NODELAY } else { 0 })

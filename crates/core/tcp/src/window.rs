@@ -7,7 +7,7 @@ use crate::connection::{Bits, Connection};
 use crate::options::Switch;
 use crate::output::Due;
 use crate::pool::CHUNK;
-use crate::scale::{ECHO_LIMIT_MS, MAX_SHIFT, from_field, ts_value};
+use crate::scale::{Clock, MAX_SHIFT, from_field};
 use crate::{Config, Cx};
 
 /// A buffer starts to tune itself once this much was received: short connections never measure.
@@ -43,15 +43,17 @@ pub(crate) struct Tuner {
     last: [u32; 3],
     /// When this round trip began, microseconds.
     since: u32,
-    /// How old the peer's youngest echo of our timestamps was in this round, milliseconds.
+    /// How old the peer's youngest echo of our timestamps was in this round, ticks of their clock.
     youngest: u32,
     /// The same in the round before: the path may have become longer since we last measured it ourselves, and who
     /// only receives never does.
     echo: u32,
+    /// A tick of that clock, microseconds.
+    tick_us: u32,
 }
 
 impl Tuner {
-    fn new(now: u32) -> Tuner {
+    fn new(now: u32, clock: Clock) -> Tuner {
         Tuner {
             taken: 0,
             best: 0,
@@ -62,13 +64,14 @@ impl Tuner {
             since: now,
             youngest: u32::MAX,
             echo: 0,
+            tick_us: clock.tick_us(),
         }
     }
 
-    /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count milliseconds, of which the
-    /// first may just have begun.
+    /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count ticks, of which the first may
+    /// just have begun.
     fn round(&self, srtt: u32) -> u32 {
-        srtt.max(self.echo.saturating_sub(1).saturating_mul(1_000))
+        srtt.max(self.echo.saturating_sub(1).saturating_mul(self.tick_us))
     }
 
     /// What the application would have taken in the last round, had that lasted exactly as long as a round trip.
@@ -256,7 +259,7 @@ impl Connection {
     /// Round-trip time as the receive buffer's tuning knows it; zero where it does not.
     pub(crate) fn receiver_rtt(&self) -> Duration {
         let tuner = self.rare().and_then(|rare| rare.tuner.as_ref());
-        Duration::from_millis(tuner.map_or(0, |tuner| tuner.echo).into())
+        Duration::from_micros(tuner.map_or(0, |tuner| u64::from(tuner.echo) * u64::from(tuner.tick_us)))
     }
 
     /// Data arrived: what it tells about the path, if the buffer tunes itself.
@@ -264,16 +267,27 @@ impl Connection {
     pub(crate) fn learn_round_trip(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) {
         if let Some(ts) = seg.options.timestamps
             && self.rare().is_some()
-            && self.bits.has(Bits::TIMESTAMPS)
         {
-            self.note_echo(cx, ts.ecr);
+            if self.bits.has(Bits::MILLIS) {
+                self.note_echo(Clock::Millis, cx, ts.ecr);
+            } else {
+                self.note_other_echo(cx, ts.ecr);
+            }
+        }
+    }
+
+    #[cold]
+    fn note_other_echo(&mut self, cx: &Cx<'_>, ecr: u32) {
+        if self.bits.has(Bits::MICROS) {
+            self.note_echo(Clock::Micros, cx, ecr);
         }
     }
 
     /// Data arrived that echoes our timestamp `ecr`.
-    fn note_echo(&mut self, cx: &Cx<'_>, ecr: u32) {
-        let age = ts_value(cx.now, self.ts_offset).wrapping_sub(ecr);
-        if let Some(tuner) = self.rare_mut().tuner.as_mut().filter(|_| age <= ECHO_LIMIT_MS) {
+    #[inline(always)]
+    fn note_echo(&mut self, clock: Clock, cx: &Cx<'_>, ecr: u32) {
+        let age = clock.value(cx.now, self.ts_offset).wrapping_sub(ecr);
+        if let Some(tuner) = self.rare_mut().tuner.as_mut().filter(|_| age <= clock.echo_limit()) {
             tuner.youngest = tuner.youngest.min(age);
         }
     }
@@ -282,7 +296,8 @@ impl Connection {
         let now = cx.now.as_micros() as u32;
         // Before the first sample the timeout stands in: long enough on any path.
         let rtt = self.rtt.srtt_micros().unwrap_or(self.rto_us);
-        let tuner = self.rare_mut().tuner.get_or_insert_with(|| Tuner::new(now));
+        let clock = self.bits.clock();
+        let tuner = self.rare_mut().tuner.get_or_insert_with(|| Tuner::new(now, clock));
         tuner.taken = tuner.taken.saturating_add(taken);
         let span = tuner.round(rtt);
         if now.wrapping_sub(tuner.since) < span {

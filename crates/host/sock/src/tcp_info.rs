@@ -5,7 +5,8 @@ use tcp::{AccEcnInfo, Info, State};
 /// Octets of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
 pub const LEN: usize = 280;
 
-/// TCPI_OPT_*: timestamps, SACK, window scale, ECN, ECN seen (where its feedback is accurate), data in the SYN.
+/// TCPI_OPT_*: timestamps, SACK, window scale, ECN, ECN seen (where its feedback is accurate), data in the SYN,
+/// timestamps of microseconds.
 fn option_bits(info: &Info) -> u8 {
     let scaled = info.scale != (0, 0);
     u8::from(info.timestamps)
@@ -16,6 +17,7 @@ fn option_bits(info: &Info) -> u8 {
             info.accecn.is_some_and(|ecn| ecn.received_ce > 0 || ecn.received_octets != Default::default()),
         ) << 4
         | u8::from(info.syn_data) << 5
+        | u8::from(info.usec_timestamps) << 6
 }
 
 /// tcpi_ca_state: TCP_CA_Open, Disorder, CWR, Recovery, Loss.

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Options, Segment, Timestamps};
 
 use super::Input;
 use super::timewait::flow;
-use crate::scale::{shift_for, ts_before, ts_value};
+use crate::scale::{Clock, shift_for, ts_before};
 use crate::{Config, CookieJar, EcnPolicy};
 
 /// Model of [`CookieJar`].
@@ -21,6 +21,7 @@ pub fn cookie(data: &[u8]) {
             timestamps: input.u8() & 3 != 0,
             sack: input.u8() & 3 != 0,
             window_scaling: input.u8() & 3 != 0,
+            usec_timestamps: input.u8() & 3 == 0,
             // The policies that know RFC 3168 alone.
             ecn: EcnPolicy::ALL[usize::from(input.u8() % 3)],
             ..Config::default()
@@ -65,7 +66,7 @@ pub fn cookie(data: &[u8]) {
                 assert_eq!((cookie.window_scale, cookie.sack), (scale, sack));
                 assert_eq!((cookie.timestamps, cookie.ecn), (remembers, ecn));
                 if let Some(ts) = echo {
-                    let clock = ts_value(now, cookie.ts_offset);
+                    let clock = Clock::of(&config).value(now, cookie.ts_offset);
                     assert!(
                         !ts_before(clock, ts.ecr) && clock.wrapping_sub(ts.ecr) < 64,
                         "the clock goes on from it"

@@ -8,12 +8,12 @@ use crate::connection::{Bits, Connection};
 use crate::input::{Cause, Check};
 use crate::output::Due;
 use crate::recovery::Phase;
-use crate::scale::{ECHO_LIMIT_MS, ts_value};
+use crate::scale::Clock;
 use crate::scoreboard::{DUP_THRESH, Sacked};
 use crate::{Cx, DropReason, Events, State};
 
 /// From here on a sample by timestamps, which count milliseconds, is precise enough for a policy.
-const COARSE_RTT_MS: u32 = 10;
+const COARSE_RTT: Duration = Duration::from_millis(10);
 
 impl Connection {
     /// RFC 9293, MAY-12; RFC 5961, 5.2-1.
@@ -306,17 +306,27 @@ impl Connection {
             }
             return Some(Duration::from_micros(micros.into()));
         }
-        if self.bits.has(Bits::TIMESTAMPS) { self.measure_by_echo(cx, seg) } else { None }
+        if self.bits.has(Bits::MILLIS) {
+            self.measure_by_echo(Clock::Millis, cx, seg)
+        } else {
+            self.measure_by_other_echo(cx, seg)
+        }
+    }
+
+    #[cold]
+    fn measure_by_other_echo(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
+        if self.bits.has(Bits::MICROS) { self.measure_by_echo(Clock::Micros, cx, seg) } else { None }
     }
 
     /// RFC 7323, 4.1-1.
-    fn measure_by_echo(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
+    #[inline(always)]
+    fn measure_by_echo(&mut self, clock: Clock, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Option<Duration> {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
-        let millis = ts_value(cx.now, self.ts_offset).wrapping_sub(echo);
-        if echo == 0 || millis > ECHO_LIMIT_MS {
+        let ticks = clock.value(cx.now, self.ts_offset).wrapping_sub(echo);
+        if echo == 0 || ticks > clock.echo_limit() {
             return None;
         }
-        let rtt = Duration::from_millis(millis.max(1).into());
+        let rtt = Duration::from_micros(u64::from(ticks.max(1)) * u64::from(clock.tick_us()));
         if self.backoff > 0 || self.loss.is_some() || !self.rtt.is_measured() {
             // Nothing is timed during a repair; there is one sample for about every two segments then.
             let samples = self.flight() / (2 * u32::from(self.snd_mss));
@@ -328,7 +338,7 @@ impl Connection {
             self.refresh_rto(cx.config);
             self.heed_round_trip(cx);
         }
-        (millis >= COARSE_RTT_MS).then_some(rtt)
+        (rtt >= COARSE_RTT || clock == Clock::Micros).then_some(rtt)
     }
 
     /// RFC 3168, 6.1.2-5.

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Segment};
 use crate::connection::{Bits, Connection};
 use crate::input::Check;
 use crate::output::Due;
-use crate::scale::ts_value;
+use crate::scale::Clock;
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
@@ -116,10 +116,16 @@ impl Connection {
     /// What answers our SYN echoes a timestamp that one of our SYNs carried, or none at all.
     fn echoes_syn(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
-        if echo == 0 || !self.bits.has(Bits::TIMESTAMPS) {
-            return true;
+        let is_young = |clock: Clock| {
+            let age = clock.value(cx.now, self.ts_offset).wrapping_sub(echo);
+            age / (1_000 / clock.tick_us()) <= self.opening_ms(cx)
+        };
+        match echo {
+            0 => true,
+            _ if self.bits.has(Bits::MILLIS) => is_young(Clock::Millis),
+            _ if self.bits.has(Bits::MICROS) => is_young(Clock::Micros),
+            _ => true,
         }
-        ts_value(cx.now, self.ts_offset).wrapping_sub(echo) <= self.opening_ms(cx)
     }
 
     /// `<SEQ=SEG.ACK><CTL=RST>` (RFC 9293, section 3.10.7): the connection itself goes on.

@@ -8,9 +8,6 @@ use crate::output::Due;
 use crate::scale::ts_before;
 use crate::{Cx, DropReason, Error, State};
 
-/// After this long without a segment TS.Recent says nothing any more (RFC 7323, section 5.5).
-const TS_RECENT_LIFE_MS: u32 = 24 * 24 * 3_600_000;
-
 impl Connection {
     /// RFC 7323, section 5.3, step R1; RSTs are exempt.
     /// RFC 7323, 3.2-3, 3.2-4, 3.2-6, 5.3-1, 5.3-4 and 5.5-1.
@@ -27,7 +24,7 @@ impl Connection {
             return Err(DropReason::NoTimestamp);
         };
         let silent = (cx.now.as_millis() as u32).wrapping_sub(self.last_rcv_ms);
-        if ts_before(ts.val, self.ts_recent) && silent < TS_RECENT_LIFE_MS {
+        if ts_before(ts.val, self.ts_recent) && silent < self.bits.clock().recent_life_ms() {
             cx.counters.paws_drops += 1;
             // A duplicate SYN shows that our SYN-ACK was lost, whatever its age.
             if self.state != State::SynReceived || !seg.flags.has(Flags::SYN) {

@@ -29,7 +29,8 @@ const SPECIAL: Bits = Bits(
         | Bits::FAST_OPEN.0
         | Bits::MARKED.0
         | Bits::ECN.0
-        | Bits::ACCECN.0,
+        | Bits::ACCECN.0
+        | Bits::MICROS.0,
 );
 
 impl Connection {

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Options, SackBlocks, Timestamps}
 use crate::connection::{Bits, Connection};
 use crate::output::{Due, Plan};
 use crate::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
-use crate::scale::{to_field, ts_value};
+use crate::scale::{Clock, to_field};
 use crate::{Cx, State, Transmit};
 
 /// The part of the TOS octet that the application chooses; the rest is ECN's (RFC 3168).
@@ -127,22 +127,30 @@ impl Connection {
         to_field(window, 0)
     }
 
-    /// RFC 7323, 3.2-2 and 3.2-5; RFC 7323, 5.2-2.
+    /// The timestamps of a connection where they count milliseconds: others are built by
+    /// [`Connection::header_options`].
     #[inline(always)]
     pub(crate) fn stamps(&self, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
+        self.stamps_of(Clock::Millis, cx, flags)
+    }
+
+    /// RFC 7323, 3.2-2 and 3.2-5; RFC 7323, 5.2-2.
+    #[inline(always)]
+    fn stamps_of(&self, clock: Clock, cx: &Cx<'_>, flags: Flags) -> Option<Timestamps> {
         // A bare reset answers a segment that agreed to nothing (RFC 7323, section 3.2).
         let bare = flags.has(Flags::RST) && !flags.has(Flags::ACK);
         if !self.bits.has(Bits::TIMESTAMPS) || bare {
             return None;
         }
         let ecr = if flags.has(Flags::ACK) { self.ts_recent } else { 0 };
-        Some(Timestamps { val: ts_value(cx.now, self.ts_offset), ecr })
+        Some(Timestamps { val: clock.value(cx.now, self.ts_offset), ecr })
     }
 
     /// RFC 9293, MUST-14, MUST-65, SHLD-5 and MAY-3; RFC 2018, 2-1 and 4-2; RFC 7323, 2.2-5 and 2.3-3.
     pub(crate) fn header_options(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Options {
         let flags = plan.flags;
-        let mut options = Options { timestamps: self.stamps(cx, flags), ..Options::NONE };
+        let timestamps = self.stamps_of(self.bits.clock(), cx, flags);
+        let mut options = Options { timestamps, ..Options::NONE };
         if self.bits.has(Bits::SIGNED) {
             options.signature = self.signature_for(plan.seq);
         }

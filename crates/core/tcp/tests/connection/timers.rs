@@ -179,6 +179,27 @@ fn paws_holds_when_the_clock_wraps_and_forgets_after_24_days() {
     assert_eq!(rig.host.conn().readable(), 17, "TS.Recent is invalid after 24 days (RFC 7323, 5.5)");
 }
 
+/// A clock of microseconds wraps a thousand times as often, so what it said is forgotten a thousand times as soon.
+/// RFC 7323, 5.3-1 and 5.5-1.
+#[test]
+fn paws_of_microseconds_forgets_after_half_an_hour() {
+    for usec_timestamps in [true, false] {
+        let mut setup = Setup::modern();
+        setup.config.usec_timestamps = usec_timestamps;
+        let mut rig = setup.accepted();
+        rig.clock = Some(5_000);
+        rig.send(b"new");
+        for (minutes, passes) in [(30, false), (5, usec_timestamps)] {
+            rig.pass(Duration::from_secs(60 * minutes));
+            rig.sent();
+            rig.clock = Some(4_999);
+            let disposition = rig.inject(rig.segment(Flags::ACK, b"old"));
+            assert_eq!(disposition != Some(Disposition::Dropped(DropReason::Paws)), passes, "{minutes}");
+            rig.sent();
+        }
+    }
+}
+
 /// RFC 7323, 3.2-3 and 3.2-4.
 #[test]
 fn a_segment_without_its_timestamp_is_dropped() {

@@ -212,11 +212,14 @@ fn the_application_is_killed_at_any_moment() {
 /// RFC 7323, 5.4-1.
 #[test]
 fn the_timestamp_clock_wraps() {
-    for seed in seeds(10) {
+    for (seed, usec_timestamps) in seeds(10).flat_map(|seed| [(seed, false), (seed, true)]) {
         let link = Link { jitter: ms(5), loss: 0.03, ..Link::default() };
         let mut net = Net::new(seed, true, [200_000, 200_000]).link(link);
+        let (ticks, soon) =
+            if usec_timestamps { (net.now.as_micros(), 200_000) } else { (net.now.as_millis(), 200) };
         for host in &mut net.hosts {
-            host.ts_offset = 0u32.wrapping_sub(10_000 + 200 + seed as u32);
+            host.config.usec_timestamps = usec_timestamps;
+            host.ts_offset = 0u32.wrapping_sub(ticks as u32 + soon + seed as u32);
         }
         net.run(minutes(10));
     }

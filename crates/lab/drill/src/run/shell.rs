@@ -108,6 +108,7 @@ fn route(arguments: &[String]) -> Vec<Wish> {
             "rto_min" => Wish::Route("rto_min", with_unit(value)),
             // Without end, as far as a script is concerned.
             "quickack" => Wish::Route("quick_acks", if value == "1" { "255" } else { "0" }.into()),
+            "features" if value == "tcp_usec_ts" => Wish::Route("usec_timestamps", "on".into()),
             "congctl" => Wish::Sysctl("net.ipv4.tcp_congestion_control".into(), value.into()),
             _ => Wish::Unsupported(format!("the route's {word}")),
         });

@@ -14,6 +14,7 @@ mod held;
 mod hoarding;
 mod lanes;
 mod looking;
+mod microseconds;
 mod opening;
 mod path;
 mod peer;

@@ -113,6 +113,7 @@ fn config(input: &mut Input<'_>) -> Config {
         config.base_mss = 48 + input.below(1_400) as u16;
         config.mtu_probes = 1 + input.below(3) as u8;
     }
+    config.usec_timestamps = one_in(4, input);
     config
 }
 
