@@ -68,10 +68,12 @@ impl Tuner {
         }
     }
 
-    /// A round lasts `srtt` microseconds at least, longer if echoes say so. They count ticks, of which the first may
-    /// just have begun.
+    /// Returns how long a round lasts, in microseconds: `srtt`, as far as echoes confirm it. They count ticks, of which
+    /// the first may just have begun. A connection that only receives knows no round trip but that of its handshake:
+    /// the path may have become longer since, or the handshake may have waited in a queue.
     fn round(&self, srtt: u32) -> u32 {
-        srtt.max(self.echo.saturating_sub(1).saturating_mul(self.tick_us))
+        let most = self.youngest.saturating_add(1).saturating_mul(self.tick_us);
+        srtt.min(most).max(self.echo.saturating_sub(1).saturating_mul(self.tick_us))
     }
 
     /// What the application would have taken in the last round, had that lasted exactly as long as a round trip.
@@ -80,8 +82,9 @@ impl Tuner {
         (taken * span / lasted).min(u32::MAX.into())
     }
 
-    /// What the application took in this round as far as it came without a queue, if round trips now last `span`
-    /// microseconds.
+    /// What the application took in a round trip as far as it came without a queue, if round trips now last `span`
+    /// microseconds. A round that lasted more than two of them, because the flow had to wait for others, counts by its
+    /// rate.
     #[inline(never)]
     fn without_queue(&mut self, now: u32, span: u32) -> u32 {
         let lasted = now.wrapping_sub(self.since).max(1);
@@ -98,7 +101,7 @@ impl Tuner {
         }
         self.fastest = self.fastest.max(rate);
         let shortest = self.shortest[0].min(self.shortest[1]).min(span);
-        (u64::from(self.taken) * u64::from(shortest) / u64::from(span.max(1))) as u32
+        (u64::from(self.taken) * u64::from(shortest) / u64::from(span.max(lasted / 2).max(1))) as u32
     }
 
     /// The round is over, which should have lasted for `span` microseconds.

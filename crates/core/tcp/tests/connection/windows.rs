@@ -449,3 +449,24 @@ fn the_buffer_does_not_feed_on_the_queue_that_it_makes() {
         assert!(took < ideal * 110 / 100, "{took:?} where {ideal:?} is ideal");
     }
 }
+
+#[test]
+fn a_handshake_that_waited_in_a_queue_does_not_make_the_path_longer() {
+    // The SYN-ACK waits for 40 ms; from then on the path takes 1 ms, as echoes of timestamps tell: 125 KB fill it.
+    let link = Link { delay: ms(40), rate: 125_000_000, queue: 1 << 30, ..Link::default() };
+    let octets = 300_000_000;
+    let mut net = Net::new(7, true, [octets, 0]).link(link);
+    net.merge = Duration::from_micros(100);
+    net.hosts[0].config.hystart = 0;
+    let end = net.now + Duration::from_secs(60);
+    net.hosts[0].connect(net.now);
+    let mut most = 0;
+    while net.apps[1].read < octets {
+        if net.hosts[0].conn.as_ref().is_some_and(|conn| conn.state() == State::Established) {
+            net.links.iter_mut().for_each(|link| link.delay = Duration::from_micros(500));
+        }
+        net.step(end);
+        most = most.max(net.hosts[1].conn.as_ref().map_or(0, |conn| conn.info(net.now).rcvbuf.0));
+    }
+    assert!((1..2 << 20).contains(&most), "{most} for a path of 125,000 bytes");
+}
