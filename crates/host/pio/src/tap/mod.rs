@@ -34,9 +34,10 @@ const SLOT: usize = 128 << 10;
 const SLOTS: u32 = 512;
 /// From so many octets of payload on a second copy costs more than to tell the kernel of the pieces.
 const GATHER: usize = 4 << 10;
-/// A batch of so many octets is handed on before more is read: what is read is then still in the cache when it is
-/// looked at.
-const BATCH_OCTETS: usize = 128 << 10;
+/// Bytes that are read before a batch is handed on: few enough that they are still in a cache when they are looked at,
+/// and so many that one acknowledgment covers what a flow had in the queue. Each acknowledgment makes the kernel send
+/// on the core that writes it.
+const BATCH_OCTETS: usize = 1 << 20;
 
 const _: () = assert!(vnet::LEN + LINK_HEADER + SUPER + start_of(u32::MAX) <= SLOT);
 const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);

@@ -52,6 +52,27 @@ fn kernel_peer_with_offloads() {
     }
 }
 
+/// What waits is taken together, up to a megabyte: one acknowledgment for each flow in it is enough.
+#[test]
+fn a_batch_takes_a_megabyte() {
+    if !own_namespace() {
+        return;
+    }
+    let mut tap = open_one(demo("ms-h"));
+    let ifindex = tap.caps().ifindex.unwrap();
+    netlink::set_link(ifindex, true, Some(65_521)).unwrap();
+    let socket = std::net::UdpSocket::bind("10.77.0.1:0").unwrap();
+    socket.set_broadcast(true).unwrap();
+    for _ in 0..40 {
+        socket.send_to(&[7; 60_000], "10.77.0.255:9").unwrap();
+    }
+    let mut batch = RxBatch::new();
+    tap.rx(&mut batch).unwrap();
+    let octets: usize = batch.iter().map(|packet| packet.frame.len()).sum();
+    assert!((1 << 20..(1 << 20) + 65_536).contains(&octets), "{octets} of 2,400,000");
+    tap.retire_all(&mut batch);
+}
+
 #[test]
 fn kernel_peer_without_offloads() {
     if !own_namespace() {
