@@ -77,22 +77,24 @@ pub fn compare(ours: &Path, case: &Case, seconds: u32, seed: u64) -> Result<Figu
     let seconds = seconds + DISCARD;
     let words = words(case, seconds, seed);
     Ok(Figures {
-        kernel: really(ours, &words, seconds, false)?,
-        ours: really(ours, &words, seconds, true)?,
+        kernel: really(ours, &words, seed, seconds, false)?,
+        ours: really(ours, &words, seed, seconds, true)?,
         virtually: virtually(&words, seconds)?,
     })
 }
 
-/// Goodput from left to right, whoever sends there.
+/// Goodput from left to right, whoever sends there; what the path loses by chance follows from `seed`.
 pub(crate) fn really(
     ours: &Path,
     words: &[(&str, String)],
+    seed: u64,
     seconds: u32,
     our_sender: bool,
 ) -> Result<f64, String> {
     let wire = Wire::new()?;
     let sets: Vec<String> = words.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let mut args = Vec::new();
+    let seed = seed.to_string();
+    let mut args = vec!["--seed", &seed];
     sets.iter().for_each(|set| args.extend(["--set", set]));
     let _pipe = wire.pipe(ours, "packet", &args)?;
     let (time, omit) = ((seconds - DISCARD).to_string(), DISCARD.to_string());

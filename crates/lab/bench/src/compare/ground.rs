@@ -45,6 +45,8 @@ struct Field {
 /// Everything that is set up.
 #[derive(Default)]
 pub(super) struct Ground {
+    /// The round that is measured, from 1 on.
+    pub(super) round: u32,
     /// By offloads, and whether ours is on a tap device.
     fields: BTreeMap<(bool, bool), Field>,
     peers: BTreeMap<&'static str, PathBuf>,

@@ -156,7 +156,8 @@ fn one(
         commit: results.machine.get("commit").cloned().unwrap_or_default(),
         entries: BTreeMap::new(),
     };
-    for _ in 0..effort.rounds {
+    for round in 1..=effort.rounds {
+        ground.round = round;
         for name in workload.contenders {
             if chosen.stop.load(Ordering::Relaxed) {
                 return ran;

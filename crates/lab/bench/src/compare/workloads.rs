@@ -270,14 +270,14 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "loss-10ms",
         title: "Loss, round trips of 10 ms",
-        about: "Packets to the receiver are lost by chance, the same ones for every sender.",
+        about: "Packets to the receiver are lost by chance, in each round the same ones for every sender.",
         group: Group::Paths,
         place: Where::Pipe,
         axis: "loss",
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
         charts: &["mbit"],
         contenders: &["millstream", "kernel"],
-        measure: |_, who, point, seconds| path(who.name, 10, point.value, seconds),
+        measure: |ground, who, point, seconds| path(ground.round, who.name, 10, point.value, seconds),
     },
     Workload {
         name: "loss-40ms",
@@ -289,7 +289,7 @@ pub const WORKLOADS: &[Workload] = &[
         points: &[full("none", 0.0), at("0.1 %", 0.001), full("1 %", 0.01)],
         charts: &["mbit"],
         contenders: &["millstream", "kernel"],
-        measure: |_, who, point, seconds| path(who.name, 40, point.value, seconds),
+        measure: |ground, who, point, seconds| path(ground.round, who.name, 40, point.value, seconds),
     },
     Workload {
         name: "loss-100ms",
@@ -301,7 +301,7 @@ pub const WORKLOADS: &[Workload] = &[
         points: &[full("none", 0.0), full("0.1 %", 0.001), full("1 %", 0.01)],
         charts: &["mbit"],
         contenders: &["millstream", "kernel"],
-        measure: |_, who, point, seconds| path(who.name, 100, point.value, seconds),
+        measure: |ground, who, point, seconds| path(ground.round, who.name, 100, point.value, seconds),
     },
     Workload {
         name: "memory-short",
@@ -507,8 +507,8 @@ pub(super) fn path_seconds(seconds: f64) -> f64 {
     (seconds * 4.0).ceil().max(3.0)
 }
 
-/// Goodput of one flow over an emulated path.
-fn path(who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
+/// Goodput of one flow over an emulated path, which loses other packets in each round.
+fn path(round: u32, who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
     // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 octets a millisecond.
     let words = [
         ("rtt_ms", rtt_ms.to_string()),
@@ -517,7 +517,7 @@ fn path(who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figure
         ("loss", loss.to_string()),
     ];
     let seconds = path_seconds(seconds) as u32;
-    let mbit = crosscheck::really(&our_command()?, &words, seconds, who == "millstream")?;
+    let mbit = crosscheck::really(&our_command()?, &words, round.into(), seconds, who == "millstream")?;
     Ok(super::Figures::from([("mbit".to_string(), mbit)]))
 }
 
