@@ -5,7 +5,7 @@
 //! docs/PERFORMANCE.md come from it.
 
 mod bars;
-mod contender;
+pub(crate) mod contender;
 pub mod contest;
 pub(crate) mod few;
 mod figure;

@@ -22,9 +22,16 @@ struct Args {
     #[arg(long)]
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
-    /// callgrind is to count them. For `programs`: rows whose names begin with these.
+    /// callgrind is to count them. For `programs`: rows whose names begin with these. For `interop`: rows whose names
+    /// hold one of these.
     #[arg(value_name = "short|keep|idle|forward|transfer|bulk|late|super IN_FLIGHT COUNT")]
     words: Vec<String>,
+    /// For `interop`: megabytes of each row.
+    #[arg(long, default_value_t = 1_000)]
+    megabytes: u64,
+    /// For `interop`: every random choice follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// For `budgets`: write down what moved, for this reason.
     #[arg(long, value_name = "REASON")]
     bless: Option<String>,
@@ -69,6 +76,9 @@ fn main() -> ExitCode {
         println!(
             "programs       Unmodified programs on the kernel and under `millstream run`: [ROW...], all without."
         );
+        println!(
+            "interop        smoltcp, lwIP and gVisor's netstack over a bad path: [ROW...], all without; --megabytes N."
+        );
         println!("workloads      Lists them.");
         println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
         return ExitCode::SUCCESS;
@@ -77,6 +87,11 @@ fn main() -> ExitCode {
         "exactly" => return exactly(&args.words),
         "contest" => return contest(&args.words),
         "programs" => return programs(args),
+        "interop" => {
+            let (seed, bytes) = (args.seed, args.megabytes * 1_000_000);
+            let chosen = bench::interop::Chosen { seed, bytes, names: args.words };
+            return told("interop", bench::interop::run(&chosen));
+        }
         "workloads" => {
             print!("{}", compare::listing());
             return ExitCode::SUCCESS;

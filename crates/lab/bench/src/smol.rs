@@ -8,7 +8,7 @@ use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,20 +18,37 @@ const BUFFER: usize = 1_024;
 
 /// Packets under way and spare buffers, so that nothing is allocated once warm.
 #[derive(Default)]
-struct Lane {
+pub(crate) struct Lane {
     packets: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
 
-type Shared = Rc<RefCell<Lane>>;
+impl Lane {
+    /// Puts a packet on its way.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let mut packet = self.spare.pop().unwrap_or_default();
+        packet.clear();
+        packet.extend_from_slice(bytes);
+        self.packets.push_back(packet);
+    }
 
-struct Wire {
+    /// Takes all packets out.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(&[u8])) {
+        self.packets.iter().for_each(|packet| each(packet));
+        self.spare.extend(self.packets.drain(..));
+    }
+}
+
+pub(crate) type Shared = Rc<RefCell<Lane>>;
+
+pub(crate) struct Wire {
+    medium: Medium,
     incoming: Shared,
     outgoing: Shared,
 }
 
-struct Rx(Vec<u8>, Shared);
-struct Tx(Shared);
+pub(crate) struct Rx(Vec<u8>, Shared);
+pub(crate) struct Tx(Shared);
 
 impl RxToken for Rx {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
@@ -66,23 +83,31 @@ impl Device for Wire {
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut caps = DeviceCapabilities::default();
-        caps.medium = Medium::Ip;
-        caps.max_transmission_unit = 1_500;
+        caps.medium = self.medium;
+        caps.max_transmission_unit = if self.medium == Medium::Ethernet { 1_514 } else { 1_500 };
         caps.checksum = ChecksumCapabilities::default();
         caps
     }
 }
 
-struct End {
-    iface: Interface,
+pub(crate) struct End {
+    pub(crate) iface: Interface,
     wire: Wire,
-    sockets: SocketSet<'static>,
+    pub(crate) sockets: SocketSet<'static>,
 }
 
 impl End {
     fn new(last: u8, incoming: Shared, outgoing: Shared) -> End {
-        let mut wire = Wire { incoming, outgoing };
-        let mut config = Config::new(HardwareAddress::Ip);
+        End::on(Medium::Ip, last, incoming, outgoing)
+    }
+
+    /// An end with the address 10.0.0.`last`, on a link of this kind.
+    pub(crate) fn on(medium: Medium, last: u8, incoming: Shared, outgoing: Shared) -> End {
+        let mut wire = Wire { medium, incoming, outgoing };
+        let mut config = Config::new(match medium {
+            Medium::Ethernet => EthernetAddress([2, 0, 0, 0, 0, 9]).into(),
+            Medium::Ip => HardwareAddress::Ip,
+        });
         config.random_seed = u64::from(last);
         let mut iface = Interface::new(config, &mut wire, Instant::ZERO);
         iface.update_ip_addrs(|addrs| {
@@ -98,7 +123,7 @@ impl End {
         self.sockets.add(socket)
     }
 
-    fn poll(&mut self, at: Instant) {
+    pub(crate) fn poll(&mut self, at: Instant) {
         self.iface.poll(at, &mut self.wire, &mut self.sockets);
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Program {
 }
 
 /// Where Debian puts the sources of gVisor.
-pub(super) const GOPATH: &str = "/usr/share/gocode";
+pub(crate) const GOPATH: &str = "/usr/share/gocode";
 
 /// Everybody.
 pub const CONTENDERS: &[Contender] = &[
@@ -137,13 +137,13 @@ fn gvisor() -> Result<String, String> {
 }
 
 /// The Go that builds that gVisor: newer ones refuse what it takes of their runtime.
-pub(super) fn go() -> Option<&'static str> {
+pub(crate) fn go() -> Option<&'static str> {
     Some("/usr/lib/go-1.19/bin/go").filter(|go| Path::new(go).exists())
 }
 
 impl Contender {
     /// The contender of that name.
-    pub(super) fn of(name: &str) -> Option<&'static Contender> {
+    pub(crate) fn of(name: &str) -> Option<&'static Contender> {
         CONTENDERS.iter().find(|contender| contender.name == name)
     }
 
@@ -157,7 +157,7 @@ impl Contender {
     }
 
     /// Is everything here that it needs?
-    pub(super) fn present(&self) -> Result<String, String> {
+    pub(crate) fn present(&self) -> Result<String, String> {
         let version = (self.version)()?;
         if matches!(self.kind, Kind::Ours(_)) {
             our_command()?;

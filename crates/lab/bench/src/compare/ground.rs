@@ -1,6 +1,6 @@
 //! Where contenders are measured: beds, programs and peers, made when they are first needed and gone at the end.
 
-use super::contender::{Contender, GOPATH, Kind, Program, go, network};
+use super::contender::{Contender, Kind, Program, network};
 use super::figure::OTHERS;
 use super::{Figures, Where};
 use crate::bed::{
@@ -8,10 +8,11 @@ use crate::bed::{
 };
 use crate::bed::{SERVER_CPU, our_command};
 use crate::now;
+use crate::peers::Dir;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a client does.
@@ -50,28 +51,10 @@ pub(super) struct Ground {
     /// By offloads, and whether ours is on a tap device.
     fields: BTreeMap<(bool, bool), Field>,
     peers: BTreeMap<&'static str, PathBuf>,
-    dir: Option<PathBuf>,
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        if let Some(Err(e)) = self.dir.as_ref().map(std::fs::remove_dir_all) {
-            eprintln!("millstream-bench: {e}");
-        }
-    }
+    dir: Option<Dir>,
 }
 
 impl Ground {
-    fn dir(&mut self) -> Result<PathBuf, String> {
-        if let Some(dir) = &self.dir {
-            return Ok(dir.clone());
-        }
-        let dir = std::env::temp_dir().join(format!("ms-compare-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
-        self.dir = Some(dir.clone());
-        Ok(dir)
-    }
-
     fn field(&mut self, offloads: bool, tap: bool) -> Result<&Field, String> {
         match self.fields.entry((offloads, tap)) {
             Slot::Occupied(made) => Ok(made.into_mut()),
@@ -187,32 +170,33 @@ impl Ground {
         Ok(figures)
     }
 
+    /// The folder for programs, made when it is first needed.
+    fn dir(&mut self) -> Result<&Dir, String> {
+        match &mut self.dir {
+            Some(dir) => Ok(dir),
+            none => Ok(none.insert(Dir::new("ms-compare")?)),
+        }
+    }
+
     /// A program of `peers/` in C.
     fn compiled(&mut self, name: &'static str, flags: &[&str]) -> Result<PathBuf, String> {
-        let dir = self.dir()?;
-        if let Some(path) = self.peers.get(name) {
-            return Ok(path.clone());
-        }
-        let (out, source) = (dir.join(name), peers().join(format!("{name}.c")));
-        sh("cc", &[&["-O2", "-o", &out.to_string_lossy(), &source.to_string_lossy()], flags].concat())?;
-        self.peers.insert(name, out.clone());
-        Ok(out)
+        self.built(name, |dir| dir.c(name, flags))
     }
 
     fn gvisor(&mut self) -> Result<PathBuf, String> {
-        let dir = self.dir()?;
-        if let Some(path) = self.peers.get("gvisor") {
+        self.built("gvisor", |dir| dir.gvisor("gvisor"))
+    }
+
+    fn built(
+        &mut self,
+        name: &'static str,
+        build: impl FnOnce(&Dir) -> Result<PathBuf, String>,
+    ) -> Result<PathBuf, String> {
+        if let Some(path) = self.peers.get(name) {
             return Ok(path.clone());
         }
-        let go = go().ok_or("no Go 1.19: apt-get install golang-1.19-go")?;
-        let (out, path) = (dir.join("gvisor"), format!("GOPATH={GOPATH}"));
-        // Beside our own builds, so that the next run need not build it again.
-        let cache = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("go-cache");
-        let cache = format!("GOCACHE={}", cache.display());
-        let (out_text, source) = (out.to_string_lossy().into_owned(), peers().join("gvisor/main.go"));
-        let build = ["GO111MODULE=off", &path, &cache, "GOFLAGS=", go, "build", "-o", &out_text];
-        sh("env", &[&build[..], &[&*source.to_string_lossy()]].concat())?;
-        self.peers.insert("gvisor", out.clone());
+        let out = build(self.dir()?)?;
+        self.peers.insert(name, out.clone());
         Ok(out)
     }
 }
@@ -227,11 +211,6 @@ fn children_us() -> Result<u64, String> {
         return Err("/proc/self/stat is odd".into());
     }
     Ok(ticks.iter().sum::<u64>() * 10_000)
-}
-
-/// Where the peers' sources are.
-fn peers() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
 
 impl Field {
