@@ -23,6 +23,7 @@ mod open;
 mod packet;
 mod pair;
 mod pcap;
+mod peer_hash;
 mod port;
 mod shared;
 mod shm;

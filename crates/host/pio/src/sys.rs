@@ -119,6 +119,13 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     if check_len(got)? == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
+/// 128 bits of the kernel's entropy.
+pub(crate) fn random_words() -> io::Result<[u64; 2]> {
+    let bytes: [u8; 16] = random()?;
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
+    Ok([word(0), word(8)])
+}
+
 /// A link-layer address nobody else has, locally administered (IEEE 802 clause 8.4.2).
 pub(crate) fn random_mac() -> io::Result<[u8; 6]> {
     let mut mac: [u8; 6] = random()?;

@@ -86,7 +86,7 @@ impl GroupFile {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    fn has_members(&self) -> bool {
+    pub(super) fn has_members(&self) -> bool {
         (0..table::MEMBERS).any(|member| self.lives(member))
     }
 

@@ -1,6 +1,6 @@
 //! The buckets of a group against plain lists of who is there, who wants connections, and whose a flow is.
 
-use super::table::{BUCKETS, Buckets, LEN, MEMBERS, Place, Table, bucket};
+use super::table::{BUCKETS, Buckets, LEN, MEMBERS, Place, Table};
 use base::{Addr, Endpoint, FlowKey, Input};
 use ring::shared::SharedMemory;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ impl Model {
         let Some(known) = self.members.get_mut(&member) else { return };
         known.filter = self.table.view(member);
         assert!(
-            known.flows.iter().all(|flow| has(&known.filter, bucket(&key(*flow)))),
+            known.flows.iter().all(|flow| has(&known.filter, self.table.bucket(&key(*flow)))),
             "a flow would starve"
         );
         self.table.ready(member, generation);
@@ -164,7 +164,8 @@ impl Model {
     /// Who answers a segment that it sees and knows nothing of.
     fn answer(&self, peer: u16, opens: bool) -> Option<usize> {
         let key = key(peer);
-        let sees = |known: &Known| has(&known.filter, bucket(&key)) && !known.flows.contains(&peer);
+        let sees =
+            |known: &Known| has(&known.filter, self.table.bucket(&key)) && !known.flows.contains(&peer);
         let mut who = self
             .members
             .iter()

@@ -1,7 +1,7 @@
 //! Processes that share a listening port, each with a stack and a socket of its own: a *group*.
 //!
 //! ```text
-//!   segment to the shared port -> bucket of the peer's address and port
+//!   segment to the shared port -> bucket of the peer's address and port, by a hash with a key of the group's own
 //!      flow known here ............................. its connection, whoever has the bucket
 //!      flow unknown, bucket ours, flow nobody's .... ours: a SYN begins a connection, others earn a RST
 //!      flow unknown otherwise ...................... silence: it is another member's
@@ -26,10 +26,9 @@ mod table;
 mod tests;
 
 pub(crate) use file::Watcher;
-#[cfg(test)]
-pub(crate) use table::bucket;
-pub(crate) use table::{Buckets, MIX, Place, SHIFT};
+pub(crate) use table::{Buckets, Place, SHIFT};
 
+use crate::peer_hash::PeerHash;
 use crate::port::ClaimError;
 use crate::sys;
 use base::{Duration, FlowKey, Instant};
@@ -179,6 +178,11 @@ impl Member {
         self.keeps.store(keeps, Ordering::SeqCst);
     }
 
+    /// The hash that tells the bucket of a flow.
+    pub(crate) fn hash(&self) -> &PeerHash {
+        self.table.hash()
+    }
+
     /// The buckets whose segments must come here, and the deal that says so.
     pub(crate) fn view(&self) -> (Buckets, u64) {
         let generation = self.table.generation();
@@ -271,11 +275,13 @@ fn enter_locked(
     share: u64,
 ) -> Result<(usize, bool), ClaimError> {
     let here = |member: usize| table.present() >> member & 1 == 1 && lives(file, table, member);
+    // One whose memory is laid out otherwise belongs to another version of this library.
+    if !table.is_valid() && file.has_members() {
+        return Err(ClaimError::InUse);
+    }
     let alone = !table.is_valid() || !(0..table::MEMBERS).any(here);
     if alone {
-        let secret: [u8; 16] = sys::random().map_err(ClaimError::Os)?;
-        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| secret[at + i]));
-        table.reset(share, place, [word(0), word(8)]);
+        table.reset(share, place, sys::random_words().map_err(ClaimError::Os)?);
     } else if !table.is_of(share, place) {
         return Err(ClaimError::InUse);
     }

@@ -14,11 +14,13 @@
 //! are atomics, and readers need no lock.
 
 use super::flows::{self, Flows};
+use crate::peer_hash::PeerHash;
 use base::{Addr, FlowKey, SipKey};
 use ring::shared::{SharedMemory, WORD};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Parts into which flows to a shared port are divided by the peer's address and port.
+/// Parts into which flows to a shared port are divided, by a keyed hash of the peer's address and port.
 pub(crate) const BUCKETS: usize = 256;
 /// Most processes of one group: a bit each in a word.
 pub(crate) const MEMBERS: usize = 64;
@@ -47,7 +49,7 @@ const USED: usize = PROCESS + MEMBERS;
 const _: () = assert!(USED * WORD <= HEADER);
 
 /// Says what the memory is, and which version of its layout.
-const FORMAT: u64 = 0x6d73_6772_6f75_7001;
+const FORMAT: u64 = 0x6d73_6772_6f75_7002;
 /// Nobody.
 const NONE: u64 = u64::MAX;
 
@@ -86,17 +88,8 @@ impl Place {
 /// A set of buckets.
 pub(crate) type Buckets = [u32; BUCKETS / 32];
 
-/// Mixes addresses and ports that differ in few bits: the golden ratio times 2^32.
-pub(crate) const MIX: u32 = 0x9e37_79b9;
-/// Where the good bits of the product are.
+/// The upper bits of a peer's hash are its bucket.
 pub(crate) const SHIFT: u32 = u32::BITS - BUCKETS.trailing_zeros();
-
-/// The bucket of a flow. The filters of packet sockets compute the same.
-pub(crate) fn bucket(key: &FlowKey) -> usize {
-    let remote = key.remote();
-    let peer = remote.addr.halves()[1] as u32 ^ u32::from(remote.port);
-    (peer.wrapping_mul(MIX) >> SHIFT) as usize
-}
 
 /// Where the flows of a member lie.
 pub(super) fn flows_at(member: usize) -> usize {
@@ -106,6 +99,8 @@ pub(super) fn flows_at(member: usize) -> usize {
 /// The memory of a group. A member is a number below [`MEMBERS`].
 pub(super) struct Table {
     memory: SharedMemory,
+    /// Follows from the group's secret, which is there once it was begun or joined.
+    hash: OnceLock<PeerHash>,
 }
 
 fn bit(member: usize) -> u64 {
@@ -124,7 +119,7 @@ fn each(mut mask: u64) -> impl Iterator<Item = usize> {
 impl Table {
     /// `memory` has [`LEN`] octets.
     pub(super) fn new(memory: SharedMemory) -> Table {
-        Table { memory }
+        Table { memory, hash: OnceLock::new() }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -161,6 +156,12 @@ impl Table {
         self.get(MAGIC) == FORMAT
     }
 
+    /// Looks like the memory of another version.
+    #[cfg(test)]
+    pub(super) fn spoil(&self) {
+        self.set(MAGIC, FORMAT - 1);
+    }
+
     /// Is it a group of `place`, of processes that say `share`?
     pub(super) fn is_of(&self, share: u64, place: &Place) -> bool {
         let found: [u64; 3] = std::array::from_fn(|at| self.get(PLACE + at));
@@ -177,9 +178,25 @@ impl Table {
         self.get(GENERATION)
     }
 
+    fn secret(&self) -> [u64; 2] {
+        [self.get(SECRET), self.get(SECRET + 1)]
+    }
+
     /// What stands for a flow in [`Flows`].
     fn print(&self, key: &FlowKey) -> u64 {
-        SipKey::new(self.get(SECRET), self.get(SECRET + 1)).flow(key).max(1)
+        let [k0, k1] = self.secret();
+        SipKey::new(k0, k1).flow(key).max(1)
+    }
+
+    /// The group's own hash of peers. The filters of packet sockets compute the same. (After [`Table::reset`] or
+    /// [`Table::is_of`].)
+    pub(super) fn hash(&self) -> &PeerHash {
+        self.hash.get_or_init(|| PeerHash::new(self.secret()))
+    }
+
+    /// The bucket of a flow.
+    pub(super) fn bucket(&self, key: &FlowKey) -> usize {
+        (self.hash().of(key.remote()) >> SHIFT) as usize
     }
 
     /// The numbers that nobody has.
@@ -307,7 +324,7 @@ impl Table {
 
     /// Is a segment of no flow of the member's its to answer? `opens`: it asks for a connection.
     pub(super) fn answers(&self, member: usize, key: &FlowKey, opens: bool) -> bool {
-        let at = bucket(key);
+        let at = self.bucket(key);
         let owner = self.get(OWNER + at);
         // While nobody wants connections, somebody must still tell those who talk to the dead.
         let eldest = || self.present().trailing_zeros() as usize == member;
@@ -323,7 +340,7 @@ impl Table {
 
     /// A flow of a member's began, or ended.
     pub(super) fn on_flow(&self, member: usize, key: &FlowKey, lives: bool) {
-        let at = bucket(key);
+        let at = self.bucket(key);
         if !lives {
             return self.flows(member).remove(at, self.print(key));
         }

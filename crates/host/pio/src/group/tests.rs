@@ -109,6 +109,19 @@ fn processes_meet_in_a_file() {
 }
 
 #[test]
+fn a_group_of_another_version_is_not_begun_anew() {
+    if !own_namespace() {
+        return;
+    }
+    let any = place("0.0.0.0");
+    let first = join(&any);
+    first.table.spoil();
+    assert!(matches!(Member::join(1, any, SHARE), Err(ClaimError::InUse)));
+    first.die();
+    assert_eq!(join(&any).number, 0);
+}
+
+#[test]
 fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
     if !own_namespace() {
         return;

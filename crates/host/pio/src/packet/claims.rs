@@ -15,6 +15,7 @@
 use super::filter::{self, Shared, Spread};
 use crate::group::{Member, Place, Watcher};
 use crate::ledger;
+use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
@@ -149,7 +150,7 @@ impl Claims {
     /// Nothing yet, for `queues` queues on interface `ifindex`; listeners with SO_REUSEPORT will share their ports with
     /// processes that say `share` too, unless that is 0.
     pub(super) fn new(ifindex: u32, queues: u16, share: u64) -> io::Result<Claims> {
-        let spread = Spread { queues, ephemeral: None };
+        let spread = Spread { queues, ephemeral: None, hash: PeerHash::new(sys::random_words()?) };
         let table = Table {
             claims: BTreeMap::new(),
             blocks: [0; _],
@@ -190,7 +191,7 @@ impl Claims {
 
     /// The rule by which the kernel chooses a queue, so far.
     pub(super) fn spread(&self) -> Spread {
-        self.lock().spread
+        self.lock().spread.clone()
     }
 
     /// Take a port, on behalf of `queue`; the group that shares it, if one does.
@@ -388,11 +389,11 @@ impl Table {
             (start, start)
         });
         let wider = if port < low { low - (low - port).next_multiple_of(queues).min(low) } else { low };
-        let spread = Spread { queues, ephemeral: Some((wider, high.max(port | (BLOCK - 1)))) };
-        if spread == self.spread {
+        let ephemeral = Some((wider, high.max(port | (BLOCK - 1))));
+        if ephemeral == self.spread.ephemeral {
             return;
         }
-        self.spread = spread;
+        self.spread.ephemeral = ephemeral;
         if queues > 1
             && let Some(fd) = self.sockets.iter().find_map(Weak::upgrade)
         {
@@ -424,16 +425,20 @@ impl Table {
 
     /// Ports of which others have some buckets, and nobody here has more than listeners in the group.
     fn shared(&self) -> Vec<Shared> {
-        let mut shared: Vec<Shared> = Vec::new();
+        let (mut shared, mut whole) = (Vec::new(), Vec::new());
         for (key, entry) in &self.claims {
-            let buckets = entry.member.as_ref().map_or([u32::MAX; _], |member| member.view().0);
-            match shared.last_mut().filter(|last| last.port == key.port) {
-                Some(last) => last.buckets.iter_mut().zip(buckets).for_each(|(all, more)| *all |= more),
-                None => shared.push(Shared { port: key.port, buckets }),
+            let view = entry.member.as_ref().map(|member| (member.hash().clone(), member.view().0));
+            match view.filter(|(_, buckets)| *buckets != [u32::MAX; _]) {
+                Some((hash, buckets)) => shared.push(Shared { port: key.port, hash, buckets }),
+                None => whole.push(key.port),
             }
         }
-        shared.retain(|shared| shared.buckets != [u32::MAX; _]);
-        shared.truncate(filter::SHARED_MAX);
+        shared.retain(|shared| !whole.contains(&shared.port));
+        // All groups of a port, or none of them.
+        if let Some(cut) = shared.get(filter::SHARED_MAX).map(|first| first.port) {
+            let from = shared.iter().take_while(|shared| shared.port != cut).count();
+            shared.truncate(from);
+        }
         shared
     }
 

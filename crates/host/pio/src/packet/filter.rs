@@ -4,7 +4,8 @@
 //! The filter may let too much through (a program has 4096 instructions, ports may be many);
 //! [`super::claims`] looks again at what arrives.
 
-use crate::group::{Buckets, MIX as GROUP_MIX, SHIFT as GROUP_SHIFT};
+use crate::group::{Buckets, SHIFT};
+use crate::peer_hash::{PeerHash, WORDS};
 use libc::sock_filter;
 
 /// One instruction, jumps counted from the next one.
@@ -63,6 +64,20 @@ fn recall_to_x(place: u32) -> sock_filter {
     instruction(libc::BPF_LDX | libc::BPF_MEM, 0, 0, place)
 }
 
+/// The accumulator with X.
+fn arithmetic_with_x(kind: u32) -> sock_filter {
+    instruction(libc::BPF_ALU | kind | libc::BPF_X, 0, 0, 0)
+}
+
+/// The accumulator to X.
+fn copy_to_x() -> sock_filter {
+    instruction(libc::BPF_MISC | libc::BPF_TAX, 0, 0, 0)
+}
+
+fn load(value: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_IMM, 0, 0, value)
+}
+
 fn give(k: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, k)
 }
@@ -82,20 +97,21 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 
 /// More intervals of ports than this are merged over the smallest gaps.
-const INTERVALS_MAX: usize = 512;
+const INTERVALS_MAX: usize = 448;
 /// Instructions of the tree for one interval: a leaf of four, and two to choose a side.
 const PER_INTERVAL: usize = 6;
-/// Shared ports that a filter looks into; of others it keeps all.
-pub(super) const SHARED_MAX: usize = 8;
+/// Groups of shared ports that a filter looks into; of others it keeps all.
+pub(super) const SHARED_MAX: usize = 16;
 /// Instructions for one of them.
-const PER_SHARED: usize = 38;
+const PER_SHARED: usize = 78;
 const _: () =
     assert!(INTERVALS_MAX * PER_INTERVAL + SHARED_MAX * PER_SHARED + 96 < libc::BPF_MAXINSNS as usize);
 
-/// A port that processes share, and the buckets of its flows that are wanted here.
+/// A group that shares a port, and the buckets of its flows that are wanted here. A port has one for each address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Shared {
     pub(super) port: u16,
+    pub(super) hash: PeerHash,
     pub(super) buckets: Buckets,
 }
 
@@ -155,40 +171,67 @@ pub(super) fn everything() -> Vec<sock_filter> {
     vec![load_word(VLAN_PRESENT), jump(libc::BPF_JEQ, 0, 0, 1), give(KEEP), give(0)]
 }
 
-/// Decides on a segment to a shared port, which is in the accumulator; the peer, mixed, is in memory 0. Other ports go
-/// on behind. The bucket is what [`crate::group`] says it is.
-fn bucket_of_shared(shared: &Shared, into: &mut Vec<sock_filter>) {
+/// Places in memory: the words of the peer from 0 on, and our port.
+const OURS: u32 = WORDS as u32;
+/// Two for what is in the making.
+const SCRATCH: [u32; 2] = [OURS + 1, OURS + 2];
+
+/// Puts a peer's address, whose 16-bit words `loads` are, into memory.
+fn keep_address(loads: impl IntoIterator<Item = sock_filter>) -> Vec<sock_filter> {
+    (0..).zip(loads).flat_map(|(place, load)| [load, store(place)]).collect()
+}
+
+/// The words of an IPv6 address at `at`.
+fn address6(at: u32) -> Vec<sock_filter> {
+    keep_address((at..at + 16).step_by(2).map(load_half))
+}
+
+/// The words of an IPv4 address, mapped, that `loads` are.
+fn address4(loads: [sock_filter; 2]) -> Vec<sock_filter> {
+    keep_address([load(0), load(0), load(0), load(0), load(0), load(0xffff)].into_iter().chain(loads))
+}
+
+/// The hash of the peer in memory to the accumulator: what [`PeerHash::of`] says.
+fn hash_peer(hash: &PeerHash) -> Vec<sock_filter> {
+    let mut program = vec![load(hash.offset), copy_to_x()];
+    for (place, factor) in (0..).zip(hash.factors) {
+        let add = arithmetic_with_x(libc::BPF_ADD);
+        program.extend([recall(place), arithmetic(libc::BPF_MUL, factor), add, copy_to_x()]);
+    }
+    program.extend([
+        arithmetic(libc::BPF_RSH, 16),
+        arithmetic_with_x(libc::BPF_XOR),
+        arithmetic(libc::BPF_MUL, hash.last),
+    ]);
+    program
+}
+
+/// Decides on a segment to a shared port; the peer and our port are in memory. Segments to other ports go on behind, and
+/// where the group is not the `last` one of its port, those that it does not want.
+fn bucket_of_shared(shared: &Shared, last: bool, into: &mut Vec<sock_filter>) {
     const WORDS: usize = size_of::<Buckets>() / 4;
-    into.push(jump(libc::BPF_JEQ, shared.port.into(), 0, PER_SHARED as u8 - 1));
     let start = into.len();
+    into.extend([recall(OURS), jump(libc::BPF_JEQ, shared.port.into(), 0, PER_SHARED as u8 - 2)]);
+    into.extend(hash_peer(&shared.hash));
     into.extend([
-        recall(0),
-        arithmetic(libc::BPF_MUL, GROUP_MIX),
-        arithmetic(libc::BPF_RSH, GROUP_SHIFT),
-        store(1),
+        arithmetic(libc::BPF_RSH, SHIFT),
+        store(SCRATCH[0]),
         arithmetic(libc::BPF_AND, 31),
-        store(2),
-        recall(1),
+        store(SCRATCH[1]),
+        recall(SCRATCH[0]),
         arithmetic(libc::BPF_RSH, 5),
     ]);
     for (at, word) in shared.buckets.iter().enumerate() {
-        let load = instruction(libc::BPF_LD | libc::BPF_IMM, 0, 0, *word);
-        into.extend([jump(libc::BPF_JEQ, at as u32, 0, 2), load, always(3 * (WORDS - 1 - at))]);
+        into.extend([jump(libc::BPF_JEQ, at as u32, 0, 2), load(*word), always(3 * (WORDS - 1 - at))]);
     }
     into.extend([
-        recall_to_x(2),
-        instruction(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_X, 0, 0, 0),
-        jump(libc::BPF_JSET, 1, 1, 0),
-        give(0),
+        recall_to_x(SCRATCH[1]),
+        arithmetic_with_x(libc::BPF_RSH),
+        jump(libc::BPF_JSET, 1, 0, 1),
         give(KEEP),
+        if last { give(0) } else { always(0) },
     ]);
-    debug_assert_eq!(into.len() - start, PER_SHARED - 1);
-}
-
-/// Puts the peer's address (its last word, at `addr`) and port, mixed, into memory 0.
-fn mix_peer(addr: u32, port: sock_filter) -> [sock_filter; 6] {
-    let xor = instruction(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0);
-    [load_word(addr), store(0), port, recall_to_x(0), xor, store(0)]
+    debug_assert_eq!(into.len() - start, PER_SHARED);
 }
 
 /// Keeps TCP segments to a port in `intervals`, and ICMP errors, which may be about connections of ours;
@@ -240,9 +283,10 @@ pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_fil
         give(0),
     ];
     if !shared.is_empty() {
-        v6.extend(mix_peer(34, load_half(54)));
-        v4.extend(mix_peer(26, load_half_at_x(14)));
-        v4.push(load_header_len(14));
+        v6.extend(address6(22));
+        v6.extend([load_half(54), store(WORDS as u32 - 1)]);
+        v4.extend(address4([load_half(26), load_half(28)]));
+        v4.extend([load_half_at_x(14), store(WORDS as u32 - 1)]);
     }
     v6.push(load_half(56));
     v4.push(load_half_at_x(16));
@@ -250,37 +294,44 @@ pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_fil
     program.extend(v6);
     program.push(always(v4.len()));
     program.extend(v4);
-    shared.iter().take(SHARED_MAX).for_each(|shared| bucket_of_shared(shared, &mut program));
+    if !shared.is_empty() {
+        program.push(store(OURS));
+        for (at, group) in shared.iter().enumerate() {
+            let last = shared.get(at + 1).is_none_or(|next| next.port != group.port);
+            bucket_of_shared(group, last, &mut program);
+        }
+        program.push(recall(OURS));
+    }
     tree(intervals, &mut program);
     program
 }
 
 /// Whose packets are whose among several queues.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spread {
     /// Queues.
     pub(super) queues: u16,
     /// Ports that connections leave from lie in this interval, and queue 0 has those at distances from its
     /// start that `queues` divides.
     pub(super) ephemeral: Option<(u16, u16)>,
+    /// Tells the queues of what comes to other ports.
+    pub(super) hash: PeerHash,
 }
 
 impl Spread {
-    /// The queue of a segment by its destination and source port. The program does the same.
+    /// The queue of a segment by its destination port and its source. The program does the same.
     #[cfg(test)]
-    pub(super) fn queue(&self, to: u16, from: u16, source: u32) -> u32 {
+    pub(super) fn queue(&self, to: u16, from: base::Endpoint) -> u32 {
         let queues = u32::from(self.queues);
         match self.ephemeral {
             Some((low, high)) if (low..=high).contains(&to) => u32::from(to - low) % queues,
-            _ => (source ^ u32::from(from)).wrapping_mul(MIX) / SHRINK % queues,
+            _ => (self.hash.of(from) >> SHRINK) % queues,
         }
     }
 }
 
-/// Mixes addresses and ports that differ in few bits (the golden ratio times 2^32), and where the good bits
-/// are.
-const MIX: u32 = 0x9e37_79b9;
-const SHRINK: u32 = 1 << 16;
+/// The good bits of a hash are those above.
+const SHRINK: u32 = 16;
 
 /// Which queue a packet goes to: the one whose core made the connection, or for listeners any, but always the
 /// same for a connection, and for ICMP errors about it. The kernel runs this with the packet starting at its
@@ -290,14 +341,22 @@ pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
     let give_accumulator = instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
     let v6 = one_or_the_other(
         [load_byte(NET + 6), jump(libc::BPF_JEQ, ICMPV6, 0, 0)],
-        &peer_and_port(NET + 84, load_half(NET + 90), load_half(NET + 88)),
-        &peer_and_port(NET + 20, load_half(NET + 40), load_half(NET + 42)),
+        &peer_and_port(address6(NET + 72), load_half(NET + 90), load_half(NET + 88)),
+        &peer_and_port(address6(NET + 8), load_half(NET + 40), load_half(NET + 42)),
     );
     // The packet that an error quotes was ours, and ours have no IP options.
     let v4 = one_or_the_other(
         [load_byte(NET + 9), jump(libc::BPF_JEQ, ICMP, 0, 0)],
-        &quoted(),
-        &peer_and_port(NET + 12, load_half_at_x(NET), load_half_at_x(NET + 2)),
+        &peer_and_port(
+            address4([load_half_at_x(NET + 24), load_half_at_x(NET + 26)]),
+            load_half_at_x(NET + 30),
+            load_half_at_x(NET + 28),
+        ),
+        &peer_and_port(
+            address4([load_half(NET + 12), load_half(NET + 14)]),
+            load_half_at_x(NET),
+            load_half_at_x(NET + 2),
+        ),
     );
     let mut program = one_or_the_other([load_byte(NET), jump(libc::BPF_JGE, 0x60, 0, 0)], &v6, &v4);
     if let Some((low, high)) = spread.ephemeral {
@@ -309,31 +368,20 @@ pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
             give_accumulator,
         ]);
     }
-    program.extend([
-        recall(0),
-        arithmetic(libc::BPF_MUL, MIX),
-        arithmetic(libc::BPF_DIV, SHRINK),
-        arithmetic(libc::BPF_MOD, queues),
-        give_accumulator,
-    ]);
+    program.extend(hash_peer(&spread.hash));
+    program.extend([arithmetic(libc::BPF_RSH, SHRINK), arithmetic(libc::BPF_MOD, queues), give_accumulator]);
     program
 }
 
-/// Puts the peer's address (its last word, at `addr`) and port, mixed, into memory 0, and our port into the
-/// accumulator. X is the IPv4 header's length before each load that needs it.
-fn peer_and_port(addr: u32, peer_port: sock_filter, our_port: sock_filter) -> Vec<sock_filter> {
-    peer_and_port_from(load_word(addr), peer_port, our_port)
-}
-
-fn quoted() -> Vec<sock_filter> {
-    let addr = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, 0, 0, NET + 24);
-    peer_and_port_from(addr, load_half_at_x(NET + 30), load_half_at_x(NET + 28))
-}
-
-fn peer_and_port_from(addr: sock_filter, peer_port: sock_filter, our_port: sock_filter) -> Vec<sock_filter> {
-    let header_len = load_header_len(NET);
-    let xor = instruction(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0, 0, 0);
-    vec![header_len, addr, store(0), peer_port, recall_to_x(0), xor, store(0), header_len, our_port]
+/// Puts the peer's address (`address` does) and port into memory, and our port into the accumulator. Loads find the
+/// IPv4 header's length in X.
+fn peer_and_port(
+    address: Vec<sock_filter>,
+    peer_port: sock_filter,
+    our_port: sock_filter,
+) -> Vec<sock_filter> {
+    let ports = [peer_port, store(WORDS as u32 - 1), our_port];
+    [&[load_header_len(NET)], &*address, &ports].concat()
 }
 
 /// `test` (a load, and a jump whose distances are filled in), then `yes` or `no`; both go on behind.
@@ -351,7 +399,7 @@ mod tests {
     //! Goal: the programs do what is said of them, on a machine of our own that runs them as the kernel does;
     //! that the kernel takes them is shown by the tests of the port.
     use super::*;
-    use base::Rng;
+    use base::{Addr, Endpoint, Rng};
 
     /// Runs a program on a frame whose IP header is at `net`; 0 where it reads outside, as the kernel does.
     pub(crate) fn run(program: &[sock_filter], frame: &[u8], start: usize, net: usize) -> u32 {
@@ -390,7 +438,8 @@ mod tests {
                 (libc::BPF_ALU, op) if op == libc::BPF_RSH | libc::BPF_X => a >>= x,
                 (libc::BPF_ALU, libc::BPF_SUB) => a = a.wrapping_sub(k),
                 (libc::BPF_ALU, libc::BPF_MUL) => a = a.wrapping_mul(k),
-                (libc::BPF_ALU, libc::BPF_DIV) => a /= k,
+                (libc::BPF_ALU, op) if op == libc::BPF_ADD | libc::BPF_X => a = a.wrapping_add(x),
+                (libc::BPF_MISC, libc::BPF_TAX) => x = a,
                 (libc::BPF_ALU, libc::BPF_MOD) => a %= k,
                 (libc::BPF_ALU, op) if op == libc::BPF_XOR | libc::BPF_X => a ^= x,
                 (libc::BPF_JMP, libc::BPF_JA) => pc += k as usize,
@@ -405,14 +454,21 @@ mod tests {
         }
     }
 
+    /// A peer of which all words differ.
+    fn peer(v6: bool, source: u32, from: u16) -> Endpoint {
+        let words = [source.rotate_left(9), !source, source.wrapping_mul(77), source];
+        let octets: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let v6_address = || Addr::v6(octets.try_into().expect("four words"));
+        Endpoint::new(if v6 { v6_address() } else { Addr::v4(source.to_be_bytes()) }, from)
+    }
+
     /// An Ethernet frame with a segment from `from` to `to`.
     fn segment(v6: bool, source: u32, from: u16, to: u16) -> Vec<u8> {
         let mut frame = vec![0; 14];
         frame[12..].copy_from_slice(&(if v6 { IPV6 } else { IPV4 } as u16).to_be_bytes());
         if v6 {
             frame.extend([0x60, 0, 0, 0, 0, 20, 6, 64]);
-            frame.extend([0xfd; 12]);
-            frame.extend(source.to_be_bytes());
+            frame.extend(peer(v6, source, from).addr.octets());
             frame.extend([0xfd; 16]);
         } else {
             // With options, so that the header's length matters.
@@ -427,7 +483,7 @@ mod tests {
     }
 
     /// An ICMP error about a segment of ours from port `ours` to port `theirs` of `peer`.
-    fn error(v6: bool, kind: u8, peer: u32, ours: u16, theirs: u16) -> Vec<u8> {
+    fn error(v6: bool, kind: u8, to: u32, ours: u16, theirs: u16) -> Vec<u8> {
         let mut frame = segment(v6, 0x0102_0304, 0, 0);
         let at = 14 + if v6 { 40 } else { 24 };
         frame.truncate(at);
@@ -435,7 +491,9 @@ mod tests {
         frame.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
         let mut quote = vec![0; if v6 { 40 } else { 20 }];
         let end = quote.len();
-        quote[end - 4..].copy_from_slice(&peer.to_be_bytes());
+        let to = peer(v6, to, theirs).addr.octets();
+        let len = if v6 { 16 } else { 4 };
+        quote[end - len..].copy_from_slice(&to[16 - len..]);
         quote.extend(ours.to_be_bytes());
         quote.extend(theirs.to_be_bytes());
         frame.extend(quote);
@@ -466,22 +524,24 @@ mod tests {
         for round in 0..200 {
             let mut shared = Vec::new();
             for port in [80, 443, 444, 9000] {
-                shared.push(Shared { port, buckets: std::array::from_fn(|_| rng.next_u32()) });
+                // Port 444 has two groups, as of two addresses.
+                for _ in 0..1 + usize::from(port == 444) {
+                    let hash = PeerHash::new([rng.next_u64(), rng.next_u64()]);
+                    shared.push(Shared { port, hash, buckets: std::array::from_fn(|_| rng.next_u32()) });
+                }
             }
             let program = ports(&[(80, 81), (443, 443), (444, 444), (9000, 9999)], &shared);
             let v6 = round % 2 == 1;
             for _ in 0..50 {
                 let (source, from) = (rng.next_u32(), rng.next_u32() as u16);
-                let mut addr = [0xfd; 16];
-                addr[12..].copy_from_slice(&source.to_be_bytes());
-                let peer = if v6 { base::Addr::v6(addr) } else { base::Addr::v4(source.to_be_bytes()) };
-                let local = base::Endpoint::new(peer, 80);
-                let key = base::FlowKey::new(local, base::Endpoint::new(peer, from));
-                let bucket = crate::group::bucket(&key);
                 let kept = |port| run(&program, &segment(v6, source, from, port), 0, 14) == KEEP;
-                for shared in &shared {
-                    let wanted = shared.buckets[bucket / 32] >> (bucket % 32) & 1 == 1;
-                    assert_eq!(kept(shared.port), wanted, "round {round} port {}", shared.port);
+                let wants = |shared: &Shared| {
+                    let bucket = (shared.hash.of(peer(v6, source, from)) >> SHIFT) as usize;
+                    shared.buckets[bucket / 32] >> (bucket % 32) & 1 == 1
+                };
+                for port in [80, 443, 444, 9000] {
+                    let wanted = shared.iter().any(|shared| shared.port == port && wants(shared));
+                    assert_eq!(kept(port), wanted, "round {round} port {port}");
                 }
                 assert!(kept(81) && kept(9001) && !kept(442));
             }
@@ -522,7 +582,8 @@ mod tests {
             assert!(intervals.len() <= INTERVALS_MAX);
             assert!(intervals.windows(2).all(|pair| pair[0].1 < pair[1].0));
             assert!(wanted.iter().all(|p| intervals.iter().any(|i| (i.0..=i.1).contains(p))));
-            let shared = vec![Shared { port: 1, buckets: [7; _] }; SHARED_MAX + 1];
+            let hash = PeerHash::new([1, 2]);
+            let shared = vec![Shared { port: 1, hash, buckets: [7; _] }; SHARED_MAX];
             assert!(ports(&intervals, &shared).len() <= libc::BPF_MAXINSNS as usize);
         }
         assert_eq!(intervals([1, 2, 3, 7, 65535].into_iter()), [(1, 3), (7, 7), (65535, 65535)]);
@@ -532,15 +593,16 @@ mod tests {
     fn a_connection_and_its_errors_stay_on_one_queue() {
         let mut rng = Rng::new(9);
         for queues in 1..6 {
-            let rule = Spread { queues, ephemeral: Some((32768, 60999)) };
+            let hash = PeerHash::new([queues.into(), 3]);
+            let rule = Spread { queues, ephemeral: Some((32768, 60999)), hash };
             let program = spread(&rule);
             let mut load = vec![0; queues.into()];
             for _ in 0..2000 {
-                let (peer, from, to) = (rng.next_u32(), rng.next_u32() as u16, rng.next_u32() as u16);
+                let (source, from, to) = (rng.next_u32(), rng.next_u32() as u16, rng.next_u32() as u16);
                 let v6 = rng.chance(0.5);
-                let queue = run(&program, &segment(v6, peer, from, to), 14, 14);
-                assert_eq!(queue, rule.queue(to, from, peer));
-                assert_eq!(run(&program, &error(v6, 3, peer, to, from), 14, 14), queue);
+                let queue = run(&program, &segment(v6, source, from, to), 14, 14);
+                assert_eq!(queue, rule.queue(to, peer(v6, source, from)));
+                assert_eq!(run(&program, &error(v6, 3, source, to, from), 14, 14), queue);
                 load[queue as usize] += 1;
             }
             assert!(load.iter().all(|&n| n > 1000 / i32::from(queues)), "{load:?}");
