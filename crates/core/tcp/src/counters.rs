@@ -50,6 +50,7 @@ base::counters! {
         sack_blocks_in: "SACK blocks received.",
         sack_blocks_out: "SACK blocks sent.",
         dsacks_out: "Duplicate-SACK blocks sent (RFC 2883).",
+        list_steps: "Entries compared or moved in the lists that SACKs, retransmissions and out-of-order data make.",
         out_of_order_in: "Data segments that left a hole before them.",
         duplicates_in: "Data segments that held nothing new.",
         reassembly_refused: "Out-of-order segments refused because a connection held too many runs.",

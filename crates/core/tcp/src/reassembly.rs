@@ -224,6 +224,7 @@ impl Connection {
             let cost = self.rx.chunks_beyond(queue.readable) * CHUNK as u32 + queue.held.footprint();
             cx.pool.charge_out_of_order(queue.charged, cost);
             queue.charged = cost;
+            cx.counters.list_steps += queue.held.take_steps();
         }
     }
 

@@ -8,6 +8,13 @@ use crate::rack::Left;
 
 /// Most retransmissions remembered. What is forgotten is left to the timer.
 const MOST: usize = 1024;
+/// Most steps of an acknowledgment with four blocks: per range a search in each list, and half of the list moved by a
+/// split; and no more can be removed than is there.
+pub(crate) const STEPS_MAX: u64 = 2 * 5 * (SEARCH + MOST as u64 / 2 + 2) + 2 * MOST as u64;
+/// Most steps of finding that all are lost again: each leaves one list at its front and joins the other at its end.
+pub(crate) const LOST_STEPS_MAX: u64 = MOST as u64 * 3 * (SEARCH + 4);
+/// Entries that a search compares.
+const SEARCH: u64 = (usize::BITS - MOST.leading_zeros()) as u64;
 
 /// Octets sent again at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,9 +44,8 @@ struct Pieces {
     list: VecDeque<Piece>,
     /// Of all pieces.
     octets: u32,
-    /// Pieces compared or moved so far.
-    #[cfg(test)]
-    work: u64,
+    /// Pieces compared or moved since [`Resent::take_steps`] was called.
+    steps: u64,
 }
 
 impl Pieces {
@@ -58,7 +64,7 @@ impl Pieces {
         self.carve(piece.start, piece.end, |_| {});
         let place = self.seek(piece.start);
         self.octets += piece.len();
-        self.count_work(place, 0);
+        self.count_steps(place, 0);
         if let Some(before) = place.checked_sub(1).and_then(|i| self.list.get_mut(i))
             && before.adjoins(&piece)
         {
@@ -76,7 +82,7 @@ impl Pieces {
         }
         let mut place = self.seek(start);
         let Some(piece) = self.list.get(place).copied().filter(|piece| piece.start.before(end)) else {
-            return self.count_work(place, 0);
+            return self.count_steps(place, 0);
         };
         let mut take = |octets: &mut u32, part: Piece| {
             *octets -= part.len();
@@ -88,7 +94,7 @@ impl Pieces {
             take(&mut self.octets, Piece { start, end: piece.end.earlier(end), ..piece });
             if end.before(piece.end) {
                 let rest = Piece { start: end, ..piece };
-                self.count_work(place, 1);
+                self.count_steps(place, 1);
                 if self.list.len() >= MOST {
                     self.octets -= rest.len();
                     return;
@@ -97,7 +103,7 @@ impl Pieces {
             }
         }
         let whole = self.list.range(place..).take_while(|piece| piece.end.at_or_before(end)).count();
-        self.count_work(place, whole);
+        self.count_steps(place, whole);
         for piece in self.list.drain(place..place + whole) {
             take(&mut self.octets, piece);
         }
@@ -113,15 +119,10 @@ impl Pieces {
     }
 
     /// A search compares a few pieces, and a change at `place` moves those on its shorter side; `whole` are removed.
-    #[cfg(test)]
-    fn count_work(&mut self, place: usize, whole: usize) {
+    fn count_steps(&mut self, place: usize, whole: usize) {
         let search = u64::from(usize::BITS - self.list.len().leading_zeros());
-        self.work += search + place.min(self.list.len() - place) as u64 + whole as u64 + 1;
+        self.steps += search + place.min(self.list.len() - place) as u64 + whole as u64 + 1;
     }
-
-    #[cfg(not(test))]
-    #[inline(always)]
-    fn count_work(&mut self, _place: usize, _whole: usize) {}
 }
 
 /// The retransmissions of a repair by SACK. RACK judges them by the time they left, like first transmissions (RFC
@@ -138,6 +139,11 @@ pub(crate) struct Resent {
 }
 
 impl Resent {
+    /// Returns the steps taken since this was last called.
+    pub(crate) fn take_steps(&mut self) -> u64 {
+        core::mem::take(&mut self.open.steps) + core::mem::take(&mut self.lost.steps)
+    }
+
     /// `start..end` leaves at `at` while SND.NXT is `mark`.
     /// RFC 8985, 5.1-1.
     pub(crate) fn push(&mut self, start: Seq, end: Seq, at: u32, mark: Seq) {

@@ -13,12 +13,15 @@ use crate::limit::Limit;
 
 /// Most neighbours known at once.
 const NEIGHBOURS_MAX: usize = 4096;
+/// Most entries that a packet has looked at: to make room in bulk, to make room for one, and to repeat questions.
+pub(crate) const STEPS_MAX: u64 = 4 * NEIGHBOURS_MAX as u64;
 /// Most of them that have not answered a question (RFC 6583, section 7): anybody on the link can make such entries,
-/// one for each address of an IPv6 /64.
-const UNPROVEN_MAX: usize = 2048;
+/// one for each address of an IPv6 /64. Those that packets alone speak of, and those that have told their link-layer
+/// address by ARP or Neighbour Discovery: a flood of SYNs takes no place of a host that has asked for our address.
+const UNPROVEN_MAX: [usize; 2] = [2048, 1024];
 /// How often those that have not answered make room for others, at most: each time all ways must be looked up again.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// Questions a second, and at once, for neighbours that have never answered (RFC 6583, section 7.1).
+/// Questions a second, and at once, for neighbours of one kind that have never answered (RFC 6583, section 7.1).
 const QUESTIONS: (u32, u32) = (500, 500);
 /// Questions before giving up, and the time between two (RFC 4861, section 10).
 const TRIES: u8 = 3;
@@ -51,6 +54,8 @@ pub(crate) struct Neighbour {
     tries: u8,
     /// It has answered a question, or the kernel vouches for it.
     proven: bool,
+    /// It has told its link-layer address by itself.
+    told: bool,
     /// It is a gateway: it keeps its place.
     router: bool,
     at: Instant,
@@ -66,15 +71,17 @@ impl Neighbour {
             state: State::Unknown,
             tries: 0,
             proven: false,
+            told: false,
             router: false,
             at: Instant::ZERO,
             waiting: List::new(),
         }
     }
 
-    /// Anybody on the link can have made it: questions for it are limited.
-    fn is_doubtful(&self) -> bool {
-        !self.proven && !self.router
+    /// Its kind in [`UNPROVEN_MAX`], if anybody on the link can have made it: then questions for it are limited, and it
+    /// makes room for others.
+    fn doubt(&self) -> Option<usize> {
+        (!self.proven && !self.router).then_some(usize::from(self.told))
     }
 }
 
@@ -104,8 +111,8 @@ pub(crate) struct Neighbours {
     index: BTreeMap<Addr, u32>,
     /// Places of `entries` that nobody has.
     vacant: Vec<u32>,
-    /// Entries that may have to make room: neither proven nor gateways.
-    unproven: usize,
+    /// Entries that may have to make room, neither proven nor gateways, of each kind.
+    unproven: [usize; 2],
     /// The kernel resolves and verifies.
     kernel: bool,
     /// The port needs no link-layer addresses: one entry stands for all.
@@ -113,11 +120,13 @@ pub(crate) struct Neighbours {
     /// Nothing is due before this.
     next: Instant,
     hand: u32,
-    /// When entries last made room in bulk.
-    swept: Option<Instant>,
+    /// When entries of each kind last made room in bulk.
+    swept: [Option<Instant>; 2],
     /// Ways found before may lead to another neighbour's index.
     voided: bool,
-    questions: Limit,
+    questions: [Limit; 2],
+    /// Entries looked at so far, to make room, to ask again or to give up.
+    steps: u64,
 }
 
 /// All places are taken, and none can be made free now.
@@ -130,20 +139,26 @@ impl Neighbours {
             entries: Vec::new(),
             index: BTreeMap::new(),
             vacant: Vec::new(),
-            unproven: 0,
+            unproven: [0; 2],
             kernel,
             flat: false,
             next: Instant::FAR_FUTURE,
             hand: 0,
-            swept: None,
+            swept: [None; 2],
             voided: false,
-            questions: Limit::new(QUESTIONS.0, QUESTIONS.1),
+            questions: [(); 2].map(|()| Limit::new(QUESTIONS.0, QUESTIONS.1)),
+            steps: 0,
         }
     }
 
     /// Those of a port without link-layer addresses.
     pub(crate) fn flat() -> Self {
         Neighbours { flat: true, ..Neighbours::new(false) }
+    }
+
+    /// Entries looked at so far, beyond those that an address or a connection leads to.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// How many are known or sought.
@@ -163,47 +178,64 @@ impl Neighbours {
     pub(crate) fn find(&mut self, now: Instant, addr: Addr, router: bool) -> Result<u32, Full> {
         let addr = if self.flat { Addr::UNSPECIFIED_V6 } else { addr };
         if let Some(&at) = self.index.get(&addr) {
-            if router && !self.entries[at as usize].router {
-                self.unproven -= usize::from(!self.entries[at as usize].proven);
-                self.entries[at as usize].router = true;
+            if router {
+                self.change(at, |entry| entry.router = true);
             }
             return Ok(at);
         }
-        let at = self.place(now, router).ok_or(Full)?;
-        self.entries[at as usize] = Neighbour { router, ..Neighbour::new(addr) };
-        self.index.insert(addr, at);
-        self.unproven += usize::from(!router);
+        self.enter(now, Neighbour { router, ..Neighbour::new(addr) })
+    }
+
+    /// Changes what an entry's kind follows from.
+    fn change(&mut self, at: u32, change: impl FnOnce(&mut Neighbour)) {
+        let entry = &mut self.entries[at as usize];
+        entry.doubt().into_iter().for_each(|kind| self.unproven[kind] -= 1);
+        change(entry);
+        entry.doubt().into_iter().for_each(|kind| self.unproven[kind] += 1);
+    }
+
+    fn enter(&mut self, now: Instant, entry: Neighbour) -> Result<u32, Full> {
+        let at = self.place(now, entry.doubt()).ok_or(Full)?;
+        entry.doubt().into_iter().for_each(|kind| self.unproven[kind] += 1);
+        self.index.insert(entry.addr, at);
+        self.entries[at as usize] = entry;
         Ok(at)
     }
 
+    /// Is there room for another entry of this kind, or can it be made?
+    fn has_room(&mut self, now: Instant, kind: usize) -> bool {
+        if self.unproven[kind] >= UNPROVEN_MAX[kind] {
+            self.sweep(now, kind);
+        }
+        self.unproven[kind] < UNPROVEN_MAX[kind]
+    }
+
     /// A place for another entry, vacant or made so.
-    fn place(&mut self, now: Instant, router: bool) -> Option<u32> {
-        if !router && self.unproven >= UNPROVEN_MAX {
-            self.sweep(now);
-            if self.unproven >= UNPROVEN_MAX {
-                return None;
-            }
+    fn place(&mut self, now: Instant, kind: Option<usize>) -> Option<u32> {
+        if kind.is_some_and(|kind| !self.has_room(now, kind)) {
+            return None;
         }
         if self.vacant.is_empty() && self.entries.len() < NEIGHBOURS_MAX {
             self.entries.push(Neighbour::new(Addr::UNSPECIFIED_V6));
             return Some(self.entries.len() as u32 - 1);
         }
         if self.vacant.is_empty() {
-            self.sweep(now);
+            (0..UNPROVEN_MAX.len()).for_each(|kind| self.sweep(now, kind));
         }
         self.vacant.pop().or_else(|| self.evict(now))
     }
 
-    /// All that have not answered, and for which no connection waits, make room, at most every [`SWEEP_EVERY`].
-    fn sweep(&mut self, now: Instant) {
-        if self.swept.is_some_and(|swept| now.since(swept) < SWEEP_EVERY) {
+    /// All of this kind for which no connection waits make room, at most every [`SWEEP_EVERY`].
+    fn sweep(&mut self, now: Instant, kind: usize) {
+        if self.swept[kind].is_some_and(|swept| now.since(swept) < SWEEP_EVERY) {
             return;
         }
-        self.swept = Some(now);
+        self.swept[kind] = Some(now);
+        self.steps += self.entries.len() as u64;
         for at in 0..self.entries.len() as u32 {
             let entry = &self.entries[at as usize];
             let lives = self.index.get(&entry.addr) == Some(&at);
-            if lives && !entry.proven && !entry.router && entry.waiting.is_empty() {
+            if lives && entry.doubt() == Some(kind) && entry.waiting.is_empty() {
                 self.remove(at);
                 self.vacant.push(at);
             }
@@ -220,6 +252,8 @@ impl Neighbours {
         let first = candidates.clone().next()?;
         let at = candidates.find(|&at| self.entries[at as usize].at <= now).unwrap_or(first);
         self.hand = at;
+        // One search for any, and one for the stalest: both may pass all.
+        self.steps += 2 * u64::from(count);
         self.remove(at);
         Some(at)
     }
@@ -227,17 +261,10 @@ impl Neighbours {
     /// An entry lives no more; what was found before leads to its place still.
     fn remove(&mut self, at: u32) {
         let entry = &mut self.entries[at as usize];
-        self.unproven -= usize::from(!entry.proven && !entry.router);
+        entry.doubt().into_iter().for_each(|kind| self.unproven[kind] -= 1);
         self.index.remove(&entry.addr);
         *entry = Neighbour::new(Addr::UNSPECIFIED_V6);
         self.voided = true;
-    }
-
-    /// It has answered, or the kernel vouches for it.
-    fn prove(&mut self, at: u32) {
-        let entry = &mut self.entries[at as usize];
-        self.unproven -= usize::from(!entry.proven && !entry.router);
-        entry.proven = true;
     }
 
     /// Is the address of the neighbour at `index` known, and needs no verification?
@@ -270,7 +297,7 @@ impl Neighbours {
         entry.at = now + RETRY;
         self.next = self.next.min(entry.at);
         let verifying = entry.state == State::Verifying;
-        if !entry.is_doubtful() || self.questions.take(now) {
+        if entry.doubt().is_none_or(|kind| self.questions[kind].take(now)) {
             questions.push(Question { addr: entry.addr, unicast: verifying.then_some(entry.mac) });
         }
         if verifying { Ready::Go } else { Ready::Wait }
@@ -293,6 +320,7 @@ impl Neighbours {
             return;
         }
         self.next = Instant::FAR_FUTURE;
+        self.steps += self.entries.len() as u64;
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if !matches!(entry.state, State::Asking | State::Verifying) {
                 continue;
@@ -307,7 +335,7 @@ impl Neighbours {
                 entry.tries += 1;
                 entry.at = now + RETRY;
                 let unicast = (entry.state == State::Verifying).then_some(entry.mac);
-                if !entry.is_doubtful() || self.questions.take(now) {
+                if entry.doubt().is_none_or(|kind| self.questions[kind].take(now)) {
                     questions.push(Question { addr: entry.addr, unicast });
                 }
             }
@@ -328,7 +356,7 @@ impl Neighbours {
     ) -> Option<u32> {
         let at = match self.index.get(&addr) {
             Some(&at) => at,
-            None if make => self.find(now, addr, false).ok()?,
+            None if make => self.enter(now, Neighbour { told: true, ..Neighbour::new(addr) }).ok()?,
             None => return None,
         };
         let entry = &mut self.entries[at as usize];
@@ -345,7 +373,9 @@ impl Neighbours {
         entry.at = if self.kernel { Instant::FAR_FUTURE } else { now + REACHABLE };
         let waited_for = !entry.waiting.is_empty();
         if asked || self.kernel {
-            self.prove(at);
+            self.change(at, |entry| entry.proven = true);
+        } else if self.entries[at as usize].doubt() == Some(0) && self.has_room(now, 1) {
+            self.change(at, |entry| entry.told = true);
         }
         waited_for.then_some(at)
     }
@@ -469,11 +499,45 @@ mod tests {
                 all.ready(now, found, &mut questions);
             }
             voided += usize::from(all.take_voided());
-            assert!(all.len() <= UNPROVEN_MAX + 2);
+            assert!(all.len() <= UNPROVEN_MAX[0] + 2);
         }
         assert_eq!((find(&mut all, addr(1)), find(&mut all, addr(2))), (router, host));
         assert!((1..=50).contains(&voided), "{voided} times in 5 s");
         assert!(questions.len() <= 500 + 5 * 500, "{}", questions.len());
+    }
+
+    /// A flood of packets in many names takes no place, and no question, of a host that has told its address.
+    #[test]
+    fn what_has_told_its_address_makes_no_room_for_what_packets_speak_of() {
+        let (mut all, mut questions, mut failed) = (Neighbours::new(false), Vec::new(), Vec::new());
+        let start = Instant::from_secs(5);
+        let flood = |all: &mut Neighbours, now: Instant, from: u64| {
+            for n in from..from + 10_000 {
+                let [.., a, b, c] = n.to_be_bytes();
+                if let Ok(found) = all.find(now, Addr::v4([10, 1 + a, b, c]), false) {
+                    all.ready(now, found, &mut Vec::new());
+                }
+            }
+        };
+        flood(&mut all, start, 0);
+        all.learn(start, addr(2), MAC, true, true);
+        let host = find(&mut all, addr(2));
+        for nth in 1..40u32 {
+            flood(&mut all, start + Duration::from_secs(1) * nth, 10_000 * u64::from(nth));
+        }
+        let now = start + Duration::from_secs(40);
+        assert_eq!((find(&mut all, addr(2)), all.ready(now, host, &mut questions)), (host, Ready::Go));
+        assert_eq!(questions, [Question { addr: addr(2), unicast: Some(MAC) }]);
+        all.learn(now, addr(2), MAC, false, true);
+        all.expire(now, &mut questions, &mut failed);
+        assert_eq!(all.entries[host as usize].doubt(), None);
+        // Hosts that tell of themselves in many names are bounded, too.
+        for n in 0..50_000u64 {
+            let [.., a, b] = n.to_be_bytes();
+            all.learn(now, Addr::v4([10, 200, a, b]), MAC, true, true);
+            assert!(all.unproven[1] <= UNPROVEN_MAX[1]);
+        }
+        assert_eq!(find(&mut all, addr(2)), host);
     }
 
     #[test]
@@ -485,7 +549,7 @@ mod tests {
             answer(&mut all, start, addr(n));
         }
         assert!(all.take_voided());
-        assert_eq!((all.len(), all.entries.len(), all.unproven), (NEIGHBOURS_MAX, NEIGHBOURS_MAX, 0));
+        assert_eq!((all.len(), all.entries.len(), all.unproven), (NEIGHBOURS_MAX, NEIGHBOURS_MAX, [0, 0]));
         assert_eq!(all.find(start, Addr::v4([10, 9, 9, 9]), true), router);
     }
 

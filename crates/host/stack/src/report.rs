@@ -44,6 +44,8 @@ impl Core {
         let counters = counters.map(|(&(name, help), value)| counted(name, help, value));
         let drops = PacketDrop::ALL.iter().zip(self.drops.rows());
         let drops = drops.map(|(why, (name, value))| counted(name, why.help(), value));
+        let looked = "Neighbours looked at to make room, to ask again or to give up.";
+        let looked = counted("neighbour_steps", looked, self.hops.steps());
         let out = counted("bytes_out", "Octets handed to the port, headers included.", self.port.octets);
         let sizes = [
             ("connections", "Connections, TIME-WAIT not counted.", u64::from(self.conns.len())),
@@ -77,7 +79,7 @@ impl Core {
         let whole = held(("footprint", "Octets of memory held, all told.", whole));
         let parts = footprint.map(|(name, octets)| held((name, "Octets of memory held for this.", octets)));
         let sizes = sizes.map(held);
-        counters.chain(drops).chain([out]).chain(sizes).chain(parts).chain([whole]).collect()
+        counters.chain(drops).chain([out, looked]).chain(sizes).chain(parts).chain([whole]).collect()
     }
 
     /// Is more than half of the memory for data in use? Then connections get no more of it than their share.
@@ -103,6 +105,17 @@ impl Core {
         let rows = offload::TrainCounters::ROWS.iter().zip(trains);
         let rows = rows.chain(offload::HoldCounters::ROWS.iter().zip(held));
         rows.map(|(&(name, help), value)| Figure { name, help, value, counter: true }).collect()
+    }
+
+    /// Entries compared, moved or looked at so far in the lists that strangers can lengthen: `list_steps` of TCP's
+    /// counters and `neighbour_steps`.
+    pub fn steps(&self) -> u64 {
+        self.shared.counters.list_steps + self.hops.steps()
+    }
+
+    /// Most [`Core::steps`] that one packet received or sent adds.
+    pub fn steps_max(&self) -> u64 {
+        self.shared.config.list_steps_max() + crate::neighbours::STEPS_MAX
     }
 
     /// Octets held, by what for. What belongs to connections is shared by their number in

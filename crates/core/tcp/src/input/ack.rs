@@ -71,6 +71,7 @@ impl Connection {
         }
         if all.newly > 0 {
             self.note_delivered(cx, seg, &all, blocks.as_slice(), None);
+            self.count_list_steps(cx);
             self.learn_from_board(cx, &all, before, 0);
         }
     }
@@ -201,8 +202,15 @@ impl Connection {
         }
         if self.loss.is_some() {
             self.note_delivered(cx, seg, &sacked, marked.as_slice(), filled);
+            self.count_list_steps(cx);
         }
         sacked
+    }
+
+    fn count_list_steps(&mut self, cx: &mut Cx<'_>) {
+        if let Some(loss) = &mut self.loss {
+            cx.counters.list_steps += loss.board.take_steps() + loss.resent.take_steps();
+        }
     }
 
     /// Returns the part of the blocks that counts: whole segments, where it is known where they were cut. An honest
