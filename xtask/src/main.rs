@@ -1,6 +1,7 @@
 //! The one tool for people who change the code: `cargo xtask help`.
 #![forbid(unsafe_code)]
 
+mod attacks;
 mod cards;
 mod ci;
 mod deny;
@@ -37,6 +38,7 @@ cargo xtask COMMAND
                        run a benchmark; without NAME, list them
   bench --all [--quick] [--only NAME,...] [--json FILE]
                        kernel, ours and peers in turns; `bench report` makes a page of it, `bench picture` its picture
+  attacks [--small]    attack servers beside honest clients, in virtual time and as real processes, and print tables
   cards [--short] [--only WORDS]
                        boot guests with real network drivers and try the links in them; `cards --help` says more
   pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         "ci" => ci::ci(rest),
+        "attacks" => attacks::attacks(rest),
         "cards" => cards::cards(rest),
         "tidy" => tidy::tidy(),
         "headers" => headers(),

@@ -1,5 +1,6 @@
 //! `millstream lab`: experiments in virtual time.
 
+mod attacks;
 mod choice;
 mod cluster;
 mod expect;
@@ -39,6 +40,8 @@ enum Command {
     Record(expect::Args),
     /// Run one combination with one seed again, with all courses and packets.
     Replay(replay::Args),
+    /// Attack a server beside honest clients, and print what they kept, and what memory and work it took.
+    Attacks(attacks::Args),
     /// Write every run as a task of its own, for other machines.
     Export(cluster::ExportArgs),
     /// Run the task on the standard input, and write its result to the standard output.
@@ -56,6 +59,7 @@ pub(crate) fn run(args: Args) -> CliResult {
         Command::Report(args) => sweep::report(&args),
         Command::Record(args) => expect::record(&args),
         Command::Replay(args) => replay::replay(&args),
+        Command::Attacks(args) => attacks::attacks(&args),
         Command::Export(args) => cluster::export(&args),
         Command::Task => cluster::task(),
         Command::Gather(args) => cluster::gather(&args),

@@ -273,6 +273,49 @@ fn servers_and_a_client_and_the_kernel_on_one_interface() {
     drop(again);
 }
 
+/// `MILLSTREAM_KILLS=300` is the full number.
+fn kills() -> u32 {
+    std::env::var("MILLSTREAM_KILLS").map_or(6, |count| count.parse().expect("a number of kills"))
+}
+
+/// Processes of ours are killed at any moment of their lives, on the interface and on the port of another: that one
+/// keeps its connections, and has the whole port back each time.
+#[test]
+fn a_process_that_is_killed_at_any_moment_takes_nothing_from_another() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let survivor = worker(&bed, "nic:ms0", 1000);
+    let mut client = Helper::start(&bed.client, "a_client");
+    let open = client.ask("open 40");
+    assert_eq!(open, [1000; 40]);
+    let (ways, mut rng) = (["serve", "serve on nic:", "run"], base::Rng::new(1));
+    let (mut served, kills) = ([0; 3], kills());
+    for nth in 0..kills {
+        let way = nth as usize % ways.len();
+        let line = match way {
+            0 => "serve --link packet:ms0 --reuse-port --bytes 2000",
+            1 => "serve --link nic:ms0 --reuse-port --bytes 2000",
+            _ => "run --link packet:ms0 -- python3 -m http.server 81",
+        };
+        let victim: Vec<_> = line.split(' ').collect();
+        let victim = bed.spawn(&bed.server, Path::new(MILLSTREAM), &victim).expect("it starts");
+        // A server is up within some 60 ms; what the launcher runs, within some 400.
+        let moment = rng.below(if way == 2 { 600 } else { 150 });
+        std::thread::sleep(Duration::from_millis(moment));
+        // Some have connections of their own when they are killed.
+        served[way] += usize::from(moment % 2 == 1 && client.ask("briefly") == [1]);
+        victim.kill().expect("SIGKILL");
+        assert_eq!(client.ask("again"), open, "kill {nth} of {}, after {moment} ms", ways[way]);
+        if nth % 10 == 9 || nth + 1 == kills {
+            let (answers, slowest) = client.ask_timed("short 10");
+            assert_eq!(answers, [1000; 10], "kill {nth}");
+            assert!(slowest < Duration::from_millis(2500), "{slowest:?}");
+        }
+    }
+    assert_eq!(client.ask("large 1000"), [3, 1_000_000].repeat(8));
+    println!("{kills} processes killed; 40 connections of another kept; {served:?} connections between");
+    survivor.stop().expect("it ends");
+}
+
 /// What a helper of this role is told, line by line; nothing where the test runner runs the role itself.
 fn orders(role: &str) -> impl Iterator<Item = String> {
     let here = std::env::var(ROLE).is_ok_and(|wanted| wanted == role);

@@ -1,4 +1,5 @@
-//! A keyed hash of a peer's address and port, simple enough for classic BPF: it divides flows among processes and queues.
+//! A keyed hash of a peer's address and port, simple enough for classic BPF: it divides flows among processes and
+//! queues.
 //!
 //! Each 16-bit word of the peer is multiplied by a secret word, and the products are added (MULTILINEAR of Lemire and
 //! Kaser, "Strongly universal string hashing is fast", 2014): the top 16 bits of the sum are pairwise independent. They
@@ -51,8 +52,8 @@ mod tests {
     use base::{Addr, Rng};
 
     /// `count` peers that the function puts into one of 256 buckets, made as `peer` says.
-    fn crafted(known: &PeerHash, count: usize, mut peer: impl FnMut() -> Endpoint) -> Vec<Endpoint> {
-        std::iter::repeat_with(|| peer()).filter(|peer| known.of(*peer) >> 24 == 7).take(count).collect()
+    fn crafted(known: &PeerHash, count: usize, peer: impl FnMut() -> Endpoint) -> Vec<Endpoint> {
+        std::iter::repeat_with(peer).filter(|peer| known.of(*peer) >> 24 == 7).take(count).collect()
     }
 
     /// The fullest of `parts` parts, of those that the top bits tell apart.

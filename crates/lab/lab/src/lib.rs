@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+pub mod attacks;
 mod build;
 mod captures;
 mod chance;

@@ -206,8 +206,8 @@ fn hash_peer(hash: &PeerHash) -> Vec<sock_filter> {
     program
 }
 
-/// Decides on a segment to a shared port; the peer and our port are in memory. Segments to other ports go on behind, and
-/// where the group is not the `last` one of its port, those that it does not want.
+/// Decides on a segment to a shared port; the peer and our port are in memory. Segments to other ports go on behind,
+/// and where the group is not the `last` one of its port, those that it does not want.
 fn bucket_of_shared(shared: &Shared, last: bool, into: &mut Vec<sock_filter>) {
     const WORDS: usize = size_of::<Buckets>() / 4;
     let start = into.len();

@@ -1,0 +1,171 @@
+//! A host without a stack: it sends the frames that it wants to, in as many names as it likes.
+
+use base::{Addr, Endpoint, Instant, Rng, Seq};
+use emu::{Host, SimPort};
+use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
+use wire::ethernet::{self, Mac};
+use wire::packet::{Below, Checksum, Content, Link, parse_frame};
+use wire::tcp::{Flags, Header, Options, SackBlocks, Segment};
+use wire::{arp, nd, protocol};
+
+/// What a raw host does.
+pub(super) trait Script {
+    /// Does it answer for this address?
+    fn answers_for(&self, addr: Addr, now: Instant) -> bool;
+
+    /// A segment has come to `to`.
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire);
+
+    /// It is time to send; the date of the next time.
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant>;
+}
+
+/// What scripts send with.
+pub(super) struct Wire {
+    port: SimPort,
+    /// The server's link-layer address.
+    server: Mac,
+    tx: TxBatch,
+    pub(super) rng: Rng,
+    /// Segments sent.
+    pub(super) sent: u64,
+}
+
+impl Wire {
+    fn frame(&mut self, build: impl FnOnce(&mut [u8]) -> usize) {
+        // Without a frame it is as if the packet had been lost.
+        let Some(mut frame) = self.port.take() else { return };
+        frame.set_range(0, 256);
+        let len = build(frame.data_mut());
+        frame.set_range(0, len);
+        self.tx.push_back(TxPacket { frame, meta: TxMeta::default() });
+    }
+
+    /// Sends a segment in the name of `from`.
+    pub(super) fn segment(&mut self, from: Endpoint, to: Endpoint, part: Part, data: &[u8]) {
+        let link = Some(Link { dst: self.server, src: self.port.caps().mac });
+        let below = Below { link, src: from.addr, dst: to.addr, tos: 0, ttl: 64, label: 0 };
+        let Part { seq, ack, flags, options } = part;
+        let (src_port, dst_port) = (from.port, to.port);
+        let header = Header { src_port, dst_port, seq, ack, flags, window: u16::MAX, options };
+        self.sent += 1;
+        self.frame(|into| {
+            let at = below.len() + header.len();
+            into[at..at + data.len()].copy_from_slice(data);
+            below.emit_tcp(&header, data.len(), Checksum::Full, into)
+        });
+    }
+
+    /// Sends a SYN as an ordinary host does.
+    pub(super) fn syn(&mut self, from: Endpoint, to: Endpoint, isn: Seq) {
+        let options =
+            Options { mss: Some(1460), window_scale: Some(10), sack_permitted: true, ..Options::NONE };
+        self.segment(from, to, Part { seq: isn, ack: Seq::new(0), flags: Flags::SYN, options }, &[]);
+    }
+}
+
+/// What tells one segment from another.
+pub(super) struct Part {
+    pub(super) seq: Seq,
+    pub(super) ack: Seq,
+    pub(super) flags: Flags,
+    pub(super) options: Options,
+}
+
+impl Part {
+    pub(super) fn ack(seq: Seq, ack: Seq) -> Part {
+        Part { seq, ack, flags: Flags::ACK, options: Options::NONE }
+    }
+
+    pub(super) fn with_sack(self, sack: SackBlocks) -> Part {
+        Part { options: Options { sack, ..self.options }, ..self }
+    }
+}
+
+/// The host.
+pub(super) struct Raw {
+    wire: Wire,
+    script: Box<dyn Script>,
+    next: Option<Instant>,
+}
+
+impl Raw {
+    /// It begins at `start`.
+    pub(super) fn new(port: SimPort, server: Mac, seed: u64, script: Box<dyn Script>, start: Instant) -> Raw {
+        let wire = Wire { port, server, tx: TxBatch::new(), rng: Rng::new(seed), sent: 0 };
+        Raw { wire, script, next: Some(start) }
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.wire.sent
+    }
+
+    fn take(&mut self, now: Instant, frame: &[u8]) {
+        let Ok(read) = parse_frame(frame, frame.len()) else { return };
+        let ours = self.wire.port.caps().mac;
+        match read.content {
+            Content::Arp(ask)
+                if ask.operation == arp::Operation::Request && self.script.answers_for(ask.target, now) =>
+            {
+                let reply = arp::Packet {
+                    operation: arp::Operation::Reply,
+                    sender_mac: ours,
+                    sender: ask.target,
+                    target_mac: ask.sender_mac,
+                    target: ask.sender,
+                };
+                let head = ethernet::Header { dst: ask.sender_mac, src: ours, ethertype: ethernet::ARP };
+                self.wire.frame(|into| head.emit(into) + reply.emit(&mut into[ethernet::HEADER_LEN..]));
+            }
+            Content::Ip(ip) if ip.protocol == protocol::ICMPV6 => {
+                let Ok(nd::Message::Solicitation { target, .. }) =
+                    nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(frame))
+                else {
+                    return;
+                };
+                if !self.script.answers_for(target, now) {
+                    return;
+                }
+                let (target_mac, router) = (Some(ours), false);
+                let tell = nd::Message::Advertisement {
+                    target,
+                    target_mac,
+                    router,
+                    solicited: true,
+                    replaces: true,
+                };
+                let link = Some(Link { dst: read.link.src, src: ours });
+                let below = Below { link, src: target, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
+                self.wire.frame(|into| {
+                    let at = below.emit(protocol::ICMPV6, tell.len(), into);
+                    at + tell.emit(below.src, below.dst, &mut into[at..])
+                });
+            }
+            Content::Ip(ip) if ip.protocol == protocol::TCP && read.link.dst == ours => {
+                if let Ok((_, to, segment)) = ip.tcp(frame) {
+                    self.script.take(Endpoint::new(ip.dst, to), &segment, &mut self.wire);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Host for Raw {
+    fn step(&mut self, now: Instant) -> Option<Instant> {
+        let mut rx = RxBatch::new();
+        while self.wire.port.rx(&mut rx).expect("a simulated port does not fail") > 0 {
+            for packet in rx.drain(..) {
+                self.take(now, packet.frame.data());
+                self.wire.port.retire(packet.frame);
+            }
+        }
+        if self.next.is_some_and(|next| next <= now) {
+            self.next = self.script.act(now, &mut self.wire);
+        }
+        let mut tx = std::mem::take(&mut self.wire.tx);
+        self.wire.port.tx(&mut tx).expect("a simulated port does not fail");
+        tx.drain(..).for_each(|packet| self.wire.port.retire(packet.frame));
+        self.next
+    }
+}

@@ -1,0 +1,253 @@
+//! What attackers send.
+
+use super::raw::{Part, Script, Wire};
+use base::{Addr, Duration, Endpoint, Instant, Seq};
+use std::collections::HashMap;
+use wire::tcp::{Flags, SackBlocks, Segment};
+
+/// The time between two sendings of a script.
+const TICK: Duration = Duration::from_millis(1);
+
+/// SYNs in the names of hosts that do not exist.
+pub(super) struct Syns {
+    pub(super) target: Endpoint,
+    /// SYNs a millisecond.
+    pub(super) rate: u32,
+    /// The address of the next host.
+    pub(super) host: fn(&mut base::Rng) -> Addr,
+    /// The gateway that leads to them; it answers.
+    pub(super) gateway: Option<Addr>,
+}
+
+impl Script for Syns {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        Some(addr) == self.gateway
+    }
+
+    fn take(&mut self, _to: Endpoint, _segment: &Segment<'_>, _wire: &mut Wire) {}
+
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        for _ in 0..self.rate {
+            let (host, bits) = ((self.host)(&mut wire.rng), wire.rng.next_u64());
+            let from = Endpoint::new(host, 1024 + (bits >> 48) as u16 % 60_000);
+            wire.syn(from, self.target, Seq::new(bits as u32));
+        }
+        Some(now + TICK)
+    }
+}
+
+/// Connections of a script, made a few each millisecond.
+struct Sessions {
+    target: Endpoint,
+    /// Those to be made.
+    want: usize,
+    /// Each a millisecond.
+    rate: usize,
+    name: fn(usize) -> Endpoint,
+    by_name: HashMap<Endpoint, usize>,
+    all: Vec<Session>,
+}
+
+#[derive(Clone, Copy)]
+struct Session {
+    name: Endpoint,
+    /// What we send next.
+    seq: Seq,
+    /// What we expect next; `None` before the server has answered.
+    expected: Option<Seq>,
+    /// Up to where everything was acknowledged.
+    acked: Seq,
+    /// The server's window, bytes.
+    window: u32,
+    /// Of the server's windows, as it said in its SYN.
+    scale: u8,
+    /// The largest segment that came, bytes.
+    mss: u32,
+}
+
+impl Sessions {
+    fn new(target: Endpoint, want: usize, rate: usize, name: fn(usize) -> Endpoint) -> Sessions {
+        Sessions { target, want, rate, name, by_name: HashMap::new(), all: Vec::new() }
+    }
+
+    /// Opens some more.
+    fn open(&mut self, wire: &mut Wire) {
+        for _ in 0..self.rate.min(self.want - self.all.len()) {
+            let (name, isn) = ((self.name)(self.all.len()), Seq::new(wire.rng.next_u32()));
+            self.by_name.insert(name, self.all.len());
+            let (seq, expected, acked) = (isn + 1, None, Seq::new(0));
+            self.all.push(Session { name, seq, expected, acked, window: 0, scale: 0, mss: 1 });
+            wire.syn(name, self.target, isn);
+        }
+    }
+
+    /// Takes in a segment, and completes the handshake: the session if it has been answered.
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) -> Option<usize> {
+        let at = *self.by_name.get(&to)?;
+        let session = &mut self.all[at];
+        if segment.flags.has(Flags::SYN) {
+            session.scale = segment.options.window_scale.unwrap_or(0);
+            session.window = segment.window.into();
+            let expected = *session.expected.get_or_insert(segment.seq + 1);
+            session.acked = expected;
+            wire.segment(to, self.target, Part::ack(session.seq, expected), &[]);
+            return Some(at);
+        }
+        session.window = u32::from(segment.window) << session.scale;
+        session.mss = session.mss.max(segment.payload.len() as u32);
+        let end = segment.seq + segment.payload.len() as u32;
+        session.expected = session.expected.map(|expected| expected.later(end));
+        Some(at)
+    }
+
+    /// Acknowledges all that came.
+    fn acknowledge(&mut self, at: usize, wire: &mut Wire) {
+        let session = &mut self.all[at];
+        let Some(expected) = session.expected else { return };
+        session.acked = expected;
+        wire.segment(session.name, self.target, Part::ack(session.seq, expected), &[]);
+    }
+
+    /// The next of those that were answered, in turns.
+    fn next(&self, turn: &mut usize) -> Option<Session> {
+        *turn = (*turn + 1) % self.all.len().max(1);
+        self.all.get(*turn).copied().filter(|session| session.expected.is_some())
+    }
+}
+
+/// Downloads whose SACKs are crafted: every other segment of the flight, every other byte of it, or anything.
+pub(super) struct Sacks {
+    sessions: Sessions,
+    turn: usize,
+    /// Acknowledgments a millisecond.
+    rate: usize,
+    /// Where the next blocks lie, counted in segments from the end of the flight.
+    place: u32,
+    acks: bool,
+    begun: Option<Instant>,
+}
+
+impl Sacks {
+    pub(super) fn new(target: Endpoint, sessions: usize, rate: usize, name: fn(usize) -> Endpoint) -> Sacks {
+        let sessions = Sessions::new(target, sessions, 1, name);
+        Sacks { sessions, turn: 0, rate, place: 1, acks: true, begun: None }
+    }
+
+    fn blocks(&mut self, session: &Session, high: Seq, wire: &mut Wire) -> SackBlocks {
+        let mut blocks = SackBlocks::none();
+        for _ in 0..4 {
+            let (mss, most) = (session.mss, high.offset_from(session.acked) / session.mss);
+            let left = high - (self.place + 1).min(most) * mss;
+            let len = match wire.rng.below(4) {
+                0 => 1,
+                1 => 1 + wire.rng.below(mss.into()) as u32,
+                _ => mss,
+            };
+            blocks.push(left, left + len);
+            self.place = if self.place >= most || wire.rng.chance(0.005) { 1 } else { self.place + 2 };
+        }
+        blocks
+    }
+}
+
+impl Script for Sacks {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        addr == (self.sessions.name)(0).addr
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        let Some(at) = self.sessions.take(to, segment, wire) else { return };
+        if self.acks && !segment.payload.is_empty() {
+            self.sessions.acknowledge(at, wire);
+        }
+    }
+
+    /// A fifth of the time it acknowledges everything, so that the server sends more; else it tells lies.
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.sessions.open(wire);
+        let age = now.since(*self.begun.get_or_insert(now)).as_millis() as u64;
+        self.acks = age < 300 || age % 250 < 50;
+        for _ in 0..if self.acks { 0 } else { self.rate } {
+            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
+            let Some(high) = session.expected else { continue };
+            let blocks = self.blocks(&session, high, wire);
+            let part = Part::ack(session.seq, session.acked).with_sack(blocks);
+            wire.segment(session.name, self.sessions.target, part, &[]);
+        }
+        Some(now + TICK)
+    }
+}
+
+/// Uploads of one byte at the far edge of the window, and of single bytes anywhere in it.
+pub(super) struct FarEdge {
+    sessions: Sessions,
+    turn: usize,
+    /// Segments a millisecond.
+    rate: usize,
+}
+
+impl FarEdge {
+    pub(super) fn new(
+        target: Endpoint,
+        sessions: usize,
+        rate: usize,
+        name: fn(usize) -> Endpoint,
+    ) -> FarEdge {
+        FarEdge { sessions: Sessions::new(target, sessions, 50, name), turn: 0, rate }
+    }
+}
+
+impl Script for FarEdge {
+    fn answers_for(&self, addr: Addr, _now: Instant) -> bool {
+        addr == (self.sessions.name)(0).addr
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        self.sessions.take(to, segment, wire);
+    }
+
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.sessions.open(wire);
+        for _ in 0..self.rate {
+            let Some(session) = self.sessions.next(&mut self.turn) else { continue };
+            let Some(ack) = session.expected.filter(|_| session.window > 1) else { continue };
+            let edge = session.window - 1;
+            let far = wire.rng.chance(0.5);
+            let at = if far { edge } else { 1 + wire.rng.below(edge.into()) as u32 };
+            wire.segment(session.name, self.sessions.target, Part::ack(session.seq + at, ack), &[0]);
+        }
+        Some(now + TICK)
+    }
+}
+
+/// Hosts on the link that ask for much, and then answer nothing: neither segments nor questions for their address.
+pub(super) struct Silent {
+    sessions: Sessions,
+    until: Instant,
+    silent: bool,
+}
+
+impl Silent {
+    pub(super) fn new(target: Endpoint, hosts: usize, name: fn(usize) -> Endpoint, until: Instant) -> Silent {
+        Silent { sessions: Sessions::new(target, hosts, 10, name), until, silent: false }
+    }
+}
+
+impl Script for Silent {
+    fn answers_for(&self, addr: Addr, now: Instant) -> bool {
+        now < self.until && self.sessions.all.iter().any(|session| session.name.addr == addr)
+    }
+
+    fn take(&mut self, to: Endpoint, segment: &Segment<'_>, wire: &mut Wire) {
+        let Some(at) = self.sessions.take(to, segment, wire) else { return };
+        if !self.silent && !segment.payload.is_empty() {
+            self.sessions.acknowledge(at, wire);
+        }
+    }
+
+    fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant> {
+        self.sessions.open(wire);
+        self.silent = now >= self.until;
+        (!self.silent).then_some(now + TICK)
+    }
+}
