@@ -52,6 +52,8 @@ pub struct SocketOptions {
     pub black_holes: bool,
     /// TCP_DEFER_ACCEPT of a listener: timeouts that what is half-open waits for data ([`crate::defer`]); 0 means none.
     pub defer_accept: u8,
+    /// SO_INCOMING_CPU of a listener: among those that share its port, it is for the connections of this CPU.
+    pub incoming_cpu: Option<u32>,
     /// Times of its own.
     pub times: Times,
 }
@@ -99,6 +101,7 @@ impl Default for SocketOptions {
             max_pacing: None,
             black_holes: false,
             defer_accept: 0,
+            incoming_cpu: None,
             times: Times::default(),
         }
     }
@@ -255,6 +258,7 @@ impl PackedOptions {
             black_holes: self.has(Switch::BLACK_HOLES),
             // The listener's alone.
             defer_accept: 0,
+            incoming_cpu: None,
             // Kept with what is rare.
             times: Times::default(),
         }

@@ -8,12 +8,13 @@
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`Table`]: items that never move, on huge pages.
-//! * [`prefetch_read`]: a hint to the cache.
+//! * [`prefetch_read`]: a hint to the cache. [`current_cpu`]: where a thread runs.
 //!
 //! Under `cfg(loom)` the models explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p millstream-ring
 //! --release loom`); Miri runs the ordinary tests of everything that needs no kernel.
 
 pub mod bytes;
+mod cpu;
 mod crew;
 mod doorbell;
 mod ends;
@@ -28,6 +29,7 @@ mod sync;
 mod table;
 
 pub use bytes::{ByteConsumer, ByteProducer, bytes};
+pub use cpu::current_cpu;
 #[cfg(not(loom))]
 pub use crew::Crew;
 pub use crew::Lost;

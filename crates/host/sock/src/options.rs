@@ -99,6 +99,8 @@ options! {
     Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
     Priority: SOL_SOCKET SO_PRIORITY Shape::Word, true,
         "Kept and told; ports know no priorities. Others than 0 to 6 need CAP_NET_ADMIN or CAP_NET_RAW.";
+    IncomingCpu: SOL_SOCKET SO_INCOMING_CPU Shape::Word, true,
+        "Connection: the CPU that its stack runs on. Listener: preferred, among those that share a port, on this CPU.";
     PeekOff: SOL_SOCKET SO_PEEK_OFF Shape::Word, true,
         "Where MSG_PEEK begins, behind what is read next; peeking moves it on, reading back; -1: off.";
     OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Kept: urgent data is in line in any case.";
@@ -389,6 +391,14 @@ impl<T: Transport> Engine<T> {
             Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
             Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
             Id::Mark => return self.change_extras(fd, |e| e.mark = v as u32),
+            Id::IncomingCpu if matches!(self.object(fd)?.kind, Kind::Stream(_)) => {
+                // Linux, too, tells another number after the next segment.
+                return Ok(());
+            }
+            Id::IncomingCpu => {
+                let incoming_cpu = u32::try_from(v).ok();
+                return self.store_options(fd, SocketOptions { incoming_cpu, ..options });
+            }
             Id::DeferAccept => {
                 let timeouts = defer::timeouts_of(u32::try_from(v).unwrap_or(0));
                 if !matches!(self.object(fd)?.kind, Kind::Stream(_)) {
@@ -703,6 +713,13 @@ impl<T: Transport> Engine<T> {
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),
             Id::Mark => self.extras(fd).mark as i32,
+            Id::IncomingCpu => {
+                let cpu = match conn {
+                    Some(conn) => self.core.incoming_cpu(conn),
+                    None => self.options(fd)?.incoming_cpu,
+                };
+                cpu.map_or(-1, |cpu| cpu as i32)
+            }
             Id::DeferAccept => defer::seconds_of(self.extras(fd).defer_accept) as i32,
             Id::Priority => self.extras(fd).priority,
             Id::PeekOff => self.extras(fd).peek_offset.map_or(-1, |offset| offset as i32),

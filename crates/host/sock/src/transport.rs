@@ -158,6 +158,8 @@ pub trait Transport: Send {
     fn local(&mut self, id: ConnId) -> Endpoint;
     /// The peer's end.
     fn remote(&self, id: ConnId) -> Endpoint;
+    /// The CPU that handles what arrives for the connection.
+    fn incoming_cpu(&mut self, id: ConnId) -> Option<u32>;
     /// Everything TCP_INFO shows; `None` if nobody is there to tell.
     fn info(&mut self, now: Instant, id: ConnId) -> Option<Info>;
     /// Name of the congestion control.
@@ -343,6 +345,10 @@ impl Transport for Core {
 
     fn remote(&self, id: ConnId) -> Endpoint {
         self.connection(id).key().remote()
+    }
+
+    fn incoming_cpu(&mut self, _id: ConnId) -> Option<u32> {
+        ring::current_cpu()
     }
 
     fn info(&mut self, now: Instant, id: ConnId) -> Option<Info> {

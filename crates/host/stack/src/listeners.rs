@@ -181,17 +181,28 @@ impl Listeners {
         }
         if rivals > 1 {
             let nth = (u128::from(hash.rotate_left(32)) * u128::from(rivals)) >> 64;
-            found = self.turn_of(local, best, nth as usize);
+            found = self.turn_of(local, best, nth as usize, ring::current_cpu);
         }
         let at = found?;
         Some(ListenerId(u32::from(self.slots[usize::from(at)].generation) << 16 | u32::from(at)))
     }
 
-    /// The `nth` of those that fit as well as any.
+    /// Returns the `nth` of those that fit as well as any; or the next, from there, that is for the CPU `here`, as on
+    /// Linux (SO_INCOMING_CPU).
     #[cold]
-    fn turn_of(&self, local: Endpoint, best: u32, nth: usize) -> Option<u16> {
-        let fits = |slot: &Slot| slot.listener.as_ref().is_some_and(|listener| listener.rank(local) == best);
-        self.chain(local.port).filter(|(_, slot)| fits(slot)).nth(nth).map(|(at, _)| at)
+    fn turn_of(&self, local: Endpoint, best: u32, nth: usize, here: impl Fn() -> Option<u32>) -> Option<u16> {
+        let fits = || {
+            self.chain(local.port).filter_map(move |(at, slot)| {
+                let listener = slot.listener.as_ref()?;
+                (listener.rank(local) == best).then_some((at, listener.wish.options.incoming_cpu))
+            })
+        };
+        let next = || fits().skip(nth).chain(fits().take(nth));
+        let for_cpu = next().find(|(_, cpu)| cpu.is_some()).and_then(|_| {
+            let here = here();
+            next().find(|(_, cpu)| cpu.is_some() && *cpu == here)
+        });
+        for_cpu.or_else(|| fits().nth(nth)).map(|(at, _)| at)
     }
 
     /// The places of this port's bucket.
@@ -304,5 +315,24 @@ mod tests {
             counts[all.get(id).unwrap().wish.owner as usize] += 1;
         }
         assert!(counts.iter().all(|&n| (800..1200).contains(&n)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_listener_for_this_cpu_is_preferred() {
+        let mut all = Listeners::new();
+        for (owner, incoming_cpu) in [None, Some(1), None, Some(1), Some(2)].into_iter().enumerate() {
+            let options = SocketOptions { incoming_cpu, ..SocketOptions::default() };
+            let shared = Listen { reuse_port: true, options, ..wish("0.0.0.0:80", false, owner as u32) };
+            all.insert(shared, Unproven::default()).unwrap();
+        }
+        // The chain has the youngest first.
+        let turns = |cpu: Option<u32>| {
+            let turn = |nth| all.turn_of(ep("10.0.0.1:80"), 2, nth, || cpu).unwrap();
+            [0, 1, 2, 3, 4].map(|nth| 4 - turn(nth))
+        };
+        assert_eq!(turns(Some(1)), [1, 1, 3, 3, 1]);
+        assert_eq!(turns(Some(2)), [0, 0, 0, 0, 0]);
+        assert_eq!(turns(Some(3)), [0, 1, 2, 3, 4], "nobody is for it: they take turns");
+        assert_eq!(turns(None), [0, 1, 2, 3, 4]);
     }
 }

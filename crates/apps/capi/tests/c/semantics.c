@@ -382,8 +382,8 @@ static const struct option OPTIONS[] = {
     OPTION(IPPROTO_TCP, TCP_KEEPINTVL, 1),  OPTION(IPPROTO_TCP, TCP_KEEPCNT, 1),
     OPTION(IPPROTO_TCP, TCP_SYNCNT, 1),     OPTION(IPPROTO_TCP, TCP_USER_TIMEOUT, 1),
     OPTION(IPPROTO_TCP, TCP_QUICKACK, 0),   OPTION(IPPROTO_TCP, TCP_MAXSEG, 0),
-    OPTION(SOL_SOCKET, SO_PEEK_OFF, 1),     OPTION(IPPROTO_TCP, TCP_DEFER_ACCEPT, 1),
-    OPTION(IPPROTO_TCP, TCP_INQ, 1),        OPTION(IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0),
+    OPTION(SOL_SOCKET, SO_INCOMING_CPU, 0), OPTION(SOL_SOCKET, SO_PEEK_OFF, 1),
+    OPTION(IPPROTO_TCP, TCP_DEFER_ACCEPT, 1), OPTION(IPPROTO_TCP, TCP_INQ, 1),        OPTION(IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0),
     OPTION(IPPROTO_IP, IP_TOS, 1),          OPTION(IPPROTO_IP, IP_TTL, 1),
     OPTION(IPPROTO_IP, IP_FREEBIND, 1),     OPTION(SOL_SOCKET, 9999, 1),
     OPTION(IPPROTO_TCP, 9999, 1),           OPTION(9999, 1, 1),
@@ -709,6 +709,46 @@ static void six(void)
     X(close, SERVER, fd);
 }
 
+/* A connection that waits for its first data, and one whose client has nothing to say. */
+static void deferred(void)
+{
+    int fd = listener(2019), seconds = 2, cpu = 0, offset = 3;
+    struct sockaddr_in addr = at(SERVER, 2019);
+    told(X(setsockopt, SERVER, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds), "TCP_DEFER_ACCEPT");
+    told(X(setsockopt, SERVER, fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset), "SO_PEEK_OFF");
+    socklen_t len = sizeof cpu;
+    told(X(getsockopt, SERVER, fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len), "SO_INCOMING_CPU");
+    told(cpu, "of a listener");
+    for (int says = 0; says < 2; says++) {
+        int client = new_socket(CLIENT, AF_INET), conn;
+        X(connect, CLIENT, client, SA(addr));
+        await(CLIENT, client, POLLOUT);
+        told(X(accept, SERVER, fd, NULL, NULL), "accept at once");
+        if (says)
+            told(X(send, CLIENT, client, "question", 8, MSG_NOSIGNAL), "send");
+        await(SERVER, fd, POLLIN);
+        conn = told_fd(X(accept4, SERVER, fd, NULL, NULL, SOCK_NONBLOCK), says ? "accept after data" : "accept in the end");
+        len = sizeof seconds;
+        told(X(getsockopt, SERVER, conn, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, &len), "TCP_DEFER_ACCEPT");
+        told(seconds, "of what was accepted");
+        if (!says)
+            say(CLIENT, client, SERVER, conn, "question");
+        char text[8];
+        told(X(recv, SERVER, conn, text, sizeof text, MSG_PEEK), "peek from where the listener's peeks began");
+        told(text[0], "its first octet");
+        told(X(recv, SERVER, conn, text, 4, 0), "recv");
+        len = sizeof offset;
+        told(X(getsockopt, SERVER, conn, SOL_SOCKET, SO_PEEK_OFF, &offset, &len), "SO_PEEK_OFF");
+        told(offset, "moved back");
+        len = sizeof cpu;
+        told(X(getsockopt, SERVER, conn, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len), "SO_INCOMING_CPU");
+        told(cpu >= 0, "of a connection that has received");
+        X(close, SERVER, conn);
+        X(close, CLIENT, client);
+    }
+    X(close, SERVER, fd);
+}
+
 int main(int argc, char **argv)
 {
     begin(argc > 1 ? argv[1] : "");
@@ -716,7 +756,7 @@ int main(int argc, char **argv)
         { "sockets", sockets },   { "names", names }, { "listening", listening }, { "connecting", connecting },
         { "octets", octets },     { "ends", ends },   { "timeouts", timeouts },   { "options", options },
         { "kinds", kinds },       { "sets", sets },   { "several", several }, { "six", six },
-        { "signals", signals },
+        { "signals", signals },   { "deferred", deferred },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         printf("# %s\n", parts[i].name);

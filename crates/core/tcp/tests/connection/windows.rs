@@ -32,6 +32,7 @@ const NODELAY: SocketOptions = SocketOptions {
     max_pacing: None,
     black_holes: false,
     defer_accept: 0,
+    incoming_cpu: None,
     times: Times { rto_min: Duration::ZERO, delayed_ack: Duration::ZERO, fin_wait2: None },
 };
 

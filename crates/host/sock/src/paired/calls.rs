@@ -406,6 +406,13 @@ impl Transport for Remote {
         }
     }
 
+    fn incoming_cpu(&mut self, id: ConnId) -> Option<u32> {
+        match self.ask(id, |_| Call::Cpu) {
+            Some(Reply::Cpu(cpu)) => cpu,
+            _ => None,
+        }
+    }
+
     fn local(&mut self, id: ConnId) -> Endpoint {
         let mut patience = Patience::default();
         // The stack thread chooses it, a turn after connect. A connect that failed at once never had one.

@@ -127,6 +127,8 @@ pub(super) enum Call {
     Unsent {
         id: u32,
     },
+    /// The CPU that the stack thread runs on.
+    Cpu,
     Info {
         id: u32,
     },
@@ -147,6 +149,7 @@ pub(super) enum Reply {
     Found(Result<&'static str, OpError>),
     Tuned(Result<i64, TunableError>),
     Unsent(u32, u32),
+    Cpu(Option<u32>),
     Info(Option<Box<Info>>),
 }
 

@@ -231,6 +231,7 @@ impl Worker {
                 let conn = core.connection(conn);
                 Reply::Unsent(conn.unacked(), conn.unsent())
             }),
+            Call::Cpu => Reply::Cpu(ring::current_cpu()),
             Call::Info { id } => Reply::Info(conn(self, id).map(|conn| Box::new(core.info(now, conn)))),
         }
     }
