@@ -662,19 +662,6 @@ impl Connection {
         self.refresh_pacing(cx);
     }
 
-    /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if
-    /// the SYN was lost more than once; a single loss is more often a timeout too short (RFC 6928, section
-    /// 2).
-    /// RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
-    pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
-        let mss = u32::from(self.snd_mss);
-        if self.retries > 1 {
-            return mss;
-        }
-        let segments = cx.config.initial_window;
-        (segments * mss).min((2 * mss).max(segments * 1460))
-    }
-
     pub(crate) fn path_info(&self, cx: &Cx<'_>) -> PathInfo {
         PathInfo {
             mss: self.snd_mss.into(),
@@ -726,6 +713,12 @@ impl Connection {
     /// The same, if it exists.
     pub(crate) fn rare(&self) -> Option<&Rare> {
         self.rare.as_deref()
+    }
+
+    /// The same to change, if it exists.
+    #[inline(always)]
+    pub(crate) fn existing_rare(&mut self) -> Option<&mut Rare> {
+        self.rare.as_deref_mut()
     }
 
     /// Octets (and SYN or FIN) sent and not acknowledged.

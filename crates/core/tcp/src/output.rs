@@ -56,8 +56,9 @@ impl core::ops::BitOrAssign for Due {
 }
 
 /// A connection with one of these has more to say, or says it otherwise, than its timestamps.
-const UNUSUAL: Bits =
-    Bits(Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0 | Bits::MICROS.0);
+const UNUSUAL: Bits = Bits(
+    Bits::SIGNED.0 | Bits::ECN.0 | Bits::ACCECN.0 | Bits::REPEATS_FIN.0 | Bits::TELLS_ALL.0 | Bits::MICROS.0,
+);
 
 /// A segment decided on, before it has a header.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +112,7 @@ impl Connection {
         // returned: it is too large to be moved for every one.
         let usual = !plan.flags.has(Flags::SYN) && !self.bits.has(UNUSUAL);
         if !usual || self.reassembly.is_some() {
-            return Some(self.build_fully(cx, plan));
+            return Some(self.build_fully(cx, &plan));
         }
         let options = Options { timestamps: self.stamps(cx, plan.flags), ..Options::NONE };
         Some(self.build(cx, &plan, options))
@@ -119,14 +120,34 @@ impl Connection {
 
     /// With whatever options and marks.
     #[inline(never)]
-    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: Plan) -> Transmit {
-        let plan = &if self.bits.has(Bits::REPEATS_FIN) { self.with_fin_again(plan) } else { plan };
+    fn build_fully(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+        if self.bits.has(Bits::REPEATS_FIN | Bits::TELLS_ALL) {
+            return self.build_as_others_do(cx, plan);
+        }
+        let window = self.window_field::<false>(cx, plan.flags);
+        self.build_marked(cx, plan, window)
+    }
+
+    #[inline(always)]
+    fn build_marked(&mut self, cx: &mut Cx<'_>, plan: &Plan, window: u16) -> Transmit {
         let options = self.header_options(cx, plan);
-        let mut tx = self.build(cx, plan, options);
+        let mut tx = self.build_with(plan, options, window);
         if self.bits.has(Bits::ECN | Bits::ACCECN) {
             self.mark(cx, plan, &mut tx);
         }
         tx
+    }
+
+    /// As the systems do that repeat a FIN or tell all the room there is.
+    #[cold]
+    #[inline(never)]
+    fn build_as_others_do(&mut self, cx: &mut Cx<'_>, plan: &Plan) -> Transmit {
+        let plan = if self.bits.has(Bits::REPEATS_FIN) { self.with_fin_again(*plan) } else { *plan };
+        let window = match self.bits.has(Bits::TELLS_ALL) {
+            true => self.window_field::<true>(cx, plan.flags),
+            false => self.window_field::<false>(cx, plan.flags),
+        };
+        self.build_marked(cx, &plan, window)
     }
 
     fn plan(&mut self, cx: &mut Cx<'_>, limits: &TxLimits) -> Option<Plan> {

@@ -2,8 +2,8 @@
 
 use base::FlowKey;
 
-use crate::Config;
 use crate::connection::{Bits, Connection};
+use crate::{Config, Cx};
 
 /// Least MSS we believe in: smaller ones only serve to make us send storms of tiny segments.
 pub(crate) const MIN_MSS: u16 = 88;
@@ -31,6 +31,19 @@ fn headers(key: &FlowKey) -> u16 {
 }
 
 impl Connection {
+    /// RFC 6928: min(10 MSS, max(2 MSS, 14600)), for the configured number of segments. One segment only if
+    /// the SYN was lost more than once; a single loss is more often a timeout too short (RFC 6928, section
+    /// 2).
+    /// RFC 6928, 2-1 and 2-2; RFC 5681, 3.1-12.
+    pub(crate) fn initial_window(&self, cx: &Cx<'_>) -> u32 {
+        let mss = u32::from(self.snd_mss);
+        if self.retries > 1 {
+            return mss;
+        }
+        let segments = cx.config.initial_window;
+        (segments * mss).min((2 * mss).max(segments * 1460))
+    }
+
     /// The MSS option of our SYN: what our end of the path can receive (RFC 9293, section 3.7.1).
     /// RFC 9293, MUST-67.
     pub(crate) fn advertised_mss(&self) -> u16 {

@@ -68,6 +68,9 @@ impl Quirks {
     #[inline(always)]
     pub(crate) fn bits(&self) -> Bits {
         let mut bits = Bits::default();
+        if !(self.push_bursts | self.window_ramp | self.tell_all_room | self.repeat_fin) {
+            return bits;
+        }
         bits.put(Bits::BURSTS, self.push_bursts);
         bits.put(Bits::RAMP, self.window_ramp);
         bits.put(Bits::TELLS_ALL, self.tell_all_room);

@@ -203,23 +203,12 @@ impl Connection {
         (self.buffer_limit() / 2).min(self.rcv_mss.into())
     }
 
-    /// The least gain that is worth telling, and the most room there may be, where nobody reads or all room is told.
-    #[cold]
-    fn unusual_room(&self) -> (u32, u32) {
-        let least = if self.bits.has(Bits::TELLS_ALL) { 1 } else { self.worth_telling() };
-        let closed = self.bits.has(Bits::READ_CLOSED);
-        (least, if closed { self.buffer_limit() } else { self.buffer_room() })
-    }
-
-    /// Moves the right edge, where that is worth it; it never moves left.
+    /// Moves the right edge, where that is worth it, or wherever it can move for `ALL`; it never moves left.
     /// RFC 9293, SHLD-14 and MUST-39.
     #[inline(always)]
-    pub(crate) fn advance_window(&mut self, cx: &mut Cx<'_>) {
-        let (least, most) = match self.bits.has(Bits::READ_CLOSED | Bits::TELLS_ALL) {
-            false => (self.worth_telling(), self.buffer_room()),
-            true => self.unusual_room(),
-        };
-        if most.saturating_sub(self.receive_window()) < least {
+    pub(crate) fn advance_window<const ALL: bool>(&mut self, cx: &mut Cx<'_>) {
+        let least = if ALL { 1 } else { self.worth_telling() };
+        if self.gain_at_most() < least {
             if self.receive_window() < self.rcv_mss.into() {
                 self.watch_reader(cx, true);
             }
@@ -268,14 +257,11 @@ impl Connection {
     /// Data arrived: what it tells about the path, if the buffer tunes itself.
     #[inline(always)]
     pub(crate) fn learn_round_trip(&mut self, cx: &Cx<'_>, seg: &Segment<'_>) {
-        if let Some(ts) = seg.options.timestamps
-            && self.rare().is_some()
-        {
-            if self.bits.has(Bits::MILLIS) {
-                self.note_echo(Clock::Millis, cx, ts.ecr);
-            } else {
-                self.note_other_echo(cx, ts.ecr);
-            }
+        let Some(ts) = seg.options.timestamps else { return };
+        if self.bits.has(Bits::MILLIS) {
+            self.note_echo(Clock::Millis, cx, ts.ecr);
+        } else {
+            self.note_other_echo(cx, ts.ecr);
         }
     }
 
@@ -289,8 +275,10 @@ impl Connection {
     /// Data arrived that echoes our timestamp `ecr`.
     #[inline(always)]
     fn note_echo(&mut self, clock: Clock, cx: &Cx<'_>, ecr: u32) {
-        let age = clock.value(cx.now, self.ts_offset).wrapping_sub(ecr);
-        if let Some(tuner) = self.rare_mut().tuner.as_mut().filter(|_| age <= clock.echo_limit()) {
+        let offset = self.ts_offset;
+        let Some(tuner) = self.existing_rare().and_then(|rare| rare.tuner.as_mut()) else { return };
+        let age = clock.value(cx.now, offset).wrapping_sub(ecr);
+        if age <= clock.echo_limit() {
             tuner.youngest = tuner.youngest.min(age);
         }
     }

@@ -64,6 +64,6 @@ impl Connection {
             return None;
         }
         let plan = self.plan_syn(cx);
-        Some(self.build_fully(cx, plan))
+        Some(self.build_fully(cx, &plan))
     }
 }

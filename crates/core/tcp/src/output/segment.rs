@@ -20,8 +20,14 @@ impl Connection {
     /// RFC 9293, MUST-48, MUST-49, SHLD-21 and SHLD-22.
     #[inline(always)]
     pub(crate) fn build(&mut self, cx: &mut Cx<'_>, plan: &Plan, options: Options) -> Transmit {
+        let window = self.window_field::<false>(cx, plan.flags);
+        self.build_with(plan, options, window)
+    }
+
+    /// The same with this window field.
+    #[inline(always)]
+    pub(crate) fn build_with(&mut self, plan: &Plan, options: Options, window: u16) -> Transmit {
         let acknowledges = plan.flags.has(Flags::ACK);
-        let window = self.window_field(cx, plan.flags);
         if acknowledges {
             self.acknowledged(plan);
         }
@@ -108,11 +114,11 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn window_field(&mut self, cx: &mut Cx<'_>, flags: Flags) -> u16 {
+    pub(crate) fn window_field<const ALL: bool>(&mut self, cx: &mut Cx<'_>, flags: Flags) -> u16 {
         if flags.any(Flags::SYN | Flags::RST) || self.state == State::SynSent {
             return self.unscaled_window_field(cx, flags);
         }
-        self.advance_window(cx);
+        self.advance_window::<ALL>(cx);
         to_field(self.receive_window(), self.rcv_scale)
     }
 
