@@ -222,10 +222,15 @@ impl Connection {
         let mut marked = Blocks::default();
         let shortened = self.rare().and_then(|rare| rare.shortened).is_some_and(|end| end.after(una));
         let even = !self.bits.has(Bits::SEARCHING) && self.phase() != Phase::Resegment && !shortened;
-        // Full segments, all of one size, end where SND.NXT does.
+        // Full segments, all of one size, end where SND.NXT does, or before the FIN.
         let full = self.snd_small.at_or_before(una) && even;
+        let end = nxt - u32::from(self.flight() > self.tx.len());
         for (to, &block) in marked.blocks.iter_mut().zip(blocks) {
-            *to = if cx.config.whole_sacks && full { whole_segments(una, nxt, mss, block) } else { block };
+            *to = if cx.config.whole_sacks && full {
+                whole_segments(una, [end, nxt], mss, block)
+            } else {
+                block
+            };
             marked.len += 1;
         }
         marked
@@ -450,13 +455,15 @@ impl Blocks {
     }
 }
 
-/// What of a SACK block above `una` covers whole segments of `mss` octets, of which the last ends at `nxt`: perhaps
-/// nothing.
-fn whole_segments(una: Seq, nxt: Seq, mss: u32, (left, right): (Seq, Seq)) -> (Seq, Seq) {
-    if right.at_or_before(una) || right.after(nxt) || left.at_or_after(right) {
+/// What of a SACK block above `una` covers whole segments of `mss` octets, of which the last ends at `end`: perhaps
+/// nothing. A FIN that lies between `end` and `nxt` counts if the block holds it.
+fn whole_segments(una: Seq, [end, nxt]: [Seq; 2], mss: u32, (left, right): (Seq, Seq)) -> (Seq, Seq) {
+    let fin_alone = left.at_or_after(end);
+    if right.at_or_before(una) || right.after(nxt) || left.at_or_after(right) || fin_alone {
         return (left, right);
     }
-    let (left, right) = (nxt.offset_from(left.later(una)), nxt.offset_from(right));
+    let fin = u32::from(right.after(end));
+    let (left, right) = (end.offset_from(left.later(una)), end.offset_from(right.earlier(end)));
     let (left, right) = (left / mss * mss, right.next_multiple_of(mss));
-    if right < left { (nxt - left, nxt - right) } else { (una, una) }
+    if right < left { (end - left, end - right + fin) } else { (una, una) }
 }

@@ -61,6 +61,32 @@ fn one_block_shows_a_loss_after_a_quarter_round_trip() {
     assert!(rig.host.conn().info(rig.now).recovery);
 }
 
+/// The FIN's octet behind full segments is none of theirs: what is SACKed counts, whether or not the receiver's block
+/// holds the FIN.
+/// RFC 8985, 6.2-1 and 6.2-6.
+#[test]
+fn a_fin_behind_full_segments_spoils_no_block() {
+    for with_fin in [0, 1] {
+        for held in [3, 4] {
+            let mut rig = probing(Setup::sack()).connected();
+            let mss = usize::from(rig.host.conn().info(rig.now).snd_mss);
+            let (now, data) = (rig.now, vec![1; 6 * mss]);
+            rig.host.with(now, |conn, cx| {
+                conn.write(cx, &data).unwrap();
+                conn.shutdown(cx, tcp::Shutdown::Write);
+            });
+            let sent = rig.sent();
+            assert_eq!((sent.len(), sent[5].len() as usize), (6, mss));
+            rig.pass(RTT);
+            let end = sent[5].seq + mss as u32 + with_fin;
+            rig.ack(sent[held].seq, &[(sent[5].seq, end)]);
+            rig.none();
+            assert_eq!(rig.until_sent(ms(100)), QUARTER, "{with_fin} {held}");
+            assert_eq!(rig.sent()[0].seq, sent[held].seq, "{with_fin} {held}");
+        }
+    }
+}
+
 /// RFC 6675, 5-1; RFC 8985, 6.2-4.
 #[test]
 fn three_segments_show_it_at_once() {
