@@ -133,6 +133,8 @@ bits! {
     BURSTS,
     /// Super-segments are bounded by the pace, because the path is long.
     AUTOSIZED,
+    /// The peer's window has become larger than ever in this round trip.
+    OPENING,
     /// Our FIN left without data.
     LONE_FIN,
     /// The retransmission timer stands for the reordering timer (RFC 8985, section 6.2).

@@ -2,7 +2,8 @@
 //! buffer on the way is enough. A connection is paced if its policy asks for it, its application set
 //! SO_MAX_PACING_RATE, or the setting `pacing` is on. In slow start it is paced by default (`pace_slow_start`) if the
 //! round trip is long, while more waits than the window lets go, and until the pace lets a whole super-segment go in a
-//! quarter of a millisecond: an answer that the window has room for leaves at once, and a fast path needs no timers.
+//! quarter of a millisecond: an answer that the window has room for, or soon will, leaves at once, and a fast path
+//! needs no timers.
 //!
 //! ```text
 //!  octets
@@ -138,10 +139,17 @@ impl Connection {
         }
         let window = self.control.window();
         window.cwnd < window.ssthresh
+            && !self.ends_soon(&window)
             && self.loss.is_none()
             && self.dup_acks == 0
             && (self.bits.has(Bits::PACED) || self.unsent() > self.congestion_room())
             && self.window_rate(config, &window).is_some_and(|rate| rate.bytes_per_sec() < FAST)
+    }
+
+    /// Does all that was written leave within two round trips of a small window? Spread, its end would wait for half of
+    /// one. A send buffer that is kept full holds more.
+    fn ends_soon(&self, window: &Window) -> bool {
+        u64::from(window.cwnd) <= LARGEST / 2 && self.tx.len() <= 3 * window.cwnd
     }
 
     #[cold]
@@ -266,11 +274,18 @@ impl Connection {
         })
     }
 
-    /// No more than half the window, nor than what the pace of the round trip lets go at once.
+    /// No more than half the window, nor than what the pace of the round trip lets go at once. The least there is in
+    /// slow start while the peer's window is opening and not far ahead: it may open by the packet.
     fn measured_burst(&self, cx: &Cx<'_>, mss: u32, most: u32) -> u32 {
         let window = self.control.window();
         let whole = |octets: u32| (octets - octets % mss).max(mss);
-        let paced = self.autosized(cx.config).unwrap_or(most).max(u32::from(cx.config.min_burst) * mss);
+        let least = u32::from(cx.config.min_burst) * mss;
+        // A window that does not open any more has no use for packets to count.
+        let opens = self.bits.has(Bits::OPENING) && self.snd_wnd / 2 < window.cwnd;
+        let narrow = opens && window.cwnd < window.ssthresh;
+        let paced =
+            if narrow && self.bits.has(Bits::AUTOSIZED) { Some(least) } else { self.autosized(cx.config) };
+        let paced = paced.unwrap_or(most).max(least);
         most.min(whole(paced)).min(whole(window.cwnd / 2))
     }
 

@@ -349,7 +349,11 @@ impl Connection {
     pub(crate) fn set_send_window(&mut self, window: u32, seq: Seq) {
         self.snd_wnd = window;
         self.snd_wl1 = seq;
-        self.snd_wnd_max = self.snd_wnd_max.max(window);
+        if window > self.snd_wnd_max {
+            // The first one, that of the SYN, is no news.
+            self.bits.put(Bits::OPENING, self.snd_wnd_max > 0);
+            self.snd_wnd_max = window;
+        }
     }
 
     /// The acknowledgment for data in order: at once for every second full segment, at the start, and while

@@ -160,8 +160,10 @@ impl Connection {
         self.snd_nxt += len + u32::from(fin);
         self.bits.put(Bits::LONE_FIN, fin && len == 0);
         let now_in_flight = self.snd_nxt.offset_from(self.snd_una);
-        if now_in_flight > self.round_flight || self.snd_una.at_or_after(self.round_end) {
+        let round = self.snd_una.at_or_after(self.round_end);
+        if now_in_flight > self.round_flight || round {
             (self.round_flight, self.round_end) = (now_in_flight, self.snd_nxt);
+            self.bits.put(Bits::OPENING, !round && self.bits.has(Bits::OPENING));
         }
         self.bits.clear(Bits::FORCE | Bits::PROBED);
         self.note_departure(cx);
