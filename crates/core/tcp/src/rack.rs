@@ -233,6 +233,9 @@ impl Connection {
                 });
             if !older && took >= least {
                 loss.rack.deliver(left, now);
+            } else if let Some((_, at)) = self.sent.cursor().seek(&self.sent, log, left.end - 1) {
+                // Then it is the first that arrived, and tells of what left before it.
+                loss.rack.deliver(Left { at, end: left.end, again: false }, now);
             }
         }
         if let Some((_, at)) = late {

@@ -87,6 +87,22 @@ fn a_fin_behind_full_segments_spoils_no_block() {
     }
 }
 
+/// A SACK that comes sooner after the probe than any round trip took is that of the first transmission, which tells of
+/// what left before it.
+/// RFC 8985, 6.2-2.
+#[test]
+fn a_late_sack_of_what_was_probed_shows_the_loss_before_it() {
+    let (mut rig, sent) = flight(&probing(Setup::sack()), 4);
+    rig.pass(RTT);
+    rig.ack(sent[2].seq, &[]);
+    assert!(rig.until_sent(ms(100)) < ms(100));
+    assert_eq!(rig.one().seq, sent[3].seq, "the probe");
+    rig.pass(ms(1));
+    rig.ack(sent[2].seq, &[(sent[3].seq, sent[3].end())]);
+    assert!(rig.until_sent(ms(100)) <= QUARTER);
+    assert_eq!(rig.one().seq, sent[2].seq);
+}
+
 /// RFC 6675, 5-1; RFC 8985, 6.2-4.
 #[test]
 fn three_segments_show_it_at_once() {
