@@ -55,8 +55,8 @@ pub use core_host::{App, CoreHost};
 pub use network::{Host, HostId, Network, PipeId, PortId, Sight, SwitchId};
 pub use nic::transmit;
 pub use pipe::{
-    Aqm, CoDel, DropReason, DualPi2, GilbertElliott, LogRow, PacketName, Pipe, PipeConfig, PipeCounters,
-    PipeEvent, Queue, Red,
+    Among, Aqm, CoDel, DropReason, DualPi2, GilbertElliott, LogRow, Named, PacketName, Pipe, PipeConfig,
+    PipeCounters, PipeEvent, Queue, Red,
 };
 pub use piped::{NotEthernet, Piped};
 pub use port::{PortConfig, SimPort};

@@ -1,7 +1,7 @@
 //! One direction of a path: a rate with a queue before it, a delay, and every ill a real path has.
 //!
 //! A packet meets, in this order: named positions, random loss, queue management, the queue's limit, the line
-//! (serialisation), the delay with jitter, reordering. Duplicates and corruption happen on the line.
+//! (serialisation), the delay with jitter, named positions that are held back, reordering. Duplicates and corruption happen on the line.
 
 mod aqm;
 mod config;
@@ -9,6 +9,7 @@ mod dual;
 mod flows;
 mod log;
 mod loss;
+mod named;
 mod packet;
 
 pub use aqm::{Aqm, CoDel, Red};
@@ -16,12 +17,13 @@ pub use config::{PipeConfig, Queue};
 pub use dual::DualPi2;
 pub use log::{LogRow, PacketName, PipeEvent};
 pub use loss::GilbertElliott;
+pub use named::{Among, Named};
 
 use crate::medium::{Packet, packet_of};
 use aqm::Verdict;
 use base::{Duration, Instant, Rng};
 use dual::{Dual, Fate};
-use flows::Flows;
+use named::Numbering;
 use packet::{flip_a_bit, is_neighbour_talk, mark};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -115,8 +117,8 @@ pub struct Pipe {
     counters: PipeCounters,
     /// Packets that entered since the configuration was set.
     position: u64,
-    /// The same for each flow, if they are numbered so.
-    flows: Flows,
+    /// Packets counted to find those to drop, and those to hold back.
+    numbering: [Numbering; 2],
     /// Packets entered ever, to keep equal dates in order.
     seq: u64,
     /// When the line is free again.
@@ -148,7 +150,7 @@ impl Pipe {
             rng: Rng::new(seed),
             counters: PipeCounters::default(),
             position: 0,
-            flows: Flows::default(),
+            numbering: Default::default(),
             seq: 0,
             free_at: Instant::ZERO,
             queued: VecDeque::new(),
@@ -183,7 +185,7 @@ impl Pipe {
     pub fn set_config(&mut self, config: PipeConfig) {
         self.config = config;
         self.position = 0;
-        self.flows = Flows::default();
+        self.numbering = Default::default();
         (self.bad, self.aqm) = (false, aqm::State::default());
     }
 
@@ -281,14 +283,11 @@ impl Pipe {
         packet: &mut Packet,
         ill: bool,
     ) -> Result<(), DropReason> {
-        let position = match self.config.discard_per_flow {
-            true => self.flows.position(&packet.bytes),
-            false => self.position,
-        };
+        let listed = self.numbering[0].names(&self.config.discard, &packet.bytes);
         if self.config.down {
             return Err(DropReason::Down);
         }
-        if self.config.discard.contains(position) {
+        if listed {
             return Err(DropReason::Listed);
         }
         if ill && (chance(&mut self.rng, self.config.loss) || self.loses_in_turn() || self.loses_in_bursts())
@@ -389,6 +388,12 @@ impl Pipe {
         let seq = self.seq;
         self.seq += 1;
         let mut at = off_line + self.config.delay + up_to(&mut self.rng, self.config.jitter);
+        if self.numbering[1].names(&self.config.hold, &packet.bytes) {
+            self.counters.reordered += 1;
+            at += self.config.hold_by;
+            self.held.push(Reverse(UnderWay { at, seq, packet }));
+            return;
+        }
         if ill && chance(&mut self.rng, self.config.reorder) {
             self.counters.reordered += 1;
             at += up_to(&mut self.rng, self.config.reorder_by);

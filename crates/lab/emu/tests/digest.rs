@@ -84,8 +84,7 @@ fn path(nth: usize) -> PipeConfig {
         corrupt: 0.01,
         reorder: 0.02,
         reorder_by: Duration::from_millis(5),
-        discard: "7,100-120".parse().expect("positions"),
-        discard_per_flow: nth == 3,
+        discard: if nth == 3 { "per-flow 7,100-120" } else { "7,100-120" }.parse().expect("positions"),
         ..PipeConfig::default()
     }
 }

@@ -53,7 +53,7 @@ impl Path {
 }
 
 /// Keys whose value is text, also where it looks like a number.
-const TEXTS: [&str; 5] = ["queue", "up_queue", "aqm", "bursts", "discard"];
+const TEXTS: [&str; 6] = ["queue", "up_queue", "aqm", "bursts", "discard", "hold"];
 
 /// A value as a file would have it: text with or without quotes, or a number.
 fn word(key: &str, value: &str) -> toml::Value {
@@ -65,17 +65,15 @@ fn word(key: &str, value: &str) -> toml::Value {
 
 /// A pipe with ills.
 fn afflict(pipe: PipeConfig, ills: &Ills) -> Result<PipeConfig, SpecError> {
-    let (discard, discard_per_flow) = match ills.discard.strip_prefix("per-flow ") {
-        Some(list) => (list, true),
-        None => (ills.discard.as_str(), false),
-    };
+    let named = |key: &str, text: &str| text.parse().map_err(|error| SpecError(format!("{key}: {error}")));
     Ok(PipeConfig {
         aqm: aqm(&ills.aqm)?,
         loss: chance("loss", ills.loss)?,
         every: ills.every,
         bursts: bursts(&ills.bursts)?,
-        discard: discard.parse().map_err(|error| SpecError(format!("discard: {error}")))?,
-        discard_per_flow,
+        discard: named("discard", &ills.discard)?,
+        hold: named("hold", &ills.hold)?,
+        hold_by: millis(ills.hold_ms),
         jitter: millis(ills.jitter_ms),
         reorder: chance("reorder", ills.reorder)?,
         reorder_by: millis(ills.reorder_ms),
@@ -201,6 +199,8 @@ mod tests {
             ("queue", "strict 100000"),
             ("up_queue", "slots 50"),
             ("discard", "per-flow 1,5-10"),
+            ("hold", "per-flow sack 1"),
+            ("hold_ms", "60"),
             ("jitter_ms", "1.5"),
             ("reorder", "0.01"),
             ("reorder_ms", "3"),
@@ -216,7 +216,11 @@ mod tests {
         assert_eq!((down.rate, down.queue), (rate(20_000), Queue::Strict(100_000)));
         assert_eq!((up.rate, up.queue, up.loss), (rate(800), Queue::Slots(50), 0.0));
         assert_eq!((down.every, up.every), (300, 0));
-        assert_eq!((down.discard.count(), down.discard_per_flow), (7, true));
+        assert_eq!((down.discard.positions.count(), down.discard.per_flow), (7, true));
+        assert_eq!(
+            (down.hold.to_string().as_str(), down.hold_by),
+            ("per-flow sack 1", Duration::from_millis(60))
+        );
         assert_eq!((down.jitter, down.reorder_by), (Duration::from_micros(1500), Duration::from_millis(3)));
         assert_eq!((down.reorder, down.bursts), (0.01, Some(GilbertElliott::bursts(0.01, 3.0))));
         assert_eq!(up.discard.to_string(), "7");
@@ -231,6 +235,7 @@ mod tests {
             ("up.reorder", "-1", "path.up.reorder"),
             ("bursts", "0.01 0.5", "path.bursts"),
             ("discard", "5-", "path.discard"),
+            ("up.hold", "acks 1", "path.up.hold"),
             ("colour", "red", "colour"),
             ("rtt_ms.x", "1", "rtt_ms.x"),
         ] {

@@ -117,10 +117,9 @@ fn describe(config: &PipeConfig) -> String {
         Queue::Loose(octets) => format!("loose {octets}"),
     };
     let mut text = format!("{rate}, {} ms, queue {queue}", config.delay.as_secs_f64() * 1e3);
-    if !config.discard.is_empty() {
-        let whose = if config.discard_per_flow { " of each flow" } else { "" };
+    if !config.discard.positions.is_empty() {
         // As above.
-        let _ = write!(text, ", pls {}{whose}", config.discard);
+        let _ = write!(text, ", pls {}", config.discard);
     }
     text
 }

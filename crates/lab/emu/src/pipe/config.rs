@@ -1,7 +1,6 @@
 //! How a pipe behaves.
 
-use super::{Aqm, GilbertElliott};
-use crate::Positions;
+use super::{Aqm, GilbertElliott, Named};
 use base::{Duration, Rate};
 
 /// What a queue takes before it drops at the tail.
@@ -54,10 +53,11 @@ pub struct PipeConfig {
     /// ARP and Neighbour Discovery pass unharmed: the ills stand for a long path, whose first link is sound.
     pub spares_neighbours: bool,
     /// Packets to drop by their number since the pipe got this configuration.
-    pub discard: Positions,
-    /// They are numbered in each flow (protocol, addresses and ports of one direction) by itself. Of the first
-    /// 65,536 flows, that is; those after them, and packets that are not IP, count as one flow.
-    pub discard_per_flow: bool,
+    pub discard: Named,
+    /// Packets to hold back by their number, so that later ones overtake them.
+    pub hold: Named,
+    /// For how long.
+    pub hold_by: Duration,
     /// Most packets inside, waiting and travelling together; beyond, they are dropped as for a full queue. `None` for
     /// no bound, which only virtual time can do with.
     pub holds: Option<u32>,

@@ -44,14 +44,19 @@ pub struct PacketName {
     pub ip: Option<(u8, Addr, Addr)>,
     /// Ports of TCP or UDP, source first.
     pub ports: Option<(u16, u16)>,
+    /// Sequence number and octets of data, if it is a segment of TCP.
+    pub segment: Option<(u32, u32)>,
 }
 
 impl PacketName {
     pub(super) fn of(nth: u64, size: usize, frame: &[u8]) -> PacketName {
-        let mut name = PacketName { nth, len: size as u32, ip: None, ports: None };
+        let mut name = PacketName { nth, len: size as u32, ip: None, ports: None, segment: None };
         if let Ok(Content::Ip(ip)) = parse_frame(frame, frame.len()).map(|parsed| parsed.content) {
             name.ip = Some((ip.protocol, ip.src, ip.dst));
             name.ports = ports(ip.protocol, ip.upper(frame));
+            if let (wire::protocol::TCP, Ok((.., segment))) = (ip.protocol, ip.tcp(frame)) {
+                name.segment = Some((segment.seq.raw(), segment.payload.len() as u32));
+            }
         }
         name
     }
@@ -65,9 +70,9 @@ fn ports(protocol: u8, upper: &[u8]) -> Option<(u16, u16)> {
 
 impl LogRow {
     /// The columns: microseconds, the pipe, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its
-    /// octets, IP protocol, source and destination with ports, packets and octets in the queue afterwards.
-    pub const HEADER: &'static str =
-        "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets";
+    /// octets, IP protocol, source and destination with ports, packets and octets in the queue afterwards, a segment's
+    /// sequence number and octets of data.
+    pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets,seq,data";
 }
 
 impl fmt::Display for LogRow {
@@ -77,7 +82,7 @@ impl fmt::Display for LogRow {
             PipeEvent::Dequeued => ("deq", ""),
             PipeEvent::Dropped(reason) => ("drop", reason.name()),
         };
-        let PacketName { nth, len, ip, ports } = self.packet;
+        let PacketName { nth, len, ip, ports, segment } = self.packet;
         write!(f, "{},{},{event},{reason},{nth},{len}", self.at.as_micros(), self.pipe)?;
         match (ip, ports) {
             (Some((protocol, src, dst)), Some((sport, dport))) => {
@@ -86,6 +91,10 @@ impl fmt::Display for LogRow {
             (Some((protocol, src, dst)), None) => write!(f, ",{protocol},{src},,{dst},")?,
             (None, _) => f.write_str(",,,,,")?,
         }
-        write!(f, ",{},{}", self.packets, self.octets)
+        write!(f, ",{},{}", self.packets, self.octets)?;
+        match segment {
+            Some((seq, data)) => write!(f, ",{seq},{data}"),
+            None => f.write_str(",,"),
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! Goal: a pipe does to packets exactly what its configuration says, no more and no less, and the same again
 //! from the same seed.
 use super::*;
-use crate::Positions;
 use base::Rate;
 
 /// A frame of `len` octets that carries its number, as IPv4 as far as a pipe looks.
@@ -119,7 +118,7 @@ fn the_queue_agrees_with_a_list() {
 
 #[test]
 fn named_positions_are_dropped_and_counted_from_the_last_change() {
-    let discard: Positions = "1,5-10,30".parse().unwrap();
+    let discard: Named = "1,5-10,30".parse().unwrap();
     let config = PipeConfig { discard, ..PipeConfig::default() };
     let (mut pipe, out) = burst(config.clone(), 40);
     assert_eq!((out.len(), pipe.counters().listed), (32, 8));
@@ -155,10 +154,61 @@ fn reasons_come_in_their_order_and_every_arrival_counts() {
     assert_eq!((out.len(), pipe.counters().full, pipe.counters().listed), (2, 10, 2));
 }
 
+/// A TCP segment over IPv4 with so much data, and SACK blocks or not.
+fn segment(data: usize, sack: bool) -> Packet {
+    let mut options = wire::tcp::Options::NONE;
+    if sack {
+        options.sack.push(base::Seq::new(1), base::Seq::new(2));
+    }
+    let (src, dst) = (base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2]));
+    let header = wire::tcp::Header {
+        src_port: 1,
+        dst_port: 2,
+        seq: base::Seq::new(0),
+        ack: base::Seq::new(0),
+        flags: wire::tcp::Flags::ACK,
+        window: 0,
+        options,
+    };
+    let mut bytes = vec![0; 14 + 20 + header.len() + data];
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    let ip = wire::ipv4::Header {
+        src,
+        dst,
+        protocol: wire::protocol::TCP,
+        tos: 0,
+        ttl: 64,
+        id: 0,
+        dont_fragment: true,
+        payload_len: (header.len() + data) as u16,
+    };
+    let at = 14 + ip.emit(&mut bytes[14..]);
+    header.emit(&mut bytes[at..]);
+    Packet { bytes, ..Packet::default() }
+}
+
+#[test]
+fn positions_may_be_those_of_data_or_of_reports() {
+    let config = PipeConfig {
+        discard: "data 2".parse().unwrap(),
+        hold: "sack 1".parse().unwrap(),
+        hold_by: Duration::from_millis(7),
+        ..PipeConfig::default()
+    };
+    let mut pipe = Pipe::new(config, 1);
+    let mut pass = |packet| pipe.enter(Instant::ZERO, packet, &mut vec![]).is_ok();
+    let fates = [(0, false), (100, false), (0, true), (100, false), (0, true), (100, false)];
+    let fates: Vec<bool> = fates.map(|(data, sack)| pass(segment(data, sack))).into();
+    assert_eq!(fates, [true, true, true, false, true, true]);
+    let dates: Vec<u64> = drain(&mut pipe).iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+    assert_eq!(dates, [0, 0, 0, 0, 7]);
+    assert_eq!((pipe.counters().listed, pipe.counters().reordered), (1, 1));
+    conserved(&pipe);
+}
+
 #[test]
 fn positions_may_be_those_of_each_flow() {
-    let config =
-        PipeConfig { discard: "2".parse().unwrap(), discard_per_flow: true, ..PipeConfig::default() };
+    let config = PipeConfig { discard: "per-flow 2".parse().unwrap(), ..PipeConfig::default() };
     let mut pipe = Pipe::new(config.clone(), 1);
     let pass = |pipe: &mut Pipe, v6| pipe.enter(Instant::ZERO, ip_frame(v6, 0), &mut vec![]).is_ok();
     let fates: Vec<bool> = [false, true, false, false, true, true].map(|v6| pass(&mut pipe, v6)).into();
@@ -353,16 +403,17 @@ pub(crate) fn check_log(rows: &[LogRow], pipe: &Pipe, seed: u64) {
 
 #[test]
 fn a_row_of_the_log_reads_as_its_header_says() {
-    let packet = PacketName { nth: 7, len: 54, ip: None, ports: None };
+    let packet = PacketName { nth: 7, len: 54, ip: None, ports: None, segment: None };
     let dropped = PipeEvent::Dropped(DropReason::Full);
     let at = Instant::from_micros(1_500);
     let mut row = LogRow { at, pipe: 1, event: dropped, packet, packets: 2, octets: 108 };
-    assert_eq!(row.to_string(), "1500,1,drop,full,7,54,,,,,,2,108");
+    assert_eq!(row.to_string(), "1500,1,drop,full,7,54,,,,,,2,108,,");
     let (src, dst) = (base::Addr::v4([10, 0, 0, 1]), base::Addr::v4([10, 0, 0, 2]));
     row.packet.ip = Some((6, src, dst));
     row.packet.ports = Some((80, 1024));
+    row.packet.segment = Some((77, 1448));
     row.event = PipeEvent::Enqueued;
-    assert_eq!(row.to_string(), "1500,1,enq,,7,54,6,10.0.0.1,80,10.0.0.2,1024,2,108");
+    assert_eq!(row.to_string(), "1500,1,enq,,7,54,6,10.0.0.1,80,10.0.0.2,1024,2,108,77,1448");
     assert_eq!(row.to_string().split(',').count(), LogRow::HEADER.split(',').count());
 }
 
