@@ -6,6 +6,7 @@
 
 pub mod again;
 pub mod bed;
+pub mod beside_linux;
 pub mod budget;
 mod bulk;
 pub mod compare;

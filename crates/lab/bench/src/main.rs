@@ -22,7 +22,7 @@ struct Args {
     #[arg(long)]
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
-    /// callgrind is to count them. For `programs`: rows whose names begin with these. For `interop`: rows whose names
+    /// callgrind is to count them. For `programs` and `beside-linux`: rows whose names begin with these. For `interop`: rows whose names
     /// hold one of these.
     #[arg(value_name = "short|keep|idle|forward|transfer|bulk|late|super IN_FLIGHT COUNT")]
     words: Vec<String>,
@@ -79,6 +79,9 @@ fn main() -> ExitCode {
         println!(
             "interop        smoltcp, lwIP and gVisor's netstack over a bad path: [ROW...], all without; --megabytes N."
         );
+        println!(
+            "beside-linux   Paths of the laboratory's family, the kernel's TCP and ours in turns: [ROW...]."
+        );
         println!("workloads      Lists them.");
         println!("report         Makes a page of what --all measured: --from FILE --to FILE.");
         return ExitCode::SUCCESS;
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
             let chosen = bench::interop::Chosen { seed, bytes, names: args.words };
             return told("interop", bench::interop::run(&chosen));
         }
+        "beside-linux" => return beside_linux(args),
         "workloads" => {
             print!("{}", compare::listing());
             return ExitCode::SUCCESS;
@@ -170,6 +174,16 @@ fn contest(words: &[String]) -> ExitCode {
         Err(e) => return told("contest", Err(e)),
     }
     ExitCode::SUCCESS
+}
+
+/// The laboratory's family beside the kernel.
+fn beside_linux(args: Args) -> ExitCode {
+    let rounds = args.rounds.unwrap_or(3).max(1);
+    let chosen = bench::beside_linux::Chosen { rounds, names: args.words };
+    told(
+        "beside-linux",
+        on_signal().map_err(|e| e.to_string()).and_then(|_| bench::beside_linux::run(&chosen)),
+    )
 }
 
 /// Unmodified programs, on the kernel and on our stack.

@@ -121,6 +121,18 @@ impl Wire {
         Err("no packet passes the pipe".into())
     }
 
+    /// Has the right kernel merge what comes within so many microseconds (GRO).
+    ///
+    /// # Errors
+    /// What a command complained of.
+    pub fn merge_at_the_right(&self, micros: u32) -> Result<(), String> {
+        // veth hands packets to GRO if their sender cannot have merged them itself.
+        self.run(&self.middle, "ethtool", &["-K", "p1", "tso", "off"])?;
+        self.run(&self.right, "ethtool", &["-K", "b0", "gro", "on"])?;
+        let nanos = format!("echo {}000 > /sys/class/net/b0/gro_flush_timeout", micros);
+        self.run(&self.right, "sh", &["-c", &nanos]).map(drop)
+    }
+
     /// An iperf3 client's own figures.
     ///
     /// # Errors

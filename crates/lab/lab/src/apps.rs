@@ -7,8 +7,10 @@ use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice};
 use std::collections::VecDeque;
 use tcp::{ReadError, Shutdown, SocketOptions, WriteError};
 
-/// Octets offered to the stack at once. What they are does not matter.
-const PIECE: &[u8] = &[0x5a; 64 << 10];
+/// Most octets offered to the stack at once.
+pub(crate) const PIECE_MAX: usize = 64 << 10;
+/// What they are does not matter.
+const PIECE: &[u8] = &[0x5a; PIECE_MAX];
 
 /// When a flow begins and what it sends.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,17 @@ pub(crate) struct Start {
     pub(crate) at: Instant,
     /// `None` is endless.
     pub(crate) octets: Option<u64>,
+}
+
+/// How a sender writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Octets of a write at most.
+    pub(crate) piece: usize,
+    /// Time from one to the next.
+    pub(crate) every: Duration,
+    /// The receiver's FIN comes first.
+    pub(crate) half_closed: bool,
 }
 
 /// A flow that has begun.
@@ -27,6 +40,8 @@ pub(crate) struct Begun {
     pub(crate) octets: Option<u64>,
     sent: u64,
     shut: bool,
+    /// When it may write again.
+    next: Instant,
     /// When the receiver had everything and said so.
     pub(crate) finished: Option<Instant>,
 }
@@ -34,6 +49,7 @@ pub(crate) struct Begun {
 /// Opens flows at their times and keeps them full.
 pub(crate) struct Sender {
     starts: VecDeque<Start>,
+    manner: Manner,
     remote: Endpoint,
     pub(crate) flows: Vec<Begun>,
     /// Flows that failed; none should.
@@ -42,8 +58,8 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// `starts` in the order of time.
-    pub(crate) fn new(starts: Vec<Start>, remote: Endpoint) -> Sender {
-        Sender { starts: starts.into(), remote, flows: Vec::new(), failed: 0 }
+    pub(crate) fn new(starts: Vec<Start>, manner: Manner, remote: Endpoint) -> Sender {
+        Sender { starts: starts.into(), manner, remote, flows: Vec::new(), failed: 0 }
     }
 
     fn open(&mut self, core: &mut Core, now: Instant, start: Start) {
@@ -52,7 +68,10 @@ impl Sender {
             local: Endpoint::new(any, 0),
             remote: self.remote,
             reuse_addr: true,
-            options: SocketOptions::default(),
+            options: SocketOptions {
+                nodelay: self.manner.every > Duration::ZERO,
+                ..SocketOptions::default()
+            },
             control: None,
             owner: self.flows.len() as u32,
             keys: None,
@@ -64,6 +83,7 @@ impl Sender {
                 octets: start.octets,
                 sent: 0,
                 shut: false,
+                next: Instant::ZERO,
                 finished: None,
             }),
             Err(_) => self.failed += 1,
@@ -71,17 +91,29 @@ impl Sender {
     }
 
     fn drive(&mut self, core: &mut Core, now: Instant, owner: usize) {
-        let flow = &mut self.flows[owner];
+        let (flow, Manner { piece, every, half_closed }) = (&mut self.flows[owner], self.manner);
         if flow.finished.is_some() {
             return;
         }
+        if half_closed
+            && flow.sent == 0
+            && !matches!(core.read(now, flow.id, &mut [0; 1]), Err(ReadError::Finished))
+        {
+            return;
+        }
         loop {
-            let left = flow.octets.map_or(u64::MAX, |octets| octets - flow.sent).min(PIECE.len() as u64);
+            let left = flow.octets.map_or(u64::MAX, |octets| octets - flow.sent).min(piece as u64);
             if left == 0 {
                 break;
             }
+            if now < flow.next {
+                return;
+            }
             match core.write(now, flow.id, &PIECE[..left as usize]) {
-                Ok(taken) => flow.sent += taken as u64,
+                Ok(taken) => {
+                    flow.sent += taken as u64;
+                    flow.next = if every > Duration::ZERO { now + every } else { flow.next };
+                }
                 Err(WriteError::Full | WriteError::NotConnected | WriteError::NoMemory) => return,
                 Err(WriteError::Shutdown | WriteError::Failed(_)) => {
                     self.failed += 1;
@@ -94,6 +126,11 @@ impl Sender {
         if !flow.shut {
             core.shutdown(now, flow.id, Shutdown::Write);
             flow.shut = true;
+        }
+        if half_closed {
+            core.close(now, flow.id);
+            flow.finished = Some(now);
+            return;
         }
         if matches!(core.read(now, flow.id, &mut [0; 1]), Err(ReadError::Finished)) {
             core.close(now, flow.id);
@@ -110,7 +147,14 @@ impl App for Sender {
         for notice in notices {
             self.drive(core, now, notice.owner as usize);
         }
-        self.starts.front().map(|start| start.at)
+        let due = |flow: &Begun| flow.next > Instant::ZERO && flow.next <= now && !flow.shut;
+        for owner in 0..self.flows.len() {
+            if due(&self.flows[owner]) {
+                self.drive(core, now, owner);
+            }
+        }
+        let writes = self.flows.iter().filter(|flow| flow.next > now).map(|flow| flow.next).min();
+        Instant::earliest(self.starts.front().map(|start| start.at), writes)
     }
 }
 
@@ -118,8 +162,12 @@ impl App for Sender {
 pub(crate) struct Receiver {
     listener: Option<ListenerId>,
     local: Endpoint,
+    /// It half-closes each flow when that comes.
+    half_closes: bool,
     /// Octets read of each flow, in the order of their coming.
     pub(crate) received: Vec<u64>,
+    /// When each came, and its end.
+    pub(crate) spans: Vec<(Instant, Option<Instant>)>,
     flows: Vec<Option<ConnId>>,
     scratch: Vec<u8>,
 }
@@ -128,11 +176,13 @@ pub(crate) struct Receiver {
 const LISTENER: u32 = u32::MAX;
 
 impl Receiver {
-    pub(crate) fn new(local: Endpoint) -> Receiver {
+    pub(crate) fn new(local: Endpoint, half_closes: bool) -> Receiver {
         Receiver {
             listener: None,
             local,
+            half_closes,
             received: Vec::new(),
+            spans: Vec::new(),
             flows: Vec::new(),
             scratch: vec![0; 256 << 10],
         }
@@ -158,7 +208,11 @@ impl Receiver {
             match core.read(now, id, &mut self.scratch) {
                 Ok(len) => self.received[owner] += len as u64,
                 Err(ReadError::Empty | ReadError::NotConnected) => return,
-                Err(ReadError::Finished | ReadError::Failed(_)) => break,
+                Err(ReadError::Finished) => {
+                    self.spans[owner].1 = Some(now);
+                    break;
+                }
+                Err(ReadError::Failed(_)) => break,
             }
         }
         core.close(now, id);
@@ -177,6 +231,10 @@ impl App for Receiver {
                 while let Some(id) = core.accept(listener, self.flows.len() as u32) {
                     self.flows.push(Some(id));
                     self.received.push(0);
+                    self.spans.push((now, None));
+                    if self.half_closes {
+                        core.shutdown(now, id, Shutdown::Write);
+                    }
                     self.drain(core, now, self.flows.len() - 1);
                 }
             } else {

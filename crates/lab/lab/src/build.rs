@@ -16,7 +16,7 @@ use stack::{Core, CoreConfig, OwnAddr};
 use trace::{Switch, tapped};
 use wire::{ethernet, ipv4, protocol};
 
-use crate::apps::{Metronome, Receiver, Sender, Start};
+use crate::apps::{Manner, Metronome, PIECE_MAX, Receiver, Sender, Start};
 use crate::captures::Capture;
 use crate::hops::crossed;
 use crate::path::{millis, pipes, seconds};
@@ -263,10 +263,10 @@ pub(crate) fn build(spec: &Spec, seed: u64) -> Result<World, SpecError> {
         taps.push([near_tap, far_tap]);
         let remote = Endpoint::new(to, PORT);
         let core = equip(spec, policy, Core::new(config(from, rng.next_u64()), out))?;
-        let sender = Sender::new(starts(spec, flow, &mut rng), remote);
+        let sender = Sender::new(starts(spec, flow, &mut rng), manner(flow), remote);
         senders.push(net.add_host(Node::Sender(Box::new(CoreHost::new(core, sender))), &[out_id]));
         let core = equip(spec, policy, Core::new(config(to, rng.next_u64()), back))?;
-        let receiver = Receiver::new(remote);
+        let receiver = Receiver::new(remote, flow.half_closed);
         receivers.push(net.add_host(Node::Receiver(Box::new(CoreHost::new(core, receiver))), &[back_id]));
         let (mut near, mut far) = (switches[role.first], switches[role.last + 1]);
         if role.reverse {
@@ -305,6 +305,12 @@ fn equip(spec: &Spec, policy: &str, mut core: Core) -> Result<Core, SpecError> {
     tune(spec, core.controls())?;
     core.controls().set_default(policy).map_err(|why| withheld(policy, why))?;
     Ok(core)
+}
+
+/// How the flows of a group write.
+fn manner(flow: &Flow) -> Manner {
+    let piece = flow.piece.map_or(PIECE_MAX, |piece| (piece as usize).clamp(1, PIECE_MAX));
+    Manner { piece, every: millis(flow.every_ms), half_closed: flow.half_closed }
 }
 
 /// When the flows of a group begin.

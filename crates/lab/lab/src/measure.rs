@@ -52,6 +52,13 @@ measures! {
     FCT_P50 = "fct_p50_ms": "Median of it.",
     FCT_P95 = "fct_p95_ms": "95th percentile of it.",
     FCT_P99 = "fct_p99_ms": "99th percentile of it.",
+    TOOK_MEAN = "took_ms":
+        "Time from when the receiver accepts a flow with an end to its end there, milliseconds, on average.",
+    TOOK_MAX = "took_max_ms": "The longest of them.",
+    DUPLICATES = "duplicates": "Segments that receivers had already: what was sent again for nothing.",
+    FIRST_AGAIN = "first_again_ms":
+        "Time from the bottleneck's first named loss to the first retransmission of any flow, milliseconds, to a \
+         sample.",
     AGAIN = "again_percent":
         "Connections begun from the archive, at both ends, per cent of those that began.",
     MERGED = "merged": "Packets of the wire in one that a card hands up.",

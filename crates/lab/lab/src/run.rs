@@ -149,6 +149,8 @@ struct Recorder<'a> {
     srtt: Vec<f64>,
     convergence: Convergence,
     before: Option<Before>,
+    /// Samples in which the bottleneck had lost a named packet, and something had been sent again; seconds.
+    firsts: [Option<f64>; 2],
 }
 
 /// How it was when measuring began.
@@ -175,6 +177,7 @@ impl<'a> Recorder<'a> {
             srtt: Vec::new(),
             convergence: Convergence::default(),
             before: (task.spec.discard <= 0.0).then(Before::default),
+            firsts: [None; 2],
         }
     }
 
@@ -188,6 +191,10 @@ impl<'a> Recorder<'a> {
                 out: octets_out(world),
                 waits: waits(world),
             });
+        }
+        let lost = world.net.pipe(world.bottleneck()).counters().listed > 0;
+        for (first, seen) in self.firsts.iter_mut().zip([lost, retransmits(world) > 0.0]) {
+            *first = first.or(seen.then_some(t));
         }
         if let Some(since) = all_begun(world, &self.task.spec) {
             self.convergence.push(t, since, || endless(world, &self.task.spec));
@@ -298,6 +305,12 @@ impl<'a> Recorder<'a> {
                 put(&format!("{name}{suffix}"), quantile(&times, q));
             }
         }
+        let spans = spans(world);
+        put(name::TOOK_MEAN, mean(&spans));
+        put(name::TOOK_MAX, spans.iter().copied().fold(f64::NAN, f64::max));
+        put(name::DUPLICATES, duplicates(world));
+        let [lost, again_at] = self.firsts.map(|first| first.unwrap_or(f64::NAN));
+        put(name::FIRST_AGAIN, (again_at - lost) * 1e3);
         put(name::AGAIN, again(world));
         put(name::MERGED, merged(world));
         put(name::FAILED, senders(world).map(|host| host.failed as f64).sum());
@@ -356,6 +369,21 @@ fn again(world: &World) -> f64 {
         hits += core.counters().archive_hits as f64;
     }
     100.0 * hits / begun
+}
+
+/// How long receivers had flows until their end, milliseconds.
+fn spans(world: &World) -> Vec<f64> {
+    let spans = receivers(world).flat_map(|app| &app.spans);
+    spans.filter_map(|(from, to)| Some(to.as_ref()?.since(*from).as_nanos() as f64 / 1e6)).collect()
+}
+
+/// Segments of data that receivers had already.
+fn duplicates(world: &World) -> f64 {
+    let had = |id| match world.net.host(id) {
+        Node::Receiver(host) => host.core.tcp_counters().duplicates_in as f64,
+        _ => 0.0,
+    };
+    world.receivers.iter().map(|id| had(*id)).sum()
 }
 
 /// Octets received by each flow of each host.

@@ -11,6 +11,15 @@ macro_rules! shipped {
 
 shipped![
     "bbr-loss",
+    "beside-linux-black-hole",
+    "beside-linux-half-closed",
+    "beside-linux-late-sack",
+    "beside-linux-lost-again",
+    "beside-linux-reordering",
+    "beside-linux-sparse-acks",
+    "beside-linux-steady",
+    "beside-linux-super-segments",
+    "beside-linux-uploads",
     "card",
     "convergence",
     "dctcp-step",

@@ -99,7 +99,7 @@ pub struct Path {
     pub queue: String,
     /// Room before the line of the way back; the same if absent.
     pub up_queue: Option<String>,
-    /// To the receivers, this and the next nine: see [`Ills`].
+    /// To the receivers, this and the next eleven: see [`Ills`].
     #[serde(default = "none")]
     pub aqm: String,
     /// See there.
@@ -114,6 +114,12 @@ pub struct Path {
     /// See there.
     #[serde(default = "none")]
     pub discard: String,
+    /// See there.
+    #[serde(default = "none")]
+    pub hold: String,
+    /// See there.
+    #[serde(default)]
+    pub hold_ms: f64,
     /// See there.
     #[serde(default)]
     pub jitter_ms: f64,
@@ -149,6 +155,8 @@ impl Path {
             every: self.every,
             bursts: self.bursts.clone(),
             discard: self.discard.clone(),
+            hold: self.hold.clone(),
+            hold_ms: self.hold_ms,
             jitter_ms: self.jitter_ms,
             reorder: self.reorder,
             reorder_ms: self.reorder_ms,
@@ -172,8 +180,13 @@ pub struct Ills {
     /// Losses that come together, after Gilbert and Elliott: `none`, `LOSS MEAN_LENGTH` (the part of all packets, the
     /// packets lost in a row) or `TO_BAD TO_GOOD LOSS_BAD LOSS_GOOD`.
     pub bursts: String,
-    /// Positions of packets to drop, such as `1,5-10,30`, or `none`; counted for each flow after `per-flow `.
+    /// Positions of packets to drop, such as `1,5-10,30`, or `none`; counted for each flow after `per-flow `, and among
+    /// segments with data or with SACK blocks after `data ` or `sack `.
     pub discard: String,
+    /// Positions of packets to hold back, written likewise; later ones overtake them.
+    pub hold: String,
+    /// For how long, milliseconds.
+    pub hold_ms: f64,
     /// Delay comes to up to so much more, milliseconds; packets stay in order.
     pub jitter_ms: f64,
     /// Chance to be held back and overtaken.
@@ -194,6 +207,8 @@ impl Default for Ills {
             every: 0,
             bursts: none(),
             discard: none(),
+            hold: none(),
+            hold_ms: 0.0,
             jitter_ms: 0.0,
             reorder: 0.0,
             reorder_ms: 0.0,
@@ -241,6 +256,14 @@ pub struct Flow {
     pub spread: f64,
     /// Octets a flow sends; endless if absent.
     pub octets: Option<u64>,
+    /// Octets of each write; as many as find room if absent.
+    pub piece: Option<u32>,
+    /// Time from one write to the next, milliseconds.
+    #[serde(default)]
+    pub every_ms: f64,
+    /// The receiver half-closes first, and the sender waits for that.
+    #[serde(default)]
+    pub half_closed: bool,
     /// With `octets`: flows arrive like this many a second (Poisson) from `start` on, instead of `count`.
     pub per_second: Option<f64>,
 }

@@ -38,6 +38,31 @@ fn prague_and_cubic_share_a_dual_queue() {
     holds("prague-dualpi2", 16);
 }
 
+/// What stands beside the Linux kernel in `cargo xtask bench beside-linux`, in virtual time: the transfers that are not
+/// too long for a test.
+#[test]
+fn the_paths_beside_linux_cost_no_timeout_and_no_needless_segment() {
+    let family = lab::shipped().unwrap().into_iter().filter(|one| one.name.starts_with("beside-linux-"));
+    let mut count = 0;
+    for experiment in family {
+        let tasks = experiment.tasks(Some(1)).unwrap();
+        let short =
+            tasks.iter().filter(|task| task.spec.flows[0].octets.is_some_and(|octets| octets < 50_000_000));
+        let outcomes: Vec<Outcome> = short.map(|task| lab::run(task).unwrap()).collect();
+        for outcome in &outcomes {
+            let of = |name: &str| outcome.measures.get(name).copied().unwrap_or(f64::NAN);
+            let (took, twice) = (of("took_ms"), of("duplicates"));
+            println!("{} {:?}: {took:.1} ms, {twice} needless", experiment.name, outcome.point);
+        }
+        let verdicts = experiment.judge(&outcomes);
+        let ran = verdicts.iter().filter(|verdict| verdict.seen != "no run at all");
+        let missed: Vec<_> = ran.clone().filter(|verdict| !verdict.holds).collect();
+        assert!(missed.is_empty(), "{}: {missed:#?}", experiment.name);
+        count += ran.count();
+    }
+    assert!(count >= 60, "{count} verdicts");
+}
+
 const SMALL: &str = r#"
 title = "Two flows and datagrams"
 seconds = 10
