@@ -12,6 +12,8 @@ use lab::{Experiment, Task};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What experiments of the family begin with.
 const FAMILY: &str = "beside-linux-";
@@ -30,6 +32,8 @@ pub struct Chosen {
     pub rounds: u32,
     /// Rows whose names begin with these; all without.
     pub names: Vec<String>,
+    /// Somebody wants it to end.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What one sender brought on one path.
@@ -199,7 +203,7 @@ fn first_again(log: &str) -> Result<f64, String> {
     let [time, pipe, event, reason, seq, data] =
         ["time_us", "pipe", "event", "reason", "seq", "data"].map(at);
     let (time, pipe, event, reason, seq, data) = (time?, pipe?, event?, reason?, seq?, data?);
-    let (mut end, mut lost) = (None, None);
+    let (mut end, mut lost): (Option<u32>, Option<f64>) = (None, None);
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
         if cells[pipe] != "0" || cells[event] == "deq" || matches!(cells[data], "" | "0") {
@@ -208,11 +212,11 @@ fn first_again(log: &str) -> Result<f64, String> {
         let number = |column: usize| cells[column].parse::<u32>().map_err(|e| format!("{line}: {e}"));
         let now: f64 = cells[time].parse().map_err(|e| format!("{line}: {e}"))?;
         let (begin, next) = (number(seq)?, number(seq)?.wrapping_add(number(data)?));
-        if end.replace(next).is_some_and(|end| (begin.wrapping_sub(end) as i32) < 0) {
-            return lost
-                .map(|lost| (now - lost) / 1e3)
-                .ok_or("something was sent again before it was lost".into());
+        let again = end.is_some_and(|end| (begin.wrapping_sub(end) as i32) < 0);
+        if let Some(lost) = lost.filter(|_| again) {
+            return Ok((now - lost) / 1e3);
         }
+        end = if again { end } else { Some(next) };
         lost = lost.or((cells[reason] == "pls").then_some(now));
     }
     Err("nothing was sent again".into())
@@ -243,6 +247,9 @@ fn table(chosen: &Chosen, rows: &[Row], tools: &Tools) -> Result<(), String> {
         for round in 0..chosen.rounds {
             let seed = u64::from(round) + 1;
             virtual_.push(virtually(row, seed)?);
+            if chosen.stop.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
             // Who begins changes from pair to pair.
             for our_sender in if round % 2 == 0 { [false, true] } else { [true, false] } {
                 let seen =

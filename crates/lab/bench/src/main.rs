@@ -179,11 +179,10 @@ fn contest(words: &[String]) -> ExitCode {
 /// The laboratory's family beside the kernel.
 fn beside_linux(args: Args) -> ExitCode {
     let rounds = args.rounds.unwrap_or(3).max(1);
-    let chosen = bench::beside_linux::Chosen { rounds, names: args.words };
-    told(
-        "beside-linux",
-        on_signal().map_err(|e| e.to_string()).and_then(|_| bench::beside_linux::run(&chosen)),
-    )
+    let ran = on_signal().map_err(|e| e.to_string()).and_then(|stop| {
+        bench::beside_linux::run(&bench::beside_linux::Chosen { rounds, names: args.words, stop })
+    });
+    told("beside-linux", ran)
 }
 
 /// Unmodified programs, on the kernel and on our stack.

@@ -1,7 +1,8 @@
 //! One direction of a path: a rate with a queue before it, a delay, and every ill a real path has.
 //!
 //! A packet meets, in this order: named positions, random loss, queue management, the queue's limit, the line
-//! (serialisation), the delay with jitter, named positions that are held back, reordering. Duplicates and corruption happen on the line.
+//! (serialisation), the delay with jitter, named positions that are held back, reordering. Duplicates and corruption
+//! happen on the line.
 
 mod aqm;
 mod config;

@@ -76,7 +76,7 @@ fn a_fin_behind_full_segments_spoils_no_block() {
                 conn.shutdown(cx, tcp::Shutdown::Write);
             });
             let sent = rig.sent();
-            assert_eq!((sent.len(), sent[5].len() as usize), (6, mss));
+            assert_eq!((sent.len(), sent[5].len()), (6, mss));
             rig.pass(RTT);
             let end = sent[5].seq + mss as u32 + with_fin;
             rig.ack(sent[held].seq, &[(sent[5].seq, end)]);

@@ -72,7 +72,8 @@ impl LogRow {
     /// The columns: microseconds, the pipe, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its
     /// octets, IP protocol, source and destination with ports, packets and octets in the queue afterwards, a segment's
     /// sequence number and octets of data.
-    pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,queue_packets,queue_octets,seq,data";
+    pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,\
+                                      queue_packets,queue_octets,seq,data";
 }
 
 impl fmt::Display for LogRow {
