@@ -22,8 +22,8 @@ struct Args {
     #[arg(long)]
     seconds: Option<f64>,
     /// For `exactly` only: workload, connections in flight (bulk and super: 1 with a log) and transactions, as
-    /// callgrind is to count them. For `programs` and `beside-linux`: rows whose names begin with these. For `interop`: rows whose names
-    /// hold one of these.
+    /// callgrind is to count them. For `programs` and `beside-linux`: rows whose names begin with these. For `interop`:
+    /// rows whose names hold one of these.
     #[arg(value_name = "short|keep|idle|forward|transfer|bulk|late|super IN_FLIGHT COUNT")]
     words: Vec<String>,
     /// For `interop`: megabytes of each row.
