@@ -7,6 +7,8 @@ use base::Addr;
 
 /// A one's complement sum of 16-bit words in network order, not complemented. Sums of pieces add up to the
 /// sum of the whole, if every piece but the last is even; a piece at an odd offset is [`Sum::swapped`] first.
+///
+/// It is kept modulo 2^32 - 1, of which 2^16 - 1 is a divisor, and zero only if all words are.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum(u32);
 
@@ -38,8 +40,7 @@ impl Sum {
     /// The sum of 32-bit fields added up in 64 bits, fewer than 2^32 of them.
     #[inline(always)]
     pub(crate) const fn of_wide(sum: u64) -> Sum {
-        let sum = (sum >> 32) + (sum & 0xffff_ffff);
-        Sum(((sum >> 16) + (sum & 0xffff)) as u32)
+        Sum(carry_add32(sum as u32, (sum >> 32) as u32))
     }
 
     /// Is it `folded`, as [`Sum::fold`] says it? Mostly it has that form already.
@@ -51,10 +52,7 @@ impl Sum {
     /// 16-bit words as they lie in memory, added up as numbers of the machine's byte order.
     #[inline]
     pub const fn of_words(sum: u64) -> Sum {
-        let sum = carry_add32(sum as u32, (sum >> 32) as u32);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = ((sum >> 16) + (sum & 0xffff)) as u16;
-        Sum(u16::from_be(sum) as u32)
+        Sum(u16::from_be(Sum::of_wide(sum).fold()) as u32)
     }
 
     /// One 16-bit word.
@@ -64,14 +62,13 @@ impl Sum {
 
     /// A 32-bit field, as its two words.
     pub const fn of_u32(word: u32) -> Sum {
-        Sum((word >> 16) + (word & 0xffff))
+        Sum(word)
     }
 
     /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Sum) -> Sum {
-        // One fold each leaves room for carries; the last one comes when the field is asked for.
-        Sum((self.0 >> 16) + (self.0 & 0xffff) + (other.0 >> 16) + (other.0 & 0xffff))
+        Sum(carry_add32(self.0, other.0))
     }
 
     /// The sum of what is summed here and `other`, whose octets follow `offset` octets of this.
@@ -94,8 +91,8 @@ impl Sum {
 
     /// Sixteen bits, not complemented: what goes into the field for a checksum that hardware completes.
     pub const fn fold(self) -> u16 {
-        let once = (self.0 >> 16) + (self.0 & 0xffff);
-        ((once >> 16) + (once & 0xffff)) as u16
+        // The upper half of this sum is that of both halves, with the carry of the lower half's.
+        (self.0.wrapping_add(self.0.rotate_left(16)) >> 16) as u16
     }
 
     /// The checksum: the complement of the sum.

@@ -38,6 +38,21 @@ fn a_real_ipv4_header() {
     assert!(Sum::of(&header).is_valid());
 }
 
+/// Whatever 32 bits a sum has come to, its halves are added with the carry, and so are two sums.
+#[test]
+fn any_sum_folds_and_adds() {
+    let mut rng = Rng::new(3);
+    let ends = [0, 1, 0xffff, 0x1_0000, 0x1_ffff, 0xffff_0000, u32::MAX];
+    for a in ends.into_iter().chain(core::iter::repeat_with(|| rng.next_u32()).take(10_000)) {
+        for b in ends {
+            let bytes = [a.to_be_bytes(), b.to_be_bytes()].concat();
+            assert_eq!(Sum::of_u32(a).fold(), oracle(&a.to_be_bytes()), "{a:x}");
+            assert_eq!(Sum::of_u32(a).plus(Sum::of_u32(b)).fold(), oracle(&bytes), "{a:x} {b:x}");
+            assert_eq!(Sum::of_wide(u64::from(a) + u64::from(b)).fold(), oracle(&bytes), "{a:x} {b:x}");
+        }
+    }
+}
+
 #[test]
 fn every_length_and_alignment() {
     let mut bytes = vec![0; 400];
