@@ -313,6 +313,7 @@ impl Connection {
             let ssthresh = Some(window.ssthresh).filter(|&ssthresh| ssthresh != u32::MAX);
             let path = PathInfo { initial_window: window.cwnd, ssthresh, ..self.path_info(cx) };
             self.begin_policy(cx, &path);
+            self.refresh_usual();
         }
     }
 

@@ -638,7 +638,10 @@ impl Connection {
         }
         self.events |= Events::CONNECTED | Events::WRITABLE;
         self.set_state(cx, State::Established);
-        self.refresh_rto(cx.config);
+        // Where there is a sample, it was taken just now, and the timeout follows it already.
+        if !self.rtt.is_measured() {
+            self.refresh_rto(cx.config);
+        }
         if self.options.has(Switch::KEEPALIVE) {
             self.arm_keepalive(cx.now);
         }
@@ -650,6 +653,7 @@ impl Connection {
     }
 
     /// The policy takes over, on a new connection or on one that lives.
+    #[inline(always)]
     pub(crate) fn begin_policy(&mut self, cx: &Cx<'_>, path: &PathInfo) {
         self.control.on_established(path);
         if cx.config.abc_limit != ABC_LIMIT {

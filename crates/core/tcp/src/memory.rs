@@ -134,7 +134,7 @@ impl Connection {
 
     /// The application is gone while something is still to be sent. Resets the connection where there are too many of
     /// its kind, or memory is short.
-    #[cold]
+    #[inline]
     pub(crate) fn become_orphan(&mut self, cx: &mut Cx<'_>) {
         if self.state == State::Closed || self.tx.is_empty() {
             return;
@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Resets an orphan that holds more than the least while the pool is used up but for that. Returns true if it did.
-    #[cold]
+    #[inline]
     pub(crate) fn yield_memory(&mut self, cx: &mut Cx<'_>) -> bool {
         let yields = cx.pool.available() == 0 && self.tx.len() > least(self.snd_mss);
         if yields {

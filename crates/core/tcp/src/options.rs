@@ -127,6 +127,8 @@ impl Switch {
     pub(crate) const OWN_TIMES: Switch = Switch(256);
     /// [`Quirks::ack_second_segment`](crate::Quirks::ack_second_segment), not the socket's own.
     const ACK_SECOND: Switch = Switch(512);
+    /// IP_TTL is the default, not the socket's own.
+    const DEFAULT_TTL: Switch = Switch(1024);
     /// Data may be acknowledged sooner than usual.
     pub(crate) const HURRIED: Switch = Switch(Switch::QUICKACK.0 | Switch::ACK_SECOND.0);
 
@@ -147,7 +149,8 @@ pub(crate) struct PackedOptions {
     pub(crate) rcvbuf: u32,
     pub(crate) sndbuf: u32,
     notsent_lowat: u32,
-    pub(crate) window_clamp: u32,
+    /// `u32::MAX` means none.
+    window_clamp: u32,
     pub(crate) rcv_lowat: u32,
     pub(crate) max_seg: u16,
     pub(crate) keep_count: u8,
@@ -178,13 +181,13 @@ impl From<&SocketOptions> for PackedOptions {
             rcvbuf: o.rcvbuf,
             sndbuf: o.sndbuf,
             notsent_lowat: o.notsent_lowat,
-            window_clamp: o.window_clamp,
+            window_clamp: if o.window_clamp == 0 { u32::MAX } else { o.window_clamp },
             rcv_lowat: o.rcv_lowat,
             max_seg: o.max_seg,
             keep_count: o.keep_count,
             syn_count: o.syn_count,
             tos: o.tos,
-            ttl: o.ttl,
+            ttl: if o.ttl == 0 { DEFAULT_TTL } else { o.ttl },
             on: Switch(
                 Switch::NODELAY.if_on(o.nodelay)
                     | Switch::CORK.if_on(o.cork)
@@ -193,6 +196,7 @@ impl From<&SocketOptions> for PackedOptions {
                     | Switch::KEEPALIVE.if_on(o.keepalive)
                     | Switch::DATED.if_on(o.dated)
                     | Switch::BLACK_HOLES.if_on(o.black_holes)
+                    | Switch::DEFAULT_TTL.if_on(o.ttl == 0)
                     | Switch::OWN_TIMES.if_on(!o.times.is_usual()),
             ),
         }
@@ -225,7 +229,7 @@ impl PackedOptions {
     /// TCP_WINDOW_CLAMP as a bound.
     #[inline]
     pub(crate) fn clamp(&self) -> u32 {
-        if self.window_clamp == 0 { u32::MAX } else { self.window_clamp }
+        self.window_clamp
     }
 
     pub(crate) fn unpack(&self) -> SocketOptions {
@@ -247,11 +251,11 @@ impl PackedOptions {
             rcvbuf: self.rcvbuf,
             sndbuf: self.sndbuf,
             notsent_lowat: if self.has(Switch::DEFAULT_LOWAT) { 0 } else { self.notsent_lowat },
-            window_clamp: self.window_clamp,
+            window_clamp: if self.window_clamp == u32::MAX { 0 } else { self.window_clamp },
             rcv_lowat: self.rcv_lowat,
             syn_count: self.syn_count,
             tos: self.tos,
-            ttl: self.ttl,
+            ttl: if self.has(Switch::DEFAULT_TTL) { 0 } else { self.ttl },
             dated: self.has(Switch::DATED),
             // Kept where pacing is.
             max_pacing: None,
@@ -285,7 +289,7 @@ impl PackedOptions {
     }
 
     pub(crate) fn ttl(&self) -> u8 {
-        if self.ttl == 0 { DEFAULT_TTL } else { self.ttl }
+        self.ttl
     }
 }
 

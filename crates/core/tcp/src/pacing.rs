@@ -95,12 +95,21 @@ fn quantum(rate: Rate, mss: u32, config: &Config) -> u32 {
 }
 
 impl Connection {
-    /// Who is paced, whose deliveries are measured and whose echoes are counted is decided when the policy, the options
-    /// or the state change.
-    #[inline]
+    /// Decides whether departures are paced and deliveries measured, when the policy, the options or the round trip
+    /// change.
+    #[inline(always)]
     pub(crate) fn refresh_pacing(&mut self, cx: &Cx<'_>) {
         let needs = self.control.needs();
         let asked = cx.config.pacing || needs.pacing || self.pace_cap().is_some();
+        let watched = asked || needs.rates || self.bits.has(Bits::PACED | Bits::SAMPLED);
+        if watched || self.rtt.min_micros() >= LONG_PATH_US {
+            self.decide_pacing(cx, asked);
+        }
+    }
+
+    #[cold]
+    fn decide_pacing(&mut self, cx: &Cx<'_>, asked: bool) {
+        let needs = self.control.needs();
         let starting = !asked && self.paces_slow_start(cx.config);
         if (asked || starting) != self.bits.has(Bits::PACED) {
             self.switch_pacing(cx, asked || starting);
@@ -111,7 +120,6 @@ impl Connection {
         if needs.rates != self.bits.has(Bits::SAMPLED) {
             self.switch_sampling(needs.rates);
         }
-        self.refresh_usual();
     }
 
     /// The round trip was measured: a long path has its departures paced in slow start, and super-segments bounded.

@@ -88,7 +88,7 @@ impl Connection {
         self.rcv_nxt = self.rcv_nxt - octets;
         self.last_ack_sent = self.last_ack_sent.earlier(self.rcv_nxt);
         self.ts_recent = stamp;
-        self.refresh_pacing(cx);
+        self.refresh_usual();
     }
 
     /// What was set aside is there for all again. What had been promised.

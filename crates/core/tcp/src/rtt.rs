@@ -45,6 +45,11 @@ impl Least {
     }
 
     #[inline(always)]
+    fn of(micros: u32, now: Instant) -> Least {
+        Least(((now.as_nanos() >> Least::STEP) as u32) << Least::SHIFT | micros)
+    }
+
+    #[inline(always)]
     fn take(&mut self, micros: u32, srtt: u32, now: Instant) {
         let step = (now.as_nanos() >> Least::STEP) as u32;
         let age = step.wrapping_sub(self.0 >> Least::SHIFT) % (1 << (32 - Least::SHIFT));
@@ -93,8 +98,7 @@ impl Rtt {
         let r = i64::from(micros * FINE);
         if self.srtt == 0 {
             (self.srtt, self.rttvar) = (r as u32, r as u32 / 2);
-            self.least = Least(Least::MICROS);
-            self.least.take(micros, micros, now);
+            self.least = Least::of(micros, now);
             return;
         }
         self.least.take(micros, (self.srtt / FINE).max(1), now);
@@ -150,21 +154,21 @@ impl Rtt {
     /// RFC 6298, 2-1, 2-2 and 4-1.
     #[inline]
     pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {
-        self.rto_nanos_above(config, config.rto_min)
+        self.rto_nanos_above(config, nanos(config.rto_min))
     }
 
-    /// Returns the same with this floor instead of the setting `rto_min`.
-    #[inline]
-    pub(crate) fn rto_nanos_above(&self, config: &Config, floor: Duration) -> u64 {
+    /// Returns the same with this floor, in nanoseconds, instead of the setting `rto_min`.
+    #[inline(always)]
+    pub(crate) fn rto_nanos_above(&self, config: &Config, floor: u64) -> u64 {
         let rto = if self.is_measured() {
-            let least = if config.rto_above_srtt { nanos(floor) } else { GRANULARITY_NANOS };
+            let least = if config.rto_above_srtt { floor } else { GRANULARITY_NANOS };
             fine_nanos(self.srtt) + least.max(4 * fine_nanos(self.rttvar))
         } else if self.rttvar != 0 {
             u64::from(self.rttvar) * 1_000
         } else {
             nanos(config.rto_initial)
         };
-        rto.max(nanos(floor)).min(nanos(config.rto_max))
+        rto.max(floor).min(nanos(config.rto_max))
     }
 }
 
@@ -183,7 +187,7 @@ fn fine_nanos(value: u32) -> u64 {
 }
 
 /// Without the detour over 128 bits.
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos())
 }
 

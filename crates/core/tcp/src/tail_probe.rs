@@ -24,18 +24,18 @@ impl Connection {
     /// May the timer now being armed be a probe's? Only where nothing is missing, as far as is known, and once per
     /// flight; a mark that reduced the window is no loss.
     /// RFC 8985, 4-1, 7.3-1 and 7.3-2.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn may_probe(&self) -> bool {
+        const BOTH: Bits = Bits(Bits::SACK.0 | Bits::PROBING.0);
         self.flight() > 0
-            && self.bits.has(Bits::SACK)
-            && !self.bits.has(Bits::PROBING)
+            && self.bits.0 & BOTH.0 == Bits::SACK.0
             && self.loss.as_ref().is_none_or(|loss| !loss.phase.repairs() && loss.board.is_empty())
     }
 
     /// PTO of RFC 8985, section 7.2, microseconds. The acknowledgment of a single segment may be delayed. Where the
     /// retransmission timeout comes first, the probe leaves then.
     /// RFC 8985, 7.2-1.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn probe_wait(&self, config: &Config) -> Option<u32> {
         if !config.tail_loss_probe || !self.may_probe() || self.rto_us > LONGEST_RTO_US {
             return None;

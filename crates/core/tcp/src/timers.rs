@@ -6,7 +6,7 @@ use cc::Signal;
 use crate::connection::{Bits, Connection};
 use crate::options::Switch;
 use crate::output::Due;
-use crate::rtt::backed_off;
+use crate::rtt::{backed_off, nanos};
 use crate::{Config, Cx, Error, Events, Incident, State};
 
 /// A SYN that was lost although the timeout was below this says that the timeout was too short (RFC 6298,
@@ -112,7 +112,7 @@ impl Connection {
     fn stretch_rto(&mut self, config: &Config) {
         let floor = self.times().rto_min;
         if !floor.is_zero() {
-            self.rto_us = (self.rtt.rto_nanos_above(config, floor) / 1_000) as u32;
+            self.rto_us = (self.rtt.rto_nanos_above(config, nanos(floor)) / 1_000) as u32;
         }
         let mut rto = self.rto();
         if self.bits.has(Bits::SYN_LOST) && !self.rtt.is_measured() && self.state.is_synchronized() {
@@ -129,14 +129,14 @@ impl Connection {
 
     /// (Re)starts the retransmission timer. A user timeout (RFC 5482) is never overslept.
     /// RFC 6298, 5-8; RFC 8985, 8-1.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn arm_rtx(&mut self, cx: &Cx<'_>) {
         self.arm::<false>(cx);
     }
 
     /// Starts the retransmission timer because something leaves and nothing else is in flight, or because something
     /// was acknowledged (RFC 6298, rules 5.1 and 5.3). The user timeout counts from here.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn start_rtx(&mut self, cx: &Cx<'_>) {
         self.arm::<true>(cx);
     }
@@ -180,7 +180,7 @@ impl Connection {
     /// Puts the probe timeout off because more leaves, at most to the end of the retransmission timeout, which sending
     /// does not start again (RFC 6298, rule 5.1; RFC 8985, section 7.2).
     /// RFC 6298, 5-1; RFC 8985, 7.2-1.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn put_off_probe(&mut self, cx: &Cx<'_>) {
         let Some(wait) = self.probe_wait(cx.config) else { return };
         self.timers.rtx = after(cx.now, wait).min(self.rto_at.following(self.timers.rtx));

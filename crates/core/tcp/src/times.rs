@@ -38,7 +38,8 @@ impl Connection {
     /// all, so that it resets, where TCP_LINGER2 is negative.
     pub(crate) fn await_fin(&mut self, cx: &mut Cx<'_>) {
         self.forget_orphan(cx.pool);
-        let time = self.times().fin_wait2.unwrap_or(cx.config.fin_wait2);
+        let own = if self.options.has(Switch::OWN_TIMES) { self.times().fin_wait2 } else { None };
+        let time = own.unwrap_or(cx.config.fin_wait2);
         if time.is_zero() {
             return self.abort(cx);
         }

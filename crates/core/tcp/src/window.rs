@@ -85,7 +85,6 @@ impl Tuner {
     /// What the application took in a round trip as far as it came without a queue, if round trips now last `span`
     /// microseconds. A round that lasted more than two of them, because the flow had to wait for others, counts by its
     /// rate.
-    #[inline(never)]
     fn without_queue(&mut self, now: u32, span: u32) -> u32 {
         let lasted = now.wrapping_sub(self.since).max(1);
         let rate = (u64::from(self.taken) * 1_000 / u64::from(lasted)).min(u32::MAX.into()) as u32;
@@ -125,7 +124,10 @@ impl Connection {
     /// The window of a SYN-ACK. Data that came with the SYN and was not read takes room in it (RFC 7413). It is not
     /// scaled: the edge is where later segments can tell it without taking any of it back.
     pub(crate) fn syn_ack_window(&mut self, cx: &Cx<'_>) -> u32 {
-        let window = self.syn_window().min(self.room(cx).max(self.receive_window()));
+        let mut window = self.syn_window();
+        if self.receive_window() < window {
+            window = window.min(self.receive_window() + self.gain(cx));
+        }
         self.rcv_adv = self.rcv_adv.later(self.rcv_nxt + window.next_multiple_of(1 << self.rcv_scale));
         window
     }
@@ -162,16 +164,15 @@ impl Connection {
         self.buffer_limit().saturating_sub(self.readable())
     }
 
-    /// What could be advertised now: room in the buffer, but no more than there are chunks for.
+    /// What could be advertised now: room in the buffer, but no more than there is `memory` for.
     /// RFC 9293, MAY-8.
-    fn room(&self, cx: &Cx<'_>) -> u32 {
+    #[inline(always)]
+    fn room(&self, memory: u32) -> u32 {
         if self.bits.has(Bits::READ_CLOSED) {
             return self.buffer_limit();
         }
-        let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
         let largest = from_field(u16::MAX, self.rcv_scale.min(MAX_SHIFT));
-        let room = if cx.pool.is_scarce() { self.scarce_room(cx.pool) } else { chunks };
-        let room = self.buffer_room().min(room).min(largest);
+        let room = self.buffer_room().min(memory).min(largest);
         if self.bits.has(Bits::EARLY | Bits::RAMP) { room.min(self.ramp()) } else { room }
     }
 
@@ -186,7 +187,17 @@ impl Connection {
     /// How far the right edge could move.
     #[inline(never)]
     fn gain(&self, cx: &Cx<'_>) -> u32 {
-        self.room(cx).saturating_sub(self.receive_window())
+        if cx.pool.is_scarce() {
+            return self.scarce_gain(cx);
+        }
+        let chunks = cx.pool.available().saturating_mul(CHUNK as u32);
+        self.room(chunks).saturating_sub(self.receive_window())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn scarce_gain(&self, cx: &Cx<'_>) -> u32 {
+        self.room(self.scarce_room(cx.pool)).saturating_sub(self.receive_window())
     }
 
     /// No less than [`Connection::gain`], and mostly known to be too little before what else bounds that is looked at.
@@ -296,7 +307,17 @@ impl Connection {
         }
         tuner.shortest[1] = tuner.shortest[1].min(span.max(1));
         // Of less there is nothing to learn, whatever waited.
-        let round = if tuner.taken > tuner.best { tuner.without_queue(now, span) } else { 0 };
+        if tuner.taken <= tuner.best {
+            return tuner.begin_round(now, span);
+        }
+        self.learn_room(cx, now, span);
+    }
+
+    /// More came in the round trip that ends now, which should have lasted for `span` microseconds, than in any before.
+    #[inline(never)]
+    fn learn_room(&mut self, cx: &Cx<'_>, now: u32, span: u32) {
+        let Some(tuner) = self.rare_mut().tuner.as_mut() else { return };
+        let round = tuner.without_queue(now, span);
         tuner.begin_round(now, span);
         if round <= tuner.best {
             return;
@@ -328,6 +349,7 @@ impl Connection {
 
     /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section
     /// 3.10.7.4). Did it change?
+    #[inline]
     pub(crate) fn update_send_window(&mut self, config: &Config, field: u16, seq: Seq) -> bool {
         let window = from_field(field, self.snd_scale);
         self.snd_wl1 = seq;
@@ -335,14 +357,19 @@ impl Connection {
             return false;
         }
         if self.snd_wnd == 0 && self.flight() == 0 {
-            // Probes are over; what they waited says nothing about the path.
-            (self.retries, self.backoff) = (0, 0);
-            self.refresh_rto(config);
-            self.timers.rtx = Instant::FAR_FUTURE;
+            self.end_window_probes(config);
         }
         self.set_send_window(window, seq);
         self.due |= Due::DATA;
         true
+    }
+
+    /// The window opens. What probes of it waited says nothing about the path.
+    #[cold]
+    fn end_window_probes(&mut self, config: &Config) {
+        (self.retries, self.backoff) = (0, 0);
+        self.refresh_rto(config);
+        self.timers.rtx = Instant::FAR_FUTURE;
     }
 
     /// RFC 5961, 5.2-2.

@@ -118,11 +118,8 @@ impl Bucket {
     /// Bit `i` is set where `tags[i]` is `tag`.
     #[inline]
     fn matches(&self, tag: u16) -> u32 {
-        let mut hits = 0;
-        for (i, &t) in self.tags.iter().enumerate() {
-            hits |= u32::from(t == tag) << i;
-        }
-        hits
+        let each: [u16; WAYS] = std::array::from_fn(|i| if self.tags[i] == tag { 1 << i } else { 0 });
+        each.into_iter().fold(0, |hits, bit| hits | bit).into()
     }
 }
 

@@ -217,12 +217,19 @@ impl Core {
     }
 
     /// Before the first turn the kernel may not have been asked for addresses and routes.
+    #[inline(always)]
     fn learn_network(&mut self) {
         if self.ip.addresses().is_empty() {
-            self.ask_kernel(self.now, &mut Vec::new());
+            self.ask_for_network();
         }
     }
 
+    #[cold]
+    fn ask_for_network(&mut self) {
+        self.ask_kernel(self.now, &mut Vec::new());
+    }
+
+    #[inline(always)]
     fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
         self.learn_network();
         if local.addr.is_unspecified() || self.ip.is_own(local.addr) {
@@ -399,13 +406,16 @@ impl Core {
             }
         };
         let io = self.port.io.as_mut();
-        let key = match self.ports.choose(io, addr, remote, &mut is_free) {
-            // Those that were passed by at first are good enough now.
-            Err(OpError::AddrNotAvailable) => {
-                looks.set(LOOKS);
-                self.ports.choose(io, addr, remote, &mut is_free)?
+        let mut again = false;
+        let key = loop {
+            match self.ports.choose(io, addr, remote, &mut is_free) {
+                // Those that were passed by at first are good enough now.
+                Err(OpError::AddrNotAvailable) if !again => {
+                    again = true;
+                    looks.set(LOOKS);
+                }
+                chosen => break chosen?,
             }
-            chosen => chosen?,
         };
         let above = taken_over.map(|(entry, above)| {
             self.take_over(now, entry);

@@ -400,6 +400,7 @@ impl Connection {
         self.rare_mut().attempt = None;
         self.due.clear(Due::SYN);
         self.backoff = 0;
+        self.refresh_rto(cx.config);
         self.establish(cx);
         if self.flight() > 0 {
             self.start_rtx(cx);

@@ -21,6 +21,7 @@ impl Connection {
         self.take_payload(cx, seg)
     }
 
+    #[inline]
     fn take_payload(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         let data = seg.payload;
         let end = seg.seq + data.len() as u32;
@@ -65,6 +66,9 @@ impl Connection {
     #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Cx<'_>, text: impl Text, flags: Flags) -> Check {
         let whole = text.octets() as usize;
+        if flags.has(Flags::PSH) {
+            self.bits.set(Bits::PUSHED);
+        }
         let taken =
             if self.bits.has(Bits::READ_CLOSED) { whole } else { text.append_to(&mut self.rx, cx.pool) };
         self.rcv_nxt += taken as u32;
@@ -72,9 +76,6 @@ impl Connection {
         cx.counters.octets_in += taken as u64;
         if self.bits.has(Bits::DATED) {
             self.note_arrival(cx.now);
-        }
-        if flags.has(Flags::PSH) {
-            self.bits.set(Bits::PUSHED);
         }
         if taken > 0 && self.is_worth_reading() {
             self.events |= Events::READABLE;
@@ -230,6 +231,7 @@ impl Connection {
         self.tidy_reassembly(cx);
     }
 
+    #[inline(always)]
     fn on_fin(&mut self, cx: &mut Cx<'_>) {
         self.forget_out_of_order(cx);
         self.rcv_nxt += 1;

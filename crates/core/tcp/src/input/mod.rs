@@ -22,13 +22,26 @@ impl Connection {
     pub fn on_segment(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         cx.counters.segments_in += 1;
         self.segs_in = self.segs_in.wrapping_add(u32::from(seg.merged.max(1)));
-        if cx.probe.is_some() {
-            self.show_inbound(cx, seg);
-        }
+        if cx.probe.is_some() { self.take_shown(cx, seg) } else { self.take(cx, seg) }
+    }
+
+    /// Handles a segment that a probe sees.
+    #[cold]
+    #[inline(never)]
+    fn take_shown(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
+        self.show_inbound(cx, seg);
+        self.take(cx, seg)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         let len = seg.payload.len() as u32;
-        if !self.is_usual(seg, len) {
-            return self.take_unusual(cx, seg);
-        }
+        if self.is_usual(seg, len) { self.take_short_path(cx, seg, len) } else { self.take_unusual(cx, seg) }
+    }
+
+    /// Handles what takes the short path. Apart from the decision, which then needs no registers saved.
+    #[inline(never)]
+    fn take_short_path(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, len: u32) -> Disposition {
         self.take_usual(cx, seg, seg.payload, len);
         Disposition::Done
     }
@@ -62,6 +75,7 @@ impl Connection {
 
     /// Every state but SYN-SENT (RFC 9293, section 3.10.7.4).
     /// RFC 7323, 5.3-2; RFC 3168, 6.1.5-2; RFC 6093, 4-1.
+    #[inline(always)]
     fn check(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {
         self.check_timestamp(cx, seg)?; // RFC 7323, section 5.3
         self.check_sequence(cx, seg)?; // first

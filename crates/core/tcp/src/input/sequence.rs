@@ -39,6 +39,7 @@ impl Connection {
     /// acknowledged, so that delayed acknowledgments echo the oldest. Only what passed the other checks gets
     /// here, or anybody's guess could make PAWS drop all the peer sends.
     /// RFC 7323, 4.3-1.
+    #[inline(always)]
     pub(crate) fn note_timestamp(&mut self, seg: &Segment<'_>) {
         if let Some(ts) = seg.options.timestamps.filter(|_| self.bits.has(Bits::TIMESTAMPS))
             && seg.seq.at_or_before(self.last_ack_sent)

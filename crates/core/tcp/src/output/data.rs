@@ -270,12 +270,17 @@ impl Connection {
 
     /// RFC 5681, section 4.1: after an idle time longer than the RTO the path is unknown again.
     /// RFC 5681, 4.1-1.
+    #[inline(always)]
     fn restart_if_idle(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_millis() as u32;
         let idle = u64::from(now.wrapping_sub(self.last_send_ms));
-        if idle * 1_000 <= u64::from(self.rto_us) || !cx.config.idle_restart {
-            return;
+        if idle * 1_000 > u64::from(self.rto_us) && cx.config.idle_restart {
+            self.restart(cx, now, idle);
         }
+    }
+
+    #[cold]
+    fn restart(&mut self, cx: &mut Cx<'_>, now: u32, idle: u64) {
         let path = self.path_info(cx);
         let before = self.control.window().cwnd;
         self.control.on_idle_restart(cx.now, Duration::from_millis(idle), &path);
