@@ -19,7 +19,7 @@ for folder in proc sys dev; do
     $b mount -o move /$folder /root/$folder
 done
 $b mount -t tmpfs run /root/run
-$b mount -t tmpfs tmp /root/tmp
+$b chmod 1777 /root/tmp
 $b mkdir -p /root/dev/shm /root/dev/pts
 $b mount -t tmpfs shm /root/dev/shm
 $b mount -t devpts pts /root/dev/pts

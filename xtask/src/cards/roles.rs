@@ -65,20 +65,20 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
         Role::Serve => {
             let command =
                 format!("{millstream} serve --link {link} --cores {cores} --listen [::]:80 --dir {files}");
-            served(guest, &command, "grep -q ^serving /tmp/log", *cores)
+            served(guest, &command, "grep -q ^serving /run/log", *cores)
         }
         Role::Nginx => {
             // A worker for each core would be a process for each core; one has the queues, the others packet sockets.
             let config = format!(
-                "daemon off; master_process off; error_log /tmp/nginx.log; pid /tmp/nginx.pid; events {{ }} \
-                 http {{ access_log off; client_body_temp_path /tmp/b; proxy_temp_path /tmp/p; \
-                 fastcgi_temp_path /tmp/f; uwsgi_temp_path /tmp/u; scgi_temp_path /tmp/s; \
+                "daemon off; master_process off; error_log /run/nginx.log; pid /run/nginx.pid; events {{ }} \
+                 http {{ access_log off; client_body_temp_path /run/b; proxy_temp_path /run/p; \
+                 fastcgi_temp_path /run/f; uwsgi_temp_path /run/u; scgi_temp_path /run/s; \
                  server {{ listen 80; listen [::]:80; root {files}; }} }}"
             );
-            let prepare = format!("echo '{config}' >/tmp/nginx.conf");
+            let prepare = format!("echo '{config}' >/run/nginx.conf");
             guest.run(&prepare, COMMAND)?;
-            let command = format!("{millstream} run --require --link {link} -- nginx -c /tmp/nginx.conf");
-            served(guest, &command, "{ sleep 2; kill -0 $(cat /tmp/pid) && [ -e /tmp/nginx.pid ]; }", *cores)
+            let command = format!("{millstream} run --require --link {link} -- nginx -c /run/nginx.conf");
+            served(guest, &command, "{ sleep 2; kill -0 $(cat /run/pid) && [ -e /run/nginx.pid ]; }", *cores)
         }
         Role::Load => load(guest, &millstream, link, *cores),
     }
@@ -87,9 +87,9 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
 /// Starts a server in the guest, waits until `ready` holds, and asks for every file over both protocols.
 fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
     let start = format!(
-        "rm -f /tmp/nginx.pid; {command} >/tmp/log 2>&1 & echo $! >/tmp/pid; for i in $(seq 200); do {ready} && break; \
-         kill -0 $(cat /tmp/pid) 2>/dev/null || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
-         cat /tmp/log; (exit $exit_status)"
+        "rm -f /run/nginx.pid; {command} >/run/log 2>&1 & echo $! >/run/pid; for i in $(seq 200); do {ready} && break; \
+         kill -0 $(cat /run/pid) 2>/dev/null || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
+         cat /run/log; (exit $exit_status)"
     );
     let started = guest.run(&start, START)?;
     if started.status != 0 {
@@ -139,9 +139,9 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
         let requests = 40 * cores;
         let command = format!(
             "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} -s {LOAD_SECONDS} \
-             http://{url}:{}/10000 >/tmp/log 2>/tmp/err & pid=$!; : >/tmp/way; while kill -0 $pid 2>/dev/null; do \
-             way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/tmp/way; \
-             sleep 0.1; done; wait $pid; s=$?; cat /tmp/log; grep -v 300 /tmp/err | tail -3; (exit $s)",
+             http://{url}:{}/10000 >/run/log 2>/run/err & pid=$!; : >/run/way; while kill -0 $pid 2>/dev/null; do \
+             way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/run/way; \
+             sleep 0.1; done; wait $pid; s=$?; cat /run/log; grep -v 300 /run/err | tail -3; (exit $s)",
             4 * cores,
             server.port
         );
@@ -160,7 +160,7 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
                  errors {errors}"
             )));
         }
-        ways = guest.run("cat /tmp/way", COMMAND)?.text;
+        ways = guest.run("cat /run/way", COMMAND)?.text;
     }
     Ok(Outcome::Works(named(&ways)))
 }
@@ -188,8 +188,8 @@ fn named(word: &str) -> String {
 
 /// Counters that tell why nothing came.
 fn notes(guest: &mut Guest) -> Result<String, String> {
-    let script = "for p in $(cat /tmp/pid); do ls -d /proc/$p >/dev/null 2>&1 || echo the program ended; done; \
-                  tail -3 /tmp/log; MILLSTREAM=$(tr '\\0' '\\n' </proc/$(cat /tmp/pid)/cmdline | head -1); \
+    let script = "for p in $(cat /run/pid); do ls -d /proc/$p >/dev/null 2>&1 || echo the program ended; done; \
+                  tail -3 /run/log; MILLSTREAM=$(tr '\\0' '\\n' </proc/$(cat /run/pid)/cmdline | head -1); \
                   $MILLSTREAM stat 2>/dev/null | grep -E 'drop_|retrans|xdp|partial|rx_frames|resets' | tr -s ' ' | \
                   tr '\\n' ';'";
     let answer = guest.run(script, COMMAND)?;
@@ -197,7 +197,7 @@ fn notes(guest: &mut Guest) -> Result<String, String> {
 }
 
 fn stop(guest: &mut Guest) -> Result<(), String> {
-    let script = "pid=$(cat /tmp/pid); kill $pid 2>/dev/null; \
+    let script = "pid=$(cat /run/pid); kill $pid 2>/dev/null; \
                   for i in $(seq 50); do kill -0 $pid 2>/dev/null || break; \
                   sleep 0.2; done; kill -9 $pid 2>/dev/null; sleep 0.2";
     guest.run(script, COMMAND).map(drop)

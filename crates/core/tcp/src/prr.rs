@@ -29,6 +29,18 @@ impl Prr {
         self.target = self.target.max(window);
     }
 
+    /// A retransmission was lost, and the policy aims at `target` now. What the network holds, `pipe` octets, is
+    /// reduced to that. If it is below already, the account goes on, and none of what was delivered so far is
+    /// forgotten. One segment may leave at once: perhaps nothing else is under way.
+    pub(crate) fn reduce_again(&mut self, pipe: u32, target: u32, mss: u32) {
+        if pipe > target {
+            *self = Prr::new(pipe, target, mss);
+        } else {
+            self.target = target;
+            self.space = self.space.max(mss);
+        }
+    }
+
     /// An acknowledgment said that `delivered` octets arrived; `pipe` are left in the network. `progress`:
     /// SND.UNA advanced and nothing more was found lost, so catching up cannot do harm (SafeACK).
     /// RFC 9937, 6-2, 6-3 and 6-4.
@@ -106,6 +118,25 @@ mod tests {
     fn after_heavy_loss_it_sends_what_arrives() {
         let sent = run(20, 14, 15);
         assert_eq!(sent, [1, 1, 1, 1, 1, 1], "packet conservation: the target is far above the pipe");
+    }
+
+    /// RFC 5681, 4.3-1.
+    #[test]
+    fn a_second_reduction_forgets_no_delivery() {
+        let mut prr = Prr::new(70 * MSS, 49 * MSS, MSS);
+        prr.on_ack(22 * MSS, 20 * MSS, true, MSS);
+        prr.on_sent(20 * MSS);
+        prr.reduce_again(5 * MSS, 34 * MSS, MSS);
+        assert_eq!(prr.space(), 3 * MSS, "what was left of the last acknowledgment's");
+        prr.on_ack(MSS, 4 * MSS, false, MSS);
+        assert_eq!(prr.space(), 3 * MSS, "23 delivered, 20 sent");
+        prr.on_ack(MSS, 34 * MSS, true, MSS);
+        assert_eq!(prr.space(), 0, "never beyond the new target");
+        prr.reduce_again(34 * MSS, 20 * MSS, MSS);
+        assert_eq!(prr.space(), MSS, "a reduction of what is under way begins with one segment");
+        prr.on_sent(MSS);
+        (0..10).for_each(|_| prr.on_ack(MSS, 30 * MSS, true, MSS));
+        assert_eq!(prr.space() / MSS, 4, "20 for 34, less the first");
     }
 
     /// RFC 9937, 6-3.

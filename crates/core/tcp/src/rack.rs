@@ -278,8 +278,8 @@ impl Connection {
         if fresh > 0 && self.bits.has(Bits::SAMPLED) {
             self.note_lost(fresh);
         }
-        let Some(mark) = again else { return fresh > 0 };
-        self.on_retransmission_lost(cx, mark);
+        let Some(at) = again else { return fresh > 0 };
+        self.on_retransmission_lost(cx, at);
         true
     }
 

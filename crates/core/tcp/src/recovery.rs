@@ -71,9 +71,9 @@ pub(crate) struct Loss {
     marker: Seq,
     /// Until this is acknowledged, such reports about a repair that is over may still come.
     reports_until: Option<Seq>,
-    /// SND.NXT when the policy last reduced: what is lost of what left before is no news (RFC 5681, section
-    /// 4.3).
-    reduced: Seq,
+    /// When the policy last reduced, microseconds modulo 2^32: what is lost of what left before is no news (RFC 5681,
+    /// section 4.3).
+    reduced_at: u32,
     /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows
@@ -111,7 +111,7 @@ impl Connection {
                 needless: 0,
                 marker: una,
                 reports_until: None,
-                reduced: una,
+                reduced_at: 0,
                 inflation: 0,
                 first_ts: None,
                 judged: false,
@@ -331,7 +331,7 @@ impl Connection {
         }
         loss.phase = Phase::Fast;
         loss.recover = nxt;
-        loss.reduced = nxt;
+        loss.reduced_at = cx.now.as_micros() as u32;
         loss.inflation = inflation;
         loss.signal = Signal::Loss;
         loss.restarted = false;
@@ -345,22 +345,23 @@ impl Connection {
         self.arm_rtx(cx);
     }
 
-    /// A retransmission that left when SND.NXT was `mark` is lost. If that is news since the last reduction, the
-    /// policy reduces again (RFC 5681, section 4.3).
+    /// A retransmission that left at `at` is lost. If the policy has not reduced since, it reduces again (RFC 5681,
+    /// section 4.3).
     /// RFC 5681, 4.3-1; RFC 8985, 6.3-1; RFC 8985, 9.3-3.
-    pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, mark: Seq) {
-        let nxt = self.snd_nxt;
+    pub(crate) fn on_retransmission_lost(&mut self, cx: &mut Cx<'_>, at: u32) {
+        let (nxt, now) = (self.snd_nxt, cx.now.as_micros() as u32);
         let Some(loss) = &mut self.loss else { return };
         // The repair now takes longer, and a timeout of the first retransmission would only disturb it.
         loss.first_ts = None;
         loss.judged = true;
-        if cx.config.reduce_again && loss.phase == Phase::Fast && mark.at_or_after(loss.reduced) {
+        if cx.config.reduce_again && loss.phase == Phase::Fast && at.wrapping_sub(loss.reduced_at) as i32 >= 0
+        {
             loss.recover = nxt;
-            loss.reduced = nxt;
+            loss.reduced_at = now;
             self.tell_congestion(cx, Signal::Loss);
             let (pipe, target) = (self.pipe(), self.control.window().cwnd);
             let mss = u32::from(self.snd_mss);
-            self.loss().prr = Prr::new(pipe, target, mss);
+            self.loss().prr.reduce_again(pipe, target, mss);
         }
         self.arm_rtx(cx);
     }

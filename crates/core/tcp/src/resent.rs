@@ -23,8 +23,6 @@ struct Piece {
     end: Seq,
     /// When it left, microseconds, modulo 2^32.
     at: u32,
-    /// SND.NXT when it left: whatever lies beyond was sent later.
-    mark: Seq,
 }
 
 impl Piece {
@@ -34,7 +32,7 @@ impl Piece {
 
     /// Does `other` continue it, sent at the same time?
     fn adjoins(&self, other: &Piece) -> bool {
-        self.end == other.start && self.at == other.at && self.mark == other.mark
+        self.end == other.start && self.at == other.at
     }
 }
 
@@ -144,10 +142,10 @@ impl Resent {
         core::mem::take(&mut self.open.steps) + core::mem::take(&mut self.lost.steps)
     }
 
-    /// `start..end` leaves at `at` while SND.NXT is `mark`.
+    /// `start..end` leaves at `at`.
     /// RFC 8985, 5.1-1.
-    pub(crate) fn push(&mut self, start: Seq, end: Seq, at: u32, mark: Seq) {
-        let piece = Piece { start, end, at, mark };
+    pub(crate) fn push(&mut self, start: Seq, end: Seq, at: u32) {
+        let piece = Piece { start, end, at };
         self.lost.carve(start, end, |_| {});
         self.open.insert(piece);
         if let Some(last) = self.log.back_mut().filter(|last| last.adjoins(&piece)) {
@@ -222,13 +220,13 @@ impl Resent {
     }
 
     /// Finds what is lost again. `remaining` tells for how many microseconds more a retransmission may be under
-    /// way; `None` where nothing that left later has arrived. The latest mark of those lost, and how long the
+    /// way; `None` where nothing that left later has arrived. When the latest of those lost left, and how long the
     /// first of the others still has.
     pub(crate) fn find_lost(
         &mut self,
         una: Seq,
         remaining: impl Fn(Left) -> Option<u32>,
-    ) -> (Option<Seq>, Option<u32>) {
+    ) -> (Option<u32>, Option<u32>) {
         let mut latest = None;
         while let Some(burst) = self.log.front_mut() {
             let place = self.open.seek(burst.start);
@@ -246,7 +244,7 @@ impl Resent {
                 self.open.carve(piece.start, piece.end, |_| {});
                 if piece.end.after(una) {
                     self.lost.insert(Piece { start: piece.start.later(una), ..piece });
-                    latest = Some(piece.mark);
+                    latest = Some(piece.at);
                 }
             }
             // What was sent once more since has an entry of its own.

@@ -67,17 +67,18 @@ impl Connection {
 
     /// `stretch` leaves.
     pub(crate) fn resent(&mut self, cx: &Cx<'_>, stretch: Stretch) {
-        let (una, nxt, sack) = (self.snd_una, self.snd_nxt, self.bits.has(Bits::SACK));
+        let (una, sack) = (self.snd_una, self.bits.has(Bits::SACK));
         let octets = stretch.len + u32::from(stretch.fin);
         let end = stretch.seq + octets;
-        self.count_repair(octets);
+        // PRR counts data: the FIN's number shall not take a segment's place.
+        self.count_repair(stretch.len);
         let loss = self.loss();
         if stretch.seq == una {
             loss.urgent = false;
         }
         loss.count_again(octets);
         if sack {
-            loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32, nxt);
+            loss.resent.push(stretch.seq, end, cx.now.as_micros() as u32);
         }
         if loss.phase.repairs() {
             loss.resend = loss.resend.later(end);

@@ -26,7 +26,6 @@ enum Octet {
 pub fn resent(data: &[u8]) {
     let mut input = Input::new(data);
     let first = Seq::new(u32::MAX - input.below(600));
-    let mark = first + FLIGHT;
     let (mut real, mut octets) = (Resent::default(), vec![Octet::Quiet; FLIGHT as usize]);
     let (mut una, mut now) = (0, u32::MAX - input.below(60));
     // What left last, if it may still turn out not to have.
@@ -37,7 +36,7 @@ pub fn resent(data: &[u8]) {
                 let start = una + input.below(FLIGHT - una + 1);
                 let end = (start + 1 + input.below(40)).min(FLIGHT);
                 if start < end {
-                    real.push(first + start, first + end, now, mark);
+                    real.push(first + start, first + end, now);
                     octets[start as usize..end as usize].fill(Octet::UnderWay(now));
                     last = Some((start, end));
                 }
@@ -60,11 +59,14 @@ pub fn resent(data: &[u8]) {
                 let (told, wait) = real.find_lost(first + una, remaining);
                 let old =
                     |octet: &Octet| matches!(octet, Octet::UnderWay(at) if now.wrapping_sub(*at) >= young);
-                let mut any = false;
+                let mut youngest = None;
                 for octet in octets.iter_mut().filter(|octet| old(octet)) {
-                    (*octet, any) = (Octet::Lost, true);
+                    let Octet::UnderWay(at) = *octet else { continue };
+                    let younger = youngest.is_none_or(|than| now.wrapping_sub(at) < now.wrapping_sub(than));
+                    youngest = if younger { Some(at) } else { youngest };
+                    *octet = Octet::Lost;
                 }
-                assert_eq!(told, any.then_some(mark));
+                assert_eq!(told, youngest);
                 let ages = octets.iter().filter_map(|octet| match octet {
                     Octet::UnderWay(at) => Some(young - now.wrapping_sub(*at)),
                     _ => None,
