@@ -3,7 +3,7 @@
 //!
 //! Needs root, to be other users; without it every test says that it was skipped.
 
-use bench::bed::{Bed, SERVER_ADDR, is_root, sh};
+use bench::bed::{Bed, SERVER_ADDR, copy_program, is_root, sh};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,7 @@ impl Place {
         let dir = std::env::temp_dir().join(format!("ms-control-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).expect("a mode");
-        std::fs::copy(MILLSTREAM, dir.join("millstream")).expect("a copy");
+        copy_program(MILLSTREAM, &dir.join("millstream")).expect("a copy");
         Place(dir)
     }
 

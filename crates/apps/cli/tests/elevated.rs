@@ -3,7 +3,7 @@
 //!
 //! Needs root, to give a file capabilities and to be another user; without it the test says that it was skipped.
 
-use bench::bed::{is_root, sh};
+use bench::bed::{copy_program, is_root, sh};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn a_command_with_capabilities_heeds_no_environment_and_loads_nothing() {
     open_to_all(&place.0);
     open_to_all(&place.0.join("marks"));
     for copy in ["plain", "capable"] {
-        std::fs::copy(MILLSTREAM, place.0.join(copy)).expect("a copy");
+        copy_program(MILLSTREAM, &place.0.join(copy)).expect("a copy");
     }
     sh("setcap", &["cap_net_raw+ep", &place.path("capable")]).expect("root may give capabilities");
     std::fs::write(place.0.join("library.c"), LIBRARY).expect("a file");

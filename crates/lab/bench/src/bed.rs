@@ -27,6 +27,12 @@ pub const SERVER_CPU: &str = "0";
 /// Where clients run.
 pub const CLIENT_CPU: &str = "1";
 
+/// Copies a program that is to be run. Another process does it: a thread of this one that starts a program meanwhile
+/// would hand on the open copy to it, and a program that somebody writes to cannot be run (ETXTBSY).
+pub fn copy_program(from: &str, to: &Path) -> Result<(), String> {
+    sh("cp", &[from, &to.to_string_lossy()]).map(drop)
+}
+
 /// Runs a command to its end; its output, or what it said.
 pub fn sh(program: &str, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program)

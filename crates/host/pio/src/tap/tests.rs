@@ -265,7 +265,10 @@ fn nobody_in_a_user_namespace() {
     }
     // The build's own folder need not be open to nobody.
     let copy = std::env::temp_dir().join(format!("ms-tap-test-{}", std::process::id()));
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // Not by this process: a program that another thread starts meanwhile would hold the copy open, and what somebody
+    // writes to cannot be run (ETXTBSY).
+    let copied = std::process::Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status();
+    assert!(copied.unwrap().success());
     let mut command = std::process::Command::new(&copy);
     command
         .args(["--exact", "tap::tests::as_nobody", "--ignored", "--test-threads=1", "--nocapture"])
