@@ -10,8 +10,10 @@ use base::Addr;
 use core::ops::Range;
 
 mod plain;
+mod question;
 mod template;
 pub use plain::plain_tcp_v4;
+pub use question::Question;
 pub use template::{Filling, Template};
 
 /// An IP packet inside a frame, checked as far as its IP headers go. Offsets count from the frame's start.

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use wire::packet::{Below, Checked, Checksum, Content, Link, Packet};
+use wire::protocol;
 use wire::tcp::{Flags, Header, Options};
-use wire::{arp, ethernet, nd, protocol};
 
 pub(crate) fn addr(text: &str) -> Addr {
     text.parse::<IpAddr>().expect("an address").into()
@@ -207,55 +207,17 @@ impl<P: PacketIo> Puppet<P> {
 
     fn packet(&mut self, bytes: &[u8], meta: RxMeta) {
         let Ok(frame) = wire::packet::parse_frame(bytes, bytes.len()) else { return };
-        match frame.content {
-            Content::Arp(question) => self.arp(&question),
-            Content::Ip(ip) if ip.dst != self.local && ip.protocol != protocol::ICMPV6 => {}
-            Content::Ip(ip) => match ip.protocol {
-                protocol::ICMPV6 => self.neighbour_discovery(&ip, frame.link.src, bytes),
-                protocol::TCP => self.tcp(&ip, frame.link.src, bytes, meta),
-                _ => {}
-            },
+        if let Some(question) = frame.question(bytes) {
+            if question.target == self.local {
+                let mac = self.port.caps().mac;
+                self.emit(TxMeta::default(), |into| question.answer(mac, false, into));
+            }
+        } else if let Content::Ip(ip) = frame.content
+            && ip.dst == self.local
+            && ip.protocol == protocol::TCP
+        {
+            self.tcp(&ip, frame.link.src, bytes, meta);
         }
-    }
-
-    fn arp(&mut self, question: &arp::Packet) {
-        if question.operation != arp::Operation::Request || question.target != self.local {
-            return;
-        }
-        let mac = self.port.caps().mac;
-        let answer = arp::Packet {
-            operation: arp::Operation::Reply,
-            sender_mac: mac,
-            sender: self.local,
-            target_mac: question.sender_mac,
-            target: question.sender,
-        };
-        self.emit(TxMeta::default(), |into| {
-            let link = ethernet::Header { dst: question.sender_mac, src: mac, ethertype: ethernet::ARP };
-            let at = link.emit(into);
-            at + answer.emit(&mut into[at..])
-        });
-    }
-
-    fn neighbour_discovery(&mut self, ip: &Packet, from: [u8; 6], bytes: &[u8]) {
-        let (mac, local) = (self.port.caps().mac, self.local);
-        match nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(bytes)) {
-            Ok(nd::Message::Solicitation { target, .. }) if target == local => {}
-            _ => return,
-        }
-        let link = Some(Link { dst: from, src: mac });
-        let below = Below { link, src: local, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
-        let answer = nd::Message::Advertisement {
-            target: local,
-            target_mac: Some(mac),
-            router: false,
-            solicited: true,
-            replaces: true,
-        };
-        self.emit(TxMeta::default(), |into| {
-            let at = below.emit(protocol::ICMPV6, answer.len(), into);
-            at + answer.emit(local, ip.src, &mut into[at..])
-        });
     }
 
     fn tcp(&mut self, ip: &Packet, mac: [u8; 6], bytes: &[u8], meta: RxMeta) {

@@ -5,13 +5,13 @@
 //! Both senders are the same program (`peers/transfer.c`), ours under `millstream run`, and both have their defaults:
 //! sysctls of a fresh namespace with CUBIC by route, and `Config::default()`.
 
-use crate::bed::{our_command, sh};
-use crate::stats;
+use crate::bed::our_command;
 use crate::wire::{RIGHT, Wire};
+use crate::{peers, stats};
 use lab::{Experiment, Task};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -228,14 +228,9 @@ fn first_again(log: &str) -> Result<f64, String> {
 /// What is missing for it, or the rows in which ours is behind.
 pub fn run(chosen: &Chosen) -> Result<(), String> {
     let (rows, ours) = (rows(&chosen.names)?, our_command()?);
-    let dir = std::env::temp_dir().join(format!("ms-beside-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
-    let transfer = dir.join("transfer");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/transfer.c");
-    let built = sh("cc", &["-O2", "-pthread", "-o", &transfer.to_string_lossy(), &source.to_string_lossy()]);
-    let outcome = built.and_then(|_| table(chosen, &rows, &Tools { ours, transfer }));
-    std::fs::remove_dir_all(&dir).map_err(|e| e.to_string())?;
-    outcome
+    let dir = peers::Dir::new("ms-beside")?;
+    let transfer = dir.c("transfer", &["-pthread"])?;
+    table(chosen, &rows, &Tools { ours, transfer })
 }
 
 fn table(chosen: &Chosen, rows: &[Row], tools: &Tools) -> Result<(), String> {

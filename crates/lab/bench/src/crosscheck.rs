@@ -10,7 +10,6 @@ use crate::{Plan, stats};
 use base::Rng;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
 
 /// Seconds at the beginning that are left out: slow start.
 const DISCARD: u32 = 1;
@@ -104,9 +103,8 @@ pub(crate) fn really(
         let args = ["iperf", "--link", "packet:a0", "--cc", "cubic"];
         wire.start(&wire.left, ours, &args)?
     } else {
-        wire.spawn(&wire.left, "iperf3", &["-s", "-1"])?
+        wire.spawn(&wire.left, "iperf3", &["-s", "-1"])?.on_port(5201)?
     };
-    std::thread::sleep(Duration::from_millis(300));
     let said = wire.iperf3(&wire.right, &client)?;
     let rate = said["end"]["sum_received"]["bits_per_second"].as_f64();
     rate.map(|rate| rate / 1e6).ok_or_else(|| format!("iperf3 said no rate: {said}"))

@@ -6,10 +6,10 @@ use pio::{PacketIo, RxBatch, TxBatch, TxPacket};
 use ring::Frame;
 use std::collections::HashMap;
 use wire::checksum::update16;
-use wire::ethernet::{self, Mac};
+use wire::ethernet::Mac;
 use wire::icmp::{Message, Unreachable};
 use wire::packet::{Below, Content, Link, Packet, parse_frame};
-use wire::{arp, nd, protocol};
+use wire::protocol;
 
 /// Octets of the packet that an ICMP error quotes (RFC 1812, section 4.3.2.3 and RFC 4443 allow more).
 const QUOTE: usize = 128;
@@ -97,20 +97,20 @@ impl Router {
 
     fn take_in(&mut self, leg: usize, frame: &[u8]) {
         let ours = self.legs[leg].port.caps().mac;
-        match parse_frame(frame, frame.len()).map(|read| (read.content, read.link)) {
-            Ok((Content::Arp(ask), _)) => self.answer_arp(leg, &ask),
-            Ok((Content::Ip(ip), link)) if ip.protocol == protocol::ICMPV6 && link.dst != ours => {
-                self.answer_nd(leg, &ip, frame, link.src);
-            }
-            Ok((Content::Ip(ip), link)) if link.dst == ours => {
-                if !self.legs[leg].own.contains(&ip.dst) {
-                    self.forward(leg, &ip, frame, link.src);
-                } else if ip.protocol == protocol::ICMPV6 {
-                    self.answer_nd(leg, &ip, frame, link.src);
-                }
-            }
-            Ok(_) => {}
-            Err(_) => self.counters.dropped += 1,
+        let Ok(read) = parse_frame(frame, frame.len()) else {
+            self.counters.dropped += 1;
+            return;
+        };
+        if let Some(question) = read.question(frame)
+            && self.legs[leg].own.contains(&question.target)
+        {
+            return self.send(leg, |into, ours| question.answer(ours, true, into));
+        }
+        if let Content::Ip(ip) = read.content
+            && read.link.dst == ours
+            && !self.legs[leg].own.contains(&ip.dst)
+        {
+            self.forward(leg, &ip, frame, read.link.src);
         }
     }
 
@@ -152,45 +152,6 @@ impl Router {
             let below = Below { link, src, dst: about.src, tos: 0, ttl: 64, label: 0 };
             let at = below.emit(upper, message.len(), into);
             at + message.emit(src, about.src, &mut into[at..])
-        });
-    }
-
-    fn answer_arp(&mut self, leg: usize, ask: &arp::Packet) {
-        if ask.operation != arp::Operation::Request || !self.legs[leg].own.contains(&ask.target) {
-            return;
-        }
-        self.send(leg, |into, ours| {
-            let reply = arp::Packet {
-                operation: arp::Operation::Reply,
-                sender_mac: ours,
-                sender: ask.target,
-                target_mac: ask.sender_mac,
-                target: ask.sender,
-            };
-            let head = ethernet::Header { dst: ask.sender_mac, src: ours, ethertype: ethernet::ARP };
-            head.emit(into) + reply.emit(&mut into[ethernet::HEADER_LEN..])
-        });
-    }
-
-    fn answer_nd(&mut self, leg: usize, ip: &Packet, frame: &[u8], from: Mac) {
-        let read = nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(frame));
-        let Ok(nd::Message::Solicitation { target, .. }) = read else { return };
-        if !self.legs[leg].own.contains(&target) || ip.src.is_unspecified() {
-            return;
-        }
-        self.send(leg, |into, ours| {
-            let target_mac = Some(ours);
-            let tell = nd::Message::Advertisement {
-                target,
-                target_mac,
-                router: true,
-                solicited: true,
-                replaces: true,
-            };
-            let link = Some(Link { dst: from, src: ours });
-            let below = Below { link, src: target, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
-            let at = below.emit(protocol::ICMPV6, tell.len(), into);
-            at + tell.emit(target, ip.src, &mut into[at..])
         });
     }
 

@@ -6,10 +6,10 @@ use crate::peer::{Peer, Plan};
 use base::{Addr, Duration, Endpoint, Instant, Rng, Seq};
 use emu::{CoreHost, Host, Network, PipeConfig, PortConfig, SimPort};
 use pio::{PacketIo, RxBatch, TxBatch, TxPacket};
-use wire::ethernet::{self, Mac};
+use wire::ethernet::Mac;
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
+use wire::protocol;
 use wire::tcp::{Flags, Header, Options};
-use wire::{arp, nd, protocol};
 
 /// The gateway of the network: answers for its own address, swallows the rest, and sends SYNs in the name of
 /// the whole Internet.
@@ -63,46 +63,15 @@ impl Flooder {
     fn answer(&mut self, frame: &[u8], tx: &mut TxBatch) {
         let Ok(read) = parse_frame(frame, frame.len()) else { return };
         let ours = self.port.caps().mac;
-        match read.content {
-            Content::Arp(ask) if ask.target == self.gateway => {
-                let reply = arp::Packet {
-                    operation: arp::Operation::Reply,
-                    sender_mac: ours,
-                    sender: self.gateway,
-                    target_mac: ask.sender_mac,
-                    target: ask.sender,
-                };
-                let head = ethernet::Header { dst: ask.sender_mac, src: ours, ethertype: ethernet::ARP };
-                self.send(|into| head.emit(into) + reply.emit(&mut into[ethernet::HEADER_LEN..]), tx);
+        if let Some(question) = read.question(frame) {
+            if question.target == self.gateway {
+                self.send(|into| question.answer(ours, true, into), tx);
             }
-            Content::Ip(ip) if ip.protocol == protocol::ICMPV6 => {
-                let Ok(nd::Message::Solicitation { target, .. }) =
-                    nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(frame))
-                else {
-                    return;
-                };
-                if target != self.gateway {
-                    return;
-                }
-                let tell = nd::Message::Advertisement {
-                    target,
-                    target_mac: Some(ours),
-                    router: true,
-                    solicited: true,
-                    replaces: true,
-                };
-                let link = Some(Link { dst: read.link.src, src: ours });
-                let below = Below { link, src: target, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
-                self.send(
-                    |into| {
-                        let at = below.emit(protocol::ICMPV6, tell.len(), into);
-                        at + tell.emit(below.src, below.dst, &mut into[at..])
-                    },
-                    tx,
-                );
-            }
-            Content::Ip(ip) if ip.protocol == protocol::TCP && read.link.dst == ours => self.answers += 1,
-            _ => {}
+        } else if let Content::Ip(ip) = read.content
+            && ip.protocol == protocol::TCP
+            && read.link.dst == ours
+        {
+            self.answers += 1;
         }
     }
 }

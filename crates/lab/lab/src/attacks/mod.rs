@@ -238,7 +238,7 @@ pub const ATTACKS: &[Attack] = &[
             let script = Sacks::new(server(Family::V4, ENDLESS), 4, 40, port_of);
             scripted(scale, seed, Family::V4, Box::new(script), 500)
         },
-        sign: ("", |_| 0),
+        sign: ("list_steps", |_| 1_000_000),
     },
     Attack {
         name: "far-edge",

@@ -3,10 +3,10 @@
 use base::{Addr, Endpoint, Instant, Rng, Seq};
 use emu::{Host, SimPort};
 use pio::{PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
-use wire::ethernet::{self, Mac};
+use wire::ethernet::Mac;
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
+use wire::protocol;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Segment};
-use wire::{arp, nd, protocol};
 
 /// What a raw host does.
 pub(super) trait Script {
@@ -103,50 +103,18 @@ impl Raw {
     fn take(&mut self, now: Instant, frame: &[u8]) {
         let Ok(read) = parse_frame(frame, frame.len()) else { return };
         let ours = self.wire.port.caps().mac;
-        match read.content {
-            Content::Arp(ask)
-                if ask.operation == arp::Operation::Request && self.script.answers_for(ask.target, now) =>
-            {
-                let reply = arp::Packet {
-                    operation: arp::Operation::Reply,
-                    sender_mac: ours,
-                    sender: ask.target,
-                    target_mac: ask.sender_mac,
-                    target: ask.sender,
-                };
-                let head = ethernet::Header { dst: ask.sender_mac, src: ours, ethertype: ethernet::ARP };
-                self.wire.frame(|into| head.emit(into) + reply.emit(&mut into[ethernet::HEADER_LEN..]));
+        if let Some(question) = read.question(frame) {
+            if self.script.answers_for(question.target, now) {
+                self.wire.frame(|into| question.answer(ours, false, into));
             }
-            Content::Ip(ip) if ip.protocol == protocol::ICMPV6 => {
-                let Ok(nd::Message::Solicitation { target, .. }) =
-                    nd::parse(ip.src, ip.dst, ip.ttl, ip.upper(frame))
-                else {
-                    return;
-                };
-                if !self.script.answers_for(target, now) {
-                    return;
-                }
-                let (target_mac, router) = (Some(ours), false);
-                let tell = nd::Message::Advertisement {
-                    target,
-                    target_mac,
-                    router,
-                    solicited: true,
-                    replaces: true,
-                };
-                let link = Some(Link { dst: read.link.src, src: ours });
-                let below = Below { link, src: target, dst: ip.src, tos: 0, ttl: nd::HOP_LIMIT, label: 0 };
-                self.wire.frame(|into| {
-                    let at = below.emit(protocol::ICMPV6, tell.len(), into);
-                    at + tell.emit(below.src, below.dst, &mut into[at..])
-                });
-            }
-            Content::Ip(ip) if ip.protocol == protocol::TCP && read.link.dst == ours => {
-                if let Ok((_, to, segment)) = ip.tcp(frame) {
-                    self.script.take(Endpoint::new(ip.dst, to), &segment, &mut self.wire);
-                }
-            }
-            _ => {}
+            return;
+        }
+        if let Content::Ip(ip) = read.content
+            && ip.protocol == protocol::TCP
+            && read.link.dst == ours
+            && let Ok((_, to, segment)) = ip.tcp(frame)
+        {
+            self.script.take(Endpoint::new(ip.dst, to), &segment, &mut self.wire);
         }
     }
 }

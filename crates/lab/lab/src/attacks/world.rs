@@ -58,9 +58,8 @@ pub(super) struct Peak {
     pub(super) steps: u64,
     /// Connections.
     pub(super) connections: u64,
-    /// Bytes of memory, and of those that hold data.
+    /// Bytes of memory.
     pub(super) memory: u64,
-    pub(super) data: u64,
 }
 
 /// Segments received and sent.
@@ -82,10 +81,7 @@ impl Host for Server {
         let (steps, handled) = (core.steps() - before.0, packets(core) - before.1);
         self.peak.steps = self.peak.steps.max(steps.div_ceil(handled.max(1)));
         self.peak.connections = self.peak.connections.max(core.connections() as u64);
-        let parts = core.footprint();
-        self.peak.memory = self.peak.memory.max(parts.iter().map(|(_, bytes)| bytes).sum());
-        let data = parts.iter().find(|(name, _)| *name == "bytes_chunks").map_or(0, |(_, bytes)| *bytes);
-        self.peak.data = self.peak.data.max(data);
+        self.peak.memory = self.peak.memory.max(core.footprint().iter().map(|(_, bytes)| bytes).sum());
         next
     }
 }
@@ -190,13 +186,9 @@ impl World {
 
     /// One of the server's counters.
     pub(super) fn stat(&self, name: &str) -> u64 {
-        self.server()
-            .host
-            .core
-            .stats()
-            .into_iter()
-            .find(|(row, _)| *row == name)
-            .map_or(0, |(_, value)| value)
+        let core = &self.server().host.core;
+        let tcp = tcp::Counters::ROWS.iter().map(|(row, _)| *row).zip(core.tcp_counters().values());
+        tcp.chain(core.stats()).find(|(row, _)| *row == name).map_or(0, |(_, value)| value)
     }
 
     pub(super) fn steps_max(&self) -> u64 {
