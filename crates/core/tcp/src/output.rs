@@ -165,6 +165,9 @@ impl Connection {
                 return Some(plan);
             }
             self.due.clear(Due::DATA);
+            if let Some(loss) = &mut self.loss {
+                loss.prr.on_occasion();
+            }
             if self.bits.has(Bits::NO_SPACE) {
                 self.offer_space_now(cx);
             }

@@ -15,13 +15,17 @@ pub(crate) struct Prr {
     target: u32,
     /// What may leave before the next acknowledgment (SndCnt, less what was sent of it).
     space: u32,
+    /// That part of it for which there was no occasion yet: acknowledgments that arrive together are read before
+    /// anything is sent. The next one counts it as sent, so that a batch allows what its acknowledgments would one by
+    /// one.
+    kept: u32,
 }
 
 impl Prr {
     /// A recovery begins with `flight` octets outstanding and aims at `target`. One segment may leave at once.
     /// RFC 9937, 6-1.
     pub(crate) fn new(flight: u32, target: u32, mss: u32) -> Prr {
-        Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss }
+        Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss, kept: mss }
     }
 
     /// The policy lets its window grow: of several flows in one, some have nothing to repair.
@@ -37,7 +41,8 @@ impl Prr {
             *self = Prr::new(pipe, target, mss);
         } else {
             self.target = target;
-            self.space = self.space.max(mss);
+            let more = mss.saturating_sub(self.space);
+            (self.space, self.kept) = (self.space + more, self.kept + more);
         }
     }
 
@@ -49,16 +54,19 @@ impl Prr {
             return;
         }
         self.delivered += u64::from(delivered);
-        let space = if pipe > self.target {
-            (self.delivered * u64::from(self.target)).div_ceil(self.flight).saturating_sub(self.out)
+        let (out, pipe) = (self.out + u64::from(self.kept), u64::from(pipe) + u64::from(self.kept));
+        let target = u64::from(self.target);
+        let space = if pipe > target {
+            (self.delivered * target).div_ceil(self.flight).saturating_sub(out)
         } else {
-            let due = self.delivered.saturating_sub(self.out).max(u64::from(delivered));
+            let due = self.delivered.saturating_sub(out).max(u64::from(delivered));
             let due = due + if progress { u64::from(mss) } else { 0 };
-            due.min(u64::from(self.target - pipe))
+            due.min(target - pipe)
         };
         // The first retransmission leaves in any case.
-        let least = if self.out == 0 { u64::from(mss) } else { 0 };
-        self.space = u32::try_from(space.max(least)).unwrap_or(u32::MAX);
+        let least = if out == 0 { u64::from(mss) } else { 0 };
+        self.space = u32::try_from(space.max(least) + u64::from(self.kept)).unwrap_or(u32::MAX);
+        self.kept = self.space;
     }
 
     /// `octets` left, old or new.
@@ -66,6 +74,12 @@ impl Prr {
     pub(crate) fn on_sent(&mut self, octets: u32) {
         self.out += u64::from(octets);
         self.space = self.space.saturating_sub(octets);
+        self.kept = self.kept.min(self.space);
+    }
+
+    /// What could leave has left: the rest waits for data, for the peer's window or for the pace.
+    pub(crate) fn on_occasion(&mut self) {
+        self.kept = 0;
     }
 
     /// Octets that may leave now.
@@ -124,12 +138,15 @@ mod tests {
     #[test]
     fn a_second_reduction_forgets_no_delivery() {
         let mut prr = Prr::new(70 * MSS, 49 * MSS, MSS);
+        prr.on_occasion();
         prr.on_ack(22 * MSS, 20 * MSS, true, MSS);
         prr.on_sent(20 * MSS);
+        prr.on_occasion();
         prr.reduce_again(5 * MSS, 34 * MSS, MSS);
         assert_eq!(prr.space(), 3 * MSS, "what was left of the last acknowledgment's");
         prr.on_ack(MSS, 4 * MSS, false, MSS);
         assert_eq!(prr.space(), 3 * MSS, "23 delivered, 20 sent");
+        prr.on_occasion();
         prr.on_ack(MSS, 34 * MSS, true, MSS);
         assert_eq!(prr.space(), 0, "never beyond the new target");
         prr.reduce_again(34 * MSS, 20 * MSS, MSS);
@@ -147,6 +164,7 @@ mod tests {
         prr.on_ack(2 * MSS, 3 * MSS, true, MSS);
         assert_eq!(prr.space(), 3 * MSS, "slow start: one segment more than was delivered");
         prr.on_sent(2 * MSS);
+        prr.on_occasion();
         prr.on_ack(MSS, 14 * MSS, true, MSS);
         assert_eq!(prr.space(), 0, "never beyond the target");
         prr.on_ack(0, 0, true, MSS);
@@ -157,5 +175,33 @@ mod tests {
         prr.aim(16 * MSS);
         prr.on_ack(MSS, 14 * MSS, true, MSS);
         assert_eq!(prr.space(), 2 * MSS, "and one that grows takes the target along");
+    }
+
+    /// Sends all that may leave; how many bytes that was.
+    fn send(prr: &mut Prr) -> u32 {
+        let space = prr.space();
+        prr.on_sent(space);
+        prr.on_occasion();
+        space
+    }
+
+    /// RFC 9937, 6-3 and 6-4.
+    #[test]
+    fn a_batch_of_acknowledgments_allows_what_they_would_one_by_one() {
+        for (flight, target, pipe, progress) in [(40, 28, 8, true), (40, 28, 8, false), (40, 28, 38, true)] {
+            let begin = || Prr::new(flight * MSS, target * MSS, MSS);
+            let (mut single, mut batch) = (begin(), begin());
+            let mut under_way = pipe * MSS + send(&mut single);
+            for nth in 1..=8 {
+                under_way -= MSS;
+                single.on_ack(MSS, under_way, progress, MSS);
+                under_way += send(&mut single);
+                batch.on_ack(MSS, (pipe - nth) * MSS, progress, MSS);
+            }
+            let all = under_way + 8 * MSS - pipe * MSS;
+            assert_eq!(send(&mut batch), all, "{flight} in flight, {pipe} left, progress {progress}");
+            [&mut single, &mut batch].map(|prr| prr.on_ack(MSS, 20 * MSS, progress, MSS));
+            assert_eq!(batch.space(), single.space(), "what had its occasion does not come again");
+        }
     }
 }

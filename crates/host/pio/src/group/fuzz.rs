@@ -19,14 +19,22 @@ struct Known {
     flows: BTreeSet<u16>,
 }
 
-struct Model {
-    table: Table,
+thread_local! {
+    /// One memory for all inputs of a thread: mapping it anew costs more than an input does.
+    static TABLE: Table = Table::new(SharedMemory::private(LEN));
+}
+
+struct Model<'a> {
+    table: &'a Table,
     members: BTreeMap<usize, Known>,
 }
 
 /// Joins, deaths, deals, hand-overs and segments as `data` says.
 pub(crate) fn table(data: &[u8]) {
-    let table = Table::new(SharedMemory::private(LEN));
+    TABLE.with(|table| live(table, data));
+}
+
+fn live(table: &Table, data: &[u8]) {
     let place = Place { addr: Addr::UNSPECIFIED_V4, port: PORT, dual: false };
     table.reset(7, &place, [1, 2]);
     assert!(table.is_valid() && table.is_of(7, &place) && !table.is_of(8, &place));
@@ -49,7 +57,7 @@ fn has(buckets: &Buckets, at: usize) -> bool {
     buckets[at / 32] >> (at % 32) & 1 == 1
 }
 
-impl Model {
+impl Model<'_> {
     fn step(&mut self, input: &mut Input<'_>) {
         let kind = input.u8() % 16;
         match kind {
