@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::left_out::LeftOut;
+use crate::test_report::TestReport;
 
 /// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
@@ -87,12 +87,12 @@ impl Run {
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|error| self.failed(&error))?;
         let output = child.stdout.take().map(std::io::BufReader::new);
         let reader = std::thread::spawn(move || {
-            output.map(|output| LeftOut::default().read(output, std::io::stdout())).unwrap_or_default()
+            output.map(|output| TestReport::default().read(output, std::io::stdout())).unwrap_or_default()
         });
         let outcome = self.wait(child, limit);
-        let left_out = reader.join().map_err(|_| self.failed(&"its output could not be read"))?;
-        print!("{}", left_out.report());
-        outcome.map_err(|why| why + &left_out.failures())
+        let report = reader.join().map_err(|_| self.failed(&"its output could not be read"))?;
+        print!("{}", report.left_out());
+        outcome.map_err(|why| why + &report.failures())
     }
 
     /// Runs it with its output shown; after `limit`, what it still runs is told and killed.

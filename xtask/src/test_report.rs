@@ -18,7 +18,7 @@ enum Words {
 
 /// A reader of what `cargo test -- --show-output` writes.
 #[derive(Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct TestReport {
     words: Words,
     /// The test whose words come now.
     test: String,
@@ -30,7 +30,7 @@ pub(crate) struct LeftOut {
     running: Option<String>,
 }
 
-impl LeftOut {
+impl TestReport {
     /// Takes a line. Returns true if it is for people to see: what passing tests say is not.
     fn take(&mut self, line: &str) -> bool {
         let begins = line.starts_with("running ") && (line.ends_with(" test") || line.ends_with(" tests"));
@@ -95,7 +95,7 @@ impl LeftOut {
     }
 
     /// Shows what comes, as far as it is for people, and keeps what it says of tests that did not run.
-    pub(crate) fn read(mut self, from: impl BufRead, mut to: impl Write) -> LeftOut {
+    pub(crate) fn read(mut self, from: impl BufRead, mut to: impl Write) -> TestReport {
         for line in from.split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
             if self.take(&line) {
@@ -108,7 +108,7 @@ impl LeftOut {
     }
 
     /// Returns the tests that did not run by their reasons, as a text; nothing where all ran.
-    pub(crate) fn report(&self) -> String {
+    pub(crate) fn left_out(&self) -> String {
         if self.all.is_empty() {
             return String::new();
         }
@@ -186,11 +186,11 @@ test result: ok. 1 passed
     #[test]
     fn tests_that_did_not_run_are_counted() {
         let mut shown = Vec::new();
-        let left_out = LeftOut::default().read(SAID.as_bytes(), &mut shown);
-        let report = left_out.report();
-        assert!(report.starts_with("LEFT OUT: 3 tests"), "{report}");
-        assert!(report.contains("  2 (no AF_XDP): a::tired, b::tired\n"), "{report}");
-        assert!(report.contains("  1 (network namespaces need root): root\n"), "{report}");
+        let report = TestReport::default().read(SAID.as_bytes(), &mut shown);
+        let left_out = report.left_out();
+        assert!(left_out.starts_with("LEFT OUT: 3 tests"), "{left_out}");
+        assert!(left_out.contains("  2 (no AF_XDP): a::tired, b::tired\n"), "{left_out}");
+        assert!(left_out.contains("  1 (network namespaces need root): root\n"), "{left_out}");
         let shown = String::from_utf8(shown).expect("text");
         assert!(
             shown.contains("test a::tired ... ok") && shown.contains("but it failed all the same"),
@@ -200,20 +200,20 @@ test result: ok. 1 passed
         let told = "\n  a::broken\n    skipped: but it failed all the same\n    \
                     thread 'a::broken' panicked at a.rs:1:2:\n    1 is not 2\n     left: 1\n     right: 2\n    \
                     note: run with a backtrace";
-        assert_eq!(left_out.failures(), told);
+        assert_eq!(report.failures(), told);
     }
 
     #[test]
     fn a_binary_that_crashed_is_a_failure() {
         let said = "running 2 tests\ntest a ... ok\nrunning 1 test\ntest b ... ok\n\ntest result: ok.\n";
-        let left_out = LeftOut::default().read(said.as_bytes(), Vec::new());
-        assert_eq!(left_out.failures(), "\n  a test binary ended without a result, after\n    test a ... ok");
+        let report = TestReport::default().read(said.as_bytes(), Vec::new());
+        assert_eq!(report.failures(), "\n  a test binary ended without a result, after\n    test a ... ok");
     }
 
     #[test]
     fn nothing_is_said_where_all_ran() {
         let said = "running 1 test\ntest a ... ok\n\nsuccesses:\n\nsuccesses:\n    a\n\ntest result: ok.\n";
-        let left_out = LeftOut::default().read(said.as_bytes(), Vec::new());
-        assert_eq!((left_out.report(), left_out.failures()), (String::new(), String::new()));
+        let report = TestReport::default().read(said.as_bytes(), Vec::new());
+        assert_eq!((report.left_out(), report.failures()), (String::new(), String::new()));
     }
 }
