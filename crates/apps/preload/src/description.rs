@@ -84,6 +84,8 @@ pub(crate) struct Description {
     rung: AtomicBool,
     /// Of an epoll set: a listener in it is to be told of once.
     shots: AtomicBool,
+    /// Of a listener: other processes may have it, too, and which of them accepts is not known.
+    shared: AtomicBool,
     more: Mutex<More>,
 }
 
@@ -133,6 +135,7 @@ impl Description {
             sleepers: AtomicU32::new(0),
             rung: AtomicBool::new(false),
             shots: AtomicBool::new(false),
+            shared: AtomicBool::new(false),
             more: Mutex::new(More {
                 wishes: Vec::new(),
                 backlog: 0,
@@ -156,6 +159,7 @@ impl Description {
         description.below.store(below, Ordering::Relaxed);
         description.pending.store(false, Ordering::Relaxed);
         description.set_shots(false);
+        description.shared.store(false, Ordering::Relaxed);
         description.forget_sleepers();
         description.slots.store(0, Ordering::Relaxed);
         description.users.store(1, Ordering::Release);
@@ -243,6 +247,15 @@ impl Description {
 
     pub(crate) fn set_rung(&self, on: bool) {
         self.rung.store(on, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// From now on other processes may have it, too.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn more(&self) -> MutexGuard<'_, More> {

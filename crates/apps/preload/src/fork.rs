@@ -56,6 +56,7 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn before() {
+    share_listeners();
     let inside = is_inside();
     let locks = Locks::take(!inside);
     let heirs = stack::opened().filter(|_| !inside).and_then(|_| relay::Heirs::of(&streams()));
@@ -68,6 +69,16 @@ fn take() -> (Option<relay::Heirs>, bool) {
     let Some(prepared) = HELD.try_with(RefCell::take).ok().flatten() else { return (None, false) };
     drop(prepared.locks);
     (prepared.heirs, prepared.inside)
+}
+
+/// Listeners that this process has together with another: a connection of its own to one of them goes by the kernel,
+/// whose queue both accept from.
+fn share_listeners() {
+    for held in table::all().0.into_iter().filter_map(table::ours) {
+        if held.kind() == Kind::Listener {
+            held.share();
+        }
+    }
 }
 
 extern "C" fn in_parent() {

@@ -149,6 +149,10 @@ pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
         let Some(held) = table::ours(fd) else { continue };
         if !seen.contains(&held.name()) {
             seen.push(held.name());
+            // SAFETY: numbers alone.
+            if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0 {
+                held.share();
+            }
             records.extend(Record::of(&held, fd));
         }
     }
@@ -197,6 +201,8 @@ impl Record {
     fn make(&self) -> Held {
         let held = Description::make(self.kind, self.v6, NONE);
         held.set_nonblocking(self.nonblocking);
+        // The program that had it before may live on in another process.
+        held.share();
         let mut more = held.more();
         (more.backlog, more.fastened) = (self.backlog, self.fastened);
         (more.wishes, more.relayed, more.names) = (self.wishes.clone(), self.relayed, self.names.clone());

@@ -188,15 +188,16 @@ pub(crate) mod real {
 }
 
 on_descriptors! {
-    "the address decides whose the socket becomes: a loopback address, or one that is not the link's, leaves it to \
-     the kernel. Of what becomes ours the kernel's socket is bound on the loopback, so a port that is taken is \
-     EADDRINUSE here."
+    "the address decides whose the socket becomes: a loopback address (but for `loopback=all`), or one that is not \
+     the link's, leaves it to the kernel. Of what becomes ours the kernel's socket is bound on the loopback, so a \
+     port that is taken is EADDRINUSE here."
     bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::bind;
     "the kernel listens on the loopback; the stack listens on the link from the first accept, poll or epoll_wait on."
     listen(fd: c_int, backlog: c_int) -> c_int => sockets::listen;
     "a connection of the link or of the loopback, whichever waits."
     accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int => sockets::accept;
-    "over the link, if the address can be reached there and is not the machine's own; else by the kernel."
+    "over the link, if the address can be reached there and is not the machine's own. Inside the stack, if the setting \
+     loopback says so of the address and this process alone listens there. Else by the kernel."
     connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int => sockets::connect;
     "as on Linux."
     shutdown(fd: c_int, how: c_int) -> c_int => sockets::shutdown;

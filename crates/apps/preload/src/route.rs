@@ -3,8 +3,8 @@
 use crate::stack::settings;
 use capi::memory::is_nowhere;
 use libc::{sockaddr, socklen_t};
-use sock::Settings;
 use sock::address::{self, Named};
+use sock::{Loopback, Settings};
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::null_mut;
@@ -40,6 +40,25 @@ pub(crate) fn is_on_link(addr: IpAddr) -> bool {
             with_interfaces(|all| all.iter().any(|(of, own)| of == link && *own == addr))
         }),
     }
+}
+
+/// Does the stack listen at `addr`: on the link, or on a loopback of its own?
+pub(crate) fn is_served(addr: IpAddr) -> bool {
+    is_on_link(addr) || has_loopback() && plain(addr).is_loopback()
+}
+
+/// Are 127.0.0.0/8 and ::1 the stack's, too?
+fn has_loopback() -> bool {
+    settings().is_some_and(|settings| settings.loopback == Loopback::All)
+}
+
+/// Do connections to `addr` stay inside the stack, where something of this process listens there?
+pub(crate) fn is_looped(addr: IpAddr) -> bool {
+    let addr = plain(addr);
+    if addr.is_loopback() || addr.is_unspecified() {
+        return has_loopback();
+    }
+    settings().is_some_and(|settings| settings.loopback != Loopback::Off) && is_own(addr)
 }
 
 /// Is it an address of the link that the kernel has too: the machine itself, by its name on the link?

@@ -6,7 +6,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{epoll, options, report, route, threads};
+use crate::{epoll, fork, options, report, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
     // SAFETY: C's contract.
     let named = unsafe { route::named(addr, len) };
     match named {
-        Some(named) if !route::is_on_link(named.ip()) => {
+        Some(named) if !route::is_served(named.ip()) => {
             if !named.ip().to_canonical().is_loopback() {
                 fell_back(&format!("a socket at {}", named.ip()), "the link does not have this address")?;
             }
@@ -162,6 +162,8 @@ pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c
         return answered(done);
     }
     held.more().backlog = backlog;
+    // Which processes have it decides how this one reaches it.
+    fork::watch();
     if held.kind() == Kind::Listener {
         if let Some(stack) = stack::opened().filter(|_| held.below() != NONE) {
             stack.hosted.listen(held.below(), backlog_of(backlog))?;
@@ -468,7 +470,8 @@ pub(crate) unsafe fn connect(
         // SAFETY: the caller's arguments: no address, or one of a family that the kernel knows what to say of.
         return answered(unsafe { real::connect(fd, addr, len) });
     };
-    if named.is_ipv6() == held.is_v6() && !route::is_the_kernels(named.ip()) {
+    let own = named.is_ipv6() == held.is_v6() && route::is_looped(named.ip()) && listens_on_stack(named)?;
+    if own || named.is_ipv6() == held.is_v6() && !route::is_the_kernels(named.ip()) {
         let stack = stack::open()?;
         let below = begin(stack, held, fd)?;
         // SAFETY: the caller's arguments.
@@ -493,6 +496,48 @@ pub(crate) unsafe fn connect(
     leave_to_kernel(held);
     // SAFETY: the caller's arguments.
     answered(unsafe { real::connect(fd, addr, len) })
+}
+
+/// Does something of this process listen at `name`, and no other process with it? Then it does on the stack, too, from
+/// now on. What else listens there is found by the kernel's loopback.
+fn listens_on_stack(name: SocketAddr) -> Outcome<bool> {
+    let mut found = false;
+    for fd in table::all().0 {
+        let Some(held) = table::ours(fd).filter(|held| held.kind() == Kind::Listener) else { continue };
+        if !held.is_shared() && kernels_name(fd).is_some_and(|at| covers(fd, at, name)) {
+            // One that cannot listen there says so when it is asked for connections.
+            found |= listen_below(stack::open()?, &held, fd).is_ok();
+        }
+    }
+    Ok(found)
+}
+
+/// Does the listener `fd` at `at` hear what is sent to `name`?
+fn covers(fd: c_int, at: SocketAddr, name: SocketAddr) -> bool {
+    let (own, to) = (at.ip(), name.ip().to_canonical());
+    if at.port() != name.port() {
+        return false;
+    }
+    if !own.is_unspecified() {
+        return own.to_canonical() == to || to.is_unspecified() && own.to_canonical().is_loopback();
+    }
+    own.is_ipv4() == to.is_ipv4() || own.is_ipv6() && !is_v6_only(fd)
+}
+
+/// IPV6_V6ONLY.
+fn is_v6_only(fd: c_int) -> bool {
+    let (mut only, mut len) = (0 as c_int, size_of::<c_int>() as socklen_t);
+    // SAFETY: room for a number.
+    let failed = unsafe {
+        real::getsockopt(
+            fd,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_V6ONLY,
+            (&raw mut only).cast::<c_void>(),
+            &raw mut len,
+        )
+    };
+    failed == 0 && only != 0
 }
 
 /// The machine's connection to the link's address goes over the loopback: there is the kernel's part of a launched

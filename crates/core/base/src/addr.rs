@@ -57,6 +57,17 @@ impl Addr {
         if self.is_v4() { v4 >> 28 == 0xe || v4 == u32::MAX } else { self.high >> 56 == 0xff }
     }
 
+    /// Returns true for `127.0.0.0/8` and `::1`: no packet on a link may have such an address (RFC 1122, section
+    /// 3.2.1.3; RFC 4291, section 2.5.3).
+    pub const fn is_loopback(self) -> bool {
+        if self.is_v4() { self.low as u32 >> 24 == 127 } else { self.high == 0 && self.low == 1 }
+    }
+
+    /// The loopback address of the same family: `127.0.0.1` or `::1`.
+    pub const fn localhost(self) -> Addr {
+        if self.is_v4() { Addr::v4([127, 0, 0, 1]) } else { Addr { high: 0, low: 1 } }
+    }
+
     /// IPv6 link-local unicast, `fe80::/10`.
     pub const fn is_link_local_v6(self) -> bool {
         self.high >> 54 == 0x3fa
@@ -259,6 +270,19 @@ mod tests {
         assert!(a("fe80::1").is_link_local_v6() && !a("fec0::1").is_link_local_v6());
         assert!(a("224.0.0.1").is_multicast_or_broadcast() && a("ff02::1").is_multicast_or_broadcast());
         assert!(!a("223.255.255.255").is_multicast_or_broadcast());
+        for (text, is) in [
+            ("127.0.0.1", true),
+            ("127.255.0.9", true),
+            ("::1", true),
+            ("128.0.0.1", false),
+            ("::2", false),
+            ("2001:db8::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+        ] {
+            assert_eq!(a(text).is_loopback(), is, "{text}");
+        }
+        assert_eq!((a("10.0.0.1").localhost(), a("fe80::1").localhost()), (a("127.0.0.1"), a("::1")));
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl<T: Transport> Engine<T> {
                 Some(bound) => bound,
                 None => Endpoint::new(any, 0),
             },
-            remote: if remote.addr.is_unspecified() { return Err(Errno::ECONNREFUSED) } else { remote },
+            remote,
             reuse_addr: settings.reuse_addr,
             options: settings.options,
             control: settings.control,

@@ -50,8 +50,8 @@ pub use pio::give_up_root;
 pub use policy::elevated;
 pub use poller::Poller;
 pub use settings::{
-    Assignments, ControlLevel, Mode, Octets, Offload, Receivers, Row, SettingError, Settings, Workers,
-    tcp_settings,
+    Assignments, ControlLevel, Loopback, Mode, Octets, Offload, Receivers, Row, SettingError, Settings,
+    Workers, tcp_settings,
 };
 pub use sockets::{
     EpollEvent, EpollOp, ErrorReport, Family, Fd, PollFd, Ready, Received, RecvFlags, SendFlags, Sockets,

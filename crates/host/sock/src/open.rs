@@ -261,6 +261,7 @@ fn core_config(settings: &Settings, seed: u64) -> CoreConfig {
         core: (0, settings.cores),
         addresses: settings.address.iter().map(|&(a, prefix)| OwnAddr { addr: a.into(), prefix }).collect(),
         gateways: settings.gateway.iter().map(|&a| a.into()).collect(),
+        loopback: settings.loopback.to_stack(),
         offload: settings.offload.to_stack(settings.offload_budget, settings.offload_workers),
         ..CoreConfig::default()
     }

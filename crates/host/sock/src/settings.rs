@@ -166,6 +166,48 @@ impl Offload {
     }
 }
 
+/// Which connections stay inside the stack because both of their ends are here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loopback {
+    /// None.
+    Off,
+    /// Those between the link's own addresses.
+    Link,
+    /// Those, and those of 127.0.0.0/8 and ::1.
+    All,
+}
+
+impl Loopback {
+    /// As a core wants to be told.
+    pub(crate) fn to_stack(self) -> stack::Loopback {
+        match self {
+            Loopback::Off => stack::Loopback::Off,
+            Loopback::Link => stack::Loopback::Link,
+            Loopback::All => stack::Loopback::All,
+        }
+    }
+}
+
+impl Value for Loopback {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "off" => Some(Loopback::Off),
+            "link" => Some(Loopback::Link),
+            "all" => Some(Loopback::All),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Loopback::Off => "off",
+            Loopback::Link => "link",
+            Loopback::All => "all",
+        }
+        .into()
+    }
+}
+
 /// How long receive offload may hold anything, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget(pub u64);
@@ -386,6 +428,9 @@ settings! {
         "Our addresses, for links that do not share the kernel's.";
     gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",
         "Default gateways, for links that do not share the kernel's.";
+    loopback: Loopback = Loopback::Link, "off, link or all",
+        "Which connections stay inside the stack because both ends are here: those to the link's own addresses (link), \
+         and those to 127.0.0.0/8 and ::1 (all).";
     share: u64 = 0, "a number, 0 for nobody",
         "Listeners with SO_REUSEPORT share their ports with processes that say the same number here (packet:, nic:).";
     max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
@@ -523,6 +568,7 @@ mod tests {
             ("rto_min", "fast"),
             ("time_wait", "900s"),
             ("offload", "always"),
+            ("loopback", "lo"),
             ("offload_budget", "1001"),
             ("offload_workers", "14"),
             ("offload_workers", "all"),

@@ -37,7 +37,7 @@ impl Core {
             self.stats.archive_misses += 1;
             return None;
         };
-        let Free { key, hash, above } = match self.choose_free(now, addr, connect.remote) {
+        let Free { key, hash, above } = match self.choose_free(now, addr, connect.remote, false) {
             Ok(chosen) => chosen,
             Err(failed) => return Some(Err(failed)),
         };
@@ -88,6 +88,10 @@ impl Core {
             return false;
         }
         let Ok(path) = self.path(now, remote.addr) else { return false };
+        // A packet of the link in our own name.
+        if path.is_looped() {
+            return false;
+        }
         if !self.moulds.at(index).archived.is_over(path.mtu) {
             self.stats.archive_stale += 1;
             return false;
@@ -118,6 +122,7 @@ impl Core {
             && syn.payload.is_empty()
             && syn.options.signature.is_none()
             && self.shared.probes.is_none()
+            && !self.looping
             && !FastOpenAnswer::concerns(&self.shared.config, syn)
     }
 
@@ -178,6 +183,9 @@ impl Core {
         let key = *tcp.key();
         let Some(id) = self.listeners.only(key.local()) else { return };
         let Ok(path) = self.path(now, key.remote().addr) else { return };
+        if path.is_looped() {
+            return;
+        }
         let Some(listener) = self.listeners.get(id) else { return };
         if listener.wish.keys.is_none() {
             let wish = listener.wish.options;

@@ -70,7 +70,8 @@ impl std::ops::BitOr for Marks {
 pub(crate) struct Meta {
     /// Hash of its flow.
     pub(crate) hash: u64,
-    /// Index of the neighbour its segments go to, as found under generation `way` of the routes.
+    /// Index of the neighbour its segments go to, as found under generation `way` of the routes; that is `LOOPED` where
+    /// they stay inside the stack.
     pub(crate) hop: u32,
     pub(crate) way: u32,
     /// The owner's handle.

@@ -12,11 +12,12 @@ use crate::conns::{Conns, List, Marks};
 use crate::demux::{Flow, FlowTable};
 use crate::hold::Offload;
 use crate::hosts::Hosts;
-use crate::ip::{Ip, OwnAddr};
+use crate::ip::{Ip, LOOPED, OwnAddr};
 use crate::limit::Limit;
 use crate::link::is_reachable;
 use crate::listeners::{ListenerId, Listeners};
 use crate::loans::Loans;
+use crate::loopback::Loopback;
 use crate::moulds::Moulds;
 use crate::neighbours::{Neighbours, Question};
 use crate::paths::{NoPath, Path, Paths};
@@ -56,6 +57,8 @@ pub struct CoreConfig {
     pub addresses: Vec<OwnAddr>,
     /// Default gateways, for ports with their own addresses (one per family at most).
     pub gateways: Vec<Addr>,
+    /// Addresses between which connections stay inside the stack.
+    pub loopback: Loopback,
     /// Default congestion control, a name of the registry.
     pub control: &'static str,
     /// May connections have congestion control that takes more than one flow's share?
@@ -84,6 +87,7 @@ impl Default for CoreConfig {
             core: (0, 1),
             addresses: Vec::new(),
             gateways: Vec::new(),
+            loopback: Loopback::Link,
             control: cc::Cubic::NAME,
             allow_unfair: false,
             offload: Offload::Inline,
@@ -168,6 +172,10 @@ pub struct Core {
     /// turn and may add to it.
     pub(crate) dirty: List,
     pub(crate) held: List,
+    /// Looped connections that wait for room in the loopback's queue.
+    pub(crate) loop_waiting: List,
+    /// The batch that is being processed came from the loopback, not from the port.
+    pub(crate) looping: bool,
     pub(crate) noticed: Vec<u32>,
     pub(crate) noticed_listeners: Vec<ListenerId>,
     pub(crate) questions: Vec<Question>,
@@ -225,7 +233,7 @@ impl Core {
             signed_waits: SignedWaits::new(),
             listeners: Listeners::new(),
             ports: Ports::new(config.ephemeral, config.core, kernel, ports, secrets.word()),
-            ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways),
+            ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways, config.loopback),
             hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
             paths: Paths::new(),
             hosts: Hosts::new(secrets.key()),
@@ -241,6 +249,8 @@ impl Core {
             drops: Drops::new(),
             dirty: List::new(),
             held: List::new(),
+            loop_waiting: List::new(),
+            looping: false,
             noticed: Vec::new(),
             noticed_listeners: Vec::new(),
             questions: Vec::new(),
@@ -467,6 +477,9 @@ impl Core {
     #[inline(never)]
     fn transmit_first(&mut self, now: Instant, index: u32) -> Sent {
         let Some((meta, _)) = self.conns.get(index) else { return Sent::All };
+        if meta.way == LOOPED {
+            return self.transmit_looped(now, index);
+        }
         if meta.way != self.ip.generation() || !is_reachable(&self.port, &self.hops, now, meta.hop) {
             match self.find_way(now, index) {
                 Ok(()) => {}
@@ -570,7 +583,7 @@ impl Core {
 }
 
 /// Segments and octets one connection may send before others have their turn.
-const QUOTA_SEGMENTS: u32 = 16;
+pub(crate) const QUOTA_SEGMENTS: u32 = 16;
 const QUOTA_OCTETS: u32 = 1 << 17;
 
 /// A connection's turn to send.

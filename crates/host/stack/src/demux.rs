@@ -208,6 +208,13 @@ impl FlowTable {
         self.secret.hash(key)
     }
 
+    /// The hash under which the `key` of a looped connection is stored. It lies elsewhere than that of the same key on
+    /// the link, so no packet of the link finds a looped connection, whatever addresses and ports it has.
+    pub(crate) fn hash_looped(&self, key: &FlowKey) -> u64 {
+        // Another bucket, and another tag.
+        !self.secret.hash(key)
+    }
+
     #[inline]
     fn slot_of(&self, hash: u64) -> usize {
         // A shift by 64 is not one, so depth 0 shifts twice.

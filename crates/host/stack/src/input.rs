@@ -193,12 +193,17 @@ impl Core {
             || self.ip.is_of_many(remote.addr)
             || self.ip.is_of_many(local.addr)
             || local == remote;
-        if absurd || !self.port.caps.shares_kernel_addresses && !self.ip.is_own(local.addr) {
+        if self.looping {
+            // Its way has been looked at by the sender, which is this stack.
+        } else if absurd
+            || self.is_martian(local.addr, remote.addr)
+            || !self.port.caps.shares_kernel_addresses && !self.ip.is_own(local.addr)
+        {
             return self.drops.count(PacketDrop::NotForUs);
         }
         // What is left of a flow here may be revived here, whoever has the bucket now.
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
-        if above.is_none() && !self.port.io.is_ours(sender.key, opens) {
+        if above.is_none() && !self.looping && !self.port.io.is_ours(sender.key, opens) {
             return self.drops.count(PacketDrop::AnothersFlow);
         }
         let listener = self.listeners.find(local, sender.hash);
@@ -281,13 +286,15 @@ impl Core {
             self.drops.count(PacketDrop::NoRoute);
             return None;
         };
-        self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
+        if !path.is_looped() {
+            self.hops.hint(now, path.hop, sender.mac(self.port.caps.medium));
+        }
         let Listener { wish, .. } = self.listeners.get(id)?;
         // What the listener wants, or the default where that has been withdrawn meanwhile.
         let control = self.registry.create_or_default(wish.control);
         let options = wish.options;
         let open = self.opening(now, *sender.key, &path, options);
-        let mut meta = Meta::new(sender.hash, path.hop, self.ip.generation());
+        let mut meta = Meta::new(sender.hash, path.hop, self.way_of(&path));
         meta.listener = id.0;
         Some((open, control, meta))
     }
@@ -350,7 +357,8 @@ impl Core {
     /// RFC 2385, section 4.1; RFC 5925, 7.7-1.
     fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, auth: Option<&Auth>) {
         self.drops.count(PacketDrop::NoFlow);
-        if !self.ports.is_ours(sender.key.local().port) || auth.is_some_and(|auth| !auth.signs_resets()) {
+        let ours = self.looping || self.ports.is_ours(sender.key.local().port);
+        if !ours || auth.is_some_and(|auth| !auth.signs_resets()) {
             return;
         }
         let Some(mut header) = tcp::reset_for(sender.key, segment) else { return };
@@ -373,7 +381,7 @@ impl Core {
     ) {
         let envelope =
             Envelope { mac: sender.mac(self.port.caps.medium), hash: sender.hash, tos: 0, ttl: TTL };
-        if !self.port.header_only(key, header, &envelope, auth) {
+        if !self.port.header_only(key, header, &envelope, auth, self.looping) {
             self.stats.no_frame += 1;
             return self.drops.count(PacketDrop::NoFrame);
         }

@@ -3,6 +3,8 @@
 use base::Addr;
 use pio::{NetEvent, Route};
 
+use crate::loopback::Loopback;
+
 /// An address of our own, for ports that do not share the kernel's (tap, shm, sim).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnAddr {
@@ -16,6 +18,10 @@ pub struct OwnAddr {
 const ADDRESSES_MAX: usize = 4096;
 const ROUTES_MAX: usize = 4096;
 
+/// The generation under which the ways of looped connections are noted: never that of the routes, so that the compare
+/// which finds stale ways finds these connections, too.
+pub(crate) const LOOPED: u32 = 0;
+
 /// Where packets to one destination go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Way {
@@ -25,6 +31,8 @@ pub(crate) struct Way {
     pub(crate) src: Addr,
     /// Largest IP packet, octets.
     pub(crate) mtu: u16,
+    /// The destination is an address of the stack: its packets do not leave it.
+    pub(crate) looped: bool,
 }
 
 /// Addresses, routes and the MTU of one port.
@@ -36,14 +44,17 @@ pub(crate) struct Ip {
     /// Longest prefix first, then lowest metric: the first that matches is the route.
     routes: Vec<Route>,
     mtu: usize,
-    /// Changes whenever a way found before may no longer be the best.
+    /// Addresses between which packets stay inside the stack.
+    loopback: Loopback,
+    /// Changes whenever a way found before may no longer be the best; never [`LOOPED`].
     generation: u32,
 }
 
 impl Ip {
     /// With our own addresses and gateways; both empty where the kernel has them.
-    pub(crate) fn new(mtu: usize, own: &[OwnAddr], gateways: &[Addr]) -> Self {
-        let mut ip = Ip { addresses: Vec::new(), edges: Vec::new(), routes: Vec::new(), mtu, generation: 1 };
+    pub(crate) fn new(mtu: usize, own: &[OwnAddr], gateways: &[Addr], loopback: Loopback) -> Self {
+        let (addresses, edges, routes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ip = Ip { addresses, edges, routes, mtu, loopback, generation: 1 };
         for &own in own {
             ip.add_own(own);
         }
@@ -68,12 +79,27 @@ impl Ip {
 
     /// A way may have changed for another reason (a path MTU, a neighbour).
     pub(crate) fn touch(&mut self) {
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1).max(LOOPED + 1);
     }
 
     /// Is this one of our addresses?
     pub(crate) fn is_own(&self, addr: Addr) -> bool {
         self.addresses.binary_search_by_key(&addr, |own| own.addr).is_ok()
+    }
+
+    /// Returns true for the addresses of the link, and for those of the loopback where the stack has one.
+    pub(crate) fn is_local(&self, addr: Addr) -> bool {
+        self.is_own(addr) || self.loopback == Loopback::All && addr.is_loopback()
+    }
+
+    /// Returns true if packets to `addr` stay inside the stack.
+    pub(crate) fn loops(&self, addr: Addr) -> bool {
+        self.loopback != Loopback::Off && self.is_local(addr)
+    }
+
+    /// Returns the loopback address of the family of `addr`, where the stack has one.
+    pub(crate) fn localhost(&self, addr: Addr) -> Option<Addr> {
+        (self.loopback == Loopback::All).then(|| addr.localhost())
     }
 
     /// Is this nobody's address but that of many, or of none: a group, the limited broadcast, or the first or last
@@ -160,11 +186,15 @@ impl Ip {
 
     /// The way to `dst`, by longest prefix and lowest metric; `None` without a route or a source address.
     pub(crate) fn way(&self, dst: Addr) -> Option<Way> {
+        if self.loops(dst) {
+            let src = if dst.is_loopback() { dst.localhost() } else { dst };
+            return Some(Way { next_hop: dst, src, mtu: self.mtu(), looped: true });
+        }
         let route = self.routes.iter().find(|r| dst.in_prefix(r.dst, r.prefix))?;
         let next_hop = route.gateway.unwrap_or(dst);
         let src = route.src.or_else(|| self.source(dst, next_hop))?;
         let mtu = route.mtu.map_or(self.mtu, |mtu| self.mtu.min(mtu as usize));
-        Some(Way { next_hop, src, mtu: mtu.min(usize::from(u16::MAX)) as u16 })
+        Some(Way { next_hop, src, mtu: mtu.min(usize::from(u16::MAX)) as u16, looped: false })
     }
 
     /// Our address for packets to `dst` through `next_hop`: RFC 6724, section 5, as far as one interface with
@@ -236,9 +266,9 @@ mod tests {
     fn own_addresses_and_a_gateway() {
         let own =
             [OwnAddr { addr: a("10.0.0.2"), prefix: 24 }, OwnAddr { addr: a("2001:db8::2"), prefix: 64 }];
-        let ip = Ip::new(1500, &own, &[a("10.0.0.1")]);
+        let ip = Ip::new(1500, &own, &[a("10.0.0.1")], Loopback::Link);
         let way = ip.way(a("10.0.0.9")).unwrap();
-        assert_eq!(way, Way { next_hop: a("10.0.0.9"), src: a("10.0.0.2"), mtu: 1500 });
+        assert_eq!(way, Way { next_hop: a("10.0.0.9"), src: a("10.0.0.2"), mtu: 1500, looped: false });
         assert_eq!(ip.way(a("8.8.8.8")).unwrap().next_hop, a("10.0.0.1"));
         assert_eq!(ip.way(a("2001:db8::7")).unwrap().src, a("2001:db8::2"));
         assert_eq!(ip.way(a("2001:db9::7")), None);
@@ -247,7 +277,7 @@ mod tests {
 
     #[test]
     fn longest_prefix_then_metric_and_changes_follow() {
-        let mut ip = Ip::new(9000, &[], &[]);
+        let mut ip = Ip::new(9000, &[], &[], Loopback::Link);
         let before = ip.generation();
         ip.on_event(&NetEvent::AddrAdded { addr: a("10.0.0.2"), prefix: 24 });
         ip.on_event(&NetEvent::AddrAdded { addr: a("192.168.1.2"), prefix: 24 });
@@ -261,11 +291,11 @@ mod tests {
         assert_ne!(ip.generation(), before);
         assert_eq!(
             ip.way(a("1.1.1.1")).unwrap(),
-            Way { next_hop: a("192.168.1.1"), src: a("192.168.1.2"), mtu: 9000 }
+            Way { next_hop: a("192.168.1.1"), src: a("192.168.1.2"), mtu: 9000, looped: false }
         );
         assert_eq!(
             ip.way(a("10.9.1.1")).unwrap(),
-            Way { next_hop: a("10.0.0.3"), src: a("10.0.0.2"), mtu: 1400 }
+            Way { next_hop: a("10.0.0.3"), src: a("10.0.0.2"), mtu: 1400, looped: false }
         );
         ip.on_event(&NetEvent::RouteRemoved(route("0.0.0.0", 0, Some("192.168.1.1"), 50)));
         assert_eq!(ip.way(a("1.1.1.1")).unwrap().next_hop, a("10.0.0.1"));
@@ -279,7 +309,7 @@ mod tests {
     /// RFC 9293, MUST-46 and MUST-57.
     #[test]
     fn edges_of_subnets_are_of_many() {
-        let mut ip = Ip::new(1500, &[], &[]);
+        let mut ip = Ip::new(1500, &[], &[], Loopback::Link);
         let added = [
             ("10.0.0.2", 24),
             ("10.0.0.9", 24),
@@ -307,7 +337,7 @@ mod tests {
 
     #[test]
     fn scopes_are_kept_apart() {
-        let mut ip = Ip::new(1500, &[], &[]);
+        let mut ip = Ip::new(1500, &[], &[], Loopback::Link);
         for (addr, prefix) in [("fe80::2", 64), ("2001:db8::2", 64)] {
             ip.on_event(&NetEvent::AddrAdded { addr: a(addr), prefix });
         }

@@ -28,6 +28,8 @@ pub enum OpError {
     AddrNotAvailable,
     /// EACCES.
     Denied,
+    /// ECONNREFUSED: the unspecified address is this host, which has no loopback here.
+    Refused,
     /// ENETUNREACH: no route.
     NetUnreachable,
     /// EHOSTUNREACH: the neighbour does not answer.
@@ -232,7 +234,7 @@ impl Core {
     #[inline(always)]
     fn check_local(&mut self, local: Endpoint) -> Result<(), OpError> {
         self.learn_network();
-        if local.addr.is_unspecified() || self.ip.is_own(local.addr) {
+        if local.addr.is_unspecified() || self.ip.is_local(local.addr) {
             Ok(())
         } else {
             Err(OpError::AddrNotAvailable)
@@ -265,9 +267,10 @@ impl Core {
         if self.is_over() {
             return Err(OpError::Over);
         }
-        let Connect { local, remote, .. } = *connect;
+        let Connect { local, mut remote, .. } = *connect;
         if remote.addr.is_unspecified() {
-            return Err(OpError::NetUnreachable);
+            // As on Linux, this host.
+            remote.addr = self.ip.localhost(remote.addr).ok_or(OpError::Refused)?;
         }
         if remote.port == 0 {
             return Err(OpError::AddrNotAvailable);
@@ -288,13 +291,21 @@ impl Core {
         })?;
         if local.addr != path.src {
             self.check_local(local)?;
+            if local.addr.is_loopback() && !path.is_looped() {
+                return Err(OpError::Invalid);
+            }
         }
         let addr = if local.addr.is_unspecified() { path.src } else { local.addr };
-        let plain = local.port == 0 && connect.keys.is_none() && fast.is_none() && self.shared.config.archive;
+        let looped = path.is_looped();
+        let plain = local.port == 0
+            && connect.keys.is_none()
+            && fast.is_none()
+            && self.shared.config.archive
+            && !looped;
         if plain && let Some(begun) = self.connect_again(now, connect, addr, &path) {
             return begun.map(|id| (id, 0));
         }
-        let Chosen { key, bound, fresh, above } = self.choose_key(now, connect, addr)?;
+        let Chosen { key, bound, fresh, above } = self.choose_key(now, connect, addr, remote, looped)?;
         let name = connect.control.unwrap_or(self.registry.default_name());
         let control = match self.registry.create(name) {
             Ok(control) => control,
@@ -317,7 +328,7 @@ impl Core {
         };
         // A signed SYN has no room for a cookie.
         let fast = fast.filter(|_| auth.is_none());
-        let mut meta = Meta::new(self.table.hash(&key), path.hop, self.ip.generation());
+        let mut meta = Meta::new(self.hash_of(&key, looped), path.hop, self.way_of(&path));
         meta.owner = connect.owner;
         meta.marks.set(Marks::OWNED);
         let index = self.conns.claim(meta);
@@ -349,15 +360,22 @@ impl Core {
     }
 
     /// The flow of a connection to be.
-    fn choose_key(&mut self, now: Instant, connect: &Connect, addr: base::Addr) -> Result<Chosen, OpError> {
-        let Connect { local, remote, .. } = *connect;
+    fn choose_key(
+        &mut self,
+        now: Instant,
+        connect: &Connect,
+        addr: base::Addr,
+        remote: Endpoint,
+        looped: bool,
+    ) -> Result<Chosen, OpError> {
+        let local = connect.local;
         if local.port == 0 {
-            let Free { key, above, .. } = self.choose_free(now, addr, remote)?;
+            let Free { key, above, .. } = self.choose_free(now, addr, remote, looped)?;
             return Ok(Chosen { key, bound: false, fresh: false, above });
         }
         let key = FlowKey::new(Endpoint::new(addr, local.port), remote);
         let mut above = None;
-        if let Some(flow) = self.find(self.table.hash(&key), &key) {
+        if let Some(flow) = self.find(self.hash_of(&key, looped), &key) {
             let Flow::TimeWait(entry) = flow else { return Err(OpError::AddrNotAvailable) };
             let over = self.waits.get(entry).until <= now;
             above = self.yields(now, entry);
@@ -380,6 +398,7 @@ impl Core {
         now: Instant,
         addr: base::Addr,
         remote: Endpoint,
+        looped: bool,
     ) -> Result<Free, OpError> {
         /// Ports in use that are looked at before one in TIME-WAIT is good enough.
         const LOOKS: u32 = 64;
@@ -390,7 +409,7 @@ impl Core {
         let (mut hash, mut taken_over) = (0, None);
         let looks = Cell::new(0);
         let mut is_free = |key: &FlowKey| {
-            hash = table.hash(key);
+            hash = if looped { table.hash_looped(key) } else { table.hash(key) };
             let taken = table.find(hash, |flow| match flow {
                 Flow::Connection(index) => conns.get(index).is_some_and(|(_, tcp)| tcp.key() == key),
                 Flow::TimeWait(entry) => waits.get(entry).key == *key,
@@ -408,7 +427,7 @@ impl Core {
         let io = self.port.io.as_mut();
         let mut again = false;
         let key = loop {
-            match self.ports.choose(io, addr, remote, &mut is_free) {
+            match self.ports.choose(io, addr, remote, looped, &mut is_free) {
                 // Those that were passed by at first are good enough now.
                 Err(OpError::AddrNotAvailable) if !again => {
                     again = true;

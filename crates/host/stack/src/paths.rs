@@ -19,7 +19,7 @@ const PMTU_AGE: Duration = Duration::from_secs(600);
 /// The way to one destination, resolved to a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
-    /// Index of the neighbour.
+    /// Index of the neighbour; [`LOOP`] where packets stay inside the stack.
     pub(crate) hop: u32,
     /// Source address, unless the connection has one.
     pub(crate) src: Addr,
@@ -29,6 +29,17 @@ pub(crate) struct Path {
     pub(crate) ts_offset: u32,
     /// Where what connections to it learned lies in [`Hosts`], as far as known.
     pub(crate) host: u32,
+}
+
+/// The neighbour of a destination that is an address of the stack: there is none.
+pub(crate) const LOOP: u32 = u32::MAX;
+
+impl Path {
+    /// Returns true if packets stay inside the stack.
+    #[inline]
+    pub(crate) fn is_looped(&self) -> bool {
+        self.hop == LOOP
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -95,14 +106,20 @@ impl Paths {
         isn: &IsnSource,
         hosts: &Hosts,
     ) -> Result<Path, NoPath> {
-        let Way { next_hop, src, mtu } = ip.way(dst).ok_or(NoPath::Route)?;
+        let Way { next_hop, src, mtu, looped } = ip.way(dst).ok_or(NoPath::Route)?;
+        let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
+        if looped {
+            // What ICMP says on the link is not about these.
+            let path = Path { hop: LOOP, src, mtu, ts_offset: isn.ts_offset(&pair), host: hosts.find(dst) };
+            self.remember(dst, ip.generation(), path);
+            return Ok(path);
+        }
         let found = hops.find(now, next_hop, next_hop != dst);
         if hops.take_voided() {
             ip.touch();
         }
         let hop = found.map_err(|_| NoPath::Neighbours)?;
         let learned = self.mtus.get(&dst).filter(|(_, until)| now < *until).map_or(mtu, |&(mtu, _)| mtu);
-        let pair = FlowKey::new(Endpoint::new(src, 0), Endpoint::new(dst, 0));
         let path =
             Path { hop, src, mtu: mtu.min(learned), ts_offset: isn.ts_offset(&pair), host: hosts.find(dst) };
         self.remember(dst, ip.generation(), path);
@@ -173,6 +190,7 @@ mod tests {
     //! Goal: what ICMP says of a path lasts as long as the RFCs want, and no longer.
     use super::*;
     use crate::ip::OwnAddr;
+    use crate::loopback::Loopback;
     use base::SipKey;
 
     /// RFC 1191, 6.3-1; RFC 8201, 4-4.
@@ -180,7 +198,7 @@ mod tests {
     fn a_smaller_mtu_is_believed_for_ten_minutes() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
         let (dst, other) = (Addr::v4([10, 0, 0, 2]), Addr::v4([10, 0, 0, 3]));
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);
@@ -196,7 +214,7 @@ mod tests {
     #[test]
     fn there_is_room_for_as_many_as_come_again() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 8 }];
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let small = paths.footprint();
@@ -229,7 +247,7 @@ mod tests {
     fn a_destination_in_use_gets_its_mtu_back() {
         let own = [OwnAddr { addr: Addr::v4([10, 0, 0, 1]), prefix: 24 }];
         let dst = Addr::v4([10, 0, 0, 2]);
-        let (mut ip, mut hops) = (Ip::new(1500, &own, &[]), Neighbours::new(false));
+        let (mut ip, mut hops) = (Ip::new(1500, &own, &[], Loopback::Link), Neighbours::new(false));
         let (mut paths, isn) = (Paths::new(), IsnSource::new(SipKey::new(1, 2)));
         let hosts = Hosts::new(SipKey::new(3, 4));
         let start = Instant::from_secs(100);

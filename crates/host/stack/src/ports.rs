@@ -180,7 +180,7 @@ impl Ports {
 
     /// A listener that holds `local` wants new connections, or no more.
     pub(crate) fn serve(&self, io: &mut dyn PacketIo, local: Endpoint, wanted: bool) {
-        if let Some(at) = self.find(local, true) {
+        if let Some(at) = self.find(local, true).filter(|_| !local.addr.is_loopback()) {
             io.serve(&self.bindings[&local.port][at].claim(), wanted);
         }
     }
@@ -277,7 +277,7 @@ impl Ports {
     }
 
     fn claim(&mut self, io: &mut dyn PacketIo, claim: PortClaim) -> Result<(), OpError> {
-        if !self.kernel {
+        if !self.kernel || claim.addr.is_loopback() {
             return Ok(());
         }
         let claims = self.claims.entry(claim.port).or_default();
@@ -371,12 +371,14 @@ impl Ports {
     /// 4 with a large table and steps that vary: a keyed start for each destination, so that what one destination
     /// sees says nothing about the next port to another, and a counter, so that a port comes back as late as
     /// possible. Where the kernel lends ports, those lent for this destination come first: they cost no system call.
+    /// Looped connections need no port of the kernel's.
     /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2 and 3.4-1.
     pub(crate) fn choose(
         &mut self,
         io: &mut dyn PacketIo,
         local: Addr,
         remote: Endpoint,
+        looped: bool,
         mut is_free: impl FnMut(&FlowKey) -> bool,
     ) -> Result<FlowKey, OpError> {
         let pair = FlowKey::new(Endpoint::new(local, 0), remote);
@@ -400,7 +402,7 @@ impl Ports {
             for step in 0..self.count {
                 let port = self.nth(start, step);
                 let entry = *self.port(port);
-                let lacks = self.kernel && !entry.claimed[family];
+                let lacks = self.kernel && !looped && !entry.claimed[family];
                 if entry.bound > 0 || lacks && !claims || !is_free(&key_of(port)) {
                     continue;
                 }

@@ -7,6 +7,7 @@ base::counters! {
         packets_out: "Packets handed to the port.",
         bytes_in: "Octets received, headers included.",
         turns: "Rounds of the stack.",
+        looped: "Packets that stayed inside the stack: their destination is an address of its own.",
         kicks: "Batches handed to the port.",
         tx_blocked: "Times the port took less than was offered.",
         no_frame: "Times the port had no frame to build a packet in.",

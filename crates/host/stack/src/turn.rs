@@ -84,11 +84,15 @@ impl Core {
         self.take_net_events(now, &mut scratch);
         self.flush_held(now, &mut turn);
         self.receive(now, &mut scratch.rx, &mut turn);
+        if !self.port.looped.is_empty() {
+            self.receive_looped(now, &mut scratch.rx, &mut turn);
+        }
         turn.timers = self.run_timers(now, &mut scratch);
         if self.shared.pool.out_of_order() > 0 && self.shared.pool.is_scarce() {
             self.reclaim(now);
         }
         self.transmit_all(now, false, &mut turn);
+        turn.more |= !self.port.looped.is_empty();
         self.scratch = Some(scratch);
         self.shared.pause_probes();
         match self.error.take() {
@@ -139,6 +143,9 @@ impl Core {
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() {
             return None;
+        }
+        if !self.port.looped.is_empty() {
+            return Some(self.now);
         }
         if self.port.blocked || self.starved {
             // What cannot be sent now must not keep the caller from sleeping.

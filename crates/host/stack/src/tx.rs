@@ -3,10 +3,11 @@
 
 use base::{Addr, Endpoint, FlowKey, SipKey};
 use pio::{
-    Caps, ChecksumOffload, IoError, Medium, PIECES_MAX, PacketIo, SegmentationOffload, TxBatch, TxMeta,
-    TxPacket,
+    Caps, ChecksumOffload, IoError, Medium, PIECES_MAX, PacketIo, RxChecksum, RxMeta, RxPacket,
+    SegmentationOffload, TxBatch, TxMeta, TxPacket,
 };
 use ring::Frame;
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use tcp::auth::Auth;
 use tcp::{Connection, Opening, Pool, Transmit, TransmitClass, TxLimits};
@@ -64,6 +65,8 @@ pub(crate) struct Port {
     labels: SipKey,
     /// Everything below TCP of the segments being built: changed in place for each connection.
     below: Below,
+    /// Packets to addresses of the stack itself, as they will be received, in order.
+    pub(crate) looped: VecDeque<RxPacket>,
 }
 
 /// How a packet of ours is addressed below TCP.
@@ -119,6 +122,7 @@ impl Port {
             limits,
             labels,
             below,
+            looped: VecDeque::new(),
         }
     }
 
@@ -251,6 +255,29 @@ impl Port {
         false
     }
 
+    /// Builds a segment of a looped connection, for where [`Port::address`] said, as it will be received: nobody sums
+    /// what stays in this process's memory.
+    pub(crate) fn looped_segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit) {
+        (self.below.tos, self.below.ttl) = (tx.tos, tx.ttl);
+        let headers = self.below.len() + tx.header.len();
+        let len = tx.len as usize;
+        let Some(mut frame) = self.frame(headers + len) else { return };
+        frame.set_range(self.caps.headroom, headers + len);
+        let data = frame.data_mut();
+        tcp.copy_payload(pool, tx, &mut data[headers..]);
+        if tx.header.options.signature.is_some() {
+            self.finish_signed(&self.below, &tx.header, len, data, |octets| tcp.sign(octets));
+        } else {
+            self.below.emit_tcp(&tx.header, len, Checksum::Offloaded, data);
+        }
+        self.push_looped(frame, if tx.len > u32::from(tx.mss) { tx.mss } else { 0 });
+    }
+
+    fn push_looped(&mut self, frame: Frame, gso_size: u16) {
+        let meta = RxMeta { checksum: RxChecksum::Verified, gso_size, more: false };
+        self.looped.push_back(RxPacket { frame, meta });
+    }
+
     /// The same with a signature, which covers the whole of one segment of the wire: nothing is segmented or gathered.
     #[cold]
     fn signed_segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, class: TransmitClass) {
@@ -331,7 +358,8 @@ impl Port {
         if offloaded { request(below, header, len, mss) } else { TxMeta::default() }
     }
 
-    /// Sends a TCP segment without payload that belongs to no connection, signed if its header has room for that.
+    /// Sends a TCP segment without payload that belongs to no connection, signed if its header has room for that; to
+    /// the stack itself if it is `looped`.
     /// False if there was no frame.
     #[cold]
     pub(crate) fn header_only(
@@ -340,6 +368,7 @@ impl Port {
         header: &Header,
         envelope: &Envelope,
         auth: Option<&Auth>,
+        looped: bool,
     ) -> bool {
         if !self.stock() {
             return false;
@@ -353,6 +382,10 @@ impl Port {
             Some(auth) => self.finish_signed(&below, header, 0, data, |octets| auth.sign(octets)),
             None => self.finish(&below, header, 0, 0, data),
         };
+        if looped {
+            self.push_looped(frame, 0);
+            return true;
+        }
         self.push_control(TxPacket { frame, meta });
         true
     }
@@ -454,6 +487,9 @@ impl Port {
         self.control.append(&mut self.acks);
         self.control.append(&mut self.data);
         while let Some(packet) = self.control.pop_front() {
+            self.io.retire(packet.frame);
+        }
+        while let Some(packet) = self.looped.pop_front() {
             self.io.retire(packet.frame);
         }
         for frame in [self.spare.take(), self.long.take()].into_iter().flatten() {

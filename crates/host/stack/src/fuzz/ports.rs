@@ -292,7 +292,7 @@ impl Model {
         let remote = Endpoint::new(peer, Model::remote(input));
         let held = &self.held;
         let is_free = |key: &FlowKey| held.iter().all(|held| held.key != *key);
-        match self.ports.choose(&mut self.kernel, local, remote, is_free) {
+        match self.ports.choose(&mut self.kernel, local, remote, false, is_free) {
             Ok(key) => {
                 assert_eq!((key.local().addr, key.remote()), (local, remote));
                 let port = key.local().port;

@@ -32,7 +32,7 @@ impl Host {
     /// Connects.
     fn begin(&mut self, remote: Endpoint) -> FlowKey {
         let held = &self.held;
-        let chosen = self.ports.choose(&mut self.kernel, OWN, remote, |key| !held.contains(key));
+        let chosen = self.ports.choose(&mut self.kernel, OWN, remote, false, |key| !held.contains(key));
         let key = chosen.expect("there is a port");
         self.ports.hold(&mut self.kernel, &key);
         self.held.push(key);
@@ -137,15 +137,16 @@ fn every_port_of_the_range_is_found_before_there_is_none() {
         let mut kernel = Kernel::new();
         let mut held: Vec<FlowKey> = Vec::new();
         for _ in 0..100 {
-            let key =
-                ports.choose(&mut kernel, OWN, OTHER, |key| !held.contains(key)).expect("some are free");
+            let key = ports
+                .choose(&mut kernel, OWN, OTHER, false, |key| !held.contains(key))
+                .expect("some are free");
             ports.hold(&mut kernel, &key);
             held.push(key);
         }
-        let none = ports.choose(&mut kernel, OWN, OTHER, |key| !held.contains(key));
+        let none = ports.choose(&mut kernel, OWN, OTHER, false, |key| !held.contains(key));
         assert_eq!(none, Err(OpError::AddrNotAvailable));
         // The same ports serve another destination, whether lent already or not.
-        assert!(ports.choose(&mut kernel, OWN, OBSERVER, |_| true).is_ok());
+        assert!(ports.choose(&mut kernel, OWN, OBSERVER, false, |_| true).is_ok());
         assert_eq!(kernel.granted.len(), if lends { 100 } else { 0 });
     }
 }

@@ -1,0 +1,123 @@
+//! Goal: launched programs reach themselves: by the stack's own loopback where the setting says so, and otherwise by
+//! the kernel's, so that nothing that listened before is lost.
+//!
+//! Needs root for network namespaces, and python3; what is missing is said and skipped.
+
+use bench::bed::{Bed, SERVER_ADDR, SERVER_ADDR6, sh};
+use std::path::Path;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+const LINK: &str = "packet:ms0";
+
+/// Connects to a listener of its own and prints what `millstream ss` shows of it.
+const ITSELF: &str = "\
+import socket, subprocess, sys, threading, os
+millstream, at, to = sys.argv[1:]
+family = socket.AF_INET6 if ':' in to else socket.AF_INET
+server = socket.create_server((at, 0), family=family)
+port = server.getsockname()[1]
+client = socket.socket(family)
+client.settimeout(10)
+client.connect((to, port))
+peer, name = server.accept()
+assert name == client.getsockname() and client.getpeername()[:2] == (to, port), (name, client.getpeername())
+assert peer.getsockname() == client.getpeername(), peer.getsockname()
+sent = os.urandom(1000000)
+def serve():
+    while data := peer.recv(65536): peer.sendall(data)
+    peer.close()
+threading.Thread(target=serve).start()
+threading.Thread(target=lambda: (client.sendall(sent), client.shutdown(socket.SHUT_WR))).start()
+got = bytearray()
+while data := client.recv(65536): got += data
+assert got == sent, len(got)
+client.close()
+client = socket.socket(family)
+client.settimeout(10)
+client.connect((to, port))
+peer, name = server.accept()
+print(subprocess.run([millstream, 'ss'], capture_output=True, text=True).stdout)
+";
+
+fn bed() -> Option<Bed> {
+    if sh("which", &["python3"]).is_err() {
+        eprintln!("skipped: python3 is not installed");
+        return None;
+    }
+    Bed::if_root(true)
+}
+
+fn launched(bed: &Bed, loopback: &str, program: &[&str]) -> Result<String, String> {
+    let loopback = format!("MILLSTREAM_LOOPBACK={loopback}");
+    let run = [&[&loopback, MILLSTREAM, "run", "--link", LINK, "--"], program].concat();
+    bed.in_ns_within(&bed.server, 60, "env", &run)
+}
+
+/// Connections that `millstream ss` shows of a program that connects to itself by `to`.
+fn shown(bed: &Bed, loopback: &str, at: &str, to: &str) -> usize {
+    let shown = launched(bed, loopback, &["python3", "-c", ITSELF, MILLSTREAM, at, to])
+        .unwrap_or_else(|e| panic!("loopback={loopback}, from {to} to {at}: {e}"));
+    let ends = shown.lines().filter(|line| line.starts_with("ESTABLISHED"));
+    let ends: Vec<_> = ends.filter(|line| line.contains(to)).collect();
+    ends.len()
+}
+
+#[test]
+fn a_program_reaches_itself_inside_the_stack() {
+    let Some(bed) = bed() else { return };
+    for (loopback, at, to, ends) in [
+        ("all", "127.0.0.1", "127.0.0.1", 2),
+        ("all", "", "127.0.0.1", 2),
+        ("all", "::", "::1", 2),
+        ("all", "::1", "::1", 2),
+        ("all", "", SERVER_ADDR, 2),
+        ("link", "", SERVER_ADDR, 2),
+        ("link", SERVER_ADDR6, SERVER_ADDR6, 2),
+        ("link", "127.0.0.1", "127.0.0.1", 0),
+        ("link", "::", "::1", 0),
+        ("off", "", SERVER_ADDR, 0),
+        ("off", "", "127.0.0.1", 0),
+    ] {
+        assert_eq!(shown(&bed, loopback, at, to), ends, "loopback={loopback}, from {to} to {at:?}");
+    }
+}
+
+/// What does not listen on the stack of the process is found where it was: a kernel's server, another process of the
+/// launch, a listener that a child has, too.
+#[test]
+fn everybody_else_is_found_by_the_kernels_loopback() {
+    let Some(bed) = bed() else { return };
+    let dir = bed.dir.to_string_lossy().into_owned();
+    let args = ["-u", "-m", "http.server", "-b", "127.0.0.1", "-d", &dir, "8011"];
+    let _kernels = bed.spawn(&bed.server, Path::new("python3"), &args).expect("python starts");
+    std::fs::write(bed.dir.join("file"), "on this machine").expect("a file");
+    let program = format!(
+        "import socket, os, subprocess, sys, time, urllib.request\n\
+         def get(url):\n\
+         \x20for _ in range(300):\n\
+         \x20 try: return urllib.request.urlopen(url, timeout=10).read().decode()\n\
+         \x20 except OSError as e:\n\
+         \x20  if 'refused' not in str(e): raise\n\
+         \x20  time.sleep(.1)\n\
+         print(get('http://127.0.0.1:8011/file'))\n\
+         other = subprocess.Popen([sys.executable, '-m', 'http.server', '-d', '{dir}', '8012'],\n\
+         \x20                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n\
+         print(get('http://127.0.0.1:8012/file'))\n\
+         print(get('http://{SERVER_ADDR}:8012/file'))\n\
+         other.kill()\n\
+         server = socket.create_server(('', 8013))\n\
+         child = os.fork()\n\
+         if child == 0:\n\
+         \x20server.accept()[0].sendall(b'the child')\n\
+         \x20os._exit(0)\n\
+         print(socket.create_connection(('127.0.0.1', 8013), 10).recv(100).decode())\n\
+         os.waitpid(child, 0)\n\
+         server.close()\n\
+         try: socket.create_connection(('127.0.0.1', 8013), 10)\n\
+         except ConnectionRefusedError: print('refused')\n"
+    );
+    let said = launched(&bed, "all", &["python3", "-c", &program]).expect("it ends well");
+    let answers: Vec<_> = said.lines().collect();
+    let file = "on this machine";
+    assert_eq!(answers, [file, file, file, "the child", "refused"], "{said}");
+}
