@@ -289,7 +289,7 @@ int ms_stats(struct ms_ctx *ctx, char *into, size_t room);
 int ms_connections(struct ms_ctx *ctx, char *into, size_t room);
 
 /**
- * The value of a name of the tree of what runs (docs/GUIDE.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
+ * The value of a name of the run-time tree (docs/OBSERVING.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
  * ENOENT for a name that does not exist, EPERM for one that can only be written; ms_error() says more.
  */
 int ms_sysctl_get(struct ms_ctx *ctx, const char *name, char *into, size_t room);

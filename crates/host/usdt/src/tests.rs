@@ -145,16 +145,16 @@ fn threads_may_end_while_counters_are_opened() {
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no such process");
 }
 
-/// The guide has a row for each point, with its arguments in order.
+/// docs/OBSERVING.md has a row for each point, with its arguments in order.
 #[test]
-fn the_guide_has_every_point() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/GUIDE.md");
-    let guide = std::fs::read_to_string(path).unwrap();
+fn the_page_has_every_point() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/OBSERVING.md");
+    let page = std::fs::read_to_string(path).unwrap();
     for point in POINTS {
         let args: Vec<_> = point.args.iter().map(|(name, _)| format!("`{name}`")).collect();
         let row = format!("| `{}` | {} |", point.name, args.join(", "));
-        assert!(guide.contains(&row), "docs/GUIDE.md lacks the row {row}");
+        assert!(page.contains(&row), "docs/OBSERVING.md lacks the row {row}");
         let probe = format!(":{PROVIDER}:{} ", point.name);
-        assert!(guide.contains(&probe), "docs/GUIDE.md lacks a line for {}", point.name);
+        assert!(page.contains(&probe), "docs/OBSERVING.md lacks a line for {}", point.name);
     }
 }

@@ -49,7 +49,7 @@ doors! {
         unsafe { put_text(&text, into, room) }
     }
 
-    /// The value of a name of the tree of what runs (docs/GUIDE.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
+    /// The value of a name of the run-time tree (docs/OBSERVING.md): "net.inet.tcp.cc.algorithm". Like snprintf(3).
     /// ENOENT for a name that does not exist, EPERM for one that can only be written; ms_error() says more.
     fn ms_sysctl_get(ctx, name: *const c_char, into: *mut c_char, room: size_t) -> c_int {
         // SAFETY: C's contract.
