@@ -15,8 +15,8 @@ pub(crate) fn number(family: Family) -> i32 {
     }
 }
 
-/// What `(host, port)` names, `(host, port, flowinfo, scope_id)` for IPv6. A host that is no address is looked up, with
-/// the errors that Python's sockets have for one that is not found.
+/// Resolves `(host, port)`, or `(host, port, flowinfo, scope_id)` for IPv6. A host that is no address is looked up,
+/// with the errors that Python's sockets have for one that is not found.
 pub(crate) fn endpoint(py: Python<'_>, family: Family, address: &Bound<'_, PyAny>) -> PyResult<Endpoint> {
     let tuple = address.cast::<PyTuple>().ok();
     let tuple =

@@ -11,7 +11,7 @@ pub(crate) fn os_error(errno: Errno) -> PyErr {
     PyOSError::new_err((errno.raw(), text))
 }
 
-/// The same with a sentence of ours.
+/// Makes the error with a message of this package.
 pub(crate) fn because(number: i32, why: &str) -> PyErr {
     PyOSError::new_err((number, why.to_owned()))
 }

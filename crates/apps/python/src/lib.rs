@@ -17,7 +17,7 @@ mod stack;
 
 use pyo3::pymodule;
 
-/// What the package is made of.
+/// Contents of the package.
 #[pymodule]
 mod _millstream {
     #[pymodule_export]

@@ -207,7 +207,7 @@ impl Patience {
     }
 }
 
-/// What an attempt came to before Python looked at its signals.
+/// Result of an attempt before Python checked its signals.
 enum Step<R> {
     Done(Result<R, Errno>),
     TimedOut,

@@ -14,8 +14,8 @@ use sock::{Errno, Family, Fd, Ready, SendFlags, Shutdown, Sockets};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// What is added to a stack's descriptor before Python sees it: higher than any of the kernel's, so that nobody takes
-/// one for the other.
+/// Offset added to a stack's descriptor before Python sees it: higher than any of the kernel's, so that nobody
+/// takes one for the other.
 pub(crate) const BASE: i32 = 1 << 30;
 /// A closed socket.
 const CLOSED: Fd = -1;
@@ -57,7 +57,7 @@ impl Socket {
         py.detach(|| call(&live.hosted, fd)).map_err(os_error)
     }
 
-    /// The same with something that waits for any of `interest`, as long as the socket's time-out says.
+    /// Waits for any of `interest`, at most for the socket's time-out, and tries the call again.
     fn wait<R: Send>(
         &self,
         py: Python<'_>,

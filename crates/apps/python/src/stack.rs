@@ -23,7 +23,7 @@ impl Stack {
     }
 }
 
-/// What file, environment and list say, in this order: the later wins.
+/// Reads settings from file, environment and list, in this order: the later wins.
 fn read(file: Option<&str>, list: &[(String, String)]) -> Result<Settings, sock::SettingError> {
     let mut settings = Settings::default();
     if let Some(path) = file {

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 use std::time;
 
-/// What one acknowledgment frame covers, until it is read to its end.
+/// Packets that one acknowledgment frame covers, until it is read to its end.
 #[derive(Clone, Copy, Default)]
 struct Batch {
     bytes: u64,

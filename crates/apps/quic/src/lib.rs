@@ -11,7 +11,7 @@
 //! transport.congestion_controller_factory(Arc::new(policies.factory("htcp").expect("built in")));
 //! ```
 //!
-//! What QUIC tells and what a policy hears differ in places:
+//! QUIC's signals and a policy's arguments differ in places:
 //!
 //! * QUIC has no retransmission timeout; its persistent congestion (RFC 9002, section 7.6) is told as the first.
 //! * A round-trip sample contains the peer's delay of acknowledgments (at most 25 ms, unless it says otherwise).

@@ -25,7 +25,7 @@ impl Policies {
         Policies(Arc::new(Shared { registry: Mutex::new(registry), substituted: AtomicU64::new(0), hystart }))
     }
 
-    /// What makes the policy `name` for each connection of an endpoint.
+    /// Returns the factory of the policy `name` for the connections of an endpoint.
     ///
     /// # Errors
     /// Nobody registered that name, or it is not for new connections.
@@ -49,7 +49,7 @@ impl Policies {
         *self.0.hystart.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// What [`set_hystart`](Self::set_hystart) set; what RFC 9406 recommends until then.
+    /// Returns the limits set by [`set_hystart`](Self::set_hystart); RFC 9406's recommendation until then.
     pub fn hystart(&self) -> HyStartLimits {
         *self.0.hystart.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -233,7 +233,7 @@ impl FlowKey {
         self.remote_addr.is_v4()
     }
 
-    /// The same flow seen from the other end.
+    /// Returns the flow as seen from the other end.
     pub const fn reversed(&self) -> Self {
         FlowKey::new(self.remote(), self.local())
     }

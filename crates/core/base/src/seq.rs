@@ -120,7 +120,7 @@ mod tests {
         assert!(!start.in_window(start, 0));
     }
 
-    /// What each question means, in integers that do not wrap: `d` is how far `a` lies from `b`, from -2^31 on.
+    /// Checks each question in integers that do not wrap: `d` is how far `a` lies from `b`, from -2^31 on.
     fn agrees(b: u32, difference: u32) {
         let (b, a) = (Seq::new(b), Seq::new(b) + difference);
         let d = if difference < 1 << 31 { i64::from(difference) } else { i64::from(difference) - (1 << 32) };

@@ -38,7 +38,7 @@ const PACED: u64 = 99;
 /// Largest burst that the window must hold thrice (C.send_quantum).
 const QUANTUM_MAX: u64 = 65_536;
 
-/// What a mistaken repair took.
+/// State to restore after a spurious recovery.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     state: Option<State>,
@@ -371,8 +371,8 @@ impl Controller for Bbr {
         }
     }
 
-    /// What is known of the path outlasts a silence (section 5.4): the window stays, and pacing keeps it from leaving
-    /// at once.
+    /// Keeps the model of the path over an idle time (section 5.4): the window stays, and pacing keeps it from
+    /// leaving at once.
     fn on_idle_restart(&mut self, _now: Instant, _idle: Duration, _path: &PathInfo) {}
 
     fn on_mss_change(&mut self, mss: u32) {

@@ -28,7 +28,7 @@ pub type Cdg = Classical<Gradient>;
 /// Most rounds of the moving average.
 const SMOOTHING: usize = 32;
 
-/// What the trends of the round-trip time say about the bottleneck's queue.
+/// State of the bottleneck's queue, by the trends of the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Unknown,
@@ -48,7 +48,7 @@ pub struct Gradient {
     smallest: Trend,
     largest: Trend,
     level: Level,
-    /// What NewReno would have, octets: so that one loss takes no more than it would from such a flow.
+    /// Window that NewReno would have, bytes: so that one loss takes no more than it would from such a flow.
     shadow: u32,
     /// Backoffs in a row that left the delay growing, and rounds for which delay is ignored.
     ineffective: u8,

@@ -15,7 +15,7 @@ pub type Part = (u32, u32);
 /// Half of what was in flight: RFC 5681, equation 4.
 pub const HALF: Part = (1, 2);
 
-/// What sets one window-based policy apart from another. [`Classical`] makes a [`Controller`] of it.
+/// The part in which one window-based policy differs from another. [`Classical`] makes a [`Controller`] of it.
 ///
 /// ```
 /// use cc::{AckSample, Classical, Controller, Law, Reno};
@@ -69,7 +69,7 @@ pub trait Law: Default + Send + fmt::Debug {
         let _ = (reno, ack);
     }
 
-    /// What ECN told with an acknowledgment, before anything else hears of it ([`Controller::on_ecn`]).
+    /// Takes the ECN feedback of an acknowledgment, before any other call for it ([`Controller::on_ecn`]).
     fn marks(&mut self, feedback: &EcnFeedback) {
         let _ = feedback;
     }
@@ -99,7 +99,7 @@ pub trait Law: Default + Send + fmt::Debug {
     /// The last reduction was a mistake, and the window is back: so is what else went with it.
     fn undo(&mut self) {}
 
-    /// What can be tuned beside what [`Reno::tunables`] lists, which all policies of this kind have.
+    /// Returns tunables beside those of [`Reno::tunables`], which all policies of this kind have.
     fn tunables(&self) -> &'static [Tunable] {
         &[]
     }

@@ -5,7 +5,7 @@ use base::{Duration, Instant, Rate};
 use crate::hystart_limits::HyStartLimits;
 use crate::tunable::{Tunable, TunableError};
 
-/// What a policy is told about the path when it starts and when it restarts.
+/// Information on the path for a policy when it starts and restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
     /// Sender maximum segment size, octets of payload.
@@ -47,11 +47,11 @@ pub struct AckSample<'a> {
     /// Departures are spread by a pace, so slow start needs no limit on what one acknowledgment adds (RFC 9406, section
     /// 4.3).
     pub paced: bool,
-    /// What the stack is told about the end of the first slow start.
+    /// Limits for the end of the first slow start.
     pub hystart: &'a HyStartLimits,
 }
 
-/// What a policy needs from its connection beside acknowledgments.
+/// Requirements of a policy beside acknowledgments.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Departures are spread by [`Window::pacing`], or where that says nothing by the window and the round trip.
@@ -79,7 +79,8 @@ pub struct RateSample {
     pub interval: Duration,
     /// Octets ever delivered, this acknowledgment's included (C.delivered).
     pub total: u64,
-    /// The same when the transmission left (P.delivered): a round trip has passed once this reaches an earlier `total`.
+    /// `total` when the transmission left (P.delivered): a round trip has passed once this reaches an earlier
+    /// `total`.
     pub prior: u64,
     /// The application, not the network, bounded what was in flight when the transmission left (P.is_app_limited).
     pub app_limited: bool,
@@ -98,8 +99,9 @@ impl RateSample {
     }
 }
 
-/// What ECN told with one acknowledgment: of what newly is known to have arrived, how much arrived marked. Exact with
-/// accurate feedback (RFC 9768); where echoes are RFC 3168's, all that one of them acknowledges counts as marked.
+/// ECN feedback of one acknowledgment: of the data newly known to have arrived, the part that arrived marked. Exact
+/// with accurate feedback (RFC 9768); where echoes are RFC 3168's, all that one of them acknowledges counts as
+/// marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnFeedback {
     /// When the acknowledgment came.
@@ -114,7 +116,7 @@ pub struct EcnFeedback {
     pub marked_octets: u32,
 }
 
-/// What made the connection say "congestion".
+/// Cause of a congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Loss found by duplicate acknowledgments or SACK; once per recovery episode.
@@ -162,7 +164,7 @@ pub struct Window {
 pub trait Controller: Send {
     /// The name it was registered under.
     fn name(&self) -> &'static str;
-    /// What the connection must do for this policy; asked once, when it begins with it.
+    /// Returns the policy's requirements; called once, when a connection begins with it.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -177,8 +179,8 @@ pub trait Controller: Send {
     }
     /// An acknowledgment of something new arrived.
     fn on_ack(&mut self, ack: &AckSample);
-    /// The same of a sender that did not use its window. True if that is all the policy wants to know of such an
-    /// acknowledgment: then [`on_ack`](Controller::on_ack) is not called for it, and nobody works the sample out.
+    /// Notes an acknowledgment to a sender that did not use its window. Returns true if the policy needs no more of
+    /// it: then [`on_ack`](Controller::on_ack) is not called, and the sample is not computed.
     fn on_unlimited(&mut self, now: Instant) -> bool {
         let _ = now;
         false
@@ -207,7 +209,7 @@ pub trait Controller: Send {
     fn on_mss_change(&mut self, mss: u32);
     /// Cwnd, ssthresh, pacing.
     fn window(&self) -> Window;
-    /// What can be tuned about it: rows of its own, and rows that it shares with other policies.
+    /// Returns the policy's tunables: rows of its own, and rows that it shares with other policies.
     fn tunables(&self) -> [&'static [Tunable]; 2] {
         [&[], &[]]
     }

@@ -55,14 +55,14 @@ pub struct Cubic {
 
 const _: () = assert!(size_of::<Cubic>() <= 80);
 
-/// What can be tuned beside what all window-based policies have.
+/// Tunables beside those of all window-based policies.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     fast_convergence: bool,
     abe: bool,
 }
 
-/// What a mark leaves with ABE (RFC 8511, section 3.1).
+/// Part of the window that a mark leaves with ABE (RFC 8511, section 3.1).
 const KEPT_AFTER_MARK: Part = (17, 20);
 
 impl Own {
@@ -83,7 +83,7 @@ struct Curve {
     k: u32,
     /// Running: the stage's (virtual) beginning. Paused: how long it had run. Milliseconds.
     time: u32,
-    /// What Reno would have by now, octets (RFC 9438, section 4.3).
+    /// Window that Reno would have by now, bytes (RFC 9438, section 4.3).
     w_est: u32,
 }
 
@@ -125,7 +125,8 @@ impl Cubic {
         }
     }
 
-    /// The same with the constants of 2009: beta 0.8, alpha 1/3, and 0.9 of the window as fast convergence's plateau.
+    /// Returns CUBIC with the constants of 2009: beta 0.8, alpha 1/3, and 0.9 of the window as fast convergence's
+    /// plateau.
     pub const fn of_2009() -> Self {
         Cubic { of_2009: true, ..Cubic::new() }
     }

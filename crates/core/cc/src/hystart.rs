@@ -23,7 +23,7 @@ const CLASSIC_MOST: u16 = 16_000 / 64;
 const CLASSIC_SAMPLES: u8 = 8;
 /// Acknowledgments so close, in ticks, are one train: 2 ms.
 const TRAIN: u16 = 2_000 / 64;
-/// What gaps that the receiver or pacing makes may lengthen a train by: 1 ms.
+/// Lengthening of a train that gaps by receiver or pacing may cause: 1 ms.
 const TRAIN_SLACK: u16 = 1_000 / 64;
 
 /// Which rule ends the first slow start without a loss.
@@ -37,7 +37,7 @@ pub(crate) enum Rule {
     Classic,
 }
 
-/// What an acknowledgment says about the first slow start.
+/// Pace of the first slow start after an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// Grow as slow start does.
@@ -46,7 +46,7 @@ pub(crate) enum Pace {
     Slower,
     /// A queue it is: avoidance begins.
     Enough,
-    /// The same, with not an octet more.
+    /// As before, without any growth.
     Stop,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct HyStart {
     /// Smallest round-trip time of this round and of the one before.
     now_min: u16,
     last_min: u16,
-    /// What it was when conservative slow start began (cssBaselineMinRtt); [`UNKNOWN`] outside of it.
+    /// Smallest round trip when conservative slow start began (cssBaselineMinRtt); [`UNKNOWN`] outside of it.
     baseline: u16,
     /// Samples in this round, as far as they matter.
     samples: u8,
@@ -103,7 +103,7 @@ impl HyStart {
         *self = HyStart { rounds, ..HyStart::new(Rule::Plus) };
     }
 
-    /// What it watches for.
+    /// Returns the rule in force.
     pub(crate) const fn rule(&self) -> Rule {
         match self.rounds {
             OFF => Rule::Off,

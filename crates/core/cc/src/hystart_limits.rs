@@ -13,7 +13,7 @@ const SLOWER_MOST: u8 = 64;
 /// Most rounds of it.
 const ROUNDS_MOST: u8 = 100;
 
-/// What [`AckSample::hystart`](crate::AckSample::hystart) tells the first slow start (RFC 9406, section 4.3).
+/// Limits of the first slow start, in [`AckSample::hystart`](crate::AckSample::hystart) (RFC 9406, section 4.3).
 ///
 /// ```
 /// use cc::{HyStartLimits, TunableError};
@@ -34,7 +34,7 @@ pub struct HyStartLimits {
 }
 
 impl HyStartLimits {
-    /// What is recommended: 4 ms, 16 ms, 8, 4, 5.
+    /// The recommended values: 4 ms, 16 ms, 8, 4, 5.
     /// RFC 9406, 4.3-2.
     pub const STANDARD: HyStartLimits =
         HyStartLimits { least: 4_000, most: 16_000, samples: 8, slower: 4, rounds: 5 };

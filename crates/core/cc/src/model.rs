@@ -1,4 +1,4 @@
-//! What every policy promises, whatever it is told: driven from arbitrary octets, by the tests below, by
+//! Invariants that every policy holds for any input: driven from arbitrary bytes, by the tests below, by
 //! `cargo xtask fuzz cc` and by the fuzz target alike.
 
 use base::{Duration, Instant};
@@ -130,7 +130,7 @@ impl World {
         PathInfo { mss: self.mss, srtt: Some(self.srtt), initial_window, ssthresh }
     }
 
-    /// What the acknowledgment says about deliveries, with as much lost as `op` says.
+    /// Returns the delivery sample of the acknowledgment, with the losses that `op` says.
     fn deliver(&mut self, ack: &AckSample, op: u32) -> RateSample {
         let prior = self.delivered.saturating_sub(u64::from(ack.in_flight) >> (op % 4));
         self.delivered += u64::from(ack.bytes);

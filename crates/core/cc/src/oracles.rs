@@ -20,7 +20,7 @@ trait Oracle {
     fn cwnd(&mut self) -> &mut f64;
 }
 
-/// What a random path did, for who reads a failure.
+/// Events of a random path, for the message of a failure.
 struct Told<'a> {
     policy: &'a str,
     seed: u64,

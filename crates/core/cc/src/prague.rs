@@ -34,7 +34,7 @@ const SHIFT_MAX: u8 = 10;
 const EARNED_BITS: u32 = u16::BITS;
 const RTT_VIRTUAL_MAX: u16 = 100;
 
-/// What a round trip with marks adds to the evidence for a classic AQM, or takes from it, at most.
+/// Most that a round trip with marks adds to, or takes from, the evidence for a classic AQM.
 const EVIDENCE_STEP: i32 = 4;
 /// The evidence counts from here on, and never grows beyond twice as much. A dual queue needs as long to be believed
 /// again.
@@ -61,7 +61,7 @@ pub struct Scalable {
     evidence: i32,
     /// The part of an octet, of 2^[`EARNED_BITS`], that is earned and not in the window yet.
     earned: u16,
-    /// What is in flight left before the last mark was answered.
+    /// The data in flight left before the last mark was answered.
     reduced_by_mark: bool,
     /// No mark was answered yet.
     fresh: bool,

@@ -56,7 +56,7 @@ pub enum CreateError {
 pub enum RegisterError {
     /// The name is taken.
     Exists,
-    /// What the factory makes calls itself by another name.
+    /// The factory's policy has another name.
     Misnamed,
     /// The factory makes nothing.
     Failed,
@@ -116,7 +116,7 @@ enum Make {
     Custom(Factory),
 }
 
-/// What every registry starts with; the first row is the default.
+/// Policies of every new registry; the first row is the default.
 const BUILT_IN: [(&str, Make); 11] = [
     (Cubic::NAME, Make::Cubic),
     (NewReno::NAME, Make::NewReno),
@@ -140,12 +140,12 @@ struct Entry {
     connections: u32,
     quiesced: bool,
     unfair: bool,
-    /// What new policies are told at birth, in the order it was set.
+    /// Tunables of new policies, in the order in which they were set.
     tunables: Vec<(String, i64)>,
 }
 
 impl Entry {
-    /// What others bring is their own affair.
+    /// Makes an entry. A policy that a program adds is never withheld as unfair.
     fn new(name: &'static str, make: Make) -> Entry {
         let unfair = UNFAIR.contains(&name) && !matches!(make, Make::Custom(_));
         Entry { name, make, connections: 0, quiesced: false, unfair, tunables: Vec::new() }
@@ -207,7 +207,7 @@ impl Registry {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// The same policies for another core, used by nobody there yet.
+    /// Returns a registry with the same policies for another core, without users.
     pub fn for_another_core(&self) -> Self {
         let fresh = |entry: &Entry| Entry {
             tunables: entry.tunables.clone(),
@@ -320,7 +320,7 @@ impl Registry {
         Ok(control)
     }
 
-    /// The same where nobody can be told that it failed: the default instead, and [`REFUGE`] instead of that. The
+    /// As `create`, where a failure cannot be reported: falls back to the default, and then to [`REFUGE`]. The
     /// policy's own name says which it is.
     pub fn create_or_default(&mut self, name: Option<&str>) -> Control {
         match self.create(name.unwrap_or(self.default)) {
@@ -353,7 +353,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What can be tuned about `name`, and what policies made as it begin with; `None` if there is no such policy or
+    /// Returns the tunables of `name` with the values for new policies; `None` if there is no such policy or
     /// none can be made.
     pub fn tunables(&self, name: &str) -> Option<Vec<(&'static Tunable, i64)>> {
         let fresh = self.entries[self.index(name)?].make()?;

@@ -1,4 +1,4 @@
-//! What the policies' tests share: one path, and events on it in segments.
+//! Common parts of the policies' tests: one path, and events on it in segments.
 
 use base::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl<C: Controller> Lab<C> {
         self.round_with(|_| {});
     }
 
-    /// The same, with something to do after each acknowledgment.
+    /// As `round`, with a callback after each acknowledgment.
     pub(crate) fn round_with(&mut self, mut each: impl FnMut(&Self)) {
         let acks = (self.policy.window().cwnd / (2 * MSS)).max(1);
         for i in 1..=u64::from(acks) {

@@ -1,4 +1,4 @@
-//! What can be tuned about a policy: one row gives the range, the sentence that explains it, the reader and the writer.
+//! Tunables of a policy: one row gives the range, the sentence that explains it, the reader and the writer.
 
 use crate::hystart::{HyStart, Rule};
 
@@ -11,7 +11,7 @@ pub struct Tunable {
     pub min: i64,
     /// Greatest value.
     pub max: i64,
-    /// What it does, and its unit.
+    /// Effect and unit.
     pub help: &'static str,
 }
 
@@ -88,7 +88,7 @@ macro_rules! tunables {
     (@[$($vis:tt)?] $(
         $name:literal: $($field:ident).+, $min:expr => $max:expr, $help:literal $(, then $after:ident)?;
     )+) => {
-        /// What can be tuned.
+        /// Returns the tunables.
         $($vis)? fn tunables(&self) -> &'static [$crate::Tunable] {
             &[$($crate::Tunable { name: $name, min: $min as i64, max: $max as i64, help: $help }),+]
         }

@@ -1,5 +1,5 @@
-//! Who goes next where several queues share one way up: an equal share of octets to each that has something, and what
-//! carries no data before it.
+//! Scheduler of several queues that share one way up: an equal share of bytes to each that has packets, and packets
+//! without data first.
 //!
 //! ```text
 //!   control:  queue 0, queue 1, ...  in turn  ──first──┐
@@ -19,7 +19,7 @@ pub const QUEUES_MAX: usize = 32;
 /// would hold up established connections for ever.
 pub const CONTROL_RUN: u32 = 64;
 
-/// What goes next.
+/// Next packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// The first control packet of that queue.
@@ -37,7 +37,7 @@ pub struct Arbiter {
     busy: u32,
     /// The octets of who went last, before it went: nobody with data has fewer.
     level: u64,
-    /// Who goes first of those with control packets.
+    /// Queue that goes first of those with control packets.
     first: usize,
     /// Control packets since data last went.
     run: u32,

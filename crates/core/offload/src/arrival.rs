@@ -9,7 +9,7 @@ const PLAIN: Flags = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ACE.0);
 /// A TCP packet whose checksums are right.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<T> {
-    /// Whose it is.
+    /// Flow of the packet.
     pub key: FlowKey,
     /// A keyed hash of that: who sends packets must not know which flows share a row of the table.
     pub hash: u64,
@@ -25,7 +25,7 @@ pub struct Arrival<T> {
     pub packet: T,
 }
 
-/// What the engine looks at.
+/// Fields of a packet that the engine reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) seq: Seq,

@@ -35,7 +35,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same within its bounds.
+    /// Returns the configuration within its bounds.
     pub(crate) fn bounded(self) -> Config {
         Config {
             flows: self.flows.clamp(4, 4096).next_power_of_two(),

@@ -31,7 +31,7 @@ use crate::{Arrival, Flush, Refusal, Run, Train};
 mod tests;
 
 base::counters! {
-    /// What the engine has decided.
+    /// Counters of the engine's decisions.
     pub struct HoldCounters {
         seen: "Packets that came to the engine.",
         merged: "Packets that joined a run before them.",
@@ -74,7 +74,7 @@ pub struct Engine<T> {
     active: Vec<At>,
     /// When something held is due, at the earliest.
     due: Option<Instant>,
-    /// Whose run grew last.
+    /// Flow whose run grew last.
     last: At,
 }
 
@@ -94,7 +94,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
     }
 
-    /// What it has decided.
+    /// Returns the counters of its decisions.
     pub fn counters(&self) -> &HoldCounters {
         &self.counters
     }
@@ -188,7 +188,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         true
     }
 
-    /// The same of a packet whose flow is known.
+    /// As `pass_by`, for a packet whose flow is known.
     fn pass_flow(&mut self, now: Instant, at: At, seen: Seen, plain: bool) -> bool {
         let Some(flow) = self.flows.get_mut(at) else { return false };
         let waits = flow.holds() || !flow.islands.is_empty() || now.since(flow.heard) > self.config.age;
@@ -267,7 +267,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
     }
 
-    /// What goes up next. Its packets are to be taken before the next one is asked for.
+    /// Returns the next run to deliver. Its packets are to be taken before the next call.
     pub fn poll_run(&mut self) -> Option<Run> {
         self.ready.pop_front()
     }
@@ -392,7 +392,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         }
     }
 
-    /// What is not next goes up at once, after all that came before it: the peer must hear of it.
+    /// Flushes a segment that is not next, after all that came before it: the peer must learn of it.
     fn out_of_order(&mut self, at: At, whose: Whose, piece: Piece<T>) {
         self.flush(at, Flush::Gap);
         let (seq, end) = (piece.seq, piece.end());
@@ -472,7 +472,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         self.activate(at);
     }
 
-    /// What came early and is next now.
+    /// Appends early segments that are next now.
     fn append_early(&mut self, at: At) {
         let mut moved = false;
         while let Some(flow) = self.flows.get_mut(at)

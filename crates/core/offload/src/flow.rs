@@ -16,14 +16,15 @@ pub(crate) const BUSY: u8 = 2;
 /// For so long a gap is waited for at the most: what never fills it was a segment from nowhere.
 pub(crate) const GAP_LASTS: Duration = Duration::from_secs(1);
 
-/// What the engine knows of a flow.
+/// State of a flow in the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) key: FlowKey,
     pub(crate) hash: u64,
     /// The octet after all that came without a gap.
     pub(crate) next: Seq,
-    /// What went up beyond a gap: until it is filled nothing is held, for each segment is news to the peer.
+    /// Data delivered beyond a gap: until the gap is filled nothing is held, because each segment changes the
+    /// acknowledgment.
     pub(crate) islands: Islands,
     /// Since when there is a gap, if there is one.
     pub(crate) gap_since: Instant,

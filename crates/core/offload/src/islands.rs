@@ -1,4 +1,4 @@
-//! What went up beyond something that is missing.
+//! Ranges delivered beyond missing data.
 
 use base::Seq;
 

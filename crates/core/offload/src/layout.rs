@@ -6,7 +6,7 @@ use crate::octets::{half, word};
 
 /// Octets of an Ethernet header.
 const LINK: usize = 14;
-/// What stands before a segment's timestamps where nothing else does (RFC 7323, appendix A).
+/// Bytes before a segment's timestamps where there is no other option (RFC 7323, appendix A).
 const STAMPS: u32 = 0x0101_080a;
 /// Words of the longest headers: Ethernet, IPv6, TCP with timestamps.
 const WORDS: usize = (LINK + 40 + 32usize).div_ceil(8);
@@ -115,7 +115,7 @@ impl Layout {
         if nth * 8 + 8 > self.text { self.text - 8 } else { nth * 8 }
     }
 
-    /// What is looked at of `packet`; `None` if it is too short.
+    /// Returns the compared words of `packet`; `None` if it is too short.
     #[inline(always)]
     pub(crate) fn sight(&self, packet: &[u8]) -> Option<Sight> {
         let mut sight = Sight([0; WORDS]);
@@ -131,7 +131,7 @@ impl Layout {
         self.agrees(packet, sight, &self.shared)
     }
 
-    /// The same, and is it as long, and sent at the same time?
+    /// Returns true if the packet also has the same length and timestamp.
     #[inline(always)]
     pub(crate) fn is_alike(&self, packet: &[u8], sight: &Sight) -> bool {
         self.agrees(packet, sight, &self.alike)

@@ -1,4 +1,4 @@
-//! What goes up.
+//! Runs: the engine's output.
 
 use base::{FlowKey, Instant};
 
@@ -25,11 +25,11 @@ base::names! {
 /// [`Engine::next_packet`](crate::Engine::next_packet), in order.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Whose it is.
+    /// Flow of the run.
     pub key: FlowKey,
     /// The hash that came with it.
     pub hash: u64,
-    /// What the packets have in common, if they are several.
+    /// Common header of the packets, if there are several.
     pub train: Option<Train>,
     /// Why it goes up now.
     pub why: Flush,

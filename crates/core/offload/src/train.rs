@@ -43,10 +43,10 @@ pub struct Train {
     shared: Sight,
     /// The sum of the pseudo header but for its length.
     pseudo: Sum,
-    /// What the TCP header and payload of a packet as long as the first sum up to.
+    /// Checksum of TCP header and payload that a packet as long as the first must have.
     wanted: u16,
-    /// What identification and checksum of the IPv4 header of a packet as long as the first sum up to, as all else of
-    /// it is the same.
+    /// Sum of identification and checksum of the IPv4 header of a packet as long as the first, as all else of it is
+    /// equal.
     own: u16,
     /// Identification of the first, where it counts (RFC 6864).
     id: Option<u16>,
@@ -222,7 +222,7 @@ impl Train {
             && self.is_counted(layout, packet, 0)
     }
 
-    /// What is the packet's own says what it must: its octets of payload, PSH, and its timestamp.
+    /// Returns true if the packet's own fields continue the run: payload bytes, PSH and timestamp.
     #[inline(always)]
     fn continues(
         &self,

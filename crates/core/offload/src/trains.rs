@@ -18,7 +18,7 @@ pub const TRAIN_WORTH: usize = 512;
 const NONE: u16 = u16::MAX;
 
 base::counters! {
-    /// What became of packets, and why those that might have joined a train did not.
+    /// Counters of merged packets, and of the reasons why others were not merged.
     pub struct TrainCounters {
         packets: "Packets of batches of several that stand alone or are the first of a train.",
         joined: "Packets that joined a train.",
@@ -33,7 +33,7 @@ base::counters! {
 /// Finds packets that continue each other among those of a batch, where they are known by their places. Nothing is kept
 /// from batch to batch, and nothing is allocated.
 pub struct Trains {
-    /// What each flow's last packet belongs to, by a few bits of the flow.
+    /// Run of each flow's last packet, by a few bits of the flow.
     lasts: [Last; PLACES],
     /// The batch's number.
     batch: u16,
@@ -80,7 +80,7 @@ impl Trains {
         }
     }
 
-    /// What became of packets, of batches of several.
+    /// Returns the counters, of batches with several packets.
     pub fn counters(&self) -> &TrainCounters {
         &self.counters
     }

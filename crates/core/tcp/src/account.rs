@@ -1,5 +1,5 @@
-//! What a connection counts for its owner only (RFC 4898, and Linux's `struct tcp_info`). What every segment counts
-//! lies in the connection; the rest here, in a box that a connection without trouble never gets.
+//! Counters of a connection for its owner only (RFC 4898, and Linux's `struct tcp_info`). Counters that every
+//! segment updates lie in the connection; the rest here, in a box that a connection without trouble never gets.
 
 use base::Duration;
 use cc::Controller;
@@ -7,7 +7,7 @@ use cc::Controller;
 use crate::connection::{Bits, Connection};
 use crate::{Cx, Limit, Transmit};
 
-/// What is rarely counted.
+/// Counters that are rarely updated.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Account {
     /// Segments with data or a FIN that were sent again, and their octets.
@@ -56,9 +56,9 @@ impl Connection {
         toggle(&mut self.busy_ms, now_ms, busy);
     }
 
-    /// What holds the data back that waits to be sent, as Linux tells it: nothing but the peer's window, or a send
-    /// buffer that is too small for the congestion window (`Bits::WINDOW_STARVED`, `Bits::BUFFER_STARVED`; both
-    /// at once count for the buffer).
+    /// Notes what holds unsent data back, as Linux reports it: only the peer's window, or a send buffer that is too
+    /// small for the congestion window (`Bits::WINDOW_STARVED`, `Bits::BUFFER_STARVED`; both at once count for the
+    /// buffer).
     #[cold]
     pub(crate) fn watch(&mut self, cx: &Cx<'_>, reason: Bits, on: bool) {
         if self.bits.has(reason) == on {
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// What was counted rarely.
+    /// Returns the rare counters.
     pub(crate) fn account(&self) -> Account {
         self.rare().map_or(Account::default(), |rare| rare.account)
     }
@@ -211,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// What a timeout began is over.
+    /// Notes that the recovery that a timeout began is over.
     #[cold]
     pub(crate) fn note_timeout_over(&mut self, cx: &Cx<'_>) {
         let now = cx.now.as_millis() as u32;

@@ -36,7 +36,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// The same for what `hints` say something about.
+    /// As `write`, with `hints` for this data.
     pub fn write_hinted(&mut self, cx: &mut Cx<'_>, data: &[u8], hints: &Hints) -> Result<usize, WriteError> {
         self.before_hinted(hints)?;
         let taken = self.write(cx, data)?;
@@ -380,7 +380,7 @@ impl Connection {
         }
     }
 
-    /// The same, where more than octets counts.
+    /// Returns true if there is space where more than the number of bytes counts.
     #[cold]
     fn has_bounded_space(&self) -> bool {
         // Half of the mark, so that a writer does not wake for every segment.

@@ -1,11 +1,11 @@
-//! What one connection leaves behind of its beginning for the next of its kind (the bundle of FALTCON): everything that
-//! working through settings, options and a SYN that says the same would give again, whoever the peer is.
+//! Cached handshake: the state in which a connection begins, kept for the next of its kind (the bundle of FALTCON).
+//! It is the result of processing settings, options and an equal SYN, and does not depend on the peer.
 //!
-//! What must not be carried over has no place here. An [`Archived`] holds the options that the application asked for,
-//! to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed on, which the
-//! SYN of the new connection must confirm. It has no sequence number, no timestamp, no octet of data, no window of the
-//! peer, no counter, no date, no error, no policy, no key and no handle of anybody. Those come from [`Fresh`] and from
-//! the segment at hand, and the connection is made anew of both.
+//! State that must not be carried over has no field here. An [`Archived`] holds the options that the application
+//! asked for, to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed
+//! on, which the SYN of the new connection must confirm. It has no sequence number, no timestamp, no octet of data,
+//! no window of the peer, no counter, no date, no error, no policy, no key and no handle of anybody. Those come
+//! from [`Fresh`] and from the segment at hand, and the connection is made anew of both.
 
 use base::{FlowKey, Instant, Seq};
 use cc::{Control, NewReno};
@@ -20,16 +20,16 @@ use crate::{Cx, HostHint, Open, SocketOptions, State, Transmit, path};
 /// The beginning of connections that are alike: all of them connect, or all accept.
 #[derive(Clone, Copy, Debug)]
 pub struct Archived {
-    /// What it holds for.
+    /// Socket options for which the entry is valid.
     wish: SocketOptions,
     start: Start,
-    /// What our settings would have agreed on, had the peer let them.
+    /// Features that our settings offer, whether or not the peer agreed.
     ours: Bits,
     /// On the side that accepts: what the peer's SYN led to.
     agreed: Agreed,
 }
 
-/// What follows from a SYN, its numbers and its window left out.
+/// Result of a SYN without its numbers and its window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Agreed {
     peer_mss: u16,
@@ -47,7 +47,7 @@ impl Archived {
         self.is_over(path_mtu) && self.wish == *wish
     }
 
-    /// The same, where the options are known to be those.
+    /// Returns true if the entry is for a path of this MTU (bytes); the options are known to match.
     #[inline]
     pub fn is_over(&self, path_mtu: u16) -> bool {
         self.start.path_mtu == path_mtu
@@ -87,9 +87,10 @@ impl Archived {
 }
 
 impl Connection {
-    /// What the next connection with the options `wish` may begin with, over a path of this MTU, and how its SYN or
-    /// SYN-ACK looks but for addresses, ports, numbers, window and timestamps. `None` for what is special: signed
-    /// connections, paced ones, ones with ECN or timestamps of microseconds, and accepted ones before the peer's SYN.
+    /// Returns the state with which the next connection with the options `wish` may begin over a path of this MTU
+    /// (bytes), and its SYN or SYN-ACK except for addresses, ports, numbers, window and timestamps. `None` for what
+    /// is special: signed connections, paced ones, ones with ECN or timestamps of microseconds, and accepted ones
+    /// before the peer's SYN.
     ///
     /// It is worked out from what settings, options and the peer's SYN said, as if the connection began again; nothing
     /// of its life goes into it.
@@ -216,7 +217,7 @@ impl Connection {
     }
 }
 
-/// The same things lent for a shorter time.
+/// Reborrows the context for a shorter lifetime.
 fn reborrow<'a>(cx: &'a mut Cx<'_>) -> Cx<'a> {
     Cx { now: cx.now, config: cx.config, pool: cx.pool, counters: cx.counters, probe: None }
 }
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What a peer may say in its SYN.
+    /// Returns random options of a peer's SYN.
     fn offer(rng: &mut Rng) -> Options {
         Options {
             mss: rng.chance(0.8).then_some(rng.below(3_000) as u16),

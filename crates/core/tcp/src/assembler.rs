@@ -9,7 +9,7 @@ use wire::tcp::SackBlocks;
 /// Runs whose recency is remembered; an option holds four blocks.
 const RECENT: usize = 8;
 
-/// What [`Assembler::insert`] made of a range.
+/// Result of [`Assembler::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inserted {
     /// At least one octet was not held before.
@@ -201,7 +201,8 @@ impl Assembler {
 
 #[cfg(test)]
 impl Assembler {
-    /// What decides all answers to come: the runs, the one in front first, and those changed last, as offsets.
+    /// Returns the state that decides all later answers: the runs, the front one first, and those changed last, as
+    /// offsets.
     pub(crate) fn state(&self) -> (Vec<(u32, u32)>, Vec<u32>) {
         let mut runs = alloc::vec![(0, self.front)];
         let Some(rest) = &self.rest else { return (runs, Vec::new()) };

@@ -98,7 +98,7 @@ impl Chain {
         self.append_more(pool, data)
     }
 
-    /// The same, whatever is held and however much comes.
+    /// Appends in the general case: any content, any length of `data`. Returns the number of bytes taken.
     #[inline(never)]
     fn append_more(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
         let mut rest = &data[..data.len().min((u32::MAX - self.len) as usize)];
@@ -262,7 +262,7 @@ impl Chain {
         self.copy_out_more(pool, offset, &mut into[..n])
     }
 
-    /// The same where there are several chunks, of as many octets as are held.
+    /// Copies out across several chunks, as many bytes as are held at most.
     #[inline(never)]
     fn copy_out_more(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
         if into.is_empty() {

@@ -1,4 +1,4 @@
-//! What the send buffer is charged for what it holds, and how much a write may add.
+//! Memory charged to the send buffer for its content, and how much a write may add.
 //!
 //! Plainly an octet is an octet: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (the quirk
 //! `charge_pieces`), octets lie in pieces, each a buffer of its own (`struct sk_buff`) that costs [`PIECE`] octets
@@ -20,8 +20,8 @@ use cc::Controller;
 use crate::connection::{Bits, Connection};
 use crate::{Config, Cx};
 
-/// What a piece costs beside its octets: `struct sk_buff` with its clone's share (256), the headers' memory (704) and
-/// what describes the data (320) on 64-bit machines.
+/// Bytes charged for a piece beside its data: `struct sk_buff` with its clone's share (256), the headers' memory
+/// (704) and what describes the data (320) on 64-bit machines.
 const PIECE: u32 = 1_280;
 /// A piece is never larger than a super-segment with its headers.
 const PIECE_MAX: u32 = 65_215;
@@ -42,7 +42,7 @@ impl Connection {
         self.bits.put(Bits::PIECES, charged || self.options.lowat() != u32::MAX);
     }
 
-    /// What the buffer is charged with.
+    /// Returns the bytes charged to the buffer.
     pub(crate) fn charge(&self) -> u32 {
         let held = self.tx.len();
         if !self.bits.has(Bits::CHARGED) {
@@ -77,7 +77,7 @@ impl Connection {
         self.whole(self.control.window().cwnd / 2).min(self.piece())
     }
 
-    /// What may leave at once, in whole segments.
+    /// Returns the bytes that may leave at once, in whole segments.
     fn leaves(&self) -> u32 {
         let window = self.snd_wnd.saturating_sub(self.flight()).min(self.congestion_room());
         window - window % u32::from(self.snd_mss)

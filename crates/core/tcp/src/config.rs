@@ -10,7 +10,7 @@ use cc::HyStartLimits;
 use crate::{EcnPolicy, FastOpenKeys, Quirks, SocketOptions, Times};
 
 const MIB: u32 = 1 << 20;
-/// What RFC 9406, section 4.3, says, and what policies do unless they are told otherwise.
+/// Default limit of growth per acknowledgment, in segments (L of RFC 9406, section 4.3).
 pub(crate) const ABC_LIMIT: u8 = 8;
 /// The end of slow start that policies look for unless they are told otherwise: RFC 9406.
 pub(crate) const HYSTART: u8 = 1;
@@ -163,7 +163,7 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct $name {
             $(#[doc = $help] pub $field: $kind,)+
-            /// What a profile imitates of another system. No row sets it.
+            /// Behaviour of another system that a profile imitates. No row sets it.
             pub quirks: Quirks,
         }
 

@@ -34,7 +34,7 @@ use crate::timers::{Tick, Timers};
 use crate::window::Tuner;
 use crate::{Cookie, Cx, Error, Events, HostHint, Incident, SocketOptions, State, Times, accecn, path};
 
-/// What a new connection needs to know.
+/// Arguments of a new connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
     /// Its two ends.
@@ -47,7 +47,7 @@ pub struct Open {
     pub path_mtu: u16,
     /// The socket's options.
     pub options: SocketOptions,
-    /// What connections before it found on this path.
+    /// Knowledge of the path from earlier connections.
     pub hint: HostHint,
 }
 
@@ -72,7 +72,7 @@ macro_rules! bits {
 bits! {
     /// Timestamps of milliseconds were offered (SYN-SENT) or negotiated.
     MILLIS,
-    /// The same with timestamps of microseconds.
+    /// Timestamps in microseconds were offered (SYN-SENT) or negotiated.
     MICROS,
     /// SACK was offered or negotiated.
     SACK,
@@ -102,8 +102,8 @@ bits! {
     PROBED,
     /// The override timer ran out: send what fits, however little.
     FORCE,
-    /// What waits leaves, all of it, whatever Nagle and TCP_CORK say (the peer's window has its say): until nothing
-    /// waits.
+    /// All unsent data leaves regardless of Nagle and TCP_CORK, as far as the peer's window allows: until nothing
+    /// is unsent.
     FLUSH,
     /// TIME-WAIT was entered.
     TIME_WAIT,
@@ -158,7 +158,7 @@ bits! {
     EARLY,
     /// The acknowledgment due is a challenge, which carries nothing else.
     CHALLENGED,
-    /// What waits is held back by the peer's window alone.
+    /// Unsent data is held back by the peer's window alone.
     WINDOW_STARVED,
     /// The application waits for room in a send buffer of which everything was sent.
     BUFFER_STARVED,
@@ -176,7 +176,7 @@ bits! {
     SIGNED,
     /// Timeouts asked for another path: `Rare::path`.
     REHASHED,
-    /// What the path carries is looked for.
+    /// A path MTU search is under way.
     SEARCHING,
     /// A segment larger than the others is in flight.
     PROBING_MTU,
@@ -348,7 +348,7 @@ pub struct Connection {
 
 const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must fit 512 octets all told");
 
-/// What only a connection needs that moves much data or has trouble.
+/// State that only connections need that move much data or lose some.
 #[derive(Debug)]
 pub(crate) struct Rare {
     pub(crate) tuner: Option<Tuner>,
@@ -357,13 +357,14 @@ pub(crate) struct Rare {
     pub(crate) probe_end: Seq,
     /// SND.NXT when a segment last left that SACK blocks may have made shorter.
     pub(crate) shortened: Option<Seq>,
-    /// What ICMP said, and SND.UNA then: the error if nothing is acknowledged any more (RFC 1122, section 4.2.3.9).
+    /// Soft error by ICMP, and SND.UNA at that time: the error if nothing is acknowledged any more (RFC 1122,
+    /// section 4.2.3.9).
     pub(crate) soft_error: Option<(Error, Seq)>,
     /// When the last challenge ACK left, milliseconds.
     pub(crate) challenge_ms: Option<u32>,
     /// The number of a RST that answers a bad acknowledgment ([`Bits::RESET_AT`]).
     pub(crate) reset_seq: Seq,
-    /// What the application said about places in its stream.
+    /// The application's requests about positions in its stream.
     pub(crate) marks: Option<Box<Marks>>,
     /// Where data end, counted from the stream's first octet, that went with the SYN and had to go again; 0 for none.
     pub(crate) syn_data_again: u32,
@@ -487,7 +488,7 @@ impl Connection {
         conn
     }
 
-    /// What connections before it found.
+    /// Takes over what earlier connections learned of the path.
     #[inline(always)]
     pub(crate) fn take_hint(&mut self, config: &Config, hint: &HostHint) {
         if hint.ssthresh != 0 {
@@ -509,7 +510,7 @@ impl Connection {
         conn
     }
 
-    /// What only the side asks for that begins.
+    /// Sets the features that only the active opener asks for.
     pub(crate) fn ask(&mut self, config: &Config) {
         self.bits.set(Bits::ACTIVE);
         self.bits.put(Bits::ECN, config.ecn.asks_classic());
@@ -685,7 +686,7 @@ impl Connection {
         self.refresh_usual();
     }
 
-    /// What is rarely needed, made if it does not exist.
+    /// Returns the rarely used state, created if it does not exist.
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         let una = self.snd_una;
         self.rare.get_or_insert_with(|| {
@@ -716,12 +717,12 @@ impl Connection {
         })
     }
 
-    /// The same, if it exists.
+    /// Returns the rarely used state if it exists.
     pub(crate) fn rare(&self) -> Option<&Rare> {
         self.rare.as_deref()
     }
 
-    /// The same to change, if it exists.
+    /// Returns the rarely used state, mutably, if it exists.
     #[inline(always)]
     pub(crate) fn existing_rare(&mut self) -> Option<&mut Rare> {
         self.rare.as_deref_mut()

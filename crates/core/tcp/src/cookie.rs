@@ -16,7 +16,7 @@ use crate::{Config, accecn};
 /// Tells apart what one secret is used for.
 const COOKIE: u64 = 0x636f_6f6b_6965_0000;
 
-/// What the three low bits of the ISN stand for: the peer's MSS rounded down to common ones.
+/// Values of the three low bits of the ISN: the peer's MSS in bytes, rounded down to common ones.
 const MSS: [u16; 8] = [88, 536, 1220, 1360, 1400, 1440, 1460, 8940];
 const MSS_BITS: u32 = 3;
 const _: () = assert!(MSS.len() == 1 << MSS_BITS);
@@ -40,7 +40,7 @@ pub struct CookieJar {
     offsets: Offsets,
 }
 
-/// What a valid cookie remembered.
+/// Contents of a valid cookie.
 #[derive(Clone, Copy, Debug)]
 pub struct Cookie {
     /// Peer's MSS.

@@ -1,4 +1,4 @@
-//! What a core counts about TCP, and why it drops.
+//! A core's TCP counters, and its reasons to drop.
 
 base::counters! {
     /// One core's TCP counters (RFC 4022 and RFC 4898 terms where they have one).

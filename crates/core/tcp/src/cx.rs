@@ -1,4 +1,4 @@
-//! What a core lends to a connection for one call.
+//! Shared state that a core lends to a connection for one call.
 
 use base::Instant;
 
@@ -14,6 +14,6 @@ pub struct Cx<'a> {
     pub pool: &'a mut Pool,
     /// The core's TCP counters (RFC 4022/4898 names).
     pub counters: &'a mut Counters,
-    /// Who wants to see each step, if anybody.
+    /// Observer of each step, if there is one.
     pub probe: Option<&'a mut dyn Probe>,
 }

@@ -16,7 +16,7 @@ use crate::scoreboard::Scoreboard;
 
 /// Most transmissions remembered: what leaves beyond counts as part of the one before.
 const MOST: usize = 8_192;
-/// The same for retransmissions; the oldest is forgotten.
+/// Most samples of retransmissions; the oldest is evicted.
 const MOST_AGAIN: usize = 1_024;
 
 /// A transmission, and how things stood when it left.
@@ -72,7 +72,7 @@ impl Delivery {
         }
     }
 
-    /// What begins at `seq` never left.
+    /// Takes back the sample of the segment at `seq`, which never left.
     fn take_back(&mut self, seq: Seq, again: bool) {
         if again {
             self.again.pop_back_if(|left| left.start == seq);
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// What began at `seq` did not leave.
+    /// Takes back the sample of the segment at `seq`, which did not leave.
     #[cold]
     pub(crate) fn take_back_sample(&mut self, seq: Seq, again: bool) {
         if let Some(delivery) = self.delivery_mut() {

@@ -14,7 +14,7 @@ use crate::{Cx, State, Transmit, TransmitClass};
 
 /// ECT(0) in the IP header's last two bits (RFC 3168, section 5): this packet may be marked.
 const ECT_0: u8 = 0b10;
-/// What an ECN-setup SYN carries; an ECN-setup SYN-ACK carries only ECE of them (section 6.1.1).
+/// Flags of an ECN-setup SYN; an ECN-setup SYN-ACK carries only ECE of them (section 6.1.1).
 pub(crate) const SETUP: Flags = Flags(Flags::ECE.0 | Flags::CWR.0);
 
 impl Connection {
@@ -117,7 +117,7 @@ impl Connection {
         true
     }
 
-    /// What ECN changes about a segment of a connection that has agreed on it.
+    /// Sets the ECN fields of a segment of a connection that has negotiated ECN.
     #[cold]
     pub(crate) fn mark(&mut self, cx: &mut Cx<'_>, plan: &Plan, tx: &mut Transmit) {
         if self.bits.has(Bits::ACCECN) {

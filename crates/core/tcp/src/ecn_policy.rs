@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 
 use crate::config::Value;
 
-/// What connects ask for and what is agreed to when a peer asks; the numbers are those of Linux's tcp_ecn.
+/// ECN mode to request when connecting, and to accept when a peer asks; the numbers are those of Linux's tcp_ecn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EcnPolicy {
     /// Nothing, nothing.

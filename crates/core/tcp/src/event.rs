@@ -1,4 +1,4 @@
-//! What a connection tells its owner: events, errors, and what to do after a segment.
+//! Output of a connection to its owner: events, errors, and the disposition of a segment.
 
 use crate::DropReason;
 
@@ -111,7 +111,7 @@ pub enum Shutdown {
     Both,
 }
 
-/// What the stack must do after `on_segment`.
+/// Action that the stack must take after `on_segment`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
     /// Nothing special: poll events and transmissions as usual.

@@ -1,4 +1,4 @@
-//! What one can ask a connection: bare nouns.
+//! Getters of a connection.
 
 use base::{Duration, FlowKey, Instant, Rate};
 use cc::Controller;
@@ -11,7 +11,7 @@ use crate::scale::to_field;
 use crate::{Cx, Error, Events, Info, SocketOptions, State, TimeWait};
 
 impl Connection {
-    /// What changed since the last call (zero if nothing).
+    /// Returns the events since the last call (zero if none).
     pub fn poll_event(&mut self) -> Events {
         core::mem::take(&mut self.events)
     }
@@ -37,7 +37,8 @@ impl Connection {
         }
     }
 
-    /// What the flow label is made of beside the two ends: another number after each timeout (RFC 6438).
+    /// Returns the number that enters the flow label beside the two ends: another one after each timeout (RFC
+    /// 6438).
     #[inline]
     pub fn path(&self) -> u16 {
         if self.bits.has(Bits::REHASHED) { self.rare().map_or(0, |rare| rare.path) } else { 0 }

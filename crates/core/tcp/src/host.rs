@@ -1,4 +1,4 @@
-//! What a connection leaves behind for the next one to the same host (RFC 9040, section 6: temporal sharing).
+//! Knowledge of a host that outlives a connection (RFC 9040, section 6: temporal sharing).
 //!
 //! Shared are the round-trip time, which decides how long a SYN or SYN-ACK waits for its answer, and, if the settings
 //! want it, the threshold at which slow start ends. The first sample of a connection's own replaces what it was told
@@ -12,7 +12,7 @@ use crate::Config;
 use crate::connection::Connection;
 use crate::rtt::Rtt;
 
-/// What an ended connection knows of its path. It has proven that the peer is where its address says.
+/// A closed connection's measurements of its path. It has proven that the peer is where its address says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostLesson {
     /// SRTT, microseconds.
@@ -25,7 +25,7 @@ pub struct HostLesson {
     pub cwnd: u32,
 }
 
-/// What a new connection is told of its path; by default nothing.
+/// Knowledge of the path for a new connection; empty by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostHint {
     /// Retransmission timeout before the first sample, microseconds; 0 for that of the settings.
@@ -34,10 +34,10 @@ pub struct HostHint {
     pub ssthresh: u32,
 }
 
-/// What is remembered of one host.
+/// Memory of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostMemory {
-    /// What the connections to it taught.
+    /// Measurements by connections to it.
     pub lesson: HostLesson,
     /// How many they were.
     pub connections: u32,
@@ -70,8 +70,8 @@ impl HostMemory {
         self.rto_us = timeout_us(config, &self.lesson);
     }
 
-    /// What a connection begins with when all this is as old as `age` seconds: less and less of it, and nothing when it
-    /// is too old.
+    /// Returns the hint for a new connection when the memory is `age` seconds old: less and less with age, and
+    /// nothing in the end.
     #[inline]
     pub fn hint(&self, config: &Config, age: u32) -> HostHint {
         let ssthresh = if config.host_ssthresh { self.lesson.ssthresh } else { 0 };
@@ -106,8 +106,8 @@ impl Connection {
         self.rtt.is_measured() && self.backoff == 0
     }
 
-    /// What the next connection to the same host may learn from this one: nothing from one that measured no round trip,
-    /// so that who only forges SYNs teaches nobody, nor from one that ended in silence.
+    /// Returns what later connections to the same host may use: nothing from a connection that measured no round
+    /// trip, so that forged SYNs teach nothing, nor from one that ended by a timeout.
     pub fn lesson(&self) -> Option<HostLesson> {
         let srtt_us = self.rtt.srtt_micros().filter(|_| self.backoff == 0)?;
         let window = self.control.window();

@@ -1,4 +1,4 @@
-//! What ICMP says, as far as it may be believed (RFC 5927).
+//! ICMP errors, as far as they may be believed (RFC 5927).
 
 use base::Seq;
 use cc::Controller;
@@ -8,7 +8,7 @@ use crate::output::Due;
 use crate::recovery::Phase;
 use crate::{Cx, Error, State};
 
-/// What ICMP said (validated by the stack: quotes a packet of ours).
+/// ICMP error, validated by the stack: it quotes a packet of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpError {
     /// Packet too big / fragmentation needed, with the next hop's MTU (0: not told, RFC 1191's plateau

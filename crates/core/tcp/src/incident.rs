@@ -1,4 +1,4 @@
-//! What happens to a connection between its segments, for who watches.
+//! Events of a connection between its segments, for observers.
 
 use cc::Signal;
 
@@ -32,7 +32,7 @@ pub enum Incident {
     RecoveryEntered,
     /// A repair is over, or was found `needless` (RFC 3522).
     RecoveryLeft {
-        /// What it repaired had arrived.
+        /// The recovery was needless: the data had arrived.
         needless: bool,
     },
     /// The policy was told of congestion.

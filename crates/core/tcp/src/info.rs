@@ -49,7 +49,7 @@ pub struct Info {
     pub reordering: u16,
     /// ECN negotiated, whichever its feedback.
     pub ecn: bool,
-    /// What accurate feedback counts, where it was negotiated (RFC 9768).
+    /// Counters of accurate ECN feedback, if it was negotiated (RFC 9768).
     pub accecn: Option<AccEcnInfo>,
     /// Data went with the SYN and was acknowledged (RFC 7413).
     pub syn_data: bool,
@@ -136,7 +136,7 @@ pub struct Info {
     pub window_starved: Duration,
     /// For how much of this the application waited for room, with everything sent.
     pub buffer_starved: Duration,
-    /// What keeps it from sending more, and the peer.
+    /// Limits of sending and of the peer's sending.
     pub limit: Limit,
     /// See `limit`.
     pub receive_limit: ReceiveLimit,
@@ -171,7 +171,7 @@ pub enum OptionSeen {
     Zeroed = 3,
 }
 
-/// What accurate ECN counts (RFC 9768, section 3.2), without the values that its counters begin with.
+/// Counters of accurate ECN (RFC 9768, section 3.2), without their initial values.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AccEcnInfo {
     /// Packets that arrived with CE (r.cep).
@@ -184,7 +184,7 @@ pub struct AccEcnInfo {
     pub delivered_ce: u32,
     /// Octets of ours of which it told (s.e0b, s.ceb, s.e1b).
     pub delivered_octets: EcnOctets,
-    /// What its options were worth.
+    /// Validity of its options.
     pub option_seen: OptionSeen,
     /// We send ECT.
     pub capable: bool,

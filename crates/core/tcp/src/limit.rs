@@ -1,7 +1,7 @@
-//! What a connection waits for, and for how long it did: RFC 4898's tcpEStatsPerfSndLim, with more causes than that
-//! has, and the same for what is received.
+//! Limits of a connection, and the time spent under each: RFC 4898's tcpEStatsPerfSndLim, with more causes than
+//! that has, and the same for what is received.
 //!
-//! What limits the sender is judged where it has nothing more to send for now: at the end of `poll_transmit`'s look
+//! The sender's limit is judged where it has nothing more to send for now: at the end of `poll_transmit`'s look
 //! at data. A connection whose application always was what it waited for, as most are, keeps no account of this.
 
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use crate::connection::{Bits, Connection};
 use crate::{Config, Counters, Cx};
 
 base::names! {
-    /// What keeps a connection from sending more than it does.
+    /// Limit of a connection's sending.
     pub enum Limit {
         Application: "application", "Nothing waits to be sent, or too little to be worth a segment (Nagle, TCP_CORK).",
         Buffer: "send-buffer", "All was sent, and the application waits for room to write more.",
@@ -26,7 +26,7 @@ base::names! {
 }
 
 base::names! {
-    /// What keeps the peer from sending more, as far as the receiver can tell.
+    /// Limit of the peer's sending, as far as the receiver can tell.
     pub enum ReceiveLimit {
         Peer: "peer", "Nothing here: the peer has no more, or the path carries no more.",
         Reader: "reader", "Data wait to be read, so the window that is offered is small or shut.",
@@ -105,8 +105,8 @@ const SHIFT: u32 = 61;
 const FIELD: u64 = 7 << SHIFT;
 const _: () = assert!(Limit::COUNT <= 8);
 
-/// What must be looked at closely, and how it looks on a connection that the congestion window held back before and
-/// still does: who moves much data is mostly there.
+/// Bits to be examined closely, and their value on a connection that the congestion window limited before and still
+/// does: the common state of bulk transfers.
 const CLOSELY: u64 =
     FIELD | Bits::CWND_LIMITED.0 | Bits::WINDOW_STARVED.0 | Bits::BUFFER_STARVED.0 | Bits::PACE_WAIT.0;
 const STEADY: u64 = (Limit::Congestion as u64) << SHIFT | Bits::CWND_LIMITED.0;
@@ -137,12 +137,12 @@ fn counter(counters: &mut Counters, limit: Limit) -> Option<&mut u64> {
 }
 
 impl Connection {
-    /// What keeps it from sending more than it does.
+    /// Returns the present limit of sending.
     pub fn limit(&self) -> Limit {
         self.bits.limit()
     }
 
-    /// What keeps the peer from sending more than it does.
+    /// Returns the present limit of the peer's sending.
     pub fn receive_limit(&self, now_us: u32) -> ReceiveLimit {
         let unread = self.readable() >= (self.buffer_limit() / 2).max(1);
         match () {

@@ -1,5 +1,5 @@
-//! What the application says about places in its stream: here a record ends (MSG_EOR), here ends a call whose
-//! departure (SO_TIMESTAMPING) or whose completion (MSG_ZEROCOPY) it wants to hear of. And what it will hear.
+//! Positions in the stream that the application marked: ends of records (MSG_EOR), of calls whose departure
+//! (SO_TIMESTAMPING) or completion (MSG_ZEROCOPY) is to be reported; and the reports.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -109,7 +109,7 @@ struct Note {
     stamps: Stamps,
 }
 
-/// What one connection remembers.
+/// Marks of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     /// One past the last octet of each record, in order.
@@ -121,7 +121,7 @@ pub(crate) struct Marks {
     calls: u32,
     /// Octets of the call that goes on were copied.
     copying: bool,
-    /// What arrived when: one past its last octet.
+    /// Arrival times: one past the last byte, and when it arrived.
     arrivals: VecDeque<(Seq, Instant)>,
 }
 
@@ -215,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// What ends at `end` was sent as one segment and stays one: what is written later goes behind it. Nothing is
+    /// Keeps the segment that ends at `end` whole: data written later goes behind it. Nothing is
     /// marked yet below that.
     pub(crate) fn keep_boundary(&mut self, end: Seq) {
         let ends = &mut self.marks_mut().ends;
@@ -256,8 +256,8 @@ impl Connection {
         before.map_or(self.snd_una, |&end| end.later(self.snd_una))
     }
 
-    /// What lies between `from` and SND.NXT leaves for the first time. Both moments are the turn's: the port takes
-    /// the segment before it ends.
+    /// Notes the first transmission of the data between `from` and SND.NXT. Both moments are the turn's: the port
+    /// takes the segment before it ends.
     #[cold]
     pub(crate) fn on_marked_departure(&mut self, cx: &mut Cx<'_>, from: Seq) {
         let (una, nxt, acked) = (self.first_octet(), self.snd_nxt, self.bytes_acked as u32);
@@ -286,7 +286,8 @@ impl Connection {
         }
     }
 
-    /// What begins at SND.NXT did not leave after all: nobody has heard of it yet, since the turn is not over.
+    /// Takes back the departure of the data at SND.NXT, which did not leave: it is not reported yet, since the turn
+    /// is not over.
     #[cold]
     pub(crate) fn on_marked_return(&mut self) {
         let (una, acked, flight) = (self.snd_una, self.bytes_acked as u32, self.flight());
@@ -377,7 +378,7 @@ impl Connection {
         self.marks_mut().reports.pop_front()
     }
 
-    /// What is held back leaves, whatever Nagle, MSG_MORE and TCP_CORK say; what is written later does not (TCP_NODELAY
+    /// Sends data held back by Nagle, MSG_MORE or TCP_CORK; data written later is not affected (TCP_NODELAY
     /// set again, tcp(7)).
     pub fn push(&mut self) {
         self.bits.clear(Bits::MORE);

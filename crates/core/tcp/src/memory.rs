@@ -12,8 +12,8 @@
 //! flight, and what the peer's window and the congestion window would let go at once. A peer that does not read shuts
 //! its window, so it soon holds the least.
 //!
-//! What a connection holds already is not taken away, with two exceptions: out-of-order data that pins far more memory
-//! than it has bytes, and orphans, whose application is gone.
+//! Memory that a connection holds is not taken away, with two exceptions: out-of-order data that pins far more
+//! memory than it has bytes, and orphans, whose application is gone.
 
 use cc::Controller;
 

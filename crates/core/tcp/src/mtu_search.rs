@@ -45,9 +45,9 @@ impl Probe {
 pub(crate) struct MtuSearch {
     /// The path carries this.
     low: u16,
-    /// What is larger does not pass.
+    /// Largest segment size not known to fail, bytes.
     high: u16,
-    /// What the route allows.
+    /// Largest segment size that the route allows, bytes.
     most: u16,
     probe: Option<Probe>,
     /// Probes of one size that were lost in a row (PROBE_COUNT).
@@ -89,7 +89,7 @@ impl MtuSearch {
     }
 }
 
-/// What becomes of a wish to send new data.
+/// Decision of the search about sending new data.
 pub(crate) enum Probing {
     /// No probe is due.
     No,
@@ -145,7 +145,8 @@ impl Connection {
         }
     }
 
-    /// What a router that names no size means when it refuses the octet at `seq`: less than this.
+    /// Returns the size in bytes that a router refuses when it names none and rejects the byte at `seq`: the MTU is
+    /// less.
     pub(crate) fn mtu_refused(&self, seq: Seq) -> u16 {
         let probe = self.search().and_then(|search| search.probe).filter(|probe| probe.holds(seq));
         probe.map_or(self.path_mtu, |probe| probe.mtu)
@@ -269,7 +270,7 @@ impl Connection {
         }
     }
 
-    /// What began at `seq` never left.
+    /// Takes back the probe at `seq`, which never left.
     #[cold]
     pub(crate) fn mtu_probe_failed(&mut self, seq: Seq) {
         if self.search().and_then(|search| search.probe).is_some_and(|probe| probe.start == seq) {

@@ -1,10 +1,10 @@
-//! What an application can set on one socket, and how a connection keeps it.
+//! Options that an application can set on one socket, and their compact form in a connection.
 
 use base::{Duration, Rate};
 
 use crate::Config;
 
-/// What an application can set on one socket; `connect` and `accept` start from it.
+/// Options of one socket; `connect` and `accept` start from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketOptions {
     /// TCP_NODELAY.
@@ -138,7 +138,7 @@ impl Switch {
     }
 }
 
-/// The same in 44 octets, as a connection keeps them.
+/// Socket options packed into 44 bytes, as a connection keeps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedOptions {
     keep_idle_ms: u32,

@@ -1,4 +1,4 @@
-//! What a connection wants to send, in order of urgency.
+//! Output of a connection, in order of urgency.
 
 pub(crate) mod data;
 mod opening;
@@ -12,7 +12,7 @@ use wire::tcp::{Flags, Options};
 use crate::connection::{Bits, Connection};
 use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 
-/// What waits to be sent, as bits; nothing set means that `poll_transmit` need not look.
+/// Pending output, as bits; nothing set means that `poll_transmit` need not look.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Due(u8);
 
@@ -33,7 +33,7 @@ impl Due {
     pub(crate) const TAIL_PROBE: Due = Due(64);
     /// The acknowledgment of a SYN-ACK, alone and before anything else.
     pub(crate) const GREETING: Due = Due(128);
-    /// What comes before anything else.
+    /// Output that precedes all other.
     const FIRST: Due = Due(Due::RST.0 | Due::SYN.0 | Due::GREETING.0);
 
     pub(crate) fn has(self, one: Due) -> bool {

@@ -45,7 +45,7 @@ pub(crate) struct Pacing {
     next: Instant,
     /// Octets of the quantum begun that may still leave.
     left: u32,
-    /// What a segment is taken back to that never left.
+    /// State before the latest segment, restored if it never left.
     before: (Instant, u32),
     /// SO_MAX_PACING_RATE.
     cap: Option<Rate>,
@@ -78,13 +78,13 @@ impl Pacing {
         self.left = self.left.saturating_sub(octets);
     }
 
-    /// What [`Pacing::on_sent`] said last did not leave.
+    /// Takes back the latest [`Pacing::on_sent`]: the segment did not leave.
     fn take_back(&mut self) {
         (self.next, self.left) = self.before;
     }
 }
 
-/// What leaves in about a millisecond (2^-10 s).
+/// Returns the bytes that leave in about a millisecond (2^-10 s).
 fn millisecond(rate: Rate) -> u64 {
     rate.bytes_per_sec() >> 10
 }
@@ -249,7 +249,7 @@ impl Connection {
         }
     }
 
-    /// What left last did not.
+    /// Takes back the pacing of the latest segment, which did not leave.
     #[cold]
     pub(crate) fn take_back_pace(&mut self) {
         self.pacing_mut().take_back();
@@ -297,7 +297,7 @@ impl Connection {
         most.min(whole(paced)).min(whole(window.cwnd / 2))
     }
 
-    /// What leaves in a millisecond; where the path is short, more (Linux's tcp_tso_autosize).
+    /// Returns the bytes that leave in a millisecond; more where the path is short (Linux's tcp_tso_autosize).
     fn autosized(&self, config: &Config) -> Option<u32> {
         let rate = self.pacing_rate(config)?;
         let short = self.rtt.min_rtt().as_micros() as u64 >> 9;

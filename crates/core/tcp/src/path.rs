@@ -1,4 +1,4 @@
-//! What the path lets through: segment sizes.
+//! Segment sizes that the path lets through.
 
 use base::FlowKey;
 

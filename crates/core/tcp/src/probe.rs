@@ -1,4 +1,4 @@
-//! Who watches connections: what a probe is shown, and when.
+//! Observers of connections: the arguments of a probe, and when it is called.
 
 use core::any::Any;
 
@@ -83,7 +83,7 @@ impl Seen<'_> {
 /// Why a segment belonged to no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stray {
-    /// What is left of its connection is a TIME-WAIT entry.
+    /// The connection has become a TIME-WAIT entry.
     TimeWait,
     /// There is no such connection, or not yet: refused, answered with a reset or a cookie.
     Unknown,

@@ -9,8 +9,8 @@
 //! chunks of the pool set aside for it. Until then RCV.NXT stands behind it and the buffer counts it, so whatever
 //! leaves meanwhile carries one acknowledgment number and the real window, timestamps, SACK and echoes.
 //!
-//! What arrives next, whatever it is, takes the promise back first and is then received as ever. Who holds the data
-//! must hand over all of it, and before anything else of the connection.
+//! The next arrival, of any kind, takes the early acknowledgment back first and is then received as usual. The
+//! holder of the data must hand over all of it, before anything else of the connection.
 
 use wire::Ecn;
 use wire::tcp::{Flags, Segment};
@@ -20,7 +20,7 @@ use crate::input::fast::NOTHING;
 use crate::pool::CHUNK;
 use crate::{Cx, Pool, State};
 
-/// What was promised.
+/// Early acknowledgment that has been given.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Promise {
     octets: u32,
@@ -91,7 +91,7 @@ impl Connection {
         self.refresh_usual();
     }
 
-    /// What was set aside is there for all again. What had been promised.
+    /// Releases the memory that was set aside, and returns the early acknowledgment.
     #[cold]
     pub(crate) fn forget_promise(&mut self, pool: &mut Pool) -> Promise {
         let promise = core::mem::take(&mut self.rare_mut().promise);

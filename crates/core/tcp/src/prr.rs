@@ -11,9 +11,9 @@ pub(crate) struct Prr {
     out: u64,
     /// In flight when it began (RecoverFS).
     flight: u64,
-    /// What the policy aims at (ssthresh; more, once it lets its window grow meanwhile).
+    /// Target of the policy (ssthresh; more, once it lets its window grow meanwhile).
     target: u32,
-    /// What may leave before the next acknowledgment (SndCnt, less what was sent of it).
+    /// Bytes that may leave before the next acknowledgment (SndCnt, less the bytes sent of it).
     space: u32,
     /// That part of it for which there was no occasion yet: acknowledgments that arrive together are read before
     /// anything is sent. The next one counts it as sent, so that a batch allows what its acknowledgments would one by
@@ -76,7 +76,7 @@ impl Prr {
         self.kept = self.kept.min(self.space);
     }
 
-    /// What could leave has left: the rest waits for data, for the peer's window or for the pace.
+    /// Notes that all that could leave has left: the rest waits for data, for the peer's window or for the pace.
     pub(crate) fn on_occasion(&mut self) {
         self.kept = 0;
     }

@@ -1,4 +1,4 @@
-//! What other systems do that this stack does not do, for profiles that imitate them ([`crate::Config::quirks`]).
+//! Quirks of other systems, for profiles that imitate them ([`crate::Config::quirks`]).
 //!
 //! No setting, since nobody needs one of these: scripts that were written for another system do. What a profile names
 //! here becomes bits of its connections when they begin ([`Quirks::bits`]) wherever the warm path would meet it; the

@@ -44,16 +44,16 @@ impl Left {
     }
 }
 
-/// What a repair knows about the latest delivery. It lives as long as the repair.
+/// RACK's state: the latest delivery. It lives as long as the recovery.
 #[derive(Debug)]
 pub(crate) struct Rack {
-    /// What left last of all that was delivered (RACK.segment), once something was.
+    /// Latest transmission among the delivered ones (RACK.segment), once there is one.
     latest: Option<Left>,
-    /// What that took, microseconds (RACK.rtt).
+    /// Its round trip, microseconds (RACK.rtt).
     rtt: u32,
     /// One past the highest octet delivered (RACK.fack).
     fack: Seq,
-    /// What lies below and is not SACKed is lost.
+    /// Edge below which everything not SACKed is lost.
     pub(crate) lost: Seq,
     /// Where in the log `lost` and `fack` stand.
     pub(crate) cursors: [Cursor; 2],
@@ -64,7 +64,7 @@ impl Rack {
         Rack { latest: None, rtt: 0, fack: una, lost: una, cursors: [sent.cursor(); 2] }
     }
 
-    /// What left as `left` has been delivered at `now`.
+    /// Notes that the transmission `left` was delivered at `now` (microseconds).
     /// RFC 8985, 6.2-1.
     fn deliver(&mut self, left: Left, now: u32) {
         if self.latest.is_none_or(|latest| left.after(latest)) {
@@ -129,7 +129,7 @@ impl Rack {
     }
 }
 
-/// What a connection has learned about reordering on its path.
+/// A connection's knowledge of reordering on its path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reordering {
     /// How often something was seen to be overtaken.

@@ -1,4 +1,4 @@
-//! What the receiver keeps while it misses something, and how much of it.
+//! Reassembly queue: out-of-order data, and its bounds.
 //!
 //! ```text
 //!            rcv_nxt                                        rcv_adv
@@ -33,7 +33,7 @@ pub(crate) struct Reassembly {
     pub(crate) held: Assembler,
     /// Octets at the buffer's front that the application may read.
     pub(crate) readable: u32,
-    /// What the pool is told that all this occupies, octets.
+    /// Bytes charged to the pool for the queue.
     charged: u32,
     /// Most runs, when the last segment came.
     limit: u16,
@@ -67,7 +67,7 @@ impl Reassembly {
     }
 }
 
-/// What a connection's queue of out-of-order data is like.
+/// Figures of a connection's queue of out-of-order data.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReassemblyInfo {
     /// Runs held, each between two holes.
@@ -83,7 +83,7 @@ pub struct ReassemblyInfo {
     pub refused: u32,
 }
 
-/// What became of out-of-order data.
+/// Result of queueing out-of-order data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
     New,
@@ -94,7 +94,7 @@ pub(crate) enum Kept {
     NoMemory,
 }
 
-/// What refused a segment.
+/// Bound by which a segment was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limit {
     /// One run too many for this connection.
@@ -129,7 +129,7 @@ impl Connection {
         })
     }
 
-    /// What of this is held, and at what cost.
+    /// Returns the content of the queue and its cost.
     pub(crate) fn reassembly_info(&self, refused: u32) -> ReassemblyInfo {
         self.reassembly.as_ref().map_or(ReassemblyInfo { refused, ..ReassemblyInfo::default() }, |queue| {
             ReassemblyInfo {

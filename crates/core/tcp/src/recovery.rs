@@ -46,7 +46,7 @@ impl Phase {
     }
 }
 
-/// What a repair remembers. It exists from the first sign of loss until all is acknowledged.
+/// State of a recovery. It exists from the first sign of loss until all is acknowledged.
 #[derive(Debug)]
 pub(crate) struct Loss {
     pub(crate) board: Scoreboard,
@@ -55,11 +55,11 @@ pub(crate) struct Loss {
     pub(crate) recover: Seq,
     /// One past the highest octet retransmitted (HighRxt of RFC 6675), or where sending again stands.
     pub(crate) resend: Seq,
-    /// What tells losses by time, and the edge below which everything not SACKed is lost.
+    /// Loss detection by time (RACK), and the edge below which everything not SACKed is lost.
     pub(crate) rack: Rack,
     /// Retransmissions where there is SACK, and which of them were lost.
     pub(crate) resent: Resent,
-    /// What a fast recovery by SACK may send.
+    /// Amount that a fast recovery by SACK may send.
     pub(crate) prr: Prr,
     /// Whether a timeout was needless is being tested.
     pub(crate) frto: Frto,
@@ -67,7 +67,8 @@ pub(crate) struct Loss {
     /// retransmitted where no report can undo anything.
     again: u32,
     needless: u32,
-    /// What this repair retransmitted lies at or behind this (Linux's `undo_marker`), and before `resend`.
+    /// Sequence number at or behind which the retransmissions of this recovery lie (Linux's `undo_marker`), and
+    /// before `resend`.
     marker: Seq,
     /// Until this is acknowledged, such reports about a repair that is over may still come.
     reports_until: Option<Seq>,
@@ -81,7 +82,7 @@ pub(crate) struct Loss {
     first_ts: Option<u32>,
     /// Whether the repair was needless is known, or cannot be known any more.
     judged: bool,
-    /// What the policy was told when the repair began.
+    /// Signal that the policy got when the recovery began.
     signal: Signal,
     /// A partial acknowledgment restarted the timer (RFC 6582, section 3.2, the impatient variant).
     restarted: bool,
@@ -211,7 +212,7 @@ impl Connection {
         u32::from(self.dup_acks.min(2)) * u32::from(self.snd_mss)
     }
 
-    /// What the policy is told with a signal.
+    /// Returns the information that accompanies a signal to the policy.
     pub(crate) fn signal_info(&self, cx: &Cx<'_>) -> SignalInfo {
         // A repair under way has taken its share from the window already.
         let whole = cx.config.reduce_from_window && self.phase() != Phase::Fast;
@@ -399,7 +400,7 @@ impl Connection {
         self.send_between(phase, self.snd_una, self.snd_nxt, self.snd_nxt);
     }
 
-    /// What lies from `start` to `end` is sent anew, in segments of another size: it was too large, nothing more.
+    /// Sends `start` to `end` again in segments of another size: it was too large, and no sign of congestion.
     #[cold]
     pub(crate) fn resegment(&mut self, start: Seq, end: Seq) {
         self.send_between(Phase::Resegment, start, end, end);
@@ -409,7 +410,7 @@ impl Connection {
         }
     }
 
-    /// What of `start..end` lies before `lost` is sent again; the rest once it is found lost as well.
+    /// Retransmits the part of `start..end` before `lost`; the rest once it is found lost as well.
     fn send_between(&mut self, phase: Phase, start: Seq, end: Seq, lost: Seq) {
         let una = self.snd_una;
         let loss = self.loss();

@@ -1,4 +1,4 @@
-//! What was retransmitted, and what of that is lost again.
+//! Retransmitted data, and which of it is lost again.
 
 use alloc::collections::VecDeque;
 
@@ -130,7 +130,7 @@ impl Pieces {
 pub(crate) struct Resent {
     /// In the order of sending; bytes that arrived or were found lost since stay in it until their time comes.
     log: VecDeque<Piece>,
-    /// What of these is under way, as far as is known.
+    /// Parts of them in flight, as far as is known.
     open: Pieces,
     /// Lost again and not sent since.
     lost: Pieces,

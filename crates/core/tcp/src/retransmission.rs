@@ -7,7 +7,7 @@ use crate::connection::{Bits, Connection};
 use crate::output::data::Stretch;
 use crate::recovery::{Loss, Phase};
 
-/// What there is to send again.
+/// Next retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resend {
     /// This, now.
@@ -37,9 +37,8 @@ impl Connection {
         (stretch.len > 0 || (fin && window > 0)).then_some(stretch)
     }
 
-    /// What the repair under way sends next: what was lost again, then the next hole that is lost (NextSeg's rule
-    /// 1 of RFC 6675, section 4), or the first hole of a peer without SACK.
-    /// RFC 6675, 5-2 and 5-4.
+    /// Returns the next retransmission of the recovery under way: data lost again, then the next hole that is lost
+    /// (NextSeg's rule 1 of RFC 6675, section 4), or the first hole of a peer without SACK. RFC 6675, 5-2 and 5-4.
     pub(crate) fn next_retransmission(&mut self, cx: &mut Cx<'_>) -> Resend {
         let (una, mss, sack) = (self.snd_una, u32::from(self.snd_mss), self.bits.has(Bits::SACK));
         let Some(loss) = &mut self.loss else { return Resend::Nothing };

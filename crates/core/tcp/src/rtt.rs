@@ -67,7 +67,7 @@ impl Rtt {
         Rtt { srtt: 0, rttvar: 0, least: Least(0) }
     }
 
-    /// What these averages would be.
+    /// Returns an estimator with these averages, microseconds.
     pub(crate) fn of(srtt_us: u32, rttvar_us: u32) -> Self {
         let fine = |micros: u32| micros.clamp(1, LONGEST) * FINE;
         Rtt { srtt: fine(srtt_us), rttvar: fine(rttvar_us), least: Least(0) }
@@ -138,7 +138,7 @@ impl Rtt {
         Duration::from_micros(u64::from(self.least.micros()))
     }
 
-    /// The same in microseconds.
+    /// Returns the smallest round trip in microseconds.
     #[inline(always)]
     pub(crate) fn min_micros(&self) -> u32 {
         self.least.micros()
@@ -150,7 +150,7 @@ impl Rtt {
         Duration::from_nanos(self.rto_nanos(config))
     }
 
-    /// The same in nanoseconds.
+    /// Returns the retransmission timeout in nanoseconds.
     /// RFC 6298, 2-1, 2-2 and 4-1.
     #[inline]
     pub(crate) fn rto_nanos(&self, config: &Config) -> u64 {

@@ -30,7 +30,8 @@ pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
 
 /// A timestamp echo older than this is a mistake of the peer.
 pub(crate) const ECHO_LIMIT_MS: u32 = 1 << 24;
-/// The same where timestamps count microseconds, which wrap within 72 minutes: longer than any timeout.
+/// Oldest echo that is believed where timestamps count microseconds, which wrap within 72 minutes: longer than any
+/// timeout.
 pub(crate) const ECHO_LIMIT_US: u32 = 1 << 28;
 
 /// Our timestamp clock: milliseconds plus the connection's offset.
@@ -39,7 +40,7 @@ pub(crate) const fn ts_value(now: Instant, offset: u32) -> u32 {
     (now.as_millis() as u32).wrapping_add(offset)
 }
 
-/// What the timestamps of a connection count: an offset of its own, and milliseconds, or microseconds where the
+/// Clock of a connection's timestamps: an offset of its own, and milliseconds, or microseconds where the
 /// settings say so (RFC 7323, section 5.4, leaves both).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Clock {

@@ -1,4 +1,4 @@
-//! What the peer holds beyond SND.UNA: the sender's scoreboard (RFC 2018, RFC 6675).
+//! The sender's scoreboard: data that the peer holds beyond SND.UNA (RFC 2018, RFC 6675).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub(crate) const SHORT_RUNS: usize = 64;
 pub(crate) const STEPS_MAX: u64 =
     5 * (2 * (usize::BITS - MAX_RUNS.leading_zeros()) as u64 + 2 * MAX_RUNS as u64 + 1);
 
-/// What one acknowledgment's blocks said.
+/// Result of one acknowledgment's SACK blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sacked {
     /// Octets SACKed for the first time.
@@ -211,7 +211,8 @@ fn is_dsack(una: Seq, left: Seq, right: Seq, second: Option<&(Seq, Seq)>) -> boo
 
 #[cfg(test)]
 impl Scoreboard {
-    /// What decides all answers to come: the runs as offsets from `una`, and what each has below it in the first.
+    /// Returns the state that decides all later answers: the runs as offsets from `una`, with the amount below
+    /// each.
     pub(crate) fn state(&self, una: Seq) -> Vec<(u32, u32, u32)> {
         let Some(board) = &self.board else { return Vec::new() };
         let first = board.runs.first().map_or(0, |run| run.below);

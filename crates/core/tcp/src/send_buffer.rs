@@ -1,4 +1,4 @@
-//! What the application wrote and the peer has not acknowledged.
+//! Send buffer: data that the application wrote and the peer has not acknowledged.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -203,7 +203,7 @@ impl SendBuffer {
 pub(crate) struct Pieces<'p> {
     buffer: &'p SendBuffer,
     pool: &'p Pool,
-    /// What is left of the copied octets at hand.
+    /// Rest of the copied bytes at hand.
     copied: Slices<'p>,
     /// Behind these.
     offset: u32,

@@ -6,7 +6,7 @@ use base::Seq;
 
 use crate::pool::NONE;
 
-/// What left at one time: everything from the end of the departure before it up to `end`.
+/// Data that left at one time: everything from the end of the departure before it up to `end`.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     end: Seq,
@@ -126,7 +126,7 @@ impl Sent {
         self.tail = index;
     }
 
-    /// What had left last did not leave after all: SND.NXT is `nxt` again.
+    /// Takes back the latest departures, which did not leave: SND.NXT is `nxt` again.
     pub(crate) fn cut(&mut self, nxt: Seq) {
         self.end = self.end.earlier(nxt);
     }
@@ -157,7 +157,7 @@ impl Sent {
         left.filter(|&(end, _)| end == una).map(|(_, at)| at).or(last)
     }
 
-    /// The same while cursors stand in the log: none is left behind.
+    /// As `retire`, while cursors point into the log: they are moved along.
     pub(crate) fn retire_with(
         &mut self,
         log: &mut Departures,
@@ -188,7 +188,8 @@ impl Sent {
 
 #[cfg(test)]
 impl Sent {
-    /// What decides all answers to come: the departures, the latest last, and the cursor's place among them.
+    /// Returns the state that decides all later answers: the departures, the latest last, and the cursor's place
+    /// among them.
     pub(crate) fn state(&self, log: &Departures, cursor: Cursor) -> (Vec<(Seq, u32)>, usize) {
         let (mut all, mut place, mut index) = (Vec::new(), usize::MAX, self.head);
         while let Some(&Departure { end, at, next }) = log.slots.get(index as usize) {

@@ -1,4 +1,4 @@
-//! What a connection begins with: what settings and options decide, and what is new about every one.
+//! Initial state of a connection: the part that settings and options decide, and the part that is new for each.
 
 use base::{FlowKey, Seq};
 
@@ -7,7 +7,7 @@ use crate::options::{PackedOptions, Switch};
 use crate::scale::shift_for;
 use crate::{Config, HostHint, Open, SocketOptions};
 
-/// What settings and options decide, whoever the peer is.
+/// Initial state that settings and options decide, for any peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) options: PackedOptions,
@@ -43,7 +43,7 @@ impl Start {
     }
 }
 
-/// What is new about every connection: none of it may come from another one.
+/// Initial state that is new for every connection: none of it may come from another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh {
     /// Its two ends.
@@ -52,7 +52,7 @@ pub struct Fresh {
     pub isn: Seq,
     /// Offset added to our timestamp clock (RFC 7323, section 5.4).
     pub ts_offset: u32,
-    /// What connections before it found on this path.
+    /// Knowledge of the path from earlier connections.
     pub hint: HostHint,
 }
 

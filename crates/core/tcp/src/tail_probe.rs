@@ -12,7 +12,7 @@ use crate::recovery::Phase;
 use crate::timers::Tick;
 use crate::{Config, Cx};
 
-/// What timers may be late by, microseconds: added to two round trips, so that the probe does not race the
+/// Lateness allowed for timers, microseconds: added to two round trips, so that the probe does not race the
 /// acknowledgment.
 const SLACK_US: u32 = 2_000;
 /// How long a peer may delay an acknowledgment (WCDelAckT of RFC 8985, section 7.2), microseconds.

@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// What troubles do to the timeout.
+    /// Applies backoff to the timeout.
     /// RFC 6298, 5-7.
     #[cold]
     fn stretch_rto(&mut self, config: &Config) {
@@ -334,7 +334,7 @@ impl Connection {
         self.due |= Due::DATA;
     }
 
-    /// What is lost altogether may be lost on one of several paths: another flow label may lead to another.
+    /// Chooses another flow label after total loss: it may lead over another of several paths.
     /// RFC 6438, 3-1.
     fn choose_another_path(&mut self, cx: &mut Cx<'_>) {
         if !cx.config.rehash || self.key.is_v4() {
@@ -378,7 +378,7 @@ impl Connection {
         self.refresh_rto(cx.config);
     }
 
-    /// What the timer waited for before the first timeout in a row.
+    /// Returns the timeout before the first of the timeouts in a row.
     fn first_wait(&self) -> Duration {
         let rto = self.rto();
         if self.options.has_user_timeout() { rto.min(self.options.user_timeout()) } else { rto }

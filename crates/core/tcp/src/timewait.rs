@@ -1,4 +1,4 @@
-//! What is left of a connection in TIME-WAIT.
+//! State of a connection in TIME-WAIT.
 
 use base::{FlowKey, Instant, Seq};
 use wire::tcp::{Flags, Header, Options, Segment, Timestamps};
@@ -35,7 +35,7 @@ const _: () = assert!(Bits::TIMESTAMPS.0 <= u8::MAX as u64);
 
 const _: () = assert!(size_of::<TimeWait>() <= 64);
 
-/// What a segment for a TIME-WAIT entry asks for.
+/// Answer to a segment for a TIME-WAIT entry.
 #[derive(Clone, Debug)]
 pub enum TimeWaitAnswer {
     /// Nothing.
@@ -147,7 +147,8 @@ impl TimeWait {
         (config.time_wait_reuse && told_apart && waited).then_some(self.snd_nxt)
     }
 
-    /// What a SYN earns that might begin a new connection if anybody listened (RFC 5961, section 4).
+    /// Returns the answer to a SYN that might begin a new connection if there were a listener (RFC 5961, section
+    /// 4).
     pub fn challenge(&mut self, now: Instant) -> TimeWaitAnswer {
         self.ack_spaced(now)
     }

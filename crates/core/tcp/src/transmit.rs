@@ -1,4 +1,4 @@
-//! What leaves a connection.
+//! Segments that leave a connection.
 
 use wire::tcp::Header;
 
@@ -34,7 +34,7 @@ pub enum TransmitClass {
     Data,
 }
 
-/// What the port can take in one transmission.
+/// Limits of the port for one transmission.
 #[derive(Clone, Copy, Debug)]
 pub struct TxLimits {
     /// Largest payload of one transmission where the port segments (TSO); 0 where it does not. One MSS always

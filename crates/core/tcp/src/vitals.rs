@@ -1,4 +1,4 @@
-//! What changes with every segment, cheap enough to be looked at with every segment.
+//! Values that change with every segment, cheap enough to be read with every segment.
 
 use cc::Controller;
 
@@ -28,7 +28,7 @@ pub struct Vitals {
     pub srtt_us: u32,
     /// Retransmission timeout, backoff included, microseconds.
     pub rto_us: u32,
-    /// What was offered to the peer, and what the application chose.
+    /// Features offered to the peer, and the application's choices.
     pub features: Features,
     /// Send buffer limit and use, octets.
     pub sndbuf: (u32, u32),

@@ -39,14 +39,14 @@ pub(crate) struct Tuner {
     counted: u32,
     /// The most that came in a millisecond of that time, bytes.
     fastest: u32,
-    /// What it took in the last, how long that lasted, and how long it should have, microseconds.
+    /// Last round: bytes read, its length, and the length that it should have had, both in microseconds.
     last: [u32; 3],
     /// When this round trip began, microseconds.
     since: u32,
     /// How old the peer's youngest echo of our timestamps was in this round, ticks of their clock.
     youngest: u32,
-    /// The same in the round before: the path may have become longer since we last measured it ourselves, and who
-    /// only receives never does.
+    /// Smallest echo of the round before, microseconds: the path may have become longer since our last own
+    /// measurement, and a pure receiver makes none.
     echo: u32,
     /// A tick of that clock, microseconds.
     tick_us: u32,
@@ -76,15 +76,16 @@ impl Tuner {
         srtt.min(most).max(self.echo.saturating_sub(1).saturating_mul(self.tick_us))
     }
 
-    /// What the application would have taken in the last round, had that lasted exactly as long as a round trip.
+    /// Returns the bytes that the application would have read in the last round, had that lasted exactly one round
+    /// trip.
     fn last(&self) -> u64 {
         let [taken, lasted, span] = self.last.map(u64::from);
         (taken * span / lasted).min(u32::MAX.into())
     }
 
-    /// What the application took in a round trip as far as it came without a queue, if round trips now last `span`
-    /// microseconds. A round that lasted more than two of them, because the flow had to wait for others, counts by its
-    /// rate.
+    /// Returns the bytes that the application read in a round trip without queueing, if round trips now last `span`
+    /// microseconds. A round that lasted more than two of them, because the flow had to wait for others, counts by
+    /// its rate.
     fn without_queue(&mut self, now: u32, span: u32) -> u32 {
         let lasted = now.wrapping_sub(self.since).max(1);
         let rate = (u64::from(self.taken) * 1_000 / u64::from(lasted)).min(u32::MAX.into()) as u32;
@@ -164,7 +165,7 @@ impl Connection {
         self.buffer_limit().saturating_sub(self.readable())
     }
 
-    /// What could be advertised now: room in the buffer, but no more than there is `memory` for.
+    /// Returns the window in bytes that could be advertised now: room in the buffer, at most `memory`.
     /// RFC 9293, MAY-8.
     #[inline(always)]
     fn room(&self, memory: u32) -> u32 {
@@ -176,9 +177,9 @@ impl Connection {
         if self.bits.has(Bits::EARLY | Bits::RAMP) { room.min(self.ramp()) } else { room }
     }
 
-    /// What is offered while little came: what the SYN-ACK offered, and twice what came since. A client that has not
-    /// proven itself gets no more than at first, or forged SYNs would reserve memory. The scale must not take any of it
-    /// away.
+    /// Returns the window offered at the start: that of the SYN-ACK, and twice the bytes received since. A client
+    /// that has not proven itself gets no more than at first, or forged SYNs would reserve memory. The scale must
+    /// not take any of it away.
     fn ramp(&self) -> u32 {
         let came = if self.bits.has(Bits::EARLY) { 0 } else { self.bytes_received.min(1 << 29) as u32 };
         (u32::from(u16::MAX) + 2 * came).next_multiple_of(1 << self.rcv_scale)

@@ -21,7 +21,7 @@ const LINES: usize = 120;
 /// Runs that a thread takes at a time.
 const LOT: u64 = 250;
 
-/// What the runs were like.
+/// Statistics of the runs.
 #[derive(Default, Debug)]
 struct Sum {
     segments: u64,

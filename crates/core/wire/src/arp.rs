@@ -11,10 +11,10 @@ pub const LEN: usize = 28;
 /// Hardware type 1, protocol IPv4, address lengths 6 and 4.
 const PREFIX: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// What an ARP packet asks or says.
+/// Operation of an ARP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Request for the target's link address.
     Request,
     /// The sender address is mine.
     Reply,

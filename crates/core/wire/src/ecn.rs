@@ -1,6 +1,6 @@
 //! The ECN field of an IP header.
 
-/// What the last two bits of TOS or traffic class say (RFC 3168, section 5).
+/// ECN codepoint: the last two bits of TOS or traffic class (RFC 3168, section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Ecn {

@@ -26,7 +26,7 @@ pub struct Header {
     pub dst: Mac,
     /// Where from.
     pub src: Mac,
-    /// What follows.
+    /// Protocol of the payload.
     pub ethertype: u16,
 }
 

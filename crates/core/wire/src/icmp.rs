@@ -52,7 +52,7 @@ pub enum Message<'a> {
     },
     /// The packet quoted was too big for a link on the way.
     TooBig {
-        /// What that link takes, octets of IP packet; 0 where an old router does not say (IPv4).
+        /// MTU of that link in bytes of IP packet; 0 where an old router does not say (IPv4).
         mtu: u32,
         /// The packet, possibly cut off.
         quote: &'a [u8],
@@ -70,7 +70,7 @@ pub enum Message<'a> {
         kind: u8,
         /// ICMP code.
         code: u8,
-        /// What follows the first eight octets.
+        /// Message behind the first eight bytes.
         data: &'a [u8],
     },
 }
@@ -220,7 +220,7 @@ impl Message<'_> {
     }
 }
 
-/// What an error says of the packet it is about: enough to find the connection and to check that the packet
+/// Quoted packet of an ICMP error: enough to find the connection and to check that the packet
 /// was ours (RFC 5927, section 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quote {

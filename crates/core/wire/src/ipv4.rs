@@ -15,7 +15,7 @@ pub struct Header {
     pub src: Addr,
     /// Destination.
     pub dst: Addr,
-    /// What the payload is.
+    /// Protocol number of the payload.
     pub protocol: u8,
     /// Type of service: DSCP above, ECN in the low two bits.
     pub tos: u8,

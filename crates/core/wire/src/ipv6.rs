@@ -23,7 +23,7 @@ pub struct Header {
     pub src: Addr,
     /// Destination.
     pub dst: Addr,
-    /// What the payload is, after all extension headers.
+    /// Protocol number of the payload, after all extension headers.
     pub protocol: u8,
     /// Traffic class: DSCP above, ECN in the low two bits.
     pub tos: u8,

@@ -23,11 +23,11 @@ const TARGET_LINK: u8 = 2;
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Who has `target`?
+    /// Request for the link address of `target`.
     Solicitation {
         /// The address asked for.
         target: Addr,
-        /// Who asks; absent while that one is not sure of its own address (RFC 4862).
+        /// Link address of the sender; absent during duplicate address detection (RFC 4862).
         source_mac: Option<Mac>,
     },
     /// `target` is at `target_mac`.

@@ -37,7 +37,7 @@ pub struct Packet {
     pub end: u32,
 }
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// An IPv4 or IPv6 packet.
@@ -51,7 +51,7 @@ pub enum Content {
 pub struct Frame {
     /// Its link-layer header.
     pub link: ethernet::Header,
-    /// What it holds.
+    /// Content of the packet.
     pub content: Content,
 }
 
@@ -141,7 +141,7 @@ impl Packet {
         Ok((src_port, dst_port, segment))
     }
 
-    /// What the TCP checksum in `frame` is worth.
+    /// Returns the validity of the TCP checksum in `frame`.
     pub fn checksum(&self, frame: &[u8]) -> Checked {
         let upper = self.upper(frame);
         let pseudo = self.pseudo();
@@ -155,7 +155,7 @@ impl Packet {
     }
 }
 
-/// What a TCP checksum is worth.
+/// Validity of a TCP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checked {
     /// It is right.
@@ -193,7 +193,7 @@ pub struct Link {
     pub src: Mac,
 }
 
-/// What stands in the TCP checksum field of a packet to send.
+/// Content of the TCP checksum field of a packet to send.
 #[derive(Clone, Copy, Debug)]
 pub enum Checksum {
     /// The checksum, computed over the payload that stands behind the headers.

@@ -21,7 +21,7 @@ const HEADERS_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + 60;
 const OF_LAST: u16 = Flags::FIN.0 | Flags::PSH.0;
 const OF_FIRST: u16 = Flags::CWR.0;
 
-/// What all segments of a super-segment have in common.
+/// Common part of all segments of a super-segment.
 #[derive(Clone, Debug)]
 pub struct Template {
     headers: [u8; HEADERS_MAX],
@@ -42,7 +42,7 @@ pub struct Template {
     bits: u16,
 }
 
-/// Who sums the payload of a segment.
+/// Place where the payload of a segment is summed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Summing {
     /// [`Template::write`]: the checksum is whole.

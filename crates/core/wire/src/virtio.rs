@@ -17,7 +17,7 @@ const GSO_TCPV6: u8 = 4;
 const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
-/// What is known or wanted of the checksum.
+/// State of the checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checksum {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum Checksum {
     Valid,
 }
 
-/// What a packet that stands for several is cut into.
+/// Segmentation of a packet that stands for several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// TCP segments over IPv4.
@@ -48,7 +48,7 @@ pub enum Cut {
 /// A packet that stands for several segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segmentation {
-    /// What they are.
+    /// Kind of segmentation.
     pub cut: Cut,
     /// CWR is set on the first segment only (RFC 3168).
     pub ecn: bool,

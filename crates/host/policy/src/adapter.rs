@@ -90,7 +90,7 @@ impl Loaded {
         Some(Loaded { state, window, mss: 536, library: library.clone() })
     }
 
-    /// What the library wants, as far as it makes sense.
+    /// Takes over the library's outputs, within their bounds.
     fn settle(&mut self) {
         let wanted = (self.window.cwnd, self.window.ssthresh);
         self.window.cwnd = wanted.0.clamp(self.mss, WINDOW_MAX);

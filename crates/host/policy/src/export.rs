@@ -40,7 +40,7 @@ macro_rules! export {
             }
         }
 
-        /// What the stack looks for.
+        /// Symbol that the stack looks up.
         #[unsafe(no_mangle)]
         pub extern "C" fn millstream_cc_policy() -> *const $crate::abi::Table {
             static TABLE: std::sync::OnceLock<$crate::abi::Table> = std::sync::OnceLock::new();
@@ -49,7 +49,7 @@ macro_rules! export {
     };
 }
 
-/// What [`export!`](crate::export!) says about a policy.
+/// Description of a policy by [`export!`](crate::export!).
 pub trait Export {
     /// The policy.
     type Policy: Controller;

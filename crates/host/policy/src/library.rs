@@ -21,7 +21,7 @@ pub enum LoadError {
     Symbol(String),
     /// It is made for another version of the table.
     Version(String),
-    /// What the table declares is out of bounds.
+    /// A value of the table is out of bounds.
     Table(String),
     /// A policy of this name is registered already.
     Exists(String),
@@ -224,7 +224,7 @@ impl Library {
         self.corrections.load(Ordering::Relaxed)
     }
 
-    /// What makes its policies, for [`cc::Registry::register`].
+    /// Returns the factory of its policies, for [`cc::Registry::register`].
     pub fn factory(self: &Arc<Self>) -> Factory {
         let library = self.clone();
         Arc::new(move || {
@@ -268,7 +268,7 @@ impl Library {
 }
 
 impl LoadError {
-    /// The same with what it is about.
+    /// Adds the subject of the error.
     #[cfg(feature = "load")]
     fn about(self, what: &str) -> LoadError {
         match self {

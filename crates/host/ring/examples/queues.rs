@@ -1,4 +1,4 @@
-//! What the queues cost, in nanoseconds per operation: `cargo run --release -p millstream-ring --example queues`.
+//! Cost of the queues in nanoseconds per operation: `cargo run --release -p millstream-ring --example queues`.
 //!
 //! "warm" is one thread that plays both sides, "cross" two threads on two cores (or taking turns on one).
 

@@ -22,7 +22,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Line, UnsafeCell};
 use core::ops::Range;
 
-/// What is done to each run, by its number.
+/// Work on a run, by its number.
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
 /// A helper panicked at its work: what it had in hand is half done, and the crew works no more.
@@ -187,7 +187,7 @@ fn pause(rounds: &mut u32) {
 /// Rounds a helper looks for work before it sleeps: a fraction of a millisecond.
 const SPIN: u32 = if cfg!(any(loom, miri)) { 1 } else { 1 << 13 };
 
-/// What a helper does all its life.
+/// Runs a helper's loop until the crew ends.
 fn serve(board: &Board, lane: usize, sleeper: &mut Sleeper) {
     let mut idle = 0;
     while !board.stop.load(Ordering::Acquire) {
@@ -256,7 +256,7 @@ mod threads {
             Ok(crew)
         }
 
-        /// Who works: the helpers and the owner.
+        /// Returns the number of workers: the helpers and the owner.
         pub fn lanes(&self) -> usize {
             1 + self.helpers.len()
         }

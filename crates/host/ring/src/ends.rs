@@ -20,7 +20,7 @@ pub(crate) trait Places {
     fn abandon(&mut self, positions: impl Iterator<Item = usize>);
 }
 
-/// What both sides share.
+/// State that both sides share.
 #[derive(Debug)]
 struct Shared<P: Places> {
     tail: Line<AtomicUsize>,

@@ -23,7 +23,7 @@ use std::io;
 /// The pool's own share of [`Header::owners`]: more than there can be frames.
 const POOL_SHARE: u64 = 1 << 40;
 
-/// What frames and pool share, in the page before the slots.
+/// State that frames and pool share, in the page before the slots.
 struct Header {
     /// `POOL_SHARE` less the strays while the pool lives, afterwards the frames still out; 0 unmaps.
     owners: AtomicU64,
@@ -339,7 +339,7 @@ impl FramePool {
         empty_in_children(base, len);
     }
 
-    /// What backs the slots.
+    /// Returns the kind of pages of the slots.
     pub fn pages(&self) -> Pages {
         // SAFETY: the mapping is written only when the last share is given up, and the pool has its own.
         self.header().mapping.with(|mapping| unsafe { (*mapping).pages() })

@@ -81,7 +81,7 @@ impl Mapping {
         self.len == 0
     }
 
-    /// What backs it.
+    /// Returns the kind of its pages.
     pub fn pages(&self) -> Pages {
         self.pages
     }

@@ -9,7 +9,7 @@ use crate::map::{Mapping, Pages};
 
 /// A table that is smaller takes its pages one by one from the allocator: a process may have thousands.
 const SMALL: usize = 2 << 20;
-/// What a larger one maps at once: a quarter of itself, within these bounds.
+/// Bytes that a larger table maps at once: a quarter of itself, within these bounds.
 const BLOCK_MIN: usize = 2 << 20;
 const BLOCK_MAX: usize = 64 << 20;
 
@@ -142,7 +142,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         unsafe { self.pages[index / PAGE].as_ref() }
     }
 
-    /// The same, to change.
+    /// Returns the page of an entry, mutably.
     ///
     /// # Panics
     /// If the table has no such page.

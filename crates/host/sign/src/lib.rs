@@ -23,7 +23,7 @@ pub struct HmacSha256;
 #[derive(Debug)]
 pub struct CmacAes128;
 
-/// What TCP-AO may be told to use.
+/// Algorithms of TCP-AO.
 pub const ALL: &[&dyn Algorithm] = &[&HmacSha1, &HmacSha256, &CmacAes128];
 
 /// The algorithm that TCP_AO_ADD_KEY calls so.

@@ -1,4 +1,4 @@
-//! What a connection thought when a packet came or went, brought together with the packet.
+//! Packets of a capture joined with the state of their connection.
 //!
 //! A tap sees whole packets, a probe of TCP sees states. They meet in the writer, by what names a segment: the core
 //! only copies. A packet that arrived is seen by the tap before the probe, one that leaves by the probe before the tap.
@@ -21,7 +21,7 @@ const NOTES: usize = 1 << 14;
 /// Notes that may wait for their packets: some never left, others came in pieces.
 const WAITING_MAX: usize = 4_096;
 
-/// What names a segment of a flow, whichever way it travels. Offloads merge and cut data and move PSH and FIN about, so
+/// Identity of a segment of a flow, in either direction. Offloads merge and cut data and move PSH and FIN about, so
 /// those do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name {

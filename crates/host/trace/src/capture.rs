@@ -11,7 +11,7 @@ use wire::pcap::ng::{self, Direction, Packet};
 /// Octets before each packet in the ring: nanoseconds, octets kept, octets on the wire, direction, batch.
 const HEADER: usize = 8 + 4 + 4 + 1 + 1;
 
-/// What stands before each packet in the ring.
+/// Header of each packet in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketHeader {
     pub(crate) at: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct PacketHeader {
     pub(crate) kept: u32,
     pub(crate) len: u32,
     pub(crate) outbound: bool,
-    /// The same for packets that passed together; another one for the next that do.
+    /// Number of the batch: equal for packets that passed together.
     pub(crate) batch: u8,
 }
 
@@ -54,7 +54,7 @@ impl PacketHeader {
     }
 }
 
-/// What became of the packets offered to a capture.
+/// Counters of the packets offered to a capture.
 #[derive(Default, Debug)]
 pub struct CaptureStats {
     written: AtomicU64,
@@ -92,7 +92,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// What is recorded from now on passes together.
+    /// Begins a batch: the packets recorded from now on pass together.
     pub(crate) fn begin_batch(&mut self) {
         self.batch = self.batch.wrapping_add(1);
     }
@@ -226,7 +226,7 @@ impl Capture {
         count
     }
 
-    /// What was recorded and what was not.
+    /// Returns the counters of packets recorded and missed.
     pub fn stats(&self) -> &CaptureStats {
         &self.stats
     }

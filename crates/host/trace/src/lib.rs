@@ -1,4 +1,4 @@
-//! What a stack lets people see: packets on their way, recorded without ever delaying one.
+//! Observation of a stack: packets are recorded without delaying them.
 #![forbid(unsafe_code)]
 
 mod annotate;

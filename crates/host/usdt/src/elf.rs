@@ -6,7 +6,7 @@ use std::fmt;
 /// One point in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Who offers it.
+    /// Provider of the point.
     pub provider: String,
     /// Its name.
     pub name: String,
@@ -14,7 +14,8 @@ pub struct Note {
     pub args: String,
     /// Where in the file its `nop` is.
     pub place: u64,
-    /// The same as perf finds it: as far from its address as `.stapsdt.base` is from the address that the note names.
+    /// Place as perf computes it: as far from its address as `.stapsdt.base` is from the address that the note
+    /// names.
     pub place_by_base: u64,
     /// Where in the file its semaphore is.
     pub semaphore: u64,
@@ -25,7 +26,7 @@ pub struct Note {
 pub enum ElfError {
     /// No ELF file of 64 bits, least octet first.
     Kind,
-    /// What the file says about itself leads outside of it.
+    /// An offset in the file leads outside of it.
     Bounds,
 }
 

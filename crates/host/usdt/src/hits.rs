@@ -8,7 +8,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What the kernel is told (`struct perf_event_attr`, its first version and what uprobes need of the next).
+/// Arguments of perf_event_open(2) (`struct perf_event_attr`, its first version and what uprobes need of the next).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {

@@ -33,5 +33,5 @@ pub use hits::Hits;
 pub use points::*;
 pub use semaphores::{Look, is_watched, look, watched};
 
-/// Who offers the points: `usdt:BINARY:millstream:NAME`.
+/// Provider of the points: `usdt:BINARY:millstream:NAME`.
 pub const PROVIDER: &str = "millstream";

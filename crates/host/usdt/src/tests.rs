@@ -4,7 +4,7 @@
 use super::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who looks at points is seen by all tests of this process.
+/// Serializes the tests: an attached tracer is seen by all tests of this process.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -19,7 +19,7 @@ const ONCE: u8 = 12;
 /// Virtual time between two steps: the same work is done in every run.
 const STEP: Duration = Duration::from_micros(50);
 
-/// What is done how often by whom.
+/// Case of the benchmark: the work, its count and its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Is the archive on?

@@ -194,7 +194,7 @@ impl Bed {
         self.in_ns_within(ns, 300, program, args)
     }
 
-    /// The same for what ends sooner: it and all that it started are killed after `seconds`, which is an error.
+    /// Runs a program as `in_ns`. It and all that it started are killed after `seconds`, which is an error.
     pub fn in_ns_within(
         &self,
         ns: &str,

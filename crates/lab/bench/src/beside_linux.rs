@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What experiments of the family begin with.
+/// Prefix of the family's experiments.
 const FAMILY: &str = "beside-linux-";
 /// How much more time ours may take, as a part: what two runs of one sender differ by.
 const MARGIN: f64 = 0.05;
@@ -26,7 +26,7 @@ const PORT: &str = "5001";
 /// Longest that a transfer may take, seconds.
 const LIMIT: &str = "60";
 
-/// What is to be run.
+/// Selection of runs.
 pub struct Chosen {
     /// Pairs of runs, each with a seed of its own.
     pub rounds: u32,
@@ -36,7 +36,7 @@ pub struct Chosen {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What one sender brought on one path.
+/// Result of one sender on one path.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// Milliseconds: of one transfer on average, where they come one after the other, else of the longest; or until the
@@ -46,7 +46,7 @@ struct Seen {
     duplicates: f64,
 }
 
-/// What is measured on a path.
+/// Measure on a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     /// How long transfers take.
@@ -118,7 +118,7 @@ struct Tools {
     transfer: PathBuf,
 }
 
-/// The same over real links.
+/// Runs a row over real links.
 fn really(tools: &Tools, row: &Row, seed: u64, our_sender: bool) -> Result<Seen, String> {
     let wire = Wire::new()?;
     let spec = &row.task.spec;
@@ -225,7 +225,7 @@ fn first_again(log: &str) -> Result<f64, String> {
 /// Runs the family and prints its table.
 ///
 /// # Errors
-/// What is missing for it, or the rows in which ours is behind.
+/// The missing requirement, or the rows in which this stack is behind.
 pub fn run(chosen: &Chosen) -> Result<(), String> {
     let (rows, ours) = (rows(&chosen.names)?, our_command()?);
     let dir = peers::Dir::new("ms-beside")?;

@@ -1,4 +1,4 @@
-//! What the hot paths may cost: `budgets.toml` has instructions for each, and why they last changed.
+//! Instruction budgets of the hot paths: `budgets.toml` has a row for each, with the reason of its last change.
 //!
 //! Callgrind counts them again; every run does the same work (time goes by steps, seeds are given), so a figure that
 //! moved is a change of the code or of the compiler.
@@ -11,9 +11,9 @@ use file::{Budget, Budgets};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What a figure may grow by, as a share of itself, without a line in the file.
+/// Share by which a figure may grow without a line in the file.
 const TOLERANCE: f64 = 0.03;
-/// What two counts of the same may differ by.
+/// Share by which two counts of the same path may differ.
 const SAME: f64 = 1e-4;
 
 /// A hot path: `exactly words few` and `exactly words many`, whose difference is counted.
@@ -41,7 +41,7 @@ impl Path {
         self.each(|count| counted(&self.words, count, function))
     }
 
-    /// The same in another environment: all of the process, so for paths of both ends only.
+    /// Counts again in another environment: all of the process, so for paths of both ends only.
     fn elsewhere(&self) -> Result<f64, String> {
         self.each(|count| counted_elsewhere(&self.words, count))
     }
@@ -78,7 +78,7 @@ struct Moved<'b> {
 }
 
 impl Moved<'_> {
-    /// What it grew by, as a share of what it was.
+    /// Returns the growth as a share of the budget.
     fn growth(&self) -> f64 {
         self.budget.map_or(f64::INFINITY, |budget| self.seen / budget.instructions - 1.0)
     }

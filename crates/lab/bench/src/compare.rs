@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 /// Figures of one measurement, by their names in `figure.rs`.
 pub type Figures = BTreeMap<String, f64>;
 
-/// What belongs together on the page.
+/// Group of workloads on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Ordinary kernel clients over a virtual cable.
@@ -115,17 +115,17 @@ type Measure = fn(&mut Ground, &Contender, &Point, f64) -> Result<Figures, Strin
 
 /// A workload: one row of the table.
 pub struct Workload {
-    /// What the command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
     /// The heading of its chart.
     pub title: &'static str,
-    /// What it measures, and how.
+    /// Measure and method.
     pub about: &'static str,
     /// Where it stands.
     pub group: Group,
     /// Where it is measured.
     pub place: Where,
-    /// What its points are values of.
+    /// Quantity of its points.
     pub axis: &'static str,
     /// Those values.
     pub points: &'static [Point],

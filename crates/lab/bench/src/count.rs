@@ -60,8 +60,7 @@ pub(crate) fn counted(words: &[&str; 2], count: u64, function: Option<&str>) -> 
     under(&["env", PLAIN_COPIES], words, count, function)
 }
 
-/// The same, with more in the environment and with addresses that are not random: what a process finds around itself
-/// must not matter.
+/// Counts with more in the environment and without randomised addresses: a process's surroundings must not matter.
 pub(crate) fn counted_elsewhere(words: &[&str; 2], count: u64) -> Result<(f64, f64), String> {
     let ballast = format!("MILLSTREAM_BALLAST={}", "x".repeat(5_000));
     under(&["setarch", "-R", "env", PLAIN_COPIES, &ballast], words, count, None)

@@ -17,7 +17,7 @@ const DISCARD: u32 = 1;
 /// A path to compare on.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What it is called in the table.
+    /// Name in the table.
     pub name: &'static str,
     /// Words of the path.
     pub words: &'static [(&'static str, &'static str)],
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
 
 const PATH: &[(&str, &str)] = &[("rtt_ms", "40"), ("down_kbit", "20000"), ("queue", "strict 100000")];
 
-/// What came out on one path: goodputs in Mbit/s.
+/// Goodputs on one path, Mbit/s.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     /// The kernel's.
@@ -71,7 +71,7 @@ fn words(case: &Case, seconds: u32, seed: u64) -> Vec<(&'static str, String)> {
 /// Runs all three senders over a path, `seconds` each; positions of chance follow from `seed`.
 ///
 /// # Errors
-/// What is missing for it.
+/// The missing requirement.
 pub fn compare(ours: &Path, case: &Case, seconds: u32, seed: u64) -> Result<Figures, String> {
     let seconds = seconds + DISCARD;
     let words = words(case, seconds, seed);
@@ -110,7 +110,7 @@ pub(crate) fn really(
     rate.map(|rate| rate / 1e6).ok_or_else(|| format!("iperf3 said no rate: {said}"))
 }
 
-/// The same path as an experiment.
+/// Runs the path as an experiment.
 fn virtually(words: &[(&str, String)], seconds: u32) -> Result<f64, String> {
     let text = |key: &str, value: &String| match key {
         "queue" | "discard" => format!("{value:?}"),

@@ -1,5 +1,5 @@
-//! What `make demo` shows: ordinary clients against nginx and a minimal epoll server on the kernel, against the same
-//! nginx under `millstream run`, and against `millstream serve`; bytes compared, one table.
+//! Workloads of `make demo`: ordinary clients against nginx and a minimal epoll server on the kernel, against the
+//! same nginx under `millstream run`, and against `millstream serve`; bytes compared, one table.
 //!
 //! With privilege ours sits on the same veth link as the kernel's servers (AF_XDP); without, on a tap device.
 

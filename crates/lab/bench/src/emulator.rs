@@ -1,4 +1,4 @@
-//! What the network in virtual time costs: packets through pipes, segments of whole stacks, and an experiment.
+//! Cost of the network in virtual time: packets through pipes, segments of whole stacks, and an experiment.
 
 use crate::ends::{self, SINK, SOURCE};
 use crate::{Plan, now, stats};

@@ -5,9 +5,9 @@ use pio::PacketIo;
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Offload, OwnAddr};
 use tcp::SocketOptions;
 
-/// Who sends.
+/// Address of the sender.
 pub(crate) const SOURCE: Addr = Addr::v4([10, 0, 0, 1]);
-/// Who receives.
+/// Address of the receiver.
 pub(crate) const SINK: Addr = Addr::v4([10, 0, 0, 2]);
 /// Where the receiver listens.
 pub(crate) const PORT: u16 = 5_001;
@@ -17,12 +17,12 @@ pub(crate) fn core(seed: u64, addr: Addr, port: impl PacketIo + 'static) -> Core
     core_on(seed, addr, Box::new(port))
 }
 
-/// The same on a port of any kind.
+/// Makes a core on a port of any kind.
 pub(crate) fn core_on(seed: u64, addr: Addr, port: Box<dyn PacketIo>) -> Core {
     core_with(seed, addr, CoreConfig::default().offload, port)
 }
 
-/// The same with another receive offload.
+/// Makes a core with another receive offload.
 pub(crate) fn core_with(seed: u64, addr: Addr, offload: Offload, port: Box<dyn PacketIo>) -> Core {
     let addresses = vec![OwnAddr { addr, prefix: 24 }];
     Core::new(CoreConfig { seed, addresses, offload, ..CoreConfig::default() }, port)
@@ -33,7 +33,7 @@ pub(crate) fn listen(core: &mut Core, now: Instant) -> ListenerId {
     listen_with(core, now, SocketOptions::default())
 }
 
-/// The same with other options.
+/// Listens with other options.
 pub(crate) fn listen_with(core: &mut Core, now: Instant, options: SocketOptions) -> ListenerId {
     let listen = Listen {
         local: Endpoint::new(SINK, PORT),
@@ -53,7 +53,7 @@ pub(crate) fn connect(core: &mut Core, now: Instant) -> ConnId {
     connect_with(core, now, SocketOptions::default())
 }
 
-/// The same with other options.
+/// Connects with other options.
 pub(crate) fn connect_with(core: &mut Core, now: Instant, options: SocketOptions) -> ConnId {
     let connect = Connect {
         local: Endpoint::new(SOURCE, 0),

@@ -1,6 +1,6 @@
-//! What the archive of beginnings saves: instructions of a connection and its request, with it and without,
-//! and of the same request on a connection that stays. What is left of the first two without the third is the control
-//! path: to set a connection up and to tear it down. Then the rates, in turns.
+//! Savings by the handshake cache: instructions of a connection and its request, with it and without, and of the
+//! same request on a connection that stays. The first two less the third are the control path: connection setup and
+//! teardown. Then the rates, in turns.
 
 use crate::again::{self, Case};
 use crate::count::counted;
@@ -18,7 +18,7 @@ const fn at(size: usize, percent: u8, peers: u32) -> Point {
     Point { size, percent, peers }
 }
 
-/// What is counted: over sizes, over ratios, over peers.
+/// Points of the count: over sizes, over ratios, over peers.
 const POINTS: [Point; 13] = [
     at(64, 100, 1),
     at(1_024, 100, 1),

@@ -1,6 +1,6 @@
 //! One bulk flow between two stacks in memory, with or without SIFTR's log of every packet, for instruction counts.
 //!
-//! What one end does, what the other does, and what the log's writer does each happen in a function of their own, so
+//! The work of each end and of the log's writer lies in a function of its own, so
 //! that callgrind can count one of them.
 
 use crate::ends::{self, SINK, SOURCE};
@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_micros(100);
 pub const PARTS: [(&str, &str); 3] =
     [("sender", "*flow*source_turn*"), ("receiver", "*flow*sink_turn*"), ("writer", "*flow*write_out*")];
 
-/// Who cuts segments.
+/// Place where segments are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The stack builds each.
@@ -118,7 +118,7 @@ fn watch(core: &mut Core, at: Instant) -> Watch {
     Watch { log, hook: core.attach(Box::new(hooks.remove(0))) }
 }
 
-/// What the log's thread would do.
+/// Does the work of the log's thread.
 #[inline(never)]
 fn write_out(watches: &[Watch]) {
     watches.iter().for_each(|watch| watch.log.drain().expect("a sink takes all"));

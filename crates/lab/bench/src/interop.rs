@@ -106,7 +106,7 @@ impl Peer {
     }
 }
 
-/// What differs from the plain worst path.
+/// Difference from the plain worst path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
     Plain,
@@ -153,7 +153,7 @@ impl Row {
         self.peer
     }
 
-    /// Who, what it does, and the variant: `lwip-connects-sends-plain`.
+    /// Returns stack, role and variant: `lwip-connects-sends-plain`.
     pub fn name(&self) -> String {
         let opens = if self.they_connect { "connects" } else { "accepts" };
         let moves = if self.they_send { "sends" } else { "takes" };
@@ -211,7 +211,7 @@ impl Host for End {
     }
 }
 
-/// What came of a row.
+/// Result of a row.
 pub struct Outcome {
     /// All bytes arrived as they were sent, both ends closed, and each stall was explained.
     pub verdict: Result<(), String>,

@@ -21,7 +21,7 @@ use tcp::Hints;
 use wire::packet::{Below, Checksum};
 use wire::tcp::{CHECKSUM_OFFSET, Flags, Header, Options};
 
-/// What the application writes at once.
+/// Bytes that the application writes at once.
 const PIECE: usize = 256 << 10;
 /// The most cores that one flow is spread over; the paper's speed-up ends there.
 const MOST: u16 = 12;
@@ -76,7 +76,7 @@ impl Flow {
         flow
     }
 
-    /// What arrived, what may be written, and what may leave.
+    /// Takes a turn: receives, writes and sends.
     pub fn turn(&mut self, at: Instant) {
         self.core.turn(at).expect("the port never fails");
         self.core.notices(&mut self.notices);
@@ -126,7 +126,8 @@ fn measure(lanes: u16, way: Way, seconds: f64) -> Sample {
     }
 }
 
-/// What the lanes alone do for a segment, ns: super-segments that are there, cut and sent, without a connection.
+/// Returns the time of the lanes alone for a segment, ns: super-segments that are there, cut and sent, without a
+/// connection.
 fn share(lanes: u16, seconds: f64) -> f64 {
     let pin = |number: usize| {
         sock::pin_to(1 + number);

@@ -36,7 +36,7 @@ use serde_json::Value;
 
 /// A benchmark: its name, what it measures, and how to run it.
 pub struct Bench {
-    /// What `cargo xtask bench` calls it.
+    /// Name in `cargo xtask bench`.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,

@@ -33,12 +33,12 @@ pub enum Load {
     Keep,
 }
 
-/// What is between a stack and the memory.
+/// Layers between a stack and the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
     /// Nothing.
     Nothing,
-    /// What a program's stack has: a tap.
+    /// A tap, as a program's stack has.
     Tap,
     /// A tap, and a layer that cuts late (`workers = 1`).
     Late,
@@ -52,7 +52,7 @@ enum Clock {
     Steps(Instant),
 }
 
-/// What a step takes where time goes by steps: two of them are a round trip.
+/// Duration of a step where time goes by steps: two of them are a round trip.
 const STEP: Duration = Duration::from_micros(10);
 
 /// Two cores and what is going on between them.
@@ -124,7 +124,7 @@ impl Bed {
         Bed::with(load, sources, connections, usize::MAX, Between::Nothing)
     }
 
-    /// The same with a link that hands over so many packets a turn at most.
+    /// Makes a bed whose link passes at most `batch` packets a turn.
     fn with(load: Load, sources: u32, connections: u32, batch: usize, between: Between) -> Bed {
         let (a, b) = pair(&PairConfig { frames: 4_096, depth: 2_048, ..PairConfig::default() })
             .expect("memory for frames");
@@ -165,7 +165,7 @@ impl Bed {
         }
     }
 
-    /// The same bed with time that goes by steps.
+    /// Returns the bed with time that goes by steps.
     fn stepping(self) -> Bed {
         Bed { clock: Clock::Steps(Instant::from_secs(1)), ..self }
     }
@@ -177,7 +177,7 @@ impl Bed {
         }
     }
 
-    /// What time a new step has.
+    /// Returns the time of a new step.
     fn tick(&mut self) -> Instant {
         if let Clock::Steps(at) = &mut self.clock {
             *at += STEP;

@@ -1,4 +1,4 @@
-//! What receiving costs with segments merged before the stack and without: bulk data in segments of 1448 octets, which
+//! Cost of receiving with segments merged before the stack and without: bulk data in segments of 1448 octets, which
 //! the link does not merge, from flows that send in bursts. Only the receiver's side is measured: its turns, and the
 //! reading of what came.
 
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_micros(2);
 
 /// A way to receive: its name, what is done with what arrives, and how that comes.
 pub struct Way {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     offload: Offload,
     manner: Manner,
@@ -107,13 +107,13 @@ struct Bulk {
     written: u64,
 }
 
-/// What receiving needs from time to time, so that it need not be made.
+/// Buffers that receiving needs from time to time, kept to avoid allocation.
 struct Scratch {
     notices: Vec<Notice>,
     buf: Vec<u8>,
     /// Read so far.
     octets: u64,
-    /// What is read is answered.
+    /// Requests that are read are answered.
     answers: bool,
 }
 
@@ -183,7 +183,7 @@ impl Bulk {
         receive(&mut self.receiver, (&mut self.at, self.look), &self.accepted, &mut self.scratch);
     }
 
-    /// What is on its way through workers comes in its own time.
+    /// Waits for packets that are on their way through workers.
     fn pause(&mut self) {
         if self.workers > 0 {
             self.receiver.io().wait(Some(Duration::from_millis(10))).expect("a bell");
@@ -273,7 +273,7 @@ pub fn exactly(flows: u32, bursts: u64, way: &str) -> u64 {
     bulk.scratch.octets / way.octets.min(SEGMENT) as u64
 }
 
-/// What a way costs by the clock.
+/// Cost by the clock.
 struct Sample {
     /// Nanoseconds of the receiver's turns alone, for a segment.
     ns: f64,

@@ -25,7 +25,7 @@ impl Dir {
     /// Builds `peers/NAME.c` with these flags.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub(crate) fn c(&self, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
         let (out, source) = (self.program(name), peers().join(format!("{name}.c")));
         sh("cc", &[&["-O2", "-o", &out.to_string_lossy(), &source.to_string_lossy()], flags].concat())?;

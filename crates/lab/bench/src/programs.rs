@@ -1,4 +1,4 @@
-//! What unmodified programs are worth on our stack beside the kernel's: each row of docs/PROGRAMS.md that has a rate,
+//! Rates of unmodified programs on this stack and on the kernel's: each row of docs/PROGRAMS.md that has a rate,
 //! the same program and the same configuration on the kernel and under `millstream run`, in turns.
 //!
 //! The program under test is pinned to one core, what talks to it runs on the kernel and is pinned to another.
@@ -24,7 +24,7 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 /// How long a server may take until it can be connected to.
 const START: Duration = Duration::from_secs(15);
 
-/// What our end of the link is.
+/// Kind of our end of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
     /// AF_XDP on the veth link that the kernel's run has, too.
@@ -62,7 +62,7 @@ pub struct Row {
     pub port: u16,
     /// The client. Whichever of both has `{run}` is the program under test.
     pub client: &'static str,
-    /// What the client's output says, in `unit`; it is told how long the client ran, in seconds.
+    /// Reads the rate from the client's output, in `unit`; it is told how long the client ran, in seconds.
     pub rate: fn(&str, f64) -> Option<f64>,
     /// Of the rate, without "a second".
     pub unit: &'static str,
@@ -76,13 +76,13 @@ pub struct Chosen {
     pub rounds: u32,
     /// Seconds of one measurement.
     pub seconds: f64,
-    /// What names begin with.
+    /// Prefixes of names.
     pub names: Vec<String>,
     /// Whether a signal came, after which nothing more is begun.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Who serves or asks.
+/// Owner of a process: server or client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Kernel,

@@ -22,7 +22,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 /// all of which must still differ.
 ///
 /// # Errors
-/// What differs besides, with what each of them said.
+/// The differences besides, with the output of each.
 pub fn compare(kernel: &str, ours: &str, least: usize, known: &[Known]) -> Result<(), String> {
     let count = kernel.lines().filter(|line| !line.starts_with('#')).count();
     if count < least {

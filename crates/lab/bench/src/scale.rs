@@ -1,4 +1,4 @@
-//! What a request costs while more and more connections are established: client and server stack in one thread, as
+//! Cost of a request while more and more connections are established: client and server stack in one thread, as
 //! in [`memory`](crate::memory), most connections idle and a few, spread evenly among them, busy all the time.
 
 use crate::memory::{Bed, Load, ROUNDS, resident};

@@ -1,4 +1,4 @@
-//! The same workloads on smoltcp: two interfaces in one thread, joined in memory, checksums in software.
+//! The workloads of `memory` on smoltcp: two interfaces in one thread, joined in memory, checksums in software.
 
 pub(crate) mod bulk;
 
@@ -219,7 +219,7 @@ pub fn measure(load: Load, in_flight: usize, seconds: f64) -> f64 {
     (bed.done - done) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// What a socket takes that has nothing to do: itself and its two buffers.
+/// Returns the bytes of an idle socket: itself and its two buffers.
 pub(crate) fn octets_per_socket() -> f64 {
     (size_of::<Socket<'_>>() + 2 * BUFFER) as f64
 }

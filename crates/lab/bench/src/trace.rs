@@ -1,4 +1,4 @@
-//! What it costs to watch every packet: one bulk flow with SIFTR off and on, and with a capture, in turns.
+//! Cost of watching every packet: one bulk flow with SIFTR off and on, and with a capture, in turns.
 
 use crate::bed::{Bed, Programs, SERVER_ADDR, Server, our_command};
 use crate::{Plan, link, stats};

@@ -20,11 +20,11 @@ const MACS: [&str; 2] = ["02:00:00:00:79:01", "02:00:00:00:79:02"];
 
 /// Three namespaces in a row; gone when dropped.
 pub struct Wire {
-    /// Who is [`LEFT`], on `a0`.
+    /// Namespace of [`LEFT`], on `a0`.
     pub left: String,
     /// Where the pipe runs, between `p0` and `p1`.
     pub middle: String,
-    /// Who is [`RIGHT`], on `b0`.
+    /// Namespace of [`RIGHT`], on `b0`.
     pub right: String,
     /// Files of this run.
     pub dir: PathBuf,
@@ -47,7 +47,7 @@ impl Wire {
     /// Makes the namespaces and cables; no pipe yet.
     ///
     /// # Errors
-    /// What is missing for it: network namespaces need root.
+    /// The missing requirement: network namespaces need root.
     pub fn new() -> Result<Wire, String> {
         static WIRES: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", std::process::id(), WIRES.fetch_add(1, Ordering::Relaxed));
@@ -79,7 +79,7 @@ impl Wire {
     /// Runs a program in a namespace to its end; its output.
     ///
     /// # Errors
-    /// What it said when it failed.
+    /// The program's output when it failed.
     pub fn run(&self, ns: &str, program: &str, args: &[&str]) -> Result<String, String> {
         sh("ip", &[&["netns", "exec", ns, program], args].concat())
     }
@@ -124,7 +124,7 @@ impl Wire {
     /// Has the right kernel merge what comes within so many microseconds (GRO).
     ///
     /// # Errors
-    /// What a command complained of.
+    /// The message of a failed command.
     pub fn merge_at_the_right(&self, micros: u32) -> Result<(), String> {
         // veth hands packets to GRO if their sender cannot have merged them itself.
         self.run(&self.middle, "ethtool", &["-K", "p1", "tso", "off"])?;

@@ -1,4 +1,4 @@
-//! What a fuzz target calls: any octets as a script.
+//! Entry of the fuzz target: any bytes as a script.
 
 use crate::lang::{Action, Event, Script};
 use crate::run::{Config, Outcome, run};

@@ -25,7 +25,7 @@ use pio::{BATCH_MAX, IoError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket};
 const RETRY: Duration = Duration::from_micros(50);
 
 base::counters! {
-    /// What one end of a bridge has done, besides what its pipe and its port count.
+    /// Counters of one end of a bridge, beside those of its pipe and port.
     pub struct BridgeCounters {
         received: "Frames received, a super-segment being one.",
         cut: "Super-segments cut into packets of the wire's size.",
@@ -40,7 +40,7 @@ base::counters! {
 struct End {
     port: Box<dyn PacketIo>,
     lane: Lane,
-    /// What goes out of this port next.
+    /// Packets that leave this port next.
     outbox: TxBatch,
 }
 
@@ -87,12 +87,12 @@ impl Bridge {
         &self.ends[end].lane.pipe
     }
 
-    /// The same, to change or to watch.
+    /// Returns the pipe from port `end`, mutably.
     pub fn pipe_mut(&mut self, end: usize) -> &mut Pipe {
         &mut self.ends[end].lane.pipe
     }
 
-    /// What happened to packets from port `end`.
+    /// Returns the counters of packets from port `end`.
     pub fn counters(&self, end: usize) -> &BridgeCounters {
         &self.ends[end].lane.counters
     }

@@ -24,7 +24,7 @@ mod tests;
 use merged::merged;
 use patient::{Patient, Run};
 
-/// What a card and its host take for what.
+/// Times that a card and its host take.
 #[derive(Clone, Debug)]
 pub struct CardConfig {
     /// Receive workers; each flow belongs to one, by a keyed hash.
@@ -33,7 +33,7 @@ pub struct CardConfig {
     pub cores: usize,
     /// Packets that may wait for a worker; more are dropped.
     pub ring: usize,
-    /// What a packet takes of a core: to be looked at, checked and put where it belongs.
+    /// Time of a core for a packet: to parse, check and queue it.
     pub per_packet: Duration,
     /// How packets are merged.
     pub merging: Merging,
@@ -41,7 +41,7 @@ pub struct CardConfig {
     pub dma: Option<Rate>,
     /// Descriptors of a worker, and places in the host's ring.
     pub descriptors: usize,
-    /// What each packet that goes up takes of the host: interrupt, driver, stack.
+    /// Time of the host for each packet passed up: interrupt, driver, stack.
     pub per_delivery: Duration,
     /// Of the hash that steers.
     pub seed: u64,
@@ -61,7 +61,7 @@ pub enum Merging {
 }
 
 base::counters! {
-    /// What a card has done with received packets.
+    /// Counters of received packets.
     pub struct CardCounters {
         received: "Packets that came from the wire.",
         dropped: "Packets for which a worker's ring had no room.",
@@ -90,7 +90,7 @@ struct Up {
 struct Worker {
     ring: VecDeque<Received>,
     merger: Merger,
-    /// What carries no data: others do not hold it up.
+    /// Packets without data, which overtake others.
     control: VecDeque<Up>,
     data: VecDeque<Up>,
 }
@@ -123,7 +123,7 @@ impl<T> Server<T> {
         self.0 = Some((now + takes, what));
     }
 
-    /// What is done by now.
+    /// Returns the item if it is finished by now.
     fn finish(&mut self, now: Instant) -> Option<T> {
         self.0.take_if(|(done, _)| *done <= now).map(|(_, what)| what)
     }
@@ -141,9 +141,9 @@ pub struct Card {
     wire: SimPort,
     host: SimPort,
     workers: Vec<Worker>,
-    /// What each core works at, and for whom.
+    /// Work of each core, and its worker.
     cores: Vec<Server<(usize, Received)>>,
-    /// Whose turn is next of each core's workers.
+    /// Next worker of each core.
     next_worker: Vec<usize>,
     /// And at the way up.
     arbiter: Arbiter,
@@ -209,7 +209,7 @@ impl Card {
         [self.wire.id(), self.host.id()]
     }
 
-    /// What became of packets.
+    /// Returns the counters.
     pub fn counters(&self) -> &CardCounters {
         &self.counters
     }
@@ -233,7 +233,7 @@ impl Card {
         }
     }
 
-    /// What the host sends goes to the wire at once.
+    /// Puts the host's packets on the wire at once.
     fn send(&mut self) {
         while take(&mut self.host, &mut self.rx) > 0 {
             for packet in self.rx.drain(..) {
@@ -370,7 +370,7 @@ impl Worker {
         self.settle(now);
     }
 
-    /// What need not wait goes up.
+    /// Passes up packets that need not wait.
     fn settle(&mut self, now: Instant) {
         let mut up = Vec::new();
         match &mut self.merger {

@@ -1,4 +1,4 @@
-//! What ports and network share: an inbox and an outbox per port, and spare buffers.
+//! State shared by ports and network: an inbox and an outbox per port, and spare buffers.
 //!
 //! The lock is there because a port must be `Send`; in a network everything happens on one thread.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
-    /// What the port that receives it will say of it.
+    /// Metadata for the port that receives it.
     pub(crate) meta: Meta,
 }
 

@@ -45,7 +45,7 @@ impl<H: Host + ?Sized> Host for Box<H> {
 /// Steps a host may take at one instant before it counts as running in circles.
 const STEPS_AT_ONCE_MAX: u32 = 1_000_000;
 
-/// What happened to a packet at a pipe, for who watches ([`Network::watch`]).
+/// Event of a packet at a pipe, for observers ([`Network::watch`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
     /// When.
@@ -147,7 +147,7 @@ impl<H: Host> Network<H> {
         self.now
     }
 
-    /// The same for those who are asked in the middle of a host's step.
+    /// Returns the clock, for calls in the middle of a host's step.
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
@@ -398,7 +398,7 @@ impl<H: Host> Network<H> {
         self.arm_pipe(id);
     }
 
-    /// The same octets, in a buffer that nobody needs any more: those are with the ports, where packets end.
+    /// Copies a packet into a spare buffer: spare ones are with the ports, where packets end.
     fn copy_of(&mut self, packet: &Packet) -> Packet {
         if self.spare.is_empty() {
             self.spare.extend(self.medium.lock().spare.pop());

@@ -1,4 +1,4 @@
-//! What a network card does for its host on transmit: completes checksums and cuts super-segments.
+//! Transmit offloads of a network card: completes checksums and cuts super-segments.
 
 use pio::{ChecksumOffload, Medium, TxMeta};
 use wire::checksum::{Sum, is_partial, pseudo};

@@ -41,7 +41,7 @@ base::names! {
 }
 
 base::counters! {
-    /// What a pipe has done. Arrived + duplicated = delivered + down + listed + lost + managed
+    /// Counters of a pipe. Arrived + duplicated = delivered + down + listed + lost + managed
     /// + full + under way.
     pub struct PipeCounters {
         arrived: "Packets that entered.",
@@ -105,13 +105,13 @@ struct Waiting {
     name: Option<PacketName>,
 }
 
-/// Who keeps the forensic log.
+/// Writer of the forensic log.
 type Logger = Box<dyn FnMut(&LogRow) + Send>;
 
 /// One direction of a path.
 pub struct Pipe {
     config: PipeConfig,
-    /// What the log calls it.
+    /// Number of the packet in the log.
     number: u32,
     seed: u64,
     rng: Rng,
@@ -130,7 +130,7 @@ pub struct Pipe {
     /// The path is in its bad state (Gilbert and Elliott).
     bad: bool,
     aqm: aqm::State,
-    /// What waits before the line, where that is two queues.
+    /// Packets that wait before the line, where there are two queues.
     dual: Dual,
     /// Dropped at the head of one of them, for another use.
     spare: Vec<Packet>,
@@ -172,7 +172,7 @@ impl Pipe {
         self
     }
 
-    /// What its choices follow from.
+    /// Returns the seed of its random choices.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -196,7 +196,7 @@ impl Pipe {
         self.logger = Some(Box::new(logger));
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &PipeCounters {
         &self.counters
     }

@@ -19,7 +19,7 @@ use pio::{
 /// When to try again where the port below takes no more, or has no frame.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// What [`Piped`] counts of each way, in its port's counters.
+/// Counters of [`Piped`] for each direction, in its port's counters.
 const COUNTED: [[&str; 5]; 2] = [
     ["path_in", "path_in_delivered", "path_in_dropped", "path_in_marked", "path_in_inside"],
     ["path_out", "path_out_delivered", "path_out_dropped", "path_out_marked", "path_out_inside"],

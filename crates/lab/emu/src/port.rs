@@ -52,7 +52,7 @@ impl Default for PortConfig {
 }
 
 base::counters! {
-    /// What a simulated port has done.
+    /// Counters of a simulated port.
     pub(crate) struct Counts {
         rx: "Packets received.",
         rx_oversize: "Packets bigger than a frame; dropped.",

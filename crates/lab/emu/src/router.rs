@@ -15,7 +15,7 @@ use wire::protocol;
 const QUOTE: usize = 128;
 
 base::counters! {
-    /// What a router has done.
+    /// Counters of a router.
     pub struct RouterCounters {
         forwarded: "Packets passed on.",
         too_big: "Packets bigger than the next link, answered.",
@@ -71,7 +71,7 @@ impl Router {
         self.legs.iter().map(|leg| leg.port.id()).collect()
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &RouterCounters {
         &self.counters
     }

@@ -12,9 +12,9 @@ pub use mutate::input;
 
 /// One function that takes any octets and panics when a promise is broken.
 pub struct Target {
-    /// What it is called on the command line, and its file in `fuzz/fuzz_targets`.
+    /// Name on the command line, and of its file in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// What it tests.
+    /// Subject of the test.
     pub help: &'static str,
     /// The function.
     pub run: fn(&[u8]),

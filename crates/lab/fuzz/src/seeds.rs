@@ -190,7 +190,7 @@ fn netlink_message(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<
     message
 }
 
-/// What the kernel says of a link, addresses, routes and neighbours that come and go (rtnetlink(7)).
+/// Netlink messages of a link, addresses, routes and neighbours that come and go (rtnetlink(7)).
 pub(crate) fn netlink() -> Vec<Vec<u8>> {
     const INET: u8 = 2;
     const INET6: u8 = 10;

@@ -23,7 +23,7 @@ const UDP: u8 = 17;
 /// Datagrams that quinn makes without looking for more.
 const MTU: u16 = 1200;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) received: usize,
@@ -239,7 +239,7 @@ impl Peer {
         }
     }
 
-    /// What the application does.
+    /// Runs the application.
     fn work(&mut self, now: Instant) {
         let Some((_, connection)) = &mut self.connection else { return };
         let mut events = Vec::new();

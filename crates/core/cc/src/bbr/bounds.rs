@@ -1,5 +1,5 @@
-//! What losses say: bounds below the estimates. Those of the short term hold until the next probe and come from what
-//! was delivered in a round with losses; that of the long term is what a probe found too much.
+//! Bounds below the estimates, set by losses. Short-term bounds hold until the next probe and come from the data
+//! delivered in a round with losses; the long-term bound is the amount that a probe found too large.
 
 use super::estimates::{Rounds, part};
 use crate::controller::RateSample;

@@ -17,7 +17,7 @@ const WAIT_MORE_MS: u64 = 1_000;
 /// BBR.Headroom, per cent.
 const HEADROOM: u64 = 15;
 
-/// What acknowledgments now say about the last probe (BBR.ack_phase).
+/// Phase of acknowledgments relative to the last probe (BBR.ack_phase).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acks {
     Init,

@@ -1,4 +1,4 @@
-//! What is believed of the path: its bandwidth, its round trip, how it bunches acknowledgments, and whether it is full.
+//! Model of the path: its bandwidth, its round trip, its aggregation of acknowledgments, and whether it is full.
 
 use base::{Duration, Instant};
 
@@ -26,7 +26,8 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// What had been delivered when that left which has arrived now: `prior`; with it: `total`.
+    /// Takes a sample: `prior` bytes had been delivered when the segment left that is delivered now, `total` with
+    /// it.
     pub(super) fn on_sample(&mut self, prior: u64, total: u64) {
         self.delivered = total;
         self.start = prior >= self.next;

@@ -13,7 +13,7 @@ pub(super) struct Look {
     /// Little enough is in flight: until then, and for a round at least, it stays so.
     until: Option<Instant>,
     round_done: bool,
-    /// What left with so much delivered says nothing about bandwidth (MarkConnectionAppLimited).
+    /// Delivered count up to which transmissions are no samples of bandwidth (MarkConnectionAppLimited).
     pub(super) muted: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ pub(super) enum State {
     Down,
     /// As much as it carries (ProbeBW_CRUISE).
     Cruise,
-    /// The same for a round trip without short-term bounds, so that the pipe is full (ProbeBW_REFILL).
+    /// As `Cruise`, for a round trip without short-term bounds, so that the pipe is full (ProbeBW_REFILL).
     Refill,
     /// More, to see whether deliveries follow (ProbeBW_UP).
     Up,

@@ -241,7 +241,7 @@ fn a_mark_takes_less_than_a_loss_if_abe_is_on() {
     assert_eq!(left(timeout, &[("abe", 1), ("beta", 60)]), 50.0);
 }
 
-/// What a loss leaves of 100 segments that a mark has reduced before.
+/// Returns the window after a loss, of 100 segments that a mark has reduced before.
 fn left_after_a_mark(tunables: &[(&str, i64)]) -> (bool, f64) {
     let mut lab = lab(100, Some(100));
     for (name, value) in tunables {

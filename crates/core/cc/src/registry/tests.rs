@@ -131,7 +131,7 @@ fn a_policy_that_cannot_be_made_is_nobody_s() {
     assert_eq!((count("moody"), count(REFUGE)), (Some(0), Some(1)));
 }
 
-/// What a registry must do, said as plainly as can be.
+/// Plain model of a registry.
 struct Oracle {
     /// Name, connections, withdrawn?
     policies: Vec<(&'static str, u32, bool)>,

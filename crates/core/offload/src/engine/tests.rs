@@ -93,7 +93,7 @@ impl Rig {
         self
     }
 
-    /// What is ready: the packets' numbers, and why.
+    /// Returns the runs that are ready: the packets' numbers, and the reason of the flush.
     fn up(&mut self) -> Up {
         let mut all = Vec::new();
         while let Some(mut run) = self.engine.poll_run() {

@@ -47,7 +47,7 @@ struct Waiting {
 /// A packet's number, and its octets.
 type Numbered = (usize, Vec<u8>);
 
-/// What the engine holds: the same.
+/// Packet as the engine holds it.
 struct Packet(usize, Vec<u8>);
 
 impl AsRef<[u8]> for Packet {
@@ -63,7 +63,7 @@ struct Model {
     engine: Engine<Packet>,
     /// One that everything comes in to, and that looks at everything: the short ways must not be seen.
     thorough: Engine<Packet>,
-    /// What went up since both were compared, and why if it was in the engine.
+    /// Runs delivered since the last comparison, with the reason of the flush if they were in the engine.
     up: Vec<(Vec<usize>, Option<Flush>)>,
     footprint: usize,
     now: Instant,
@@ -73,7 +73,7 @@ struct Model {
     waiting: Vec<VecDeque<usize>>,
     /// When each flow was heard of, and how long it had been silent before.
     heard: Vec<(Instant, Duration)>,
-    /// What plain receivers make of the arrivals, and of what went up.
+    /// Plain receivers of the arrivals, and of the delivered runs.
     direct: Vec<Receiver>,
     through: Vec<Receiver>,
     /// Where each flow's sender is, and segments of it that come later than those after them.

@@ -200,7 +200,7 @@ pub(super) fn continues(last: &[u8], next: &[u8], ip: usize, size: usize, sums: 
         && whole
 }
 
-/// What the senders of a few flows are at.
+/// State of the senders of a few flows.
 struct World {
     below: Below,
     /// With IPv4, packets may be fragmented on their way and are numbered.

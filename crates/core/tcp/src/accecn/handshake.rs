@@ -1,4 +1,4 @@
-//! Who agrees on accurate ECN, and what the handshake's segments say (sections 3.1 and 3.2.2.1).
+//! Negotiation of accurate ECN, and the flags of the handshake's segments (sections 3.1 and 3.2.2.1).
 
 use alloc::boxed::Box;
 
@@ -22,7 +22,7 @@ const REFLECTED: u8 = 0b111;
 /// A SYN-ACK reserved for later: it agrees, and says that the SYN's codepoint arrived unchanged.
 const RESERVED: u8 = 0b101;
 
-/// What a SYN, or a SYN-ACK, comes to (table 2).
+/// Feedback mode that a SYN or SYN-ACK negotiates (table 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Without,
@@ -110,8 +110,8 @@ impl Connection {
         }
     }
 
-    /// What the peer says our SYN or SYN-ACK arrived as, which left as Not-ECT: anything else was changed on the way.
-    /// RFC 9768, 3.2.2.2-2 and 3.2.2.3-1.
+    /// Checks the codepoint with which our SYN or SYN-ACK arrived, as the peer reports it: it left as Not-ECT,
+    /// anything else was changed on the path. RFC 9768, 3.2.2.2-2 and 3.2.2.3-1.
     fn judge_greeting(&mut self, cx: &mut Cx<'_>, ace: u8) {
         const ARRIVED_UNCHANGED: u8 = 0b010;
         const ARRIVED_MARKED: u8 = 0b110;
@@ -223,9 +223,8 @@ pub(crate) fn stateless_setup(config: &Config, syn: &Segment<'_>) -> Option<Flag
     accurate.then(|| Flags::default().with_ace(greeting(syn.ecn)))
 }
 
-/// What the acknowledgment of a stateless SYN-ACK says the SYN had asked for: only who agreed on accurate ECN sends
-/// these values.
-/// RFC 9768, 5.1-1.
+/// Returns the ECN flags of the SYN, from the acknowledgment of a stateless SYN-ACK: only a peer that agreed on
+/// accurate ECN sends these values. RFC 9768, 5.1-1.
 pub(crate) fn recall(config: &Config, ack: &Segment<'_>) -> Flags {
     if config.ecn.accepts_accurate() && ack.flags.ace() > 0b001 { Flags::ACE } else { Flags::default() }
 }

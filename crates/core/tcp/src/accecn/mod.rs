@@ -29,7 +29,7 @@ pub(crate) use handshake::{Mode, recall, stateless_option, stateless_setup};
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
-/// What CE packet counters begin with (section 3.2.1).
+/// Initial value of CE packet counters (section 3.2.1).
 const FIRST_COUNT: u32 = 5;
 
 /// Both halves of a connection that has agreed on accurate ECN.
@@ -59,7 +59,7 @@ impl Connection {
         self.rare_mut().accecn.as_deref_mut()
     }
 
-    /// What one can ask about it.
+    /// Returns the counters and state of accurate feedback.
     pub(crate) fn accecn_info(&self) -> Option<AccEcnInfo> {
         self.accecn().map(|state| {
             let mut info = AccEcnInfo::default();

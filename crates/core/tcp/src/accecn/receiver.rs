@@ -1,4 +1,4 @@
-//! What arrived marked, when the peer should hear of it, and which counters go along.
+//! Marks received, the time to report them to the peer, and the counters that are sent.
 
 use base::Seq;
 use wire::Ecn;
@@ -7,7 +7,7 @@ use wire::tcp::{AccEcn as Counters, CounterOrder, EcnOctets, MAX_OPTIONS_LEN};
 use super::FIRST_COUNT;
 use crate::info::AccEcnInfo;
 
-/// What the counters of octets begin with: not zero, so that a box on the way that zeroes them shows (section 3.2.1).
+/// Initial values of the byte counters: not zero, so that a middlebox that zeroes them is detected (section 3.2.1).
 pub(super) const FIRST_OCTETS: EcnOctets = EcnOctets { ect0: 1, ce: 0, ect1: 1 };
 /// Marks since the last acknowledgment that earn one: of data that is not acknowledged, and of nothing but
 /// acknowledgments (section 3.2.2.5.1).
@@ -15,8 +15,8 @@ const MARKS_OF_DATA: u32 = 2;
 const MARKS_OF_ACKS: u32 = 3;
 /// SACK blocks that counters never take the place of (section 3.2.3.3).
 const BLOCKS_KEPT: usize = 2;
-/// The same data again, this often in a row: what acknowledged it with counters does not get through (section
-/// 3.2.3.2.2).
+/// Number of repetitions of the same data in a row after which its acknowledgment with counters counts as not
+/// getting through (section 3.2.3.2.2).
 const REPEATS: u8 = 2;
 const FIELDS: u8 = 3;
 
@@ -29,11 +29,11 @@ pub(crate) enum Telling {
     Changed,
     /// On every segment that has room.
     Always,
-    /// The same, even if such segments seem to be lost.
+    /// As `Always`, even if such segments seem to be lost.
     Stubborn,
 }
 
-/// What a segment has room for, beside what its headers carry.
+/// Room in a segment for the option, beside what its headers carry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// It carries timestamps.
@@ -50,7 +50,7 @@ pub(crate) struct Receiver {
     /// Packets with CE (r.cep).
     packets: u32,
     octets: EcnOctets,
-    /// What the last option told.
+    /// Counters in the last option sent.
     told: EcnOctets,
     /// The codepoint of the latest SYN or SYN-ACK.
     pub(super) handshake: Ecn,

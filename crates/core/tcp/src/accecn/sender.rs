@@ -1,4 +1,4 @@
-//! What the peer told about our packets: counters that wrap, made whole, and what they say about the path.
+//! The peer's feedback about our packets: wrapping counters extended, and conclusions about the path.
 
 use base::Seq;
 use wire::tcp::{AccEcn as Counters, EcnOctets};
@@ -40,7 +40,7 @@ pub(crate) struct Feedback {
     pub(crate) orderly: bool,
 }
 
-/// What it told.
+/// Feedback of one acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Told {
     /// Our segments newly known to have arrived, as far as that can be estimated.
@@ -49,7 +49,7 @@ pub(crate) struct Told {
     pub(crate) marks: u32,
     /// Octets in them; estimated where the peer sends no counters.
     pub(crate) marked_octets: u32,
-    /// What it said cannot be.
+    /// The feedback is impossible.
     pub(crate) absurd: bool,
 }
 

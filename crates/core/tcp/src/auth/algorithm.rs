@@ -1,4 +1,4 @@
-//! What computes signatures. This room has no cryptography of its own: keys bring it along.
+//! Signature algorithms. This crate has no cryptography of its own: a key carries its algorithm.
 
 /// Most octets of a tag, before it is cut to the length that the option has room for.
 pub const TAG_MAX: usize = 32;

@@ -66,7 +66,7 @@ struct Live {
     bad: u64,
 }
 
-/// What TCP_AO_INFO tells.
+/// Counters of TCP_AO_INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AoCounts {
     /// Segments whose MAC was right.
@@ -157,7 +157,7 @@ impl Ao {
         self.keys[at].traffic = Some((send, receive));
     }
 
-    /// What a segment announces that is signed now.
+    /// Returns the signature option of a segment that is signed now.
     pub(super) fn signature(&self) -> Signature {
         let (current, next) = (&self.keys[self.current].master, &self.keys[self.next].master);
         Signature::Ao { key_id: current.send_id, next: next.recv_id, mac_len: current.mac_len }

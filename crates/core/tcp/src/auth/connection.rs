@@ -48,7 +48,7 @@ impl Connection {
         self.rare()?.auth.as_deref()
     }
 
-    /// The same, taken out of a connection that is over: its TIME-WAIT goes on signing.
+    /// Takes the keys out of a closed connection: its TIME-WAIT goes on signing.
     pub fn take_auth(&mut self) -> Option<Box<Auth>> {
         if self.is_signed() { self.rare_mut().auth.take() } else { None }
     }
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// What a segment with this number leaves room for.
+    /// Returns the signature for which a segment with this sequence number reserves room.
     #[cold]
     pub(crate) fn signature_for(&mut self, seq: base::Seq) -> Option<Signature> {
         let auth = self.auth_mut()?;
@@ -138,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What TCP_AO_INFO and TCP_AO_GET_KEYS tell; `None` without TCP-AO.
+    /// Returns the values of TCP_AO_INFO and TCP_AO_GET_KEYS; `None` without TCP-AO.
     pub fn ao_report(&self) -> Option<AoReport> {
         self.auth()?.report()
     }

@@ -113,7 +113,7 @@ impl Auth {
         matches!(self.kind, Kind::Md5(_))
     }
 
-    /// What the header of a segment leaves room for.
+    /// Returns the signature for which a segment's header reserves room.
     pub fn signature(&self) -> Signature {
         match &self.kind {
             Kind::Md5(_) => Signature::Md5,
@@ -219,7 +219,7 @@ impl Auth {
         }
     }
 
-    /// What TCP_AO_INFO and TCP_AO_GET_KEYS tell; `None` without TCP-AO.
+    /// Returns the values of TCP_AO_INFO and TCP_AO_GET_KEYS; `None` without TCP-AO.
     pub fn report(&self) -> Option<AoReport> {
         match &self.kind {
             Kind::Ao(ao) => Some(AoReport {
@@ -242,7 +242,7 @@ pub struct Choice {
     pub next: Option<u8>,
 }
 
-/// What TCP_AO_INFO sets.
+/// Values that TCP_AO_INFO sets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AoSettings {
     /// Keys to use.
@@ -298,7 +298,7 @@ impl Keyring {
         }
     }
 
-    /// What TCP_AO_INFO and TCP_AO_GET_KEYS tell.
+    /// Returns the values of TCP_AO_INFO and TCP_AO_GET_KEYS.
     pub fn report(&self) -> AoReport {
         let keys = self.ao_keys().iter().map(|key| AoKeyReport {
             key: key.clone(),
@@ -315,12 +315,12 @@ impl Keyring {
     }
 }
 
-/// What TCP_AO_INFO and TCP_AO_GET_KEYS tell.
+/// Values of TCP_AO_INFO and TCP_AO_GET_KEYS.
 #[derive(Clone, Debug)]
 pub struct AoReport {
     /// The keys.
     pub keys: Vec<AoKeyReport>,
-    /// What came.
+    /// Counters of received segments.
     pub counts: AoCounts,
     /// ICMP is believed.
     pub accept_icmps: bool,

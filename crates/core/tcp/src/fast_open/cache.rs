@@ -16,7 +16,7 @@ const DOUBLINGS: u8 = 6;
 /// One loss or a busy server explains it as well: the pause is so much shorter.
 const MILDER: u32 = 60;
 
-/// What is known of one pair of hosts.
+/// Cache entry of one pair of hosts.
 #[derive(Clone, Copy)]
 struct Entry {
     src: Addr,
@@ -77,8 +77,8 @@ impl FastOpenCache {
         self.entries = Vec::new();
     }
 
-    /// What a SYN from `src` to `dst` should say: the cookie, or a request for one. With `no_cookie` data goes without
-    /// any. `None` while the path is suspected of swallowing such SYNs.
+    /// Returns the Fast Open option for a SYN from `src` to `dst`: the cookie, or a request for one. With
+    /// `no_cookie` data goes without any. `None` while the path is suspected of swallowing such SYNs.
     pub fn offer(&mut self, now: Instant, src: Addr, dst: Addr, no_cookie: bool) -> Option<FastOpenOffer> {
         let Some(entry) = self.find(src, dst) else {
             let option = (!no_cookie).then_some(FastOpen::request(false));

@@ -25,7 +25,7 @@ pub struct FastOpenKeys {
     second: Option<[u8; KEY]>,
 }
 
-/// What a cookie is worth.
+/// Validity of a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CookieWorth {
     /// Made with the first key.

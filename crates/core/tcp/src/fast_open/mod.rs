@@ -59,7 +59,7 @@ impl Config {
     }
 }
 
-/// What a connect's SYN says, from [`FastOpenCache::offer`].
+/// Fast Open option of a connect's SYN, from [`FastOpenCache::offer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastOpenOffer {
     /// A cookie, a request, or nothing: then data goes without a cookie.
@@ -86,7 +86,7 @@ pub struct FastOpenOutcome {
     pub lesson: Lesson,
 }
 
-/// What there is to learn, beside a cookie.
+/// Observation for the cache, beside a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lesson {
     /// Nothing to complain of.
@@ -98,7 +98,7 @@ pub enum Lesson {
     },
     /// Nothing of the data was acknowledged, and no new cookie explains it.
     Refused,
-    /// The same, and the SYN had to be sent again, without anything.
+    /// As before, and the SYN had to be retransmitted without cookie and data.
     Lost,
     /// An ICMP error came back.
     Unreachable,
@@ -107,7 +107,7 @@ pub enum Lesson {
     Silence,
 }
 
-/// What a listener does with a SYN.
+/// A listener's decision about a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FastOpenAnswer {
     /// An ordinary handshake; the SYN-ACK gives this cookie, if any.
@@ -155,7 +155,7 @@ impl FastOpenAnswer {
     }
 }
 
-/// What a connection keeps while its handshake lasts.
+/// State of a connection during its handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Attempt {
     /// The option of our SYN or SYN-ACK.

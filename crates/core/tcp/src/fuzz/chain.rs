@@ -11,11 +11,11 @@ const POOL: u32 = 24;
 
 struct Pair {
     chain: Chain,
-    /// What every octet must read as; `None` where nothing was written.
+    /// Expected value of every byte; `None` where nothing was written.
     oracle: Vec<Option<u8>>,
     /// Where offset 0 lies in the first chunk.
     skip: usize,
-    /// What the chain owes lies in the oracle alone.
+    /// True while the chain refers to lent data, whose bytes are in the oracle alone.
     owing: bool,
 }
 

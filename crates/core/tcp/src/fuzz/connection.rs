@@ -20,7 +20,7 @@ const BURST_MAX: u32 = 4096;
 /// Largest payload a segment or a write carries here.
 const PAYLOAD_MAX: u32 = 3000;
 
-/// What the peer's stream holds at `place`; ours is the complement.
+/// Returns the byte of the peer's stream at `place`; ours is the complement.
 fn octet(place: u32) -> u8 {
     (place.wrapping_mul(0x9e37_79b1) >> 24) as u8
 }
@@ -61,7 +61,7 @@ pub fn connection(data: &[u8]) {
     assert_eq!(world.lent.pool.used(), 0, "a chunk leaked");
 }
 
-/// What a core lends its connections.
+/// State that a core lends its connections.
 struct Lent {
     config: Config,
     pool: Pool,
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// What completes a handshake, if there is one to complete.
+    /// Sends the segment that completes a handshake, if one is pending.
     fn handshake(&mut self, input: &mut Input<'_>) {
         let info = self.conn.info(self.lent.now);
         // Of data that went with the SYN, or after the SYN-ACK, any part may be acknowledged.
@@ -329,7 +329,7 @@ impl World {
         }
     }
 
-    /// What a stack does after each call: timers that are due, then transmissions until there are none.
+    /// Does as a stack after each call: fires due timers, then transmits until nothing is left.
     fn settle(&mut self) {
         if !self.gone && self.conn.poll_timeout().is_some_and(|at| at <= self.lent.now) {
             self.conn.on_timeout(&mut self.lent.cx());
@@ -435,7 +435,7 @@ fn segment<'a>(
     Segment { seq, ack, flags, window, urgent, options, merged, ecn: Ecn::NotCapable, payload }
 }
 
-/// What a peer with accurate ECN tells, true or not.
+/// Sets the counters of a peer with accurate ECN, true or not.
 fn counts(flags: Flags, options: &mut Options, input: &mut Input<'_>) -> Flags {
     let choice = input.u8();
     if choice & 3 == 3 {
@@ -459,7 +459,7 @@ fn offer(input: &mut Input<'_>) -> Options {
     .with_fast_open(FastOpen::cookie(&[bits; 6], bits & 1 == 0).filter(|_| bits & 32 != 0))
 }
 
-/// What others learned about a path, or nothing.
+/// Returns a random hint about a path, or an empty one.
 fn hint(seed: Seq) -> HostHint {
     let raw = seed.raw();
     match raw % 4 {

@@ -156,7 +156,7 @@ impl Connection {
             && self.rare().is_some_and(|rare| u32::from(rare.reordering.degree) > DUP_THRESH)
     }
 
-    /// What an acknowledgment means for the repair under way: `before` octets were SACKed when it came.
+    /// Updates the recovery under way by an acknowledgment: `before` bytes were SACKed when it came.
     fn learn_from_board(&mut self, cx: &mut Cx<'_>, sacked: &Sacked, before: u32, acked: u32) {
         if let Some(report) = sacked.dsack {
             self.on_duplicate_reported(cx, report);
@@ -279,7 +279,7 @@ impl Connection {
         rtt
     }
 
-    /// What an acknowledgment means for what the application said about its writes.
+    /// Updates the marks of the application's writes by an acknowledgment.
     #[cold]
     fn on_progress(&mut self, cx: &mut Cx<'_>) {
         self.bits.clear(Bits::MORE);
@@ -455,8 +455,8 @@ impl Blocks {
     }
 }
 
-/// What of a SACK block above `una` covers whole segments of `mss` octets, of which the last ends at `end`: perhaps
-/// nothing. A FIN that lies between `end` and `nxt` counts if the block holds it.
+/// Returns the part of a SACK block above `una` that covers whole segments of `mss` bytes, of which the last ends
+/// at `end`: perhaps nothing. A FIN that lies between `end` and `nxt` counts if the block holds it.
 fn whole_segments(una: Seq, [end, nxt]: [Seq; 2], mss: u32, (left, right): (Seq, Seq)) -> (Seq, Seq) {
     let fin_alone = left.at_or_after(end);
     if right.at_or_before(una) || right.after(nxt) || left.at_or_after(right) || fin_alone {

@@ -113,7 +113,7 @@ impl Connection {
         acked > 0 && acked <= self.snd_nxt.offset_from(first)
     }
 
-    /// What answers our SYN echoes a timestamp that one of our SYNs carried, or none at all.
+    /// Returns true if the answer to our SYN echoes a timestamp that one of our SYNs carried, or none at all.
     fn echoes_syn(&self, cx: &Cx<'_>, seg: &Segment<'_>) -> bool {
         let echo = seg.options.timestamps.map_or(0, |ts| ts.ecr);
         let is_young = |clock: Clock| {

@@ -46,7 +46,8 @@ impl Connection {
         Disposition::Done
     }
 
-    /// What the short path leaves. Apart from it, or the short path would pay for all that this keeps at hand.
+    /// Processes a segment that header prediction did not take. A function of its own, or the predicted path would
+    /// pay for its registers.
     #[inline(never)]
     fn take_unusual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Disposition {
         if self.bits.has(Bits::PROMISED) {
@@ -137,7 +138,7 @@ impl Connection {
     }
 }
 
-/// What a challenge ACK answers.
+/// Cause of a challenge ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
     /// A RST that is not exactly the next octet (RFC 5961, section 3).
@@ -150,7 +151,7 @@ enum Cause {
     Place,
 }
 
-/// What came with a SYN, which itself takes one number.
+/// Returns the rest of a segment behind its SYN, which takes one sequence number.
 pub(crate) fn behind_syn<'a>(seg: &Segment<'a>) -> Segment<'a> {
     Segment { seq: seg.seq + 1, flags: Flags(seg.flags.0 & !Flags::SYN.0), ..*seg }
 }

@@ -113,17 +113,17 @@ impl Connection {
     /// among them. False, and nothing of them was taken, where they are not of the usual kind: each is then to be
     /// handed to [`Connection::on_segment`].
     ///
-    /// What follows is the same as if each had come for itself but for acknowledgments: one answers for all, as it does
+    /// The result is as if each had come alone except for acknowledgments: one answers for all, as it does
     /// for segments of one turn anyway. A probe sees one packet, which is all of them.
     pub fn on_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, pieces: &[&[u8]]) -> bool {
         self.take_if_usual(cx, first, pieces)
     }
 
-    /// The same for `octets` of payload that the caller keeps: they count as received and may be read, and the caller
-    /// reads them itself and tells so ([`Connection::consume`]). Before anything else of the connection arrives but
-    /// another such run or a bare acknowledgment, and before its data is looked at by any other way, all that was not
-    /// consumed must be handed over ([`Connection::settle`]). False also where data lies here already, where somebody
-    /// watches, where nobody will read, and where the pool could not take it.
+    /// As [`Connection::on_run`], for `octets` bytes of payload that the caller keeps: they count as received and
+    /// may be read, and the caller reads them itself and tells so ([`Connection::consume`]). Before anything else
+    /// of the connection arrives but another such run or a bare acknowledgment, and before its data is looked at by
+    /// any other way, all that was not consumed must be handed over ([`Connection::settle`]). False also where data
+    /// lies here already, where somebody watches, where nobody will read, and where the pool could not take it.
     pub fn on_lent_run(&mut self, cx: &mut Cx<'_>, first: &Segment<'_>, octets: u32) -> bool {
         cx.probe.is_none()
             && !self.bits.has(Bits::READ_CLOSED)
@@ -137,7 +137,7 @@ impl Connection {
         self.rx.is_owing()
     }
 
-    /// What the caller kept and was not consumed is handed over.
+    /// Takes over payload that the caller kept and that was not consumed.
     pub fn settle<'p>(&mut self, pool: &mut Pool, pieces: impl Iterator<Item = &'p [u8]>) {
         self.rx.settle(pool, pieces);
     }

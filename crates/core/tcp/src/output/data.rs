@@ -25,7 +25,7 @@ pub(crate) struct Stretch {
     pub(crate) fin: bool,
 }
 
-/// What was never sent: octets, how many of them lie before the end of the first record, and a FIN behind them.
+/// Unsent data: bytes, how many of them lie before the end of the first record, and a FIN behind them.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     ready: u32,
@@ -33,8 +33,8 @@ struct Waiting {
     fin: bool,
 }
 
-/// What may make more of a transmission than its data. Most connections have nothing of this for most of their lives:
-/// that is looked at once for a segment, and what follows is compiled for either case.
+/// Conditions under which a transmission needs more than its data. Most connections have nothing of this for most
+/// of their lives: that is looked at once for a segment, and what follows is compiled for either case.
 const SPECIAL: Bits = Bits(
     Bits::MARKED.0
         | Bits::SEARCHING.0
@@ -144,7 +144,7 @@ impl Connection {
         Some(self.plan_leaving::<PLAIN>(cx, Stretch { seq: self.snd_nxt, len, fin }, mss))
     }
 
-    /// What leaves for the first time.
+    /// Plans the first transmission of new data.
     pub(crate) fn plan_fresh(&mut self, cx: &mut Cx<'_>, stretch: Stretch, mss: u32) -> Plan {
         self.plan_leaving::<false>(cx, stretch, mss)
     }
@@ -189,7 +189,7 @@ impl Connection {
         self.plan_stretch::<PLAIN>(cx, stretch, mss)
     }
 
-    /// What lies from `seq` to SND.NXT leaves for the first time, and somebody keeps account.
+    /// Notes the first transmission of `seq` to SND.NXT for those that keep account of it.
     #[cold]
     fn on_watched_departure(&mut self, cx: &mut Cx<'_>, seq: Seq) {
         if self.unsent() == 0 {
@@ -306,7 +306,7 @@ impl Connection {
             && self.syn_data_again() == 0
     }
 
-    /// What ends at SND.NXT leaves now.
+    /// Notes that the data that ends at SND.NXT leaves now.
     #[inline(always)]
     pub(crate) fn note_departure(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.as_micros() as u32;
@@ -449,8 +449,8 @@ impl Connection {
     }
 }
 
-/// What remains of `len` after full segments. Most often `len` is less than two of them, and no division is
-/// needed.
+/// Returns the remainder of `len` after full segments, in bytes. Most often `len` is less than two of them, and no
+/// division is needed.
 fn small_part(len: u32, mss: u32) -> u32 {
     match len {
         _ if len < mss => len,

@@ -8,7 +8,7 @@ use crate::connection::{Bits, Connection};
 use crate::output::Due;
 use crate::{Cx, Transmit};
 
-/// What of a SYN or SYN-ACK differs from one connection to the next, beside its ports.
+/// Fields of a SYN or SYN-ACK that differ from one connection to the next, beside its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// Sequence number.

@@ -24,7 +24,7 @@ impl Connection {
         self.build_with(plan, options, window)
     }
 
-    /// The same with this window field.
+    /// As `build`, with this window field.
     #[inline(always)]
     pub(crate) fn build_with(&mut self, plan: &Plan, options: Options, window: u16) -> Transmit {
         let acknowledges = plan.flags.has(Flags::ACK);

@@ -20,7 +20,7 @@ const STATES_MAX: usize = 4_000_000;
 
 /// A part, its oracle, and all that can be done to them.
 pub(super) trait Universe: Clone {
-    /// What decides the future.
+    /// State that decides all later behaviour.
     type State: Hash + Eq;
     /// One operation.
     type Step: Copy;

@@ -29,7 +29,7 @@ fn cwnd(pair: &Pair) -> u32 {
     pair.a.conn.control.window().cwnd
 }
 
-/// What a may send goes there, is read, and is acknowledged, every second segment.
+/// Delivers what `a` may send, reads it, and acknowledges every second segment.
 fn round(pair: &mut Pair) {
     let sent = pair.a.drain(pair.now);
     pair.pass(ms(10));

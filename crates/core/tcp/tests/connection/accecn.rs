@@ -284,7 +284,7 @@ fn counters_without_agreement_mean_nothing() {
     assert!(rig.one().is_pure_ack());
 }
 
-/// What one direction of a path does to packets.
+/// Treatment of packets in one direction of a path.
 #[derive(Clone, Copy, Debug)]
 struct Road {
     delay: Duration,
@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    /// What the ends have sent goes on its way.
+    /// Puts the segments that the ends sent on the path.
     fn launch(&mut self) {
         for from in 0..2 {
             let road = self.roads[from];

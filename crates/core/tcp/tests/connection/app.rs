@@ -7,7 +7,7 @@ use tcp::{Events, ReadError, State, WriteError};
 use crate::net::Net;
 use crate::police::octet;
 
-/// What the application at one end does.
+/// Application at one end.
 pub(crate) struct App {
     /// Octets to write, then close our half.
     pub(crate) total: u64,

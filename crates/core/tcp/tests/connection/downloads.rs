@@ -92,7 +92,7 @@ impl Download {
         self.events.push(Reverse((when, self.number, event)));
     }
 
-    /// What left goes on its way, each super-segment as one packet.
+    /// Carries the sent segments, each super-segment as one packet.
     fn carry(&mut self) {
         self.rig.sent();
         for (at, len) in std::mem::take(&mut self.rig.host.departures) {
@@ -221,7 +221,7 @@ fn a_short_download_leaves_as_its_window_opens() {
     }
 }
 
-/// What the settings do: without them the same downloads take more than twice as long.
+/// Shows the settings' effect: without them the same downloads take more than twice as long.
 #[test]
 fn bursts_and_a_limit_on_growth_take_much_longer() {
     let config = Config { pace_slow_start: false, autosize: false, abc_limit: 2, ..Config::default() };

@@ -228,7 +228,7 @@ impl Controller for Counter {
     fn recycle(&mut self, _: &PathInfo) {}
 }
 
-/// What a policy is told of ten segments' acknowledgments, the third and fourth of which are echoes.
+/// Returns what a policy is told of ten segments' acknowledgments, the third and fourth of which are echoes.
 fn told(mut rig: Rig, counts: bool) -> Vec<(u32, u32)> {
     let told = Told::default();
     let control = Control::Boxed(Box::new(Counter { counts, told: told.clone() }));

@@ -297,7 +297,8 @@ fn a_good_cookie_opens_at_once() {
     rig.none();
 }
 
-/// What came with the SYN lies in the buffer: the SYN-ACK offers what is left of it, and no window is withdrawn later.
+/// Data that came with the SYN lies in the buffer: the SYN-ACK offers the rest of it, and no window is withdrawn
+/// later.
 #[test]
 fn data_with_the_syn_takes_room_in_the_window() {
     let setup = Setup::default();

@@ -58,7 +58,7 @@ pub(crate) struct Host {
     pub(crate) late: Duration,
     pub(crate) rng: Rng,
     pub(crate) limits: TxLimits,
-    /// What is to leave: control before ACK before data is the stack's business, not the test's.
+    /// Segments to send: control before ACK before data is the stack's business, not the test's.
     pub(crate) out: Vec<Octets>,
     /// The port copies payloads, and says so.
     pub(crate) copies: bool,
@@ -213,7 +213,8 @@ impl Host {
         self.conn = Some(conn);
     }
 
-    /// What a port with segmentation offload does: FIN and PSH go with the last piece only, CWR with the first.
+    /// Cuts a super-segment as a port with segmentation offload does: FIN and PSH go with the last piece only, CWR
+    /// with the first.
     fn segment_and_queue(&mut self, header: &Header, payload: &[u8], mss: usize) {
         if payload.len() <= mss {
             return self.out.push(emit(header, payload));

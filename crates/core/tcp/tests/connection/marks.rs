@@ -97,7 +97,7 @@ fn a_push_holds_until_all_that_waited_has_left() {
     }
 }
 
-/// The same for what TCP_NODELAY, set anew, lets go from under a cork (tcp(7)).
+/// TCP_NODELAY, set anew, releases data held by a cork (tcp(7)).
 #[test]
 fn no_delay_lets_go_all_that_waited() {
     let cork = SocketOptions { cork: true, ..SocketOptions::default() };

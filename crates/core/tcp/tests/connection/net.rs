@@ -31,7 +31,7 @@ pub(crate) struct Link {
     pub(crate) silent: bool,
 }
 
-/// What travels.
+/// Packet on the link.
 enum Cargo {
     Segment(Octets),
     /// "Packet too big" about our segment at this number.
@@ -107,7 +107,7 @@ impl Net {
         }
     }
 
-    /// The same link both ways.
+    /// Sets the same link for both directions.
     pub(crate) fn link(mut self, link: Link) -> Self {
         self.links = [link; 2];
         self
@@ -225,7 +225,7 @@ impl Net {
         );
     }
 
-    /// What the hosts queued goes onto the link.
+    /// Puts the packets that the hosts queued onto the link.
     pub(crate) fn flush(&mut self) {
         for i in 0..2 {
             let out = core::mem::take(&mut self.hosts[i].out);

@@ -8,7 +8,7 @@ use crate::host::ms;
 use crate::net::{Link, Net};
 use crate::rig::{OURS, Setup};
 
-/// What a transfer did.
+/// Result of a transfer.
 struct Outcome {
     took: Duration,
     lost: u64,
@@ -37,7 +37,7 @@ fn path(queue: u64) -> Link {
     Link { delay: ms(10), rate: 12_500_000, queue, ..Link::default() }
 }
 
-/// What is lost in the end is the overshoot of slow start, once: it is larger where the window was larger.
+/// The only loss is the overshoot of slow start, once: it is larger where the window was larger.
 #[test]
 fn a_small_buffer_is_enough_to_fill_the_path() {
     let octets = 16_000_000;

@@ -10,7 +10,7 @@ pub(crate) fn octet(side: usize, offset: u64) -> u8 {
     (offset.wrapping_mul(31) ^ (offset >> 8).wrapping_mul(17) ^ (offset >> 16)) as u8 ^ (side as u8 * 0x55)
 }
 
-/// What was seen of one side.
+/// Observations of one side.
 #[derive(Default)]
 pub(crate) struct Police {
     side: usize,

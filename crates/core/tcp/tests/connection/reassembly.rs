@@ -158,7 +158,7 @@ fn the_limit_follows_the_window() {
     }
 }
 
-/// What starts at RCV.NXT is taken whatever is held, and everything it reaches with it.
+/// A segment at RCV.NXT is taken whatever is held, with everything it reaches.
 #[test]
 fn a_full_queue_takes_what_fills_the_hole() {
     let mut rig = wide(1_000, Config { reassembly_runs: 4, ..Config::default() });

@@ -14,9 +14,9 @@ pub(crate) const OURS: Seq = Seq::new(u32::MAX - 1_000);
 pub(crate) struct Rig {
     pub(crate) host: Host,
     pub(crate) now: Instant,
-    /// What the peer sends next.
+    /// The peer's next sequence number.
     pub(crate) next: Seq,
-    /// What the peer acknowledges.
+    /// The peer's acknowledgment number.
     pub(crate) ack: Seq,
     /// The peer's window field.
     pub(crate) window: u16,
@@ -71,11 +71,11 @@ impl Sent {
     }
 }
 
-/// What a test changes before the handshake.
+/// Changes by a test before the handshake.
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) options: SocketOptions,
-    /// What the peer's SYN carries.
+    /// Options of the peer's SYN.
     pub(crate) peer: Options,
     pub(crate) window: u16,
     pub v4: bool,
@@ -132,7 +132,7 @@ impl Setup {
         self.syn_sent_with(Flags::SYN)
     }
 
-    /// The same with these flags in our SYN.
+    /// As `syn_sent`, with these flags in our SYN.
     pub(crate) fn syn_sent_with(&self, flags: Flags) -> Rig {
         let mut rig = self.rig();
         rig.host.connect(rig.now);
@@ -336,7 +336,7 @@ impl Rig {
         self.host.with(now, |conn, cx| conn.close(cx));
     }
 
-    /// What happened since the last look.
+    /// Returns the events since the last call.
     pub(crate) fn events(&mut self) -> Events {
         core::mem::take(&mut self.host.events)
     }

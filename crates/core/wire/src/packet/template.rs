@@ -33,7 +33,7 @@ pub struct Template {
     sum: Sum,
 }
 
-/// What changes.
+/// Fields that change.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
     /// The link-layer addresses, where there are any.
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The same kind of segment with other numbers.
+    /// Returns a segment of the same kind with other numbers.
     fn another(rng: &mut Rng, like: &Header) -> Header {
         let other = header(rng);
         let mut next = Header { options: like.options, flags: like.flags, ..other };

@@ -18,7 +18,7 @@ const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 /// How a file is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
-    /// What its packets start with.
+    /// Link type of its packets.
     pub link: LinkType,
     big_endian: bool,
     nanos: bool,

@@ -5,7 +5,7 @@ pub mod ng;
 #[cfg(test)]
 mod tests;
 
-/// What captured packets start with (the registry's LINKTYPE numbers).
+/// Link type of captured packets (the registry's LINKTYPE numbers).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkType {
     /// An Ethernet header.

@@ -62,7 +62,7 @@ impl AccEcn {
         self.fields
     }
 
-    /// The same with only the first `fields` of its counters.
+    /// Returns the option with only the first `fields` of its counters.
     pub(super) const fn cut(self, fields: u8) -> AccEcn {
         AccEcn { fields, ..self }
     }
@@ -106,9 +106,8 @@ impl AccEcn {
         }
     }
 
-    /// What stands behind kind and length. Whole counters count, whatever the length; more than three and the rest of
-    /// a broken one are padding.
-    /// RFC 9768, 3.2.3-2.
+    /// Reads the option behind kind and length. Whole counters count, whatever the length; more than three and the
+    /// rest of a broken one are padding. RFC 9768, 3.2.3-2.
     pub(super) fn read(kind: u8, data: &[u8]) -> AccEcn {
         let fields = (data.len() / FIELD).min(FIELDS.into());
         let mut octets = [0; FIELD * FIELDS as usize];

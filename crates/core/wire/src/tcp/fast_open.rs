@@ -8,7 +8,7 @@ pub(super) const MAGIC: [u8; 2] = [0xf9, 0x89];
 /// Octets a cookie has.
 const SIZES: core::ops::RangeInclusive<usize> = 4..=16;
 
-/// What a SYN says about Fast Open: it asks for a cookie, or brings one.
+/// Fast Open option of a SYN: a request for a cookie, or a cookie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FastOpen {
     octets: [u8; 16],
@@ -46,9 +46,8 @@ impl FastOpen {
         self.len == 0
     }
 
-    /// What stands behind kind and length: magic, if experimental, and cookie. An illegal length is no option at all,
-    /// as if it had been left out (RFC 7413, section 4.1.1).
-    /// RFC 7413, 4.1.1-2.
+    /// Reads the option behind kind and length: magic, if experimental, and cookie. An illegal length is no option
+    /// at all, as if it had been left out (RFC 7413, section 4.1.1). RFC 7413, 4.1.1-2.
     pub(super) fn read(data: &[u8], experimental: bool) -> Option<FastOpen> {
         if data.is_empty() {
             Some(FastOpen::request(experimental))

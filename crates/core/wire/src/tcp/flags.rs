@@ -41,7 +41,7 @@ impl Flags {
         (self.0 >> ACE_SHIFT) as u8 & 7
     }
 
-    /// The same control bits with the low three bits of `count` as AE, CWR and ECE.
+    /// Returns the control bits with the low three bits of `count` as AE, CWR and ECE.
     pub const fn with_ace(self, count: u32) -> Flags {
         Flags(self.0 & !Flags::ACE.0 | ((count & 7) as u16) << ACE_SHIFT)
     }

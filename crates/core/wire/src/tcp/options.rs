@@ -86,7 +86,7 @@ pub struct Options {
     pub sack: SackBlocks,
     /// Accurate ECN's counters; never on a SYN without ACK.
     pub accecn: Option<AccEcn>,
-    /// What signs the segment. It is emitted first, with zeros for its MAC.
+    /// Signature of the segment. It is emitted first, with zeros for its MAC.
     pub signature: Option<Signature>,
     /// How a SYN is laid out; says nothing of what was received.
     pub layout: SynLayout,
@@ -153,7 +153,7 @@ impl Options {
         }
     }
 
-    /// The same options with this one.
+    /// Adds a Fast Open option.
     pub fn with_fast_open(mut self, option: Option<FastOpen>) -> Options {
         self.set_fast_open(option);
         self

@@ -13,7 +13,7 @@ const WAITING: usize = 64;
 /// Files kept at most; the oldest goes.
 pub(super) const KEPT: usize = 256;
 
-/// What became of the dumps.
+/// Counters of dumps.
 #[derive(Default, Debug)]
 struct Counts {
     written: AtomicU64,

@@ -1,5 +1,5 @@
-//! What the last moments of each connection were: a bounded ring of records per connection, beside the connections, and
-//! only while somebody wants it.
+//! Black box: the latest events of each connection, in a bounded ring per connection, beside the connections, and
+//! only while it is switched on.
 //!
 //! The box is a probe of a core ([`tcp::Probe`]). A connection that is over keeps its ring until another needs the
 //! place, the longest dead first; while every ring belongs to the living, new connections go unrecorded and are

@@ -19,7 +19,7 @@ pub struct Segment {
     pub flags: Flags,
 }
 
-/// What happened.
+/// Event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// A segment arrived.
@@ -41,12 +41,12 @@ pub enum What {
     Incident(Incident),
 }
 
-/// What happened, and when.
+/// Event with its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// When.
     pub at: Instant,
-    /// What.
+    /// Event.
     pub what: What,
 }
 

@@ -9,7 +9,7 @@ use wire::tcp::{Flags, Header};
 pub(super) struct Passed<'a> {
     pub(super) now: Instant,
     pub(super) outbound: bool,
-    /// What its connection thought, before it came or after it left.
+    /// State of its connection before the segment came or after it left.
     pub(super) vitals: Vitals,
     pub(super) header: &'a Header,
     /// Octets of data.
@@ -19,7 +19,7 @@ pub(super) struct Passed<'a> {
 /// The last records of a connection, the oldest overwritten by the newest.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// Whose they are.
+    /// Flow of the records.
     pub key: FlowKey,
     /// When the first was made.
     pub begun: Instant,

@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 use tcp::Incident;
 use wire::tcp::Flags;
 
-/// What a policy was told.
+/// Returns the name of a signal to a policy.
 fn signal_name(signal: Signal) -> String {
     match signal {
         Signal::Loss => "loss".into(),
@@ -29,7 +29,7 @@ impl Numbers {
 }
 
 impl Ring {
-    /// What a record says, without its time.
+    /// Returns the text of a record, without its time.
     pub fn line(&self, record: &Record) -> String {
         let (ours, theirs) = (Numbers { initial: self.initial.0 }, Numbers { initial: self.initial.1 });
         match &record.what {

@@ -47,7 +47,7 @@ fn header(seq: u32, ack: u32, flags: Flags) -> Header {
     Header { src_port: 1, dst_port: 2, seq, ack, flags, window: 100, options: Options::NONE }
 }
 
-/// What a box of `size` must hold: all that ever happened, and who has a ring.
+/// Model of a box of `size`: all events, and the connections that have a ring.
 struct Oracle {
     size: Size,
     /// Key, dead, and everything of each life that has a ring, in the order in which rings were given.

@@ -27,7 +27,7 @@ use writer::Writer;
 /// How long what was put in may wait for the file while no ring is half full.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What becomes of a record that finds no room.
+/// Treatment of a record that finds no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// It is dropped and counted; for whom a log must not delay.
@@ -64,7 +64,7 @@ pub struct Config {
     pub threaded: bool,
 }
 
-/// What became of the records offered to a ring.
+/// Counters of the records offered to a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     /// Records offered.
@@ -136,7 +136,7 @@ impl Queue {
     /// Writes what waits, from the calling thread.
     ///
     /// # Errors
-    /// What the file said; what it did not take is tried again the next time.
+    /// The file's error; data that was not written is tried again the next time.
     pub fn drain(&self) -> std::io::Result<()> {
         self.with(Writer::drain)
     }
@@ -152,17 +152,17 @@ impl Queue {
     /// Writes to `output` from now on, first of all what the old one did not take.
     ///
     /// # Errors
-    /// What the old one said last; the new one is in its place nevertheless.
+    /// The last error of the old file; the new one is in its place nevertheless.
     pub fn switch(&self, output: Output) -> std::io::Result<()> {
         self.with(|writer| writer.switch(output))
     }
 
-    /// What last went wrong with the file, if anything did.
+    /// Returns the latest error of the file, if there was one.
     pub fn fault(&self) -> Option<String> {
         lock(&self.writer).fault().map(ToString::to_string)
     }
 
-    /// What became of the records of each ring.
+    /// Returns the counters of each ring's records.
     pub fn totals(&self) -> Vec<Totals> {
         let over = self.shared.closed.load(Ordering::Acquire);
         let total = |ring: &Consumer| {
@@ -178,7 +178,7 @@ impl Queue {
     /// a call.
     ///
     /// # Errors
-    /// What the file said; [`Queue::totals`] says how much it did not take.
+    /// The file's error; [`Queue::totals`] says how much it did not take.
     pub fn close(&mut self) -> std::io::Result<Vec<Totals>> {
         self.stop();
         self.drain()?;

@@ -22,7 +22,7 @@ const HOLE: u32 = u32::MAX;
 /// How long a producer that blocks sleeps before it looks again.
 const NAP: Duration = Duration::from_micros(200);
 
-/// What the two ends of a ring tell of it.
+/// Counters of the two ends of a ring.
 #[derive(Default, Debug)]
 pub(super) struct Tally {
     /// Records the ring took, and records it refused.
@@ -32,7 +32,7 @@ pub(super) struct Tally {
     pub(super) written: AtomicU64,
 }
 
-/// What all ends of a queue share.
+/// State that all ends of a queue share.
 #[derive(Default, Debug)]
 pub(super) struct Shared {
     /// A thread drains the rings.

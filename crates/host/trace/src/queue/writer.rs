@@ -29,14 +29,14 @@ impl Format for Plain {
 /// Where a queue's octets go.
 pub type Output = Box<dyn Write + Send>;
 
-/// What is on its way from the rings to the file.
+/// Records on their way from the rings to the file.
 pub(super) struct Writer {
     rings: Vec<Consumer>,
     /// The ring that is looked at first next time.
     turn: usize,
     format: Box<dyn Format>,
     output: Output,
-    /// What the file is to get, and how much of it the file has.
+    /// Bytes for the file; those before `at` are written.
     out: Vec<u8>,
     at: usize,
     /// Where the last record ends that it has in whole.

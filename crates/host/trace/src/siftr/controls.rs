@@ -57,9 +57,9 @@ impl std::error::Error for ControlError {}
 pub struct Control {
     /// Its name.
     pub name: &'static str,
-    /// What a value looks like.
+    /// Form of a value.
     pub form: &'static str,
-    /// What it says or does.
+    /// Meaning or effect.
     pub help: &'static str,
 }
 
@@ -93,7 +93,7 @@ pub const CONTROLS: &[Control] = &[
     },
 ];
 
-/// What a value of `name` looks like.
+/// Returns the form of a value of `name`.
 fn form(name: &str) -> &'static str {
     CONTROLS.iter().find(|control| control.name == name).map_or("", |control| control.form)
 }
@@ -169,7 +169,7 @@ impl<C: Cores> Siftr<C> {
         }
     }
 
-    /// What last went wrong with the file, if a log is written and something did.
+    /// Returns the latest error of the file, if a log is written and there was one.
     pub fn fault(&self) -> Option<String> {
         self.log.as_ref().and_then(Log::fault)
     }
@@ -198,7 +198,7 @@ impl<C: Cores> Siftr<C> {
     /// Ends the log, if one is written; what its last line says.
     ///
     /// # Errors
-    /// What the file said. The log is over nevertheless.
+    /// The file's error. The log is over nevertheless.
     pub fn disable(&mut self) -> Result<Option<Summary>, ControlError> {
         let Some(log) = self.log.take() else { return Ok(None) };
         self.cores.detach();
@@ -219,7 +219,7 @@ impl<C: Cores> Siftr<C> {
 }
 
 impl<C: Cores> Drop for Siftr<C> {
-    /// What was logged is written, and the last line; there is nobody left to tell if the file does not take it.
+    /// Writes the logged records and the last line; an error of the file cannot be reported any more.
     fn drop(&mut self) {
         let _ = self.disable();
     }

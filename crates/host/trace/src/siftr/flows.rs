@@ -2,7 +2,7 @@
 
 use base::{FlowKey, SipKey};
 
-/// What is kept of a flow. Its number is its place in the order of their coming.
+/// State of a flow. Its number is its place in the order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,

@@ -1,4 +1,4 @@
-//! What a core does for a log: counts, gathers a record for each packet, and puts those of a turn into its ring. It
+//! A core's part of a log: it counts, gathers a record for each packet, and puts those of a turn into its ring. It
 //! neither formats, allocates, waits nor calls the system.
 
 use super::flows::Flows;
@@ -12,7 +12,7 @@ use tcp::{Probe, Seen, State, Stray};
 use wire::checksum::{Sum, pseudo};
 use wire::{protocol, tcp as header};
 
-/// What a hook found out, once its core has let it go.
+/// Counters of a hook after its core has released it.
 #[derive(Default, Debug)]
 pub(super) struct Found {
     pub(super) packets: [u64; 2],
@@ -20,7 +20,7 @@ pub(super) struct Found {
     pub(super) flows: Vec<FlowKey>,
 }
 
-/// What all hooks of a log found out.
+/// Counters of all hooks of a log.
 pub(super) type Book = Arc<Mutex<Vec<Found>>>;
 
 /// The probe of one core. What it counted is told when it is dropped.

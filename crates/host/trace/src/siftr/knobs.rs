@@ -1,4 +1,4 @@
-//! What can be changed while a log is written.
+//! Values that can be changed while a log is written.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

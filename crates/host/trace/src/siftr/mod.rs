@@ -52,7 +52,7 @@ pub struct LogConfig {
     pub epoch: Duration,
     /// A thread writes; otherwise [`Log::drain`] does, and the same packets give the same file.
     pub threaded: bool,
-    /// What becomes of records that find no room.
+    /// Treatment of records that find no room.
     pub policy: Policy,
     /// Octets of each core's ring.
     pub room: usize,
@@ -137,7 +137,7 @@ impl Log {
     /// Writes what waits; for logs without a thread.
     ///
     /// # Errors
-    /// What the file said.
+    /// The file's error.
     pub fn drain(&self) -> std::io::Result<()> {
         self.queue.drain()
     }
@@ -145,12 +145,12 @@ impl Log {
     /// Writes to `output` from now on.
     ///
     /// # Errors
-    /// What the old one said last.
+    /// The last error of the old file.
     pub fn switch(&self, output: Output) -> std::io::Result<()> {
         self.queue.switch(output)
     }
 
-    /// What last went wrong with the file, if anything did.
+    /// Returns the latest error of the file, if there was one.
     pub fn fault(&self) -> Option<String> {
         self.queue.fault()
     }
@@ -159,7 +159,7 @@ impl Log {
     /// told.
     ///
     /// # Errors
-    /// What the file said: then the last line may be missing.
+    /// The file's error: then the last line may be missing.
     pub fn end(mut self, now: Instant) -> std::io::Result<Summary> {
         let closed = self.queue.close();
         let mut summary = Summary::default();

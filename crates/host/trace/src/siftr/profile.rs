@@ -28,7 +28,7 @@ macro_rules! profiles {
             /// All of them.
             pub const ALL: &[Profile] = &[$(Profile::$variant),+];
 
-            /// What it is called in settings.
+            /// Returns its name in settings.
             pub const fn name(self) -> &'static str {
                 match self { $(Profile::$variant => $name),+ }
             }
@@ -153,7 +153,7 @@ fn state_number(state: State) -> u64 {
     }
 }
 
-/// What was offered was agreed on, as far as it still stands.
+/// Returns true if features are agreed, not only offered: the connection is past SYN-SENT.
 fn agreed(v: &Vitals) -> bool {
     v.state != State::SynSent
 }
@@ -189,7 +189,7 @@ pub(super) struct Lines {
     last: Last,
 }
 
-/// What the last line had, which the next has mostly, too.
+/// Fields of the last line, most of which the next one repeats.
 struct Last {
     columns: Columns,
     /// Whole seconds, and how they are written.
@@ -228,7 +228,7 @@ struct Known {
     flow: u32,
     /// Its two ends, as they are written.
     tuple: Vec<u8>,
-    /// What other machines number it, too.
+    /// Packet number, equal on other machines.
     number: u64,
 }
 
@@ -293,7 +293,7 @@ pub(super) fn flow_item(out: &mut Vec<u8>, key: &FlowKey) {
     end(key.remote().addr, key.remote().port, b',');
 }
 
-/// What a log left out, and why, for each direction (inbound, outbound).
+/// Packets that a log left out, by reason, for each direction (inbound, outbound).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Skipped {
     /// There was no room in the queue or in the table of flows, or the file took nothing.
@@ -313,7 +313,7 @@ impl Skipped {
     }
 }
 
-/// What the last line of a log says.
+/// Contents of the last line of a log.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
     /// Packets seen, inbound and outbound.

@@ -1,5 +1,5 @@
-//! What the hook keeps of a segment: a fixed number of octets, copied and not interpreted. Whose segment it is a number
-//! says, which the first record of a flow that reaches the writer announces: behind it stand the flow's two ends.
+//! Record of a segment: a fixed number of bytes, copied and not interpreted. A number names its flow; the first
+//! record of a flow that reaches the writer announces the number, with the flow's two ends behind it.
 
 use base::{Addr, Endpoint, FlowKey, Instant};
 use tcp::{Features, State, Vitals};

@@ -102,7 +102,7 @@ fn lines_of_every_profile() {
     assert_eq!(Profile::find("siftr"), None);
 }
 
-/// What a line looks like, column by column: a direction, perhaps a hash, a date, two ends, and numbers.
+/// Checks the form of a line, column by column: a direction, perhaps a hash, a date, two ends, and numbers.
 fn has_shape(profile: Profile, line: &str) -> bool {
     let mut columns = line.trim_end_matches('\n').split(',');
     let mut next = |test: &dyn Fn(&str) -> bool| columns.next().is_some_and(test);

@@ -6,7 +6,7 @@
 use super::sh;
 use std::path::Path;
 
-/// What every bed's namespaces and folder begin with.
+/// Prefix of every bed's namespaces and folder.
 pub(super) const PREFIX: &str = "ms-bench-";
 
 /// Takes away what beds of processes that are gone have left. Others may do the same at the same time, and what

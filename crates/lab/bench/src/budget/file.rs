@@ -29,7 +29,7 @@ pub(super) struct Budget {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Budgets {
-    /// What it was counted with.
+    /// Tools of the count.
     pub(super) tools: String,
     #[serde(rename = "budget")]
     pub(super) rows: Vec<Budget>,
@@ -64,7 +64,8 @@ impl Budgets {
     }
 }
 
-/// What decides a count besides the code: the compiler, the counter, and the C library with its copies.
+/// Returns the versions of the tools that decide a count besides the code: the compiler, the counter, and the C
+/// library with its copies.
 pub(super) fn tools() -> Result<String, String> {
     let first = |text: String| text.lines().next().unwrap_or_default().to_string();
     let rustc = first(sh("rustc", &["--version"])?);

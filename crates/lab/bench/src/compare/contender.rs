@@ -1,4 +1,4 @@
-//! Who takes part, with what settings, and what each leaves out.
+//! Contenders, their settings, and the points that each leaves out.
 
 use crate::bed::{SERVER_ADDR, our_command, sh};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 pub struct Contender {
     /// Its name in the table and the results.
     pub name: &'static str,
-    /// What the page calls it.
+    /// Name on the page.
     pub label: &'static str,
     /// Settings, and what it lacks of what others do.
     pub about: &'static str,

@@ -7,7 +7,7 @@ use crate::{again, bulk, smol};
 /// Connections that ask in `some`.
 pub(crate) const ACTIVE: u32 = 64;
 
-/// What a run of ours may change.
+/// Options of a run of this stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Packets that the link hands over a turn, at most.

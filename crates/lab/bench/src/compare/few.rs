@@ -9,7 +9,7 @@ pub(crate) struct Few<P> {
     below: P,
     most: usize,
     asks: usize,
-    /// What this turn has had, by how many calls.
+    /// Packets and calls of this turn.
     given: usize,
     calls: usize,
     fresh: RxBatch,

@@ -1,10 +1,10 @@
-//! What can be measured, and how it is written.
+//! Figures, and their format.
 
 /// A figure.
 pub(super) struct Figure {
     /// Its name in the results.
     pub(super) name: &'static str,
-    /// What the page calls it.
+    /// Title on the page.
     pub(super) title: &'static str,
     /// Of what.
     pub(super) unit: &'static str,

@@ -15,14 +15,14 @@ use std::collections::btree_map::Entry as Slot;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a client does.
+/// Load of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     /// The client's mode.
     pub(super) mode: &'static str,
     /// Connections at a time.
     pub(super) connections: u32,
-    /// What more it is told: octets of an answer, and requests a connection or a second.
+    /// Further arguments: bytes of an answer, and requests a connection or a second.
     pub(super) more: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl Ground {
         self.beside(contender, place, load, seconds, None)
     }
 
-    /// The same under a flood of so many SYNs a second.
+    /// Runs under a flood of so many SYNs a second.
     pub(super) fn flooded(
         &mut self,
         contender: &Contender,
@@ -122,7 +122,7 @@ impl Ground {
         self.in_memory_with(contender, &[load, &format!("{n}"), &format!("{seconds}")])
     }
 
-    /// The same with other words.
+    /// Runs in memory with other arguments.
     pub(super) fn in_memory_with(
         &mut self,
         contender: &Contender,
@@ -131,7 +131,7 @@ impl Ground {
         self.wrapped(&[], contender, words)
     }
 
-    /// The same without transparent huge pages.
+    /// Runs in memory without transparent huge pages.
     pub(super) fn small_pages(&mut self, contender: &Contender, words: &[&str]) -> Result<Figures, String> {
         let wrapper = self.compiled("nothp", &[])?;
         self.wrapped(&[&wrapper.to_string_lossy()], contender, words)

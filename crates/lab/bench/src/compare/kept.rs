@@ -1,4 +1,4 @@
-//! What was measured, kept in a file from one run to the next: a run of all workloads can be made in pieces, and goes
+//! Results, kept in a file from one run to the next: a run of all workloads can be made in pieces, and goes
 //! on where it was interrupted.
 
 use super::figure::OTHERS;
@@ -44,7 +44,7 @@ pub(super) struct RanPoint {
     pub(super) effort: Effort,
     /// When it began, UTC.
     pub(super) began: String,
-    /// What was measured.
+    /// Commit that was measured.
     pub(super) commit: String,
     /// By contender.
     pub(super) entries: BTreeMap<String, Entry>,
@@ -57,19 +57,19 @@ pub(super) struct Effort {
     pub(super) seconds: f64,
 }
 
-/// What a contender reached at a point.
+/// Result of a contender at a point.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// By figure, a value for each round.
     pub(super) figures: BTreeMap<String, Vec<f64>>,
-    /// What went wrong, in which round it did.
+    /// Errors of the rounds that failed.
     pub(super) failed: Vec<String>,
     /// Why it takes no part here.
     pub(super) left_out: Option<String>,
 }
 
 impl Results {
-    /// What a file holds; nothing if there is none.
+    /// Reads the results of a file; none if it does not exist.
     ///
     /// # Errors
     /// It cannot be read, or holds something else.

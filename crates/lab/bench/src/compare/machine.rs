@@ -1,4 +1,4 @@
-//! What a run was made on and with.
+//! Machine and tools of a run.
 
 use crate::bed::sh;
 use std::collections::BTreeMap;

@@ -75,7 +75,7 @@ fn html(results: &Results) -> Result<String, String> {
     Ok(page + "</body></html>\n")
 }
 
-/// What we reach of the best other at each point: above 1 is ahead.
+/// Writes the ratio to the best other at each point: above 1 is ahead.
 fn standing(page: &mut String, rows: &[Row<'_>]) {
     let known: Vec<_> = rows.iter().filter(|row| row.ratios().next().is_some()).collect();
     if known.is_empty() {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What an error begins with that is no failure: somebody does not take part at this point, and why.
+/// Prefix of an error that is no failure: a contender does not take part at this point, and the reason.
 pub(super) const LEFT_OUT: &str = "left out: ";
 
 /// A measurement during which others kept so many cores busy says little about who was measured.
@@ -19,7 +19,7 @@ pub(super) const DISTURBED: f64 = 0.3;
 /// How often one is made until it is not disturbed.
 const TRIES: u32 = 3;
 
-/// What is to be run.
+/// Selection of runs.
 pub struct Chosen {
     /// Names of workloads, or the beginnings of names; none means all.
     pub only: Vec<String>,
@@ -204,7 +204,7 @@ fn measure(step: &Step, name: &str, ground: &mut Ground, entry: &mut Entry) {
     }
 }
 
-/// What was done and what is left, in seconds that were expected.
+/// Work done and left, in expected seconds.
 struct Progress {
     bar: ProgressBar,
     begin: std::time::Instant,

@@ -72,7 +72,7 @@ impl Smol {
         }
     }
 
-    /// What the application does. Returns true if it did something.
+    /// Runs the application. Returns true if it did something.
     fn work(&mut self) -> Result<bool, String> {
         let (job, before) = (self.job, (self.bytes, self.shut));
         let socket = self.end.sockets.get_mut::<Socket<'_>>(self.socket);

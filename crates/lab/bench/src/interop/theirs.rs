@@ -38,7 +38,7 @@ impl Frames {
     }
 }
 
-/// What a foreign stack says after a turn.
+/// Report of a foreign stack after a turn.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Report {
     /// The date of its next turn if nothing arrives before.
@@ -54,7 +54,7 @@ pub(super) trait Stack {
     /// Takes `frames` at `now`, works, and puts what it sends into `out`.
     ///
     /// # Errors
-    /// What went wrong; nothing can be done with it any more.
+    /// A description of the failure; the stack cannot be used any more.
     fn turn(&mut self, now: Instant, frames: &Frames, out: &mut Frames) -> Result<Report, String>;
 }
 

@@ -25,7 +25,7 @@ const SCALE: u8 = 10;
 pub(super) struct Ideal {
     caps: Caps,
     pool: FramePool,
-    /// What the peer has not answered, and who it talks to.
+    /// Segment that the peer has not answered, and the two ends.
     owed: Option<(Flags, Endpoint, Endpoint)>,
     next: Seq,
     segments: u64,

@@ -47,7 +47,7 @@ impl Flow {
         flow
     }
 
-    /// What arrived, and what may be read.
+    /// Takes a turn: receives and reads.
     pub(super) fn turn(&mut self, at: Instant) {
         self.core.turn(at).expect("the port never fails");
         self.core.notices(&mut self.notices);
@@ -109,7 +109,7 @@ fn measure(lanes: u16, seconds: f64) -> Sample {
     }
 }
 
-/// What receiving costs with each of these numbers of lanes.
+/// Measures receiving with each of these numbers of lanes.
 pub(super) fn rows(plan: &Plan, counts: &[u16]) -> Vec<Value> {
     let mut rates = vec![Vec::new(); counts.len()];
     let mut last: Vec<Option<Sample>> = counts.iter().map(|_| None).collect();

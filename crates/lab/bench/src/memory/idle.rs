@@ -3,7 +3,7 @@
 use super::{Bed, Load};
 use base::Duration;
 
-/// What a tick of the stack's timing wheel takes: each turn here finds the next slot due.
+/// Duration of a tick of the stack's timer wheel: each turn here finds the next slot due.
 const TICK: Duration = Duration::from_nanos(1 << 16);
 
 /// So many connections are opened and stay idle; then the server makes so many turns, a tick of its timing wheel apart.

@@ -1,4 +1,4 @@
-//! What the clients say, as numbers.
+//! Rates in the clients' output.
 
 use serde_json::Value;
 

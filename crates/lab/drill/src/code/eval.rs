@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// Longest text an expression may make.
 const TEXT_MAX: usize = 1 << 16;
 
-/// What a name stands for: the script's own names first, then the connection's.
+/// Values of names: the script's own names first, then the connection's.
 pub struct Names<'a> {
     /// Names that the script assigned.
     pub own: &'a mut HashMap<String, Value>,

@@ -48,7 +48,7 @@ const COMPARISONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
 /// Reads the text between `%{` and `}%`.
 ///
 /// # Errors
-/// What could not be understood, in a sentence.
+/// A sentence on the part that could not be parsed.
 pub fn parse(text: &str) -> std::result::Result<Vec<Statement>, String> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
     let mut statements = Vec::new();

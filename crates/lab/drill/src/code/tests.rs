@@ -20,7 +20,7 @@ fn run_text(text: &str) -> Result<Vec<String>, String> {
     Ok(printed)
 }
 
-/// What Python prints for each expression, written by hand.
+/// Expressions and the values that Python prints, written by hand.
 #[test]
 fn expressions_have_python_s_values() {
     let table = [

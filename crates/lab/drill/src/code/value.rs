@@ -18,7 +18,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What Python calls truth: not zero, not empty.
+    /// Returns the value's truth as in Python: not zero, not empty.
     pub fn truth(&self) -> bool {
         match self {
             Value::None => false,

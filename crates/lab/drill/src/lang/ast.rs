@@ -1,4 +1,4 @@
-//! What a script says, as a tree. Numbers are the script's own: nothing here is mapped to a live connection.
+//! Syntax tree of a script. Numbers are the script's own: nothing here is mapped to a live connection.
 
 use super::source::Span;
 use base::Duration;
@@ -11,7 +11,7 @@ pub struct Script {
     pub options: Vec<Setting>,
     /// A shell command before the first event.
     pub init: Option<Shell>,
-    /// What happens, in order.
+    /// Events, in order.
     pub events: Vec<Event>,
     /// A shell command after the last event.
     pub cleanup: Option<Shell>,
@@ -31,7 +31,7 @@ pub struct Setting {
 /// Text between backquotes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shell {
-    /// What stands between them.
+    /// Text between them.
     pub text: String,
     /// Where it stands.
     pub span: Span,
@@ -42,7 +42,7 @@ pub struct Shell {
 pub struct Event {
     /// When.
     pub when: When,
-    /// What.
+    /// Action of the event.
     pub action: Action,
     /// Where it stands, time included.
     pub span: Span,
@@ -63,7 +63,7 @@ pub enum When {
     Any,
 }
 
-/// What an event is.
+/// Action of an event.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// A packet that arrives, or is expected.
@@ -76,7 +76,7 @@ pub enum Action {
     Code(Shell),
 }
 
-/// Who sends.
+/// Direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// `<`: the script to the stack.
@@ -88,13 +88,13 @@ pub enum Direction {
 /// A packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Packet {
-    /// Who sends it.
+    /// Direction of the packet.
     pub direction: Direction,
     /// Headers outside of the one that the body needs, outermost first.
     pub outer: Vec<Outer>,
-    /// What is said about the IP header.
+    /// Expectations about the IP header.
     pub ip: IpInfo,
-    /// What it carries.
+    /// Content of the packet.
     pub body: Body,
 }
 
@@ -111,7 +111,7 @@ pub enum Outer {
     Psp,
 }
 
-/// What a script says about an IP header.
+/// Expectations about an IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IpInfo {
     /// The ECN bits.
@@ -133,7 +133,7 @@ pub enum Ecn {
     Ect01,
 }
 
-/// What a packet carries.
+/// Content of a packet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     /// A TCP segment.
@@ -272,7 +272,7 @@ pub enum TcpOption {
     Other(u8, Vec<u8>),
 }
 
-/// What a signature is.
+/// Value of a signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Digest {
     /// The right one for the script's keys.
@@ -292,13 +292,13 @@ pub struct Icmp {
     pub mtu: Option<u32>,
     /// Identifier of an echo.
     pub id: Option<u16>,
-    /// What it quotes.
+    /// Quoted packet.
     pub quoted: Option<Quoted>,
     /// Where type and code stand.
     pub span: Span,
 }
 
-/// What an ICMP message quotes of the packet that caused it.
+/// Part of the causing packet that an ICMP message quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quoted {
     /// A TCP segment of ours with these sequence numbers.
@@ -320,7 +320,7 @@ pub struct Call {
     pub name_span: Span,
     /// Arguments.
     pub arguments: Vec<Expr>,
-    /// What it returns.
+    /// Expected result.
     pub result: Expr,
     /// The name of the error.
     pub errno: Option<String>,
@@ -331,13 +331,13 @@ pub struct Call {
 /// An expression with its place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expr {
-    /// What it says.
+    /// Kind of expression.
     pub kind: ExprKind,
     /// Where.
     pub span: Span,
 }
 
-/// What an expression says.
+/// Kind of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
     /// `...`

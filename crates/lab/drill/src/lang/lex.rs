@@ -3,7 +3,7 @@
 
 use super::source::{Diagnostic, Span};
 
-/// What a token is; its text is its span.
+/// Kind of a token; its text is its span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tok {
     /// Letters, digits and underscores that are no number.
@@ -217,7 +217,7 @@ impl<'a> Lexer<'a> {
         Err(without_end(open))
     }
 
-    /// What follows an `=` of an option line: up to the next space, or what quotes hold.
+    /// Returns the value behind the `=` of an option line: up to the next space, or what quotes hold.
     pub(super) fn raw_value(&mut self) -> Result<Span> {
         match self.rest().chars().next() {
             Some(mark @ ('"' | '`')) => Ok(inner(self.quoted(Tok::Text, mark)?.span)),
@@ -255,7 +255,7 @@ impl<'a> Lexer<'a> {
         Ok(self.take(Tok::Word, len).span)
     }
 
-    /// What stands for `name`.
+    /// Returns the definition of `name`.
     pub(super) fn define(&self, name: &str) -> Option<&'a str> {
         self.defines.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }

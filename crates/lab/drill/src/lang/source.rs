@@ -36,9 +36,9 @@ impl Span {
 pub struct Diagnostic {
     /// Where.
     pub at: Span,
-    /// What stands there, or is wrong with it.
+    /// Text found there, or its fault.
     pub found: String,
-    /// What would have been right; may be empty.
+    /// Text that was expected; may be empty.
     pub expected: String,
 }
 

@@ -140,7 +140,7 @@ fn emit_option(option: &TcpOption, segment: &Segment, flow: &Flow, out: &mut Vec
     Ok(())
 }
 
-/// What the peer echoes is what we sent: a value the script has shown, or zero.
+/// Returns the live timestamp that the peer echoes: a value the script has shown, or zero.
 fn live_ecr(script: u32, flow: &Flow) -> Result<u32, String> {
     match flow.live_stamp(script) {
         Some(live) => Ok(live),

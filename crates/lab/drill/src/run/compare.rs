@@ -1,4 +1,4 @@
-//! What the script expects against what the stack sent, field by field.
+//! Comparison of the script's expectation with the packet sent, field by field.
 
 use crate::lang::{Body, Ecn, Flags, Icmp, IpInfo, Packet, Segment, TcpOption};
 use base::Duration;

@@ -1,5 +1,5 @@
-//! What the shell lines of a script change: settings of the stack, the route, the interface. Lines before the stack is
-//! made have their say when it is; later ones hold at once.
+//! Changes by the shell lines of a script: settings of the stack, the route, the interface. Lines before the stack
+//! is made apply when it is made; later ones apply at once.
 
 use super::profile::set_sysctl;
 use super::shell::{Wish, read};
@@ -112,7 +112,7 @@ impl Environment {
         world.map_or(Ok(()), |world| world.set(&self.config).map_err(Refusal::Unsupported))
     }
 
-    /// What the default routes now take holds for a stack that runs, too.
+    /// Applies the limits of the default routes to a running stack, too.
     fn share_route(&self, world: &World) {
         let Some(mtu) = self.route_mtu else { return };
         let mut engine = world.engine();

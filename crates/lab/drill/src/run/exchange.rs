@@ -225,7 +225,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What a packet of the stack tells: its ISN, its timestamps.
+    /// Learns ISN and timestamps from a packet of the stack.
     fn learn_from_sent(&mut self, index: usize, expected: &Packet, sent: &Sent) {
         let flow = &mut self.flows[index];
         let (Body::Tcp(expected), Some(seen)) = (&expected.body, sent.tcp()) else { return };

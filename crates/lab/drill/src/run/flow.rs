@@ -61,13 +61,13 @@ impl Flow {
         }
     }
 
-    /// What to add to a sequence number of ours in the script to have the live one.
+    /// Returns the offset from our sequence numbers in the script to the live ones.
     pub(super) fn local_offset(&self, syn: bool) -> u32 {
         let (live, script) = self.local_isn;
         if syn { live.wrapping_sub(script) } else { live }
     }
 
-    /// The same for the peer's.
+    /// Returns the offset from the peer's sequence numbers in the script to the live ones.
     pub(super) fn remote_offset(&self, syn: bool) -> u32 {
         if syn { 0 } else { self.remote_isn }
     }

@@ -37,7 +37,7 @@ const V4: &[(u8, &str, u8, &str)] = &[
     (12, "parameter_problem", 0, ""),
 ];
 
-/// The same for ICMPv6 (RFC 4443).
+/// Names of ICMPv6 messages (RFC 4443).
 const V6: &[(u8, &str, u8, &str)] = &[
     (1, "unreachable", 0, "no_route"),
     (1, "unreachable", 1, "admin_prohibited"),

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 /// How scripts are run.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Whose choices the stack makes where the RFCs leave them open.
+    /// Profile of the stack: its choices where the RFCs leave them open.
     pub profile: Profile,
     /// Family of scripts that name none.
     pub version: IpVersion,

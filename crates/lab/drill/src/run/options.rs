@@ -1,4 +1,4 @@
-//! What a script's option lines choose: family, addresses, MTU, tolerance.
+//! Option lines of a script: family, addresses, MTU, tolerance.
 
 use crate::lang::Setting;
 use base::{Addr, Duration};
@@ -92,12 +92,12 @@ pub(super) struct Options {
     pub(super) strict_segments: bool,
     /// Calls that fail are told and do not end the run.
     pub(super) forgive_calls: bool,
-    /// The same for packets.
+    /// Differences of packets are reported and do not end the run.
     pub(super) forgive_packets: bool,
 }
 
 impl Options {
-    /// What holds if the script says nothing but its family.
+    /// Returns the options of a script that says nothing but its family.
     pub(super) fn new(version: IpVersion) -> Options {
         let v6 = version == IpVersion::V6;
         let addr = |v4: &str, six: &str| if v6 { parse_addr(six) } else { parse_addr(v4) };
@@ -122,7 +122,7 @@ impl Options {
         }
     }
 
-    /// What the script's lines choose, where it names this family or none. The error is a sentence.
+    /// Reads the script's option lines, where it names this family or none. The error is a sentence.
     pub(super) fn read(
         lines: &[Setting],
         named: Option<IpVersion>,

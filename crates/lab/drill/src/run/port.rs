@@ -40,7 +40,7 @@ impl sock::Clock for Time {
 pub(super) struct Wire {
     /// On their way to the stack; with the payload of each segment of the wire where several came as one, or 0.
     pub(super) inbound: VecDeque<(Vec<u8>, u16)>,
-    /// What the stack sent, and when.
+    /// Packets that the stack sent, with their times.
     pub(super) outbound: VecDeque<(Instant, Vec<u8>)>,
     /// Super-segments reach the script uncut.
     pub(super) whole: bool,

@@ -1,10 +1,11 @@
-//! What the RFCs leave open and systems decide differently: a profile is a column of settings, a sysctl a row.
+//! Choices that the RFCs leave open and systems make differently: a profile is a column of settings, a sysctl a
+//! row.
 
 use base::Duration;
 use stack::CoreConfig;
 use tcp::Quirks;
 
-/// Whose accent the stack speaks.
+/// System whose choices the stack makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
     /// Linux's choices.
@@ -12,9 +13,9 @@ pub enum Profile {
     Linux,
     /// FreeBSD's.
     Freebsd,
-    /// What the RFCs recommend where systems deviate.
+    /// The RFCs' recommendation where systems deviate.
     Rfc,
-    /// What ships: [`tcp::Config::default`], unchanged.
+    /// The shipped defaults: [`tcp::Config::default`], unchanged.
     Production,
 }
 
@@ -91,7 +92,7 @@ pub fn settings(profile: Profile) -> tcp::Config {
     config
 }
 
-/// What a profile imitates of its system beside that.
+/// Returns the quirks of a profile's system.
 fn quirks(profile: Profile) -> Quirks {
     match profile {
         Profile::Linux => Quirks {
@@ -121,7 +122,7 @@ fn quirks(profile: Profile) -> Quirks {
     }
 }
 
-/// What a sysctl does.
+/// Effect of a sysctl.
 enum Effect {
     /// Sets rows of [`tcp::Config`]; their notation wants this unit.
     Set(&'static [&'static str], &'static str),

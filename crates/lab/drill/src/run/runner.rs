@@ -58,7 +58,7 @@ pub(super) struct Runner {
     pub(super) peer_keys: PeerKeys,
     /// When the script says that the event before was.
     last_event: Duration,
-    /// What happened, line by line.
+    /// Time line of the run, line by line.
     pub(super) timeline: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Runner {
         self.finish_call().and_then(|()| self.look_at_the_rest()).map_err(|stop| (stop, last))
     }
 
-    /// What the script did not look at must be sound all the same: every octet of data is the application's.
+    /// Checks the packets that the script did not look at: every byte of data must be the application's.
     fn look_at_the_rest(&mut self) -> Result<()> {
         let known = self.current.filter(|&at| self.flows[at].stage == Stage::Going);
         let (Some(at), Some(world)) = (known, &self.world) else { return Ok(()) };
@@ -345,7 +345,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What a call means for the connections, as soon as it begins.
+    /// Notes the effect of a call on the connections as soon as it begins.
     fn began(&mut self, request: &Request) {
         let index = |run: &Self, fd: Fd| {
             let script_fd = run.fds.iter().find(|(_, live)| **live == fd).map(|(number, _)| *number);

@@ -5,7 +5,7 @@ use crate::code;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What a line asks for.
+/// Request of a shell line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
     /// A sysctl, its name with points, and its value.
@@ -30,7 +30,7 @@ pub(super) enum Wish {
 const IDLE: &[&str] =
     &["true", ":", "nstat", "sleep", "echo", "modprobe", "set", "cat", "sockstat", "grep", "rm", "dd"];
 
-/// What the commands of a line ask for. Files are looked for in `folder`.
+/// Reads the commands of a line. Files are looked for in `folder`.
 pub(super) fn read(text: &str, folder: &Path) -> Vec<Wish> {
     read_within(text, folder, 0)
 }

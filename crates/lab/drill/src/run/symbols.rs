@@ -7,7 +7,7 @@ macro_rules! symbols {
     ($($name:ident)+) => { &[$((stringify!($name), c::$name as i64)),+] };
 }
 
-/// What libc knows.
+/// Constants from libc.
 const LIBC: &[(&str, i64)] = symbols! {
     AF_INET AF_INET6 AF_UNSPEC AF_UNIX PF_INET PF_INET6 SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_NONBLOCK SOCK_CLOEXEC
     IPPROTO_IP IPPROTO_IPV6 IPPROTO_TCP IPPROTO_UDP IPPROTO_ICMP IPPROTO_ICMPV6 INADDR_ANY
@@ -37,7 +37,7 @@ const LIBC: &[(&str, i64)] = symbols! {
     EKEYREJECTED ENOTSUP EOPNOTSUPP EPERM EPIPE EPROTO EPROTONOSUPPORT ESPIPE ETIMEDOUT EWOULDBLOCK
 };
 
-/// What it does not, or what has another name there.
+/// Constants that libc lacks or names differently.
 const OTHERS: &[(&str, i64)] = &[
     ("SIOCINQ", 0x541b),
     ("SIOCOUTQ", 0x5411),

@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 100_000;
 /// A call that waits asks after so long, on the machine's clock, whether the script's thread waits for it.
 const LONELY_AFTER: Duration = Duration::from_millis(10);
 
-/// What the two threads share.
+/// State that the two threads share.
 struct Inner {
     engine: Mutex<Engine>,
     time: Time,
@@ -35,7 +35,7 @@ struct Inner {
     gate: Mutex<()>,
 }
 
-/// Who may run.
+/// Thread that may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Baton {
     /// No call runs elsewhere, or it is done.
@@ -64,7 +64,7 @@ pub struct Inside<'a> {
     _gate: MutexGuard<'a, ()>,
 }
 
-/// Who calls through a door.
+/// Caller of a socket API.
 #[derive(Clone, Copy)]
 enum Caller<'a> {
     /// The script's own thread: if it waits, nothing but timers can help it.

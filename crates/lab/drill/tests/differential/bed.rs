@@ -18,10 +18,10 @@ const FAR: [u8; 4] = [10, 79, 0, 2];
 const NEAR_KERNEL: [u8; 4] = [10, 79, 0, 1];
 /// Another than the kernel's in its place, so that nobody remembers the other's link-layer address.
 const NEAR_OURS: [u8; 4] = [10, 79, 0, 3];
-/// What still travels when both ends have made their calls.
+/// Time for packets still under way when both ends have made their calls.
 const AFTERMATH: Duration = Duration::from_millis(700);
 
-/// Who is the near end.
+/// Stack of the near end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     Kernel,
@@ -38,7 +38,8 @@ impl Bed {
         Ok(Bed { near: Namespace::new(NEAR_KERNEL)?, far: Namespace::new(FAR)? })
     }
 
-    /// What the near end sent and was told, and how late at most this machine woke a thread meanwhile.
+    /// Runs a script. Returns the packets and results of the near end, and the largest lateness of a thread's
+    /// wake-up meanwhile.
     pub(crate) fn run(&mut self, script: &Script, who: Who) -> Result<(Vec<Line>, Duration), String> {
         static PORT: AtomicU16 = AtomicU16::new(2_000);
         let port = PORT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the near end sent, without what differs from run to run; and how two such lists differ.
+//! Packets of the near end, without parts that differ from run to run, and the differences of two such lists.
 
 use crate::path::{End, Seen};
 use base::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Line {
     pub(crate) push: bool,
 }
 
-/// What one of the two does and the other does not.
+/// Difference between the two.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Difference {
     Kernel(String),

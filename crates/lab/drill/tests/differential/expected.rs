@@ -93,12 +93,12 @@ pub(crate) fn rows(profile: Profile) -> Vec<Row> {
     [COMMON, own].concat()
 }
 
-/// What a script's run showed, against the table.
+/// Result of a script's run against the table.
 #[derive(Default)]
 pub(crate) struct Verdict {
     /// Differences that no row expects.
     pub(crate) unexplained: Vec<Difference>,
-    /// What a row expects and nothing showed.
+    /// Expected differences that did not occur.
     pub(crate) unseen: Vec<&'static str>,
     pub(crate) reasons: Vec<&'static str>,
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sock::{Clock, SystemClock};
 
-/// The same for every script, so that neither the machine nor the script before decides. The kernel's own choices
+/// Sysctls of every script, so that neither the machine nor the script before decides. The kernel's own choices
 /// otherwise.
 const SYSCTLS: [(&str, &str); 9] = [
     ("net.ipv6.conf.all.disable_ipv6", "1"),

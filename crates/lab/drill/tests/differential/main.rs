@@ -1,7 +1,7 @@
-//! The same script of calls, losses and delays with the kernel as the far end: once the near end is our stack, once
-//! the kernel again. Our stack plays it with the profile that imitates Linux, and with what ships. What the near ends
-//! send, and what their applications are told, is compared, and every difference has a row with its reason in
-//! `expected.rs`.
+//! Comparison of this stack with the kernel: a script of calls, losses and delays runs with the kernel as the far
+//! end, once with this stack as the near end, once with the kernel again. Our stack plays it with the profile that
+//! imitates Linux, and with what ships. What the near ends send, and what their applications are told, is compared,
+//! and every difference has a row with its reason in `expected.rs`.
 //!
 //! ```text
 //!   our stack ── PathPort ─┐
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Scripts at a time. They sleep most of the time.
 const WORKERS: usize = 8;
-/// What looks odd is played again, until this much time has passed: a round takes less than 20 s.
+/// Scripts with differences are played again until this much time has passed: a round takes less than 20 s.
 const AGAIN_UNTIL: Duration = Duration::from_secs(35);
 /// A round of so few takes half as many at a time.
 const FEW: usize = 16;
@@ -43,7 +43,7 @@ const LATE: Duration = Duration::from_millis(12);
 /// The settings that are compared, each with its own differences: those that imitate Linux, and what ships.
 const PROFILES: [(Profile, &str); 2] = [(Profile::Linux, "linux"), (Profile::Production, "default")];
 
-/// What was seen of a script.
+/// Outcome of a script.
 struct Outcome {
     kernel: Vec<Line>,
     ours: [Ours; PROFILES.len()],
@@ -51,7 +51,7 @@ struct Outcome {
     late: Duration,
 }
 
-/// What was seen of it with one profile.
+/// Outcome of a script with one profile.
 struct Ours {
     lines: Vec<Line>,
     verdict: Verdict,

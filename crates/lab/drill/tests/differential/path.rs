@@ -8,8 +8,9 @@ use wire::tcp::{Flags, Segment};
 
 /// One way.
 pub(crate) const DELAY: Duration = Duration::from_millis(25);
-/// What data and a FIN take longer than what opens a connection: a sample below the smallest round-trip time tells RACK
-/// nothing (RFC 8985, section 6.2, step 2), and which one is smallest is not to depend on how busy the machine is.
+/// Extra delay of data and FIN beside segments that open a connection: a sample below the smallest round-trip time
+/// tells RACK nothing (RFC 8985, section 6.2, step 2), and which one is smallest is not to depend on how busy the
+/// machine is.
 const LARGER: Duration = Duration::from_millis(6);
 /// Segments of one direction arrive so far apart at least, as behind a slow link: what an end does for each of them is
 /// not to depend on how many it found at once.
@@ -35,7 +36,7 @@ impl End {
     }
 }
 
-/// What segments are counted by. A segment may be of two kinds (data with FIN).
+/// Kinds by which segments are counted. A segment may be of two kinds (data with FIN).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Syn,
@@ -61,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What the path does.
+/// Action of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Lose,
@@ -70,7 +71,7 @@ pub(crate) enum Act {
     Delay(u64),
 }
 
-/// What happens to the segment with this number, from 1, of its kind and direction.
+/// Action on the segment with this number, from 1, of its kind and direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule(pub(crate) End, pub(crate) Kind, pub(crate) u32, pub(crate) Act);
 
@@ -164,7 +165,7 @@ impl Path {
         self.lock().flying[end as usize].last().map(|(at, _)| *at)
     }
 
-    /// What was seen, in order.
+    /// Takes the segments seen, in order.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.lock().seen)
     }

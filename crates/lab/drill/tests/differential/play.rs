@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// Longer than any script waits: what blocks beyond it is told as an error.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an end does next.
+/// Next action of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Do {
     /// To the other end, once that listens.
@@ -71,7 +71,7 @@ impl Meeting {
     }
 }
 
-/// Whose sockets.
+/// Sockets of an end.
 pub(crate) trait Host {
     fn socket(&self) -> io::Result<Box<dyn Socket>>;
 }

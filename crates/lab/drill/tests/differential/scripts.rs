@@ -11,9 +11,9 @@ use crate::play::Set as Option;
 /// One situation.
 pub(crate) struct Script {
     pub(crate) name: &'static str,
-    /// What the near end does, whose segments are compared.
+    /// Actions of the near end, whose segments are compared.
     pub(crate) near: &'static [Do],
-    /// What the far end, always a kernel, does.
+    /// Actions of the far end, always a kernel.
     pub(crate) far: &'static [Do],
     pub(crate) rules: &'static [Rule],
     /// Settings of the near end.
@@ -31,7 +31,7 @@ const fn script(
     Script { name, near, far, rules, sysctls: &[], far_mtu: None }
 }
 
-/// The same with one setting.
+/// Returns the script with sysctls.
 const fn with(script: Script, sysctls: &'static [(&'static str, &'static str)]) -> Script {
     Script { sysctls, ..script }
 }

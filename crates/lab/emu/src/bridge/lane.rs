@@ -109,7 +109,7 @@ impl Lane {
         asked.into_iter().for_each(|count| *count += 1);
     }
 
-    /// What left the queue by `now` is logged now, not when the next packet comes.
+    /// Logs the packets that left the queue by `now`, instead of when the next packet comes.
     pub(crate) fn settle(&mut self, now: Instant) {
         self.pipe.queue(now);
     }

@@ -56,7 +56,7 @@ impl Patient {
         }
     }
 
-    /// What has waited long enough, or needs not wait, is added to `up`.
+    /// Adds packets that have waited long enough, or need not wait, to `up`.
     pub(super) fn settle(&mut self, now: Instant, up: &mut Vec<Run>) {
         for flow in &mut self.flows {
             let is_due = flow.due().is_some_and(|due| due <= now);

@@ -34,7 +34,7 @@ fn segment(v4: bool, port: u16, seq: u32, len: usize, flags: Flags) -> Vec<u8> {
     packet
 }
 
-/// What the host took: when, the packet, and the size of the segments in it.
+/// Packets that the host took: time, bytes, and the size of the segments in it.
 type Taken = Rc<RefCell<Vec<(Instant, Vec<u8>, u16)>>>;
 
 enum Node {

@@ -54,7 +54,7 @@ impl Default for CoDel {
     }
 }
 
-/// What becomes of a packet.
+/// Decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Pass,
@@ -65,7 +65,7 @@ pub(super) enum Verdict {
     Drop,
 }
 
-/// What the policies remember.
+/// State of the policies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     /// RED: average queue in octets, packets since the last drop, since when the queue is empty.

@@ -3,7 +3,7 @@
 use super::{Aqm, GilbertElliott, Named};
 use base::{Duration, Rate};
 
-/// What a queue takes before it drops at the tail.
+/// Capacity of a queue before it drops at the tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Queue {
     /// Everything.
@@ -33,7 +33,7 @@ pub struct PipeConfig {
     pub jitter: Duration,
     /// Room before the line.
     pub queue: Queue,
-    /// Who is dropped or marked before the queue is full.
+    /// Active queue management: packets dropped or marked before the queue is full.
     pub aqm: Aqm,
     /// Chance to vanish.
     pub loss: f64,

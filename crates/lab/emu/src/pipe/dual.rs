@@ -50,7 +50,7 @@ const SATURATED: f64 = 1.0 / COUPLING;
 struct Half {
     waiting: VecDeque<Waiting>,
     octets: u64,
-    /// What is left over of the probabilities of packets that passed.
+    /// Remainder of the probabilities of packets that passed.
     count: f64,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Waiting {
     pub(super) ill: bool,
 }
 
-/// What becomes of a packet at the head of its queue.
+/// Decision about the packet at the head of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Pass,

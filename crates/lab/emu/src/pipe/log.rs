@@ -5,7 +5,7 @@ use base::{Addr, Instant};
 use std::fmt;
 use wire::packet::{Content, parse_frame};
 
-/// What happened to a packet.
+/// Event of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PipeEvent {
     /// It was put into the queue.
@@ -23,7 +23,7 @@ pub struct LogRow {
     pub at: Instant,
     /// Which pipe: its number ([`crate::Network`] counts them from 0, see [`crate::PipeId`]).
     pub pipe: u32,
-    /// What.
+    /// Kind of event.
     pub event: PipeEvent,
     /// The packet.
     pub packet: PacketName,

@@ -1,4 +1,4 @@
-//! What a pipe reads of packets and changes in them.
+//! Fields of packets that a pipe reads and changes.
 
 use base::Rng;
 use wire::checksum::Sum;

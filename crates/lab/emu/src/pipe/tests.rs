@@ -331,8 +331,8 @@ fn neighbours_can_be_spared() {
     assert!(pipe.enter(Instant::ZERO, pipe.in_order[0].packet.clone(), &mut Vec::new()).is_err());
 }
 
-/// What the log's rows add up to: each packet enters once or is dropped, leaves in order, and the octets are those of
-/// the packets inside.
+/// The log's rows are consistent: each packet enters once or is dropped, leaves in order, and the octets are those
+/// of the packets inside.
 #[test]
 fn the_log_conserves_packets_and_octets() {
     for seed in 0..200 {

@@ -11,7 +11,7 @@ use stack::{Core, CoreConfig, Offload};
 use wire::packet::{Below, Checksum, Content, Link, parse_frame};
 use wire::tcp::{Flags, Header, Options};
 
-/// What the card in front of the server does.
+/// Behaviour of the card in front of the server.
 #[derive(Clone, Copy, Default)]
 struct Habits {
     /// Acknowledges data itself, with the largest window there is and no options.
@@ -128,7 +128,8 @@ fn world(habits: Habits, offload: Offload, lazy: f64, change: impl Fn(&mut CoreC
 
 const OCTETS: u64 = 2_000_000;
 
-/// What the server's application got, and what the client believes to have arrived, after some minutes.
+/// Returns the bytes that the server's application got, and those that the client believes delivered, after some
+/// minutes.
 fn outcome(mut world: World) -> (u64, u64, World) {
     world.net.run_until(world.net.now() + Duration::from_secs(200));
     let received = world.net.host(world.server).app.tally.received;

@@ -72,7 +72,7 @@ impl Family {
 /// The port servers listen on.
 pub(crate) const PORT: u16 = 7000;
 
-/// What a core of host `n` is made of.
+/// Returns the configuration of a core of host `n`.
 pub(crate) fn core_config(seed: u64, family: Family, n: u8) -> CoreConfig {
     let seed = seed.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(n));
     CoreConfig { seed, addresses: vec![family.own(n)], ..CoreConfig::default() }
@@ -108,7 +108,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The same path both ways, everything else as it comes.
+    /// Makes a world with the same path both ways and defaults otherwise.
     pub(crate) fn new(seed: u64, family: Family, path: PipeConfig) -> Self {
         Setup {
             seed,
@@ -251,7 +251,7 @@ pub(crate) fn assert_clean(core: &mut Core) {
     assert_clean_but(core, 1);
 }
 
-/// The same where so many frames lie ready.
+/// Checks as `assert_clean`, with `ready` frames prepared.
 fn assert_clean_but(core: &mut Core, ready: u64) {
     for name in ["connections", "time_wait", "flows", "chunks_used"] {
         assert_eq!(stat(core, name), 0, "{name} left over");

@@ -14,9 +14,9 @@ const HONEST: u16 = 81;
 /// Ports of downloads and uploads that would last for long.
 const ENDLESS: u16 = 82;
 const UPLOAD: u16 = 83;
-/// What each upload sends.
+/// Bytes of each upload.
 const SENT: u64 = 300_000;
-/// What each hoarder asks for.
+/// Bytes that each hoarder asks for.
 const ASKED: u64 = 400_000;
 /// Honest clients, and what each downloads.
 const CLIENTS: usize = 8;
@@ -174,7 +174,7 @@ fn hoarders() -> u32 {
     from_env("MILLSTREAM_HOARDERS", 1_000) as u32
 }
 
-/// What the honest clients take with nobody beside them.
+/// Returns the time of the honest clients without hoarders.
 fn alone(chunks: u32) -> Duration {
     World::new(chunks, 5).download(Duration::from_secs(60)).expect("they are alone")
 }

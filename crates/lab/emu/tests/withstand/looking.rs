@@ -23,7 +23,7 @@ fn record(pair: &mut Pair, files: Option<Files>) {
     pair.net.host_mut(pair.client).core.attach(Box::new(box_));
 }
 
-/// What the client's box says about its only connection.
+/// Returns the black box's text about the client's only connection.
 fn story(pair: &mut Pair) -> String {
     let core = &mut pair.net.host_mut(pair.client).core;
     let (_, box_) = core.probe::<BlackBox>().expect("it was attached");

@@ -1,4 +1,4 @@
-//! What the stack must withstand, in virtual time: whole stacks over networks with every ill, each run
+//! Adverse conditions in virtual time: whole stacks over networks with every ill, each run
 //! repeated by its seed. `MILLSTREAM_SEED` replays one and `MILLSTREAM_SEEDS` tries many;
 //! `MILLSTREAM_SOAK_BYTES`, `MILLSTREAM_FLOOD_SYNS` and `MILLSTREAM_CHURN` make the long runs long.
 

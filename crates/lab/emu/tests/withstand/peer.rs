@@ -7,7 +7,7 @@ use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice, OpError};
 use std::sync::Arc;
 use tcp::{Events, Hints, ReadError, Shutdown, SocketOptions, WriteError};
 
-/// What to do with a connection.
+/// Plan for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Octets to send.

@@ -12,7 +12,7 @@ fn wire() -> PipeConfig {
     PipeConfig::default()
 }
 
-/// What a wire takes away from the path under a stack beside it: without any length, what arrives at the instant of a
+/// Delay of the wire beside the path under a stack: without any, what arrives at the instant of a
 /// timer would come behind it here, and before it in a network.
 const NANO: Duration = Duration::from_nanos(1);
 
@@ -67,7 +67,7 @@ fn it_is_what_a_network_would_be() {
     });
 }
 
-/// What the stack leaves to its port is done before the pipe: packets in it are those of a wire.
+/// Offloads that the stack leaves to its port are done before the pipe: packets in it are those of a wire.
 #[test]
 fn offloads_are_done_before_the_pipe() {
     let offloads =

@@ -188,7 +188,7 @@ fn packets_are_found_again_by_their_hashes() {
     }
 }
 
-/// What a reader by TEACUP's rules makes of a line: when, the window, and the round-trip time, smoothed and not, in
+/// Line as TEACUP's rules read it: time, the window, and the round-trip time, smoothed and not, in
 /// milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Row {

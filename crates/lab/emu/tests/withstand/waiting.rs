@@ -22,7 +22,7 @@ fn path() -> PipeConfig {
     }
 }
 
-/// What the only connection of a host says of itself.
+/// Returns the figures of a host's only connection.
 fn info(host: &CoreHost<Peer>, now: Instant) -> Info {
     let mut found = None;
     host.core.for_each(now, &mut |row| {

@@ -77,7 +77,7 @@ impl Path {
         }
     }
 
-    /// What the path holds without a queue, octets.
+    /// Returns the bytes that the path holds without a queue.
     pub(super) fn bdp(&self) -> u64 {
         self.rate * self.rtt.as_micros() as u64 / 1_000_000
     }

@@ -9,7 +9,7 @@ use base::{Duration, Instant};
 use super::{Pair, octet};
 use crate::{Error, Events, ReadError, Shutdown, State, WriteError};
 
-/// What it does when its time has come.
+/// Action of the application at its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Act {
     /// close, whatever is under way.
@@ -24,7 +24,7 @@ pub(super) enum Act {
     Options,
 }
 
-/// What the application at one end does and did.
+/// Application at one end: its plan and its progress.
 #[derive(Default)]
 pub(super) struct App {
     /// Octets to write, in pieces of at most `write_max`; no less, once the input is used up.

@@ -214,7 +214,7 @@ impl End {
         );
     }
 
-    /// What a port that segments does: FIN and PSH go with the last piece only.
+    /// Cuts a super-segment as a port does: FIN and PSH go with the last piece only.
     fn queue(&mut self, header: &Header, payload: &[u8], mss: usize, ecn: u8) {
         let mut rest = payload;
         let mut header = *header;

@@ -6,7 +6,7 @@ use wire::tcp::{Flags, Segment};
 use super::{Pair, octet};
 use crate::State;
 
-/// What was seen of one end.
+/// Observations of one end.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Judge {
     side: usize,
@@ -154,7 +154,7 @@ impl Judge {
 }
 
 impl Pair<'_, '_> {
-    /// What holds between calls, whatever happened.
+    /// Checks the invariants that hold between calls.
     pub(super) fn judge(&mut self) {
         for i in 0..2 {
             let end = &self.ends[i];

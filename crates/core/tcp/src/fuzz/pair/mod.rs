@@ -55,7 +55,7 @@ pub struct Course {
     pub closed_window: bool,
     /// Both applications read everything to the end.
     pub complete: bool,
-    /// What the applications were told.
+    /// Errors that the applications got.
     pub errors: [Option<Error>; 2],
     /// Data went with a SYN and was taken.
     pub syn_data: bool,
@@ -81,7 +81,7 @@ pub fn pair(data: &[u8]) {
     pair_told(data, &mut |_, _| {});
 }
 
-/// The same; every step is told as it happens.
+/// As `pair`; reports every step as it happens.
 ///
 /// # Panics
 /// Likewise.
@@ -107,7 +107,7 @@ pub fn pair_told(data: &[u8], tell: &mut dyn FnMut(Instant, Arguments<'_>)) -> C
     pair.end(gentle)
 }
 
-/// What run number `seed` is made of.
+/// Returns the input of run number `seed`.
 pub fn pair_octets(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let mut data = vec![0; 200 + rng.below(LONGEST) as usize];
@@ -188,7 +188,7 @@ impl Pair<'_, '_> {
         self.ends.iter().map(|end| end.conn.as_ref().map(|conn| conn.info(self.now))).collect()
     }
 
-    /// What the ends queued begins its way.
+    /// Puts the segments that the ends queued on the path.
     fn flush(&mut self) {
         for i in 0..2 {
             for sent in core::mem::take(&mut self.ends[i].out) {
@@ -294,7 +294,7 @@ impl Pair<'_, '_> {
     }
 }
 
-/// What the path did, unless it did nothing.
+/// Action of the path, empty if it did nothing.
 struct Told(Fate);
 
 impl core::fmt::Display for Told {

@@ -29,13 +29,13 @@ pub(super) struct Link {
     pub(super) outage: Option<(Instant, Instant)>,
 }
 
-/// What travels.
+/// Packet on the path.
 pub(super) enum Cargo {
     Segment { octets: Vec<u8>, ecn: Ecn },
     TooBig { mtu: u16, seq: Seq },
 }
 
-/// What becomes of a segment.
+/// Fate of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Passes,
@@ -72,7 +72,7 @@ impl Path {
         (*at <= until).then_some((*to, cargo))
     }
 
-    /// What end `from` sent begins its way.
+    /// Puts a packet that end `from` sent on the path.
     pub(super) fn launch(
         &mut self,
         from: usize,

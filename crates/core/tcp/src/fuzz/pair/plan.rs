@@ -1,4 +1,4 @@
-//! What a run is: settings of both ends, the path between them, and what the applications do. Drawn from octets.
+//! Plan of a run: settings of both ends, the path between them, and the applications' actions. Drawn from bytes.
 
 use base::{Addr, Duration, Endpoint, FlowKey, Input, Instant, Seq, SipKey};
 use cc::{Control, Cubic, NewReno};

@@ -1,4 +1,4 @@
-//! What stands in front of a packet: addresses, ECN, traffic class, flow label, hop limit, headers around it.
+//! The prefix of a packet: addresses, ECN, traffic class, flow label, hop limit, headers around it.
 
 use super::{Parser, Result};
 use crate::lang::ast::{Ecn, IpInfo, Outer};
@@ -140,7 +140,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a tunnel says of itself is not looked at: tunnels are not run.
+    /// Skips a tunnel's arguments: tunnels are not run.
     fn skip_to_colon(&mut self, name: &str) -> Result<()> {
         while !self.accept(':')? {
             if self.peek()?.kind == Tok::End {

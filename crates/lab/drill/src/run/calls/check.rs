@@ -1,4 +1,4 @@
-//! What a call gave against what the script says it gives; and what the run learns from it.
+//! Comparison of a call's result with the script's expectation, and the run's knowledge from it.
 
 use super::{Answer, Got, Request, Stop, message};
 use crate::lang::{Call, Expr, ExprKind};
@@ -62,7 +62,7 @@ fn option_name(call: &Call) -> String {
     }
 }
 
-/// What the run remembers: descriptors, stages of connections, octets written and read.
+/// Records descriptors, stages of connections, bytes written and read.
 fn learn(
     run: &mut Runner,
     call: &Call,
@@ -99,7 +99,7 @@ fn learn(
     Ok(())
 }
 
-/// What came with the result.
+/// Compares the output arguments of the call.
 fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Result<()> {
     match (request, got) {
         (Request::RecvMessage { .. }, Got::Message(_, received)) => message::received(run, call, received)?,

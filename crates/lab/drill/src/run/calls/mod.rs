@@ -115,7 +115,7 @@ pub enum Request {
     },
 }
 
-/// What a send with MSG_FASTOPEN connects to.
+/// Destination of a send with MSG_FASTOPEN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FastOpen {
     /// This peer.
@@ -126,20 +126,20 @@ pub enum FastOpen {
     Unspecified,
 }
 
-/// What came with the result.
+/// Output arguments of a call.
 #[derive(Clone, Debug)]
 pub enum Got {
     /// The result says it all.
     Nothing,
     /// A new descriptor, and the peer of an accepted one.
     Descriptor(Fd, Option<Endpoint>),
-    /// What was read.
+    /// Bytes read.
     Octets(Vec<u8>),
-    /// What was read, and what is told with it.
+    /// Bytes read, and control messages.
     Message(Vec<u8>, Received),
     /// A report of the error queue.
     Error(ErrorReport),
-    /// What an ioctl counts.
+    /// Number that an ioctl returned.
     Number(i64),
     /// poll's rows.
     Rows(Vec<PollFd>),
@@ -149,11 +149,11 @@ pub enum Got {
     Pair(Fd, Fd),
 }
 
-/// What a call gave: its result, or an error number.
+/// Answer of a call: its result, or an error number.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The result, or the error number. A call that makes a descriptor gives 0 here.
     pub result: Result<i64, i32>,
-    /// What came with it.
+    /// Output arguments.
     pub got: Got,
 }

@@ -35,7 +35,7 @@ pub fn recv_flags(bits: i64) -> Option<RecvFlags> {
     })
 }
 
-/// What an ioctl asks: SIOCINQ, SIOCOUTQ, SIOCOUTQNSD.
+/// Returns the request of an ioctl: SIOCINQ, SIOCOUTQ, SIOCOUTQNSD.
 pub fn ioctl(fd: Fd, number: i64) -> Option<Request> {
     match number {
         0x541b => Some(Request::Readable(fd)),
@@ -45,7 +45,7 @@ pub fn ioctl(fd: Fd, number: i64) -> Option<Request> {
     }
 }
 
-/// What an fcntl asks: F_GETFL, F_SETFL.
+/// Returns the request of an fcntl: F_GETFL, F_SETFL.
 pub fn fcntl(fd: Fd, command: i32, argument: i64) -> Option<Request> {
     match command {
         libc::F_GETFL => Some(Request::GetFlags(fd)),

@@ -123,7 +123,7 @@ fn splice(
     len: usize,
     dont_wait: bool,
 ) -> Result<usize, Errno> {
-    /// What a pipe of Linux holds.
+    /// Capacity of a pipe on Linux, bytes.
     const PIPE: usize = 65_536;
     let mut octets = vec![0; len.min(PIPE)];
     let flags = RecvFlags { dont_wait, ..RecvFlags::default() };

@@ -16,7 +16,7 @@ const BUFFER_MAX: i64 = 1 << 26;
 
 type Result<T> = std::result::Result<T, Stop>;
 
-/// What the door shall be asked.
+/// Returns the request for the socket API.
 pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
     let a = Arguments { run, call };
     let request = request(&a)?;
@@ -28,7 +28,7 @@ pub(in crate::run) fn prepare(run: &Runner, call: &Call) -> Result<Request> {
     }
 }
 
-/// The same for a call whose buffer, if it has one, is there.
+/// Returns the request of a call whose buffer, if it has one, exists.
 fn request(a: &Arguments<'_>) -> Result<Request> {
     let Arguments { run, call } = *a;
     match call.name.as_str() {
@@ -143,7 +143,7 @@ impl Arguments<'_> {
         Ok(Request::Send { fd: self.fd(0)?, data, flags, fast_open: None })
     }
 
-    /// What control messages tell is compared with the result.
+    /// Prepares recvmsg; its control messages are compared with the result.
     fn recvmsg(&self) -> Result<Request> {
         let (fd, flags) = (self.fd(0)?, self.int(2)?);
         if flags & i64::from(libc::MSG_ERRQUEUE) != 0 {
