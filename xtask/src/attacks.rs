@@ -1,4 +1,5 @@
-//! What attackers do, and what honest clients keep: on the network in virtual time, on the machine by real processes.
+//! Attacks, and the service that honest clients keep: on the network in virtual time, on the machine by real
+//! processes.
 
 use crate::{Outcome, run};
 

@@ -43,7 +43,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What a person asked for.
+/// Options of the command line.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Options {
     short: bool,
@@ -121,7 +121,7 @@ fn plan(options: &Options, kernels: &[Kernel]) -> Vec<Boot> {
     boots
 }
 
-/// What is missing here, in words; `None` if all is there.
+/// Returns the missing requirements, in words; `None` if all is there.
 fn missing() -> Option<String> {
     let version = run::tool("qemu-system-x86_64").args(["--version"]).output().unwrap_or_default();
     let major = version.split("version ").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());

@@ -10,7 +10,7 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-/// What is run only if it is named: it builds much for little that the others do not see.
+/// Steps that run only by name: they build much and find little that the others miss.
 const ASKED: &[Step] =
     &[Step { name: "dpdk-hosts", what: "whole hosts over DPDK's software devices", run: dpdk_hosts }];
 

@@ -1,4 +1,4 @@
-//! What we depend on: its licences, where it comes from, and what is known against it. The rules stand in
+//! Dependencies: their licences, sources and known vulnerabilities. The rules stand in
 //! `deny.toml`, in the words that cargo-deny reads too.
 
 mod advisories;

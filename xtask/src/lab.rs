@@ -1,4 +1,4 @@
-//! What proves the laboratory's tools from outside: a browser, a cluster, a reader of Parquet, and two builds.
+//! Tests of the laboratory's tools from outside: a browser, a cluster, a reader of Parquet, and two builds.
 
 use crate::{Outcome, run, venv};
 
@@ -31,7 +31,7 @@ pub(crate) fn picture(arguments: &[String]) -> Outcome {
         .check()
 }
 
-/// The same runs bring the same octets, whatever the optimiser did.
+/// Checks that equal runs bring equal bytes in debug and release builds.
 fn same_in_both_builds() -> Outcome {
     let digests = |profile: &str| {
         let example = ["--package", "millstream-lab", "--example", "digests", "--profile", profile];

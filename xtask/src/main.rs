@@ -18,7 +18,7 @@ mod wasm;
 
 use std::process::ExitCode;
 
-/// What every task returns: an error is told to the person who ran it, in full sentences.
+/// Result of every task: an error is printed to the person who ran it, in full sentences.
 type Outcome = Result<(), String>;
 
 const HELP: &str = "\

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{Outcome, run};
 
-/// What runs to be counted: the command and the benchmarks.
+/// Programs that run to be counted: the command and the benchmarks.
 const COUNTED: &[&str] = &["millstream", "millstream-bench"];
-/// What is built with the counts: those and the libraries for C programs and for unmodified ones, which are made of the
-/// same rooms.
+/// Packages built with the counts: those and the libraries for C programs and for unmodified ones, which are made
+/// of the same rooms.
 const GUIDED: &[&str] = &["millstream", "millstream-bench", "millstream-capi", "millstream-preload"];
 
-/// What the benchmarks do to be counted. Nothing of a program that no load has run stays fast, so what people do must
+/// Benchmarks that are counted. Nothing of a program that no load has run stays fast, so what people do must
 /// be among them.
 const LOADS: [&[&str]; 4] = [
     &["memory", "--rounds", "1", "--seconds", "0.3"],

@@ -38,7 +38,7 @@ pub(crate) fn tool(name: &str) -> Run {
 /// How often in a second a program is looked at that may take too long.
 const LOOKS: u64 = 10;
 
-/// What a process has started, and those in turn: their numbers and command lines.
+/// Returns the descendants of a process: their numbers and command lines.
 fn descendants(of: u32) -> Vec<(u32, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 /// Lines of a failed test that are repeated at the end: the assertion and its values.
 const REPEATED: usize = 6;
 
-/// Whose words come now.
+/// Source of the next words.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Words {
     #[default]

@@ -1,5 +1,5 @@
-//! What a compiler does not check: how long files are, what was left over, where unsafe may live and who may
-//! import whom.
+//! House rules that a compiler does not check: how long files are, what was left over, where unsafe may live and
+//! who may import whom.
 
 mod files;
 mod imports;

@@ -36,7 +36,7 @@ const TCP: &[&str] = &[
     "tcp::fuzz::time_wait",
 ];
 
-/// What a module without a host needs, so that the core rooms meet no std.
+/// Code that a module without a host needs, so that the core crates meet no std.
 const FOUNDATION: &str = r#"#![no_std]
 extern crate alloc;
 use core::alloc::{GlobalAlloc, Layout};
@@ -52,7 +52,7 @@ static NOTHING: Nothing = Nothing;
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
 "#;
 
-/// What core/* must not do.
+/// Code that core/* must not contain.
 const ASKS: &str = r#"
 #[link(wasm_import_module = "host")]
 unsafe extern "C" { fn clock() -> u64; }

@@ -12,7 +12,7 @@ fn main() {
     println!("cargo:rerun-if-changed={}", log.as_deref().unwrap_or("build.rs"));
 }
 
-/// What git says; nothing outside a checkout.
+/// Returns git's output; nothing outside a checkout.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;

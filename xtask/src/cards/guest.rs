@@ -27,7 +27,7 @@ pub(super) struct Guest {
     console: PathBuf,
 }
 
-/// What came of a command in a guest.
+/// Result of a command in a guest.
 pub(super) struct Answer {
     pub(super) status: i32,
     pub(super) text: String,

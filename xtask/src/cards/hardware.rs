@@ -56,7 +56,7 @@ pub(super) const LINKS: &[(&str, &str)] = &[
 pub(super) const CORES: &[u32] = &[1, 4];
 
 impl Card {
-    /// What QEMU is told.
+    /// Returns QEMU's argument for the device.
     pub(super) fn device(&self, queues: u32) -> String {
         if queues > 1 {
             // A vector for each queue and direction, one for the configuration and one for control.

@@ -1,4 +1,5 @@
-//! What came of the rows: kept in a file, so that runs of single rows add up, and shown as the table of docs/CARDS.md.
+//! Results of the rows: kept in a file, so that runs of single rows add up, and shown as the table of
+//! docs/CARDS.md.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What is tried on a card: our server, our client and nginx under the launcher, against the kernel's sockets.
+//! Roles tried on a card: our server, our client and nginx under the launcher, against the kernel's sockets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) enum Outcome {
     Dead(String),
 }
 
-/// What the stack is used for.
+/// Role of the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Serve,
@@ -41,12 +41,12 @@ impl Role {
 const START: Duration = Duration::from_secs(120);
 /// The longest command otherwise.
 const COMMAND: Duration = Duration::from_secs(180);
-/// What a client may take for its requests, seconds: one that hangs is found in this time.
+/// Time limit of a client's requests, seconds: one that hangs is found in this time.
 const LOAD_SECONDS: u32 = 40;
 /// Files that servers have: their names are their lengths.
 pub(super) const SIZES: [usize; 2] = [1_000, 300_000];
 
-/// What the roles need to know.
+/// Environment of the roles.
 pub(super) struct Setting<'a> {
     /// The folder of the programs under test.
     pub(super) programs: &'a str,

@@ -6,7 +6,7 @@
 //! * `RFC 6298, rule 5.4` or `RFC 6298, rules 5.4 to 5.6`: the same where a section numbers its rules itself;
 //! * `RFC 5961, section 3.2`: a section, which stands for its clause if it has only one.
 
-/// What a comment refers to.
+/// Clause or section that a comment cites.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Citation {
     pub(super) rfc: u32,
@@ -52,7 +52,7 @@ fn is_section(word: &str) -> bool {
     parts.next().is_some_and(|first| number(first) || letter(first)) && parts.all(number)
 }
 
-/// What a word means, which the one before it may say.
+/// Meaning of a word, which the one before it may decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Clauses,

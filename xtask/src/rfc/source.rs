@@ -1,4 +1,4 @@
-//! What is said in the comments and strings of Rust source, and in which item: enough of a lexer to know comments from
+//! Comments and strings of Rust source, with their items: enough of a lexer to know comments from
 //! code, braces from braces in strings, and whose comment it is.
 
 /// Something said in the source.
@@ -11,14 +11,14 @@ pub(super) struct Remark {
     pub(super) text: String,
 }
 
-/// What kind of code.
+/// Kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// What is shipped.
+    /// Shipped code.
     Code,
     /// A function that the test runner runs.
     Test,
-    /// What only tests use.
+    /// Code that only tests use.
     Help,
 }
 

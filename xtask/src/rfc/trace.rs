@@ -1,4 +1,4 @@
-//! Who cites what, and what is missing.
+//! Citations of clauses, and missing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct Trace {
     found: Vec<(Citation, Spot, Place)>,
 }
 
-/// What cites one clause.
+/// Citations of one clause.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Proof {
     pub(super) code: BTreeSet<Spot>,
@@ -45,7 +45,7 @@ pub(super) enum Standing {
 #[derive(Default, Debug)]
 pub(super) struct Joined {
     proofs: BTreeMap<(u32, String), Proof>,
-    /// What cites a section of several clauses, or of none.
+    /// Citations of sections with several clauses, or none.
     sections: BTreeMap<(u32, String), Proof>,
     complaints: Vec<String>,
 }
@@ -98,7 +98,7 @@ impl Trace {
     }
 }
 
-/// What a line of a script says besides what it does.
+/// Returns the comment of a script's line.
 fn comment(line: &str) -> Option<&str> {
     let line = line.trim();
     line.strip_prefix("//").or_else(|| line.strip_prefix('#')).map(str::trim)
@@ -127,7 +127,7 @@ impl Joined {
         of_rfc.map(|((_, section), proof)| (section.as_str(), proof))
     }
 
-    /// What cites `clause`.
+    /// Returns the citations of `clause`.
     pub(super) fn proof(&self, rfc: u32, clause: &Clause) -> Proof {
         self.proofs.get(&(rfc, clause.id.clone())).cloned().unwrap_or_default()
     }
@@ -143,7 +143,7 @@ impl Joined {
         }
     }
 
-    /// What must not be so.
+    /// Returns the faults.
     pub(super) fn complaints(&self, documents: &[Document]) -> Vec<String> {
         let mut complaints = self.complaints.clone();
         for document in documents {

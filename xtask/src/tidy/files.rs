@@ -4,7 +4,7 @@
 const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 120;
 
-/// What must not be left in Rust source, and why. Split, so that this table does not accuse itself.
+/// Texts that must not be left in Rust source, with the reason. Split, so that this table does not accuse itself.
 const LEFT_OVER: &[(&str, &str)] = &[
     (concat!("todo", "!("), "unfinished"),
     (concat!("unimplemented", "!("), "unfinished"),

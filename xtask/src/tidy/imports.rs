@@ -1,4 +1,4 @@
-//! Who may import whom: down, or sideways to the right, as docs/ARCHITECTURE.md draws it.
+//! Allowed imports: down, or sideways to the right, as docs/ARCHITECTURE.md draws it.
 
 use crate::metadata::Package;
 

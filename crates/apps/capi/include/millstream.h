@@ -274,7 +274,7 @@ int ms_buffer_busy(const struct ms_buffer *buffer);
 /** Gives a buffer up; connections that refer to it still finish. */
 int ms_buffer_free(struct ms_buffer *buffer);
 
-/* --- What goes on inside --- */
+/* --- Information about a running stack --- */
 
 /**
  * Counters, table sizes and memory of the core as JSON, what `millstream stat --json` shows. Like snprintf(3): at

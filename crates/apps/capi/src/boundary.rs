@@ -16,10 +16,10 @@ impl From<Errno> for Refused {
     }
 }
 
-/// What a door's body gives.
+/// Result of a call's body.
 pub type Outcome<T> = Result<T, Refused>;
 
-/// What C sees of a failure.
+/// Failure as C sees it.
 pub trait Failure {
     /// -1, NULL or SIG_ERR.
     const FAILURE: Self;
@@ -72,7 +72,7 @@ pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
     })
 }
 
-/// What is told of a panic.
+/// Returns the message of a panic.
 pub fn fault(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");

@@ -135,7 +135,7 @@ impl Context {
         given
     }
 
-    /// The same where the descriptor must be a socket.
+    /// Returns `given` where the descriptor is a socket.
     pub(crate) fn unless_no_socket<T>(&self, fd: Fd, given: Outcome<T>) -> Outcome<T> {
         if given.is_err() {
             self.is_v6(fd)?;

@@ -1,7 +1,7 @@
-//! What C's pointers point to. Every function here trusts C's contract for its pointer: it is NULL, or as much memory
-//! lies there as the length beside it says, of the type that the call's manual page names, and nobody else writes to
-//! it meanwhile. What leads nowhere in any program is EFAULT ([`is_nowhere`]); any other pointer that is wrong is the
-//! program's end, as in a function of its own.
+//! Memory behind C's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as much
+//! memory lies there as the length beside it says, of the type that the call's manual page names, and nobody else
+//! writes to it meanwhile. What leads nowhere in any program is EFAULT ([`is_nowhere`]); any other pointer that is
+//! wrong is the program's end, as in a function of its own.
 
 use crate::boundary::{Outcome, Refused, refuse};
 use libc::{c_char, c_void, iovec, socklen_t};
@@ -26,7 +26,7 @@ pub fn is_nowhere<T: ?Sized>(at: *const T) -> bool {
     at.cast::<u8>().addr().wrapping_sub(LOWEST) >= END - LOWEST
 }
 
-/// The same of so many octets.
+/// Returns true if so many bytes lie nowhere.
 #[inline(always)]
 fn are_nowhere<T>(at: *const T, octets: usize) -> bool {
     at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(octets)
@@ -150,7 +150,7 @@ pub(crate) unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Outcome
     }
 }
 
-/// What the vectors hold, one after the other, behind what is in `all`.
+/// Appends the content of the vectors to `all`.
 ///
 /// # Safety
 /// C's contract for each vector.

@@ -35,7 +35,7 @@ pub(crate) unsafe fn pairs<'a>(list: *const *const c_char) -> Outcome<Vec<(&'a s
     }
 }
 
-/// What the file, the environment and the list say, in this order: the later wins.
+/// Reads settings from file, environment and list, in this order: the later wins.
 pub(crate) fn settings(
     list: &[(&str, &str)],
     environment: impl FnOnce(&mut Settings) -> Result<(), SettingError>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Whose choices the stack makes where the RFCs leave them open: linux, freebsd, rfc, or default (what ships).
+    /// Profile of the stack's choices where the RFCs leave them open: linux, freebsd, rfc, or default (what ships).
     #[arg(long, default_value = "linux", value_parser = profile)]
     profile: Profile,
     /// Address family of scripts that name none: ipv4, ipv6 or ipv4-mapped-ipv6.

@@ -130,7 +130,7 @@ impl Streams {
     }
 }
 
-/// What one data connection moved.
+/// Bytes that one data connection moved.
 #[derive(Clone, Copy)]
 struct Moved {
     octets: u64,
@@ -242,7 +242,7 @@ fn write_json(control: &mut TcpStream, value: &Value) -> io::Result<()> {
     control.write_all(text.as_bytes())
 }
 
-/// What we measured, as iperf3 wants it. Its stream numbers go 1, 3, 4, 5, ... Only the end that sends knows of
+/// Returns the measurement in iperf3's form. Its stream numbers go 1, 3, 4, 5, ... Only the end that sends knows of
 /// retransmissions; the other one says -1.
 fn results(moved: &[Moved], sent: bool, seconds: f64, cc: &str) -> Value {
     let streams: Vec<_> = moved
@@ -287,7 +287,7 @@ mod tests {
         (control, data)
     }
 
-    /// What becomes of a test whose client does `then` once it runs.
+    /// Returns the end of a test whose client does `then` once it runs.
     fn early_end(params: &Value, then: impl FnOnce(TcpStream)) {
         let (client, server) = stacks();
         let listener = TcpListener::bind(&server, "10.0.0.1:5201").unwrap();

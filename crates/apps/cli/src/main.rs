@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a command ends with; the text says what to do.
+/// Result of a command; the text of an error says what to do.
 type CliResult = Result<(), Box<dyn std::error::Error>>;
 
 /// How many of many jobs run at the same time: as many as asked for, or for 0 one on each processor.

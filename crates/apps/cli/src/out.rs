@@ -1,4 +1,4 @@
-//! What commands print. A reader that has seen enough (`millstream stat | head`) ends the command, and is no error.
+//! Output of commands. A reader that has seen enough (`millstream stat | head`) ends the command, and is no error.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};

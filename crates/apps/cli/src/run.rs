@@ -17,7 +17,7 @@ use std::process::Command;
 
 /// The library's name.
 const LIBRARY: &str = "libmillstream_preload.so";
-/// What names another place for it.
+/// Environment variable that names another place for it.
 const NAMED: &str = "MILLSTREAM_PRELOAD";
 
 /// Flags of `millstream run`.
@@ -25,7 +25,7 @@ const NAMED: &str = "MILLSTREAM_PRELOAD";
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// What to be good at: short waits, bought with CPU time, or many octets for little of it.
+    /// Optimise for short waits, at the price of CPU time, or for many bytes at little CPU time.
     #[arg(long)]
     profile: Option<Profile>,
     /// Whom the program shall be run by, instead of root: it may open the link all the same.
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> CliResult {
 /// that tells, and a program that has bound a port for us can no longer go back to the kernel without root.
 ///
 /// # Errors
-/// What is written there is no link anywhere.
+/// The text is no link on any machine.
 fn complaint(link: &str) -> Result<Option<String>, OpenError> {
     if link.is_empty() {
         return Ok(Some("no link is named (--link)".into()));
@@ -211,7 +211,7 @@ fn environment(settings: &Settings, profile: Option<Profile>) -> Vec<(String, St
     all.into_iter().map(|(key, value)| (format!("MILLSTREAM_{}", key.to_uppercase()), value)).collect()
 }
 
-/// What the dynamic linker is to load: the library, and then what it was told before.
+/// Returns the value of LD_PRELOAD: the library, and then its former value.
 fn preloads(library: PathBuf) -> OsString {
     let mut all = library.into_os_string();
     if let Some(before) = std::env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {

@@ -107,7 +107,7 @@ pub(crate) fn millis(row: &Value, key: &str) -> String {
     }
 }
 
-/// What `ss -i` says about a connection below its line.
+/// Details of a connection below its line in `ss -i`.
 const DETAILS: [(&str, &[&str]); 8] = [
     ("window", &["snd_wnd", "rcv_wnd", "ssthresh", "mss"]),
     ("time", &["rttvar_us", "min_rtt_us", "rto_us"]),
@@ -131,7 +131,7 @@ fn details(row: &Value) -> Vec<String> {
     DETAILS.iter().filter_map(line).collect()
 }
 
-/// What a value says, if it says anything; a table of values says each of its own.
+/// Returns the text of a value, if it has one; a table gives one for each of its values.
 fn detail(key: &str, value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,

@@ -1,5 +1,6 @@
-//! What became of a launch. `millstream run` becomes the program that it launches, so another process waits for that
-//! one's end and tells: the processes of the launch have written lines to a file, which this one sums up and removes.
+//! Report on the end of a launch. `millstream run` becomes the program that it launches, so another process waits
+//! for that one's end and tells: the processes of the launch have written lines to a file, which this one sums up
+//! and removes.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -76,7 +77,7 @@ fn teller(word: &str, path: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// What this process is to be, if it is one of those that tell.
+/// Returns the role of this process, if it is a reporter.
 pub(crate) fn role() -> Option<(String, OsString)> {
     Some((std::env::var(TELLER).ok()?, std::env::var_os(FILE)?))
 }

@@ -29,16 +29,16 @@ pub(crate) struct TopArgs {
     once: bool,
 }
 
-/// What was seen at one moment.
+/// Snapshot of all stacks.
 struct Look {
     at: Instant,
     cores: Vec<(u32, Value)>,
     flows: Vec<(u32, Value)>,
-    /// Who could not be asked, and why.
+    /// Stacks that could not be asked, with the reasons.
     problems: Vec<String>,
 }
 
-/// What a connection did between two looks.
+/// Change of a connection between two snapshots.
 struct Flow<'a> {
     pid: u32,
     row: &'a Value,

@@ -1,16 +1,16 @@
-//! What limits a connection, from two looks at it, in words and numbers: the sender's side in RFC 4898's terms, and
-//! what the application does with what is received.
+//! Limits of a connection, from two snapshots, in words and numbers: the sender's side in RFC 4898's terms, and the
+//! application's reading of received data.
 
 use serde_json::Value;
 
-/// What limits one direction of a connection.
+/// Limit of one direction of a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Verdict {
     /// The limit's name, as in `ss`; `cpu` besides.
     pub(crate) word: &'static str,
     /// For which share of the time it was that.
     pub(crate) share: f64,
-    /// What that means here, and what would help.
+    /// Explanation, and the remedy.
     pub(crate) text: String,
 }
 
@@ -108,7 +108,7 @@ impl Looks<'_> {
         if self.received() > self.sent() { self.receiver() } else { self.sender() }
     }
 
-    /// What kept this end from sending more.
+    /// Returns the limit of this end's sending.
     pub(crate) fn sender(&self) -> Verdict {
         let (word, share) = self.sender_word();
         Verdict { word, share, text: self.explain(word) }
@@ -143,7 +143,7 @@ impl Looks<'_> {
         ("application", self.share(self.span() - busy) + free)
     }
 
-    /// What kept the peer from sending more, as far as this end can tell.
+    /// Returns the limit of the peer's sending, as far as this end can tell.
     pub(crate) fn receiver(&self) -> Verdict {
         let slow = self.share(self.grew("reader_us"));
         let limit = self.now["receive_limit"].as_str().unwrap_or("");
@@ -271,7 +271,7 @@ impl Looks<'_> {
     }
 }
 
-/// What limits a connection at the moment of one look: the side that is held, or the one that moved more.
+/// Returns the limit of a connection in one snapshot: the side that is held, or the one that moved more.
 pub(crate) fn word(row: &Value) -> &str {
     let (sender, receiver) = (row["limit"].as_str(), row["receive_limit"].as_str());
     let receives = number(row, "bytes_received") > number(row, "bytes_acked");

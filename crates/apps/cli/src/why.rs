@@ -48,7 +48,7 @@ pub(crate) fn loads(before: &[(u32, Value)], now: &[(u32, Value)]) -> HashMap<(u
     now.iter().filter_map(load).collect()
 }
 
-/// What tells a connection from all others.
+/// Returns the identity of a connection.
 pub(crate) fn name(pid: u32, row: &Value) -> String {
     format!("{pid} {} {} {}", row["core"], row["local"], row["remote"])
 }

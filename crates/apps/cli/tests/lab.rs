@@ -76,7 +76,7 @@ fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [["sweep", "small.toml", "-o", "out"].as_slice(), &GRID, more].concat()
 }
 
-/// What a sweep leaves.
+/// Files that a sweep leaves.
 const FILES: [&str; 6] = [
     "out/small.jsonl",
     "out/small.toml",

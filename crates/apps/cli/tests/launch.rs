@@ -27,7 +27,7 @@ fn file(bed: &Bed, name: &str, len: u32) -> Vec<u8> {
     octets
 }
 
-/// What curl gets, once the server is there.
+/// Returns curl's output, once the server listens.
 fn get(bed: &Bed, ns: &str, curl: &[&str], url: &str) -> Vec<u8> {
     let out = bed.dir.join("got");
     let out_name = out.to_string_lossy();

@@ -32,7 +32,7 @@ while more := c.recv(65536):
 print(got.decode(), c.getsockname()[1])
 ";
 
-/// What the server answers, and the client's port.
+/// Returns the server's answer, and the client's port.
 fn ask(bed: &Bed, port: &str) -> (String, String) {
     let said = bed
         .in_ns_within(&bed.client, 30, "python3", &["-c", ASK, SERVER_ADDR, port])

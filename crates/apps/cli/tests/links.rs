@@ -1,7 +1,7 @@
 //! Goal: an unmodified program fetches and serves the same octets over every kind of link that the launcher can open;
 //! without one it runs on the kernel, if that was asked for, and says so once.
 //!
-//! What needs network namespaces needs root, and says that it was skipped without it.
+//! Tests that need network namespaces need root, and report that they were skipped without it.
 
 use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn file(bed: &Bed) -> Vec<u8> {
     octets
 }
 
-/// What `curl`, with what stands before it, fetches in this namespace once the server is there.
+/// Returns the output of `curl`, with the arguments before it, in this namespace once the server listens.
 fn fetch(bed: &Bed, ns: &str, before: &[&str], host: &str, port: u16) -> Vec<u8> {
     let got = bed.dir.join("got");
     let (path, url) = (got.to_string_lossy(), format!("http://{host}:{port}/file"));
@@ -120,7 +120,7 @@ fn run(command: &mut Command, more: &[&str]) -> Output {
     command.arg("run").args(more).args(["--", "python3", "-c", TALK]).output().expect("it runs")
 }
 
-/// What it printed, and the lines of standard error.
+/// Returns the output, and the lines of standard error.
 fn said(output: &Output) -> (String, Vec<String>) {
     let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
     (text(&output.stdout), text(&output.stderr).lines().map(str::to_owned).collect())

@@ -24,7 +24,7 @@ fn pipe(wire: &Wire, kind: &str, words: &[&str]) -> Server {
     wire.pipe(Path::new(MILLSTREAM), kind, &args).expect("the pipe starts")
 }
 
-/// What the pipe says when it ends.
+/// Returns the pipe's totals when it ends.
 fn end(pipe: Server) -> Value {
     let said = pipe.stop().expect("ends well");
     serde_json::from_str(said.lines().last().expect("a listing")).expect("JSON")
@@ -78,7 +78,8 @@ fn until_whole(last: &mut f64, part: f64) -> Option<f64> {
     (std::mem::replace(last, part) < 0.98).then_some(part)
 }
 
-/// What part of the path's rate a receiver gets of datagrams that come half as fast again, if we may make a wire.
+/// Returns the share of the path's rate that a receiver gets of datagrams sent at 1.5 times that rate; `None`
+/// without privileges.
 fn udp_of_the_rate(kind: &str) -> Option<f64> {
     let wire = wire()?;
     // Room for what comes in 80 ms: so long the sender may stand still.
@@ -91,7 +92,7 @@ fn udp_of_the_rate(kind: &str) -> Option<f64> {
     Some(received_rate(&said) / (20e6 * 1372.0 / 1400.0))
 }
 
-/// What the receiver got, bit/s.
+/// Returns the receiver's rate, bit/s.
 fn received_rate(said: &Value) -> f64 {
     let end = &said["end"];
     let sum = if end["sum_received"].is_null() { &end["sum"] } else { &end["sum_received"] };

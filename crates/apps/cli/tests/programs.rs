@@ -52,12 +52,12 @@ fn ask(bed: &Bed, program: &str, args: &[&str]) -> String {
     ask_in(bed, &bed.client, program, args)
 }
 
-/// The same in one of the two namespaces.
+/// Runs the program in one of the two namespaces.
 fn ask_in(bed: &Bed, ns: &str, program: &str, args: &[&str]) -> String {
     ask_once_served(bed, ns, program, args).unwrap_or_else(|e| panic!("{program}: {e}"))
 }
 
-/// The same for programs that may fail. Only a server that does not listen yet is asked again: a connection that is
+/// Runs a program that may fail. Only a server that does not listen yet is asked again: a connection that is
 /// reset, cut short or silent is an error of the stack.
 fn ask_once_served(bed: &Bed, ns: &str, program: &str, args: &[&str]) -> Result<String, String> {
     let mut tries = 0;
@@ -103,7 +103,7 @@ fn only_a_refused_connection_is_tried_again() {
     assert_eq!(get(), Ok("ok".to_owned()));
 }
 
-/// What a client on the kernel gets for a URL.
+/// Returns a kernel client's answer for a URL.
 fn get(bed: &Bed, url: &str) -> Vec<u8> {
     let got = at(bed, "got");
     ask(bed, "curl", &["-sSfk", "--max-time", "20", "-o", &got, url]);

@@ -43,7 +43,7 @@ fn compare(bed: &Bed) {
     }
 }
 
-/// What the kernels on both sides know, for a failure's report.
+/// Returns the state of the kernels on both sides, for a failure's report.
 fn state_of(bed: &Bed) -> String {
     let mut all = String::new();
     for ns in [&bed.server, &bed.client] {
@@ -116,7 +116,7 @@ fn curl_over_tap() {
     upload(&bed, 3_000_000);
 }
 
-/// What a stack is told to be far away by, its peers see.
+/// An emulated path under the stack is visible to its peers.
 #[test]
 fn a_path_under_the_stack_is_between_it_and_everybody() {
     for link in ["xdp:ms0", "packet:ms0"] {

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
-/// What a program started again is to do: the name of one of the tests at the end of this file.
+/// Role of this program when it is started again: the name of one of the tests at the end of this file.
 const ROLE: &str = "MS_SHARING_ROLE";
 
 /// This program again, in a namespace, told what to do line by line.
@@ -316,7 +316,7 @@ fn a_process_that_is_killed_at_any_moment_takes_nothing_from_another() {
     survivor.stop().expect("it ends");
 }
 
-/// What a helper of this role is told, line by line; nothing where the test runner runs the role itself.
+/// Returns the orders to a helper of this role, line by line; nothing where the test runner runs the role itself.
 fn orders(role: &str) -> impl Iterator<Item = String> {
     let here = std::env::var(ROLE).is_ok_and(|wanted| wanted == role);
     std::io::stdin().lines().map_while(Result::ok).take_while(move |_| here)

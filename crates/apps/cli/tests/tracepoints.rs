@@ -26,7 +26,7 @@ fn the_program_names_every_point_with_its_arguments() {
     }
 }
 
-/// What people see who have binutils.
+/// binutils show the tracepoints.
 #[test]
 fn readelf_shows_them() {
     let Ok(output) = Command::new("readelf").args(["-nW", MILLSTREAM]).output() else {

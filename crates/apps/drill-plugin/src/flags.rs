@@ -1,4 +1,4 @@
-//! What `--so_flags` says: `name=value`, separated by commas.
+//! Values of `--so_flags`: `name=value`, separated by commas.
 
 use base::Addr;
 use drill::run::Profile;
@@ -86,7 +86,7 @@ impl Flags {
         (flags, complaints)
     }
 
-    /// What the flags did not say is as usual; a family without an address gets the usual one.
+    /// Fills in defaults for flags that were not given; a family without an address gets the usual one.
     fn complete(&mut self, prefix: Option<u8>) {
         self.addresses.iter().for_each(|own| self.named[usize::from(own.addr.is_v4())] = true);
         for (usual, len, gateway) in USUAL {

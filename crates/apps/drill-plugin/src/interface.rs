@@ -119,7 +119,7 @@ pub(crate) fn guarded(name: &str, call: impl FnOnce() -> Result<i64>) -> i64 {
     -1
 }
 
-/// The same, with the plug-in that `userdata` is.
+/// Calls `call` with the plug-in behind `userdata`.
 ///
 /// # Safety
 /// `userdata` is NULL or what [`packetdrill_interface_init`] gave, and `free` has not been called with it.

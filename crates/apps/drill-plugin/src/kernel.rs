@@ -1,4 +1,4 @@
-//! What the kernel and the C library are asked for: descriptors, errno, and what another thread is doing.
+//! Calls of the kernel and the C library: descriptors, errno, and the state of another thread.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! What the tool's pointers point to. Every function here trusts C's contract for its pointer: it is NULL, or as much
-//! memory lies there as the length beside it says, of the type that the call's manual page names, and nobody else
-//! writes to it meanwhile. NULL is checked.
+//! Memory behind the tool's pointers. Every function here trusts C's contract for its pointer: it is NULL, or as
+//! much memory lies there as the length beside it says, of the type that the call's manual page names, and nobody
+//! else writes to it meanwhile. NULL is checked.
 
 use libc::{c_void, iovec, msghdr, socklen_t};
 use sock::cmsg::Control;
@@ -110,7 +110,7 @@ unsafe fn vectors<'a>(vectors: *const iovec, count: usize) -> Result<&'a [iovec]
     }
 }
 
-/// What the vectors hold, one after the other.
+/// Returns the content of the vectors, one after the other.
 ///
 /// # Safety
 /// C's contract for the array and for each vector of it.

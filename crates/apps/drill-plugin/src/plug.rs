@@ -23,7 +23,7 @@ const NO_FD: Fd = Fd::MAX;
 /// Octets of the longest IP packet: 65,535 behind the header of IPv6.
 const PACKET_MAX: usize = 65_575;
 
-/// What changes.
+/// Mutable state.
 #[derive(Default)]
 struct State {
     table: Table,
@@ -40,7 +40,7 @@ struct State {
 /// One run of the tool.
 pub(crate) struct Plug {
     flags: Flags,
-    /// What the script's shell lines change.
+    /// Settings that the script's shell lines change.
     environment: Mutex<Environment>,
     /// The tool's main thread, which runs the script.
     script: ThreadId,
@@ -122,7 +122,7 @@ impl Plug {
         Some(forget)
     }
 
-    /// The same for a stack that runs.
+    /// Applies changed settings to a running stack.
     fn refresh(&self, world: &World) {
         let mut config = self.environment().config.clone();
         let Some(forget) = self.read_sysctls(&mut config) else { return };

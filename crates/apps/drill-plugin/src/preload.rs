@@ -18,8 +18,9 @@ pub(crate) fn announce(plug: &Arc<Plug>) {
     *LIVE.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(plug);
 }
 
-/// What the tool reads besides TCP_INFO before every expression. Linux's controllers tell nothing with TCP_CC_INFO
-/// unless they have something to tell, and of the nine numbers of SO_MEMINFO the two that are limits are known here.
+/// Returns the options that the tool reads besides TCP_INFO before every expression. Linux's controllers tell
+/// nothing with TCP_CC_INFO unless they have something to tell, and of the nine numbers of SO_MEMINFO the two that
+/// are limits are known here.
 fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<u8>> {
     const CC_INFO: c_int = 26;
     const MEMINFO: c_int = 55;
@@ -46,7 +47,7 @@ fn beside_info(plug: &Plug, fd: c_int, level: c_int, name: c_int) -> Option<Vec<
 /// As system(3).
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn system(command: *const c_char) -> c_int {
-    /// What waitpid(2) says of a shell that ended with 1.
+    /// Status in waitpid(2) of a shell that ended with 1.
     const FAILED: c_int = 1 << 8;
     let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
     // SAFETY: the caller's contract: nothing, or a string.

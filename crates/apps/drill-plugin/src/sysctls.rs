@@ -12,7 +12,7 @@ pub(crate) struct Sysctls {
     again: bool,
 }
 
-/// What the file says since it was last read.
+/// New content of the file since the last read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct News<'a> {
     /// All of it.
@@ -31,7 +31,8 @@ fn purges(text: &str) -> usize {
 }
 
 impl Sysctls {
-    /// What is new in the file, if anything is; a file that is not there yet is empty. The error is a sentence.
+    /// Reads new content of the file, if there is any; a file that does not exist yet is empty. The error is a
+    /// sentence.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Option<News<'_>>, String> {
         let text = match std::fs::read(path) {
             Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),

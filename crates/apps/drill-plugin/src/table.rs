@@ -3,7 +3,7 @@
 use sock::Fd;
 use std::collections::HashMap;
 
-/// What a descriptor of the kernel's stands for.
+/// Object behind a kernel descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) fd: Fd,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the tool says of a script whose words it does not have.
+/// The tool's messages on a script with unknown words.
 const NOT_ITS_LANGUAGE: &[&str] = &[
     "parse error",
     "semantic error",

@@ -379,7 +379,7 @@ fn tcp_info_has_linuxs_layout() {
     tool.free();
 }
 
-/// What a child of this test, which runs `name` alone, says on stderr.
+/// Returns the standard error of a child of this test, which runs `name` alone.
 fn said_by(name: &str) -> String {
     let own = std::env::current_exe().unwrap();
     let child = std::process::Command::new(own)

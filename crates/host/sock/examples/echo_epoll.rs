@@ -1,4 +1,4 @@
-//! The same echo server in the style of epoll: one thread, one poller, any number of connections.
+//! Echo server in the style of epoll: one thread, one poller, any number of connections.
 //!
 //! ```text
 //! cargo run --release -p millstream-sock --example echo_epoll -- link=tap:mst0 address=10.0.0.1/24

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const LEN_V4: usize = 16;
 const LEN_V6: usize = 28;
 
-/// What a socket address names.
+/// Address that a socket address names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Named {
     /// An address and a port.

@@ -43,7 +43,7 @@ pub(crate) fn card(
 /// How the workers merge, if there are to be any.
 ///
 /// # Errors
-/// What else is set does not go together with them.
+/// Other settings exclude receive workers.
 pub(crate) fn engine(settings: &Settings) -> Result<Option<offload::Config>, OpenError> {
     let any = settings.offload_workers.0 > 0;
     if any && settings.share != 0 {

@@ -27,7 +27,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// What came with octets.
+    /// Returns the control messages of received bytes.
     pub fn of_data(seen: &Received, stamp: Stamp) -> Control {
         let mut control = Control::default();
         if let Some(at) = seen.arrived {

@@ -80,7 +80,7 @@ pub fn serve(opened: &Opened) -> std::io::Result<Control> {
     serve_in(opened, &Places::from_environment())
 }
 
-/// The same where the environment was read at an earlier time.
+/// As `serve`, with an environment read earlier.
 ///
 /// # Errors
 /// As [`serve`].
@@ -302,7 +302,7 @@ pub fn rows(engine: &mut Engine) -> Vec<Value> {
     connections::rows(engine.core(), now)
 }
 
-/// What an engine remembers of peers.
+/// Returns an engine's memory of peers.
 pub fn hosts(engine: &mut Engine) -> Vec<Value> {
     let now = engine.now();
     let row = |row: stack::HostRow| {

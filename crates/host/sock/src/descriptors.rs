@@ -1,5 +1,5 @@
-//! What is open: descriptors, and the objects they stand for. Several descriptors may share an object (dup), which
-//! lives as long as one of them.
+//! Table of open descriptors, and the objects to which they refer. Several descriptors may share an object (dup),
+//! which lives as long as one of them.
 
 use crate::Errno;
 use crate::object::{Kind, Object, Settings, Stream};

@@ -13,7 +13,7 @@ use tcp::{Hints, Shutdown, State};
 
 /// One way to run a core.
 pub trait Mode: Send + Sync {
-    /// What the descriptors stand on.
+    /// Transport below the descriptors.
     type Below: Transport;
 
     /// The engine, for as long as the guard lives.
@@ -28,8 +28,8 @@ pub trait Mode: Send + Sync {
         attempt: impl FnMut(&mut Engine<Self::Below>) -> Result<R, Errno>,
     ) -> Result<R, Errno>;
 
-    /// The same for a call that asks which of several are ready: one that no signal's handler lets go on (signal(7)),
-    /// where signals end calls.
+    /// Waits in a call that asks which of several are ready: such a call is never restarted after a signal's
+    /// handler (signal(7)), where signals end calls.
     fn wait_for_ready<R>(
         &self,
         on: Option<Fd>,
@@ -160,7 +160,7 @@ fn send_and_connect<M: Mode>(
     }
 }
 
-/// What a send came to, unless connect has left everything to it (TCP_FASTOPEN_CONNECT).
+/// Returns the result of a send, unless connect has left everything to it (TCP_FASTOPEN_CONNECT).
 fn or_connect<M: Mode>(
     mode: &M,
     fd: Fd,
@@ -458,7 +458,7 @@ impl<T: Transport> Engine<T> {
         self.ends_at(fd, 0)
     }
 
-    /// The same behind the next `ahead` bytes.
+    /// Returns true if the stream ends behind the next `ahead` bytes.
     fn ends_at(&self, fd: Fd, ahead: usize) -> bool {
         let over = self.has_ended(fd);
         let empty = |conn| self.core.readable(conn) as usize <= ahead;

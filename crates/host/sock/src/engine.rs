@@ -262,7 +262,7 @@ impl<T: Transport> Engine<T> {
         Err(Errno::EINPROGRESS)
     }
 
-    /// What a connect of this socket asks for.
+    /// Returns the arguments of this socket's connect.
     fn connect_wish(&self, fd: Fd, remote: Endpoint) -> Result<Connect, Errno> {
         let owner = self.index(fd)?;
         let settings = match &self.object(fd)?.kind {
@@ -574,7 +574,7 @@ impl<T: Transport> Engine<T> {
 
     // --- readiness -------------------------------------------------------------------------------------------
 
-    /// What is ready on an object at this moment.
+    /// Returns the present readiness of an object.
     pub(crate) fn readiness(&self, object: u32) -> Ready {
         self.readiness_within(object, 0)
     }
@@ -649,7 +649,7 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// What a notice of the stack means to those who watch.
+/// Returns the readiness that a notice of the stack signals.
 fn edges(events: Events) -> Ready {
     const TABLE: [(Events, Ready); 7] = [
         (Events::CONNECTED, Ready::OUT),

@@ -16,7 +16,7 @@ macro_rules! errnos {
                 match self.0 { $(v if v == $value => stringify!($name),)+ _ => "E?" }
             }
 
-            /// What it says to a person.
+            /// Returns the message of the error.
             pub fn text(self) -> &'static str {
                 match self.0 { $(v if v == $value => $text,)+ _ => "unknown error" }
             }

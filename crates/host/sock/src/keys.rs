@@ -15,7 +15,7 @@ use tcp::auth::{
     Secret,
 };
 
-/// What libc calls options, and those of include/uapi/linux/tcp.h that it does not know.
+/// Names of options from libc, and those of include/uapi/linux/tcp.h that it lacks.
 pub(crate) mod c {
     pub(crate) use libc::*;
     pub(crate) const TCP_AO_ADD_KEY: i32 = 38;
@@ -208,7 +208,7 @@ fn read_del(value: &[u8]) -> Result<KeyChange, Errno> {
     Ok(KeyChange::RemoveAo(f.peers(prefix)?, (send_id, recv_id), choice(f.word(132), current, next)))
 }
 
-/// What one of the options about keys says, by its number and value.
+/// Reads one of the options about keys, by its number and value.
 pub fn read(name: i32, value: &[u8]) -> Result<KeyChange, Errno> {
     match name {
         c::TCP_MD5SIG => read_md5(value, false),

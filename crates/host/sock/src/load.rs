@@ -1,4 +1,4 @@
-//! What a core's thread does with its time: what is neither spinning for nothing nor sleep is its load.
+//! Load of a core's thread: its time without fruitless polling and sleep.
 
 use base::{Duration, Instant};
 

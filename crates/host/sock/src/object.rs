@@ -1,4 +1,4 @@
-//! What a descriptor stands for. A connected socket costs little: everything rare is boxed.
+//! Objects behind descriptors. A connected socket costs little: everything rare is boxed.
 
 use crate::sockets::Family;
 use crate::watch::NO_WATCH;
@@ -47,13 +47,13 @@ pub(crate) struct Stream {
     pub(crate) connecting: bool,
     /// shutdown(SHUT_RD) was called.
     pub(crate) read_shut: bool,
-    /// What was said about binding, which a connection keeps and tells: bits of [`Settings::binding`].
+    /// Options about binding, which a connection keeps and reports: bits of [`Settings::binding`].
     pub(crate) binding: u8,
-    /// What few sockets ask for, if any of it was ever set.
+    /// Rare options, if any of them was ever set.
     pub(crate) extras: Option<Box<Extras>>,
 }
 
-/// What few sockets ask for.
+/// Rare options of a socket.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     /// SO_RCVTIMEO; `None` waits for ever.
@@ -98,7 +98,7 @@ impl Extras {
     }
 }
 
-/// What times a socket wants to be told.
+/// Timestamps that a socket asked for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dates {
     /// SO_TIMESTAMP.
@@ -118,7 +118,7 @@ pub(crate) struct Listener {
     pub(crate) settings: Settings,
 }
 
-/// What can be set on a socket before it has a connection.
+/// Options of a socket without a connection.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) family: Family,
@@ -140,7 +140,7 @@ pub(crate) struct Settings {
     pub(crate) keys: Option<Arc<Keyring>>,
 }
 
-/// What a socket wants of Fast Open.
+/// Fast Open options of a socket.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FastOpen {
     /// TCP_FASTOPEN_CONNECT.

@@ -35,11 +35,11 @@ pub struct Opened {
     pub stacks: Vec<Stack>,
     /// The taps on their ports, in the same order.
     pub taps: Vec<Tap>,
-    /// What can be read and set while they run.
+    /// Run-time values of the stacks.
     pub tree: Arc<Tree>,
-    /// Who serves metrics, if anybody does; ends when this is dropped.
+    /// Metrics server, if there is one; ends when this is dropped.
     pub metrics: Option<Serving>,
-    /// What may be asked of them through a control socket.
+    /// Requests that a control socket allows.
     pub control: ControlLevel,
 }
 
@@ -50,7 +50,7 @@ pub struct Tap {
     pub switch: trace::Switch,
     /// The port.
     pub name: String,
-    /// What its frames start with.
+    /// Link layer of its frames.
     pub medium: pio::Medium,
 }
 
@@ -59,8 +59,8 @@ pub fn open(settings: &Settings) -> Result<Opened, OpenError> {
     open_over(settings, Ok)
 }
 
-/// The same with something between the link and each core, such as an emulated path: `layer` is given the port of each
-/// and says what the stack is to stand on. Taps are above it.
+/// As [`open`], with a layer between the link and each core, such as an emulated path: `layer` gets the port of
+/// each core and returns the port for the stack. Taps are above it.
 pub fn open_over(
     settings: &Settings,
     layer: impl FnMut(Box<dyn PacketIo>) -> Result<Box<dyn PacketIo>, OpenError>,
@@ -68,8 +68,8 @@ pub fn open_over(
     open_with(settings, layer, start)
 }
 
-/// The same for a program whose signals end calls: what would be direct mode is [`hosted`](crate::hosted), and `host`
-/// gives each core how its threads sleep, in paired mode too.
+/// As [`open`], for a program whose signals end calls: [`hosted`](crate::hosted) takes the place of direct mode,
+/// and `host` tells how the threads of each core sleep, in paired mode too.
 pub fn open_interruptible(
     settings: &Settings,
     mut host: impl FnMut() -> Box<dyn Host>,

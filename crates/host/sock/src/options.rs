@@ -255,7 +255,7 @@ fn rate(value: &[u8]) -> Result<Option<Rate>, Errno> {
     Ok(limit.map(Rate::from_bytes_per_sec))
 }
 
-/// The same for a buffer of `len` octets.
+/// Returns the rate for a buffer of `len` bytes.
 fn rate_bytes(rate: Option<Rate>, len: usize) -> [u8; 8] {
     let rate = rate.map_or(u64::MAX, Rate::bytes_per_sec);
     let mut value = [0; 8];
@@ -454,7 +454,7 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// What TCP_NODELAY does when it is set, and every time: what is held back leaves (tcp(7)).
+    /// Sends data that is held back, as each setting of TCP_NODELAY does (tcp(7)).
     fn push(&mut self, fd: Fd) {
         if let Ok(conn) = self.stream(fd).map(|stream| stream.conn) {
             self.core.push(self.now(), conn);
@@ -751,7 +751,7 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// What the user chose, or what holds without a choice.
+/// Returns the user's choice, or the default without one.
 fn chosen(own: u32, usual: u32) -> i32 {
     i32::try_from(if own == 0 { usual } else { own }).unwrap_or(i32::MAX)
 }

@@ -7,11 +7,11 @@
 
 use base::{Duration, Instant};
 
-/// What it is worth to whoever waits that nobody had to be woken, as a part of the longest look, in eighths: of packets
-/// that come by chance, those are looked for whose mean distance is not above that.
+/// Value of a saved wake-up to the waiting thread, as a part of the longest poll, in eighths: of packets that come
+/// at random, those are polled for whose mean distance is not above that.
 const WORTH: u32 = 5;
-/// What a sleep and a wake cost a core, about, and what it is worth to a busy one to do without. Such a core delays
-/// nobody by much when it sleeps.
+/// Approximate cost of a sleep and a wake to a core, and their value to a busy one. Such a core delays its clients
+/// little when it sleeps.
 const SLEEP: Duration = Duration::from_micros(5);
 /// Parts of its time, in tenths, that a core works for when it becomes busy, and when it no longer is. To sleep and to
 /// be woken is work, too: one that converses works for up to four tenths if it does not look.
@@ -38,7 +38,7 @@ pub(crate) struct Patience {
     whole: u64,
 }
 
-/// What the core does, and since when.
+/// State of the core, and since when.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Working(Instant),
@@ -48,12 +48,12 @@ enum State {
     Resting(Instant),
 }
 
-/// What looking has brought and cost.
+/// Gains and costs of polling.
 #[derive(Clone, Debug)]
 struct Account {
     /// How long a look lasts at most; zero: no looks.
     most: Duration,
-    /// What one is worth that finds something.
+    /// Value of a poll that finds a packet.
     worth: Duration,
     /// Nanoseconds that looks were worth more than they cost, from zero to [`CREDIT`] times that.
     credit: i64,
@@ -184,7 +184,7 @@ mod tests {
             self.patience.on_work(next, true);
         }
 
-        /// The same with packets that come by chance, so many a second.
+        /// Runs with packets that come at random, `per_s` a second.
         fn chance(&mut self, rng: &mut Rng, work: u64, per_s: f64) {
             let share = (rng.below(1 << 30) as f64 + 1.0) / f64::from(1 << 30);
             self.pause(US(work), Duration::from_nanos((-share.ln() * 1e9 / per_s) as u64));

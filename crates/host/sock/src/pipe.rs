@@ -3,7 +3,7 @@
 use crate::Errno;
 use std::collections::VecDeque;
 
-/// What Linux gives a pipe by default.
+/// Default capacity of a pipe on Linux, bytes.
 const CAPACITY: usize = 65_536;
 /// Writes up to this size are all or nothing (POSIX PIPE_BUF).
 const ATOMIC: usize = 4_096;

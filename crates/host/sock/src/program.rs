@@ -14,7 +14,7 @@ const HEAD: u64 = 8_192;
 /// PT_INTERP, of the program headers of ELF: who links the program when it starts.
 const PT_INTERP: u32 = 3;
 
-/// What a program is.
+/// Kind of program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
     /// Linked when it starts, with what it is told to load.

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_millis(100);
 /// Looks at a core that is left alone and has nothing to do, before the thread sleeps in the program's stead.
 const NOTHING: u32 = 10;
 
-/// What a look found.
+/// Finding of a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// The program waits in a call of ours.
@@ -32,7 +32,7 @@ pub(crate) enum Found {
     Late(bool),
 }
 
-/// What to do until the next look.
+/// Action until the next look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Nothing for so long.
@@ -51,7 +51,7 @@ pub(crate) struct Rhythm {
     still: Duration,
     /// Looks at a core that had nothing to do.
     nothing: u32,
-    /// What [`Nudge::returns`] said at the last look.
+    /// Value of [`Nudge::returns`] at the last look.
     returns: u32,
     /// Others of the program wait for what a look finds.
     relied_on: bool,

@@ -1,4 +1,4 @@
-//! What can be configured: one row per setting gives the field, its default, the parser, the environment
+//! Settings: one row per setting gives the field, its default, the parser, the environment
 //! variable, the TOML key and the help.
 
 use std::net::IpAddr;
@@ -144,7 +144,7 @@ pub enum Offload {
     Inline,
     /// There too, and data waits within the budget for more of its flow.
     Hold,
-    /// The same, and what waits is acknowledged meanwhile.
+    /// As `Hold`; data that waits is acknowledged meanwhile.
     Early,
     /// There too, and segments that came too early wait within the budget for those before them.
     Reorder,
@@ -356,9 +356,9 @@ impl Value for Assignments {
 pub struct Row {
     /// The key, in TOML and on command lines; its environment variable is `MILLSTREAM_` and the key in capitals.
     pub key: &'static str,
-    /// What a value looks like.
+    /// Form of a value.
     pub form: &'static str,
-    /// What it does.
+    /// Effect.
     pub help: &'static str,
 }
 

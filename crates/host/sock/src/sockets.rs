@@ -50,7 +50,7 @@ impl Ready {
         self.0 & other.0 != 0
     }
 
-    /// The same with the other names of IN and OUT.
+    /// Adds the other names of IN and OUT.
     pub(crate) const fn in_all_names(self) -> Ready {
         Ready(self.0 | (self.0 & (Ready::IN.0 | Ready::OUT.0)) << Ready::NAMES)
     }
@@ -85,13 +85,13 @@ impl core::ops::BitOrAssign for Ready {
 /// An event of [`Sockets::epoll_wait`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EpollEvent {
-    /// What is ready.
+    /// Ready events.
     pub ready: Ready,
     /// The user's word.
     pub data: u64,
 }
 
-/// What [`Sockets::epoll_ctl`] does.
+/// Operation of [`Sockets::epoll_ctl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpollOp {
     /// Watch a descriptor for these bits.
@@ -107,9 +107,9 @@ pub enum EpollOp {
 pub struct PollFd {
     /// The descriptor; negative ones are skipped.
     pub fd: Fd,
-    /// What to look for.
+    /// Requested events.
     pub interest: Ready,
-    /// What was found.
+    /// Returned events.
     pub ready: Ready,
 }
 
@@ -140,7 +140,7 @@ pub struct SendFlags {
     pub zero_copy: bool,
 }
 
-/// What [`Sockets::recv_message`] received.
+/// Result of [`Sockets::recv_message`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
     /// Octets.
@@ -199,7 +199,7 @@ pub trait Sockets: Send + Sync {
     fn connect(&self, fd: Fd, remote: Endpoint) -> Result<(), Errno>;
     /// Receive; 0 is the peer's end.
     fn recv(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno>;
-    /// The same (recvmsg), with what is told beside the octets.
+    /// Receives bytes with their metadata (recvmsg).
     fn recv_message(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<Received, Errno>;
     /// The time now, on the clock of the stamps that [`Received`] and [`ErrorReport`] carry.
     fn time(&self) -> Instant;

@@ -1,4 +1,4 @@
-//! What descriptors stand on: a core that the caller turns, or the far end of a queue to a thread that does.
+//! Transport below descriptors: a core that the caller turns, or the far end of a queue to a thread that does.
 
 use crate::Errno;
 use base::{Endpoint, Instant};
@@ -71,7 +71,7 @@ pub trait Transport: Send {
     /// Takes octets to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno>;
-    /// The same for octets that need not be copied; see [`Core::lend`].
+    /// Sends bytes that need not be copied; see [`Core::lend`].
     fn lend(
         &mut self,
         now: Instant,

@@ -31,7 +31,7 @@ pub(crate) enum Rung {
     Several,
 }
 
-/// Who sleeps, and for what. Empty, and so free, while at most one thread waits.
+/// Sleeping threads, and the events for which they wait. Empty, and so free, while at most one thread waits.
 #[derive(Default)]
 pub(crate) struct Waiting {
     rows: Vec<Row>,
@@ -115,7 +115,7 @@ impl Waiting {
         }
     }
 
-    /// The same, but for those who are excused.
+    /// Wakes the waiting threads except those that are excused.
     pub(crate) fn wake_willing(&mut self) {
         if let Some(row) = self.rows.iter_mut().find(|row| !row.woken && !row.excused) {
             row.wake();

@@ -14,7 +14,7 @@ pub(crate) const NO_WATCH: u32 = u32::MAX;
 pub(crate) struct Watch {
     pub(crate) set: u32,
     pub(crate) object: u32,
-    /// What the caller calls the descriptor.
+    /// The caller's number of the descriptor.
     pub(crate) fd: Fd,
     pub(crate) interest: Ready,
     pub(crate) data: u64,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Long for a machine that is busy with something else.
 const LONG: Duration = Duration::from_secs(30);
 
-/// What a test and the port share.
+/// State shared by a test and the port.
 #[derive(Default)]
 struct Switch {
     /// The next packet that is received makes the stack's thread panic.

@@ -1,4 +1,4 @@
-//! What runs on the hosts: senders, receivers, and a source of datagrams.
+//! Applications on the hosts: senders, receivers, and a source of datagrams.
 
 use base::{Duration, Endpoint, Instant, Rng};
 use emu::{App, Host, SimPort};
@@ -9,7 +9,7 @@ use tcp::{ReadError, Shutdown, SocketOptions, WriteError};
 
 /// Most octets offered to the stack at once.
 pub(crate) const PIECE_MAX: usize = 64 << 10;
-/// What they are does not matter.
+/// Payload; its content does not matter.
 const PIECE: &[u8] = &[0x5a; PIECE_MAX];
 
 /// When a flow begins and what it sends.

@@ -29,7 +29,7 @@ const METRONOME: u16 = 4000;
 /// Octets of a UDP header.
 const UDP: usize = 8;
 
-/// What a file's words mean.
+/// Plan of a run, made of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Each hop's lines, to the receivers and back.
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     over: Vec<Vec<(usize, usize)>>,
     /// And of the datagrams.
     datagrams_over: (usize, usize),
-    /// What is before each receiver, but for the seed of its hash.
+    /// Card in front of each receiver, without the seed of its hash.
     card: Option<CardConfig>,
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct World {
     pub(crate) receivers: Vec<HostId>,
     /// Where packets can be watched, of each pair of them.
     pub(crate) taps: Vec<[Switch; 2]>,
-    /// What each pair of them is: the number of its `[[flow]]`, the first hop and the last.
+    /// Role of each pair of them: the number of its `[[flow]]`, the first hop and the last.
     pub(crate) roles: Vec<Role>,
     /// The cards before receivers.
     pub(crate) cards: Vec<HostId>,

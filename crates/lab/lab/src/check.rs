@@ -1,4 +1,4 @@
-//! What must come out of an experiment, and whether it did.
+//! Expected results of an experiment, and their verdicts.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::stats::Estimate;
 pub struct Check {
     /// Which measure.
     pub measure: String,
-    /// What is expected of it.
+    /// Expectation.
     pub want: Want,
     /// Parameters that must have these values.
     pub only: BTreeMap<String, toml::Value>,
@@ -133,11 +133,11 @@ pub struct Theory {
 /// Whether an expectation holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What was expected.
+    /// Expected value.
     pub expected: String,
     /// For which parameters.
     pub at: String,
-    /// What was seen.
+    /// Observed value.
     pub seen: String,
     /// Does it hold?
     pub holds: bool,
@@ -262,7 +262,7 @@ impl Want {
 }
 
 impl Theory {
-    /// What the formula says for `point`.
+    /// Returns the formula's value for `point`.
     fn value(&self, experiment: &Experiment, point: &Point) -> Result<f64, SpecError> {
         experiment.value(&self.formula, point)
     }

@@ -1,4 +1,4 @@
-//! What an experiment brought when it was recorded, to compare with what it brings now.
+//! Recorded results of an experiment, to be compared with present ones.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use crate::store::Store;
 
 /// Less than this part of a mean is no difference, however alike the seeds were.
 const PART_MIN: f64 = 0.01;
-/// The same where one seed cannot say how unlike they are.
+/// Tolerated share where one seed cannot tell how much they vary.
 const PART_ALONE: f64 = 0.05;
 
 /// A file that says what an experiment brought.
@@ -74,7 +74,7 @@ impl std::fmt::Display for Moved {
     }
 }
 
-/// What became of an expectation.
+/// Result of comparing an expectation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// Runs that were compared.
@@ -116,7 +116,7 @@ impl Expectation {
     /// Reads what [`Expectation::text`] wrote.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault, and its place.
     pub fn parse(text: &str) -> Result<Expectation, SpecError> {
         toml::from_str(text).map_err(|error| SpecError(format!("expectation: {error}")))
     }
@@ -128,7 +128,7 @@ impl Expectation {
         format!("{about}{}", toml::to_string(self).expect("texts and numbers"))
     }
 
-    /// What moved since, if `store` holds the same runs of `experiment`.
+    /// Returns the results that moved since, if `store` holds the same runs of `experiment`.
     ///
     /// # Errors
     /// The experiment is another one now, or a run is missing or has failed.

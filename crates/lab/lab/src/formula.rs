@@ -188,7 +188,7 @@ pub(crate) fn htcp(p: f64, rtt: f64) -> f64 {
     rtt / (p * long)
 }
 
-/// What H-TCP's window has grown by so many seconds after a loss, segments.
+/// Returns the growth of H-TCP's window `t` seconds after a loss, in segments.
 pub(crate) fn htcp_grown(t: f64, rtt: f64) -> f64 {
     let x = (t - 1.0).max(0.0);
     (t.min(1.0) + x + 5.0 * x * x + x * x * x / 12.0) / rtt

@@ -19,7 +19,7 @@ const DRAWN: [&str; 3] = ["goodput_mbit", "queue_mean", "srtt_ms"];
 pub struct Vary {
     /// The place in the file, as under `[vary]`.
     pub place: String,
-    /// What to put there.
+    /// Values to put there.
     pub values: Vec<Value>,
 }
 
@@ -73,7 +73,7 @@ pub fn point(text: &str) -> Result<Point, SpecError> {
     Ok(point)
 }
 
-/// The same, from the combination; a value with a comma or a quote stands in quotes.
+/// Returns the combination as it is typed; a value with a comma or a quote stands in quotes.
 pub fn typed(point: &Point) -> String {
     let one = |(place, value): (&String, &String)| {
         if value.contains([',', '"', '\'']) {
@@ -86,9 +86,9 @@ pub fn typed(point: &Point) -> String {
 }
 
 impl Experiment {
-    /// The same experiment with other values to vary: each of `vary` replaces the file's values at its place or comes
-    /// beside them, and is drawn if no plot of the file has it along its axis. Checks and plots that speak of values
-    /// which are varied no longer are left out; their number is beside the experiment.
+    /// Returns the experiment with other values to vary: each of `vary` replaces the file's values at its place or
+    /// comes beside them, and is drawn if no plot of the file has it along its axis. Checks and plots that speak of
+    /// values which are varied no longer are left out; their number is beside the experiment.
     ///
     /// # Errors
     /// As [`Experiment::parse`]; too many combinations.
@@ -120,8 +120,8 @@ impl Experiment {
         Ok((self.again(&table)?, left_out))
     }
 
-    /// The same experiment with one combination only: nothing is left open, nothing checked or drawn. Places that the
-    /// file does not vary may be named, too.
+    /// Returns the experiment with one combination only: nothing is left open, nothing checked or drawn. Places
+    /// that the file does not vary may be named, too.
     ///
     /// # Errors
     /// The file varies a place that `point` does not name; as [`Experiment::parse`].
@@ -209,7 +209,7 @@ mod tests {
 
     use crate::testing::{SMALL, small as parse};
 
-    /// What varies, is checked and drawn.
+    /// Varied values, checks and plots.
     const REST: &str = r#"
         "flow.cc" = ["newreno", "cubic"]
         [[check]]

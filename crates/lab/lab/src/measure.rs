@@ -160,7 +160,7 @@ impl Sawtooth {
         }
     }
 
-    /// What a fall leaves of the window on average; NaN without one.
+    /// Returns the mean share of the window that a reduction leaves; NaN without one.
     pub(crate) fn kept(&self) -> f64 {
         let kept: Vec<f64> = self.falls().iter().map(|fall| fall.kept).collect();
         mean(&kept)

@@ -1,4 +1,4 @@
-//! What MulWinTCP's model says: the rate of a window that grows by N^2 segments a round trip and is halved by a loss,
+//! MulWinTCP's model: the rate of a window that grows by N^2 segments a round trip and is halved by a loss,
 //! where each 1/p-th packet is lost. Numbers in brackets are the paper's equations; where one is wrong as it is
 //! printed, what follows from those before it is here.
 //!

@@ -35,7 +35,7 @@ impl Path {
     /// of a key such as `up.loss` and its value, in their places. What is said nowhere: no delay, no limit, no ills.
     ///
     /// # Errors
-    /// What is wrong with the file or a word.
+    /// The fault of the file or a word.
     pub fn read(file: &str, words: &[(String, String)]) -> Result<Path, SpecError> {
         let wrong = |error: &dyn std::fmt::Display| SpecError(error.to_string());
         let mut file: toml::Table = file.parse().map_err(|error| wrong(&error))?;

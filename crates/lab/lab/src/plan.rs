@@ -101,7 +101,7 @@ impl Brought {
     /// Is it how `planned` ended, undamaged?
     ///
     /// # Errors
-    /// What speaks against it.
+    /// The contradiction.
     pub fn verify(&self, planned: &Planned) -> Result<(), SpecError> {
         let wrong = |what: &str| Err(SpecError(format!("{}: {what}", planned.id)));
         let (point, seed) = self.ended.key();

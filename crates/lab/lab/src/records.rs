@@ -1,4 +1,4 @@
-//! What the hosts of a run write down while it goes on, beside the results: files that change nothing in it.
+//! Records that the hosts of a run write while it goes on, beside the results: files that change nothing in it.
 
 use base::{Duration, Instant};
 use emu::HostId;
@@ -19,7 +19,7 @@ pub struct Folders {
     pub captures: Option<PathBuf>,
 }
 
-/// What is being written of a run that is under way.
+/// Records of a run under way.
 pub(crate) struct Records {
     logs: Logs,
     captures: Captures,
@@ -81,7 +81,7 @@ pub(crate) fn told(path: &Path, error: &std::io::Error) -> SpecError {
     SpecError(format!("{}: {error}", path.display()))
 }
 
-/// What was varied, as a part of a file's name.
+/// Returns the varied values as a part of a file's name.
 fn words(point: &Point) -> String {
     let words: String = point.iter().map(|(place, value)| format!("{place}-{value}-")).collect();
     words.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()

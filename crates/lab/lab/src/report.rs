@@ -1,4 +1,4 @@
-//! What a sweep brought, for people: one page without anything from elsewhere, and a table for programs.
+//! Report of a sweep: one page without anything from elsewhere, and a table for programs.
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -26,8 +26,8 @@ pub use csv::csv;
 
 /// How pages look: light, dark and on paper.
 pub const STYLE: &str = include_str!("report/page.css");
-/// What makes them answer, in this order: plots in boxes of class `plot` from the JSON in them (see [`data`]), and
-/// what is around them, of which a button `#theme` must be there.
+/// Scripts that make them interactive, in this order: plots in boxes of class `plot` from the JSON in them (see
+/// [`data`]), and what is around them, of which a button `#theme` must be there.
 pub const SCRIPTS: [&str; 2] = [include_str!("report/plot.js"), include_str!("report/page.js")];
 
 /// Combinations that stand side by side in a table.
@@ -49,7 +49,7 @@ pub struct Chapter<'a> {
     pub failures: Vec<&'a Failure>,
     /// Whether they are as expected.
     pub verdicts: &'a [Verdict],
-    /// What the command line calls it.
+    /// Name on the command line.
     pub file: &'a str,
 }
 
@@ -238,7 +238,7 @@ struct Mean<'a> {
     seen: Vec<Option<(f64, f64)>>,
 }
 
-/// What the page's script lets the reader search and draw.
+/// Data that the page's script lets the reader search and draw.
 #[derive(Serialize)]
 struct Explored<'a> {
     parameters: &'a [&'a str],

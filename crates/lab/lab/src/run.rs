@@ -24,7 +24,7 @@ const STEPS: usize = 200;
 /// Points in time: seconds and value.
 pub type Series = Vec<(f64, f64)>;
 
-/// What a run brought.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The parameters it ran with.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub delays: Vec<f64>,
 }
 
-/// What the bottleneck's log tells.
+/// Figures of the bottleneck's log.
 #[derive(Default)]
 struct Ledger {
     entered: VecDeque<Instant>,
@@ -77,7 +77,7 @@ impl Ledger {
 /// Runs `task` from beginning to end.
 ///
 /// # Errors
-/// What is wrong with its file, which [`crate::Experiment::parse`] has found already; or that a log cannot be
+/// A fault of its file, which [`crate::Experiment::parse`] has found already; or that a log cannot be
 /// written.
 pub fn run(task: &Task) -> Result<Outcome, SpecError> {
     go(task, build(&task.spec, task.seed)?)
@@ -402,7 +402,7 @@ fn retransmits(world: &World) -> f64 {
     again / flows
 }
 
-/// What flows received since `before`, Mbit/s over `measured` seconds, by their hosts.
+/// Returns the rates of flows since `before`, Mbit/s over `measured` seconds, by their hosts.
 fn host_rates(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<Vec<f64>> {
     let rate = |host: usize, nth: usize, now: u64| {
         let was = before.get(host).and_then(|flows| flows.get(nth)).copied().unwrap_or(0);
@@ -414,7 +414,7 @@ fn host_rates(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<Vec<f64>
     received(world).iter().enumerate().map(flows).collect()
 }
 
-/// The same by groups, of which there are so many.
+/// Returns the rates of `groups` groups of flows.
 fn rates(world: &World, before: &[Vec<u64>], measured: f64, groups: usize) -> Vec<Vec<f64>> {
     let mut rates = vec![Vec::new(); groups];
     for (role, host) in world.roles.iter().zip(host_rates(world, before, measured)) {

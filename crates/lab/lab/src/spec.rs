@@ -17,7 +17,7 @@ use crate::run::Outcome;
 pub struct Spec {
     /// One line that names it.
     pub title: String,
-    /// What it shows, and where it was published.
+    /// Subject, and place of publication.
     #[serde(default)]
     pub about: String,
     /// Virtual time a run takes, seconds.
@@ -66,10 +66,10 @@ pub struct Spec {
     /// Parameters to vary: a place in this file and the values it takes.
     #[serde(default)]
     pub vary: BTreeMap<String, Vec<toml::Value>>,
-    /// What must come out.
+    /// Expected results.
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
-    /// What to plot.
+    /// Plots.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
 }
@@ -135,7 +135,7 @@ pub struct Path {
     /// See there.
     #[serde(default)]
     pub corrupt: f64,
-    /// What befalls packets on the way back.
+    /// Impairments of packets on the way back.
     #[serde(default)]
     pub up: Ills,
     /// Greatest IP packet, octets; the least of all hops counts.
@@ -147,7 +147,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// What befalls packets to the receivers.
+    /// Returns the impairments of packets to the receivers.
     pub fn ills(&self) -> Ills {
         Ills {
             aqm: self.aqm.clone(),
@@ -166,7 +166,7 @@ impl Path {
     }
 }
 
-/// What befalls packets on one way of a path. Chances are from 0 to 1, for each packet.
+/// Impairments in one direction of a path. Probabilities are from 0 to 1, for each packet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ills {
@@ -300,9 +300,9 @@ pub struct Card {
     pub workers: u32,
     /// Cores that run them; as many as workers if absent.
     pub cores: Option<u32>,
-    /// What a packet takes of a core, microseconds.
+    /// Time of a core for a packet, microseconds.
     pub packet_us: f64,
-    /// What a packet that goes up (a merged one, too) takes of the host, microseconds.
+    /// Time of the host for a packet passed up (a merged one, too), microseconds.
     pub host_us: f64,
     /// Rate from the card to the host, Mbit/s; 0 for no limit.
     #[serde(default)]
@@ -380,7 +380,7 @@ pub type Point = BTreeMap<String, String>;
 pub struct Task {
     /// The experiment, nothing left to vary.
     pub spec: Spec,
-    /// What was put in.
+    /// Varied values.
     pub point: Point,
     /// The seed.
     pub seed: u64,
@@ -388,7 +388,7 @@ pub struct Task {
     pub folders: Folders,
 }
 
-/// What is wrong with a file, and where.
+/// Fault of a file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError(pub String);
 
@@ -414,7 +414,7 @@ impl Experiment {
     /// Reads `text`, the file called `name`.
     ///
     /// # Errors
-    /// What is wrong, with the line where there is one.
+    /// The fault, with the line where there is one.
     pub fn parse(name: &str, text: &str) -> Result<Experiment, SpecError> {
         let wrong = |error: &dyn std::fmt::Display| SpecError(format!("{name}: {error}"));
         let table: toml::Table = toml::from_str(text).map_err(|error| wrong(&error))?;
@@ -438,7 +438,7 @@ impl Experiment {
         &self.text
     }
 
-    /// What it says.
+    /// Returns the file's content.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -461,7 +461,7 @@ impl Experiment {
         points
     }
 
-    /// The same as their values are shown.
+    /// Returns the points with their values as they are shown.
     pub(crate) fn shown_points(&self) -> Vec<Point> {
         let shown = |point: Vec<(String, toml::Value)>| {
             point.into_iter().map(|(place, value)| (place, show(&value))).collect()

@@ -23,7 +23,7 @@ pub enum Courses {
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Whose courses are kept.
+    /// Runs whose courses are kept.
     pub courses: Courses,
     /// Octets of the file; runs that end beyond it are kept with their measures only.
     pub octets: u64,
@@ -49,7 +49,7 @@ const FIRST: u64 = 1;
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct Head {
     experiment: String,
-    /// What decides a run besides its point and seed: see [`Experiment::basis`].
+    /// Input of a run besides its point and seed: see [`Experiment::basis`].
     basis: String,
     /// And the program.
     program: String,
@@ -118,7 +118,7 @@ struct Place {
 #[derive(Debug)]
 struct Held {
     nth: usize,
-    /// What stood for it before courses were left out.
+    /// Digest before courses were left out.
     digest: String,
     place: Place,
     /// Its line has courses.
@@ -384,7 +384,7 @@ fn append(file: &mut File, len: &mut u64, line: &[u8]) -> io::Result<Place> {
     Ok(place)
 }
 
-/// What lies at `place`.
+/// Reads the bytes at `place`.
 fn octets(file: &File, place: Place) -> io::Result<Vec<u8>> {
     let mut octets = vec![0; place.len];
     file.read_exact_at(&mut octets, place.at)?;

@@ -15,7 +15,7 @@ pub struct Failure {
     pub point: Point,
     /// Its seed.
     pub seed: u64,
-    /// What went wrong; of a panic, where as well.
+    /// Error; for a panic also its place.
     pub why: String,
 }
 
@@ -80,7 +80,7 @@ fn attempt_by(run: impl Fn(&Task) -> Result<Outcome, SpecError>, task: &Task) ->
 }
 
 thread_local! {
-    /// What a panic of the run on this thread said; `None` while there is no run.
+    /// Message of a panic of the run on this thread; `None` while there is no run.
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

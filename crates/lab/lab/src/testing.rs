@@ -1,4 +1,4 @@
-//! What tests of this crate share: a small experiment, and folders that go when a test ends.
+//! Common parts of this crate's tests: a small experiment, and folders that go when a test ends.
 
 mod folder;
 

@@ -31,7 +31,7 @@ fn example_in_rust() -> PathBuf {
 /// One flow alone on 12 Mbit/s with a queue of 20 packets: a hundred segments are the path's, and what one reduction
 /// leaves is less than that. Round trips of 100 ms, but for the last segments before a loss.
 ///
-/// What a reduction leaves is a little less than the law says on average: now and then one follows another.
+/// The share that a reduction leaves is a little less than the law's on average: now and then one follows another.
 fn sawtooth(library: &Path, policy: &str, tunables: &str) -> Outcome {
     let text = format!(
         r#"

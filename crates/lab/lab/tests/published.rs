@@ -7,7 +7,7 @@ fn run_all(experiment: &Experiment, seeds: u64) -> Vec<Outcome> {
     experiment.tasks(Some(seeds)).unwrap().iter().map(|task| lab::run(task).unwrap()).collect()
 }
 
-/// What comes with the program holds with one seed: so many verdicts.
+/// Checks that a shipped experiment passes with one seed, with `count` verdicts.
 fn holds(name: &str, count: usize) {
     let experiment = lab::shipped().unwrap().into_iter().find(|experiment| experiment.name == name).unwrap();
     let outcomes = run_all(&experiment, 1);
@@ -38,7 +38,7 @@ fn prague_and_cubic_share_a_dual_queue() {
     holds("prague-dualpi2", 16);
 }
 
-/// What stands beside the Linux kernel in `cargo xtask bench beside-linux`, in virtual time: the transfers that are not
+/// The paths of `cargo xtask bench beside-linux`, in virtual time: the transfers that are not
 /// too long for a test.
 #[test]
 fn the_paths_beside_linux_cost_no_timeout_and_no_needless_segment() {
@@ -146,7 +146,7 @@ fn flows_over_several_hops() {
     assert!(verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.holds), "{verdicts:#?}");
 }
 
-/// What is wrong with the small file when `from` is replaced by `to`.
+/// Returns the error of the small file when `from` is replaced by `to`.
 fn complaint(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     match Experiment::parse("small", &SMALL.replace(from, to)) {

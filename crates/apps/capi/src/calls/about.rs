@@ -1,4 +1,4 @@
-//! What goes on inside.
+//! Information about a running stack.
 
 use crate::boundary::{Outcome, Refused, refuse};
 use crate::memory;

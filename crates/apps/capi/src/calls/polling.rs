@@ -28,7 +28,7 @@ fn interest(bits: u32) -> Ready {
     Ready(bits & !WAKEUP)
 }
 
-/// What epoll_ctl is to do; only EPOLL_CTL_DEL comes without an event.
+/// Returns the operation of epoll_ctl; only EPOLL_CTL_DEL comes without an event.
 fn operation(op: c_int, event: Option<epoll_event>) -> Outcome<EpollOp> {
     let Some(event) = event else { return Ok(EpollOp::Delete) };
     let event = EpollEvent { ready: interest(event.events), data: event.u64 };

@@ -10,7 +10,7 @@ pub struct Buffer {
     octets: Arc<[u8]>,
 }
 
-/// What `ms_borrow` shows octets to; nonzero ends the showing. In C: `ms_look *`.
+/// Callback to which `ms_borrow` shows bytes; a nonzero result ends the call. In C: `ms_look *`.
 pub type Look = unsafe extern "C" fn(arg: *mut c_void, octets: *const c_void, len: size_t) -> c_int;
 
 /// Most octets of a buffer.

@@ -183,7 +183,7 @@ fn made(header: &Header) -> String {
     text + header.foot
 }
 
-/// What a version script lists.
+/// Returns the names in a version script.
 fn listed(script: &str) -> BTreeSet<String> {
     script
         .lines()

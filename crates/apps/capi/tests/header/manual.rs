@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Of the pages' last change in kind, as mdoc(7) wants one.
 const DATE: &str = "November 22, 2026";
-/// What any call may fail with, and when.
+/// Errors of any call, and their causes.
 const ERRORS: &[(&str, &str)] = &[
     ("EFAULT", "There is no context, or NULL where memory must be."),
     ("EBADF", "The descriptor is none of this context's."),
@@ -144,7 +144,7 @@ fn pages_are_what_the_library_has() {
     }
 }
 
-/// What a program that reads pages has to say about them; `None` if it is not here.
+/// Returns the output of a program that checks manual pages; `None` if it is not here.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output();
     match output {

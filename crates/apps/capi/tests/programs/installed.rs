@@ -54,7 +54,7 @@ pub(crate) fn prefix() -> &'static Path {
     })
 }
 
-/// What pkg-config says of the installed library.
+/// Returns pkg-config's output for the installed library.
 pub(crate) fn pkg_config(what: &str) -> Vec<String> {
     let path = format!("PKG_CONFIG_PATH={}/lib/pkgconfig", prefix().display());
     let said = sh("env", &[&path, "pkg-config", what, "millstream"]).unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 /// An experiment, and where it came from.
 pub(super) struct Chosen {
     pub(super) experiment: Experiment,
-    /// What the command line calls it.
+    /// Name on the command line.
     pub(super) source: String,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn all(names: &[String], all: bool) -> Result<Vec<Chosen>, Box<dyn Er
     Ok(chosen)
 }
 
-/// The same with other values to vary. The file this makes is written to `folder`, so that its runs can be repeated.
+/// Returns the choice with other values to vary. The file this makes is written to `folder`, so that its runs can
+/// be repeated.
 pub(super) fn varied(chosen: Chosen, vary: &[Vary], folder: &Path) -> Result<Chosen, Box<dyn Error>> {
     if vary.is_empty() {
         return Ok(chosen);

@@ -1,4 +1,4 @@
-//! What the hosts of a run write down, and where: the same words for `lab run` and `lab replay`.
+//! Records of the hosts of a run, and their place: the same words for `lab run` and `lab replay`.
 
 use ::lab::{Folders, Task};
 use std::path::{Path, PathBuf};

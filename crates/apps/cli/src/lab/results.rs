@@ -1,4 +1,4 @@
-//! What is written about runs: a page, tables, and lines on the terminal.
+//! Output about runs: a page, tables, and lines on the terminal.
 
 use super::choice::Chosen;
 use ::lab::report::{self, Chapter};
@@ -86,7 +86,7 @@ pub(super) fn print(folder: &Path, results: &[Results]) {
     outln!("report: {}", folder.join("report.html").display());
 }
 
-/// The same for programs.
+/// Prints the results as JSON.
 pub(super) fn print_json(results: &[Results]) {
     let row = |Results { chosen, store, verdicts }: &Results| {
         let failures: Vec<&Failure> = store.failures().collect();

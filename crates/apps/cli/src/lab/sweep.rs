@@ -73,7 +73,7 @@ impl Engine {
         Limits { courses, octets: self.disk.saturating_mul(1 << 20) }
     }
 
-    /// What was run before.
+    /// Opens the results of earlier runs.
     fn look(&self, chosen: &Chosen) -> Result<Store, Box<dyn Error>> {
         let name = &chosen.experiment.name;
         let store = Store::look(&self.out, &chosen.experiment);
@@ -122,7 +122,7 @@ pub(super) fn open(folder: &Path, chosen: &Chosen, limits: Limits) -> Result<Sto
     Ok(store.map_err(|error| format!("{} in {}: {error}", chosen.experiment.name, folder.display()))?)
 }
 
-/// What this program is: another build may bring other octets, though nobody changed its version.
+/// Returns the identity of this program: another build of one version may bring other bytes.
 fn program() -> Result<String, Box<dyn Error>> {
     let file = std::fs::metadata(std::env::current_exe()?)?;
     let built = file.modified()?.duration_since(std::time::UNIX_EPOCH)?.as_nanos();

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What one core shall do.
+/// Plan of one core.
 pub(crate) struct Plan {
     /// The server.
     pub(crate) addr: SocketAddr,

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// What to ask for: `http://ADDRESS[:PORT]/PATH`.
+    /// URL to request: `http://ADDRESS[:PORT]/PATH`.
     url: String,
     /// Connections at a time, over all cores.
     #[arg(short, long, default_value_t = 64)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     requests: Option<u64>,
 }
 
-/// What one core measured.
+/// Measurement of one core.
 pub(crate) struct Measured {
     /// Whole answers with status 200.
     pub(crate) requests: u64,
@@ -92,7 +92,7 @@ fn parse_url(url: &str) -> Result<Url, String> {
     Ok(Url { addr, host: host.into(), path: path.into() })
 }
 
-/// What a core's error means for who asked for the load.
+/// Returns the message about a core's error.
 fn complaint(errno: Errno, url: &Url, link: &str) -> String {
     let what = match errno {
         Errno::ENETUNREACH => {

@@ -1,4 +1,4 @@
-//! What the pipes have done, for people and for programs.
+//! Totals of the pipes, as text and as JSON.
 
 use base::{Duration, Instant};
 use emu::{Bridge, BridgeCounters, PipeConfig, PipeCounters, Queue};
@@ -65,7 +65,7 @@ impl Ends {
         writeln!(all, "  late by us: p50 {}, p99 {}, most {most}", micros(0.5), micros(0.99))
     }
 
-    /// The same as one JSON object.
+    /// Returns the totals as one JSON object.
     pub(super) fn json(&self, bridge: &Bridge) -> Value {
         let pipes: Vec<Value> = (0..2).map(|end| self.pipe_json(bridge, end)).collect();
         json!({ "pipes": pipes })

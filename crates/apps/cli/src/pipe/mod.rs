@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// What random losses, delays and marks follow from.
+    /// Seed of random losses, delays and marks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write what happens to every packet to this file (CSV).
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What signals ask for.
+/// Requests by signals.
 struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,

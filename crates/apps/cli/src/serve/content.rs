@@ -1,4 +1,4 @@
-//! What is served: files below a directory, or generated octets.
+//! Content to serve: files below a directory, or generated octets.
 
 use base::{Duration, Instant};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Most files a worker remembers.
 const REMEMBER_MAX: usize = 1_024;
 
-/// What one worker remembers of the files it served, so that a file asked for all the time costs no system call.
+/// A worker's cache of files, so that a file asked for all the time costs no system call.
 #[derive(Default)]
 pub(crate) struct Memory {
     files: HashMap<String, Remembered>,

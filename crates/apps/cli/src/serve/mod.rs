@@ -45,7 +45,7 @@ fn listen_addr(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("--listen {text}: write a port, ADDRESS:PORT or [IPV6]:PORT"))
 }
 
-/// What all workers did together.
+/// Totals of all workers.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Totals {
     /// Connections accepted.

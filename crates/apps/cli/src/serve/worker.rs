@@ -19,7 +19,7 @@ const READS: u32 = 16;
 /// Octets of a body that are made at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// What is left to do on a connection that could not be finished at once. Most never have one.
+/// Rest of an answer that could not be finished at once. Most never have one.
 #[derive(Default)]
 struct Unfinished {
     /// The beginning of a request.

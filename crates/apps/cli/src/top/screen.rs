@@ -91,7 +91,7 @@ impl Screen {
     }
 }
 
-/// What the octets that one key sends say; those of keys that mean nothing here say nothing.
+/// Returns the key that sends these bytes; `None` for keys without a meaning here.
 fn key_of(bytes: &[u8]) -> Option<Key> {
     match bytes {
         [] | [3 | 4, ..] => Some(Key::Quit),

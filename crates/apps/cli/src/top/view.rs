@@ -1,4 +1,4 @@
-//! What `top` shows of two looks, and what keys change about it.
+//! View of `top` on two snapshots, and the effect of keys.
 
 use super::screen::Key;
 use super::{Flow, Look};
@@ -39,7 +39,7 @@ const COLUMNS: [(char, Column, &str, bool); 10] = [
 
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// What is shown, and how.
+/// State of the view.
 pub(super) struct View {
     sort: Column,
     inverted: bool,

@@ -241,7 +241,7 @@ pub(crate) fn segment(
     segment_to(LOCAL, from, to, seq, ack, flags, options, data)
 }
 
-/// The same to any address.
+/// Builds a segment to any address.
 #[allow(clippy::too_many_arguments, reason = "they are the fields of the header, in its order")]
 pub(crate) fn segment_to(
     addr: [u8; 4],

@@ -1,4 +1,4 @@
-//! What a connection says of itself to those who ask: a row of `ss`, and what it waits for.
+//! A connection's row of `ss`, and its limits.
 
 use base::{Instant, Rate};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn connection(conn: &tcp::Connection, core: &Core, now: Instant) -> Value {
     row
 }
 
-/// What it waits for and for how long it did: RFC 4898's SndLim figures, and those of the reader.
+/// Adds its limits and the time under each: RFC 4898's SndLim figures, and those of the reader.
 fn limits(info: &Info, row: &mut Value) {
     let idle = info.limit == Limit::Application && info.sndbuf.1 == 0;
     row["limit"] = if idle { "idle" } else { info.limit.name() }.into();

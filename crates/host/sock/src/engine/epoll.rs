@@ -30,8 +30,8 @@ impl<T: Transport> Engine<T> {
         self.epoll_ctl_as(epfd, fd, fd, op)
     }
 
-    /// The same for a caller with numbers of its own: `number` is what it calls the descriptor. A set may have a socket
-    /// under several.
+    /// As `epoll_ctl`, for a caller with descriptor numbers of its own: `number` is its name for the descriptor. A
+    /// set may have a socket under several.
     pub(crate) fn epoll_ctl_as(&mut self, epfd: Fd, fd: Fd, number: Fd, op: EpollOp) -> Result<(), Errno> {
         let set = self.set_of(epfd)?;
         let object = self.index(fd)?;
@@ -98,7 +98,7 @@ impl<T: Transport> Engine<T> {
         Ok(())
     }
 
-    /// What is ready in the set now; never waits and never turns.
+    /// Collects the ready descriptors of the set; never waits and never turns.
     pub fn epoll_collect(&mut self, epfd: Fd, events: &mut [EpollEvent]) -> Result<usize, Errno> {
         let set = self.set_of(epfd)?;
         if events.is_empty() {

@@ -7,7 +7,7 @@ use crate::sockets::{Family, Fd, SendFlags};
 use crate::transport::Transport;
 use base::Endpoint;
 
-/// What became of a send that connects.
+/// Result of a send that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begun {
     /// The handshake is under way, with this many octets in the SYN.

@@ -1,4 +1,4 @@
-//! What calls say beside the octets: hints with those sent, reports about them (the error queue of recvmsg(2)), and
+//! Metadata of messages: hints with bytes sent, reports about them (the error queue of recvmsg(2)), and
 //! what is told with those received.
 
 use super::Engine;
@@ -19,7 +19,7 @@ pub(crate) mod sof {
     pub(crate) const OPT_CMSG: u32 = 1 << 10;
     pub(crate) const OPT_TSONLY: u32 = 1 << 11;
     pub(crate) const OPT_ID_TCP: u32 = 1 << 16;
-    /// What this stack does; no port stamps in hardware.
+    /// Timestamping flags of this stack; no port stamps in hardware.
     pub(crate) const KNOWN: u32 = TX_SOFTWARE
         | RX_SOFTWARE
         | SOFTWARE
@@ -85,7 +85,7 @@ impl Dates {
 }
 
 impl<T: Transport> Engine<T> {
-    /// What a send with these flags means for the connection; `None` if nothing but the octets.
+    /// Returns the hints of a send with these flags; `None` if there are none.
     pub(crate) fn hints(&self, fd: Fd, flags: SendFlags) -> Option<Hints> {
         let extras = match &self.object(fd).ok()?.kind {
             Kind::Stream(stream) => stream.extras.as_deref(),
@@ -137,7 +137,7 @@ impl<T: Transport> Engine<T> {
         self.core.take_report(conn).map(|report| dates.show(report)).ok_or(Errno::EAGAIN)
     }
 
-    /// What is told with `len` octets just received.
+    /// Returns the metadata of `len` bytes just received.
     pub(crate) fn received(&mut self, fd: Fd, len: usize) -> Received {
         let Extras { inq, dates, .. } = self.extras(fd);
         let Ok(conn) = self.stream(fd).map(|stream| stream.conn) else { return Received::octets(len) };

@@ -1,4 +1,4 @@
-//! What moves an engine whose core is its own: turns, and sleep when there is nothing to turn for.
+//! Driver of an engine that owns its core: turns, and sleep when there is nothing to turn for.
 
 use super::Engine;
 use crate::Errno;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How long to wait before looking again at an interface that is down.
 const DOWN_RETRY: Duration = Duration::from_millis(100);
 
-/// What one [`Engine::pump`] found.
+/// Result of one [`Engine::pump`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pumped {
     /// Something happened: look again.

@@ -15,7 +15,7 @@ use crate::waiting::Rung;
 /// Errands for the same thread, one after the other, after which a leader makes way for it.
 const MAKES_WAY_AFTER: u8 = 4;
 
-/// What a leader has done for others since it began to wait.
+/// Work that a leader has done for others since it began to wait.
 #[derive(Default)]
 pub(super) struct Errands {
     last: Rung,

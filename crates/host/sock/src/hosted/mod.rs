@@ -37,7 +37,7 @@ use tcp::State;
 
 /// Longest sleep of the leader: an interface that went away wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same on a port that has nothing to sleep on, or that is down.
+/// Longest sleep on a port that has nothing to sleep on, or that is down.
 const LOOK_SOON: Duration = Duration::from_millis(20);
 
 /// Why a sleep ended.
@@ -69,7 +69,7 @@ pub trait Host: Send + Sync {
     /// For a call that waits for nothing but the stack. `restarts` says whether it goes on after a signal whose handler
     /// asks for that: on Linux one with a time-out does not, nor one that asks which descriptors are ready.
     fn sleep(&self, fds: &[RawFd], timeout: Option<Duration>, restarts: bool) -> Woken;
-    /// What a thread of ours begins with: signals are the program's business.
+    /// Prepares a thread of the library: signals go to the program's threads.
     fn shield_thread(&self);
     /// A bell for the calling thread, new or one that was kept; `None` if there is no descriptor for one.
     fn bell(&self) -> Option<Sleeper>;
@@ -103,7 +103,7 @@ pub fn sleep(fds: &[RawFd], timeout: Option<Duration>) -> Woken {
     }
 }
 
-/// Who turns the core.
+/// Leadership: the thread that turns the core.
 #[derive(Default)]
 struct Lead {
     /// Ticket of who leads; 0 for nobody.
@@ -160,8 +160,8 @@ impl Drop for Guard<'_> {
 }
 
 impl Shared {
-    /// What a call has changed while the leader sleeps takes effect: the core is turned in its place, and it is told if
-    /// a date comes nearer by that. Did anything happen?
+    /// Applies the changes of a call while the leader sleeps: turns the core in its place, and wakes it if the next
+    /// timeout comes nearer. Returns true if anything happened.
     fn turn_for_leader(&mut self) -> bool {
         let Shared { engine, lead } = self;
         let Some((until, ringer)) = &mut lead.asleep else { return false };
@@ -272,7 +272,7 @@ impl Hosted {
         Mode::lock(self).epoll_ctl_as(epfd, fd, number, op)
     }
 
-    /// What TCP has counted, by name.
+    /// Returns TCP's counters, by name.
     pub fn tcp_counters(&self) -> Vec<(&'static str, u64)> {
         let shared = self.shared();
         let values = shared.engine.core.tcp_counters().values();
@@ -296,7 +296,7 @@ impl Hosted {
     /// given and on what else it likes. `on` is the descriptor that it waits for, or `None` for several.
     ///
     /// # Errors
-    /// What ended the wait; an error of `attempt` is [`Ended::Failed`].
+    /// The cause that ended the wait; an error of `attempt` is [`Ended::Failed`].
     pub fn wait_beside<R>(
         &self,
         on: Option<Fd>,
@@ -311,8 +311,8 @@ impl Hosted {
         result
     }
 
-    /// Who waits no more leads no more. Who found what it waited for is expected to be back soon: nobody takes over who
-    /// has made way before.
+    /// Ends the leadership of a thread that waits no more. A thread that found what it waited for is expected back
+    /// soon: a thread that made way before does not take over.
     fn leave(&self, turn: &Turn, found: bool) {
         if turn.ticket == 0 {
             return;

@@ -38,7 +38,7 @@ pub struct Outside {
     state: Mutex<State>,
 }
 
-/// What the loop's side remembers between two polls.
+/// State of the loop's side between two polls.
 struct State {
     bell: Sleeper,
     /// Our row among those who wait, while armed.

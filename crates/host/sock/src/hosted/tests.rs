@@ -96,7 +96,7 @@ struct State {
     failed: Option<String>,
 }
 
-/// Who decides which thread runs.
+/// Scheduler of the threads.
 struct Schedule {
     state: Mutex<State>,
     turns: Condvar,
@@ -134,7 +134,8 @@ impl Schedule {
         }
     }
 
-    /// What the thread of ours does while all sleep: if nobody leads it turns the core. When it looks again.
+    /// Does the watchdog's look while all sleep: without a leader it turns the core. Returns the time of the next
+    /// look.
     fn look(&self) -> Option<Instant> {
         let sockets = self.sockets.get()?.upgrade()?;
         let mut shared = sockets.shared();
@@ -226,7 +227,7 @@ fn hosted(engine: Engine, host: impl Host + 'static) -> Hosted {
     Hosted { shared, host: Box::new(host), nudge: Nudge::default() }
 }
 
-/// What a connection carries.
+/// Returns a byte of a connection's stream.
 fn octet(connection: usize, at: usize) -> u8 {
     (at.wrapping_mul(31) ^ connection.wrapping_mul(101)) as u8
 }

@@ -14,7 +14,7 @@ fn ao(prefix: Peers, ids: (u8, u8), name: &str) -> MasterKey {
     MasterKey::new(prefix, ids, secret(), sign::find(name).unwrap())
 }
 
-/// What a change reads as after it was written.
+/// Writes a change and reads it again.
 fn round(change: &KeyChange) -> Result<KeyChange, Errno> {
     let (name, value) = encode(change);
     match name {

@@ -17,10 +17,10 @@ use stack::{Figure, Row};
 use std::fmt::Write;
 use trace::blackbox::{BlackBox, Files};
 
-/// What the text is, in HTTP's words.
+/// Content type of the text in HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a link counts that is there now, and not counted for ever.
+/// Figures of a link that are present values, not running counts.
 const LINK_GAUGES: [&str; 6] =
     ["frames_free", "frames_lent", "frames_out", "partners", "xdp_native", "xdp_zero_copy"];
 
@@ -53,7 +53,7 @@ impl Sample {
     }
 }
 
-/// What is counted in microseconds. A name that ends so may end in a word: `drop_not_for_us`.
+/// Figures in microseconds. A name that ends so may end in a word: `drop_not_for_us`.
 const MICROSECONDS: [&str; 2] = ["spin_us", "sleep_us"];
 
 /// The name of a family: units stand at its end, where OpenMetrics wants them.
@@ -70,7 +70,7 @@ fn family(section: &str, name: &str) -> (String, Unit) {
     (format!("millstream_{section}_{name}"), unit)
 }
 
-/// What one core tells.
+/// Figures of one core.
 #[derive(Default)]
 struct Told {
     samples: Vec<Sample>,

@@ -41,7 +41,7 @@ impl Drop for Serving {
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     stacks: Vec<Weak<dyn Sockets>>,
     clock: Mutex<SystemClock>,

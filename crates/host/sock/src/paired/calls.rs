@@ -1,4 +1,4 @@
-//! What descriptors ask of the far end: most of it is answered from the rings and from what is known already.
+//! Calls of descriptors on the stack thread: most are answered from the rings and from state that is here already.
 
 use super::link::Patience;
 use super::message::{BY_STACK, Call, Change, Command, Mark, Reply, Rings};

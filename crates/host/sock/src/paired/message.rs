@@ -1,4 +1,4 @@
-//! What applications and stack thread say to each other, and the byte rings that they pass back and forth.
+//! Messages between applications and stack thread, and the byte rings that they exchange.
 //!
 //! A connection has one name on the way between the two, given by who began it:
 //!
@@ -36,7 +36,7 @@ pub(super) enum Command {
     Written { id: u32, upto: u32 },
     /// Something about octets that follow: comes before they do.
     Mark { id: u32, mark: Mark },
-    /// What is held back leaves, up to what was told of, as soon as the connection has taken all of that.
+    /// Sends data that is held back, up to the announced end, as soon as the connection has taken all of it.
     Push { id: u32 },
     /// The ring is full: say when half of it is free.
     WantRoom { id: u32 },
@@ -58,7 +58,7 @@ pub(super) enum Command {
     Unbind(Endpoint),
 }
 
-/// What can change about a listener.
+/// Change of a listener.
 pub(super) enum Change {
     Backlog(u32),
     Park(bool),
@@ -213,7 +213,7 @@ pub(super) enum Event {
 
 const _: () = assert!(size_of::<Command>() <= 64 && size_of::<Event>() <= 64);
 
-/// What a call says about its octets, which are counted from the first ever written, modulo 2^32.
+/// Mark of a call on its bytes, which are counted from the first ever written, modulo 2^32.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub(super) start: u32,
@@ -234,7 +234,7 @@ pub(super) struct Status {
     pub(super) more: bool,
 }
 
-/// What failed: the connection, or the attempt to begin it.
+/// Failure of a connection, or of the attempt to begin it.
 #[derive(Clone, Copy)]
 pub(super) enum Failure {
     Tcp(tcp::Error),
@@ -259,7 +259,7 @@ pub(super) struct RingPair {
     pub(super) rx: ByteConsumer,
 }
 
-/// What an application hands back with a connection.
+/// Rings that an application hands back with a connection.
 #[derive(Default)]
 pub(super) struct Rings {
     /// Its end of the receive ring.

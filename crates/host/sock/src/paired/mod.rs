@@ -70,7 +70,7 @@ impl Paired {
         Ok(Paired { engine, threads: threads.to_vec(), host: None })
     }
 
-    /// The same for a program whose signals end calls; `host` says how its threads sleep.
+    /// Opens the mode for a program whose signals end calls; `host` says how its threads sleep.
     ///
     /// # Errors
     /// There is no descriptor to be had for the bell.

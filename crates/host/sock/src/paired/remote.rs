@@ -1,4 +1,4 @@
-//! What the application knows of its connections, and the queues to the threads that run them.
+//! The application's view of its connections, and the queues to the threads that run them.
 
 use super::link::{Link, Patience};
 use super::message::{BY_STACK, Call, Command, Event, Failure, Reply, RingPool, Rings, Status};
@@ -18,7 +18,7 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// Most connections accepted ahead of the application, per listener and core.
 pub(super) const AHEAD: u32 = 256;
 
-/// What the application knows of one connection.
+/// The application's view of one connection.
 pub(super) struct Conn {
     pub(super) link: usize,
     /// Its name on the way to the stack thread.
@@ -43,7 +43,7 @@ pub(super) struct Conn {
     /// Octets ever written and read, modulo 2^32.
     pub(super) written: u32,
     pub(super) read: u32,
-    /// What the stack thread told beside that, once it did.
+    /// Further reports by the stack thread, once there are any.
     pub(super) told: Option<Box<Told>>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Listener {
     pub(super) taken: Vec<u32>,
 }
 
-/// What the cores' settings say.
+/// Defaults from the cores' settings.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
     /// Congestion control of connections that name none.
@@ -99,7 +99,7 @@ pub struct Remote {
     pub(super) envelopes: Vec<Box<Connect>>,
     /// The core that the next connect goes to.
     pub(super) next_core: usize,
-    /// What owners have to be told.
+    /// Notices for owners.
     pub(super) notices: Vec<Notice>,
     pub(super) defaults: Defaults,
     /// Woken by every stack thread; whoever waits for all has it out.

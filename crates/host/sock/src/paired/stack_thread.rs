@@ -45,7 +45,7 @@ impl Default for PairedConfig {
     }
 }
 
-/// What others may touch of a stack thread.
+/// Shared state of a stack thread.
 pub(super) struct Shared {
     stop: AtomicBool,
     alarm: Arc<Alarm>,
@@ -145,7 +145,7 @@ struct Loop<'a> {
     idle_since: Option<Instant>,
 }
 
-/// What a turn leaves to be done.
+/// Work that a turn leaves.
 enum After {
     /// Turn again at once.
     Again,
@@ -182,7 +182,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// What applications ask, one turn of the core, what it brought, and one round of bells.
+    /// Takes the applications' requests, turns the core once, reports its results, and rings the doorbells.
     fn turn(&mut self, engine: &mut Engine) -> After {
         let now = engine.time();
         let obeyed = self.worker.obey(&mut engine.core, now);

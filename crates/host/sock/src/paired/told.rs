@@ -1,4 +1,4 @@
-//! What the stack thread told about a connection and the application has not asked for yet.
+//! Reports by the stack thread about a connection that the application has not asked for yet.
 
 use base::Instant;
 use std::collections::VecDeque;

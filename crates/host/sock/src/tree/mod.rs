@@ -20,7 +20,7 @@ use crate::{Engine, Errno};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What may be done with a value.
+/// Access to a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// It tells how things are.
@@ -38,14 +38,14 @@ pub struct Node {
     pub name: String,
     /// Read it, write it, or both?
     pub access: Access,
-    /// What a value looks like: "0 to 1", "a name of net.inet.tcp.cc.available".
+    /// Form of a value: "0 to 1", "a name of net.inet.tcp.cc.available".
     pub form: String,
-    /// What it is, in a sentence.
+    /// Meaning, in a sentence.
     pub help: String,
 }
 
 impl Node {
-    /// The same for programs: `name`, `access` (`r`, `rw` or `w`), `form` and `help`.
+    /// Returns the description for programs: `name`, `access` (`r`, `rw` or `w`), `form` and `help`.
     pub fn json(&self) -> Value {
         let access = match self.access {
             Access::Read => "r",
@@ -67,9 +67,9 @@ pub enum TreeError {
     Invalid(String),
     /// Not now: what is to be changed is in use (EBUSY).
     Busy(String),
-    /// What was named in the value does not exist (ENOENT).
+    /// A name in the value does not exist (ENOENT).
     Missing(String),
-    /// What was named in the value exists already (EEXIST).
+    /// A name in the value exists already (EEXIST).
     Exists(String),
 }
 

@@ -227,7 +227,7 @@ impl Branch for Policies {
     }
 }
 
-/// What policies made from now on begin with.
+/// Returns the value of a tunable for new policies.
 fn tunable(cores: &Cores, policy: &str, leaf: &str) -> Option<String> {
     let tunables = cores.first(|engine| engine.core().controls().tunables(policy)).unwrap_or_default();
     tunables.iter().find(|(row, _)| row.name == leaf).map(|(_, value)| value.to_string())

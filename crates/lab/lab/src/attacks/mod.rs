@@ -60,7 +60,7 @@ impl Scale {
 pub struct Attack {
     /// Its name.
     pub name: &'static str,
-    /// What attackers do.
+    /// The attackers' actions.
     pub threat: &'static str,
     family: Family,
     /// Connections that the attacker may have open at the server.
@@ -70,7 +70,7 @@ pub struct Attack {
     sign: (&'static str, fn(Scale) -> u64),
 }
 
-/// What an attack did.
+/// Effect of an attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding {
     /// Rate of the honest clients alone, Mbit/s.
@@ -100,7 +100,7 @@ impl Finding {
     /// Does the promise hold? The words say what does not.
     ///
     /// # Errors
-    /// What was found instead.
+    /// The finding that broke the expectation.
     pub fn judge(&self) -> Result<(), String> {
         let within = |[found, bound]: [u64; 2]| found <= bound;
         let rows = [

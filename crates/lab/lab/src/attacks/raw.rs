@@ -8,7 +8,7 @@ use wire::packet::{Below, Checksum, Content, Link, parse_frame};
 use wire::protocol;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Segment};
 
-/// What a raw host does.
+/// Behaviour of a raw host.
 pub(super) trait Script {
     /// Does it answer for this address?
     fn answers_for(&self, addr: Addr, now: Instant) -> bool;
@@ -20,7 +20,7 @@ pub(super) trait Script {
     fn act(&mut self, now: Instant, wire: &mut Wire) -> Option<Instant>;
 }
 
-/// What scripts send with.
+/// Output of scripts.
 pub(super) struct Wire {
     port: SimPort,
     /// The server's link-layer address.
@@ -64,7 +64,7 @@ impl Wire {
     }
 }
 
-/// What tells one segment from another.
+/// Fields that distinguish segments.
 pub(super) struct Part {
     pub(super) seq: Seq,
     pub(super) ack: Seq,

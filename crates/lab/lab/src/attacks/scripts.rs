@@ -1,4 +1,4 @@
-//! What attackers send.
+//! The attackers' segments.
 
 use super::raw::{Part, Script, Wire};
 use base::{Addr, Duration, Endpoint, Instant, Seq};
@@ -51,9 +51,9 @@ struct Sessions {
 #[derive(Clone, Copy)]
 struct Session {
     name: Endpoint,
-    /// What we send next.
+    /// Next sequence number to send.
     seq: Seq,
-    /// What we expect next; `None` before the server has answered.
+    /// Next sequence number expected; `None` before the server has answered.
     expected: Option<Seq>,
     /// Up to where everything was acknowledged.
     acked: Seq,

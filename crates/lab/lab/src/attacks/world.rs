@@ -51,7 +51,7 @@ impl Family {
     }
 }
 
-/// What the server did at most.
+/// Peaks of the server's figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peak {
     /// Steps for a packet.
@@ -121,7 +121,7 @@ fn path(mbit: u64, ms: u64, queue: u64) -> PipeConfig {
     }
 }
 
-/// Who attacks.
+/// Kind of attacker.
 pub(super) enum Attacker {
     /// A whole stack; its sockets have these options.
     Stack(SocketOptions),

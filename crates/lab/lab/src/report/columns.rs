@@ -183,7 +183,7 @@ fn write<T: DataType>(
     put::<T>(writer, values.collect(), None)
 }
 
-/// The same with gaps.
+/// Writes a column with gaps.
 fn write_optional<T: DataType>(
     writer: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
     values: impl Iterator<Item = Option<T::T>>,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::Chapter;
 use crate::run::Outcome;
 
-/// What the columns of a table of runs are called, besides the experiment and the seed.
+/// Names of the columns of a table of runs, besides the experiment and the seed.
 pub(super) struct Columns<'a> {
     /// Places of parameters, those of all experiments.
     pub(super) parameters: Vec<&'a str>,

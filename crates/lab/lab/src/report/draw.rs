@@ -1,4 +1,4 @@
-//! What plots show, as the page's script reads it.
+//! Data of plots, as the page's script reads it.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ impl Drawing {
 }
 
 impl Chapter<'_> {
-    /// What each plot of the experiment shows.
+    /// Returns the data of each plot of the experiment.
     pub(super) fn drawings(&self) -> io::Result<Vec<Drawing>> {
         let plots = &self.experiment.spec().plots;
         let mut drawings: Vec<Drawing> = plots.iter().map(|plot| self.draw(plot)).collect();
@@ -162,7 +162,7 @@ impl Chapter<'_> {
     }
 }
 
-/// What a plot shows of a course.
+/// Returns the points that a plot shows of a course.
 fn drawn(plot: &Plot, course: &[(f64, f64)]) -> Vec<Vec<f64>> {
     let (from, to) = (plot.from.unwrap_or(f64::MIN), plot.to.unwrap_or(f64::MAX));
     let inside: Series = course.iter().filter(|(t, _)| (from..=to).contains(t)).copied().collect();

@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// Most commands taken from one application per turn.
 const COMMANDS: usize = 1_024;
 
-/// What one stack thread knows of its applications.
+/// A stack thread's view of its applications.
 pub(super) struct Worker {
     pub(super) links: Slab<LinkEnd>,
     records: Slab<Record>,
@@ -244,7 +244,7 @@ impl Worker {
 
     // --- telling ---------------------------------------------------------------------------------------------
 
-    /// What the core says about one of its owners.
+    /// Handles a notice of the core about one of its owners.
     pub(super) fn notice(&mut self, core: &mut Core, now: Instant, notice: Notice) {
         match self.records.get_mut(notice.owner) {
             Some(Record::Listener(_)) => self.accept(core, now, notice.owner),

@@ -30,9 +30,9 @@ pub(super) struct Stream {
     pub(super) given: u32,
     /// Octets before this leave at once when all of them were taken.
     pub(super) push: Option<u32>,
-    /// What was said about octets not taken yet.
+    /// Marks on bytes that the connection has not taken yet.
     pub(super) marks: VecDeque<Mark>,
-    /// What the application has to be told.
+    /// Events to be reported to the application.
     pub(super) edges: Events,
     /// It is in its link's list of those with something to tell.
     pub(super) pending: bool,
