@@ -13,7 +13,7 @@ mod dpdk {
 
     /// The second is for tests, and what does not call it does not have it.
     const SHIMS: [&str; 2] = ["src/dpdk/shim.c", "src/dpdk/shim_test.c"];
-    /// What the shim calls. Drivers are loaded at run time, from where the distribution put them.
+    /// Libraries that the shim calls. Drivers are loaded at run time, from where the distribution put them.
     const LIBRARIES: [&str; 5] = ["rte_eal", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring"];
     const HELP: &str = "the feature `dpdk` needs DPDK 22.11 or later with its headers: install libdpdk-dev (Debian, \
                         Ubuntu) and pkg-config, or build without the feature";
@@ -37,7 +37,7 @@ mod dpdk {
         }
     }
 
-    /// What pkg-config says.
+    /// Returns pkg-config's output.
     fn ask(arguments: &[&str]) -> String {
         let output = Command::new("pkg-config").args(arguments).output();
         match output {

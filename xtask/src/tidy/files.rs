@@ -30,6 +30,26 @@ const FOREIGN_WORDS: &[&str] = &[
     concat!("generated ", "with"),
 ];
 
+/// Doc comments name the thing (a noun phrase) or say what a function does (a verb): none begins with these words.
+const BEGINNINGS: [&str; 4] = ["What", "Who", "Whose", "The same"];
+
+/// The text of a line of a doc comment.
+fn doc(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim)
+}
+
+/// The forbidden word with which a paragraph of a doc comment begins at `line`, the one after `before`.
+fn beginning(before: &str, line: &str) -> Option<&'static str> {
+    let text = doc(line)?;
+    let in_paragraph = doc(before).is_some_and(|text| !text.is_empty() && !text.starts_with('#'));
+    let begins = |word: &&&str| {
+        let rest = text.strip_prefix(**word);
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    };
+    if in_paragraph { None } else { BEGINNINGS.iter().find(begins).copied() }
+}
+
 /// Everything wrong with one file, as `path:line: what`.
 pub(super) fn complaints(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -37,6 +57,7 @@ pub(super) fn complaints(path: &str, text: &str) -> Vec<String> {
     if rust && text.lines().count() > LINES_MAX {
         found.push(format!("{path}: longer than {LINES_MAX} lines: is there a second noun in it?"));
     }
+    let mut before = "";
     for (number, line) in (1..).zip(text.lines()) {
         let mut complain = |what: &str| found.push(format!("{path}:{number}: {what}"));
         if rust {
@@ -52,6 +73,10 @@ pub(super) fn complaints(path: &str, text: &str) -> Vec<String> {
                 complain(&format!("dead code kept alive: `#{pattern}`"));
             }
         }
+        if let Some(word) = beginning(before, line).filter(|_| rust) {
+            complain(&format!("a doc comment begins with `{word}`: begin with the noun or the verb"));
+        }
+        before = line;
         let lower = line.to_lowercase();
         if let Some(word) = FOREIGN_WORDS.iter().find(|word| lower.contains(**word)) {
             complain(&format!("`{word}` has no place here"));
@@ -92,6 +117,23 @@ mod tests {
             let text = format!("#!{pattern}\n");
             assert_eq!(complaints("crates/a/src/lib.rs", &text).len(), 1, "{pattern}");
             assert!(complaints("crates/a/tests/common/mod.rs", &text).is_empty());
+        }
+    }
+
+    #[test]
+    fn doc_comments_begin_with_the_noun_or_the_verb() {
+        let text = |word: &str, mark: &str| format!("fn f() {{}}\n    {mark} {word} it does.\nfn g() {{}}\n");
+        for (word, mark) in BEGINNINGS.iter().flat_map(|word| [(word, "///"), (word, "//!")]) {
+            let found = complaints("src/a.rs", &text(word, mark));
+            assert_eq!(found.len(), 1, "{word} {mark}");
+            assert!(found[0].starts_with("src/a.rs:2: a doc comment begins with"), "{found:?}");
+            assert!(complaints("notes.md", &text(word, mark)).is_empty());
+            assert!(complaints("src/a.rs", &text(word, "//")).is_empty(), "not a doc comment");
+        }
+        let after = |before: &str| complaints("src/a.rs", &format!("/// {before}\n/// Who waits.\n")).len();
+        assert_eq!((after(""), after("# Errors"), after("The thread of the one")), (1, 1, 0));
+        for word in ["Whatever", "Whole", "The samelier", "what", "Returns what"] {
+            assert!(complaints("src/a.rs", &text(word, "///")).is_empty(), "{word}");
         }
     }
 

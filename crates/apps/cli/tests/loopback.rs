@@ -82,7 +82,7 @@ fn a_program_reaches_itself_inside_the_stack() {
     }
 }
 
-/// What does not listen on the stack of the process is found where it was: a kernel's server, another process of the
+/// Listeners outside the process's stack are reached where they are: a kernel's server, another process of the
 /// launch, a listener that a child has, too.
 #[test]
 fn everybody_else_is_found_by_the_kernels_loopback() {

@@ -78,7 +78,7 @@ pub(crate) fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// The same, once.
+/// Prints the message once.
 pub(crate) fn say_once(once: &Once, text: &str) {
     once.call_once(|| say(text));
 }

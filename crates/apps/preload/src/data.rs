@@ -24,7 +24,7 @@ macro_rules! stream_or_kernel {
     };
 }
 
-/// What a call that sends gave; SIGPIPE, where Linux sends one.
+/// Returns the result of a call that sends; raises SIGPIPE where Linux does.
 fn sent(outcome: Outcome<ssize_t>, held: &Held, flags: c_int) -> Outcome<ssize_t> {
     let broken = matches!(outcome, Ok(-1)) && held.kind() == Kind::Stream && errno() == libc::EPIPE;
     if broken && flags & libc::MSG_NOSIGNAL == 0 {
@@ -261,7 +261,7 @@ pub(crate) unsafe fn sendmmsg(
     Ok(sent(done.map(|done| done as ssize_t), held, flags)? as c_int)
 }
 
-/// What the compiler's check is for: no call may overrun its buffer.
+/// Checks, as the compiler's fortified calls do, that no call overruns its buffer.
 fn check(len: size_t, room: size_t) {
     if len > room {
         // SAFETY: nothing of ours is held; the C library ends the program in the same place.

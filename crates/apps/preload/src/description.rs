@@ -1,4 +1,4 @@
-//! What descriptors of ours stand for: an open file description, which dup shares.
+//! Open file descriptions behind descriptors of the stack, which dup shares.
 
 use crate::table::{Held, NUMBERS};
 use crate::{epoll, relay, stack};
@@ -6,7 +6,7 @@ use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// What it is at present.
+/// Present kind of the description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -45,7 +45,7 @@ pub(crate) struct Relayed {
     pub(crate) channel: c_int,
 }
 
-/// What is rarely needed.
+/// Rarely needed state.
 #[derive(Default)]
 pub(crate) struct More {
     pub(crate) wishes: Vec<Wish>,

@@ -26,7 +26,7 @@ pub(crate) use wait::{Watching, forked, pwait, pwait2, wait_ms};
 const WAKEUP: u32 = 1 << 29;
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
 
-/// What is no connection, in a set.
+/// Entry of a set that is no connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Watch {
     /// Which ([`Description::name`]).
@@ -204,7 +204,7 @@ fn told_as(set: &Held, word: u64) -> Option<u64> {
     }
 }
 
-/// What the stack is to do; EINVAL for an operation that there is not.
+/// Returns the stack's operation; EINVAL for an operation that there is not.
 fn operation(op: c_int, event: Option<epoll_event>) -> Result<EpollOp, Refused> {
     let event = event.map(|event| EpollEvent { ready: interest(event.events), data: event.u64 });
     match (op, event) {
@@ -282,7 +282,8 @@ fn pend(set: &Held, epfd: c_int) {
     }
 }
 
-/// What was only noted so far is in the stack's set: listeners, which listen there from now on, and other sets.
+/// Enters what was only noted so far into the stack's set: listeners, which listen there from now on, and other
+/// sets.
 fn catch_up(set: &Held) -> Outcome<()> {
     let stack = stack::open()?;
     let outer = below(stack, set, NONE)?;

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Strings, a NULL at the end.
 pub(crate) type List = *const *const c_char;
 
-/// What has to be done before another program runs; false if it must not, for it would be on the kernel.
+/// Prepares the run of another program; returns false if it must not run, because it would be on the kernel.
 ///
 /// # Safety
 /// `name` is NULL or a string.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn prepare(name: *const c_char) -> bool {
     })
 }
 
-/// What a call answers that runs no program because it would be on the kernel.
+/// Returns the error of a call that runs no program because it would be on the kernel.
 fn forbidden() -> c_int {
     set_errno(libc::EACCES);
     -1
@@ -50,7 +50,7 @@ fn forbidden() -> c_int {
 pub(crate) struct Environment {
     given: List,
     more: Option<Vec<*const c_char>>,
-    /// What `more` points to of this process's sockets.
+    /// Entry on this process's sockets to which `more` points.
     _sockets: Option<CString>,
 }
 
@@ -63,7 +63,7 @@ impl Environment {
         unsafe { Environment::with(given, sockets) }
     }
 
-    /// The same, where `sockets` is the entry that tells of them.
+    /// Makes the environment, where `sockets` is the entry on the process's sockets.
     ///
     /// # Safety
     /// As [`Environment::of`].
@@ -217,7 +217,7 @@ fn prepare_path(path: &str) -> bool {
     CString::new(path).map_or(true, |path| unsafe { prepare(path.as_ptr()) })
 }
 
-/// What was written is sent before the process ends.
+/// Sends written data before the process ends.
 pub(crate) fn drain() {
     inside(end::drain);
 }

@@ -15,7 +15,7 @@ use sock::hosted::Still;
 use std::cell::RefCell;
 use std::sync::{MutexGuard, Once};
 
-/// What is held during a fork, so that no other thread holds it in the child for ever.
+/// Locks held during a fork, so that no other thread holds it in the child for ever.
 struct Locks {
     _opening: Option<MutexGuard<'static, ()>>,
     _free: Option<MutexGuard<'static, Vec<&'static Description>>>,
@@ -34,7 +34,7 @@ impl Locks {
     }
 }
 
-/// What a fork has prepared.
+/// State that a fork has prepared.
 struct Prepared {
     locks: Locks,
     heirs: Option<relay::Heirs>,

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub struct Row {
     /// The function.
     pub name: &'static str,
-    /// What happens to it.
+    /// Treatment of the call.
     pub text: &'static str,
 }
 
@@ -45,7 +45,7 @@ fn resolve(name: &CStr, slot: &AtomicPtr<c_void>) -> *mut c_void {
     found
 }
 
-/// What a call gives that this system's C library does not have.
+/// Returns the error of a call that this system's C library lacks.
 fn missing<R: Failure>() -> R {
     crate::boundary::set_errno(libc::ENOSYS);
     R::FAILURE
@@ -113,7 +113,7 @@ macro_rules! on_descriptors {
     };
 }
 
-/// What a function of any number of arguments does: the registers of those that have no name are put where the function
+/// Body of a function with any number of arguments: the registers of unnamed arguments are put where the function
 /// `$with`, which takes a list of them in the register `$list`, looks for them (System V ABI for x86-64, 3.5.7).
 /// `$named` octets of registers have names.
 macro_rules! list_of_arguments {
@@ -465,7 +465,7 @@ pub unsafe extern "C-unwind" fn sysv_signal(signal: c_int, action: sighandler_t)
     unsafe { signals::sysv_signal(signal, action) }
 }
 
-/// What `signal` is for programs that were compiled for X/Open's rules.
+/// `signal` for programs that were compiled for X/Open's rules.
 ///
 /// # Safety
 /// The contract of the C library's function.

@@ -328,7 +328,7 @@ impl Tray {
         moved
     }
 
-    /// What lies in a pipe, which keeps it; waits for something unless `flags` say otherwise.
+    /// Peeks at the content of a pipe; waits for something unless `flags` say otherwise.
     fn look_into(&self, from: c_int, octets: &mut [u8], flags: c_uint) -> ssize_t {
         // SAFETY: numbers; the program's handlers may run.
         let got = outside(|| unsafe { libc::tee(from, self.write, octets.len(), flags) });

@@ -28,7 +28,7 @@ pub(crate) fn duration(time: Option<&timespec>) -> Result<Option<Duration>, Refu
     }
 }
 
-/// The same for a call of the kernel's, for as long as the calling statement takes.
+/// Returns the time for a system call, valid during the calling statement.
 pub(crate) fn raw(time: &Option<Duration>) -> *const timespec {
     thread_local! {
         static TIME: std::cell::Cell<timespec> = const { std::cell::Cell::new(timespec { tv_sec: 0, tv_nsec: 0 }) };
@@ -112,7 +112,7 @@ pub(crate) unsafe fn ppoll_chk(
     unsafe { ppoll(fds, count, timeout, mask) }
 }
 
-/// What the compiler's check is for: no call may overrun its buffer.
+/// Checks, as the compiler's fortified calls do, that no call overruns its buffer.
 fn check(count: nfds_t, room: size_t) {
     if room / size_of::<pollfd>() < count as usize {
         // SAFETY: nothing of ours is held; the C library ends the program in the same place.
@@ -200,7 +200,7 @@ fn wait(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -
     }
 }
 
-/// The same, of sets in which nothing changes.
+/// Waits on sets in which nothing changes.
 fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const sigset_t) -> Outcome<c_int> {
     let mut split = split(rows)?;
     if split.ours.is_empty() && split.invalid.is_empty() {
@@ -250,7 +250,7 @@ fn wait_as_they_are(rows: &mut [pollfd], timeout: Option<Duration>, mask: *const
     }
 }
 
-/// What select waits for, and what of poll's answer means it.
+/// Events of select, and the events of poll that stand for them.
 const SETS: [(c_short, c_short); 3] = [
     (libc::POLLIN | libc::POLLRDHUP, libc::POLLIN | libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP),
     (libc::POLLOUT, libc::POLLOUT | libc::POLLERR),

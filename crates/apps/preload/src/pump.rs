@@ -54,7 +54,7 @@ impl Lane {
     }
 }
 
-/// What can be done at one end, as far as is known: a call that gave less than all says no, an event says yes.
+/// Readiness of one end, as far as is known: a call that gave less than all says no, an event says yes.
 #[derive(Clone, Copy)]
 struct End {
     readable: bool,
@@ -133,7 +133,7 @@ impl Pump {
         }
     }
 
-    /// The same for a connection that this process itself uses by way of a socket.
+    /// Makes a pump for a connection that this process itself uses through a socket.
     pub(crate) fn own(held: Held, fd: c_int) -> Pump {
         Pump { own: Some(Own::new()), ..Pump::new(held, fd) }
     }
@@ -143,7 +143,7 @@ impl Pump {
         self.fd
     }
 
-    /// What a child calls the connection.
+    /// Returns a child's name of the connection.
     pub(crate) fn handle(&self) -> usize {
         self.held.name()
     }

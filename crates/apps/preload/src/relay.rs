@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// This process's way to its parent.
 static CHANNEL: AtomicI32 = AtomicI32::new(NONE);
 
-/// What a child asks for.
+/// Request of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 enum Wish {
@@ -43,7 +43,7 @@ enum Wish {
 const WISH: usize = 16;
 const NAME: usize = 28;
 
-/// What a fork leaves to the child.
+/// State that a fork leaves to the child.
 pub(crate) struct Heirs {
     parents: c_int,
     childs: c_int,
@@ -208,18 +208,18 @@ struct Child {
     streams: Vec<Held>,
 }
 
-/// What the thread has not seen yet.
+/// Work that the thread has not seen yet.
 struct New {
     children: Vec<Child>,
     pumps: Vec<Pump>,
-    /// What it sleeps on.
+    /// Descriptor on which it sleeps.
     bell: c_int,
 }
 
 static NEW: Mutex<New> = Mutex::new(New { children: Vec::new(), pumps: Vec::new(), bell: NONE });
 
-/// What the end of the process waits for: how often it has asked the thread to move what lies in children's sockets,
-/// how often the thread has done so, and whether some of it is left.
+/// Counters for which the end of the process waits: how often it has asked the thread to move what lies in
+/// children's sockets, how often the thread has done so, and whether some of it is left.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static MOVED: AtomicU32 = AtomicU32::new(0);
 static LEFT: AtomicBool = AtomicBool::new(false);
@@ -291,7 +291,7 @@ fn duplicate(fd: c_int) -> c_int {
     threads::hidden(unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })
 }
 
-/// What the thread has not seen, held by who forks.
+/// Lock on the thread's unseen work, held during a fork.
 pub(crate) struct Quiet {
     _new: MutexGuard<'static, New>,
 }
@@ -358,7 +358,7 @@ pub(crate) fn forked() {
     all.bell = NONE;
 }
 
-/// What an event of the kernel's set is about; smaller words are places of connections.
+/// Subject of an event of the kernel's set; smaller words are places of connections.
 const BELL: u64 = u64::MAX;
 const CHANNELS: u64 = 1 << 32;
 /// Events of one look.
@@ -442,7 +442,7 @@ impl Relay {
         }
     }
 
-    /// What the kernel's set has.
+    /// Handles the events of the kernel's set.
     fn look_at_children(&mut self, room: &mut [u8]) {
         let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS];
         // SAFETY: as much room as is said.
@@ -462,7 +462,7 @@ impl Relay {
         }
     }
 
-    /// What others have left for the thread.
+    /// Takes the work that other threads have left.
     fn take_new(&mut self, room: &mut [u8]) {
         let (children, pumps) = {
             let mut all = new();

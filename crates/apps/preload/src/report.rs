@@ -1,4 +1,4 @@
-//! What becomes of a launch, told at its end: every process writes lines to a file that `millstream run` has made, and
+//! Report at the end of a launch: every process writes lines to a file that `millstream run` has made, and
 //! a process of the launcher sums them up. A message that was written there is not said a second time in the launch.
 //!
 //! A line is a word, the process's number and what there is to tell, with tabs between.
@@ -13,9 +13,9 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What `millstream run` names the file by.
+/// Variable by which `millstream run` names the file.
 const VARIABLE: &str = "MILLSTREAM_REPORT";
-/// What is set where a program shall not run on the kernel by chance.
+/// Variable that is set where a program must not run on the kernel by accident.
 const REQUIRE: &str = "MILLSTREAM_REQUIRE";
 /// Most bytes of the file that are looked through for a message.
 const FILE_MAX: usize = 256 << 10;
@@ -29,7 +29,7 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 /// Connections of sockets that listen on the link too, and of the program's own making, that were the kernel's.
 static KERNELS: AtomicU64 = AtomicU64::new(0);
 
-/// What the launch has said of this.
+/// Messages of the launch.
 struct Said {
     path: Option<CString>,
     required: bool,

@@ -1,4 +1,4 @@
-//! Whose an address is: the link's, or the kernel's (the loopback, other interfaces, what the machine says to itself).
+//! Owner of an address: the link, or the kernel (loopback, other interfaces, the machine's own addresses).
 
 use crate::stack::settings;
 use capi::memory::is_nowhere;

@@ -22,7 +22,7 @@ const SIGNALS: usize = 64;
 const SYNCHRONOUS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 
-/// What [`arrives`] does itself, because the kernel would do it at the first of two deliveries.
+/// Flags that [`arrives`] implements itself, because the kernel would do it at the first of two deliveries.
 const OURS: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
 
 /// A handler of the program's, and the flags that it was installed with.
@@ -116,7 +116,7 @@ fn deliver_late() {
     change(libc::SIG_UNBLOCK, late);
 }
 
-/// What has run on this thread so far.
+/// Count of handlers that have run on this thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ran([u32; 2]);
 

@@ -118,7 +118,7 @@ struct Lent {
     held: Held,
     fd: c_int,
     cloexec: c_int,
-    /// What the number stands for otherwise.
+    /// Meaning of the number otherwise.
     usual: c_int,
     /// The end that is relayed.
     mine: c_int,

@@ -31,10 +31,10 @@ static LAUNCH: OnceLock<Vec<CString>> = OnceLock::new();
 static STACK: AtomicPtr<Stack> = AtomicPtr::new(null_mut());
 /// The process that read the settings.
 static READER: AtomicU32 = AtomicU32::new(0);
-/// Who opens it.
+/// Lock of the thread that opens it.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// What `millstream run` has said, or nothing.
+/// Returns the settings of `millstream run`, or nothing.
 pub(crate) fn settings() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     SETTINGS.get_or_init(|| inside(read_settings)).as_ref()
@@ -88,7 +88,7 @@ extern "C" fn note_launch() {
     }
 }
 
-/// What the environment said at first: a program may have cleared it since.
+/// Returns the initial environment: a program may have cleared it since.
 fn said() -> Box<dyn Iterator<Item = (String, String)>> {
     let Some(launch) = LAUNCH.get() else { return Box::new(std::env::vars()) };
     Box::new(launch.iter().filter_map(|entry| {
@@ -97,13 +97,13 @@ fn said() -> Box<dyn Iterator<Item = (String, String)>> {
     }))
 }
 
-/// What the launch has said in the environment, for programs that this one starts.
+/// Returns the launch's variables, for programs that this one starts.
 pub(crate) fn launch() -> &'static [CString] {
     if settings().is_some() { LAUNCH.get().map_or(&[], Vec::as_slice) } else { &[] }
 }
 
 impl Stack {
-    /// What TCP has counted, by name.
+    /// Returns TCP's counters, by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         self.hosted.tcp_counters()
     }
@@ -113,7 +113,7 @@ impl Stack {
         self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// What the C door's functions take first.
+    /// Returns the first argument of the C library's functions.
     pub(crate) fn context(&self) -> *mut Context {
         std::ptr::from_ref(&self.context).cast_mut()
     }

@@ -30,7 +30,7 @@ fn all_streams() -> MutexGuard<'static, Vec<(usize, Box<c_int>)>> {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the functions get is where the number is kept.
+/// Returns the descriptor to which the functions' cookie points.
 fn descriptor(cookie: *mut c_void) -> c_int {
     // SAFETY: a box that lives in the list until the stream is closed.
     unsafe { cookie.cast::<c_int>().read() }

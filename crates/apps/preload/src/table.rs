@@ -19,7 +19,7 @@ static SLOTS: [AtomicPtr<Description>; NUMBERS] = [const { AtomicPtr::new(null_m
 /// Stands in the slots of descriptors of our own stack.
 static HIDDEN: Description = Description::hidden();
 
-/// What a number stands for.
+/// Object behind a number.
 pub(crate) enum Place {
     /// The kernel's, or nothing.
     Kernel,
@@ -79,7 +79,7 @@ pub(crate) fn is_kernels(fd: c_int) -> bool {
     }
 }
 
-/// What the number stands for.
+/// Returns the object behind the number.
 pub(crate) fn look(fd: c_int) -> Place {
     let Some(slot) = slot(fd) else { return Place::Kernel };
     loop {
@@ -102,8 +102,8 @@ pub(crate) fn look(fd: c_int) -> Place {
     }
 }
 
-/// What the number stands for at this moment, if that is ours, for a look that counts nobody: it may be something else
-/// at the next.
+/// Returns the present object behind the number, if it is the stack's, without counting a reference: it may be
+/// another one at the next call.
 #[inline]
 pub(crate) fn glance(fd: c_int) -> Option<&'static Description> {
     let found = slot(fd)?.load(Ordering::Acquire);
@@ -111,7 +111,7 @@ pub(crate) fn glance(fd: c_int) -> Option<&'static Description> {
     unsafe { found.as_ref() }.filter(|_| found != hidden())
 }
 
-/// What is ours.
+/// Returns the stack's object behind the number.
 pub(crate) fn ours(fd: c_int) -> Option<Held> {
     match look(fd) {
         Place::Ours(held) => Some(held),
@@ -119,7 +119,7 @@ pub(crate) fn ours(fd: c_int) -> Option<Held> {
     }
 }
 
-/// What has this name, and a number of it: `hint`, if that is still one.
+/// Returns the object of this name, and a number of it: `hint`, if that is still one.
 pub(crate) fn named(name: usize, hint: c_int) -> Option<(Held, c_int)> {
     let has = |fd: c_int| ours(fd).filter(|held| held.name() == name).map(|held| (held, fd));
     has(hint).or_else(|| all().0.into_iter().find_map(has))

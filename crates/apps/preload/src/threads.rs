@@ -1,4 +1,4 @@
-//! What the stack does for itself: its descriptors are hidden from the program and lie where a program does not look
+//! Isolation of the stack: its descriptors are hidden from the program and lie where a program does not look
 //! for numbers, and its threads take no signals. And the way round the C library's functions, syscall(2).
 
 use crate::boundary::{is_inside, say, set_errno, stay_inside};
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::Once;
 
-/// What a thread begins with.
+/// Entry function of a thread.
 pub(crate) type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// How many of the highest numbers are the stack's, at least; of few numbers, half.

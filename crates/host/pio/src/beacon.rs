@@ -16,7 +16,7 @@ impl Beacon {
     /// Over this descriptor, without a date.
     ///
     /// # Errors
-    /// What the kernel said: too many descriptors, or one that cannot be waited for.
+    /// The kernel's error: too many descriptors, or one that cannot be waited for.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Beacon> {
         // SAFETY: takes a number and returns a new descriptor.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
@@ -40,7 +40,7 @@ impl Beacon {
     /// itself, so those of a port may be named again whenever they may be new ones with old numbers.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn watch(&self, before: &[RawFd], now: &[RawFd]) -> io::Result<()> {
         for fd in before.iter().filter(|fd| !now.contains(fd)) {
             // It may be closed.
@@ -58,7 +58,7 @@ impl Beacon {
     /// The date: so much from now; `None` for none. The one before is forgotten, though it may have passed.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn set(&self, after: Option<Duration>) -> io::Result<()> {
         let mut spec = libc::itimerspec {
             it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },

@@ -28,7 +28,7 @@ impl Doze {
     /// Until a port may have packets or news ([`PacketIo::net_events`]), `timeout` passes or a signal arrives.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> Result<Wake, IoError> {
         doze(&mut self.fds, timeout)
     }
@@ -38,7 +38,7 @@ impl Doze {
 /// late by the thread's slack.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> Result<Wake, IoError> {
     let mut rows: Vec<libc::pollfd> = fds.iter().map(|&fd| interest(fd, libc::POLLIN)).collect();
     doze(&mut rows, timeout)

@@ -40,7 +40,7 @@ pub struct FaultConfig {
     pub tx: Faults,
 }
 
-/// What was done so far in one direction.
+/// Counters of faults in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
     /// Packets lost, also those that could not be damaged otherwise.
@@ -77,7 +77,7 @@ struct Lane<T> {
 trait Part {
     fn frame(&mut self) -> &mut Frame;
     fn into_frame(self) -> Frame;
-    /// The same with another frame.
+    /// Returns the packet with another frame.
     fn with(&self, frame: Frame) -> Self;
     /// Is this a super-segment?
     fn is_super(&self) -> bool;
@@ -225,7 +225,7 @@ fn complete<T: Part>(part: &mut T) -> bool {
     true
 }
 
-/// The same packet again, if there are frames for it.
+/// Returns a copy of the packet, if there are frames for it.
 fn copy<T: Part, P: PacketIo>(packet: &mut [T], port: &mut P) -> Option<Vec<T>> {
     let mut copies = Vec::with_capacity(packet.len());
     for part in packet {
@@ -265,7 +265,7 @@ impl<P: PacketIo> Fault<P> {
         (self.rx.faults, self.tx.faults) = (rx, tx);
     }
 
-    /// What was done so far, towards us and away from us.
+    /// Returns the counters of received and of sent packets.
     pub fn counts(&self) -> (FaultCounts, FaultCounts) {
         (self.rx.counts, self.tx.counts)
     }
@@ -395,7 +395,7 @@ mod tests {
         TxPacket { frame, meta: TxMeta { checksum: sum, segmentation: big.then_some(cut) } }
     }
 
-    /// What arrives of `COUNT` segments: sequence numbers of the sound ones, and how many were damaged.
+    /// Returns the segments that arrive of `COUNT`: sequence numbers of the sound ones, and how many were damaged.
     fn through(
         config: &FaultConfig,
         offload: bool,

@@ -11,7 +11,7 @@ pub fn packet_ring(data: &[u8]) {
     crate::packet::fuzz(data);
 }
 
-/// What the other process does to shared memory.
+/// Fuzzes shared memory under a hostile other process.
 pub fn shared_memory(data: &[u8]) {
     crate::shm::fuzz(data);
 }
@@ -21,12 +21,12 @@ pub fn capture(data: &[u8]) {
     crate::pcap::fuzz(data);
 }
 
-/// What a user writes for a link.
+/// Fuzzes the text of a link.
 pub fn link(data: &[u8]) {
     crate::open::fuzz(&String::from_utf8_lossy(data));
 }
 
-/// What becomes of a group of processes that share a port.
+/// Fuzzes a group of processes that share a port.
 pub fn group(data: &[u8]) {
     crate::group::fuzz::table(data);
 }

@@ -1,4 +1,4 @@
-//! What a packet is, from its octets: whose, whether it carries data, and whether it is sound.
+//! Classification of a packet by its bytes: its flow, whether it carries data, and whether it is sound.
 
 use crate::port::{Medium, RxChecksum};
 use ::wire::checksum::{Summer, is_partial};

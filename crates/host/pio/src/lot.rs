@@ -15,7 +15,7 @@ pub(crate) struct Lot {
 // SAFETY: the pointers inside are used only within the calls below, after `push` set them in the same borrow.
 unsafe impl Send for Lot {}
 
-/// What became of a message.
+/// Result of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Got {
     pub(crate) len: usize,
@@ -71,7 +71,7 @@ impl Lot {
         check(rc).map(|n| n as usize)
     }
 
-    /// What became of message `index` of those received.
+    /// Returns the result of received message `index`.
     pub(crate) fn got(&self, index: usize) -> Got {
         let header = &self.headers[index];
         Got { len: header.msg_len as usize, truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 }

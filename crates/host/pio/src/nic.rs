@@ -26,7 +26,7 @@ pub(crate) struct Nic {
     xdp: XdpPort,
     beside: Packet,
     groups: Vec<Group>,
-    /// What the packet socket brought and found no room in a batch.
+    /// Packets of the packet socket that found no room in a batch.
     waiting: VecDeque<RxPacket>,
     brought: RxBatch,
     /// Where the program steers all, the packet socket is asked now and then only.

@@ -162,7 +162,7 @@ impl Pair {
     }
 }
 
-/// What the receiver knows of a packet with this request, or `None` if the caps do not allow the request.
+/// Returns the receiver's metadata of a packet with this request, or `None` if the caps do not allow the request.
 #[inline]
 fn received_as(caps: &Caps, packet: &TxPacket) -> Option<RxMeta> {
     let (meta, len) = (packet.meta, packet.frame.len());

@@ -13,7 +13,7 @@ pub const PIECES_MAX: usize = 48;
 /// Most super-segments that [`PacketIo::tx_gather_all`] takes.
 pub const GATHER_MAX: usize = 4;
 
-/// What carries packets below IP.
+/// Link layer below IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
     /// Frames start with an Ethernet header.
@@ -22,14 +22,14 @@ pub enum Medium {
     Ip,
 }
 
-/// What a port can do, fixed when it opens.
+/// Capabilities of a port, fixed when it opens.
 #[derive(Clone, Debug)]
 pub struct Caps {
     /// The port as its user wrote it, `xdp:eth0`.
     pub name: String,
     /// Largest IP packet on the wire, octets.
     pub mtu: usize,
-    /// What frames start with.
+    /// Link layer of frames.
     pub medium: Medium,
     /// Our link-layer address (zeros for [`Medium::Ip`]).
     pub mac: [u8; 6],
@@ -74,7 +74,7 @@ impl Caps {
     }
 }
 
-/// What the port knows of a received packet's TCP checksum.
+/// State of a received packet's TCP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RxChecksum {
     /// Nothing: verify it.
@@ -86,7 +86,7 @@ pub enum RxChecksum {
     Partial,
 }
 
-/// What the port knows of a received packet.
+/// Metadata of a received packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RxMeta {
     /// State of the TCP checksum.
@@ -101,7 +101,7 @@ pub struct RxMeta {
 pub struct RxPacket {
     /// Its octets. The stack gives the frame back with [`PacketIo::retire`].
     pub frame: Frame,
-    /// What the port knows of it.
+    /// Metadata of the packet.
     pub meta: RxMeta,
 }
 
@@ -126,7 +126,7 @@ pub struct SegmentationOffload {
     pub v6: bool,
 }
 
-/// What the port shall do to a packet on its way out.
+/// Offloads requested for a packet to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxMeta {
     /// Fill in the TCP checksum; only if [`Caps::tx_checksum`], or with `segmentation`.
@@ -140,7 +140,7 @@ pub struct TxPacket {
     /// Its octets, in a frame from this port's [`PacketIo::take`] or `take_long`. The port retires it when the
     /// hardware is done.
     pub frame: Frame,
-    /// What to do to it.
+    /// Offloads of the packet.
     pub meta: TxMeta,
 }
 
@@ -148,7 +148,7 @@ pub struct TxPacket {
 pub struct Gather<'a> {
     /// All headers (link, IP, TCP).
     pub headers: &'a [u8],
-    /// What to do to the whole.
+    /// Offloads of the whole.
     pub meta: TxMeta,
     /// The payload, in at most [`PIECES_MAX`] pieces.
     pub payload: &'a [IoSlice<'a>],
@@ -170,7 +170,7 @@ pub enum Wake {
     Interrupted,
 }
 
-/// What can go wrong with a port at run time.
+/// Error of a port at run time.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IoError {
@@ -217,7 +217,7 @@ pub trait Waker: Send + Sync {
 
 /// One queue of a port, owned by one core. Batches both ways; never blocks except in [`PacketIo::wait`].
 pub trait PacketIo: Send {
-    /// What this port can do.
+    /// Returns the capabilities of this port.
     fn caps(&self) -> &Caps;
 
     /// A frame to build a packet in: data empty at offset [`Caps::headroom`] plus what the caller likes.
@@ -288,7 +288,7 @@ pub trait PacketIo: Send {
         None
     }
 
-    /// The same for copying what was received, if it is worth it now.
+    /// Returns the crew for copying received data, if it is worth it now.
     fn crew_to_read(&mut self) -> Option<&mut Crew> {
         self.crew()
     }

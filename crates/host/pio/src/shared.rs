@@ -90,7 +90,7 @@ fn kind(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// The same error with the path in its text; its kind stays.
+/// Adds the path to the error's text; its kind stays.
 fn told(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

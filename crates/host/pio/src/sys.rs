@@ -11,7 +11,7 @@ pub(crate) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc) }
 }
 
-/// The same for calls that return a length.
+/// Checks the result of a call that returns a length.
 pub(crate) fn check_len(rc: isize) -> io::Result<usize> {
     usize::try_from(rc).map_err(|_| io::Error::last_os_error())
 }
@@ -85,7 +85,7 @@ impl SockAddr {
         }
     }
 
-    /// What system calls take; valid while `self` is.
+    /// Returns the arguments for system calls; valid while `self` is.
     pub(crate) fn raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         match self {
             SockAddr::V4(a) => (std::ptr::from_ref(a).cast(), size_of_val(a) as libc::socklen_t),
@@ -182,7 +182,7 @@ pub(crate) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// What can be done about one octet of an open file. The lock belongs to the open file: other processes, and other
+/// Operation on the lock of one byte of an open file. The lock belongs to the open file: other processes, and other
 /// opens of this one, are excluded, and it ends with the last descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {

@@ -80,7 +80,7 @@ pub(crate) fn cable(near: &str, far: &str, net: u8) -> (u32, File) {
     (near_index, there)
 }
 
-/// What the puppet has seen of its connection.
+/// State of the puppet's connection.
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) received: Vec<u8>,
@@ -105,9 +105,9 @@ pub(crate) struct Puppet<P: PacketIo> {
     next: Seq,
     acked: Seq,
     expected: Seq,
-    /// What came too early, and whether a FIN is behind it: packets of several CPUs may overtake each other.
+    /// Out-of-order data, and whether a FIN is behind it: packets of several CPUs may overtake each other.
     early: Vec<(Seq, Vec<u8>, bool)>,
-    /// What the peer takes beyond `acked`, and the shift of its window field.
+    /// The peer's window beyond `acked` in bytes, and the shift of its window field.
     window: u32,
     shift: u8,
     /// Where packets to the peer go when nobody has asked us yet.

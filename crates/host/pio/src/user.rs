@@ -210,7 +210,7 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
-    /// What a program sees of itself after `change`: a line for each set of rights.
+    /// Returns a program's view of its rights after `change`: a line for each set of rights.
     fn seen(change: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Option<String> {
         if !is_root() {
             eprintln!("skipped: only root can become another user");

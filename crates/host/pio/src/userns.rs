@@ -16,9 +16,9 @@ pub enum UsernsError {
     TooMany,
     /// Anything else the kernel said, and at what.
     Os {
-        /// What was tried.
+        /// Attempted action.
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }

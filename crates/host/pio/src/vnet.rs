@@ -6,7 +6,8 @@ use wire::virtio::{Checksum, Cut, Header, Segmentation};
 /// Octets of the header as all ports here use it.
 pub(crate) const LEN: usize = wire::virtio::LEN_MERGED;
 
-/// What a received header says of the frame of `frame_len` octets after it; `None` if it makes no sense.
+/// Returns the metadata in a received header of the frame of `frame_len` bytes after it; `None` if it makes no
+/// sense.
 pub(crate) fn received(header: &[u8], frame_len: usize) -> Option<RxMeta> {
     let header = wire::virtio::parse(header, frame_len).ok()?;
     let checksum = match header.checksum {

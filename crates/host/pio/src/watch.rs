@@ -1,5 +1,5 @@
-//! What a port on an interface of the kernel sleeps on, beside its own descriptor: the bell that its owner's
-//! other threads ring, and the kernel's news of the interface.
+//! Descriptors on which a port on a kernel interface sleeps beside its own: the doorbell of its owner's other
+//! threads, and the kernel's news of the interface.
 
 use crate::netlink::{Monitor, Scope};
 use crate::port::{Caps, IoError, NetEvent, Wake, Waker};
@@ -56,7 +56,7 @@ impl Watch {
         self.bell.clone()
     }
 
-    /// What an owner polls who sleeps by itself.
+    /// Returns the descriptors to poll for an owner that sleeps by itself.
     pub(crate) fn poll_fds(&self, fd: RawFd) -> Vec<RawFd> {
         [fd, self.monitor.fd()].into_iter().chain(self.also).collect()
     }

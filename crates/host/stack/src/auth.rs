@@ -36,7 +36,7 @@ impl Core {
         }
     }
 
-    /// The same for somebody who has no keys.
+    /// Decides about a segment from a peer without keys.
     fn admits_from_stranger(&mut self, segment: &Segment<'_>) -> bool {
         let takes_ao = self.shared.config.ao_without_key;
         let refused = segment.options.signature.and_then(|one| Refused::by_stranger(one, takes_ao));
@@ -52,7 +52,7 @@ impl Core {
         false
     }
 
-    /// The same in TIME-WAIT.
+    /// Decides about a segment for a TIME-WAIT entry.
     #[cold]
     pub(crate) fn admits_waiting(&mut self, entry: u32, sender: &Sender<'_>, segment: &Segment<'_>) -> bool {
         let Some(auth) = self.signed_waits.get_mut(&entry) else { return self.admits_from_stranger(segment) };
@@ -82,9 +82,8 @@ impl Core {
         }
     }
 
-    /// Who demands signatures of a segment that belongs to no connection: `Ok` says how to answer it, and what a
-    /// connection begins with. An error was counted.
-    /// RFC 2385, 4.1-1; RFC 5925, 7.3-1 and 7.3-4.
+    /// Checks the signature of a segment that belongs to no connection: `Ok` says how to answer it, and with which
+    /// keys a connection begins. An error was counted. RFC 2385, 4.1-1; RFC 5925, 7.3-1 and 7.3-4.
     pub(crate) fn authorize(
         &mut self,
         listener: Option<ListenerId>,

@@ -10,7 +10,7 @@ pub struct ConnId(pub u32);
 const PAGE: usize = 64;
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// What is true of a connection, beside its TCP state.
+/// Flags of a connection, beside its TCP state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Marks(u16);
 
@@ -37,9 +37,10 @@ impl Marks {
     pub(crate) const SIGNED: Marks = Marks(512);
     /// Begun from the archive.
     pub(crate) const AGAIN: Marks = Marks(1024);
-    /// The same, and its first segment has not left: `owner` of who accepts, `listener` of who connects is its mould.
+    /// As before, and its first segment has not left: the cached handshake is in `owner` for an accepted
+    /// connection, in `listener` for a connecting one.
     pub(crate) const OPENING: Marks = Marks(2048);
-    /// What it received last lies in the port's frames until it is read ([`crate::loans`]).
+    /// Its latest received data lies in the port's frames until it is read ([`crate::loans`]).
     pub(crate) const LENT: Marks = Marks(4096);
 
     #[inline]
@@ -65,7 +66,7 @@ impl std::ops::BitOr for Marks {
     }
 }
 
-/// What the stack keeps of a connection beside TCP's own state.
+/// The stack's state of a connection, beside TCP's own.
 #[derive(Clone, Copy)]
 pub(crate) struct Meta {
     /// Hash of its flow.

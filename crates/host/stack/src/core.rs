@@ -63,7 +63,7 @@ pub struct CoreConfig {
     pub control: &'static str,
     /// May connections have congestion control that takes more than one flow's share?
     pub allow_unfair: bool,
-    /// What becomes of segments that continue each other.
+    /// Receive offload.
     pub offload: Offload,
     /// Batches of [`pio::BATCH_MAX`] packets received in one turn, 1 to [`BATCHES_MAX`]. More of them make less work of
     /// a packet where very many wait, and let those wait longer that are answered at the turn's end.
@@ -96,7 +96,7 @@ impl Default for CoreConfig {
     }
 }
 
-/// What a core lends to its connections.
+/// State that a core lends to its connections.
 pub(crate) struct Shared {
     pub(crate) config: tcp::Config,
     pub(crate) pool: Pool,
@@ -196,7 +196,7 @@ pub struct Core {
     pub(crate) tracer: Option<Box<Tracer>>,
     /// The port had no frame when one was needed.
     pub(crate) starved: bool,
-    /// What connections read from the port's frames.
+    /// Data that connections read from the port's frames.
     pub(crate) loans: Loans,
     /// Batches received in one turn at most.
     pub(crate) batches: u8,
@@ -307,7 +307,7 @@ impl Core {
         true
     }
 
-    /// What is new about a connection over `path`.
+    /// Returns the initial state that is new for a connection over `path`.
     #[inline]
     pub(crate) fn fresh(&mut self, now: Instant, key: &FlowKey, path: &Path) -> Fresh {
         let usual = key.local().addr == path.src;
@@ -316,7 +316,7 @@ impl Core {
         Fresh { key: *key, isn: self.isn.isn(now, key), ts_offset, hint }
     }
 
-    /// What a connection needs to begin, but for its options.
+    /// Returns the arguments of a new connection, without its options.
     pub(crate) fn opening(
         &mut self,
         now: Instant,
@@ -473,7 +473,7 @@ impl Core {
         }
     }
 
-    /// The same for a connection whose way or neighbour must be looked at, or whose first segment leaves.
+    /// Transmits for a connection whose route or neighbour must be looked up, or whose first segment leaves.
     #[inline(never)]
     fn transmit_first(&mut self, now: Instant, index: u32) -> Sent {
         let Some((meta, _)) = self.conns.get(index) else { return Sent::All };
@@ -591,7 +591,7 @@ struct Sending {
     now: Instant,
     index: u32,
     class: TransmitClass,
-    /// What it has sent, or was about to.
+    /// Segments that it has sent, or was about to send.
     segments: u32,
     octets: u32,
 }
@@ -602,7 +602,7 @@ impl Sending {
     }
 }
 
-/// What building a segment needs beside its connection.
+/// Arguments of building a segment, beside its connection.
 struct Out<'a> {
     port: &'a mut Port,
     shared: &'a mut Shared,
@@ -648,7 +648,7 @@ impl Out<'_> {
     }
 }
 
-/// What became of a connection's wish to send.
+/// Result of a connection's transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     /// It has nothing more to send.

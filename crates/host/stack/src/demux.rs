@@ -18,7 +18,7 @@ const SPLIT_AT: u32 = (BUCKETS * WAYS) as u32 * 3 / 4;
 const DEPTH_MAX: u32 = 20;
 const EMPTY: u16 = 0;
 
-/// What a flow is, in 32 bits.
+/// Owner of a flow, in 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
     /// Index of a connection.
@@ -60,7 +60,7 @@ const LOT: usize = 8;
 /// A directory of more bits does not stay in the fastest cache.
 const NEAR: u32 = 11;
 
-/// What is known of a page. It lies apart from the buckets: a flow that comes or goes touches one bucket only.
+/// State of a page. It lies apart from the buckets: a flow that comes or goes touches one bucket only.
 struct Page {
     used: u32,
     /// Leading bits of the hash that all entries of this page have in common.

@@ -16,7 +16,7 @@ use crate::rx::Sender;
 /// owners of the addresses answer with RSTs (RFC 7413, section 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
-/// What a listener grants (TCP_FASTOPEN, TCP_FASTOPEN_KEY).
+/// Fast Open options of a listener (TCP_FASTOPEN, TCP_FASTOPEN_KEY).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FastOpenListen {
     /// Most connections whose clients have not answered the SYN-ACK yet; 0 takes no data with a SYN.
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    /// What `listener` does with a SYN that has data or the option.
+    /// Returns the decision of `listener` about a SYN that has data or the option.
     /// RFC 7413, 2.1-1 and 4.2.2-3; RFC 7413, 4.2-1.
     #[cold]
     pub(crate) fn judge_syn(

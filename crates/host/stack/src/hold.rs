@@ -22,16 +22,17 @@ pub(crate) const UP_MAX: usize = 256;
 
 const _: () = assert!(UP_MAX >= BATCH_MAX && UP_MAX >= offload::TRAIN_MAX, "a run goes up at once");
 
-/// What becomes of segments that continue each other.
+/// Receive offload of segments that continue each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offload {
     /// Each is delivered for itself.
     Off,
     /// Those that arrive together are delivered as one.
     Inline,
-    /// The same, and where more of a flow is expected its data waits for that, for the budget at the most.
+    /// As `Inline`; where more of a flow is expected its data waits for that, for the budget at most.
     Hold(Duration),
-    /// The same, and the connection acknowledges what waits if it answers for it ([`tcp::Connection::promise`]).
+    /// As `Hold`, and the connection acknowledges waiting data early if it can take it
+    /// ([`tcp::Connection::promise`]).
     Early(Duration),
     /// As inline, and those that came too early wait for what is missing before them, for the budget at the most.
     Reorder(Duration),
@@ -63,13 +64,13 @@ impl AsRef<[u8]> for Kept {
     }
 }
 
-/// What is held between the port and the batch that is processed.
+/// Packets held between the port and the batch that is processed.
 pub(crate) struct Hold {
     engine: Engine<Kept>,
     inbox: RxBatch,
-    /// What was looked at and is a segment.
+    /// Parsed segments.
     arrivals: Vec<Arrival>,
-    /// What is held is acknowledged.
+    /// Held data is acknowledged early.
     early: bool,
 }
 
@@ -234,7 +235,7 @@ impl Core {
         }
     }
 
-    /// What the engine gives up is processed.
+    /// Processes the runs that the engine flushes.
     fn hand_up(&mut self, now: Instant, rx: &mut Rx, hold: &mut Hold) {
         let merges = self.shared.merges();
         while let Some(mut run) = hold.engine.poll_run() {
@@ -271,7 +272,7 @@ impl Core {
         }
     }
 
-    /// The same for a port that holds what comes ([`pio::Card`]).
+    /// Tells the round trip to a port that holds packets ([`pio::Card`]).
     #[inline(never)]
     pub(crate) fn tell_port(&mut self, flow: Option<Flow>, key: &FlowKey) {
         if let Some(srtt) = self.round_trip(flow) {

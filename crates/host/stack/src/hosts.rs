@@ -19,7 +19,7 @@ const WAYS: usize = 8;
 /// No entry is known.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What is known about one host.
+/// Entry of one host.
 #[derive(Clone, Copy)]
 struct Entry {
     remote: Addr,
@@ -33,11 +33,11 @@ struct Entry {
 pub struct HostRow {
     /// The peer's.
     pub remote: Addr,
-    /// What connections taught.
+    /// Measurements by connections.
     pub memory: HostMemory,
     /// How long ago the last of them ended, seconds.
     pub age: u32,
-    /// What a connection would be told now.
+    /// Hint that a new connection would get now.
     pub hint: HostHint,
 }
 
@@ -91,7 +91,7 @@ impl Hosts {
         self.entries.get(place as usize)?.as_ref().filter(|entry| entry.remote == remote)
     }
 
-    /// What a connection to `remote` is told, if its entry lies at `place`.
+    /// Returns the hint for a connection to `remote`, if its entry lies at `place`.
     #[inline]
     pub(crate) fn hint(&self, config: &Config, now: Instant, place: u32, remote: Addr) -> HostHint {
         let entry = self.at(place, remote);
@@ -151,7 +151,7 @@ fn seconds(now: Instant) -> u32 {
 }
 
 impl Core {
-    /// What is remembered of peers.
+    /// Returns the remembered peers.
     pub fn hosts(&self, now: Instant) -> impl Iterator<Item = HostRow> {
         self.hosts.rows(&self.shared.config, now)
     }
@@ -161,7 +161,7 @@ impl Core {
         self.hosts.clear();
     }
 
-    /// What a connection begins with.
+    /// Returns the hint with which a connection begins.
     #[inline]
     pub(crate) fn host_hint(&self, now: Instant, remote: Addr, path: &Path) -> HostHint {
         let config = &self.shared.config;

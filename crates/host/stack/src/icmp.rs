@@ -70,8 +70,8 @@ impl Core {
         true
     }
 
-    /// What the connection believed (it checks that the packet was in flight) new connections believe too.
-    /// RFC 8201, 4-2.
+    /// Lowers the path MTU of new connections, if the connection believed the message (it checks that the packet
+    /// was in flight). RFC 8201, 4-2.
     fn too_big(&mut self, now: Instant, mtu: u32, quote: &[u8]) -> bool {
         let Some((index, _)) = self.quoted(quote) else { return false };
         let Some((_, tcp)) = self.conns.get(index) else { return false };

@@ -1,4 +1,4 @@
-//! What a segment does: to its connection, to what is left of one, to a listener, or to nothing.
+//! Processing of a segment: for a connection, a TIME-WAIT entry, a listener, or none.
 
 use base::{FlowKey, Instant, Seq};
 use tcp::auth::Auth;
@@ -63,7 +63,7 @@ impl Core {
         self.delivered(now, index, disposition, events);
     }
 
-    /// What a segment did to its connection is told.
+    /// Reports the effect of a segment on its connection.
     #[inline(always)]
     pub(crate) fn delivered(&mut self, now: Instant, index: u32, disposition: Disposition, events: Events) {
         if !events.is_empty() {
@@ -274,7 +274,7 @@ impl Core {
         }
     }
 
-    /// What a connection of `listener` with `sender` begins with.
+    /// Returns the arguments of a connection of `listener` with `sender`.
     fn passive(
         &mut self,
         now: Instant,

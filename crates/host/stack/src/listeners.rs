@@ -15,7 +15,7 @@ const NIL: u16 = u16::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ListenerId(pub u32);
 
-/// What to listen on.
+/// Options of a listener.
 #[derive(Clone, Debug)]
 pub struct Listen {
     /// Address (may be unspecified; unspecified v6 takes v4 too unless `v6_only`) and port (0: choose).
@@ -26,7 +26,7 @@ pub struct Listen {
     pub reuse_port: bool,
     /// IPV6_V6ONLY.
     pub v6_only: bool,
-    /// What accepted sockets inherit.
+    /// Options that accepted sockets inherit.
     pub options: SocketOptions,
     /// Congestion control; None is the default.
     pub control: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Listen {
 
 /// One listener.
 pub(crate) struct Listener {
-    /// What it was asked for, with the port chosen and the backlog at least 1.
+    /// Requested options, with the port chosen and the backlog at least 1.
     pub(crate) wish: Listen,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,

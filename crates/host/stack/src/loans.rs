@@ -48,7 +48,7 @@ struct Lent {
 }
 
 impl Lent {
-    /// What was not read.
+    /// Returns the data that was not read.
     fn unread<'a>(
         &self,
         places: &'a [u16],
@@ -108,7 +108,7 @@ fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
     room.copy_from_slice(&packet.frame.data()[from..from + room.len()]);
 }
 
-/// What is lent, and the frames it lies in.
+/// Lent data, and the frames in which it lies.
 #[derive(Default)]
 pub(crate) struct Loans {
     runs: Vec<Lent>,
@@ -151,7 +151,7 @@ impl Loans {
         self.enter(index, first, train.text(0), train.octets());
     }
 
-    /// The same for one packet, whose payload lies at `text`.
+    /// Lends one packet, whose payload lies at `text`.
     #[inline]
     pub(crate) fn lend_one(&mut self, index: u32, at: u16, text: Range<usize>) {
         let (first, octets) = (self.places.len(), text.len() as u32);
@@ -235,7 +235,7 @@ impl Loans {
         copied
     }
 
-    /// The same by a crew, for which it is decided where each piece belongs before any is copied. A job for each batch:
+    /// Reads with a crew, for which the place of each piece is decided before any is copied. A job for each batch:
     /// each lane has that part of one in its cache which it verified.
     fn read_along(&mut self, index: u32, into: &mut [u8], crew: &mut Crew) -> usize {
         let mut copied = 0;
@@ -247,7 +247,7 @@ impl Loans {
         copied
     }
 
-    /// What the connection has not read of the batch that the run at place `at` lies in.
+    /// Reads the connection's unread data of the batch in which the run at place `at` lies.
     fn read_batch(&mut self, index: u32, at: usize, into: &mut [u8], crew: &mut Crew) -> usize {
         let mut all: [(&[u8], &mut [u8]); BATCH_MAX] = core::array::from_fn(|_| (&[][..], &mut [][..]));
         let (mut count, room, mut rest) = (0, into.len(), into);
@@ -291,7 +291,7 @@ impl Loans {
         }
     }
 
-    /// What the connection has not read, in order; `current` is the batch that is being processed, if one is.
+    /// Returns the connection's unread data, in order; `current` is the batch that is being processed, if one is.
     fn unread<'a>(&'a self, index: u32, current: &'a [RxPacket]) -> impl Iterator<Item = &'a [u8]> {
         let runs = self.runs.iter().filter(move |run| run.index == index && !run.is_read());
         runs.flat_map(|run| run.unread(&self.places, &self.batches, current))
@@ -326,8 +326,8 @@ impl Core {
         self.loans.end(self.port.io.as_mut(), late);
     }
 
-    /// What a connection was lent is copied to where it keeps what it received; `current` is the batch that is being
-    /// processed, if one is.
+    /// Reclaims lent frames: copies the data to the connection's receive buffer; `current` is the batch that is
+    /// being processed, if one is.
     pub(crate) fn call_in(&mut self, index: u32, current: &[RxPacket]) {
         let Core { conns, loans, shared, stats, .. } = self;
         if let Some((meta, tcp)) = conns.get_mut(index) {
@@ -341,7 +341,7 @@ impl Core {
         loans.forget(index);
     }
 
-    /// The same if it was lent anything.
+    /// Reclaims lent frames, if there are any.
     #[inline]
     pub(crate) fn call_in_if_lent(&mut self, index: u32, current: &[RxPacket]) {
         if self.conns.slot(index).meta.marks.has(Marks::LENT) {
@@ -385,7 +385,7 @@ impl Core {
         self.loans.skip(index, readable.min(u32::try_from(len).unwrap_or(u32::MAX)));
     }
 
-    /// What such a connection has not read, in place and in order; at most `max` octets.
+    /// Shows the unread data of such a connection, in place and in order; at most `max` octets.
     pub(crate) fn peek_lent(&self, index: u32, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
         let mut left = max;
         for piece in self.loans.unread(index, &[]) {

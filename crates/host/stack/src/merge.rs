@@ -116,7 +116,7 @@ impl Core {
         true
     }
 
-    /// The same for a packet that the link has merged, of the segment `whole`.
+    /// Lends the payload of a packet that the link has merged, of the segment `whole`.
     #[inline(never)]
     pub(crate) fn lend_long(
         &mut self,

@@ -17,7 +17,7 @@ use wire::packet::Template;
 
 use crate::listeners::ListenerId;
 
-/// Who was used less than so many seconds ago makes room for nobody.
+/// Seconds after its last use before which an entry is never evicted.
 const BUSY: u32 = 10;
 
 /// Everything that is alike in connections of a kind.
@@ -25,7 +25,7 @@ const BUSY: u32 = 10;
 pub(crate) struct Mould {
     /// Our end where we accept; of who connects only the family.
     pub(crate) local: Endpoint,
-    /// Who accepts, found when the listeners were at this version; nobody where we connect.
+    /// Listener, found when the listeners were at this version; none where this side connects.
     pub(crate) listener: Option<(ListenerId, u32)>,
     /// The generation of addresses and routes under which it was made.
     pub(crate) way: u32,
@@ -42,7 +42,7 @@ impl Mould {
     }
 }
 
-/// What is looked at first.
+/// Part of an entry that is compared first.
 #[derive(Clone, Copy)]
 struct Label {
     /// Of the end: few moulds have the same.

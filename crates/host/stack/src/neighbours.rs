@@ -99,7 +99,7 @@ pub(crate) enum Ready {
 /// A question to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
-    /// Who is sought.
+    /// Address that is resolved.
     pub(crate) addr: Addr,
     /// To this address only (verifying); to everybody otherwise.
     pub(crate) unicast: Option<[u8; 6]>,

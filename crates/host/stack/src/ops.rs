@@ -1,4 +1,4 @@
-//! What applications call. None of it sends: the next turn does.
+//! Calls of applications. None of them sends: the next turn does.
 
 use base::{Endpoint, FlowKey, Instant, Seq};
 use pio::PacketIo;
@@ -109,8 +109,8 @@ impl Core {
     /// Start listening. A reservation of [`Core::bind`] for the same endpoint is used, else one is made.
     ///
     /// # Errors
-    /// What [`Core::bind`] says, [`OpError::NoControl`], [`OpError::UnfairControl`], [`OpError::NoBuffers`] with too
-    /// many listeners.
+    /// Errors of [`Core::bind`], [`OpError::NoControl`], [`OpError::UnfairControl`], [`OpError::NoBuffers`] with
+    /// too many listeners.
     pub fn listen(&mut self, now: Instant, listen: &Listen) -> Result<(ListenerId, Endpoint), OpError> {
         self.now = now;
         if self.is_over() {
@@ -199,7 +199,7 @@ impl Core {
         self.bind_free(local, reuse_addr, reuse_port, v6_only)
     }
 
-    /// The same for an address that need not be ours (IP_FREEBIND): what comes for it is heard once it is.
+    /// Binds to an address that need not be local (IP_FREEBIND): packets for it are received once it is.
     ///
     /// # Errors [`OpError::AddrInUse`], [`OpError::Denied`].
     pub fn bind_free(
@@ -704,7 +704,7 @@ impl Core {
     }
 }
 
-/// What a read would say where there is nothing to read.
+/// Returns the error of a read where there is nothing to read.
 fn why_unreadable(tcp: &Connection) -> ReadError {
     match (tcp.error(), tcp.state()) {
         (Some(error), _) => ReadError::Failed(error),

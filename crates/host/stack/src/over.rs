@@ -76,7 +76,7 @@ impl Core {
     }
 }
 
-/// What is left of a port that was dropped.
+/// Placeholder of a port that was dropped.
 struct Gone {
     caps: Caps,
     waker: Arc<dyn Waker>,

@@ -88,7 +88,7 @@ impl Paths {
         (cached.dst == dst && cached.generation == generation).then_some(cached.path)
     }
 
-    /// The same, to change it.
+    /// Returns the known path, mutably.
     #[inline]
     pub(crate) fn known_mut(&mut self, dst: Addr, generation: u32) -> Option<&mut Path> {
         let slot = self.slot(dst);
@@ -165,7 +165,7 @@ impl Paths {
         self.next
     }
 
-    /// What ICMP said long ago is forgotten, and every way looked up again: also destinations in use, and connections
+    /// Forgets old ICMP messages, and looks every route up again: also destinations in use, and connections
     /// that live, get the route's MTU back.
     /// RFC 1191, 6.3-2.
     pub(crate) fn expire(&mut self, now: Instant, ip: &mut Ip) {

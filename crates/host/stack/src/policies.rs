@@ -77,7 +77,7 @@ impl Core {
         tcp.control_tunable(name).ok_or(TunableError::Unknown)
     }
 
-    /// What the same would give on a connection that began with this policy; nothing changes.
+    /// Returns what `tune` would give on a connection that began with this policy; nothing changes.
     ///
     /// # Errors
     /// As [`Core::tune`].

@@ -42,7 +42,7 @@ struct Port {
     shared: bool,
 }
 
-/// What one bind, listener or bound connection holds.
+/// Hold of one bind, listener or bound connection on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Binding {
     /// Where.

@@ -1,4 +1,4 @@
-//! Who watches a core's connections: nobody, mostly, or any number of probes, each of which sees everything.
+//! Observers of a core's connections: mostly none, or any number of probes, each of which sees everything.
 
 use base::{Duration, FlowKey, Instant};
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! What was worked out lately for some flow: a host with several addresses goes back and forth between few.
+//! Cache of results computed lately for some flow: a host with several addresses goes back and forth between few.
 
 use base::FlowKey;
 

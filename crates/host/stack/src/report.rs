@@ -1,4 +1,4 @@
-//! What a core tells about itself: counters and memory.
+//! A core's report on itself: counters and memory.
 
 use base::Instant;
 use tcp::{Counters, Info};
@@ -12,7 +12,7 @@ use crate::stats::{PacketDrop, Stats};
 pub struct Figure {
     /// Its name, in lower case with underscores.
     pub name: &'static str,
-    /// What it says.
+    /// Meaning.
     pub help: &'static str,
     /// The number.
     pub value: u64,
@@ -36,7 +36,7 @@ impl Core {
         self.figures().into_iter().map(|figure| (figure.name, figure.value)).collect()
     }
 
-    /// The same with what each says.
+    /// Returns the figures with their meanings.
     pub fn figures(&self) -> Vec<Figure> {
         let counted = |name, help, value| Figure { name, help, value, counter: true };
         let held = |(name, help, value)| Figure { name, help, value, counter: false };
@@ -87,13 +87,13 @@ impl Core {
         self.shared.pool.is_scarce()
     }
 
-    /// What became of packets that arrived together; all zero where they are not merged.
+    /// Returns the counters of packets that arrived together; all zero where they are not merged.
     pub fn offload(&self) -> offload::TrainCounters {
         let trains = self.scratch.as_ref().and_then(|scratch| scratch.rx.trains.as_ref());
         trains.map(|trains| trains.counters().clone()).unwrap_or_default()
     }
 
-    /// What became of packets that were held; all zero where none is.
+    /// Returns the counters of packets that were held; all zero where none is.
     pub fn held(&self) -> offload::HoldCounters {
         let hold = self.scratch.as_ref().and_then(|scratch| scratch.rx.hold.as_ref());
         hold.map(|hold| hold.counters().clone()).unwrap_or_default()

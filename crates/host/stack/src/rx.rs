@@ -41,7 +41,7 @@ pub(crate) struct Arrival {
     pub(crate) tos: u8,
 }
 
-/// What receiving needs from turn to turn, so that it need not be allocated.
+/// Buffers of receiving, kept from turn to turn to avoid allocation.
 pub(crate) struct Rx {
     pub(crate) batch: RxBatch,
     pub(crate) arrivals: Vec<Arrival>,
@@ -49,11 +49,11 @@ pub(crate) struct Rx {
     version: u32,
     /// Packets that continue each other, if they are to be delivered as one.
     pub(crate) trains: Option<Box<Trains>>,
-    /// What is held before it goes up, if anything is.
+    /// Packets held before they are delivered, if holding is on.
     pub(crate) hold: Option<Box<Hold>>,
 }
 
-/// Who sent a segment, and to which flow it belongs.
+/// Sender of a segment, and its flow.
 #[derive(Clone, Copy)]
 pub(crate) struct Sender<'a> {
     pub(crate) key: &'a FlowKey,
@@ -140,7 +140,7 @@ impl Core {
         }
     }
 
-    /// The same, where packets may continue each other.
+    /// Parses a batch in which packets may continue each other.
     #[inline(never)]
     fn survey_trains(
         &mut self,
@@ -351,7 +351,7 @@ impl Core {
         }
     }
 
-    /// Whose a packet is that was looked up when the flow table had that version.
+    /// Returns the flow of a packet that was looked up when the flow table had that version.
     #[inline(always)]
     pub(crate) fn flow_of(&self, arrival: &Arrival, version: u32) -> Option<Flow> {
         match arrival.flow {

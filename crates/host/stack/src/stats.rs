@@ -1,4 +1,4 @@
-//! What a core counts beside TCP's own counters, and why it drops packets.
+//! A core's counters beside TCP's own, and its reasons to drop packets.
 
 base::counters! {
     /// One core's counters below TCP.

@@ -72,7 +72,7 @@ impl TimeWaits {
         (self.len > 0).then_some(self.due)
     }
 
-    /// What was due has been removed.
+    /// Notes that the due entries have been removed.
     pub(crate) fn look_again(&mut self) {
         if let Some(oldest) = self.oldest() {
             self.due = self.entry(oldest).wait.until + LOT;

@@ -1,5 +1,5 @@
-//! Who looks at the static tracepoints (USDT) of this program: noticed once a turn, and given a probe for as long as it
-//! looks.
+//! Tracers of the static tracepoints (USDT) of this program: noticed once a turn, and given a probe while they are
+//! attached.
 
 use trace::Points;
 use usdt::PacketDropped;
@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::probes::ProbeId;
 use crate::stats::PacketDrop;
 
-/// What a core keeps while somebody looks.
+/// State of a core while a tracer is attached.
 pub(crate) struct Tracer {
     probe: ProbeId,
     /// Packets dropped by reason, as far as they were told.

@@ -45,7 +45,7 @@ pub struct Notice {
     pub events: Events,
 }
 
-/// What one turn did.
+/// Result of one turn.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Packets received.
@@ -63,7 +63,7 @@ impl Core {
     /// (control, ACKs, data), one kick for each batch.
     ///
     /// # Errors
-    /// What the port said; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever
+    /// The port's error; timers and the rest of the turn happened nevertheless. [`IoError::Gone`] for ever
     /// after a panic in a turn: it has ended the core ([`Core::is_over`]).
     pub fn turn(&mut self, now: Instant) -> Result<Turn, IoError> {
         let fuse = Fuse(self);
@@ -105,7 +105,7 @@ impl Core {
     /// a caller that will do something else before it. How many packets left.
     ///
     /// # Errors
-    /// What the port said.
+    /// The port's error.
     #[inline]
     pub fn flush(&mut self, now: Instant) -> Result<u32, IoError> {
         let mut turn = Turn::default();
@@ -372,7 +372,7 @@ impl Core {
         self.ask_kernel(now, &mut scratch.events);
     }
 
-    /// What the kernel says meanwhile, whenever it was last asked.
+    /// Asks for the kernel's news, whenever it was last asked.
     pub(crate) fn ask_kernel(&mut self, now: Instant, events: &mut Vec<NetEvent>) {
         self.events_at = now + NET_EVENTS_EVERY;
         self.port.io.net_events(events);
@@ -383,7 +383,7 @@ impl Core {
     }
 }
 
-/// What a turn needs from turn to turn, so that it need not be allocated.
+/// Buffers of a turn, kept from turn to turn to avoid allocation.
 pub(crate) struct Scratch {
     pub(crate) rx: Rx,
     due: Vec<u32>,

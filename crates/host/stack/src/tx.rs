@@ -23,7 +23,7 @@ mod gather;
 
 /// A kick at the latest when so many packets are built.
 pub(crate) const KICK_AT: usize = pio::BATCH_MAX;
-/// The same for octets: a few super-segments.
+/// Bytes after which the port is kicked: a few super-segments.
 const KICK_OCTETS: usize = 1 << 18;
 
 /// Largest TCP header.
@@ -39,7 +39,7 @@ pub(crate) struct Port {
     pub(crate) wants_round_trips: bool,
     /// A frame taken for a segment that then was not due.
     spare: Option<Frame>,
-    /// The same for a super-segment, and what fits it, where the port keeps such frames apart.
+    /// Frame for a super-segment, and its capacity, where the port keeps such frames apart.
     long: Option<Frame>,
     long_limits: Option<TxLimits>,
     /// Control segments, and everything that goes before ACKs and data.
@@ -175,7 +175,7 @@ impl Port {
         self.spare.is_some()
     }
 
-    /// What one transmission may hold, with the frames in stock.
+    /// Returns the limits of one transmission, with the frames in stock.
     #[inline]
     pub(crate) fn limits(&self) -> TxLimits {
         match self.long_limits {
@@ -278,7 +278,8 @@ impl Port {
         self.looped.push_back(RxPacket { frame, meta });
     }
 
-    /// The same with a signature, which covers the whole of one segment of the wire: nothing is segmented or gathered.
+    /// Sends a segment with a signature, which covers the whole of one segment of the wire: nothing is segmented or
+    /// gathered.
     #[cold]
     fn signed_segment(&mut self, tcp: &Connection, pool: &Pool, tx: &Transmit, class: TransmitClass) {
         assert!(tx.len <= u32::from(tx.mss), "a signed super-segment");
@@ -504,7 +505,7 @@ fn complete(start: usize) -> TxMeta {
     TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation: None }
 }
 
-/// What the port is asked to do to a segment.
+/// Returns the offloads requested for a segment.
 fn request(below: &Below, header: &Header, len: usize, mss: usize) -> TxMeta {
     let start = below.len();
     let offset = wire::tcp::CHECKSUM_OFFSET as u16;

@@ -21,7 +21,7 @@ struct Path {
     remote: Endpoint,
     now: Instant,
     log: Vec<(Instant, Vec<u8>)>,
-    /// What the client sends is lost.
+    /// The client's packets are lost.
     cut: bool,
 }
 
@@ -40,7 +40,7 @@ impl Path {
         Path { client, server, wires: [a, b], listener, remote, now, log: Vec::new(), cut: false }
     }
 
-    /// What lies on one wire goes to the other.
+    /// Carries packets from one wire to the other.
     fn carry(&mut self, from: usize, lost: bool) {
         let mut batch = RxBatch::new();
         while self.wires[from].rx(&mut batch).unwrap() > 0 {

@@ -62,7 +62,7 @@ struct Bed {
     server: ConnId,
     allowed: Arc<AtomicUsize>,
     octets: Arc<AtomicUsize>,
-    /// What was handed over and not read: up to which octet, and when.
+    /// Data handed over and not read: its end, and the time.
     held: VecDeque<(usize, Instant)>,
     read: usize,
     late: Vec<Duration>,

@@ -364,7 +364,8 @@ fn a_connector_does_not_run_dry() {
     assert_eq!(dry, 100, "none is taken over before the timestamp clock has moved on");
 }
 
-/// The same for a connection whose local port is chosen, which RFC 9293 would have wait for the end of TIME-WAIT.
+/// A connection whose local port is chosen takes it over, too, which RFC 9293 would have wait for the end of
+/// TIME-WAIT.
 #[test]
 fn a_chosen_port_in_time_wait_is_taken_over_after_a_second() {
     let mut world = World::new(&PairConfig::default());

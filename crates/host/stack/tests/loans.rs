@@ -22,7 +22,7 @@ fn world(offload: Offload, flows: u32) -> (World, Vec<ConnId>, Vec<ConnId>) {
     world_with(&PairConfig::default(), offload, flows, 0)
 }
 
-/// The same where the server's port has so many lanes.
+/// Makes a world where the server's port has so many lanes.
 fn world_with(
     link: &PairConfig,
     offload: Offload,
@@ -147,7 +147,7 @@ fn what_the_link_has_merged_is_lent_too() {
     }
 }
 
-/// Who verifies and who copies changes nothing of what is read.
+/// The data read does not depend on which thread verifies or copies.
 #[test]
 fn every_way_of_reading_gives_the_same_whoever_helps() {
     for (offload, lanes) in MODES.into_iter().zip([2, 3, 4, 2]) {

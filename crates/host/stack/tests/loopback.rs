@@ -181,7 +181,7 @@ fn the_source_is_the_loopbacks_and_nowhere_is_here() {
     }
 }
 
-/// What is bound to the loopback cannot speak to the link, and without a loopback nobody is bound there.
+/// A socket bound to the loopback cannot reach the link, and without a loopback no socket can be bound there.
 #[test]
 fn the_loopback_leads_nowhere_else() {
     let mut host = Host::new(&PairConfig::default(), Loopback::All);

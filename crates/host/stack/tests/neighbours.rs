@@ -32,7 +32,7 @@ struct Link64 {
     asked_gateway: u32,
     /// Link-layer destinations of segments with data.
     data_to: Vec<[u8; 6]>,
-    /// What the host behind the gateway sends next.
+    /// Next sequence number of the host behind the gateway.
     far_seq: u32,
 }
 
@@ -173,7 +173,8 @@ fn a_flood_of_spoofed_neighbours_leaves_the_gateway_known() {
     assert!(stat(&link.core, "neighbours") <= 4_096);
 }
 
-/// Who asks for our address is remembered (RFC 826, RFC 4861, section 7.2.3), but takes no place of another's.
+/// A host that asks for our address is remembered (RFC 826, RFC 4861, section 7.2.3), but takes no place of
+/// another's.
 #[test]
 fn a_flood_of_questions_leaves_the_gateway_known() {
     let mut link = Link64::new(100);

@@ -14,7 +14,7 @@ use tcp::{ReadError, Shutdown, SocketOptions};
 use wire::packet::{Below, Checksum, Link};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// Who sent what when.
+/// Packets sent, with sender and time.
 type Log = Arc<Mutex<Sent>>;
 type Sent = Vec<(u8, Vec<u8>)>;
 
@@ -56,7 +56,7 @@ fn recorded(link: &PairConfig, change: impl Fn(&mut CoreConfig)) -> (World, Log)
     (World { client, server, now, client_notices: vec![], server_notices: vec![] }, log)
 }
 
-/// What applications of both hosts did, in the order in which they did it.
+/// Actions of the applications of both hosts, in order.
 struct Play {
     world: World,
     rng: Rng,
@@ -275,7 +275,7 @@ fn numbers_cannot_be_told() {
     }
 }
 
-/// Who speaks to a server that is alone, whatever he claims to be.
+/// Peer of a lone server, under any address.
 struct Stranger {
     core: Core,
     wire: Pair,

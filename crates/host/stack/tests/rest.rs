@@ -10,7 +10,7 @@ use tcp::WriteError;
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 
-/// What was sent: when, and how many packets by each end so far.
+/// Packets sent: the time, and the count by each end so far.
 type Sent = Vec<(Instant, u64, u64)>;
 
 /// Lets time pass until `end`; how often somebody woke for that.

@@ -38,7 +38,7 @@ impl Probe for Watcher {
 
 const HOLD: Offload = Offload::Hold(Duration::from_micros(50));
 
-/// What watchers of a server see of ten segments that arrive together.
+/// Returns the view of a server's observers on ten segments that arrive together.
 fn seen_by(offload: Offload, watchers: &[bool]) -> Vec<Vec<(u32, Vec<u8>)>> {
     const SEGMENT: usize = 1448;
     let http = Endpoint::new(SERVER, PORT);

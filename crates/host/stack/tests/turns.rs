@@ -5,7 +5,7 @@ mod common;
 use common::World;
 use pio::{BATCH_MAX, PacketIo, PairConfig, TxBatch, TxMeta, TxPacket};
 
-/// What each turn receives of `count` packets that wait, until nothing does.
+/// Returns the packets that each turn receives of `count` waiting ones, until none is left.
 fn turns(batches: u8, count: usize) -> Vec<(u32, bool)> {
     let link = PairConfig { frames: 2_048, depth: 1_024, ..PairConfig::default() };
     let (mut core, mut far) = World::alone(&link, |config| config.batches = batches);

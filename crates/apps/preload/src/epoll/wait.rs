@@ -80,7 +80,8 @@ fn silence(set: &Held, epfd: c_int) {
     }
 }
 
-/// What the program is told of events of the kernel's: not of the bell, and of what is to be told once if it was not.
+/// Filters the kernel's events for the program: without the doorbell, and one-shot events only if they were not
+/// reported yet.
 unsafe fn as_told(set: &Held, epfd: c_int, events: *mut epoll_event, n: c_int) -> c_int {
     if is_told_as_it_is(set) {
         return n;

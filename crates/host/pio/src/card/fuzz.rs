@@ -273,7 +273,7 @@ impl World {
     }
 }
 
-/// Whose packet it is: its port, as the model made it, says so; what has none is nobody's.
+/// Returns the flow of a packet: its port, as the model made it; packets without ports belong to no flow.
 fn flow_of(octets: &[u8]) -> usize {
     let whole = octets.len();
     match parse_frame(octets, whole).map(|frame| frame.content) {

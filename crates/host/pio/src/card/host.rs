@@ -18,7 +18,7 @@ impl Card {
         }
     }
 
-    /// What the worker at the link tells.
+    /// Takes the messages of the worker at the link.
     fn hear(&mut self) {
         while let Some(news) = self.news.pop() {
             match news {

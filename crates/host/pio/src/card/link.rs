@@ -19,7 +19,7 @@ const OUTBOX: usize = 1024;
 /// How often the port is asked for news while packets come without a pause.
 const NEWS_EVERY: u32 = 64;
 
-/// What the host asks of the port.
+/// Request of the host to the port.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ask {
     /// To be answered by [`News::Claimed`] with the same number.
@@ -30,7 +30,7 @@ pub(super) enum Ask {
     Resolve(Addr),
 }
 
-/// What the host is told of the port.
+/// Message of the port to the host.
 #[derive(Debug)]
 pub(super) enum News {
     Net(NetEvent),
@@ -38,7 +38,7 @@ pub(super) enum News {
     Begun,
     Claimed(u64, Result<(), ClaimError>),
     Failed(IoError),
-    /// What failed last works again.
+    /// The port works again after an error.
     Well,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Link {
     tx: TxBatch,
     frames: Vec<Frame>,
     events: Vec<NetEvent>,
-    /// What is to be told.
+    /// Messages to be sent.
     outbox: VecDeque<News>,
     /// Where each packet of a batch goes, and what went where.
     places: Vec<(usize, u64, u32)>,
@@ -201,7 +201,7 @@ impl Link {
         self.again |= !self.outbox.is_empty();
     }
 
-    /// What the kernel says of the interface.
+    /// Takes the kernel's news of the interface.
     fn hear(&mut self) {
         self.io.net_events(&mut self.events);
         self.outbox.extend(self.events.drain(..).map(News::Net));

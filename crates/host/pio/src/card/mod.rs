@@ -148,7 +148,7 @@ trait Worker: Send {
 
 /// The workers.
 enum Workers {
-    /// What is dropped is not used again: it ends them.
+    /// Threads; dropping them ends them.
     Threads {
         _threads: Threads,
     },
@@ -169,11 +169,11 @@ pub struct Card {
     sending: Producer<TxPacket>,
     retired: Producer<Frame>,
     supers: Vec<Producer<Frame>>,
-    /// Whose large frames are; it has none of them itself.
+    /// Pool that owns the large frames; it holds none of them itself.
     pool: FramePool,
     asks: Producer<Ask>,
     news: Consumer<News>,
-    /// What was told and not asked for yet.
+    /// Events that were received and not asked for yet.
     events: Vec<NetEvent>,
     begun: bool,
     claims: u64,
@@ -267,8 +267,8 @@ impl Card {
         )
     }
 
-    /// The same without threads: the workers have their turns while the stack receives and sends, in an order that the
-    /// seed says; for virtual time, and for runs that can be played again.
+    /// Makes a card without threads: the workers have their turns while the stack receives and sends, in an order
+    /// that the seed says; for virtual time, and for runs that can be played again.
     ///
     /// # Errors
     /// No memory or no bell is to be had.

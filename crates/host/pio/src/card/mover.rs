@@ -9,7 +9,7 @@ use offload::{Arbiter, Next};
 use ring::{Consumer, Producer, Ringer, Sleeper};
 use std::sync::Arc;
 
-/// What comes from one receive worker.
+/// Queues from one receive worker.
 pub(super) struct From {
     control: Consumer<RxPacket>,
     data: Consumer<Up>,

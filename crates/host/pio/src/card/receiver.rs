@@ -37,7 +37,7 @@ pub(super) struct Queues {
     pub(super) supers: Consumer<Frame>,
     /// Wakes who moves packets up.
     pub(super) up: Ringer,
-    /// What the host tells of flows, if any is held.
+    /// Round trips of flows from the host, if packets are held.
     pub(super) round_trips: Option<Arc<RoundTrips>>,
 }
 
@@ -165,7 +165,7 @@ impl Receiver {
         self.put_data(packet, hash);
     }
 
-    /// What the engine hands up, goes up.
+    /// Passes up the runs that the engine flushes.
     fn collect(&mut self) {
         while let Some(mut run) = self.engine.as_mut().and_then(Engine::poll_run) {
             let mut packets = std::mem::take(&mut self.run);
@@ -178,7 +178,7 @@ impl Receiver {
         }
     }
 
-    /// What comes of the flow next waits for no longer than an eighth of its round trip, if the stack has told that.
+    /// Limits the holding of the flow's next packets to an eighth of its round trip, if the stack has told it.
     fn heed_round_trip(&mut self, run: &Run) {
         if let Some(round_trips) = &self.queues.round_trips
             && let Some(srtt) = round_trips.of(run.hash)
@@ -236,7 +236,7 @@ impl Receiver {
         assert!(self.queues.data.push_batch(&mut frames) == count, "{ROOM}");
     }
 
-    /// What carries no data goes before others' data, and behind that of its own flow.
+    /// Queues a packet without data before the data of other flows, and behind that of its own.
     fn put_control(&mut self, packet: RxPacket, hash: u64) {
         self.forget_gone();
         if self.waiting.contains(&hash) {

@@ -1,4 +1,4 @@
-//! What workers have done, for other threads to read.
+//! Counters of workers, for other threads to read.
 
 use super::RECEIVERS_MAX;
 use offload::HoldCounters;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 base::counters! {
-    /// What a receive worker has done.
+    /// Counters of a receive worker.
     pub(super) struct ReceiverCounters {
         packets: "Packets that were steered to it.",
         merged: "Packets of the wire that went up in one with others.",
@@ -20,7 +20,7 @@ base::counters! {
 }
 
 base::counters! {
-    /// What the worker that moves packets up has done.
+    /// Counters of the worker that passes packets up.
     pub(super) struct MoverCounters {
         control: "Packets without data that went up.",
         data: "Packets with data that went up.",
@@ -30,7 +30,7 @@ base::counters! {
 }
 
 base::counters! {
-    /// What the worker at the link has done.
+    /// Counters of the worker at the link.
     pub(super) struct LinkCounters {
         received: "Packets that came from the link.",
         sent: "Packets that went to the link.",
@@ -66,8 +66,8 @@ impl Tally {
 /// Rows of a receive worker: its own, then those of its engine.
 pub(super) const RECEIVER_ROWS: usize = ReceiverCounters::ROWS.len() + HoldCounters::ROWS.len();
 
-/// What the rows of the `nth` receive worker are called: as names of counters live for ever, those of all workers that
-/// there may be are made once.
+/// Returns the names of the rows of the `nth` receive worker: as names of counters live for ever, those of all
+/// workers that there may be are made once.
 pub(super) fn receiver_names(nth: usize) -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     let all = NAMES.get_or_init(|| {
@@ -80,7 +80,7 @@ pub(super) fn receiver_names(nth: usize) -> &'static [String] {
     &all[nth * RECEIVER_ROWS..(nth + 1) * RECEIVER_ROWS]
 }
 
-/// What the rows of the worker that moves packets up, and of the one at the link, are called.
+/// Returns the names of the rows of the worker that passes packets up, and of the one at the link.
 pub(super) fn other_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     NAMES.get_or_init(|| {

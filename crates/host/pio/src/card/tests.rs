@@ -189,7 +189,7 @@ fn d20_without_large_frames_nothing_is_merged() {
     kept.into_iter().for_each(|frame| card.retire(frame));
 }
 
-/// What `rx` says once nothing comes any more.
+/// Returns the error of `rx` once nothing comes any more.
 fn end_of(card: &mut Card) -> IoError {
     loop {
         card.wait(Some(Duration::from_millis(100))).expect("a bell");

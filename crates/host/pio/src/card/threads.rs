@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 /// Tells the time; the same to everybody.
 pub(super) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// What all threads of a card know.
+/// State shared by all threads of a card.
 #[derive(Default)]
 pub(super) struct State {
     stop: AtomicBool,
@@ -102,7 +102,7 @@ impl Drop for Guard {
     }
 }
 
-/// What a worker does all its life. Each turn is bounded, and whoever stops the card wakes those that sleep.
+/// Runs a worker's loop. Each turn is bounded, and stopping the card wakes sleeping workers.
 fn serve(worker: &mut impl Worker, life: &Life) {
     let mut idle_since = None;
     while !life.state.stop.load(Ordering::Acquire) && !worker.is_over() {

@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What comes and goes.
+/// Packets received and sent.
 pub(super) struct Traffic {
     /// Packets, each in so many frames.
     pub(super) coming: VecDeque<(Vec<Vec<u8>>, RxMeta)>,
     pub(super) sent: Vec<Vec<u8>>,
     /// Packets that it still takes.
     pub(super) takes: usize,
-    /// What it says when it is asked for packets.
+    /// Error that it returns when it is asked for packets.
     pub(super) says: Option<fn() -> IoError>,
     pub(super) panics: bool,
     /// Frames of the port that others have.
     pub(super) out: usize,
-    /// What it was asked for.
+    /// Requests that it got.
     pub(super) asked: Vec<String>,
     pub(super) denies: bool,
 }

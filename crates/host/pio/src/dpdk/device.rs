@@ -19,7 +19,7 @@ const FRAMES: u32 = 2048;
 /// How long a link may take to come up, where the driver says when it has.
 const LINK_TRIES: u32 = 300;
 
-/// What all queues of a device share. Closed when the last of them is gone.
+/// State that all queues of a device share. Closed when the last of them is gone.
 pub(super) struct Device {
     pub(super) port: u16,
     pub(super) name: String,
@@ -264,7 +264,7 @@ fn probe(config: &DpdkConfig) -> Result<u16, OpenError> {
     Err(OpenError::Missing { what, help: known() })
 }
 
-/// What can be written instead.
+/// Returns the names that can be written instead.
 fn known() -> String {
     let mut names = Vec::new();
     let mut text = [0u8; 64];

@@ -13,10 +13,10 @@ const MEMORY_MIB: &str = "512";
 /// No device: what is opened is named one by one.
 const NOTHING: &str = "0000:00:00.0";
 
-/// What this process knows of its environment. Whoever holds it may open and close devices: DPDK's own functions for
-/// that are not made for several threads.
+/// State of this process's DPDK environment. The holder of its lock may open and close devices: DPDK's own
+/// functions for that are not made for several threads.
 pub(super) struct Eal {
-    /// What it was started with, if we started it.
+    /// Arguments of its start, if this library started it.
     arguments: Option<Vec<String>>,
     running: bool,
     /// Names of devices that links of ours have open.
@@ -122,7 +122,7 @@ pub(super) fn last_line(said: &str) -> &str {
     said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it said nothing")
 }
 
-/// What DPDK is started with.
+/// Returns the arguments for DPDK's start.
 fn arguments(what: &str, more: &[String], huge: bool, cpus: &[usize]) -> Vec<String> {
     let says = |names: &[&str]| {
         more.iter().any(|word| {
@@ -215,7 +215,7 @@ impl Drop for Ear {
     }
 }
 
-/// What DPDK keeps for each thread that moves packets: a number, and a cache of buffers that belongs to it.
+/// Registration of a thread that moves packets: a number, and a cache of buffers that belongs to it.
 struct Entered(bool);
 
 impl Drop for Entered {

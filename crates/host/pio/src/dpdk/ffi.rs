@@ -14,7 +14,7 @@ pub(super) struct Mempool {
     _private: [u8; 0],
 }
 
-/// What a device can do.
+/// Capabilities of a device.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Info {
@@ -38,7 +38,7 @@ pub(super) struct Info {
     pub(super) driver: [u8; 32],
 }
 
-/// What is wanted of a device.
+/// Configuration of a device.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Setup {
@@ -62,7 +62,7 @@ pub(super) struct Received {
     pub(super) ours: u8,
 }
 
-/// What is to be done to a packet on its way out.
+/// Offloads requested for a packet to send.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Wish {

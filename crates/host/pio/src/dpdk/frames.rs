@@ -19,7 +19,7 @@ const STEP: u32 = 128;
 const STEPS: u32 = 16;
 /// Where a packet of ours starts in its slot: in every buffer, wherever that starts.
 pub(super) const START: usize = (STEP * STEPS) as usize - STEP as usize;
-/// What DPDK keeps free before what is received.
+/// Bytes that DPDK keeps free before received data.
 const BEFORE: usize = 128;
 /// Octets of a page of the mapping, in which the pool keeps its own.
 const PAGE: usize = 4096;

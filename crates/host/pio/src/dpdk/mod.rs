@@ -62,7 +62,7 @@ const _: () = assert!(SUPER + LINK <= LONG_SLOT && LINK >= ETHERNET);
 pub struct DpdkConfig {
     /// A place on the PCI bus, `0000:03:00.0`, or the name of a software device, `net_tap0`.
     pub device: String,
-    /// What DPDK is told about it, `iface=ms0`.
+    /// Arguments of the device for DPDK, `iface=ms0`.
     pub arguments: Vec<String>,
     /// Arguments of DPDK's environment, for the first device of the process.
     pub eal: Vec<String>,
@@ -111,7 +111,7 @@ pub struct Dpdk {
     /// Received by a look before a sleep.
     early: RxBatch,
     sleep: Sleep,
-    /// What the stack was told of the link, and how often it asked.
+    /// State of the link as the stack was told, and the number of its questions.
     link: Option<bool>,
     asked: u32,
     counts: Counts,
@@ -268,7 +268,8 @@ impl Dpdk {
         frame
     }
 
-    /// What a packet of `len` octets that begins with `front` wishes; `None` if it makes no sense or is not offered.
+    /// Returns the offloads for a packet of `len` bytes that begins with `front`; `None` if the request is invalid
+    /// or not offered.
     fn wish(&self, meta: &TxMeta, front: &[u8], len: usize) -> Option<Wish> {
         let longest = if self.caps.tso_max == 0 { self.caps.mtu } else { self.caps.tso_max } + LINK;
         let longest = if self.caps.tx_checksum { longest } else { 0 };

@@ -127,7 +127,7 @@ impl Sleep {
         nap
     }
 
-    /// What the device told is known.
+    /// Notes that the device's interrupt was seen.
     fn heard(&self) {
         if let Some(epoll) = &self.interrupts {
             // SAFETY: an epoll descriptor of ours, to which only the device's descriptors were added.

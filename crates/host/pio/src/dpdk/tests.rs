@@ -49,8 +49,8 @@ fn packet(port: &mut Dpdk, octets: &[u8]) -> TxPacket {
     TxPacket { frame, meta: TxMeta::default() }
 }
 
-/// What is sent to `net_ring` comes back in the very buffers it left in: frames sent, received, held and given back in
-/// any order, against a plain list.
+/// Packets sent to `net_ring` come back in the very buffers it left in: frames sent, received, held and given back
+/// in any order, against a plain list.
 #[test]
 fn frames_have_one_owner_and_keep_their_octets() {
     let mut port = open_one(&config("net_ring0"));
@@ -335,7 +335,8 @@ fn pieces_leave_as_one() {
     );
 }
 
-/// The same built in one piece, and what has no frames left for a chain stays in the batch.
+/// Long frames leave as chains with the content of a frame in one piece; packets without frames left for a chain
+/// stay in the batch.
 #[test]
 fn long_frames_leave_as_chains() {
     let mut port = open_one(&config("net_ring51"));

@@ -27,7 +27,7 @@ pub(super) struct GroupFile {
     file: File,
 }
 
-/// What opening one gives.
+/// Result of opening a group's file.
 pub(super) struct Find {
     pub(super) file: GroupFile,
     pub(super) memory: SharedMemory,

@@ -9,11 +9,11 @@ const PORT: u16 = 80;
 /// Peers that there are: few enough that one comes again while its flow lives, and buckets hold several.
 const PEERS: u16 = 2000;
 
-/// What the lists say of a member.
+/// Model of a member.
 #[derive(Default)]
 struct Known {
     serving: bool,
-    /// What its filter lets through.
+    /// Buckets that its filter lets through.
     filter: Buckets,
     /// Its flows, by their peers.
     flows: BTreeSet<u16>,
@@ -169,7 +169,7 @@ impl Model<'_> {
         }
     }
 
-    /// Who answers a segment that it sees and knows nothing of.
+    /// Returns the member that answers a segment of an unknown flow.
     fn answer(&self, peer: u16, opens: bool) -> Option<usize> {
         let key = key(peer);
         let sees =

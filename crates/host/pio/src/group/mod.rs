@@ -105,7 +105,7 @@ impl Member {
         Ok(())
     }
 
-    /// What it is a group of.
+    /// Returns the port and address that the group shares.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
@@ -204,8 +204,8 @@ impl Member {
         }
     }
 
-    /// What is to be done now and then, and whenever the group's file has news: bury the dead, hand over what was dealt
-    /// to others. True if the filter may have to change.
+    /// Looks after the group, from time to time and whenever its file has news: removes dead members, hands over
+    /// buckets assigned to others. Returns true if the filter may have to change.
     pub(crate) fn look(&self, news: bool) -> io::Result<bool> {
         let now = sys::monotonic();
         let mut upkeep = self.lock();

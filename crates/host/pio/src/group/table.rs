@@ -1,4 +1,4 @@
-//! What the members of a group write for each other: who is there, who has which bucket, which flows are where.
+//! Table that the members of a group share: the members, the owner of each bucket, the flows of each member.
 //!
 //! ```text
 //!   words 0..64        magic, share, place, secrets, generation, who is present, who is serving
@@ -53,7 +53,7 @@ const FORMAT: u64 = 0x6d73_6772_6f75_7002;
 /// Nobody.
 const NONE: u64 = u64::MAX;
 
-/// What a group is of: a port of an address.
+/// Port and address that a group shares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) addr: Addr,
@@ -168,7 +168,7 @@ impl Table {
         self.get(SHARE) == share && found == place.words()
     }
 
-    /// Who is there, a bit each.
+    /// Returns the present members, a bit each.
     pub(super) fn present(&self) -> u64 {
         self.get(PRESENT)
     }
@@ -182,7 +182,7 @@ impl Table {
         [self.get(SECRET), self.get(SECRET + 1)]
     }
 
-    /// What stands for a flow in [`Flows`].
+    /// Returns the fingerprint of a flow in [`Flows`].
     fn print(&self, key: &FlowKey) -> u64 {
         let [k0, k1] = self.secret();
         SipKey::new(k0, k1).flow(key).max(1)
@@ -371,7 +371,7 @@ impl Table {
         usize::try_from(self.get(OWNER + at)).ok().filter(|member| *member < MEMBERS)
     }
 
-    /// Who the bucket was dealt to, if somebody wants connections.
+    /// Returns the member to which the bucket was assigned, if any member accepts.
     pub(super) fn heir(&self, at: usize) -> Option<usize> {
         usize::try_from(self.get(HEIR + at)).ok().filter(|member| *member < MEMBERS)
     }

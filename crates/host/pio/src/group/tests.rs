@@ -48,7 +48,7 @@ fn join(at: &Place) -> Member {
     member
 }
 
-/// What a port does for its member, until nothing is left to do.
+/// Does a port's work for its member until nothing is left to do.
 fn tend(members: &[&Member]) {
     for _ in 0..4 {
         for member in members {

@@ -48,7 +48,7 @@ pub struct Lanes {
     below: Box<dyn PacketIo>,
     /// The port's, with segmentation.
     caps: Caps,
-    /// Who works: the owner and the helpers of the port below.
+    /// Number of workers: the owner and the helpers of the port below.
     lanes: usize,
     clock: Box<dyn Fn() -> Instant + Send>,
     supers: FramePool,
@@ -70,7 +70,7 @@ pub struct Lanes {
     counts: Counts,
 }
 
-/// What [`Lanes::fit`] made of a port.
+/// Result of [`Lanes::fit`].
 pub enum Fit {
     /// It has segments cut.
     Cuts(Box<Lanes>),
@@ -124,8 +124,8 @@ impl Lanes {
         })
     }
 
-    /// The same where that is worth it, which `clock` has to tell, for what is sent and what is received; by its own
-    /// type where it is needed, so that a layer above calls it directly.
+    /// Adds the layer where it is worth it, which `clock` has to tell, for what is sent and what is received; by
+    /// its own type where it is needed, so that a layer above calls it directly.
     ///
     /// # Errors
     /// As [`Lanes::over`].

@@ -6,7 +6,7 @@ use base::{Addr, Rng, Seq};
 use wire::packet::{Below, Checked, Checksum, Content, Link, parse_frame};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// What IPv6 and timestamps leave of a packet.
+/// Payload of a packet beside IPv6 and timestamps, bytes.
 const MSS: usize = 1_428;
 
 fn clock() -> Instant {
@@ -37,7 +37,7 @@ fn below(v4: bool) -> Below {
     Below { link: Some(Link { dst: [2; 6], src: [4; 6] }), src, dst, tos: 0, ttl: 64, label: 0 }
 }
 
-/// What a stack asks for a segment of so much payload.
+/// Returns the request of a stack for a segment of so much payload.
 fn wish(below: &Below, header: &Header, payload: usize) -> TxMeta {
     let start = below.len() as u16;
     let cut = SegmentationOffload {
@@ -87,7 +87,7 @@ fn offer(
     true
 }
 
-/// What arrives, checked: the payload with its sequence number.
+/// Takes and checks packets: the payload with its sequence number.
 fn arrived(far: &mut Pair, into: &mut Vec<(u32, Vec<u8>)>) -> usize {
     let mut batch = RxBatch::new();
     let count = far.rx(&mut batch).unwrap();

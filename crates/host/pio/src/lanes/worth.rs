@@ -29,11 +29,11 @@ const SHARED: u32 = 512;
 const DEBT: u64 = 4;
 const OUT: u64 = 2;
 
-/// Who decides whether a job is shared.
+/// Decision whether a job is shared.
 pub(super) enum Sharing {
     /// Nobody: each is that has enough items.
     Always,
-    /// What is measured by a clock.
+    /// Decided by measurement with a clock.
     WhereWorth(Box<Worth>, Box<dyn Fn() -> Instant + Send>),
 }
 
@@ -75,7 +75,7 @@ impl Sharing {
 
 /// Whether to share, and what is known of it.
 pub(super) struct Worth {
-    /// What holds in this epoch.
+    /// Level of sharing in this epoch.
     level: usize,
     begun: Option<Instant>,
     items: u64,
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use base::{Duration, Rng};
 
-    /// What work costs, in picoseconds.
+    /// Cost of work, in picoseconds.
     #[derive(Clone, Copy)]
     struct Model {
         /// An item: what only the owner does, and what can be shared.

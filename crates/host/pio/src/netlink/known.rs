@@ -1,4 +1,4 @@
-//! What the owner of a monitor was told, and the difference that a new fact makes.
+//! State that the owner of a monitor was told, and the difference that a new fact makes.
 
 use super::message::{Fact, Link};
 use crate::port::{NetEvent, Route};
@@ -39,7 +39,7 @@ pub(super) struct Known {
     neighbours: BTreeMap<Addr, Entry<[u8; 6]>>,
     /// Neighbours the owner asked for that are not known yet.
     expected: BTreeSet<Addr>,
-    /// What the owner asked for and we knew.
+    /// Answers to the owner's questions from known state.
     pub(super) answers: Vec<NetEvent>,
     /// The interface was deleted.
     pub(super) gone: bool,

@@ -79,7 +79,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// What a message says. `gone` in all of them: it is no more.
+/// Fact in a message. `gone` in all of them: it exists no more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fact {
     Link(Link),
@@ -225,7 +225,7 @@ fn neighbour(body: &[u8], gone: bool) -> Option<Fact> {
     Some(Fact::Neighbour { index, addr: address?, mac, gone: gone || state & usable == 0 || mac.is_none() })
 }
 
-/// What one route message says before it is spread over its next hops.
+/// Content of one route message before it is spread over its next hops.
 struct Path {
     index: Option<u32>,
     gateway: Option<Addr>,

@@ -18,7 +18,7 @@ const DEV_ZC_MAX_SEGS: u16 = 4;
 const DEV_RX_METADATA: u16 = 5;
 const DEV_XSK: u16 = 6;
 
-/// What the kernel says an interface's driver can do for XDP. All fields are bit masks of the kernel's.
+/// XDP capabilities of an interface's driver, as the kernel reports them. All fields are bit masks of the kernel's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct XdpFeatures {
     /// `enum netdev_xdp_act`: what the driver's XDP can do.

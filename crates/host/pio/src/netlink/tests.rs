@@ -18,7 +18,7 @@ struct Follower {
     last: Vec<NetEvent>,
 }
 
-/// What two followers must agree on.
+/// State on which two followers must agree.
 type View = (bool, usize, [u8; 6], BTreeMap<Addr, u8>, BTreeSet<String>);
 
 impl Follower {

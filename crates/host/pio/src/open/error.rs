@@ -7,11 +7,11 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// What was written is not understood.
+    /// The text of the link is invalid.
     Spec {
-        /// What was written.
+        /// Text of the link.
         spec: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
     /// No such interface.
@@ -23,37 +23,37 @@ pub enum OpenError {
     },
     /// Something this port needs does not exist on the machine.
     Missing {
-        /// What.
+        /// Missing object.
         what: String,
         /// How to get it.
         help: String,
     },
     /// Not permitted.
     Privilege {
-        /// What for.
+        /// Purpose.
         what: String,
         /// How to get the privilege, or do without.
         help: String,
     },
     /// Another program has it.
     Busy {
-        /// What.
+        /// Failed object.
         what: String,
-        /// What to do.
+        /// Remedy.
         help: String,
     },
     /// It exists but cannot be used this way.
     Unusable {
-        /// What.
+        /// Object.
         what: String,
-        /// What to do.
+        /// Remedy.
         help: String,
     },
     /// Anything else the kernel said.
     Os {
-        /// What was tried.
+        /// Attempted action.
         doing: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }

@@ -23,18 +23,18 @@ type Ports = Vec<Box<dyn PacketIo>>;
 
 /// A kind of port that [`open`] knows.
 struct Kind {
-    /// What stands before the colon.
+    /// Kind: the text before the colon.
     name: &'static str,
-    /// What stands behind it.
+    /// Form of the text behind the colon.
     what: &'static str,
-    /// What it is good for.
+    /// Purpose.
     about: &'static str,
     options: &'static [Setting],
     /// Options that are not ours are for whoever is behind the link.
     passes_on: bool,
-    /// What opening one takes of root's rights.
+    /// Privileges needed to open one.
     rights: Rights,
-    /// What [`open_wire`] says besides.
+    /// Further text of [`open_wire`].
     as_wire: &'static str,
     open: fn(&Spec<'_>, u16) -> Result<Ports, OpenError>,
 }
@@ -276,7 +276,7 @@ fn kind_of(spec: &Spec<'_>) -> Result<&'static Kind, OpenError> {
     })
 }
 
-/// What opening the link a user wrote takes of root's rights.
+/// Returns the privileges needed to open a link.
 pub(crate) fn rights(spec: &str) -> Result<Rights, OpenError> {
     Ok(kind_of(&Spec::parse(spec)?)?.rights)
 }
@@ -297,7 +297,7 @@ pub fn open_wire(spec: &str) -> Result<Box<dyn PacketIo>, OpenError> {
         .map_err(|_| parsed.wrong("an end of a wire has one queue".into()))
 }
 
-/// What can be written for [`open`], a paragraph for each kind.
+/// Returns the help on links for [`open`], a paragraph for each kind.
 pub fn open_help() -> String {
     let mut text = String::new();
     for kind in KINDS {

@@ -5,12 +5,12 @@ use base::Addr;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// What a user wrote.
+/// Parsed text of a link.
 pub(super) struct Spec<'a> {
     text: &'a str,
-    /// What stands before the colon.
+    /// Text before the colon.
     pub(super) kind: &'a str,
-    /// What stands between the colon and the first comma.
+    /// Text between the colon and the first comma.
     pub(super) what: &'a str,
     options: Vec<(&'a str, &'a str)>,
 }
@@ -50,12 +50,12 @@ impl<'a> Spec<'a> {
         others.map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// What was given for `name`, in order.
+    /// Returns the values given for `name`, in order.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.options.iter().filter(move |option| option.0 == name).map(|option| option.1)
     }
 
-    /// What was given for `name` last.
+    /// Returns the last value given for `name`.
     pub(super) fn text(&self, name: &str) -> Option<&'a str> {
         self.all(name).last()
     }

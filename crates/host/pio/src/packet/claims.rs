@@ -36,7 +36,7 @@ const PORTS: usize = 1 << 16;
 /// The filter takes ports of outgoing connections in blocks, so that it changes seldom.
 const BLOCK: u16 = 1024;
 
-/// What one process has claimed on one interface, for all queues of a port.
+/// Claims of one process on one interface, for all queues of a port.
 pub(super) struct Claims {
     ifindex: u32,
     marks: Box<[AtomicU8]>,
@@ -113,7 +113,7 @@ impl Key {
         self.addr.is_v4() || self.dual
     }
 
-    /// What the mark of the port says of it.
+    /// Returns the mark of the port.
     fn mark(&self) -> u8 {
         match (self.addr.is_unspecified(), self.addr.is_v4()) {
             (false, _) => EXACT,
@@ -164,12 +164,12 @@ impl Claims {
         Ok(Claims { ifindex, marks, table: Mutex::new(table), share, watcher })
     }
 
-    /// What a claim is of.
+    /// Returns the port and address of a claim.
     pub(super) fn place(claim: &PortClaim) -> Place {
         Key::of(claim).place()
     }
 
-    /// What becomes readable when a group has news.
+    /// Returns the descriptor that becomes readable when a group has news.
     pub(super) fn news_fd(&self) -> Option<RawFd> {
         self.watcher.as_ref().map(Watcher::fd)
     }
@@ -485,7 +485,7 @@ pub(super) fn set_spread(fd: RawFd, spread: &Spread) -> io::Result<()> {
     sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program_of(&program))
 }
 
-/// What the kernel reads a program from; valid while `program` is.
+/// Returns the kernel's view of a program; valid while `program` is.
 fn program_of(program: &[libc::sock_filter]) -> libc::sock_fprog {
     libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() }
 }

@@ -82,7 +82,7 @@ fn give(k: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, k)
 }
 
-/// What a filter says to keep a packet whole.
+/// Value that a filter returns to keep a packet whole.
 pub(super) const KEEP: u32 = 0x4_0000;
 /// Extensions of the packet's description, from `SKF_AD_OFF`.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
@@ -306,7 +306,7 @@ pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_fil
     program
 }
 
-/// Whose packets are whose among several queues.
+/// Assignment of packets to several queues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spread {
     /// Queues.

@@ -295,7 +295,7 @@ impl Packet {
         if self.watch.is_gone() { IoError::Gone } else { IoError::Down }
     }
 
-    /// What the kernel's refusal means.
+    /// Returns the error that the kernel's refusal means.
     fn failure(&mut self, error: io::Error) -> IoError {
         match error.raw_os_error() {
             Some(libc::ENETDOWN) => {

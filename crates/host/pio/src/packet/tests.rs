@@ -14,7 +14,7 @@ fn open_one(receive: Receive) -> Packet {
     open_packet(&PacketConfig { receive, ..PacketConfig::new("ms-p0") }).expect("a port").remove(0)
 }
 
-/// What becomes of a connection attempt from the far side.
+/// Returns the result of a connection attempt from the far side.
 fn attempt(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
     let to: SocketAddr = to.parse().expect("an address");
     let patience = Duration::from_millis(300);

@@ -1,6 +1,6 @@
 //! `pcap:FILE`: a capture played back at its own pace, or another.
 //!
-//! What the file holds is received; what is sent goes to a file, or nowhere. At the end of the capture the
+//! Packets of the file are received; sent packets go to a file, or are discarded. At the end of the capture the
 //! port is gone. For looking at how a stack takes what some network once did, not for conversation: the peer
 //! in the file does not listen.
 

@@ -17,7 +17,7 @@ const INTERFACES_MAX: usize = 256;
 pub(super) struct Captured<'a> {
     /// When, if the file says.
     pub(super) at: Option<Instant>,
-    /// What it starts with.
+    /// Link type of the frames.
     pub(super) link: LinkType,
     /// Octets it had on the wire.
     pub(super) original_len: usize,
@@ -39,7 +39,7 @@ enum Format {
     Next(Section),
 }
 
-/// What a pcapng section says of its packets.
+/// Parameters of a pcapng section.
 #[derive(Default)]
 struct Section {
     big_endian: bool,

@@ -40,7 +40,7 @@ const WANTS_ROOM: usize = 24;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Broken;
 
-/// What both ends have: the memory, and their own count.
+/// State that both ends have: the memory, and their own count.
 struct End {
     region: Arc<SharedMemory>,
     /// Where the lane begins.

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is said before memory is handed over: a word that nobody says by accident, the version of the
+/// Greeting before memory is handed over: a magic number, the version of the
 /// memory's layout, and its size.
 static GREETING: [u32; 4] = [0x4d53_6d65, 1, MEMORY as u32, 0];
 /// A lane each way.

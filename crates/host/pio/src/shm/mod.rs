@@ -66,7 +66,7 @@ pub struct Shm {
     meeting: Meeting,
     link: Option<Link>,
     bell: Arc<Bell>,
-    /// What the owner was told last of the link.
+    /// State of the link as the owner was told last.
     told: Option<bool>,
     empty: u32,
     counts: Counts,

@@ -256,7 +256,7 @@ impl Tap {
         Ok(true)
     }
 
-    /// The same for a packet in pieces.
+    /// Writes a packet in pieces.
     fn write_pieces(
         &mut self,
         headers: &mut Frame,

@@ -52,7 +52,7 @@ fn kernel_peer_with_offloads() {
     }
 }
 
-/// What waits is taken together, up to a megabyte: one acknowledgment for each flow in it is enough.
+/// Waiting packets are taken together, up to a megabyte: one acknowledgment for each flow in it is enough.
 #[test]
 fn a_batch_takes_a_megabyte() {
     if !own_namespace() {

@@ -12,7 +12,7 @@
 //!
 //! Other processes of ours see in a [ledger](crate::ledger) which those are, and keep off them.
 //!
-//! What is left is the chance that the kernel picks, for a connection of its own to the very same remote
+//! A risk remains: the kernel may pick, for a connection of its own to the very same remote
 //! port, a local port that a connection of ours uses; it is nil if the two draw from different ranges.
 
 use super::bpf::LocalKey;
@@ -83,7 +83,7 @@ struct Listening {
     reuse_port: bool,
 }
 
-/// What a listener has: the port at one address or at all of them.
+/// Address and port of a listener: the port at one address or at all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     addr: Addr,
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// What one program has taken on one interface; shared by its ports.
+/// Claims of one program on one interface; shared by its ports.
 pub(super) struct Claims {
     ifindex: u32,
     marks: Marks,

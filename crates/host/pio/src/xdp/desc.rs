@@ -1,10 +1,10 @@
-//! What a receive ring says: packets, in one buffer or several. Nothing here trusts the numbers.
+//! Descriptors of a receive ring: packets, in one buffer or several. Nothing here trusts the numbers.
 
 use super::rings::{Consumer, Desc};
 use crate::port::{BATCH_MAX, RxBatch, RxMeta, RxPacket};
 use ring::FramePool;
 
-/// What was seen that should not be.
+/// Counters of invalid descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Faults {
     /// Packets whose descriptor names no buffer that the kernel has from us.
@@ -13,7 +13,7 @@ pub(super) struct Faults {
     pub(super) too_long: u64,
 }
 
-/// What one look at a ring brought.
+/// Result of one look at a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Received {
     /// Frames appended to the batch.

@@ -1,4 +1,4 @@
-//! What there is to know of an interface before a port opens on it.
+//! Properties of an interface, read before a port opens on it.
 
 use crate::netlink::{self, XdpFeatures};
 use crate::open::OpenError;
@@ -19,7 +19,7 @@ pub(super) struct Device {
     pub(super) queues: u16,
     /// The driver's name; empty if it has none.
     pub(super) driver: String,
-    /// What the kernel says of the driver's XDP, if it says anything.
+    /// XDP capabilities of the driver, if the kernel reports them.
     pub(super) features: Option<XdpFeatures>,
 }
 

@@ -1,4 +1,4 @@
-//! Who has the XDP program that stands in our way.
+//! Owner of a conflicting XDP program.
 
 use std::fmt;
 use std::fs;

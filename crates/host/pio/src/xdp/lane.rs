@@ -3,7 +3,7 @@
 //! ```text
 //!   pool --fill--> kernel --rx--> batch        batch --tx--> kernel --completion--> pool
 //! ```
-//! What is in a ring or between two of them is lent; the pool knows each slot's owner.
+//! Slots in a ring or between two of them are lent; the pool knows each slot's owner.
 
 use super::desc::{self, Faults};
 use super::proof::Requests;
@@ -38,7 +38,7 @@ pub(super) struct LaneConfig {
     pub(super) requests: Requests,
 }
 
-/// What the kernel granted.
+/// Features that the kernel granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Grant {
     pub(super) zero_copy: bool,
@@ -51,7 +51,8 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// What the kernel grants after it took the UMEM, `registered` with metadata or without, and bound the socket.
+    /// Returns the features granted after the kernel took the UMEM, `registered` with metadata or without, and
+    /// bound the socket.
     pub(super) fn new(registered: bool, (zero_copy, frags): (bool, bool), requests: Requests) -> Grant {
         Grant {
             zero_copy,
@@ -64,7 +65,7 @@ impl Grant {
     }
 }
 
-/// What came of a kick.
+/// Result of a kick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kick {
     /// Everything published is on its way.
@@ -263,7 +264,7 @@ impl Lane {
         }
     }
 
-    /// What the kernel dropped on this queue because of us.
+    /// Returns the kernel's counters of packets dropped on this queue.
     pub(super) fn statistics(&self) -> libc::xdp_statistics {
         // SAFETY: all zero is a valid xdp_statistics.
         let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -273,7 +274,7 @@ impl Lane {
     }
 }
 
-/// What an error of a bound AF_XDP socket means.
+/// Returns the port error that an error of a bound AF_XDP socket means.
 pub(super) fn fault(error: io::Error) -> IoError {
     match error.raw_os_error() {
         Some(libc::ENETDOWN | libc::ENETUNREACH) => IoError::Down,
@@ -429,7 +430,7 @@ fn bind(socket: &OwnedFd, config: &LaneConfig, flags: u16, shared: u32) -> io::R
     }
 }
 
-/// What makes things faster where the kernel has it, and may fail where it has not.
+/// Sets options that make the socket faster; failures are ignored where the kernel lacks them.
 fn tune(socket: &OwnedFd, config: &LaneConfig) {
     // Without it the kernel sends 32 packets per call in copy mode (Linux 6.17).
     const XDP_MAX_TX_SKB_BUDGET: i32 = 9;

@@ -335,7 +335,7 @@ fn too_few_queues(device: &Device, wanted: u16) -> OpenError {
     }
 }
 
-/// What it means that the kernel refused to do something.
+/// Returns the error for a refusal by the kernel.
 fn refused(doing: &str, error: io::Error) -> OpenError {
     /// A number of the kernel's own that some drivers let out.
     const ENOTSUPP: i32 = 524;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Longest sleep without a look at the interface: sockets whose interface went away never wake by themselves.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same while the interface is down, or while the kernel has not taken all we sent.
+/// Longest sleep while the interface is down, or while the kernel has not taken all sent packets.
 const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Octets of an Ethernet header.
 const LINK: usize = 14;
@@ -37,7 +37,7 @@ struct Counters {
 pub struct XdpPort {
     caps: Caps,
     lanes: Vec<Lane>,
-    /// Whose turn it is to be received from first.
+    /// Lane from which to receive first.
     turn: usize,
     pool: FramePool,
     /// The way out for super-segments, where the kernel copies.
@@ -51,7 +51,7 @@ pub struct XdpPort {
     /// Events that opening the port has read already.
     early: Vec<NetEvent>,
     bell: Arc<Bell>,
-    /// What [`PacketIo::wait`] watches: the bell, the monitor, the lanes.
+    /// Descriptors that [`PacketIo::wait`] polls: the bell, the monitor, the lanes.
     watched: Vec<libc::pollfd>,
     /// The kernel said that the interface is down, and has not said otherwise.
     down: bool,

@@ -4,16 +4,16 @@
 //!   consumer ..... producer      both count for ever, modulo 2^32; the slot is the count modulo the size
 //!      |  filled slots  |
 //! ```
-//! Who fills a slot publishes it by storing `producer` with release order; who reads it loads `producer` with
-//! acquire order, and hands the slot back by storing `consumer` the same way. Both sides work on cached
-//! counts and touch the other's cache line only when those run out.
+//! The producer of a slot publishes it by storing `producer` with release order; the consumer loads `producer` with
+//! acquire order, and hands the slot back by storing `consumer` the same way. Both sides work on cached counts and
+//! touch the other's cache line only when those run out.
 
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// What a ring of packets holds: `struct xdp_desc`.
+/// Entry of a ring of packets: `struct xdp_desc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Desc {

@@ -63,7 +63,7 @@ fn not_loaded(failure: LoadError) -> OpenError {
 pub(super) struct Steering {
     loaded: Loaded,
     hook: Hook,
-    /// What makes the interface hear frames for others, where it is an end of a wire.
+    /// Socket that keeps the interface in promiscuous mode, where it is an end of a wire.
     all_ears: Option<OwnedFd>,
     /// Last: the program stays while anything else does.
     _link: OwnedFd,

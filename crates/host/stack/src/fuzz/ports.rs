@@ -15,7 +15,7 @@ const CORES: u16 = 2;
 const FIRST: u16 = RANGE.0 - 3;
 const PORTS: usize = (RANGE.1 - FIRST + 1) as usize;
 
-/// What the lists say of a port.
+/// Model of a port.
 #[derive(Clone, Copy, Default)]
 struct Known {
     bound: bool,

@@ -10,7 +10,7 @@ const WAIT: Duration = Duration::from_millis(1000);
 /// How long an entry may outlive its wait before the table asks to be looked at.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the list knows of an entry.
+/// Model of an entry.
 struct Known {
     index: u32,
     key: FlowKey,

@@ -40,8 +40,8 @@ impl Host {
     }
 }
 
-/// What an attacker would guess for the next connection to another host: the ports that it has seen, and those soon
-/// after and before.
+/// Returns an attacker's guesses for the next connection to another host: the ports that it has seen, and those
+/// soon after and before.
 fn guesses(seen: &[u16]) -> Vec<u16> {
     let near = |port: u16| (port.saturating_sub(8)..=port.saturating_add(8)).collect::<Vec<_>>();
     seen.iter().flat_map(|&port| near(port)).collect()

@@ -56,7 +56,7 @@ impl Port {
         !self.gathered.is_empty()
     }
 
-    /// What was gathered of this connection leaves.
+    /// Sends the super-segments gathered of this connection.
     #[inline(never)]
     pub(crate) fn send_gathered(&mut self, tcp: &Connection, pool: &Pool) {
         if self.gathered.is_empty() {

@@ -15,7 +15,7 @@ pub const PORT: u16 = 80;
 /// Owner of listeners in these tests.
 pub const LISTENER: u32 = 1 << 30;
 
-/// What a core is built from.
+/// Returns the configuration of a core.
 pub fn config(seed: u64, v4: Addr, v6: Addr) -> CoreConfig {
     CoreConfig {
         max_connections: 20_000,

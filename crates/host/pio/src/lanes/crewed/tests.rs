@@ -91,7 +91,7 @@ fn put(far: &mut Pair, packets: &[Vec<u8>]) {
     assert_eq!(far.tx(&mut batch).unwrap(), packets.len());
 }
 
-/// What a receiver by the book thinks of it.
+/// Returns the verdict of a plain receiver.
 fn checked(octets: &[u8]) -> Option<Checked> {
     match parse_frame(octets, octets.len()).ok()?.content {
         Content::Ip(ip) if ip.protocol == wire::protocol::TCP => Some(ip.checksum(octets)),

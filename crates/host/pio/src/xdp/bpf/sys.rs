@@ -53,7 +53,7 @@ const VERIFIER_LOG: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct LoadError {
     pub(crate) error: io::Error,
-    /// What the verifier said; empty if it was not asked (no privilege, no memory).
+    /// Log of the verifier; empty if it was not asked (no privilege, no memory).
     pub(crate) log: String,
 }
 

@@ -110,7 +110,7 @@ fn icmp(kind: u8, quoted: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], quoted].concat()
 }
 
-/// What the program shall do, in plain words; without sockets of the kernel's.
+/// Plain model of the program; without sockets of the kernel's.
 struct Oracle {
     locals: Vec<Addr>,
     /// Local address or any, port.
@@ -174,7 +174,7 @@ fn split(ip: &[u8], version: u8) -> Option<(u8, Addr, Addr, &[u8])> {
     (ip[0] >> 4 == 6).then(|| (ip[6], v6(8), v6(24), &ip[40..]))
 }
 
-/// What follows three IPv6 extension headers of up to 64 bytes at most; nothing for later fragments.
+/// Returns the header behind three IPv6 extension headers of up to 64 bytes at most; nothing for later fragments.
 fn upper(mut protocol: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..3 {
         if ![0, 43, 44, 60].contains(&protocol) {
