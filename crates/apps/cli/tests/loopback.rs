@@ -121,3 +121,59 @@ fn everybody_else_is_found_by_the_kernels_loopback() {
     let file = "on this machine";
     assert_eq!(answers, [file, file, file, "the child", "refused"], "{said}");
 }
+
+/// One thread accepts and looks at the other end, whose connect another thread has called.
+#[test]
+fn threads_of_a_program_share_both_ends() {
+    let Some(bed) = bed() else { return };
+    let program = "\
+import select, socket, threading
+server = socket.create_server(('127.0.0.1', 0))
+server.settimeout(10)
+for turn in range(20):
+    client = socket.socket()
+    thread = threading.Thread(target=lambda: client.connect(server.getsockname()))
+    thread.start()
+    peer, _ = server.accept()
+    peer.close()
+    assert select.select([client], [], [], 5)[0] == [client]
+    assert client.recv(1) == b'', 'the end'
+    thread.join()
+    client.close()
+print('done')
+";
+    let said = launched(&bed, "all", &["python3", "-c", program]).expect("it ends well");
+    assert_eq!(said, "done\n");
+}
+
+/// A port that the kernel gives to a socket is had on the stack as well, though a connection from there is in
+/// TIME-WAIT.
+#[test]
+fn the_kernel_says_which_ports_are_free() {
+    let Some(bed) = bed() else { return };
+    let program = "\
+import socket
+server = socket.create_server(('127.0.0.1', 0))
+def port_in_time_wait():
+    client = socket.create_connection(server.getsockname(), 10)
+    peer, (_, port) = server.accept()
+    client.close()
+    assert peer.recv(1) == b''
+    peer.close()
+    return port
+listener = socket.socket()
+listener.bind(('127.0.0.1', port_in_time_wait()))
+listener.listen()
+client = socket.create_connection(listener.getsockname(), 10)
+assert listener.accept()[1] == client.getsockname()
+client = socket.socket()
+client.bind(('127.0.0.1', port_in_time_wait()))
+assert client.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 0
+client.connect(listener.getsockname())
+assert listener.accept()[1] == client.getsockname()
+assert client.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 0
+print('done')
+";
+    let said = launched(&bed, "all", &["python3", "-c", program]).expect("it ends well");
+    assert_eq!(said, "done\n");
+}

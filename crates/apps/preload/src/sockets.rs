@@ -228,7 +228,7 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
         }
         // Who waits for it waits for the kernel's loopback, too.
         stack.hosted.set_nonblocking(below, true)?;
-        stack.hosted.bind(below, name.into())?;
+        bind_below(stack, below, name)?;
         stack.hosted.listen(below, backlog_of(more.backlog))
     })();
     if let Err(errno) = begun {
@@ -239,6 +239,16 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
     // They are kept: a child, and a program that it runs, listen there anew.
     held.set_below(below);
     Ok(below)
+}
+
+/// A socket of the stack gets the name that the kernel's has: whether that is free the kernel has said. Connections of
+/// the stack that chose the same port, alive or in TIME-WAIT, are no obstacle, as they would be without SO_REUSEADDR.
+fn bind_below(stack: &Stack, below: c_int, name: SocketAddr) -> Result<(), Errno> {
+    let mut wanted = [0; 4];
+    stack.hosted.getsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &mut wanted)?;
+    stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes())?;
+    stack.hosted.bind(below, name.into())?;
+    stack.hosted.setsockopt(below, libc::SOL_SOCKET, libc::SO_REUSEADDR, &wanted)
 }
 
 /// A number of the kernel's for a connection that is accepted next; kept from one that did not come.
@@ -474,6 +484,12 @@ pub(crate) unsafe fn connect(
     if own || named.is_ipv6() == held.is_v6() && !route::is_the_kernels(named.ip()) {
         let stack = stack::open()?;
         let below = begin(stack, held, fd)?;
+        if own {
+            // Whoever accepts is another thread of this process. It may look at this end before connect has returned.
+            becomes_stream(held, fd, below)?;
+            // SAFETY: the caller's arguments.
+            return answered(unsafe { c::ms_connect(stack.context(), below, addr, len) });
+        }
         // SAFETY: the caller's arguments.
         let done = unsafe { c::ms_connect(stack.context(), below, addr, len) };
         if done == 0 || errno() != libc::ENETUNREACH {
@@ -577,7 +593,7 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
         if more.fastened
             && let Some(name) = kernels_name(fd)
         {
-            stack.hosted.bind(below, name.into())?;
+            bind_below(stack, below, name)?;
         }
         // SAFETY: numbers alone.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
