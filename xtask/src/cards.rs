@@ -302,10 +302,11 @@ fn try_boot(
     Ok(())
 }
 
-/// The short form leaves out clients on igb, of which docs/CARDS.md tells known limits, and nginx.
+/// The short form leaves out clients of several cores on igb, of which docs/CARDS.md tells known limits, and nginx.
 fn roles(boot: &Boot, options: &Options) -> &'static [Role] {
     match (options.short, boot.card.name) {
         (true, "virtio") => &[Role::Serve, Role::Load],
+        (true, _) if boot.cores == 1 => &[Role::Serve, Role::Load],
         (true, _) => &[Role::Serve],
         (false, _) => &Role::ALL,
     }

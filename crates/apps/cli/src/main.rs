@@ -5,6 +5,7 @@
 mod out;
 mod blackbox;
 mod config;
+mod doctor;
 mod drill;
 mod iperf;
 mod lab;
@@ -52,6 +53,10 @@ enum Command {
     Lab(lab::Args),
     /// Join two links by emulated pipes in real time: rate, delay, queue, losses for any programs.
     Pipe(pipe::Args),
+    /// Examine an interface: what it, the kernel and your rights allow, how `nic:` opens it, whether packets pass, and
+    /// what would make it faster. Exit status 0: packets came and went; 1: it cannot be used; 3: it opens, but nobody
+    /// answered.
+    Doctor(doctor::Args),
     /// List the connections of running stacks.
     Ss(show::SsArgs),
     /// Explain what limits a connection, in a sentence or two with numbers, and what would help.
@@ -82,6 +87,8 @@ fn main() -> ExitCode {
         Command::Drill(args) => drill::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Pipe(args) => pipe::run(args),
+        // It has exit statuses of its own.
+        Command::Doctor(args) => return doctor::run(&args),
         Command::Ss(args) => show::ss(&args),
         Command::Why(args) => why::run(&args),
         Command::Stat(args) => show::stat(&args),

@@ -199,6 +199,12 @@ pub(crate) fn stat(args: &StatArgs) -> CliResult {
             continue;
         }
         outln!("process {pid}, core {}", value["core"]);
+        // A process that the caller does not trust may have said it: nothing of it steers a terminal.
+        for (name, text) in value["port"].as_object().into_iter().flatten() {
+            if let Some(text) = text.as_str() {
+                outln!("  {:<40} {}", format!("port.{name}"), text.replace(|c: char| c.is_control(), "?"));
+            }
+        }
         for section in ["tcp", "stack", "link", "sock", "blackbox"] {
             let Some(map) = value[section].as_object() else { continue };
             for (name, number) in map.iter().filter(|(_, n)| n.as_u64() != Some(0)) {

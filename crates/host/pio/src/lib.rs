@@ -10,6 +10,7 @@ mod dpdk;
 mod fault;
 pub mod fuzz;
 mod group;
+mod inspect;
 mod interfaces;
 mod lanes;
 mod layer;
@@ -45,6 +46,7 @@ pub use doze::{Doze, sleep_on};
 #[cfg(feature = "dpdk")]
 pub use dpdk::{Dpdk, DpdkConfig, open_dpdk};
 pub use fault::{Fault, FaultConfig, FaultCounts, Faults};
+pub use inspect::{Inspection, capabilities, inspect, lockable_memory, missing_capabilities};
 pub use interfaces::{addresses_of, has_interface};
 pub use lanes::{Fit, LANES_MAX, Lanes};
 pub use layer::Layer;

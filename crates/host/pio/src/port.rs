@@ -51,6 +51,8 @@ pub struct Caps {
     /// Received segments may carry only a pseudo-header sum without being marked so, because the sender is on this very
     /// machine and the port cannot tell (AF_XDP): a field that holds exactly that sum is as good as verified.
     pub local_peer: bool,
+    /// Why the link does not go by a faster way that was tried first, in words; `None` if nothing was refused.
+    pub fallback: Option<String>,
 }
 
 impl Caps {
@@ -70,6 +72,7 @@ impl Caps {
             tso_max: 0,
             headroom: 0,
             local_peer: false,
+            fallback: None,
         }
     }
 }

@@ -338,9 +338,14 @@ pub fn stats(engine: &mut Engine) -> Value {
     let pairs = |list: Vec<(&'static str, u64)>| -> Value {
         list.into_iter().map(|(name, value)| (name.to_string(), Value::from(value))).collect()
     };
+    let caps = core.io().caps();
+    let port = json!({
+        "name": caps.name, "fallback": caps.fallback, "tx_checksum": caps.tx_checksum, "tso_max": caps.tso_max,
+    });
     let tcp = core.tcp_counters();
     let names = tcp::Counters::ROWS.iter().map(|row| row.0);
     json!({
+        "port": port,
         "tcp": pairs(names.zip(tcp.values()).collect()),
         "stack": pairs(core.stats()),
         "link": pairs(core.io().stats()),

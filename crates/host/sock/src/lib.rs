@@ -18,7 +18,6 @@ pub mod hosted;
 pub mod keys;
 mod load;
 pub mod metrics;
-mod nearest;
 mod net;
 mod object;
 mod open;

@@ -479,7 +479,7 @@ impl Settings {
         match self.tcp.set(key, text.trim()) {
             Ok(()) => Ok(()),
             Err(tcp::SettingError::Unknown) => {
-                let near = crate::nearest::nearest(key, keys()).join(", ");
+                let near = base::nearest(key, keys()).join(", ");
                 refused(format!(
                     "there is no setting \"{key}\"; near it are {near}, and `millstream settings` lists all"
                 ))

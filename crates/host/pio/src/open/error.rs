@@ -64,10 +64,13 @@ impl OpenError {
         OpenError::Os { doing: doing.into(), error }
     }
 
-    /// There is no interface `name`; says which there are.
+    /// There is no interface `name`; says which there are, those with the nearest names first.
     pub fn no_interface(name: &str) -> OpenError {
         let known = crate::netlink::interfaces().unwrap_or_default();
-        let known = known.into_iter().filter(|i| !i.loopback).map(|i| i.name).collect();
+        let mut known: Vec<_> = known.into_iter().filter(|i| !i.loopback).map(|i| i.name).collect();
+        let near: Vec<_> =
+            base::nearest(name, known.iter().map(String::as_str)).into_iter().map(String::from).collect();
+        known.sort_by_key(|other| near.iter().position(|n| n == other).unwrap_or(near.len()));
         OpenError::NoInterface { name: name.into(), known }
     }
 }

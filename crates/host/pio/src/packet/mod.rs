@@ -258,6 +258,11 @@ fn prepare(
 }
 
 impl Packet {
+    /// Notes in the port's [`Caps`] why the link does not go by a faster way.
+    pub(crate) fn note_fallback(&mut self, why: String) {
+        self.caps.fallback = Some(why);
+    }
+
     fn new(caps: Caps, receive: Receive, claims: Arc<Claims>, group: &mut Option<u16>) -> io::Result<Packet> {
         let ifindex = caps.ifindex.unwrap_or(0);
         let socket = Arc::new(sys::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?);

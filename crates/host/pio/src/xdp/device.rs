@@ -26,7 +26,11 @@ pub(super) struct Device {
 impl Device {
     /// Looks the interface up in the caller's network namespace.
     pub(super) fn find(name: &str) -> Result<Device, OpenError> {
-        let os = |error| OpenError::os("ask for the interfaces", error);
+        // An interface may vanish between two questions.
+        let os = |error: io::Error| match error.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => OpenError::no_interface(name),
+            _ => OpenError::os("ask for the interfaces", error),
+        };
         let found = netlink::interface(name).map_err(os)?.ok_or_else(|| OpenError::no_interface(name))?;
         let ethtool = Ethtool::new(name).map_err(os)?;
         if !ethtool.is_ethernet().map_err(os)? {
@@ -48,6 +52,11 @@ impl Device {
         })
     }
 
+    /// Did the interface vanish since it was looked up? The kernel's errors do not always say so.
+    pub(super) fn is_gone(&self) -> bool {
+        netlink::interfaces().is_ok_and(|all| all.iter().all(|one| one.index != self.index))
+    }
+
     /// Is the device one end of a pair, whose other end is on this machine and adapts to ours?
     pub(super) fn has_local_peer(&self) -> bool {
         self.driver == "veth"
@@ -56,6 +65,18 @@ impl Device {
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+
+/// Offloads as ethtool(8) names them, and the commands that read them (linux/ethtool.h).
+const OFFLOADS: &[(&str, u32)] = &[
+    ("rx-checksumming", 0x14),
+    ("tx-checksumming", 0x16),
+    ("tcp-segmentation-offload", 0x1e),
+    ("generic-segmentation-offload", 0x23),
+    ("generic-receive-offload", 0x2b),
+];
+/// Large receive offload in the answer to `ETHTOOL_GFLAGS`.
+const FLAG_LRO: u32 = 1 << 15;
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
@@ -66,6 +87,11 @@ struct DriverInfo {
 }
 
 const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+/// A number of queues.
+fn number(queues: u32) -> u16 {
+    queues.clamp(1, u32::from(u16::MAX)) as u16
+}
 
 /// `struct ethtool_channels`.
 #[repr(C)]
@@ -79,14 +105,21 @@ struct Channels {
     combined: u32,
 }
 
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
 /// Questions to a driver.
-struct Ethtool {
+pub(crate) struct Ethtool {
     socket: OwnedFd,
     request: libc::ifreq,
 }
 
 impl Ethtool {
-    fn new(name: &str) -> io::Result<Ethtool> {
+    pub(crate) fn new(name: &str) -> io::Result<Ethtool> {
         // SAFETY: all zero is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
@@ -98,12 +131,21 @@ impl Ethtool {
         Ok(Ethtool { socket: socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?, request })
     }
 
-    fn is_ethernet(&self) -> io::Result<bool> {
+    pub(crate) fn is_ethernet(&self) -> io::Result<bool> {
         let mut request = self.request;
         // SAFETY: the kernel reads the name and writes the address, both inside the ifreq.
         check(unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) })?;
         // SAFETY: this command fills in the address.
         Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family } == libc::ARPHRD_ETHER)
+    }
+
+    /// Was it switched on?
+    pub(crate) fn is_up(&self) -> io::Result<bool> {
+        let mut request = self.request;
+        // SAFETY: the kernel reads the name and writes the flags, both inside the ifreq.
+        check(unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+        // SAFETY: this command fills in the flags.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
     }
 
     fn ask<T>(&self, answer: &mut T) -> io::Result<()> {
@@ -114,7 +156,7 @@ impl Ethtool {
         check(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).map(drop)
     }
 
-    fn driver(&self) -> String {
+    pub(crate) fn driver(&self) -> String {
         let mut info = DriverInfo { command: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
         match self.ask(&mut info) {
             Ok(()) => {
@@ -124,12 +166,30 @@ impl Ethtool {
         }
     }
 
-    /// One if the driver does not say.
-    fn queues(&self) -> u16 {
+    fn channels(&self) -> Option<Channels> {
         let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-        match self.ask(&mut channels) {
-            Ok(()) => (channels.rx + channels.combined).clamp(1, u32::from(u16::MAX)) as u16,
-            Err(_) => 1,
-        }
+        self.ask(&mut channels).is_ok().then_some(channels)
+    }
+
+    /// One if the driver does not say.
+    pub(crate) fn queues(&self) -> u16 {
+        self.channels().map_or(1, |channels| number(channels.rx + channels.combined))
+    }
+
+    /// The most receive queues that the driver can have, if it says.
+    pub(crate) fn queues_max(&self) -> Option<u16> {
+        // Receive, transmit, other, combined.
+        self.channels().map(|Channels { max: [rx, _, _, combined], .. }| number(rx.max(combined)))
+    }
+
+    /// Offloads, and whether they are on; `None` where the driver does not say.
+    pub(crate) fn offloads(&self) -> Vec<(&'static str, Option<bool>)> {
+        let value = |command| {
+            let mut value = Value { command, data: 0 };
+            self.ask(&mut value).is_ok().then_some(value.data)
+        };
+        let lro = value(ETHTOOL_GFLAGS).map(|flags| flags & FLAG_LRO != 0);
+        let others = OFFLOADS.iter().map(|&(name, command)| (name, value(command).map(|data| data != 0)));
+        others.chain([("large-receive-offload", lro)]).collect()
     }
 }

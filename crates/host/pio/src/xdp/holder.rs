@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// A process that has an XDP program on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Holder {
-    pub(super) pid: u32,
-    pub(super) command: String,
+pub(crate) struct Holder {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
 }
 
 impl fmt::Display for Holder {
@@ -20,12 +20,21 @@ impl fmt::Display for Holder {
 /// Most processes looked at, so that the answer comes while the user still waits for it.
 const PROCESSES_MAX: usize = 50_000;
 
-/// Processes that hold an XDP link to interface `ifindex`, as far as we may look into them.
-pub(super) fn holders(ifindex: u32) -> Vec<Holder> {
+/// Processes of the caller's network namespace that hold an XDP link to interface `ifindex`, as far as we may look into
+/// them. In another namespace another interface has that index.
+pub(crate) fn holders(ifindex: u32) -> Vec<Holder> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let here = fs::read_link("/proc/thread-self/ns/net").ok();
+    // Threads of a process may be in several namespaces.
+    let is_here = |process: &Path| {
+        let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        let mut namespaces = threads.map(|thread| fs::read_link(thread.path().join("ns/net")).ok());
+        here.is_some() && namespaces.any(|namespace| namespace == here)
+    };
     let pids =
         processes.take(PROCESSES_MAX).filter_map(|p| p.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| holds(&Path::new("/proc").join(pid.to_string()), ifindex))
+    let path = |pid: u32| Path::new("/proc").join(pid.to_string());
+    pids.filter(|&pid| holds(&path(pid), ifindex) && is_here(&path(pid)))
         .map(|pid| Holder { pid, command: command(pid) })
         .collect()
 }

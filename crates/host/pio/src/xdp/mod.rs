@@ -34,9 +34,9 @@
 mod bpf;
 mod claims;
 mod desc;
-mod device;
+pub(crate) mod device;
 pub mod fuzz;
-mod holder;
+pub(crate) mod holder;
 mod lane;
 mod port;
 mod proof;
@@ -176,9 +176,12 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
 }
 
 fn open_ports(device: &Device, config: &XdpConfig, hooks: &[Hook]) -> Result<Vec<XdpPort>, OpenError> {
-    let steering = Arc::new(Steering::attach(device, hooks, config.whole)?);
-    let requests = if config.tx_checksum { Requests::find(device) } else { Requests::default() };
-    (0..config.ports).map(|number| open_port(device, config, number, &steering, requests)).collect()
+    let open = || -> Result<Vec<XdpPort>, OpenError> {
+        let steering = Arc::new(Steering::attach(device, hooks, config.whole)?);
+        let requests = if config.tx_checksum { Requests::find(device) } else { Requests::default() };
+        (0..config.ports).map(|number| open_port(device, config, number, &steering, requests)).collect()
+    };
+    open().map_err(|error| if device.is_gone() { OpenError::no_interface(&device.name) } else { error })
 }
 
 const NATIVE_FIRST: &[Hook] = &[Hook::Native, Hook::Generic];
@@ -217,7 +220,9 @@ fn open_port(
     let queues: Vec<u16> = (number..device.queues).step_by(config.ports.into()).collect();
     let share = config.rx_ring / (queues.len() as u32).next_power_of_two();
     let rx = share.max(RX_RING_MIN);
-    let slot_size = slot_size(device, steering.is_native());
+    // A driver that does not run the program does not fill our buffers either.
+    let zero_copy = config.zero_copy && steering.is_native() && may_lend(device);
+    let slot_size = slot_size(device, steering.is_native(), zero_copy);
     // All that can be lent, and as much again as can be sent for what the stack holds.
     let slots = rx * queues.len() as u32 + 2 * config.tx_ring;
     let pool = FramePool::new(slots, slot_size).map_err(|e| {
@@ -229,8 +234,7 @@ fn open_port(
         rx,
         tx: config.tx_ring,
         frags: steering.has_frags(),
-        // A driver that does not run the program does not fill our buffers either.
-        zero_copy: config.zero_copy && steering.is_native(),
+        zero_copy: zero_copy && holds_whole(device, slot_size),
         requests,
     };
     let lanes = open_lanes(device, &queues, lane, steering, &pool)?;
@@ -250,6 +254,7 @@ fn open_port(
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: lanes[0].grant.headroom,
         local_peer: true,
+        fallback: steering.refusal().map(String::from),
         ..Caps::plain(
             &format!("xdp:{}", device.name),
             device.mtu.min(port::largest(slot_size)),
@@ -279,10 +284,30 @@ fn has_supers(device: &Device, config: &XdpConfig, grant: Grant) -> bool {
     kernel_cuts && (config.ports == 1 || device.has_local_peer())
 }
 
-/// Small slots keep the caches free, but a super-segment should not be cut into forty.
-fn slot_size(device: &Device, native: bool) -> usize {
+/// Small slots keep the caches free, but a super-segment should not be cut into forty, and a driver in zero-copy mode
+/// must find room for a whole packet.
+fn slot_size(device: &Device, native: bool, zero_copy: bool) -> usize {
     let super_segments = device.has_local_peer() && !native;
-    if device.mtu + LINK_MAX + RX_HEADROOM <= 2048 && !super_segments { 2048 } else { 4096 }
+    let small = device.mtu + LINK_MAX + RX_HEADROOM <= 2048 && !super_segments;
+    if small && (!zero_copy || card_room(2048) >= device.mtu + LINK_MAX) { 2048 } else { 4096 }
+}
+
+/// Returns the bytes of a slot that every card fills in zero-copy mode. igb, igc and ixgbe (82599) tell their cards the
+/// size of a buffer in whole KiB, rounded down (`SRRCTL.BSIZEPKT`): of a slot of 2048 bytes the card used 1024 and
+/// spread a packet of 1500 bytes over two slots, which igb in zero-copy mode does not put together.
+fn card_room(slot_size: usize) -> usize {
+    (slot_size - RX_HEADROOM) & !1023
+}
+
+/// Returns whether the driver may have a zero-copy mode: it has, or the kernel does not tell (before Linux 6.3).
+fn may_lend(device: &Device) -> bool {
+    device.features.is_none_or(|features| features.zero_copy())
+}
+
+/// Returns whether no packet of the interface is spread over slots that the driver cannot put together.
+fn holds_whole(device: &Device, slot_size: usize) -> bool {
+    let several = device.features.is_some_and(|features| features.zero_copy_segments > 1);
+    several || card_room(slot_size) >= device.mtu + LINK_MAX
 }
 
 fn open_lanes(
@@ -371,5 +396,48 @@ pub(crate) fn raise_memory_limit() {
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit);
         }
+    }
+}
+
+#[cfg(test)]
+mod slots {
+    //! Goal: in zero-copy mode a packet of the interface's MTU lies in one slot, on cards that count in whole KiB, too.
+    use super::*;
+    use crate::netlink::XdpFeatures;
+
+    /// An interface whose driver says these masks of the kernel's family `netdev`.
+    fn device(mtu: usize, driver: &str, features: Option<XdpFeatures>) -> Device {
+        let (name, driver) = ("card0".into(), driver.into());
+        Device { name, index: 7, mtu, super_max: 0, mac: [2; 6], queues: 1, driver, features }
+    }
+
+    fn zero_copy() -> Option<XdpFeatures> {
+        Some(XdpFeatures { xdp: 0x0b, zero_copy_segments: 1, ..XdpFeatures::default() })
+    }
+
+    /// igb on Linux 7.3 got no segment of more than 1,024 bytes.
+    #[test]
+    fn a_packet_is_not_spread_over_slots() {
+        let igb = device(1500, "igb", zero_copy());
+        assert!(may_lend(&igb));
+        let size = slot_size(&igb, true, true);
+        assert!(card_room(size) >= 1518 && holds_whole(&igb, size), "{size}");
+        assert!(!holds_whole(&igb, 2048), "the card fills 1,024 bytes of it");
+        // Where the kernel copies, it fills all of a slot.
+        assert_eq!(slot_size(&igb, true, false), 2048);
+        assert_eq!(slot_size(&igb, false, false), 2048);
+        // Beyond what a slot holds only a driver that puts slots together may have them.
+        let jumbo = device(3500, "igb", zero_copy());
+        assert!(!holds_whole(&jumbo, slot_size(&jumbo, true, true)));
+        let several = zero_copy().map(|features| XdpFeatures { zero_copy_segments: 8, ..features });
+        let ice = device(3500, "ice", several);
+        assert!(holds_whole(&ice, slot_size(&ice, true, true)));
+    }
+
+    #[test]
+    fn a_driver_without_zero_copy_keeps_small_slots() {
+        let virtio = device(1500, "virtio_net", Some(XdpFeatures { xdp: 3, ..XdpFeatures::default() }));
+        assert!(!may_lend(&virtio));
+        assert!(may_lend(&device(1500, "igc", None)), "a kernel that does not tell may have it");
     }
 }

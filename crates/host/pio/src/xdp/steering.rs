@@ -63,6 +63,8 @@ fn not_loaded(failure: LoadError) -> OpenError {
 pub(super) struct Steering {
     loaded: Loaded,
     hook: Hook,
+    /// Why the place where the program was to be first refused it, if it did.
+    refusal: Option<String>,
     /// Socket that keeps the interface in promiscuous mode, where it is an end of a wire.
     all_ears: Option<OwnedFd>,
     /// Last: the program stays while anything else does.
@@ -83,7 +85,8 @@ impl Steering {
                     loaded
                         .claims
                         .keep(ledger.map_err(|e| refused("note the ports that connections leave from", e))?);
-                    return Ok(Steering { loaded, hook, all_ears, _link: link });
+                    let refusal = last.as_ref().map(|error| refusal(device, error));
+                    return Ok(Steering { loaded, hook, refusal, all_ears, _link: link });
                 }
                 Err(error) if is_held(&error) => return Err(held(device)),
                 Err(error) => last = Some(error),
@@ -115,10 +118,26 @@ impl Steering {
         self.hook == Hook::Native
     }
 
+    /// Why the program is not where it was to be first.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
     /// The interface gained or lost an address.
     pub(super) fn address(&self, addr: Addr, present: bool) -> io::Result<()> {
         if present { self.claims().add_address(addr) } else { self.claims().remove_address(addr) }
     }
+}
+
+/// Says why the program is not in the driver.
+fn refusal(device: &Device, error: &io::Error) -> String {
+    let Device { driver, mtu, .. } = device;
+    let has = device.features.map(|features| features.native());
+    let why = match has {
+        Some(false) => "it has no XDP of its own".into(),
+        _ => format!("{error}; MTU {mtu}, {} receive queue(s)", device.queues),
+    };
+    format!("the driver ({driver}) does not run the XDP program: {why}; the network stack runs it")
 }
 
 /// A packet socket that receives nothing itself.

@@ -4,7 +4,8 @@
 
 use super::host::{Cable, OURS, PEER, listener};
 use crate::testnet::{Puppet, addr, pattern};
-use crate::xdp::{XdpConfig, open_xdp, open_xdp_spec};
+use crate::xdp::device::Device;
+use crate::xdp::{NATIVE_FIRST, XdpConfig, open_ports, open_xdp, open_xdp_spec};
 use crate::{IoError, NetEvent, OpenError, PacketIo, RxBatch, TxBatch, TxMeta, TxPacket, Wake, netlink};
 use base::Duration;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -273,4 +274,19 @@ fn addresses_follow_the_kernel() {
     assert!(events.iter().any(|e| matches!(e, NetEvent::AddrAdded { addr: a, .. } if *a == addr(late))));
     assert!(a_syn_arrives(&cable, &mut port, SocketAddr::new(late.parse().unwrap(), 80)));
     assert_ne!(addr(PEER), addr(late));
+}
+
+#[test]
+fn an_interface_that_vanishes_while_it_is_opened_is_told() {
+    let Some(cable) = Cable::new(1, 1500) else { return };
+    let device = Device::find("x0").expect("it is there");
+    netlink::delete_link(cable.index).expect("it goes");
+    let config = XdpConfig::default();
+    let told = match open_ports(&device, &config, NATIVE_FIRST) {
+        Ok(_) => panic!("opened what is not there"),
+        Err(error) => error.to_string(),
+    };
+    assert!(told.contains("no interface 'x0'"), "{told}");
+    let told = crate::open("nic:x0", 1).err().expect("refused").to_string();
+    assert!(told.contains("no interface 'x0'"), "{told}");
 }

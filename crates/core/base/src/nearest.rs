@@ -1,11 +1,14 @@
 //! Names near a misspelt one.
 
+use alloc::vec::Vec;
+
 /// Most names that are offered.
 const OFFERED: usize = 3;
 
 /// Returns the names nearest to `word`, the nearest first: those with the fewest letters to insert, remove or replace,
 /// a part of a name counting as one change.
-pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+#[must_use]
+pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut near: Vec<_> = names.map(|name| (distance(word, name), name)).collect();
     near.sort();
     let best = near.first().map_or(0, |(changes, _)| *changes);
