@@ -73,6 +73,8 @@ enum Command {
     Sysctl(sysctl::Args),
     /// List every setting with its default: flags, TOML keys and environment variables.
     Settings(config::StackArgs),
+    /// List the calls and options of sockets: which a launched program finds as on the kernel, which not, and how.
+    Boundary,
 }
 
 fn main() -> ExitCode {
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Capture(args) => show::capture(&args),
         Command::Sysctl(args) => sysctl::run(&args),
         Command::Settings(args) => config::print(&args),
+        Command::Boundary => boundary(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,6 +112,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `millstream boundary`.
+fn boundary() -> CliResult {
+    out!("{}", sock::boundary::page());
+    Ok(())
 }
 
 /// Result of a command; the text of an error says what to do.
@@ -124,9 +133,22 @@ fn at_once(jobs: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: no command's flags contradict each other.
+    //! Goal: no command's flags contradict each other; docs/BOUNDARY.md is what the command prints.
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn the_page_of_the_boundary_is_what_the_command_prints() {
+        const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/BOUNDARY.md");
+        if std::env::var_os("MILLSTREAM_BLESS").is_some() {
+            std::fs::write(PAGE, sock::boundary::page()).unwrap();
+        }
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        assert!(
+            page == sock::boundary::page(),
+            "docs/BOUNDARY.md: MILLSTREAM_BLESS=1 cargo test -p millstream boundary writes it"
+        );
+    }
 
     #[test]
     fn every_command_can_be_parsed() {

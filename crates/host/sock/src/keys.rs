@@ -15,9 +15,10 @@ use tcp::auth::{
     Secret,
 };
 
-/// Names of options from libc, and those of include/uapi/linux/tcp.h that it lacks.
+/// Names of options from libc, and those of Linux's headers that it lacks.
 pub(crate) mod c {
     pub(crate) use libc::*;
+    pub(crate) const IPV6_RECVORIGDSTADDR: i32 = 74;
     pub(crate) const TCP_AO_ADD_KEY: i32 = 38;
     pub(crate) const TCP_AO_DEL_KEY: i32 = 39;
     pub(crate) const TCP_AO_INFO: i32 = 40;

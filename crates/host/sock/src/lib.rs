@@ -4,6 +4,7 @@
 
 pub mod address;
 mod backstop;
+pub mod boundary;
 mod card;
 mod clock;
 pub mod cmsg;

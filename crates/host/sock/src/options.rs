@@ -1,15 +1,19 @@
 //! Socket options: one row per option, by Linux's numbers and layouts. What is not in the table fails with
 //! ENOPROTOOPT; nothing succeeds without an effect.
 
+mod values;
+
 use crate::engine::{Engine, sof};
 use crate::keys::c;
 use crate::object::{Discover, Extras, FastOpen, Kind};
 use crate::sockets::{Family, Fd};
 use crate::transport::Transport;
 use crate::{Errno, tcp_info};
-use base::{Duration, Rate};
+use base::Duration;
 use stack::FastOpenListen;
 use tcp::{FastOpenKeys, SocketOptions, defer};
+pub(crate) use values::timeval_bytes;
+use values::{int, put, rate, rate_bytes, secs, timeval};
 
 /// How a value is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +157,18 @@ options! {
     RecvPktInfo6: IPPROTO_IPV6 IPV6_RECVPKTINFO Shape::Bool, true, "The same.";
     RecvHops6: IPPROTO_IPV6 IPV6_RECVHOPLIMIT Shape::Bool, true, "The same.";
     RecvTClass: IPPROTO_IPV6 IPV6_RECVTCLASS Shape::Bool, true, "The same.";
+    Broadcast: SOL_SOCKET SO_BROADCAST Shape::Bool, true, "The same.";
+    NoCheck: SOL_SOCKET SO_NO_CHECK Shape::Bool, true, "The same.";
+    Overflows: SOL_SOCKET SO_RXQ_OVFL Shape::Bool, true, "The same.";
+    PassSecurity: IPPROTO_IP IP_PASSSEC Shape::Bool, true, "The same.";
+    RecvOriginal: IPPROTO_IP IP_RECVORIGDSTADDR Shape::Bool, true, "The same.";
+    RecvChecksum: IPPROTO_IP IP_CHECKSUM Shape::Bool, true, "The same.";
+    RecvHopOptions6: IPPROTO_IPV6 IPV6_RECVHOPOPTS Shape::Bool, true, "The same.";
+    RecvRouting6: IPPROTO_IPV6 IPV6_RECVRTHDR Shape::Bool, true, "The same.";
+    RecvOptions6: IPPROTO_IPV6 IPV6_RECVDSTOPTS Shape::Bool, true, "The same.";
+    RecvPathMtu6: IPPROTO_IPV6 IPV6_RECVPATHMTU Shape::Bool, true, "The same.";
+    RecvOriginal6: IPPROTO_IPV6 IPV6_RECVORIGDSTADDR Shape::Bool, true, "The same.";
+    RecvFragments6: IPPROTO_IPV6 IPV6_RECVFRAGSIZE Shape::Bool, true, "The same.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
     FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
     MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_DO), true,
@@ -169,7 +185,7 @@ options! {
 impl Id {
     /// Returns the bit of an option that is kept and told, and does nothing, as in Linux's TCP.
     fn kept(self) -> Option<u32> {
-        const KEPT: [Id; 9] = [
+        const KEPT: [Id; 21] = [
             Id::OobInline,
             Id::RecvTtl,
             Id::RecvTos,
@@ -179,6 +195,18 @@ impl Id {
             Id::RecvPktInfo6,
             Id::RecvHops6,
             Id::RecvTClass,
+            Id::Broadcast,
+            Id::NoCheck,
+            Id::Overflows,
+            Id::PassSecurity,
+            Id::RecvOriginal,
+            Id::RecvChecksum,
+            Id::RecvHopOptions6,
+            Id::RecvRouting6,
+            Id::RecvOptions6,
+            Id::RecvPathMtu6,
+            Id::RecvOriginal6,
+            Id::RecvFragments6,
         ];
         KEPT.iter().position(|kept| *kept == self).map(|at| 1 << at)
     }
@@ -197,7 +225,7 @@ impl Id {
     fn usual(self) -> Option<i32> {
         match self {
             Id::MaxSeg => Some(0),
-            Id::Ttl | Id::Hops => Some(-1),
+            Id::Ttl | Id::Hops | Id::TClass => Some(-1),
             _ => None,
         }
     }
@@ -206,68 +234,6 @@ impl Id {
 /// Finds a row by Linux's numbers.
 pub fn find(level: i32, name: i32) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.level == level && row.name == name)
-}
-
-/// An `int` at a level of options; those of IP may be a single octet, as on Linux.
-fn int(level: i32, value: &[u8]) -> Result<i32, Errno> {
-    match value {
-        [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
-        [one] if level == c::IPPROTO_IP => Ok(i32::from(*one)),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-fn put(into: &mut [u8], value: &[u8]) -> usize {
-    let n = into.len().min(value.len());
-    into[..n].copy_from_slice(&value[..n]);
-    n
-}
-
-fn long(value: &[u8], at: usize) -> Result<i64, Errno> {
-    let word = value.get(at..at + 8).and_then(|w| w.try_into().ok()).ok_or(Errno::EINVAL)?;
-    Ok(i64::from_ne_bytes(word))
-}
-
-fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
-    let (secs, micros) = (long(value, 0)?, long(value, 8)?);
-    if !(0..1_000_000).contains(&micros) {
-        return Err(Errno::EDOM);
-    }
-    let time = Duration::from_secs(secs.max(0) as u64) + Duration::from_micros(micros as u64);
-    Ok((!time.is_zero()).then_some(time))
-}
-
-/// A `struct timeval` as SO_RCVTIMEO and SO_SNDTIMEO take it; `None` is all zeros, for ever.
-pub(crate) fn timeval_bytes(time: Option<Duration>) -> [u8; 16] {
-    let time = time.unwrap_or_default();
-    let mut value = [0; 16];
-    value[..8].copy_from_slice(&(time.as_secs() as i64).to_ne_bytes());
-    value[8..].copy_from_slice(&i64::from(time.subsec_micros()).to_ne_bytes());
-    value
-}
-
-/// A rate in four octets or eight, with all bits set where there is no limit.
-fn rate(value: &[u8]) -> Result<Option<Rate>, Errno> {
-    let limit = match value {
-        [_, _, _, _, _, _, _, _, ..] => Some(long(value, 0)? as u64).filter(|&rate| rate != u64::MAX),
-        _ => Some(int(c::SOL_SOCKET, value)? as u32).filter(|&rate| rate != u32::MAX).map(u64::from),
-    };
-    Ok(limit.map(Rate::from_bytes_per_sec))
-}
-
-/// Returns the rate for a buffer of `len` bytes.
-fn rate_bytes(rate: Option<Rate>, len: usize) -> [u8; 8] {
-    let rate = rate.map_or(u64::MAX, Rate::bytes_per_sec);
-    let mut value = [0; 8];
-    match len {
-        8.. => value.copy_from_slice(&rate.to_ne_bytes()),
-        _ => value[..4].copy_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes()),
-    }
-    value
-}
-
-fn secs(value: i32) -> Duration {
-    Duration::from_secs(value as u64)
 }
 
 /// Writes one plain option into `o`; false if `id` is not one of those.
@@ -292,6 +258,8 @@ fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
         Id::RtoMin => o.times.rto_min = Duration::from_micros(v as u64),
         Id::DelackMax => o.times.delayed_ack = Duration::from_micros(v as u64),
         Id::NotSentLowat => o.notsent_lowat = v as u32,
+        // IPV6_TCLASS: -1 is the system's default (RFC 3542, 6.5).
+        Id::TClass if v == -1 => o.tos = 0,
         Id::Tos | Id::TClass => o.tos = v as u8 & !3,
         Id::Ttl | Id::Hops => o.ttl = u8::try_from(v).unwrap_or(0),
         _ => return false,
