@@ -16,10 +16,14 @@ use machine::Machine;
 use pio::Inspection;
 use report::Report;
 use selftest::{Link, Peer, Verdict};
+use sock::{Clock, SystemClock};
 use std::process::ExitCode;
 
 /// The longest wait for one peer's answer: a SYN and two repetitions.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The longest wait for a card that was reset.
+const RESET: Duration = Duration::from_secs(6);
 
 /// Exit status 1: the interface cannot be used.
 const UNUSABLE: u8 = 1;
@@ -90,6 +94,23 @@ fn others(name: &str) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
+/// Waits until packets can travel: some drivers reset the card when an XDP program is attached or detached (igb).
+fn has_carrier(name: &str) -> bool {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let clock = SystemClock::new();
+    let begin = clock.now();
+    loop {
+        // An interface that vanished meanwhile has none either.
+        if pio::netlink::interface(name).is_ok_and(|found| found.is_some_and(|found| found.up)) {
+            return true;
+        }
+        if clock.now() - begin >= RESET {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Opens the link and has it ask somebody. Returns the exit status.
 fn try_link(args: &Args, seen: &Inspection, report: &mut Report) -> u8 {
     let link = match Link::open(&report.link, args.cores) {
@@ -106,8 +127,13 @@ fn try_link(args: &Args, seen: &Inspection, report: &mut Report) -> u8 {
     };
     let verdict = if !seen.up {
         Verdict::unasked(format!("'{}' is switched off", seen.name))
-    } else if !seen.running {
-        Verdict::unasked(format!("'{}' has no carrier: is the cable in, and the other end on?", seen.name))
+    } else if !has_carrier(&seen.name) {
+        let lost = if seen.running { "lost its carrier when the link opened" } else { "has no carrier" };
+        Verdict::unasked(format!(
+            "'{}' {lost}, and got none within {} s: is the cable in, and the other end on?",
+            seen.name,
+            RESET.as_secs()
+        ))
     } else if seen.addresses.is_empty() {
         Verdict::unasked(format!("'{}' has no address to ask from", seen.name))
     } else if peers.is_empty() {
