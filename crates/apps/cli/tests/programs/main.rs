@@ -3,6 +3,8 @@
 //!
 //! Needs root for network namespaces, and the programs; what is missing is said and skipped.
 
+mod rows;
+
 use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server, sh};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,0 +1,350 @@
+//! Goal: one row for each program of docs/PROGRAMS.md that needs no more than a few lines of shell. The launched side
+//! runs under `millstream run --require`, so nothing of it can fall back to the kernel unnoticed, and `millstream ss`
+//! must show the listener of a server.
+//!
+//! All scripts run in the bed's directory, which has `file` (3,000,000 bytes), and know `$S`, the server's address,
+//! `$C`, the client's, and `$D`, the directory. The client's side leaves what it received in `got`, which must equal
+//! `want` where `before` makes such a file, else `file`.
+
+use super::{MILLSTREAM, at, bed, kernel_server};
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// One program on the stack, and its peer on the kernel.
+struct Row {
+    /// Programs that must be installed, and paths that must be there, with spaces between.
+    needs: &'static str,
+    /// The script that runs first, by `sh -ec`.
+    before: &'static str,
+    /// Where the server listens.
+    port: u16,
+    server: &'static str,
+    client: &'static str,
+}
+
+/// Which side is on the stack.
+#[derive(Clone, Copy, PartialEq)]
+enum Launched {
+    Server,
+    Client,
+}
+
+fn variables(bed: &Bed, server: &str) -> [String; 4] {
+    let path = std::env::var("PATH").unwrap_or_default();
+    [
+        format!("S={server}"),
+        format!("C={CLIENT_BASE}"),
+        format!("D={}", bed.dir.display()),
+        format!("PATH={path}:/usr/sbin:/sbin:/usr/games"),
+    ]
+}
+
+/// A script in the bed's directory, as arguments of `env`.
+fn script(bed: &Bed, server: &str, launched: bool, text: &str) -> Vec<String> {
+    let mut all = vec!["-C".to_owned(), at(bed, "")];
+    all.extend(variables(bed, server));
+    if launched {
+        all.extend([MILLSTREAM, "run", "--require", "--link", super::LINK, "--"].map(String::from));
+    }
+    all.extend(["sh", "-ec", text].map(String::from));
+    all
+}
+
+fn borrowed(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+/// Waits until somebody listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
+fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
+    for looks in 0.. {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", ns]).env("MILLSTREAM_RUN", &bed.dir);
+        if launched {
+            command.args([MILLSTREAM, "ss"])
+        } else {
+            command.args(["ss", "-Hltn"])
+        };
+        let output = command.output().expect("ss runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let end = format!(":{port}");
+        let listens = |line: &str| {
+            line.starts_with("LISTEN") && line.split_whitespace().any(|word| word.ends_with(&end))
+        };
+        if said.lines().any(listens) {
+            return;
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(looks < 800, "nobody listens on port {port}: {said}{errors}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn serve(bed: &Bed, ns: &str, args: &[String]) -> Server {
+    bed.spawn(ns, Path::new("env"), &borrowed(args)).expect("it starts")
+}
+
+fn check(row: &Row, which: Launched) {
+    let (paths, programs): (Vec<_>, Vec<_>) = row.needs.split(' ').partition(|need| need.starts_with('/'));
+    if let Some(missing) = paths.iter().find(|path| !Path::new(path).exists()) {
+        return eprintln!("skipped: {missing} is not there");
+    }
+    let Some((bed, _)) = bed(&programs) else { return };
+    let serves = which == Launched::Server;
+    let (server_ns, client_ns) = if serves { (&bed.server, &bed.client) } else { (&bed.client, &bed.server) };
+    let address = if serves { SERVER_ADDR } else { CLIENT_BASE };
+    let run = |ns: &str, launched: bool, text: &str| {
+        bed.in_ns_within(ns, 60, "env", &borrowed(&script(&bed, address, launched, text)))
+    };
+    run(server_ns, false, row.before).unwrap_or_else(|e| panic!("before: {e}"));
+    let _behind =
+        (row.server.contains("$C:8000") || row.before.contains("$C:8000") || row.client.contains("$C:8000"))
+            .then(|| kernel_server(&bed));
+    let _server = serve(&bed, server_ns, &script(&bed, address, serves, row.server));
+    wait_until_served(&bed, server_ns, serves, row.port);
+    run(client_ns, !serves, row.client).unwrap_or_else(|e| panic!("client: {e}"));
+    let got = std::fs::read(at(&bed, "got")).expect("the client left what it received in `got`");
+    let want = std::fs::read(at(&bed, "want")).or_else(|_| std::fs::read(at(&bed, "file")));
+    let want = want.expect("a file to compare with");
+    assert!(got == want, "{} bytes came that are not the {} that were sent", got.len(), want.len());
+}
+
+macro_rules! rows {
+    ($($name:ident $which:ident on $port:literal needs $needs:literal $(before $before:literal)?
+       server $server:literal client $client:literal)*) => {
+        $(#[test] fn $name() {
+            let row = Row {
+                needs: $needs, before: concat!("" $(, $before)?), port: $port, server: $server, client: $client,
+            };
+            check(&row, Launched::$which);
+        })*
+    };
+}
+
+// Servers on the stack.
+rows! {
+    varnish Server on 80 needs "varnishd curl"
+        server "exec varnishd -F -j none -n $D/v -a :80 -b $C:8000 -s malloc,32m"
+        client "curl -sSf -o one http://$S/file; cmp one file; curl -sSf -o got http://$S/file"
+    tinyproxy Server on 8888 needs "tinyproxy curl"
+        before "printf 'Port 8888\nTimeout 20\nMaxClients 20\nAllow 10.77.0.0/16\n' >conf"
+        server "exec tinyproxy -d -c conf"
+        client "curl -sSf -x http://$S:8888 -o got http://$C:8000/file"
+    mosquitto Server on 1883 needs "mosquitto mosquitto_sub"
+        before "printf 'listener 1883\nallow_anonymous true\nuser root\n' >conf"
+        server "exec mosquitto -c conf"
+        client "mosquitto_pub -h $S -t a -r -q 1 -f file; mosquitto_sub -h $S -t a -C 1 -N >got"
+    mariadb Server on 3306 needs "mariadbd mariadb mariadb-install-db xxd"
+        before "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1"
+        server "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
+                --port=3306 \
+                --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M"
+        client "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
+                (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
+                '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got"
+    vsftpd Server on 21 needs "vsftpd curl"
+        before "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
+anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf"
+        server "exec vsftpd $D/conf"
+        client "curl -sSf -o got ftp://$S/file"
+    openssh Server on 22 needs "sshd ssh ssh-keygen"
+        before "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub \
+                allowed; mkdir -p /run/sshd"
+        server "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysFile=$D/allowed -o UsePAM=no -o \
+                StrictModes=no \
+                -o PidFile=none -f /dev/null"
+        client "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
+                LogLevel=ERROR root@$S cat $D/file >got"
+    erlang Server on 80 needs "erl curl /usr/share/doc/erlang-inets"
+        server "exec erl -noinput -eval 'inets:start(), {ok, _} = inets:start(httpd, [{port, 80}, {server_name, \
+                \"x\"},
+                {server_root, \".\"}, {document_root, \".\"}, {bind_address, {0,0,0,0}}, {ipfamily, inet}])'"
+        client "curl -sSf -o got http://$S/file"
+    ruby_webrick Server on 80 needs "ruby curl /usr/share/doc/ruby-webrick"
+        server "exec ruby -rwebrick -e 'WEBrick::HTTPServer.new(Port: 80, DocumentRoot: \".\", AccessLog: \
+                []).start'"
+        client "curl -sSf -o got http://$S/file"
+    ruby_puma_with_two_workers Server on 80 needs "puma curl"
+        before "echo 'run lambda { |env| [200, {}, [File.binread(\"file\")]] }' >config.ru"
+        server "exec puma -w 2 -t 2:2 -b tcp://0.0.0.0:80 config.ru"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/; cmp got file; done"
+    php_by_itself Server on 80 needs "php curl"
+        server "exec php -S 0.0.0.0:80"
+        client "curl -sSf -o got http://$S/file"
+    php_fpm_behind_nginx Server on 80 needs "nginx php-fpm8.2 setpriv curl"
+        before "printf \
+                '[global]\nerror_log=%s/log\ndaemonize=no\n[a]\nuser=root\nlisten=127.0.0.1:9000\npm=static\n' $D >fpm
+                echo pm.max_children=2 >>fpm
+                printf 'user root;daemon off;pid %s/pid;events{}http{access_log off;client_body_temp_path \
+                %s/b;proxy_temp_path %s/p;
+fastcgi_temp_path %s/f;uwsgi_temp_path %s/u;scgi_temp_path %s/s;server{listen 80;location /{fastcgi_pass \
+                127.0.0.1:9000;
+fastcgi_param SCRIPT_FILENAME %s/a.php;fastcgi_param REQUEST_METHOD GET;}}}' $D $D $D $D $D $D $D >conf
+                printf '<?php readfile(\"%s/file\");' $D >a.php"
+        server "setpriv --pdeathsig TERM php-fpm8.2 -R -F -y fpm -p $D & exec nginx -c $D/conf -e stderr"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/a; cmp got file; done"
+    uvicorn_with_two_workers Server on 80 needs "uvicorn curl"
+        before "printf 'async def app(scope, receive, send):\n await send({\"type\": \"http.response.start\", \
+                \"status\": 200})
+ await send({\"type\": \"http.response.body\", \"body\": open(\"file\", \"rb\").read()})\n' >a.py"
+        server "exec uvicorn --lifespan off --workers 2 --host 0.0.0.0 --port 80 a:app"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/; cmp got file; done"
+    gunicorn_with_four_workers Server on 80 needs "gunicorn curl"
+        before "printf 'def app(env, start):\n start(\"200 OK\", [])\n return [open(\"file\", \
+                \"rb\").read()]\n' >a.py"
+        server "exec gunicorn -w 4 -b 0.0.0.0:80 a:app"
+        client "for i in 1 2 3 4 5 6 7 8; do curl -sSf -o got http://$S/; cmp got file; done"
+    nghttpd_with_http2 Server on 80 needs "nghttpd nghttp"
+        server "exec nghttpd --no-tls -d $D 80"
+        client "nghttp http://$S/file >got"
+    proftpd Server on 21 needs "proftpd curl"
+        before "printf 'ServerName x\nServerType standalone\nPort 21\nUser root\nGroup root\nPidFile \
+                %s/pid\nScoreboardFile none\nDelayEngine off
+UseReverseDNS off\nWtmpLog off\n<Anonymous %s>\nUser root\nGroup root\nUserAlias anonymous \
+                root\nRequireValidShell off\n</Anonymous>\nRootLogin on\n' $D $D >conf"
+        server "exec proftpd -n -c $D/conf"
+        client "curl -sSf -o got ftp://$S/file"
+    unbound_over_tcp Server on 53 needs "unbound dig"
+        before "seq -f 10.%.0f 100 | sed 's/.*/local-data: \"a.x. A &.1.1\"/' | { printf 'server:\n interface: \
+                0.0.0.0\n do-daemonize: no\n chroot: \"\"
+ username: \"\"\n pidfile: \"\"\n use-syslog: no\n access-control: 10.77.0.0/16 allow\n local-zone: x. \
+                static\n'; cat; } >conf
+                seq -f 10.%.0f.1.1 100 | sort >want"
+        server "exec unbound -d -c $D/conf"
+        client "dig +tcp +short @$S a.x A | sort >got"
+    stunnel Server on 443 needs "stunnel4 openssl curl"
+        before "openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=x 2>log
+                printf 'foreground=yes\npid=\n[a]\naccept=443\nconnect=%s:8000\ncert=%s/cert\nkey=%s/key\n' $C \
+                $D $D >conf; : $C:8000"
+        server "exec stunnel4 $D/conf"
+        client "curl -ksSf -o got https://$S/file"
+    hitch Server on 443 needs "hitch openssl curl"
+        before "openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=x 2>log; cat key cert \
+                >pem; : $C:8000"
+        server "exec hitch --user=root --backend=[$C]:8000 --frontend=[*]:443 -n 2 $D/pem"
+        client "for i in 1 2 3 4; do curl -ksSf -o got https://$S/file; cmp got file; done"
+    socat_with_a_child_for_each Server on 7 needs "socat"
+        server "exec socat TCP-LISTEN:7,fork,reuseaddr EXEC:cat"
+        client "socat -t 20 - TCP:$S:7 <file >got"
+    webfsd Server on 80 needs "webfsd curl"
+        server "exec webfsd -F -p 80 -r $D"
+        client "curl -sSf -o got http://$S/file"
+    mini_httpd Server on 80 needs "mini_httpd curl"
+        server "exec mini_httpd -D -p 80 -d $D -u root -i $D/pid"
+        client "curl -sSf -o got http://$S/file"
+    tornado Server on 80 needs "/usr/lib/python3/dist-packages/tornado curl"
+        server "exec /usr/bin/python3 -c 'import tornado.web as w, tornado.ioloop as l
+w.Application([(\"/(.*)\", w.StaticFileHandler, {\"path\": \".\"})]).listen(80); l.IOLoop.current().start()'"
+        client "curl -sSf -o got http://$S/file"
+    aiohttp Server on 80 needs "/usr/lib/python3/dist-packages/aiohttp curl"
+        server "exec /usr/bin/python3 -c 'from aiohttp import web
+a = web.Application(); a.router.add_static(\"/\", \".\"); web.run_app(a, port=80, print=None)'"
+        client "curl -sSf -o got http://$S/file"
+    waitress Server on 80 needs "/usr/lib/python3/dist-packages/waitress curl"
+        server "exec /usr/bin/python3 -c 'import waitress
+def app(env, start): start(\"200 OK\", []); return [open(\"file\", \"rb\").read()]
+waitress.serve(app, listen=\"0.0.0.0:80\")'"
+        client "curl -sSf -o got http://$S/file"
+    cherrypy Server on 80 needs "/usr/lib/python3/dist-packages/cherrypy curl"
+        server "exec /usr/bin/python3 -c 'import cherrypy as c, os
+c.config.update({\"server.socket_host\": \"0.0.0.0\", \"server.socket_port\": 80})
+c.quickstart(None, \"/\", {\"/\": {\"tools.staticdir.on\": True, \"tools.staticdir.dir\": os.getcwd()}})'"
+        client "curl -sSf -o got http://$S/file"
+    twisted Server on 80 needs "twistd3 curl"
+        server "exec twistd3 -n --pidfile= web --path . --listen tcp:80"
+        client "curl -sSf -o got http://$S/file"
+    perl_http_daemon Server on 80 needs "curl /usr/share/perl5/HTTP/Daemon.pm"
+        server "exec perl -MHTTP::Daemon -e '$d = HTTP::Daemon->new(LocalAddr => \"0.0.0.0\", LocalPort => 80) \
+                or die;
+while ($c = $d->accept) { while ($r = $c->get_request) { $c->send_file_response(\"file\") } undef $c }'"
+        client "curl -sSf -o got http://$S/"
+    perl_starman_with_two_workers Server on 80 needs "starman curl"
+        before "echo 'sub { open my $f, \"<:raw\", \"file\"; [200, [], $f] }' >app.psgi"
+        server "exec starman --workers 2 --listen :80 app.psgi"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/; cmp got file; done"
+    uwsgi_with_two_workers Server on 80 needs "uwsgi curl /usr/share/doc/uwsgi-plugin-python3"
+        before "printf 'def application(env, start):\n start(\"200 OK\", [])\n return [open(\"file\", \
+                \"rb\").read()]\n' >a.py"
+        server "exec uwsgi --plugin python3 --http-socket 0.0.0.0:80 --master -p 2 --wsgi-file a.py --die-on-term"
+        client "for i in 1 2 3 4; do curl -sSf -o got http://$S/; cmp got file; done"
+    openldap Server on 389 needs "slapd ldapsearch slapadd"
+        before "mkdir db; printf 'include /etc/ldap/schema/core.schema\nmodulepath /usr/lib/ldap\nmoduleload \
+                back_mdb\npidfile %s/pid\ndatabase mdb
+directory %s/db\nsuffix \"o=x\"\nsizelimit unlimited\n' $D $D >conf
+                { printf 'dn: o=x\nobjectClass: organization\no: x\n\n'
+                  seq 5000 | sed 's/.*/dn: cn=n&,o=x\\nobjectClass: device\\ncn: n&\\n/'; } >ldif
+                slapadd -q -f conf -l ldif; seq 5000 | sed 's/^/n/' | sort >want"
+        server "exec slapd -d 0 -f conf -h ldap://0.0.0.0/"
+        client "ldapsearch -x -LLL -H ldap://$S -b o=x '(objectClass=device)' cn | sed -n 's/^cn: //p' | sort >got"
+    beanstalkd Server on 11300 needs "beanstalkd python3"
+        server "exec beanstalkd -l 0.0.0.0 -p 11300 -z 4000000"
+        client "python3 -c 'import socket, sys
+b = open(\"file\", \"rb\").read(); s = socket.create_connection((sys.argv[1], 11300)); f = s.makefile(\"rwb\")
+f.write(b\"put 0 0 9 %d\\r\\n\" % len(b) + b + b\"\\r\\n\"); f.flush(); f.readline()
+f.write(b\"reserve\\r\\n\"); f.flush(); n = int(f.readline().split()[2]); open(\"got\", \
+                \"wb\").write(f.read(n))' $S"
+    svnserve Server on 3690 needs "svnserve svn svnadmin"
+        before "svnadmin create repo; svn import -q -m one file file://$D/repo/file"
+        server "exec svnserve -d --foreground --listen-port 3690 -r $D"
+        client "svn cat svn://$S/repo/file >got"
+    mercurial Server on 8001 needs "hg"
+        before "hg init repo; cp file repo; hg -R repo add -q repo/file; hg -R repo commit -q -m one -u x"
+        server "exec hg serve -R repo -a 0.0.0.0 -p 8001"
+        client "hg clone -q http://$S:8001/ copy; cp copy/file got"
+    privoxy Server on 8118 needs "privoxy curl"
+        before "printf 'listen-address 0.0.0.0:8118\nlogdir %s\n' $D >conf"
+        server "exec privoxy --no-daemon conf"
+        client "curl -sSf -x http://$S:8118 -o got http://$C:8000/file"
+    nutcracker_before_redis Server on 22121 needs "nutcracker redis-server redis-cli"
+        before "printf 'a:\n listen: 0.0.0.0:22121\n redis: true\n hash: fnv1a_64\n servers:\n - \
+                127.0.0.1:6379:1\n' >conf"
+        server "setpriv --pdeathsig TERM redis-server --port 6379 --save '' >log & exec nutcracker -c conf"
+        client "redis-cli -h $S -p 22121 -x set a <file >log2; redis-cli -h $S -p 22121 get a | head -c 3000000 \
+                >got"
+    nbdkit Server on 10809 needs "nbdkit nbdcopy"
+        before "head -c 2097152 file >want"
+        server "exec nbdkit -f -p 10809 file want"
+        client "nbdcopy nbd://$S got"
+    dropbear Server on 22 needs "dropbear dropbearkey dbclient"
+        before "dropbearkey -t ed25519 -f host >log 2>&1; dropbearkey -t ed25519 -f key | grep ^ssh >allowed"
+        server "mkdir .ssh; cp allowed .ssh/authorized_keys; chmod -R go-rwx .; chown -R root:root .
+                exec unshare -m sh -c \"mount --bind $D /root; exec dropbear -F -E -p 22 -r $D/host\""
+        client "dbclient -y -y -i key root@$S cat $D/file >got"
+}
+
+// Clients on the stack.
+rows! {
+    aria2 Client on 80 needs "aria2c nginx"
+        before "printf 'user root;daemon off;pid %s/pid;events{}http{access_log off;client_body_temp_path \
+                %s/b;proxy_temp_path %s/p;
+fastcgi_temp_path %s/f;uwsgi_temp_path %s/u;scgi_temp_path %s/s;server{listen 80;root %s;}}' $D $D $D $D $D $D \
+                $D >conf"
+        server "exec nginx -c $D/conf -e stderr"
+        client "aria2c -q -x 4 -s 4 -k 1M -o got http://$S/file"
+    lftp Client on 21 needs "lftp vsftpd"
+        before "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
+anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf"
+        server "exec vsftpd $D/conf"
+        client "lftp -c \"open $S; get file -o got\""
+    ssh Client on 22 needs "sshd ssh ssh-keygen"
+        before "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub \
+                allowed; mkdir -p /run/sshd"
+        server "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysFile=$D/allowed -o UsePAM=no -o \
+                StrictModes=no \
+                -o PidFile=none -f /dev/null"
+        client "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
+                LogLevel=ERROR root@$S cat $D/file >got"
+    rsync_client Client on 873 needs "rsync"
+        before "printf '[files]\npath = %s\nuse chroot = no\nuid = root\ngid = root\n' $D >conf"
+        server "exec rsync --daemon --no-detach --port 873 --config conf"
+        client "rsync rsync://$S/files/file got"
+    mariadb_client Client on 3306 needs "mariadbd mariadb mariadb-install-db xxd"
+        before "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1"
+        server "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
+                --port=3306 \
+                --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M"
+        client "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
+                (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
+                '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got"
+}
