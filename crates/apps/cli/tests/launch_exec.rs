@@ -262,3 +262,47 @@ fn one_epoll_wait_names_a_descriptor_once() {
     drop(server);
     assert_eq!(said, "twice 0\n");
 }
+
+/// A server that runs a program which inherits its connection and never uses it, and goes on with the connection
+/// meanwhile, as git does with `index-pack`. Then a program that does use it.
+const STARTS: &str = "
+import socket, subprocess, sys
+s = socket.create_server(('', 8230))
+c, _ = s.accept()
+idle = subprocess.Popen(['sleep', '40'], pass_fds=[c.fileno()])
+c.sendall(b'go')
+got = bytearray()
+while len(got) < 1000000:
+    more = c.recv(65536)
+    assert more
+    got += more
+idle.kill()
+assert got == bytes(i % 251 for i in range(1000000))
+says = 'import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(b\"child\")'
+subprocess.run([sys.executable, '-c', says, str(c.fileno())], pass_fds=[c.fileno()], check=True)
+c.close()
+";
+
+const SENDS: &str = "
+import socket, sys, time
+for attempt in range(100):
+    try:
+        c = socket.create_connection((sys.argv[1], 8230), 10)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+assert c.recv(2) == b'go'
+c.sendall(bytes(i % 251 for i in range(1000000)))
+got = b''
+while more := c.recv(100):
+    got += more
+print(got.decode())
+";
+
+#[test]
+fn a_connection_stays_with_the_parent_of_a_program_that_does_not_use_it() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _server = launch(&bed, &["python3", "-c", STARTS]);
+    let said = bed.in_ns_within(&bed.client, 30, "python3", &["-c", SENDS, SERVER_ADDR]);
+    assert_eq!(said.as_deref(), Ok("child\n"));
+}

@@ -38,7 +38,7 @@ pub(crate) struct Wish {
     pub(crate) value: Vec<u8>,
 }
 
-/// Of a relayed connection: what the process that relays it calls it, and the way to that process.
+/// Of a connection that another process has: what that process calls it, and the way to that process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Relayed {
     pub(crate) handle: usize,

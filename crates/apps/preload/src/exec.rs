@@ -23,12 +23,13 @@ pub(crate) unsafe fn prepare(name: *const c_char) -> bool {
     // SAFETY: a string.
     let name = unsafe { CStr::from_ptr(name) };
     inside(|| {
-        relay::settle_for_exec();
         let Some(why) =
             program::find(OsStr::from_bytes(name.to_bytes())).and_then(|path| Program::of(&path).complaint())
         else {
+            relay::settle_for_exec(false);
             return true;
         };
+        relay::settle_for_exec(true);
         let name = name.to_string_lossy();
         if report::is_required() {
             say(&format!("{name} {why}, and --require forbids the kernel"));
@@ -58,6 +59,10 @@ impl Environment {
     /// # Safety
     /// NULL, or strings that outlive this with a NULL at the end.
     pub(crate) unsafe fn of(given: List) -> Environment {
+        // SAFETY: as the caller vouches.
+        if stack::settings().is_some() && !unsafe { is_launched(given) } {
+            inside(|| relay::settle_for_exec(true));
+        }
         let sockets = if stack::settings().is_some() { heritage::entry(Vec::new()) } else { None };
         // SAFETY: as the caller vouches.
         unsafe { Environment::with(given, sockets) }
@@ -106,6 +111,29 @@ impl Environment {
         self.more.as_ref().map_or(self.given, |more| more.as_ptr())
     }
 }
+
+/// Returns true unless the environment names libraries to be loaded first, and not this one.
+///
+/// # Safety
+/// As [`Environment::of`].
+unsafe fn is_launched(given: List) -> bool {
+    let mut at = given;
+    // SAFETY: as the caller vouches.
+    unsafe {
+        while !is_nowhere(at) && !(*at).is_null() {
+            if !is_nowhere(*at)
+                && let Some(named) = CStr::from_ptr(*at).to_bytes().strip_prefix(b"LD_PRELOAD=")
+            {
+                return named.windows(LIBRARY.len()).any(|part| part == LIBRARY);
+            }
+            at = at.add(1);
+        }
+    }
+    true
+}
+
+/// The file name of this library.
+const LIBRARY: &[u8] = b"libmillstream_preload";
 
 unsafe extern "C" {
     static environ: List;

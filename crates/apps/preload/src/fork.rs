@@ -58,6 +58,9 @@ pub(crate) fn watch() {
 extern "C" fn before() {
     share_listeners();
     let inside = is_inside();
+    if !inside {
+        crate::boundary::inside(relay::settle_for_fork);
+    }
     let locks = Locks::take(!inside);
     let heirs = stack::opened().filter(|_| !inside).and_then(|_| relay::Heirs::of(&streams()));
     // A thread that ends while it forks keeps nothing.

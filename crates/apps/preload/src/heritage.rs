@@ -25,6 +25,7 @@ pub(crate) struct Record {
     v6: bool,
     nonblocking: bool,
     fastened: bool,
+    /// Of a listener its backlog; of a connection that the program may take its number: those share one inode.
     backlog: c_int,
     wishes: Vec<Wish>,
     relayed: Option<Relayed>,
@@ -48,9 +49,11 @@ impl Record {
     /// Returns what a program is told of `held` under the number `fd`; `None` of what means nothing to another program.
     fn of(held: &Held, fd: c_int) -> Option<Record> {
         let kind = held.kind();
-        if !matches!(kind, Kind::Fresh | Kind::Listener | Kind::Relayed) {
+        if !matches!(kind, Kind::Fresh | Kind::Listener | Kind::Relayed | Kind::Inherited) {
             return None;
         }
+        let taken_later = (kind == Kind::Inherited)
+            .then(|| Relayed { handle: relay::handle(held), channel: relay::channel() });
         let more = held.more();
         Some(Record {
             inode: inode(fd)?,
@@ -58,9 +61,9 @@ impl Record {
             v6: held.is_v6(),
             nonblocking: held.is_nonblocking(),
             fastened: more.fastened,
-            backlog: more.backlog,
+            backlog: if taken_later.is_some() { fd } else { more.backlog },
             wishes: more.wishes.clone(),
-            relayed: more.relayed,
+            relayed: taken_later.or(more.relayed),
             names: more.names.clone(),
         })
     }
@@ -115,7 +118,7 @@ impl Record {
             let (level, name) = (number()?, number()?);
             wishes.push(Wish { level, name, value: bytes(parts.next()?)? });
         }
-        let kinds = [Kind::Fresh, Kind::Listener, Kind::Relayed];
+        let kinds = [Kind::Fresh, Kind::Listener, Kind::Relayed, Kind::Inherited];
         Some(Record {
             inode: u64::try_from(inode).ok()?,
             kind: kinds.into_iter().find(|known| i64::from(*known as u8) == kind)?,
@@ -147,10 +150,13 @@ pub(crate) fn entry(more: Vec<Record>) -> Option<CString> {
     let mut seen = Vec::new();
     for fd in table::all().0 {
         let Some(held) = table::ours(fd) else { continue };
-        if !seen.contains(&held.name()) {
+        // SAFETY: numbers alone.
+        let stays = unsafe { real::fcntl(fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0;
+        if held.kind() == Kind::Inherited {
+            records.extend(Record::of(&held, fd).filter(|_| stays && relay::channel() != NONE));
+        } else if !seen.contains(&held.name()) {
             seen.push(held.name());
-            // SAFETY: numbers alone.
-            if unsafe { real::fcntl(fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0 {
+            if stays {
                 held.share();
             }
             records.extend(Record::of(&held, fd));
@@ -183,7 +189,10 @@ pub(crate) fn adopt() {
             entry.ok()?.file_name().to_string_lossy().parse::<c_int>().ok()
         };
         let numbers: Vec<c_int> = folder.filter_map(number).collect();
-        for record in &records {
+        let (later, named): (Vec<&Record>, Vec<&Record>) =
+            records.iter().partition(|record| record.kind == Kind::Inherited);
+        take_later(&later);
+        for record in named {
             let mut known: Option<Held> = None;
             for fd in numbers.iter().copied().filter(|fd| inode(*fd) == Some(record.inode)) {
                 let held = known.get_or_insert_with(|| record.make()).clone();
@@ -195,6 +204,29 @@ pub(crate) fn adopt() {
             }
         }
     });
+}
+
+/// Connections that the program takes when it uses them.
+fn take_later(records: &[&Record]) {
+    let mut known: Vec<(usize, Held)> = Vec::new();
+    for record in records {
+        let (fd, Some(relayed)) = (record.backlog, record.relayed) else { continue };
+        if inode(fd) != Some(record.inode) || inode(relayed.channel).is_none() {
+            continue;
+        }
+        if known.is_empty() {
+            crate::fork::watch();
+            relay::adopt_way(relayed.channel);
+        }
+        let found = known.iter().find(|(handle, _)| *handle == relayed.handle).map(|(_, held)| held.clone());
+        let held = found.unwrap_or_else(|| {
+            let held = record.make();
+            known.push((relayed.handle, held.clone()));
+            held
+        });
+        note_number(fd);
+        table::put(fd, held);
+    }
 }
 
 impl Record {

@@ -105,8 +105,14 @@ pub(crate) fn channel() -> c_int {
 fn wish(wish: Wish, held: &Description) -> [u8; WISH] {
     let mut octets = [0; WISH];
     octets[..8].copy_from_slice(&(wish as u64).to_ne_bytes());
-    octets[8..].copy_from_slice(&(held.name() as u64).to_ne_bytes());
+    octets[8..].copy_from_slice(&(handle(held) as u64).to_ne_bytes());
     octets
+}
+
+/// Returns what the process that has an inherited connection calls it: the name of the parent's description, which a
+/// fork keeps, and which an exec hands on.
+pub(crate) fn handle(held: &Description) -> usize {
+    held.more().relayed.map_or(held.name(), |relayed| relayed.handle)
 }
 
 fn ask(octets: &[u8]) -> bool {
@@ -152,21 +158,24 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
         }
     }
     close(new);
+    let relayed = Relayed { handle: handle(held), channel: channel() };
     let mut more = held.more();
     more.names = Some(both_names(&names, held.is_v6()));
-    more.relayed = Some(Relayed { handle: held.name(), channel: channel() });
+    more.relayed = Some(relayed);
     drop(more);
     held.set_kind(Kind::Relayed);
     Ok(())
 }
 
-/// Before another program takes this process over: what it will have is a socket by then.
-pub(crate) fn settle_for_exec() {
+/// Takes connections before another program has this process. Standard input, output and error must be sockets by then,
+/// and `all` of them where that program is not launched. A launched program takes the others when it uses them:
+/// until then the parent, which may go on with the connection, gets what comes.
+pub(crate) fn settle_for_exec(all: bool) {
     if channel() == NONE {
         return;
     }
     let (ours, _) = table::all();
-    for fd in ours {
+    for fd in ours.into_iter().filter(|fd| all || *fd <= libc::STDERR_FILENO) {
         // SAFETY: numbers alone.
         let stays = || unsafe { real::fcntl(fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0;
         if let Some(held) = table::ours(fd).filter(|held| held.kind() == Kind::Inherited && stays()) {
@@ -174,6 +183,25 @@ pub(crate) fn settle_for_exec() {
             let _ = settle(&held);
         }
     }
+}
+
+/// Takes what an exec has handed on before a fork: parent and child share one socket of it.
+pub(crate) fn settle_for_fork() {
+    if channel() == NONE {
+        return;
+    }
+    for held in table::all().0.into_iter().filter_map(table::ours) {
+        if held.kind() == Kind::Inherited && held.more().relayed.is_some() {
+            // Both find the connection gone.
+            let _ = settle(&held);
+        }
+    }
+}
+
+/// Makes `fd` this process's way to the one that has its inherited connections: an exec has handed it on.
+pub(crate) fn adopt_way(fd: c_int) {
+    adopt_channel(fd);
+    CHANNEL.store(fd, Ordering::Release);
 }
 
 /// Receives a message: how long it was, or -1, and the descriptor that came with it.

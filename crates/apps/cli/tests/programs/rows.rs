@@ -339,6 +339,11 @@ anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO
         before "printf '[files]\npath = %s\nuse chroot = no\nuid = root\ngid = root\n' $D >conf"
         server "exec rsync --daemon --no-detach --port 873 --config conf"
         client "rsync rsync://$S/files/file got"
+    git_client Client on 9418 needs "git"
+        before "git init -q work; cd work; cp ../file .; git add file
+                git -c user.name=a -c user.email=a@b.c commit -qm one; cd ..; git clone -q --bare work bare"
+        server "exec git daemon --base-path=$D --export-all --reuseaddr"
+        client "git clone -q git://$S/bare copy; cp copy/file got"
     mariadb_client Client on 3306 needs "mariadbd mariadb mariadb-install-db xxd"
         before "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1"
         server "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
