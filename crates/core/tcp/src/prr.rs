@@ -200,7 +200,7 @@ mod tests {
             }
             let all = under_way + 8 * MSS - pipe * MSS;
             assert_eq!(first + send(&mut batch), all, "{flight} in flight, {pipe} left, progress {progress}");
-            [&mut single, &mut batch].map(|prr| prr.on_ack(MSS, 20 * MSS, progress, MSS));
+            [&mut single, &mut batch].into_iter().for_each(|prr| prr.on_ack(MSS, 20 * MSS, progress, MSS));
             assert_eq!(batch.space(), single.space(), "what had its occasion does not come again");
         }
     }
