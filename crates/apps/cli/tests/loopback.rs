@@ -90,6 +90,8 @@ fn everybody_else_is_found_by_the_kernels_loopback() {
     let dir = bed.dir.to_string_lossy().into_owned();
     let args = ["-u", "-m", "http.server", "-b", "127.0.0.1", "-d", &dir, "8011"];
     let _kernels = bed.spawn(&bed.server, Path::new("python3"), &args).expect("python starts");
+    let args = ["-u", "-m", "http.server", "-d", &dir, "8010"];
+    let _on_the_link = bed.spawn(&bed.server, Path::new("python3"), &args).expect("python starts");
     std::fs::write(bed.dir.join("file"), "on this machine").expect("a file");
     let program = format!(
         "import socket, os, subprocess, sys, time, urllib.request\n\
@@ -100,6 +102,7 @@ fn everybody_else_is_found_by_the_kernels_loopback() {
          \x20  if 'refused' not in str(e): raise\n\
          \x20  time.sleep(.1)\n\
          print(get('http://127.0.0.1:8011/file'))\n\
+         print(get('http://{SERVER_ADDR}:8010/file'))\n\
          other = subprocess.Popen([sys.executable, '-m', 'http.server', '-d', '{dir}', '8012'],\n\
          \x20                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n\
          print(get('http://127.0.0.1:8012/file'))\n\
@@ -113,13 +116,14 @@ fn everybody_else_is_found_by_the_kernels_loopback() {
          print(socket.create_connection(('127.0.0.1', 8013), 10).recv(100).decode())\n\
          os.waitpid(child, 0)\n\
          server.close()\n\
-         try: socket.create_connection(('127.0.0.1', 8013), 10)\n\
-         except ConnectionRefusedError: print('refused')\n"
+         for here in '127.0.0.1', '{SERVER_ADDR}':\n\
+         \x20try: socket.create_connection((here, 8013), 10)\n\
+         \x20except ConnectionRefusedError: print('refused')\n"
     );
     let said = launched(&bed, "all", &["python3", "-c", &program]).expect("it ends well");
     let answers: Vec<_> = said.lines().collect();
     let file = "on this machine";
-    assert_eq!(answers, [file, file, file, "the child", "refused"], "{said}");
+    assert_eq!(answers, [file, file, file, file, "the child", "refused", "refused"], "{said}");
 }
 
 /// One thread accepts and looks at the other end, whose connect another thread has called.

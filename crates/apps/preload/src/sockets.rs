@@ -6,7 +6,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{epoll, fork, options, report, route, threads};
+use crate::{diag, epoll, fork, options, report, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
@@ -503,7 +503,8 @@ pub(crate) unsafe fn connect(
         fell_back(&format!("connections to {}", named.ip()), "the link leads nowhere near")?;
     }
     report::count_kernels();
-    let to_itself = route::is_own(named.ip());
+    // What is fastened finds those alone that are; the others find what is not, or that nothing listens there.
+    let to_itself = route::is_own(named.ip()) && diag::is_fastened(named.port()).unwrap_or(true);
     fasten(held, fd, to_itself);
     if to_itself {
         // SAFETY: the address that was read above.
