@@ -92,7 +92,6 @@ impl Core {
             self.reclaim(now);
         }
         self.transmit_all(now, false, &mut turn);
-        turn.more |= !self.port.looped.is_empty();
         self.scratch = Some(scratch);
         self.shared.pause_probes();
         match self.error.take() {
