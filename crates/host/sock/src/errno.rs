@@ -106,7 +106,6 @@ impl From<OpError> for Errno {
             OpError::Family => Errno::EAFNOSUPPORT,
             OpError::NoControl => Errno::ENOENT,
             OpError::UnfairControl => Errno::EPERM,
-            OpError::Refused => Errno::ECONNREFUSED,
             OpError::KeyRejected => Errno::EKEYREJECTED,
             OpError::Over => Errno::ENETDOWN,
             _ => Errno::EINVAL,

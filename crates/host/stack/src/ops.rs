@@ -28,8 +28,6 @@ pub enum OpError {
     AddrNotAvailable,
     /// EACCES.
     Denied,
-    /// ECONNREFUSED: the unspecified address is this host, which has no loopback here.
-    Refused,
     /// ENETUNREACH: no route.
     NetUnreachable,
     /// EHOSTUNREACH: the neighbour does not answer.
@@ -269,8 +267,8 @@ impl Core {
         }
         let Connect { local, mut remote, .. } = *connect;
         if remote.addr.is_unspecified() {
-            // As on Linux, this host.
-            remote.addr = self.ip.localhost(remote.addr).ok_or(OpError::Refused)?;
+            // As on Linux, this host, if it has a loopback.
+            remote.addr = self.ip.localhost(remote.addr).ok_or(OpError::NetUnreachable)?;
         }
         if remote.port == 0 {
             return Err(OpError::AddrNotAvailable);
