@@ -111,16 +111,37 @@ fn check(row: &Row, which: Launched) {
 }
 
 macro_rules! rows {
-    ($($name:ident $which:ident on $port:literal needs $needs:literal $(before $before:literal)?
-       server $server:literal client $client:literal)*) => {
+    ($($name:ident $which:ident on $port:literal needs $needs:literal $(before $before:tt)?
+       server $server:tt client $client:tt)*) => {
         $(#[test] fn $name() {
             let row = Row {
-                needs: $needs, before: concat!("" $(, $before)?), port: $port, server: $server, client: $client,
+                needs: $needs, before: [$($before,)? ""][0], port: $port, server: $server, client: $client,
             };
             check(&row, Launched::$which);
         })*
     };
 }
+
+// Scripts of programs whose server and client each have a row.
+const SSH_KEYS: &str = "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub \
+                allowed; mkdir -p /run/sshd";
+const SSHD: &str = "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysFile=$D/allowed -o UsePAM=no -o \
+                StrictModes=no \
+                -o PidFile=none -f /dev/null";
+const SSH: &str = "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
+                LogLevel=ERROR root@$S cat $D/file >got";
+const MARIADB_FILES: &str =
+    "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1";
+const MARIADBD: &str = "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
+                --port=3306 \
+                --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M";
+const MARIADB: &str = "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
+                (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
+                '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got";
+const VSFTPD_CONF: &str =
+    "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
+anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf";
+const VSFTPD: &str = "exec vsftpd $D/conf";
 
 // Servers on the stack.
 rows! {
@@ -136,26 +157,17 @@ rows! {
         server "exec mosquitto -c conf"
         client "mosquitto_pub -h $S -t a -r -q 1 -f file; mosquitto_sub -h $S -t a -C 1 -N >got"
     mariadb Server on 3306 needs "mariadbd mariadb mariadb-install-db xxd"
-        before "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1"
-        server "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
-                --port=3306 \
-                --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M"
-        client "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
-                (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
-                '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got"
+        before MARIADB_FILES
+        server MARIADBD
+        client MARIADB
     vsftpd Server on 21 needs "vsftpd curl"
-        before "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
-anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf"
-        server "exec vsftpd $D/conf"
+        before VSFTPD_CONF
+        server VSFTPD
         client "curl -sSf -o got ftp://$S/file"
     openssh Server on 22 needs "sshd ssh ssh-keygen"
-        before "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub \
-                allowed; mkdir -p /run/sshd"
-        server "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysFile=$D/allowed -o UsePAM=no -o \
-                StrictModes=no \
-                -o PidFile=none -f /dev/null"
-        client "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
-                LogLevel=ERROR root@$S cat $D/file >got"
+        before SSH_KEYS
+        server SSHD
+        client SSH
     erlang Server on 80 needs "erl curl /usr/share/doc/erlang-inets"
         server "exec erl -noinput -eval 'inets:start(), {ok, _} = inets:start(httpd, [{port, 80}, {server_name, \
                 \"x\"},
@@ -323,18 +335,13 @@ fastcgi_temp_path %s/f;uwsgi_temp_path %s/u;scgi_temp_path %s/s;server{listen 80
         server "exec nginx -c $D/conf -e stderr"
         client "aria2c -q -x 4 -s 4 -k 1M -o got http://$S/file"
     lftp Client on 21 needs "lftp vsftpd"
-        before "mkdir empty root; cp file root; printf 'listen=YES\nanonymous_enable=YES\none_process_model=YES
-anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO\n' $D $D >conf"
-        server "exec vsftpd $D/conf"
+        before VSFTPD_CONF
+        server VSFTPD
         client "lftp -c \"open $S; get file -o got\""
     ssh Client on 22 needs "sshd ssh ssh-keygen"
-        before "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub \
-                allowed; mkdir -p /run/sshd"
-        server "exec $(which sshd) -D -e -p 22 -h $D/host -o AuthorizedKeysFile=$D/allowed -o UsePAM=no -o \
-                StrictModes=no \
-                -o PidFile=none -f /dev/null"
-        client "ssh -F none -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o \
-                LogLevel=ERROR root@$S cat $D/file >got"
+        before SSH_KEYS
+        server SSHD
+        client SSH
     rsync_client Client on 873 needs "rsync"
         before "printf '[files]\npath = %s\nuse chroot = no\nuid = root\ngid = root\n' $D >conf"
         server "exec rsync --daemon --no-detach --port 873 --config conf"
@@ -345,11 +352,7 @@ anon_root=%s/root\nsecure_chroot_dir=%s/empty\nbackground=NO\nseccomp_sandbox=NO
         server "exec git daemon --base-path=$D --export-all --reuseaddr"
         client "git clone -q git://$S/bare copy; cp copy/file got"
     mariadb_client Client on 3306 needs "mariadbd mariadb mariadb-install-db xxd"
-        before "mariadb-install-db --user=root --auth-root-authentication-method=normal --datadir=$D/db >log 2>&1"
-        server "exec mariadbd --no-defaults --user=root --datadir=$D/db --socket=$D/sock --skip-grant-tables \
-                --port=3306 \
-                --skip-networking=0 --bind-address=0.0.0.0 --max-allowed-packet=16M"
-        client "q='mariadb --no-defaults -h '$S' -u root -N --raw --max-allowed-packet=16M'
-                (echo 'create table t (b longblob);'; printf 'insert into t values (0x'; xxd -p file | tr -d \
-                '\n'; echo ');') | $q test; $q -e 'select b from t' test | head -c 3000000 >got"
+        before MARIADB_FILES
+        server MARIADBD
+        client MARIADB
 }
