@@ -4,15 +4,19 @@
 use crate::netlink::{self, Monitor, Scope, XdpFeatures};
 use crate::open::OpenError;
 use crate::port::{NetEvent, Route};
-use crate::userns::has_capability;
+use crate::userns::{CAP_BPF, CAP_IPC_LOCK, CAP_NET_ADMIN, CAP_NET_RAW, has_capability};
 use crate::xdp::device::Ethtool;
 use crate::xdp::holder;
 use base::Addr;
 use std::io;
 
 /// Capabilities that some kind of link takes (capabilities(7)).
-const CAPABILITIES: &[(&str, u32)] =
-    &[("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_IPC_LOCK", 14), ("CAP_BPF", 39)];
+const CAPABILITIES: &[(&str, u32)] = &[
+    ("CAP_NET_ADMIN", CAP_NET_ADMIN),
+    ("CAP_NET_RAW", CAP_NET_RAW),
+    ("CAP_IPC_LOCK", CAP_IPC_LOCK),
+    ("CAP_BPF", CAP_BPF),
+];
 
 /// The state of an interface of the caller's network namespace.
 #[derive(Clone, Debug)]
@@ -119,7 +123,6 @@ pub fn missing_capabilities(link: &str) -> Result<Vec<&'static str>, OpenError> 
 #[must_use]
 pub fn lockable_memory() -> Option<u64> {
     const CAP_SYS_RESOURCE: u32 = 24;
-    const CAP_IPC_LOCK: u32 = 14;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills in `limit`.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;

@@ -46,9 +46,17 @@ impl std::error::Error for UsernsError {}
 
 /// May this process make and configure interfaces where it is?
 pub fn is_privileged() -> bool {
-    const CAP_NET_ADMIN: u32 = 12;
     has_capability(CAP_NET_ADMIN)
 }
+
+/// The right to change interfaces, addresses and routes (capabilities(7)).
+pub const CAP_NET_ADMIN: u32 = 12;
+/// The right to packet sockets.
+pub const CAP_NET_RAW: u32 = 13;
+/// The right to lock memory beyond the limit.
+pub const CAP_IPC_LOCK: u32 = 14;
+/// The right to load BPF programs.
+pub const CAP_BPF: u32 = 39;
 
 /// Returns true if this thread has the capability with this number in effect (capabilities(7)).
 pub fn has_capability(number: u32) -> bool {

@@ -726,9 +726,8 @@ fn chosen(own: u32, usual: u32) -> i32 {
 
 /// Returns true if SO_PRIORITY takes any value from this thread (socket(7)).
 fn may_choose_any_priority() -> bool {
-    const CAP_NET_ADMIN: u32 = 12;
-    const CAP_NET_RAW: u32 = 13;
-    pio::userns::has_capability(CAP_NET_ADMIN) || pio::userns::has_capability(CAP_NET_RAW)
+    use pio::userns::{CAP_NET_ADMIN, CAP_NET_RAW, has_capability};
+    has_capability(CAP_NET_ADMIN) || has_capability(CAP_NET_RAW)
 }
 
 /// Returns microseconds of what the user chose, or of what holds without a choice.
