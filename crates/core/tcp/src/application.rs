@@ -293,7 +293,6 @@ impl Connection {
         }
         if self.state != State::SynSent && self.options.max_seg != old.max_seg {
             self.refresh_mss(cx.config);
-            self.control.on_mss_change(self.snd_mss.into());
         }
         self.keep_probes = 0;
         if self.options.has_user_timeout() && !old.has_user_timeout() {

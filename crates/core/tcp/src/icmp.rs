@@ -1,7 +1,6 @@
 //! ICMP errors, as far as they may be believed (RFC 5927).
 
 use base::Seq;
-use cc::Controller;
 
 use crate::connection::{Bits, Connection};
 use crate::output::Due;
@@ -103,11 +102,8 @@ impl Connection {
         }
         let before = self.snd_mss;
         self.refresh_mss(cx.config);
-        if self.snd_mss < before {
-            self.control.on_mss_change(self.snd_mss.into());
-            if self.phase() != Phase::Timeout {
-                self.send_again(Phase::Resegment);
-            }
+        if self.snd_mss < before && self.phase() != Phase::Timeout {
+            self.send_again(Phase::Resegment);
         }
     }
 }

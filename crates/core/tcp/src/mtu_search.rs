@@ -137,12 +137,8 @@ impl Connection {
     /// Segments have this size from now on.
     /// RFC 8899, 3-10.
     fn use_mtu(&mut self, config: &Config, mtu: u16) {
-        let before = self.snd_mss;
         self.path_mtu = mtu;
         self.refresh_mss(config);
-        if self.snd_mss != before {
-            self.control.on_mss_change(self.snd_mss.into());
-        }
     }
 
     /// Returns the size in bytes that a router refuses when it names none and rejects the byte at `seq`: the MTU is

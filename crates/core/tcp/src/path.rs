@@ -1,6 +1,7 @@
 //! Segment sizes that the path lets through.
 
 use base::FlowKey;
+use cc::Controller;
 
 use crate::connection::{Bits, Connection};
 use crate::{Config, Cx};
@@ -90,6 +91,11 @@ impl Connection {
     }
 
     fn leave_room(&mut self, counters: u16) {
-        self.snd_mss = self.payload_of(self.path_mtu).min(self.peer_mss) - self.options_len(counters);
+        let mss = self.payload_of(self.path_mtu).min(self.peer_mss) - self.options_len(counters);
+        let before = core::mem::replace(&mut self.snd_mss, mss);
+        if mss != before && self.state.is_synchronized() {
+            // A window below one segment would never open again with nothing in flight.
+            self.control.on_mss_change(mss.into());
+        }
     }
 }

@@ -194,7 +194,8 @@ fastcgi_temp_path %s/f;uwsgi_temp_path %s/u;scgi_temp_path %s/s;server{listen 80
                 127.0.0.1:9000;
 fastcgi_param SCRIPT_FILENAME %s/a.php;fastcgi_param REQUEST_METHOD GET;}}}' $D $D $D $D $D $D $D >conf
                 printf '<?php readfile(\"%s/file\");' $D >a.php"
-        server "setpriv --pdeathsig TERM php-fpm8.2 -R -F -y fpm -p $D & exec nginx -c $D/conf -e stderr"
+        server "setpriv --pdeathsig TERM php-fpm8.2 -R -F -y fpm -p $D &
+                until grep -q 'ready to handle connections' log; do sleep 0.05; done; exec nginx -c $D/conf -e stderr"
         client "for i in 1 2 3 4; do curl -sSf -o got http://$S/a; cmp got file; done"
     uvicorn_with_two_workers Server on 80 needs "uvicorn curl"
         before "printf 'async def app(scope, receive, send):\n await send({\"type\": \"http.response.start\", \
@@ -311,7 +312,8 @@ f.write(b\"reserve\\r\\n\"); f.flush(); n = int(f.readline().split()[2]); open(\
     nutcracker_before_redis Server on 22121 needs "nutcracker redis-server redis-cli"
         before "printf 'a:\n listen: 0.0.0.0:22121\n redis: true\n hash: fnv1a_64\n servers:\n - \
                 127.0.0.1:6379:1\n' >conf"
-        server "setpriv --pdeathsig TERM redis-server --port 6379 --save '' >log & exec nutcracker -c conf"
+        server "setpriv --pdeathsig TERM redis-server --port 6379 --save '' >log &
+                until grep -q 'Ready to accept connections' log; do sleep 0.05; done; exec nutcracker -c conf"
         client "redis-cli -h $S -p 22121 -x set a <file >log2; redis-cli -h $S -p 22121 get a | head -c 3000000 \
                 >got"
     nbdkit Server on 10809 needs "nbdkit nbdcopy"

@@ -156,7 +156,6 @@ impl Connection {
         cx.counters.marks_told += u64::from(told.marks);
         if heard && cx.config.accecn_linux {
             self.refresh_mss(cx.config);
-            self.control.on_mss_change(self.snd_mss.into());
         }
         if faults.deaf {
             return;

@@ -234,6 +234,26 @@ fn counters_that_do_not_get_through_are_left_out() {
     assert!(info(&rig).option_blocked && rig.host.counters.accecn_options_off == 1);
 }
 
+/// A window below one segment lets nothing leave, and with nothing in flight nothing would widen it.
+#[test]
+fn a_window_of_one_segment_grows_with_the_segment() {
+    let mut rig = agreed(2);
+    rig.write(&[1; 30_000]).unwrap();
+    rig.sent();
+    rig.pass(ms(1_500));
+    rig.sent();
+    let before = rig.host.conn().info(rig.now);
+    assert_eq!((before.window.cwnd, before.snd_mss), (1448, 1448));
+    send(&mut rig, Ecn::Capable0, b"data");
+    for _ in 0..2 {
+        rig.next = rig.next - 4;
+        send(&mut rig, Ecn::NotCapable, b"data");
+    }
+    let now = rig.host.conn().info(rig.now);
+    assert!(info(&rig).option_blocked);
+    assert_eq!((now.window.cwnd, now.snd_mss), (1460, 1460));
+}
+
 /// RFC 9768, 5.1-1.
 #[test]
 fn a_stateless_handshake_remembers() {
