@@ -133,7 +133,7 @@ bits! {
     BURSTS,
     /// Super-segments are bounded by the pace, because the path is long.
     AUTOSIZED,
-    /// The peer's window has become larger than ever in this round trip.
+    /// The peer's window has become larger than ever in this round trip, perhaps by the packet.
     OPENING,
     /// Our FIN left without data.
     LONE_FIN,

@@ -14,6 +14,8 @@ use crate::{Config, Cx};
 const TUNE_AFTER: u64 = 16 << 10;
 /// Segments of slack in a tuned buffer, so that it is never the buffer that limits a sender that grows.
 const SLACK: u32 = 16;
+/// An acknowledgment of more full segments than this is of packets that were merged on the way to the receiver.
+const MERGED: u32 = 4;
 
 /// Rounds that are shorter than this do not tell whether the application still reads.
 const SETTLED_US: u32 = 10_000;
@@ -349,18 +351,21 @@ impl Connection {
     }
 
     /// The peer's window, from a segment that is not older than the last one that set it (RFC 9293, section
-    /// 3.10.7.4). Did it change?
+    /// 3.10.7.4) and acknowledges `acked` bytes. Did it change?
     #[inline]
-    pub(crate) fn update_send_window(&mut self, config: &Config, field: u16, seq: Seq) -> bool {
-        let window = from_field(field, self.snd_scale);
-        self.snd_wl1 = seq;
+    pub(crate) fn update_send_window(&mut self, config: &Config, seg: &Segment<'_>, acked: u32) -> bool {
+        let window = from_field(seg.window, self.snd_scale);
+        self.snd_wl1 = seg.seq;
         if window == self.snd_wnd {
             return false;
         }
         if self.snd_wnd == 0 && self.flight() == 0 {
             self.end_window_probes(config);
         }
-        self.set_send_window(window, seq);
+        self.set_send_window(window, seg.seq);
+        if acked > MERGED * u32::from(self.snd_mss) {
+            self.bits.clear(Bits::OPENING);
+        }
         self.due |= Due::DATA;
         true
     }

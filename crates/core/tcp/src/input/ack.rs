@@ -83,7 +83,7 @@ impl Connection {
         let fin = acked > self.tx.len();
         let amiss = self.loss.is_some() || self.dup_acks > 0 || !seg.options.sack.is_empty();
         if acked > 0 && !amiss && !self.bits.has(Bits::ECN | Bits::ACCECN | Bits::PROBING) {
-            self.update_send_window(cx.config, seg.window, seg.seq);
+            self.update_send_window(cx.config, seg, acked);
             self.advance(cx, seg, acked);
             if fin {
                 self.on_fin_acknowledged(cx);
@@ -97,7 +97,7 @@ impl Connection {
         // SND.WL1's test keeps old windows out; what acknowledges more is newer whatever its number, and left
         // aside it would carry the right edge along with SND.UNA.
         let newer = acked > 0 || self.snd_wl1.at_or_before(seg.seq);
-        let window_changed = newer && self.update_send_window(cx.config, seg.window, seg.seq);
+        let window_changed = newer && self.update_send_window(cx.config, seg, acked);
         if self.bits.has(Bits::ECN) {
             self.take_classic(cx, seg, acked);
         }

@@ -72,7 +72,7 @@ impl Connection {
         }
         self.last_rcv_ms = cx.now.as_millis() as u32;
         if from_field(seg.window, self.snd_scale) != self.snd_wnd {
-            self.update_send_window(cx.config, seg.window, seg.seq);
+            self.update_send_window(cx.config, seg, acked);
         } else {
             self.snd_wl1 = seg.seq;
         }

@@ -100,7 +100,7 @@ impl Connection {
         self.syn_acknowledged(cx, seg);
         // A SYN carries its window unscaled, also when it comes as SYN-ACK in a simultaneous open.
         if !seg.flags.has(Flags::SYN) {
-            self.update_send_window(cx.config, seg.window, seg.seq);
+            self.update_send_window(cx.config, seg, 0);
         }
         self.release_text(cx);
         Ok(())

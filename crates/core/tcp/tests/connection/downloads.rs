@@ -22,6 +22,8 @@ const BYTES_PER_US: u64 = 1_250;
 enum Receiver {
     /// Every packet is acknowledged and opens the window by two segments, from 64 KB on (tcp_grow_window of Linux).
     ByThePacket,
+    /// What comes in a millisecond is one packet, which is acknowledged and opens the window by its length (GRO).
+    Merging,
     /// Every 64 KiB are acknowledged, or what came 5 ms ago; the window is always open.
     ByBulk,
 }
@@ -66,7 +68,7 @@ impl Download {
         rig.host.control = "cubic";
         rig.pass(rtt);
         rig.sent();
-        let window = if receiver == Receiver::ByThePacket { 64 << 10 } else { WINDOW_MAX };
+        let window = if receiver == Receiver::ByBulk { WINDOW_MAX } else { 64 << 10 };
         rig.window = (window >> SCALE) as u16;
         rig.send(&[]);
         rig.assert_state(State::Established);
@@ -104,6 +106,9 @@ impl Download {
     }
 
     fn acknowledge(&mut self, now: Instant) {
+        if self.receiver == Receiver::Merging {
+            self.window = (self.window + self.came - self.acked).min(WINDOW_MAX);
+        }
         self.acked = self.came;
         self.at(now + self.delay, Event::Ack(self.came, self.window));
     }
@@ -119,6 +124,12 @@ impl Download {
                         if new >= 2 * MSS || self.came - self.acked >= 2 * MSS {
                             return self.acknowledge(now);
                         }
+                    }
+                    Receiver::Merging => {
+                        if self.came - new == self.acked {
+                            self.at(now + ms(1), Event::Patience);
+                        }
+                        return;
                     }
                     Receiver::ByBulk if self.came - self.acked >= 64 << 10 => return self.acknowledge(now),
                     Receiver::ByBulk => {}
@@ -204,6 +215,19 @@ fn a_fresh_download_takes_as_long_as_an_ideal_slow_start() {
             }
         }
     }
+}
+
+/// Small super-segments help a receiver that counts packets, and cost both ends where GRO merges them.
+#[test]
+fn a_receiver_that_merges_gets_large_super_segments() {
+    let packets = |receiver| {
+        let mut download = Download::new(receiver, ms(25), Config::default());
+        let (took, ideal) = (download.run(10_000_000), ideal(10_000_000, ms(25)));
+        assert!(took <= ideal * 115 / 100 + ms(10), "{receiver:?}: {took:?} where {ideal:?} is ideal");
+        download.packets
+    };
+    let (by_the_packet, merging) = (packets(Receiver::ByThePacket), packets(Receiver::Merging));
+    assert!(merging * 5 < by_the_packet, "{merging} packets, and {by_the_packet} to one that counts them");
 }
 
 /// The first round trips are not spread: a short download ends with them, and would wait for half of one.
