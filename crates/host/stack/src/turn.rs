@@ -140,20 +140,16 @@ impl Core {
 
     /// When the next turn must happen at the latest; `now` or earlier if something waits to be sent.
     pub fn next_timeout(&self) -> Option<Instant> {
-        if self.is_over() {
-            return None;
+        let scratch = self.scratch.as_ref()?;
+        let looped = self.port.looped.len();
+        if self.port.blocked | self.starved {
+            // What cannot be sent now must not keep the caller from sleeping. The loopback needs no port.
+            return Some(if looped > 0 { self.now } else { self.now + RETRY });
         }
-        if !self.port.looped.is_empty() {
+        if self.port.pending() + looped > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
             return Some(self.now);
         }
-        if self.port.blocked || self.starved {
-            // What cannot be sent now must not keep the caller from sleeping.
-            return Some(self.now + RETRY);
-        }
-        if self.port.pending() > 0 || !self.dirty.is_empty() || !self.held.is_empty() {
-            return Some(self.now);
-        }
-        let held = self.scratch.as_ref().and_then(|scratch| scratch.rx.due());
+        let held = scratch.rx.due();
         let dates = [
             self.wheel.next(),
             self.waits.next(),
