@@ -4,6 +4,7 @@
 #[macro_use]
 mod out;
 mod blackbox;
+mod checksums;
 mod config;
 mod doctor;
 mod drill;

@@ -1,7 +1,7 @@
 //! `millstream why`: what limits a connection, in a sentence or two with numbers, and what would help.
 
 use crate::verdict::{self, Looks};
-use crate::{CliResult, show, stacks};
+use crate::{CliResult, checksums, show, stacks};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -76,6 +76,17 @@ pub(crate) fn run(args: &WhyArgs) -> CliResult {
             load: loads.get(&(*pid, verdict::number(row, "core"))).copied(),
         })
         .collect();
+    let mut out = std::io::stdout().lock();
+    let findings = checksums::findings(&cores, &cores_now, &now);
+    for finding in &findings {
+        match args.show.json {
+            true => writeln!(out, "{}", finding.as_json())?,
+            false => write!(out, "{}", finding.as_text())?,
+        }
+    }
+    if found.is_empty() && args.which.is_none() && !findings.is_empty() {
+        return Ok(());
+    }
     if found.is_empty() {
         return Err(match &args.which {
             Some(which) => {
@@ -86,7 +97,6 @@ pub(crate) fn run(args: &WhyArgs) -> CliResult {
         .into());
     }
     found.sort_by(|a, b| (b.sent() + b.received()).total_cmp(&(a.sent() + a.received())));
-    let mut out = std::io::stdout().lock();
     let left = found.len().saturating_sub(args.flows);
     for looks in found.iter().take(args.flows) {
         match args.show.json {
