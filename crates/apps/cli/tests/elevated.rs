@@ -111,6 +111,11 @@ fn a_command_with_capabilities_heeds_no_environment_and_loads_nothing() {
         let said = String::from_utf8_lossy(&capable.stderr);
         assert!(said.contains(variable.0) && said.contains("not read"), "{said}");
     }
+    // The process that reports the end of a launch reads and removes the file that its environment names.
+    let report = [("MILLSTREAM_TELLER", "then:0:text"), ("MILLSTREAM_REPORT", &config)];
+    let settings = ["settings", "--json"];
+    assert!(place.run("plain", &report, &settings).stdout.is_empty(), "it reported");
+    assert_eq!(cores(&place.run("capable", &report, &settings)), "1");
     let run = place.path("run");
     let said = |command| {
         let output = place.run(command, &[("MILLSTREAM_RUN", &run)], &["ss", "--pid", "1"]);

@@ -157,6 +157,11 @@ fn iperf3_measures_both_directions() {
             serde_json::from_str(&text).unwrap_or_else(|e| panic!("{flags:?}: {e} in {text:?}"));
         let received = said["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
         assert!(received > 1_000_000, "{flags:?}: {received} octets: {said}");
+        let again = said["end"]["sum_sent"]["retransmits"].as_i64();
+        assert!(
+            again.is_some_and(|again| (0..100_000).contains(&again)),
+            "{flags:?}: {again:?} retransmissions"
+        );
     }
 }
 

@@ -467,14 +467,21 @@ fn clients_of_a_server_on_the_kernel() {
         client(&bed, fetcher);
         assert!(std::fs::read(&got).expect("what came") == octets, "{}", fetcher[0]);
     }
-    if sh("which", &["ab"]).is_ok() {
+    let has = |program: &str| {
+        let there = sh("which", &[program]).is_ok();
+        if !there {
+            eprintln!("skipped: {program} is not installed");
+        }
+        there
+    };
+    if has("ab") {
         let said = client(&bed, &["ab", "-q", "-n", "100", "-c", "4", &url]);
         assert!(
             said.contains("Complete requests:      100") && said.contains("Failed requests:        0"),
             "{said}"
         );
     }
-    if sh("which", &["wrk"]).is_ok() {
+    if has("wrk") {
         let said = client(&bed, &["wrk", "-t1", "-c4", "-d1", &url]);
         assert!(said.contains("Requests/sec:") && !said.contains("Non-2xx"), "{said}");
     }
