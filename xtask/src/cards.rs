@@ -8,8 +8,10 @@ mod guest;
 mod hardware;
 mod http;
 mod kernels;
+mod launched;
 mod page;
 mod roles;
+mod scaling;
 
 use std::fs;
 use std::io::Read;
@@ -26,16 +28,19 @@ use roles::{Role, Setting};
 
 const HELP: &str = "\
 cargo xtask cards [--short] [--only WORD/WORD...] [--list] [--shell] [--capture FILE] [--keep-page]
+cargo xtask cards --scaling [--only WORD/WORD...]
 
 Boots guests with real drivers and tries the links in them; `.ci/setup cards` installs what that takes. A row is
 CARD/KERNEL/CORES/LINK, such as virtio/6.12/4/nic. Without arguments every row is tried, and the table of docs/CARDS.md
 is written.
   --short         virtio (serve and load) and igb (serve), the oldest and the newest kernel, nic: only
-  --only WORDS    rows that have each of these words, as virtio/6.12 or igb/4/nic; may be repeated
+  --only WORDS    rows that have each of these words, as virtio/6.12, igb/4/nic or nic/haproxy; may be repeated
   --list          name the rows, try none
   --shell         boot the first guest and give a shell in it
   --capture FILE  write all frames of the wire to FILE (pcap), of the last guest that was booted
-  --keep-page     leave docs/CARDS.md as it is";
+  --keep-page     leave docs/CARDS.md as it is
+  --scaling       instead, instructions a request on 1 to 8 cores of virtio-net and vmxnet3, counted by a plugin of
+                  QEMU, and what the cores share; results are kept in target/cards/scaling.json";
 
 /// Now, for a person who waits.
 #[allow(clippy::disallowed_methods, reason = "a tool that waits for other programs")]
@@ -49,6 +54,7 @@ struct Options {
     short: bool,
     only: Vec<String>,
     list: bool,
+    scaling: bool,
     shell: bool,
     capture: Option<String>,
     keep_page: bool,
@@ -66,6 +72,7 @@ impl Options {
                 "--short" => options.short = true,
                 "--only" => options.only.push(value()?),
                 "--list" => options.list = true,
+                "--scaling" => options.scaling = true,
                 "--shell" => options.shell = true,
                 "--capture" => options.capture = Some(absolute(&value()?)?),
                 "--keep-page" => options.keep_page = true,
@@ -96,6 +103,14 @@ struct Boot {
     links: Vec<(&'static str, &'static str)>,
 }
 
+impl Boot {
+    /// Was this role on a link asked for?
+    fn is_wanted(&self, link: &str, role: Role, options: &Options) -> bool {
+        let (kernel, cores) = (&self.kernel, self.cores.to_string());
+        options.wants(&[self.card.name, &kernel.short(), &kernel.version, &cores, link, role.name()])
+    }
+}
+
 fn plan(options: &Options, kernels: &[Kernel]) -> Vec<Boot> {
     let (oldest, newest) = (kernels.first(), kernels.last());
     let mut boots = Vec::new();
@@ -106,14 +121,15 @@ fn plan(options: &Options, kernels: &[Kernel]) -> Vec<Boot> {
                 continue;
             }
             for &cores in CORES {
+                let mut boot = Boot { card, kernel: kernel.clone(), cores, links: Vec::new() };
                 let wanted = |link: &str| {
-                    let (short, number) = (kernel.short(), cores.to_string());
                     (!options.short || link == "nic")
-                        && options.wants(&[card.name, &short, &kernel.version, &number, link])
+                        && roles(&boot, options).iter().any(|&role| boot.is_wanted(link, role, options))
                 };
-                let links: Vec<_> = LINKS.iter().copied().filter(|(name, _)| wanted(name)).collect();
-                if !links.is_empty() {
-                    boots.push(Boot { card, kernel: kernel.clone(), cores, links });
+                let links = LINKS.iter().copied().filter(|(name, _)| wanted(name)).collect();
+                boot.links = links;
+                if !boot.links.is_empty() {
+                    boots.push(boot);
                 }
             }
         }
@@ -157,7 +173,7 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
     }
     let kernels = kernels::all();
     let boots = plan(&options, &kernels);
-    if boots.is_empty() {
+    if boots.is_empty() && !options.scaling {
         return Err(format!("no row has these words: {}\n\n{HELP}", options.only.join(" ")));
     }
     if options.list {
@@ -173,6 +189,10 @@ pub(crate) fn cards(arguments: &[String]) -> Outcome {
             }
         }
         return Ok(());
+    }
+    if options.scaling {
+        scaling::build()?;
+        return enter(arguments);
     }
     let build =
         ["build", "--quiet", "--locked", "--package", "millstream", "--package", "millstream-preload"];
@@ -221,6 +241,9 @@ fn inside(options: &Options) -> Outcome {
         let path = files.join(size.to_string());
         fs::write(&path, http::pattern(size)).map_err(|error| format!("{}: {error}", path.display()))?;
     }
+    if options.scaling {
+        return scaling::run(options, &folder, &files);
+    }
     let boots = plan(options, &kernels::all());
     let (begin, count) = (now(), boots.len());
     let mut dead = Vec::new();
@@ -257,7 +280,10 @@ fn qemu() -> Result<String, String> {
 }
 
 fn start(boot: &Boot, folder: &std::path::Path, options: &Options) -> Result<Guest, String> {
-    Guest::boot(&boot.kernel, boot.card, boot.cores, folder, options.capture.as_deref())
+    let capture =
+        options.capture.iter().map(|file| format!("filter-dump,id=capture,netdev=wire,file={file}"));
+    let more: Vec<_> = capture.flat_map(|object| ["-object".to_string(), object]).collect();
+    Guest::boot(&boot.kernel, boot.card, boot.cores, folder, &more)
 }
 
 /// Boots a guest and tries every link in it. A guest that is lost fails its row, and another is booted for the next.
@@ -278,7 +304,7 @@ fn try_boot(
             link,
             cores: boot.cores,
         };
-        for &role in roles(boot, options) {
+        for &role in roles(boot, options).iter().filter(|&&role| boot.is_wanted(name, role, options)) {
             let began = now();
             let outcome = tried(&mut guest, role, &setting, || start(boot, folder, options));
             let row =

@@ -34,14 +34,14 @@ pub(super) struct Answer {
 }
 
 impl Guest {
-    /// Boots `kernel` with `card` and as many processors as `cores`, in a folder for its files. `capture` gets all
-    /// frames of the wire.
+    /// Boots `kernel` with `card` and as many processors as `cores`, in a folder for its files. `more` are further
+    /// arguments of QEMU.
     pub(super) fn boot(
         kernel: &Kernel,
         card: &Card,
         cores: u32,
         folder: &Path,
-        capture: Option<&str>,
+        more: &[String],
     ) -> Result<Guest, String> {
         let image = folder.join(format!("initrd-{}-{}", kernel.version, card.name));
         let init = include_str!("init.sh").replace("@ROOT@", &run::root().display().to_string());
@@ -64,9 +64,7 @@ impl Guest {
             .args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"])
             .args(["-netdev", &netdev(queues)])
             .args(["-device", &format!("{},netdev=wire,mac={MAC}", card.device(queues))]);
-        if let Some(file) = capture {
-            qemu.args(["-object", &format!("filter-dump,id=capture,netdev=wire,file={file}")]);
-        }
+        qemu.args(more);
         // Of processor features that it does not emulate it warns at each start.
         qemu.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut qemu = qemu

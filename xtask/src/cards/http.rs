@@ -16,35 +16,63 @@ pub(super) fn pattern(len: usize) -> Vec<u8> {
 
 /// Asks for `path` on a connection of its own and compares the body.
 pub(super) fn get(to: SocketAddr, path: &str, expected: &[u8]) -> Result<(), String> {
-    let what = |step: &'static str| move |error: std::io::Error| format!("{step} {to}{path}: {error}");
-    let mut stream = TcpStream::connect_timeout(&to, LIMIT).map_err(what("connect to"))?;
-    stream.set_read_timeout(Some(LIMIT)).map_err(what("set up"))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: card\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(what("ask"))?;
-    let mut answer = BufReader::new(stream);
-    let mut length = None;
-    let mut line = String::new();
-    answer.read_line(&mut line).map_err(what("read from"))?;
-    if !line.contains(" 200 ") {
-        return Err(format!("{to}{path}: {}", line.trim_end()));
+    Client::connect(to)?.ask(path, expected, "Connection: close\r\n")
+}
+
+/// A connection that can carry several requests.
+pub(super) struct Client {
+    to: SocketAddr,
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(super) fn connect(to: SocketAddr) -> Result<Client, String> {
+        let what = |step: &'static str| move |error: std::io::Error| format!("{step} {to}: {error}");
+        let stream = TcpStream::connect_timeout(&to, LIMIT).map_err(what("connect to"))?;
+        stream.set_read_timeout(Some(LIMIT)).map_err(what("set up"))?;
+        stream.set_nodelay(true).map_err(what("set up"))?;
+        Ok(Client { to, stream: BufReader::new(stream) })
     }
-    loop {
-        line.clear();
-        if answer.read_line(&mut line).map_err(what("read from"))? == 0 || line.trim_end().is_empty() {
-            break;
+
+    /// Returns this end's address.
+    pub(super) fn local(&self) -> Result<SocketAddr, String> {
+        self.stream.get_ref().local_addr().map_err(|error| format!("connected to {}: {error}", self.to))
+    }
+
+    /// Asks for `path`, compares the body, and leaves the connection open.
+    pub(super) fn get(&mut self, path: &str, expected: &[u8]) -> Result<(), String> {
+        self.ask(path, expected, "")
+    }
+
+    fn ask(&mut self, path: &str, expected: &[u8], fields: &str) -> Result<(), String> {
+        let (to, answer) = (self.to, &mut self.stream);
+        let what = |step: &'static str| move |error: std::io::Error| format!("{step} {to}{path}: {error}");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: card\r\n{fields}\r\n");
+        answer.get_mut().write_all(request.as_bytes()).map_err(what("ask"))?;
+        let mut length = None;
+        let mut line = String::new();
+        answer.read_line(&mut line).map_err(what("read from"))?;
+        if !line.contains(" 200 ") {
+            return Err(format!("{to}{path}: {}", line.trim_end()));
         }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse::<usize>().ok();
+        loop {
+            line.clear();
+            if answer.read_line(&mut line).map_err(what("read from"))? == 0 || line.trim_end().is_empty() {
+                break;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse::<usize>().ok();
+            }
         }
+        let length = length.ok_or(format!("{to}{path}: no length"))?;
+        let mut body = vec![0; length];
+        answer.read_exact(&mut body).map_err(what("read from"))?;
+        if body == expected {
+            return Ok(());
+        }
+        let at = body.iter().zip(expected).position(|(got, wanted)| got != wanted);
+        Err(format!("{to}{path}: {length} bytes for {}, the first wrong one is {at:?}", expected.len()))
     }
-    let length = length.ok_or(format!("{to}{path}: no length"))?;
-    let mut body = vec![0; length];
-    answer.read_exact(&mut body).map_err(what("read from"))?;
-    if body == expected {
-        return Ok(());
-    }
-    let at = body.iter().zip(expected).position(|(got, wanted)| got != wanted);
-    Err(format!("{to}{path}: {length} bytes for {}, the first wrong one is {at:?}", expected.len()))
 }
 
 /// A server for as long as it lives: `/N` is answered with N bytes.
@@ -103,6 +131,10 @@ mod tests {
         let server = Server::start(Ipv4Addr::LOCALHOST.into()).expect("listen");
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), server.port);
         get(to, "/100000", &pattern(100_000)).expect("the same bytes");
+        let mut kept = Client::connect(to).expect("a connection");
+        for len in [7, 1_000] {
+            kept.get(&format!("/{len}"), &pattern(len)).expect("the same bytes");
+        }
         let mut wrong = pattern(100_000);
         wrong[70_000] ^= 1;
         assert!(get(to, "/100000", &wrong).expect_err("one is wrong").contains("70000"));

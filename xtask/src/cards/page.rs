@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use super::roles::Outcome;
+use super::hardware::CORES;
+use super::roles::{Outcome, Role};
 use crate::run;
 
 const PAGE: &str = "docs/CARDS.md";
@@ -102,12 +103,17 @@ fn table(entries: &[Entry], qemu: &str) -> String {
     }
     let mut reasons: Vec<String> = Vec::new();
     let mut text = format!("{qemu}, without KVM.\n\n");
-    text += "| Card | Kernel | Link | 1 core: serve | load | nginx | 4 cores: serve | load | nginx | Tried on |\n";
-    text += "|---|---|---|---|---|---|---|---|---|---|\n";
+    let roles = Role::ALL.map(Role::name);
+    let columns = CORES
+        .iter()
+        .map(|cores| format!("{cores} core{}: ", if *cores > 1 { "s" } else { "" }) + &roles.join(" | "));
+    let heads = columns.collect::<Vec<_>>().join(" | ");
+    text += &format!("| Card | Kernel | Link | {heads} | Tried on |\n");
+    text += &format!("|---|---|---|{}---|\n", "---|".repeat(CORES.len() * roles.len()));
     for ((card, kernel, link), cells) in &rows {
         text += &format!("| {card} | {kernel} | `{link}` |");
-        for cores in [1, 4] {
-            for role in ["serve", "load", "nginx"] {
+        for &cores in CORES {
+            for role in roles {
                 let cell = match cells.get(&(cores, role.to_string())) {
                     Some(entry) => cell(&entry.outcome, &mut reasons),
                     None => "-".into(),

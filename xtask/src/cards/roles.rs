@@ -1,10 +1,11 @@
-//! Roles tried on a card: our server, our client and nginx under the launcher, against the kernel's sockets.
+//! Roles tried on a card: our server, our client and programs under the launcher, against the kernel's sockets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
 use super::http::{self, Server};
+use super::launched;
 
 /// How a role ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,24 +24,28 @@ pub(super) enum Role {
     Serve,
     Load,
     Nginx,
+    Haproxy,
+    Iperf3,
 }
 
 impl Role {
-    pub(super) const ALL: [Role; 3] = [Role::Serve, Role::Load, Role::Nginx];
+    pub(super) const ALL: [Role; 5] = [Role::Serve, Role::Load, Role::Nginx, Role::Haproxy, Role::Iperf3];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Role::Serve => "serve",
             Role::Load => "load",
             Role::Nginx => "nginx",
+            Role::Haproxy => "haproxy",
+            Role::Iperf3 => "iperf3",
         }
     }
 }
 
 /// Programs start slowly in a guest.
-const START: Duration = Duration::from_secs(120);
+pub(super) const START: Duration = Duration::from_secs(120);
 /// The longest command otherwise.
-const COMMAND: Duration = Duration::from_secs(180);
+pub(super) const COMMAND: Duration = Duration::from_secs(180);
 /// Time limit of a client's requests, seconds: one that hangs is found in this time.
 const LOAD_SECONDS: u32 = 40;
 /// Files that servers have: their names are their lengths.
@@ -67,19 +72,9 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
                 format!("{millstream} serve --link {link} --cores {cores} --listen [::]:80 --dir {files}");
             served(guest, &command, "grep -q ^serving /run/log", *cores)
         }
-        Role::Nginx => {
-            // A worker for each core would be a process for each core; one has the queues, the others packet sockets.
-            let config = format!(
-                "daemon off; master_process off; error_log /run/nginx.log; pid /run/nginx.pid; events {{ }} \
-                 http {{ access_log off; client_body_temp_path /run/b; proxy_temp_path /run/p; \
-                 fastcgi_temp_path /run/f; uwsgi_temp_path /run/u; scgi_temp_path /run/s; \
-                 server {{ listen 80; listen [::]:80; root {files}; }} }}"
-            );
-            let prepare = format!("echo '{config}' >/run/nginx.conf");
-            guest.run(&prepare, COMMAND)?;
-            let command = format!("{millstream} run --require --link {link} -- nginx -c /run/nginx.conf");
-            served(guest, &command, "{ sleep 2; kill -0 $(cat /run/pid) && [ -e /run/nginx.pid ]; }", *cores)
-        }
+        Role::Nginx => launched::nginx(guest, setting),
+        Role::Haproxy => launched::haproxy(guest, setting),
+        Role::Iperf3 => launched::iperf3(guest, setting),
         Role::Load => load(guest, &millstream, link, *cores),
     }
 }
@@ -87,7 +82,7 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
 /// Starts a server in the guest, waits until `ready` holds, and asks for every file over both protocols.
 fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
     let start = format!(
-        "rm -f /run/nginx.pid; {command} >/run/log 2>&1 & echo $! >/run/pid; for i in $(seq 200); do {ready} && break; \
+        "{command} >/run/log 2>&1 & echo $! >/run/pid; for i in $(seq 200); do {ready} && break; \
          kill -0 $(cat /run/pid) 2>/dev/null || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
          cat /run/log; (exit $exit_status)"
     );
@@ -107,7 +102,7 @@ fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<O
 }
 
 /// Several clients at once, so that every queue of the card gets some.
-fn ask(cores: u32) -> Result<(), String> {
+pub(super) fn ask(cores: u32) -> Result<(), String> {
     let addresses: [IpAddr; 2] = [address(GUEST4)?, address(GUEST6)?];
     for to in addresses {
         let to = SocketAddr::new(to, 80);
@@ -126,7 +121,7 @@ fn ask(cores: u32) -> Result<(), String> {
     Ok(())
 }
 
-fn address(text: &str) -> Result<IpAddr, String> {
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 
@@ -166,13 +161,13 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
 }
 
 /// The number behind a name in JSON.
-fn number(text: &str, name: &str) -> Option<u64> {
+pub(super) fn number(text: &str, name: &str) -> Option<u64> {
     let after = text.split(&format!("\"{name}\":")).nth(1)?;
     after.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// By which way the link that is open has its packets: the kernel knows of XDP programs.
-fn way(guest: &mut Guest) -> Result<String, String> {
+pub(super) fn way(guest: &mut Guest) -> Result<String, String> {
     let answer = guest.run("ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1", COMMAND)?;
     Ok(named(&answer.text))
 }
@@ -187,7 +182,7 @@ fn named(word: &str) -> String {
 }
 
 /// Counters that tell why nothing came.
-fn notes(guest: &mut Guest) -> Result<String, String> {
+pub(super) fn notes(guest: &mut Guest) -> Result<String, String> {
     let script = "for p in $(cat /run/pid); do ls -d /proc/$p >/dev/null 2>&1 || echo the program ended; done; \
                   tail -3 /run/log; MILLSTREAM=$(tr '\\0' '\\n' </proc/$(cat /run/pid)/cmdline | head -1); \
                   $MILLSTREAM stat 2>/dev/null | grep -E 'drop_|retrans|xdp|partial|rx_frames|resets' | tr -s ' ' | \
@@ -196,7 +191,7 @@ fn notes(guest: &mut Guest) -> Result<String, String> {
     Ok(format!(" [{}]", answer.text.replace('\n', "; ")))
 }
 
-fn stop(guest: &mut Guest) -> Result<(), String> {
+pub(super) fn stop(guest: &mut Guest) -> Result<(), String> {
     let script = "pid=$(cat /run/pid); kill $pid 2>/dev/null; \
                   for i in $(seq 50); do kill -0 $pid 2>/dev/null || break; \
                   sleep 0.2; done; kill -9 $pid 2>/dev/null; sleep 0.2";
@@ -204,7 +199,7 @@ fn stop(guest: &mut Guest) -> Result<(), String> {
 }
 
 /// A program that ended with words of its own has refused; one that panicked or said nothing is dead.
-fn refusal(answer: &Answer) -> Outcome {
+pub(super) fn refusal(answer: &Answer) -> Outcome {
     let text = answer.text.replace('\n', " ");
     // The shell's words hold the program's path: `sh: 7: .../millstream: not found`.
     let told = answer.text.lines().any(|line| line.starts_with("error") || line.starts_with("millstream"));
