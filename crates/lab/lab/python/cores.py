@@ -14,6 +14,9 @@ COLOURS = ["#1668a8", "#2a8a3a", "#a8441c", "#777777"]
 def main(source, target):
     with open(source, encoding="utf-8") as file:
         rows = json.load(file)["rows"]
+    # Of a card that does not spread connections over the cores there is nothing to see.
+    rows = [row for row in rows if min(row["spread"]) > 0]
+    rows = [row for row in rows if sum(other["card"] == row["card"] for other in rows) > 1]
     most = max(row["cores"] for row in rows)
     across = lambda cores: LEFT + WIDE * cores / most
     up = lambda times: TOP + TALL * (1 - times / (most + 0.5))
