@@ -4,6 +4,7 @@
 //! process ends, however it ends, the first process in there reads the end of its input and ends too; with it the
 //! kernel ends every process and removes the device.
 
+mod events;
 mod guest;
 mod hardware;
 mod http;
@@ -12,6 +13,7 @@ mod launched;
 mod page;
 mod roles;
 mod scaling;
+mod shapes;
 
 use std::fs;
 use std::io::Read;
@@ -124,7 +126,7 @@ fn plan(options: &Options, kernels: &[Kernel]) -> Vec<Boot> {
                 let mut boot = Boot { card, kernel: kernel.clone(), cores, links: Vec::new() };
                 let wanted = |link: &str| {
                     (!options.short || link == "nic")
-                        && roles(&boot, options).iter().any(|&role| boot.is_wanted(link, role, options))
+                        && roles(&boot, link, options).iter().any(|&role| boot.is_wanted(link, role, options))
                 };
                 let links = LINKS.iter().copied().filter(|(name, _)| wanted(name)).collect();
                 boot.links = links;
@@ -304,7 +306,8 @@ fn try_boot(
             link,
             cores: boot.cores,
         };
-        for &role in roles(boot, options).iter().filter(|&&role| boot.is_wanted(name, role, options)) {
+        for role in roles(boot, name, options).into_iter().filter(|&role| boot.is_wanted(name, role, options))
+        {
             let began = now();
             let outcome = tried(&mut guest, role, &setting, || start(boot, folder, options));
             let row =
@@ -329,13 +332,19 @@ fn try_boot(
 }
 
 /// The short form leaves out clients of several cores on igb, of which docs/CARDS.md tells known limits, and nginx.
-fn roles(boot: &Boot, options: &Options) -> &'static [Role] {
-    match (options.short, boot.card.name) {
-        (true, "virtio") => &[Role::Serve, Role::Load],
-        (true, _) if boot.cores == 1 => &[Role::Serve, Role::Load],
-        (true, _) => &[Role::Serve],
-        (false, _) => &Role::ALL,
+/// Events are tried by `nic:`, and other shapes of interface once for each kernel.
+fn roles(boot: &Boot, link: &str, options: &Options) -> Vec<Role> {
+    let virtio = boot.card.name == "virtio";
+    if options.short {
+        let client = virtio || boot.cores == 1;
+        return if client { vec![Role::Serve, Role::Load] } else { vec![Role::Serve] };
     }
+    let mut roles = Role::ALL.to_vec();
+    if link == "nic" {
+        roles.push(Role::Events);
+        roles.extend((virtio && boot.cores == 1).then_some(Role::Shapes));
+    }
+    roles
 }
 
 fn tried(

@@ -15,9 +15,9 @@ const BOOT: Duration = Duration::from_secs(240);
 /// The guest's memory, MiB.
 const MEMORY: &str = "1500";
 /// The guest's link-layer address, by which its card is found.
-const MAC: &str = "52:54:00:00:00:02";
+pub(super) const MAC: &str = "52:54:00:00:00:02";
 /// The tap device, in a network namespace of the laboratory's own.
-const TAP: &str = "wire0";
+pub(super) const TAP: &str = "wire0";
 
 /// A guest at work. It ends when it is dropped.
 pub(super) struct Guest {
@@ -45,7 +45,17 @@ impl Guest {
     ) -> Result<Guest, String> {
         let image = folder.join(format!("initrd-{}-{}", kernel.version, card.name));
         let init = include_str!("init.sh").replace("@ROOT@", &run::root().display().to_string());
-        let common = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "af_packet"];
+        let common = [
+            "virtio_pci",
+            "9pnet_virtio",
+            "9p",
+            "overlay",
+            "af_packet",
+            "veth",
+            "8021q",
+            "bonding",
+            "bridge",
+        ];
         kernel.pack(&[&common[..], &[card.module]].concat(), &init, &image)?;
         let queues = if card.multi_queue { cores } else { 1 };
         wire(queues > 1)?;
@@ -58,7 +68,7 @@ impl Guest {
             .arg(kernel.image())
             .arg("-initrd")
             .arg(&image)
-            .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"])
+            .args(["-append", "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off net.ifnames=0"])
             .args(["-serial", &format!("file:{}", console.display()), "-serial", "stdio"])
             .args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"])
             .args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"])
@@ -87,7 +97,7 @@ impl Guest {
     }
 
     /// Gives the card its addresses and waits until the wire carries packets.
-    fn connect(&mut self) -> Outcome {
+    pub(super) fn connect(&mut self) -> Outcome {
         let script = format!(
             "ip link set lo up\n\
              for d in /sys/class/net/*; do [ \"$(cat $d/address)\" != {MAC} ] || card=${{d##*/}}; done\n\

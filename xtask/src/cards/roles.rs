@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::events;
 use super::guest::{Answer, GUEST4, GUEST6, Guest, HOST4, HOST6};
 use super::http::{self, Server};
 use super::launched;
+use super::shapes;
 
 /// How a role ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,9 +28,14 @@ pub(super) enum Role {
     Nginx,
     Haproxy,
     Iperf3,
+    /// Everything that happens to an interface while it serves, in turn ([`super::events`]).
+    Events,
+    /// Interfaces above others ([`super::shapes`]).
+    Shapes,
 }
 
 impl Role {
+    /// Roles that have a column in the table.
     pub(super) const ALL: [Role; 5] = [Role::Serve, Role::Load, Role::Nginx, Role::Haproxy, Role::Iperf3];
 
     pub(super) fn name(self) -> &'static str {
@@ -38,6 +45,8 @@ impl Role {
             Role::Nginx => "nginx",
             Role::Haproxy => "haproxy",
             Role::Iperf3 => "iperf3",
+            Role::Events => "events",
+            Role::Shapes => "shapes",
         }
     }
 }
@@ -75,18 +84,25 @@ pub(super) fn play(role: Role, guest: &mut Guest, setting: &Setting<'_>) -> Resu
         Role::Nginx => launched::nginx(guest, setting),
         Role::Haproxy => launched::haproxy(guest, setting),
         Role::Iperf3 => launched::iperf3(guest, setting),
+        Role::Events => events::play(guest, setting, &millstream),
+        Role::Shapes => shapes::play(guest, &millstream),
         Role::Load => load(guest, &millstream, link, *cores),
     }
 }
 
-/// Starts a server in the guest, waits until `ready` holds, and asks for every file over both protocols.
-fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
+/// Starts a server in the guest and waits until `ready` holds; status 0 if it does.
+pub(super) fn start(guest: &mut Guest, command: &str, ready: &str) -> Result<Answer, String> {
     let start = format!(
         "{command} >/run/log 2>&1 & echo $! >/run/pid; for i in $(seq 200); do {ready} && break; \
          kill -0 $(cat /run/pid) 2>/dev/null || break; sleep 0.3; done; {ready} && exit_status=0 || exit_status=1; \
          cat /run/log; (exit $exit_status)"
     );
-    let started = guest.run(&start, START)?;
+    guest.run(&start, START)
+}
+
+/// Starts a server in the guest, and asks for every file over both protocols.
+fn served(guest: &mut Guest, command: &str, ready: &str, cores: u32) -> Result<Outcome, String> {
+    let started = start(guest, command, ready)?;
     if started.status != 0 {
         stop(guest)?;
         return Ok(refusal(&started));

@@ -43,6 +43,8 @@ pub(super) struct Known {
     pub(super) answers: Vec<NetEvent>,
     /// The interface was deleted.
     pub(super) gone: bool,
+    /// The kernel told of the interface itself, changed or not, since this was last taken.
+    pub(super) touched: bool,
     /// Something happened of which the kernel does not tell all consequences: routes go with a link that goes
     /// down, or with an address, in silence.
     pub(super) doubtful: bool,
@@ -88,7 +90,7 @@ impl Known {
     }
 
     fn link(&mut self, link: &Link, events: &mut Vec<NetEvent>) {
-        self.link_seen = true;
+        (self.link_seen, self.touched) = (true, true);
         self.gone = link.gone;
         let up = link.up && !link.gone;
         if self.up.replace(up) != Some(up) {

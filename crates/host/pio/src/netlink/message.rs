@@ -113,6 +113,8 @@ pub(super) struct Link {
     pub(super) name: String,
     pub(super) mtu: usize,
     pub(super) super_max: usize,
+    pub(super) rx_queues: u16,
+    pub(super) master: Option<u32>,
     pub(super) mac: [u8; 6],
     pub(super) up: bool,
     pub(super) loopback: bool,
@@ -155,6 +157,8 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
         name: String::new(),
         mtu: 0,
         super_max: 0,
+        rx_queues: 0,
+        master: None,
         mac: [0; 6],
         up,
         loopback,
@@ -172,6 +176,8 @@ fn link(body: &[u8], gone: bool) -> Option<Fact> {
             }
             libc::IFLA_MTU => link.mtu = ne32(value, 0)? as usize,
             GSO_MAX_SIZE | GSO_IPV4_MAX_SIZE => link.super_max = link.super_max.max(ne32(value, 0)? as usize),
+            libc::IFLA_NUM_RX_QUEUES => link.rx_queues = u16::try_from(ne32(value, 0)?).unwrap_or(u16::MAX),
+            libc::IFLA_MASTER => link.master = ne32(value, 0),
             libc::IFLA_ADDRESS => link.mac = value.try_into().unwrap_or_default(),
             _ => {}
         }

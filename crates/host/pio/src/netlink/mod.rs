@@ -34,6 +34,10 @@ pub struct Interface {
     pub mtu: usize,
     /// Octets of the largest super-segment that is sent on it; 0 if the kernel does not say.
     pub super_max: usize,
+    /// Receive queues that the kernel made for it, of which a driver may use fewer; 0 if the kernel does not say.
+    pub rx_queues: u16,
+    /// Index of the bridge, bond or VRF that it belongs to.
+    pub master: Option<u32>,
     /// Link-layer address (zeros if it has none of six octets).
     pub mac: [u8; 6],
     /// Is it up, with a carrier?
@@ -56,8 +60,9 @@ fn links(socket: &mut Socket) -> io::Result<Vec<Interface>> {
     let facts = socket.dump(libc::RTM_GETLINK, &[0; 16])?;
     let links = facts.into_iter().filter_map(|fact| match fact {
         Fact::Link(l) => {
-            let message::Link { index, name, mtu, super_max, mac, up, loopback, gone: _ } = l;
-            Some(Interface { index, name, mtu, super_max, mac, up, loopback })
+            let message::Link { index, name, mtu, super_max, rx_queues, master, mac, up, loopback, gone: _ } =
+                l;
+            Some(Interface { index, name, mtu, super_max, rx_queues, master, mac, up, loopback })
         }
         _ => None,
     });
@@ -131,6 +136,12 @@ impl Monitor {
     /// Look at the socket at the next [`Monitor::poll`]: it was seen readable.
     pub fn expect_news(&mut self) {
         self.hot = self.hot.max(1);
+    }
+
+    /// Returns true if the kernel told of the interface itself since the last call: drivers that change something of
+    /// which the news have no word (their queues) take the carrier away meanwhile.
+    pub fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.known.touched)
     }
 
     /// Was the interface deleted?

@@ -115,3 +115,23 @@ fn any_text_is_refused_in_words() {
         fuzz(&text);
     }
 }
+
+#[test]
+fn a_port_of_a_bridge_names_the_bridge() {
+    if !own_namespace() {
+        return;
+    }
+    let (index, _) = netlink::add_veth("ms-p0", "ms-p1", 1).expect("a cable");
+    for words in ["link add ms-br type bridge", "link set ms-p0 master ms-br", "link set ms-p0 up"] {
+        let done = std::process::Command::new("ip").args(words.split(' ')).status().expect("there is ip");
+        assert!(done.success(), "ip {words}");
+    }
+    for link in ["nic:ms-p0", "xdp:ms-p0", "packet:ms-p0"] {
+        let said = refusal(link);
+        assert!(said.contains("belongs to 'ms-br'") && said.contains("use nic:ms-br"), "{link}: {said}");
+    }
+    // An end of a wire needs no addresses, and one in a VRF has its own.
+    drop(open_wire("packet:ms-p0").expect("an end of a wire"));
+    netlink::add_address(index, Addr::v4([10, 77, 0, 1]), 24).expect("an address");
+    drop(open("packet:ms-p0", 1).expect("it has an address"));
+}

@@ -31,7 +31,7 @@ pub(crate) use ring::fuzz;
 use crate::group::{LOOK, Member};
 use crate::lot::Lot;
 use crate::netlink::{self, Monitor, Scope};
-use crate::open::OpenError;
+use crate::open::{OpenError, stands_alone};
 use crate::port::*;
 use crate::shared;
 use crate::sys;
@@ -120,6 +120,8 @@ pub struct Packet {
     /// Groups of processes that share a port of ours.
     shared: Vec<Shared>,
     down: bool,
+    /// It was said that the interface is gone.
+    told_gone: bool,
     blocked: bool,
     counts: Counts,
 }
@@ -171,7 +173,9 @@ pub fn open_packet(config: &PacketConfig) -> Result<Vec<Packet>, OpenError> {
     shared::sweep(config.share != 0).map_err(|e| OpenError::os("open the directory of shared ports", e))?;
     let interface = netlink::interface(name).map_err(failed)?.ok_or_else(|| OpenError::no_interface(name))?;
     let queues = config.queues.max(1);
-    if config.whole {
+    if !config.whole {
+        stands_alone(&interface)?;
+    } else {
         let mut events = Vec::new();
         Monitor::open(interface.index, Scope::All).map_err(failed)?.poll(&mut events);
         fit_for_a_wire(config, &events)?;
@@ -286,6 +290,7 @@ impl Packet {
             watch,
             shared: Vec::new(),
             down: false,
+            told_gone: false,
             blocked: false,
             counts: Counts::default(),
         })
@@ -296,8 +301,9 @@ impl Packet {
     }
 
     /// Is the interface only down, or gone? The socket itself never says.
-    fn absence(&self) -> IoError {
-        if self.watch.is_gone() { IoError::Gone } else { IoError::Down }
+    fn absence(&mut self) -> IoError {
+        let absence = if self.watch.is_gone() { IoError::Gone } else { IoError::Down };
+        tell_gone(absence, &mut self.told_gone, &self.caps)
     }
 
     /// Returns the error that the kernel's refusal means.
@@ -307,7 +313,7 @@ impl Packet {
                 self.down = true;
                 self.absence()
             }
-            Some(libc::ENXIO | libc::ENODEV) => IoError::Gone,
+            Some(libc::ENXIO | libc::ENODEV) => tell_gone(IoError::Gone, &mut self.told_gone, &self.caps),
             _ => IoError::Os(error),
         }
     }

@@ -1,7 +1,7 @@
 //! Properties of an interface, read before a port opens on it.
 
 use crate::netlink::{self, XdpFeatures};
-use crate::open::OpenError;
+use crate::open::{OpenError, stands_alone};
 use crate::sys::{check, socket};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,6 +24,16 @@ pub(super) struct Device {
 }
 
 impl Device {
+    /// Looks the interface up; `whole` if its frames are wanted, whoever they are for.
+    pub(super) fn find_for(name: &str, whole: bool) -> Result<Device, OpenError> {
+        // An interface may vanish between two questions.
+        let found = netlink::interface(name).map_err(|e| OpenError::os("ask for the interfaces", e))?;
+        if let Some(found) = found.filter(|_| !whole) {
+            stands_alone(&found)?;
+        }
+        Device::find(name)
+    }
+
     /// Looks the interface up in the caller's network namespace.
     pub(super) fn find(name: &str) -> Result<Device, OpenError> {
         // An interface may vanish between two questions.
@@ -39,14 +49,17 @@ impl Device {
                 help: format!("XDP ports need Ethernet frames, which it does not carry; try packet:{name}"),
             });
         }
+        let driver = ethtool.driver();
+        // A bond has the queues that it was made with, and no word for them.
+        let queues = if driver == BONDING { found.rx_queues.max(1) } else { ethtool.queues() };
         Ok(Device {
             name: name.into(),
             index: found.index,
             mtu: found.mtu,
             super_max: found.super_max,
             mac: found.mac,
-            queues: ethtool.queues(),
-            driver: ethtool.driver(),
+            queues,
+            driver,
             // Without an answer nothing is left to the driver.
             features: netlink::xdp_features(found.index).unwrap_or_default(),
         })
@@ -57,11 +70,20 @@ impl Device {
         netlink::interfaces().is_ok_and(|all| all.iter().all(|one| one.index != self.index))
     }
 
+    /// Is the device a bond? In a driver's mode its cards run the program. What they bring is not the bond's to AF_XDP,
+    /// so its sockets get nothing (`xsk_rcv_check`, net/xdp/xsk.c, Linux 6.12).
+    pub(super) fn is_bond(&self) -> bool {
+        self.driver == BONDING
+    }
+
     /// Is the device one end of a pair, whose other end is on this machine and adapts to ours?
     pub(super) fn has_local_peer(&self) -> bool {
         self.driver == "veth"
     }
 }
+
+/// Name of the driver of bonds.
+const BONDING: &str = "bonding";
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;

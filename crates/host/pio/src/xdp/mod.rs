@@ -40,6 +40,7 @@ pub(crate) mod holder;
 mod lane;
 mod port;
 mod proof;
+mod queues;
 mod rings;
 mod steering;
 mod supers;
@@ -160,9 +161,17 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
             why: "needs at least one queue, and rings of a power of two from 256 to 65536".into(),
         });
     }
-    let device = Device::find(iface)?;
+    let device = Device::find_for(iface, config.whole)?;
     if device.queues < config.ports {
         return Err(too_few_queues(&device, config.ports));
+    }
+    if device.is_bond() && config.mode == XdpMode::Native {
+        return Err(OpenError::Unusable {
+            what: format!("XDP in the drivers of bond '{iface}'"),
+            help: "what they bring would not reach its sockets; leave mode=native away, and the network stack runs the \
+                   program"
+                .into(),
+        });
     }
     raise_memory_limit();
     let hooks = hooks(config, &device);
@@ -184,16 +193,18 @@ fn open_ports(device: &Device, config: &XdpConfig, hooks: &[Hook]) -> Result<Vec
     open().map_err(|error| if device.is_gone() { OpenError::no_interface(&device.name) } else { error })
 }
 
+const GENERIC_ONLY: &[Hook] = &[Hook::Generic];
 const NATIVE_FIRST: &[Hook] = &[Hook::Native, Hook::Generic];
 const GENERIC_FIRST: &[Hook] = &[Hook::Generic, Hook::Native];
 
 /// Where the program may run, the best place first.
 fn hooks(config: &XdpConfig, device: &Device) -> &'static [Hook] {
     match config.mode {
+        XdpMode::Auto if device.is_bond() => GENERIC_ONLY,
         XdpMode::Auto if brings_supers(config, device) => GENERIC_FIRST,
         XdpMode::Auto => NATIVE_FIRST,
         XdpMode::Native => &[Hook::Native],
-        XdpMode::Generic => &[Hook::Generic],
+        XdpMode::Generic => GENERIC_ONLY,
     }
 }
 
@@ -254,7 +265,7 @@ fn open_port(
         tso_max: if supers.is_some() { supers::LARGEST } else { 0 },
         headroom: lanes[0].grant.headroom,
         local_peer: true,
-        fallback: steering.refusal().map(String::from),
+        fallback: steering.refusal().map(String::from).or_else(|| not_for_bonds(device, config)),
         ..Caps::plain(
             &format!("xdp:{}", device.name),
             device.mtu.min(port::largest(slot_size)),
@@ -264,6 +275,8 @@ fn open_port(
     };
     Ok(XdpPort::new(port::Parts {
         caps,
+        lane,
+        queues: device.queues,
         lanes,
         pool,
         supers,
@@ -273,6 +286,13 @@ fn open_port(
         bell: Arc::new(bell),
         mtu: device.mtu,
     }))
+}
+
+/// Says why the program is not in the drivers of a bond's cards.
+fn not_for_bonds(device: &Device, config: &XdpConfig) -> Option<String> {
+    (device.is_bond() && config.mode == XdpMode::Auto).then(|| {
+        "AF_XDP gets nothing of a bond from the drivers of its cards; the network stack runs the XDP program".into()
+    })
 }
 
 /// Shall super-segments leave through a packet socket?

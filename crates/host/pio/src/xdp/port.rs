@@ -1,6 +1,6 @@
 //! The port: one core's share of an interface.
 
-use super::lane::{Kick, Lane, TX_METADATA};
+use super::lane::{Kick, Lane, LaneConfig, TX_METADATA};
 use super::steering::Steering;
 use super::supers::Supers;
 use crate::netlink::Monitor;
@@ -35,26 +35,32 @@ struct Counters {
 /// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all
 /// of it back.
 pub struct XdpPort {
-    caps: Caps,
-    lanes: Vec<Lane>,
+    pub(super) caps: Caps,
+    pub(super) lanes: Vec<Lane>,
+    /// How lanes are made.
+    pub(super) lane: LaneConfig,
+    /// Receive queues of the interface that have been looked at.
+    pub(super) queues: u16,
     /// Lane from which to receive first.
     turn: usize,
-    pool: FramePool,
+    pub(super) pool: FramePool,
     /// The way out for super-segments, where the kernel copies.
     supers: Option<Supers>,
     /// Slots that are never lent for receiving, so that there is something to answer with.
-    keep: u32,
+    pub(super) keep: u32,
     /// The interface's MTU, which super-segments exceed.
     mtu: usize,
-    steering: Arc<Steering>,
+    pub(super) steering: Arc<Steering>,
     monitor: Monitor,
     /// Events that opening the port has read already.
     early: Vec<NetEvent>,
     bell: Arc<Bell>,
     /// Descriptors that [`PacketIo::wait`] polls: the bell, the monitor, the lanes.
-    watched: Vec<libc::pollfd>,
+    pub(super) watched: Vec<libc::pollfd>,
     /// The kernel said that the interface is down, and has not said otherwise.
     down: bool,
+    /// It was said that the interface is gone.
+    told_gone: bool,
     /// The transmit ring holds packets that the kernel has not taken.
     unsent: bool,
     counters: Counters,
@@ -67,6 +73,8 @@ pub struct XdpPort {
 pub(super) struct Parts {
     pub(super) caps: Caps,
     pub(super) lanes: Vec<Lane>,
+    pub(super) lane: LaneConfig,
+    pub(super) queues: u16,
     pub(super) pool: FramePool,
     pub(super) supers: Option<Supers>,
     pub(super) keep: u32,
@@ -78,12 +86,14 @@ pub(super) struct Parts {
 
 impl XdpPort {
     pub(super) fn new(parts: Parts) -> XdpPort {
-        let Parts { caps, lanes, pool, supers, keep, steering, monitor, bell, mtu } = parts;
+        let Parts { caps, lanes, lane, queues, pool, supers, keep, steering, monitor, bell, mtu } = parts;
         let fds = [bell.fd(), monitor.fd()].into_iter().chain(lanes.iter().map(Lane::fd));
         let watched = fds.map(|fd| sys::interest(fd, libc::POLLIN)).collect();
         let mut port = XdpPort {
             caps,
             lanes,
+            lane,
+            queues,
             turn: 0,
             pool,
             supers,
@@ -95,6 +105,7 @@ impl XdpPort {
             bell,
             watched,
             down: false,
+            told_gone: false,
             unsent: false,
             counters: Counters::default(),
             known_at: 0,
@@ -118,6 +129,12 @@ impl XdpPort {
         self.lanes.iter().all(|lane| lane.grant.zero_copy)
     }
 
+    /// Returns the number of receive queues that the port serves.
+    #[cfg(test)]
+    pub(super) fn queue_count(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// Descriptors more whose news end a sleep; their owner keeps them open.
     pub(crate) fn watch_also(&mut self, fds: &[RawFd]) {
         self.watched.extend(fds.iter().map(|&fd| sys::interest(fd, libc::POLLIN)));
@@ -133,7 +150,7 @@ impl XdpPort {
         self.pool.slot_size() - self.caps.headroom
     }
 
-    fn refill(&mut self) {
+    pub(super) fn refill(&mut self) {
         for lane in &mut self.lanes {
             lane.refill(&mut self.pool, self.keep);
         }
@@ -143,6 +160,9 @@ impl XdpPort {
     fn look_at_kernel(&mut self, events: &mut Vec<NetEvent>) {
         let start = events.len();
         self.monitor.poll(events);
+        if self.monitor.take_touched() {
+            self.follow_queues();
+        }
         for event in &mut events[start..] {
             match *event {
                 // Failure means that the map is full: such an address stays with the kernel.
@@ -168,7 +188,7 @@ impl XdpPort {
     fn still_down(&mut self) -> Result<(), IoError> {
         let health = self.lanes[0].health();
         self.down = matches!(health, Err(IoError::Down));
-        health
+        health.map_err(|error| tell_gone(error, &mut self.told_gone, &self.caps))
     }
 
     /// One sleep. News of the kernel's are read at once, lest they cut the next sleep short.
@@ -195,7 +215,7 @@ impl XdpPort {
             Err(error) => {
                 self.unsent = true;
                 self.down = matches!(error, IoError::Down);
-                Err(error)
+                Err(tell_gone(error, &mut self.told_gone, &self.caps))
             }
         }
     }
@@ -312,7 +332,7 @@ impl PacketIo for XdpPort {
             }
             Err(error) => {
                 self.down = matches!(error, IoError::Down);
-                Err(error)
+                Err(tell_gone(error, &mut self.told_gone, &self.caps))
             }
         }
     }

@@ -4,7 +4,7 @@ use super::bpf::LocalKey;
 use super::bpf::program::{self, Maps};
 use super::bpf::sys::{self as bpf, Hook, LoadError, MapKind};
 use super::claims::{Claims, Marks, PORTS};
-use super::device::Device;
+use super::device::{Device, Ethtool};
 use super::holder;
 use super::refused;
 use crate::ledger::Ledger;
@@ -35,9 +35,9 @@ impl Loaded {
         };
         let ports = map(MapKind::Array, "ms_ports", 4, 8, PORTS as u32, bpf::F_MMAPABLE)?;
         let local = map(MapKind::Hash, "ms_local", size_of::<LocalKey>(), 4, LOCAL_MAX, bpf::F_NO_PREALLOC)?;
-        let socks = map(MapKind::Sockets, "ms_socks", 4, 4, u32::from(device.queues), 0)?;
+        let socks = map(MapKind::Sockets, "ms_socks", 4, 4, u32::from(queues_max(device)), 0)?;
         let fds = Maps { ports: ports.as_raw_fd(), local: local.as_raw_fd(), socks: socks.as_raw_fd() };
-        let program = if whole { program::everything(fds) } else { program::steering(fds) };
+        let program = if whole { program::everything } else { program::steering }(fds, device.queues);
         let (program, frags) = bpf::load_xdp("ms_steering", &program).map_err(not_loaded)?;
         let marks = Marks::map(&ports).map_err(|e| refused("map a BPF map", e))?;
         Ok(Loaded { claims: Claims::new(device.index, marks, local), socks, program, frags })
@@ -47,6 +47,12 @@ impl Loaded {
     pub(super) fn serve(&self, queue: u16, socket: RawFd) -> io::Result<()> {
         bpf::set_socket(&self.socks, u32::from(queue), socket)
     }
+}
+
+/// The most receive queues that the interface can get while the program is there.
+fn queues_max(device: &Device) -> u16 {
+    let most = Ethtool::new(&device.name).ok().and_then(|ethtool| ethtool.queues_max());
+    most.map_or(device.queues, |most| most.max(device.queues))
 }
 
 fn not_loaded(failure: LoadError) -> OpenError {
@@ -93,6 +99,9 @@ impl Steering {
             }
         }
         let error = last.unwrap_or_else(|| io::ErrorKind::Unsupported.into());
+        if hooks == [Hook::Native] {
+            return Err(not_native(device, &error));
+        }
         Err(refused(&format!("put an XDP program on interface '{}'", device.name), error))
     }
 
@@ -129,15 +138,37 @@ impl Steering {
     }
 }
 
-/// Says why the program is not in the driver.
+/// Says why the program is not in the driver; the network stack runs it.
 fn refusal(device: &Device, error: &io::Error) -> String {
-    let Device { driver, mtu, .. } = device;
-    let has = device.features.map(|features| features.native());
-    let why = match has {
-        Some(false) => "it has no XDP of its own".into(),
-        _ => format!("{error}; MTU {mtu}, {} receive queue(s)", device.queues),
-    };
-    format!("the driver ({driver}) does not run the XDP program: {why}; the network stack runs it")
+    format!(
+        "the driver ({}) does not run the XDP program: {}; the network stack runs it",
+        device.driver,
+        why_not_native(device, error)
+    )
+}
+
+/// Returns the error for a program that was to run in the driver and nowhere else.
+fn not_native(device: &Device, error: &io::Error) -> OpenError {
+    if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
+        return refused("put an XDP program on an interface", io::Error::from_raw_os_error(libc::EPERM));
+    }
+    let (name, driver) = (&device.name, &device.driver);
+    OpenError::Unusable {
+        what: format!("XDP in the driver ({driver}) of interface '{name}'"),
+        help: format!("{}; leave mode=native away, or use nic:{name}", why_not_native(device, error)),
+    }
+}
+
+fn why_not_native(device: &Device, error: &io::Error) -> String {
+    let Device { name, mtu, queues, .. } = device;
+    match (error.raw_os_error(), device.features.map(|features| features.native())) {
+        (Some(libc::ENOSPC), _) if device.has_local_peer() => format!(
+            "its peer sends on more queues than the {queues} that it receives on; `ethtool -L {name} rx N` gives it \
+             more"
+        ),
+        (Some(libc::EOPNOTSUPP), None | Some(false)) => "it has no XDP of its own".into(),
+        _ => format!("{error}; MTU {mtu}, {queues} receive queue(s)"),
+    }
 }
 
 /// A packet socket that receives nothing itself.

@@ -48,6 +48,8 @@ pub(crate) struct Maps {
     pub(crate) socks: i32,
 }
 
+/// Lose the packet.
+const XDP_DROP: i32 = 1;
 /// Leave the packet to the kernel.
 const XDP_PASS: i32 = 2;
 
@@ -107,8 +109,8 @@ fn be16(value: u16) -> i32 {
 }
 
 /// Builds the program. R6 context, R7 cursor in the packet (later: SYN and ACK bits), R8 end of the packet
-/// (later: the port's marks), R9 family ([`ANY4`] or [`ANY6`]).
-pub(crate) fn steering(maps: Maps) -> Vec<Insn> {
+/// (later: the port's marks), R9 family ([`ANY4`] or [`ANY6`]). The interface has `queues` receive queues now.
+pub(crate) fn steering(maps: Maps, queues: u16) -> Vec<Insn> {
     let mut asm = Asm::default();
     let (kernel, ours) = (asm.label(), asm.label());
     let (received_ports, quoted_ports, find) = (asm.label(), asm.label(), asm.label());
@@ -124,26 +126,32 @@ pub(crate) fn steering(maps: Maps) -> Vec<Insn> {
     unknown_to_kernel(&mut asm, kernel, ours);
 
     asm.bind(ours);
-    redirect(&mut asm, maps);
+    redirect(&mut asm, maps, queues);
     asm.bind(kernel);
     asm.mov(R0, XDP_PASS);
     asm.exit();
     asm.finish()
 }
 
-/// The program of an interface that is an end of a wire: every frame is ours.
-pub(crate) fn everything(maps: Maps) -> Vec<Insn> {
+/// The program of an interface that is an end of a wire: every frame is ours. It has `queues` receive queues now.
+pub(crate) fn everything(maps: Maps, queues: u16) -> Vec<Insn> {
     let mut asm = Asm::default();
     asm.mov(R6, R1);
-    redirect(&mut asm, maps);
+    redirect(&mut asm, maps, queues);
     asm.finish()
 }
 
-/// To the socket of the queue that the packet, whose context is in R6, arrived at.
-fn redirect(asm: &mut Asm, maps: Maps) {
+/// To the socket of the queue that the packet, whose context is in R6, arrived at. Without a socket the kernel gets it
+/// (the core of that queue ended), except at one of the `queues` and further that came later (`ethtool -L`): a segment
+/// of a connection would be answered by the kernel with a reset, and is lost instead until the queue has its socket.
+fn redirect(asm: &mut Asm, maps: Maps, queues: u16) {
+    let known = asm.label();
     asm.load_map(R1, maps.socks);
     asm.load(Size::W, R2, R6, CTX_RX_QUEUE);
+    asm.mov(R3, XDP_DROP);
+    asm.jump_if(Cond::Gt, R2, i32::from(queues.max(1)) - 1, known);
     asm.mov(R3, XDP_PASS);
+    asm.bind(known);
     asm.call(Helper::RedirectMap);
     asm.exit();
 }

@@ -156,6 +156,52 @@ fn gone_for_good() {
     assert!(matches!(port.tx(&mut batch), Err(IoError::Gone)));
 }
 
+/// Not a test by itself: the process whose interface [`the_end_of_an_interface_is_told`] deletes.
+#[test]
+fn bereaved() {
+    let Ok(link) = std::env::var("MILLSTREAM_BEREAVED") else { return };
+    let mut port = crate::open(&link, 1).unwrap().pop().unwrap();
+    println!("bereaved ready");
+    let start = Instant::now();
+    // All ways by which a stack may learn it: each says it, and one is told.
+    while start.elapsed() < Duration::from_secs(20) {
+        port.net_events(&mut Vec::new());
+        let ended = [
+            port.rx(&mut RxBatch::new()).map(drop),
+            port.wait(Some(Duration::from_millis(10))).map(drop),
+            port.rx(&mut RxBatch::new()).map(drop),
+        ];
+        if ended.iter().any(|result| matches!(result, Err(IoError::Gone))) {
+            return;
+        }
+    }
+    panic!("it did not notice");
+}
+
+#[test]
+fn the_end_of_an_interface_is_told() {
+    for link in ["xdp:x0", "packet:x0"] {
+        let Some(cable) = Cable::new(1, 1500) else { return };
+        if cable.port().is_none() {
+            return;
+        }
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "xdp::tests::life::bereaved", "--nocapture"])
+            .env("MILLSTREAM_BEREAVED", link)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("bereaved ready")), "it did not start");
+        netlink::delete_link(cable.index).unwrap();
+        let mut told = String::new();
+        process.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert!(process.wait().unwrap().success(), "{told}");
+        assert_eq!(told.matches(&format!("{link}: the interface is gone")).count(), 1, "{told}");
+    }
+}
+
 #[test]
 fn a_bell_ends_the_wait_and_time_does() {
     let Some(cable) = Cable::new(1, 1500) else { return };

@@ -1,11 +1,15 @@
 //! Goal: every queue is served, by a port of its own or by one port for several.
+#![allow(clippy::disallowed_methods)] // real interfaces take real time
 
 use super::host::{Cable, OURS, listener};
-use crate::xdp::{XdpConfig, XdpPort};
+use crate::xdp::{XdpConfig, XdpPort, open_xdp_spec};
 use crate::{PacketIo, RxBatch};
 use base::Duration;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Instant;
 
 const FLOWS: usize = 48;
 
@@ -57,4 +61,51 @@ fn one_port_for_all_queues() {
     let Some(mut ports) = cable.open(&XdpConfig::default()) else { return };
     assert_eq!(ports.len(), 1);
     assert_eq!(flows(&cable, &mut ports)[0].len(), FLOWS);
+}
+
+/// `ethtool -L x0`, in the caller's namespace. False, with the reason printed, without that program.
+fn set_queues(queues: u16) -> bool {
+    let queues = queues.to_string();
+    let Ok(output) = Command::new("ethtool").args(["-L", "x0", "rx", &queues, "tx", &queues]).output() else {
+        eprintln!("SKIPPED: no ethtool");
+        return false;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+#[test]
+fn queues_that_come_later_are_served() {
+    let Some(cable) = Cable::new(4, 1500) else { return };
+    if !set_queues(2) {
+        return;
+    }
+    let error = open_xdp_spec("x0,mode=native", 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains("peer sends on more queues") || error.contains("sudo"), "{error}");
+    let Some(mut ports) = cable.open(&XdpConfig { ports: 2, ..XdpConfig::default() }) else { return };
+    ports[0].claim(&listener(80)).unwrap();
+    set_queues(4);
+    // What comes at the new queues is lost, and the kernel does not refuse it.
+    cable.on_peer(|| {
+        let to = SocketAddr::new(OURS.parse().unwrap(), 80);
+        for _ in 0..16 {
+            let error = TcpStream::connect_timeout(&to, Duration::from_millis(1)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+        }
+    });
+    let start = Instant::now();
+    while ports.iter().any(|port| port.queue_count() < 2) {
+        ports.iter_mut().for_each(|port| port.net_events(&mut Vec::new()));
+        assert!(start.elapsed() < Duration::from_secs(10), "the new queues are not served");
+    }
+    // Those that came before are read, so that only new ones count.
+    for port in &mut ports {
+        let mut batch = RxBatch::new();
+        while port.rx(&mut batch).unwrap() > 0 {
+            batch.drain(..).for_each(|packet| port.retire(packet.frame));
+        }
+        port.release(&listener(80));
+    }
+    let seen = flows(&cable, &mut ports);
+    assert_eq!(seen[0].len() + seen[1].len(), FLOWS, "{seen:?}");
 }
