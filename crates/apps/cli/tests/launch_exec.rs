@@ -115,6 +115,9 @@ while True:
     if sys.argv[1] == 'spawn':
         os.posix_spawn(sys.executable, [sys.executable, __file__, 'child', '0'], {},
                        file_actions=[(os.POSIX_SPAWN_DUP2, c.fileno(), 0)])
+    elif sys.argv[1] == 'inherit':
+        os.set_inheritable(c.fileno(), True)
+        os.posix_spawn(sys.executable, [sys.executable, __file__, 'child', str(c.fileno())], {})
     elif os.fork() == 0:
         if sys.argv[1] == 'exec':
             os.dup2(c.fileno(), 0)
@@ -130,7 +133,7 @@ fn a_child_and_its_program_know_and_change_a_connection_as_on_linux() {
     let Some(bed) = Bed::if_root(true) else { return };
     let script = bed.dir.join("peers.py").to_string_lossy().into_owned();
     std::fs::write(&script, PEERS).expect("a file");
-    for (way, port) in [("fork", "8200"), ("exec", "8201"), ("spawn", "8202")] {
+    for (way, port) in [("fork", "8200"), ("exec", "8201"), ("spawn", "8202"), ("inherit", "8203")] {
         let _server = launch(&bed, &["python3", "-u", &script, way, port]);
         let (answer, own) = ask(&bed, port);
         let wanted = format!("(('{}', {own}), ('{SERVER_ADDR}', {port}))", bench::bed::CLIENT_BASE);
@@ -305,4 +308,39 @@ fn a_connection_stays_with_the_parent_of_a_program_that_does_not_use_it() {
     let _server = launch(&bed, &["python3", "-c", STARTS]);
     let said = bed.in_ns_within(&bed.client, 30, "python3", &["-c", SENDS, SERVER_ADDR]);
     assert_eq!(said.as_deref(), Ok("child\n"));
+}
+
+/// Greets on the descriptor that its argument names, without a library.
+const GREETS: &str = "
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    (void)argc;
+    return write(atoi(argv[1]), \"static\", 6) != 6;
+}
+";
+
+/// Spawns a program for each connection that has it by inheritance alone.
+const SPAWNS: &str = "
+import os, socket, sys
+l = socket.create_server(('', 8204))
+while True:
+    c, a = l.accept()
+    os.set_inheritable(c.fileno(), True)
+    pid = os.posix_spawn(sys.argv[1], [sys.argv[1], str(c.fileno())], {})
+    c.close()
+    assert os.waitpid(pid, 0)[1] == 0
+";
+
+/// A program that the launcher cannot launch has the connections that it inherits by posix_spawn, too.
+#[test]
+fn a_static_program_that_is_spawned_has_the_connection() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let [source, program] =
+        ["greets.c", "greets"].map(|name| bed.dir.join(name).to_string_lossy().into_owned());
+    std::fs::write(&source, GREETS).expect("a file");
+    sh("cc", &["-static", "-o", &program, &source]).expect("it compiles");
+    let _server = launch(&bed, &["python3", "-u", "-c", SPAWNS, &program]);
+    assert_eq!(ask(&bed, "8204").0, "static");
 }

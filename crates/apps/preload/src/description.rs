@@ -86,6 +86,10 @@ pub(crate) struct Description {
     shots: AtomicBool,
     /// Of a listener: other processes may have it, too, and which of them accepts is not known.
     shared: AtomicBool,
+    /// Index of the device that the program has bound the socket to, or 0.
+    device: AtomicI32,
+    /// Of a connection: the kernel's file under its numbers is under those of other connections, too.
+    borrowed: AtomicBool,
     more: Mutex<More>,
 }
 
@@ -136,6 +140,8 @@ impl Description {
             rung: AtomicBool::new(false),
             shots: AtomicBool::new(false),
             shared: AtomicBool::new(false),
+            device: AtomicI32::new(0),
+            borrowed: AtomicBool::new(false),
             more: Mutex::new(More {
                 wishes: Vec::new(),
                 backlog: 0,
@@ -160,6 +166,8 @@ impl Description {
         description.pending.store(false, Ordering::Relaxed);
         description.set_shots(false);
         description.shared.store(false, Ordering::Relaxed);
+        description.set_device(0);
+        description.set_borrowed(false);
         description.forget_sleepers();
         description.slots.store(0, Ordering::Relaxed);
         description.users.store(1, Ordering::Release);
@@ -256,6 +264,23 @@ impl Description {
     /// From now on other processes may have it, too.
     pub(crate) fn share(&self) {
         self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Index of the device that the program has bound the socket to, or 0.
+    pub(crate) fn device(&self) -> c_int {
+        self.device.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_device(&self, index: c_int) {
+        self.device.store(index, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.borrowed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_borrowed(&self, on: bool) {
+        self.borrowed.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn more(&self) -> MutexGuard<'_, More> {

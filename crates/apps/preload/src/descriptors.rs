@@ -5,7 +5,7 @@ use crate::boundary::{Outcome, Refused, door, is_inside, say_once};
 use crate::description::{Kind, note_number};
 use crate::hooks::{answered, real};
 use crate::table::{self, Held, Place};
-use crate::{relay, stack};
+use crate::{relay, sockets, stack};
 use capi::calls::descriptors as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -14,6 +14,12 @@ use std::sync::Once;
 
 /// SIOCOUTQNSD of include/uapi/linux/sockios.h; SIOCINQ and SIOCOUTQ are FIONREAD and TIOCOUTQ.
 const SIOCOUTQNSD: c_ulong = 0x894b;
+/// FIOSETOWN and SIOCSPGRP of include/uapi/asm-generic/sockios.h.
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+/// F_SETSIG and F_SETOWN_EX of include/uapi/asm-generic/fcntl.h.
+const F_SETSIG: c_int = 10;
+const F_SETOWN_EX: c_int = 15;
 
 /// Flags of F_SETFL that are kept and mean nothing to a socket.
 const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
@@ -170,6 +176,20 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
     done
 }
 
+/// An accepted connection gets a file of the kernel's of its own, where its owner and its signal are kept: until then
+/// accepted connections share one.
+fn part(held: &Held) -> Outcome<()> {
+    if !held.is_borrowed() || !matches!(held.kind(), Kind::Stream | Kind::Inherited) {
+        return Ok(());
+    }
+    let own = sockets::blank()?;
+    table::put_under(held, own);
+    held.set_borrowed(false);
+    // SAFETY: a descriptor of this frame's.
+    unsafe { real::close(own) };
+    Ok(())
+}
+
 /// # Safety
 /// C's contract of fcntl(2).
 pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) -> Outcome<c_int> {
@@ -195,6 +215,11 @@ pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) 
             set_nonblocking(held, flags & libc::O_NONBLOCK != 0)?;
             held.set_flags(flags & KEPT);
             answered(0)
+        }
+        libc::F_SETOWN | F_SETOWN_EX | F_SETSIG => {
+            part(held)?;
+            // SAFETY: the caller's arguments.
+            answered(unsafe { real::fcntl(fd, command, arg) })
         }
         // SAFETY: the caller's arguments.
         _ => answered(unsafe { real::fcntl(fd, command, arg) }),
@@ -227,6 +252,9 @@ pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut
         return answered(unsafe {
             c::ms_ioctl(stack::open()?.context(), held.below(), request, value.cast::<c_int>())
         });
+    }
+    if matches!(request, FIOSETOWN | SIOCSPGRP | libc::FIOASYNC) {
+        part(held)?;
     }
     // SAFETY: the caller's arguments.
     answered(unsafe { real::ioctl(fd, request, value) })

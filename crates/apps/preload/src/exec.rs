@@ -23,9 +23,7 @@ pub(crate) unsafe fn prepare(name: *const c_char) -> bool {
     // SAFETY: a string.
     let name = unsafe { CStr::from_ptr(name) };
     inside(|| {
-        let Some(why) =
-            program::find(OsStr::from_bytes(name.to_bytes())).and_then(|path| Program::of(&path).complaint())
-        else {
+        let Some(why) = complaint(name) else {
             relay::settle_for_exec(false);
             return true;
         };
@@ -39,6 +37,20 @@ pub(crate) unsafe fn prepare(name: *const c_char) -> bool {
         report::fell_back(&name, why);
         true
     })
+}
+
+/// Returns why a program cannot be launched; `None` if it can.
+fn complaint(name: &CStr) -> Option<&'static str> {
+    program::find(OsStr::from_bytes(name.to_bytes())).and_then(|path| Program::of(&path).complaint())
+}
+
+/// Returns true if the program of this name can be launched.
+///
+/// # Safety
+/// `name` is NULL or a string.
+pub(crate) unsafe fn is_launched_file(name: *const c_char) -> bool {
+    // SAFETY: a string.
+    is_nowhere(name) || inside(|| complaint(unsafe { CStr::from_ptr(name) })).is_none()
 }
 
 /// Returns the error of a call that runs no program because it would be on the kernel.
@@ -116,7 +128,7 @@ impl Environment {
 ///
 /// # Safety
 /// As [`Environment::of`].
-unsafe fn is_launched(given: List) -> bool {
+pub(crate) unsafe fn is_launched(given: List) -> bool {
     let mut at = given;
     // SAFETY: as the caller vouches.
     unsafe {

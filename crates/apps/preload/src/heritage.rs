@@ -6,8 +6,8 @@
 use crate::boundary::inside;
 use crate::description::{Description, Kind, NONE, Relayed, Wish, note_number};
 use crate::hooks::real;
-use crate::relay;
 use crate::table::{self, Held};
+use crate::{device, relay};
 use libc::{c_int, c_void, socklen_t};
 use std::ffi::CString;
 use std::fmt::Write;
@@ -86,6 +86,15 @@ impl Record {
             relayed: Some(relayed),
             names: Some(names),
         })
+    }
+
+    /// Returns what a spawned program is told of a connection that it takes when it uses it.
+    pub(crate) fn taken_later(fd: c_int, held: &Held, channel: c_int) -> Option<Record> {
+        let relayed = Relayed { handle: held.name(), channel };
+        let names = (Vec::new(), Vec::new());
+        let record = Record::relayed(fd, held.is_v6(), relayed, names)?;
+        let nonblocking = held.is_nonblocking();
+        Some(Record { kind: Kind::Inherited, nonblocking, backlog: fd, names: None, ..record })
     }
 
     fn write(&self, to: &mut String) {
@@ -238,6 +247,7 @@ impl Record {
         let mut more = held.more();
         (more.backlog, more.fastened) = (self.backlog, self.fastened);
         (more.wishes, more.relayed, more.names) = (self.wishes.clone(), self.relayed, self.names.clone());
+        held.set_device(device::of(&self.wishes));
         drop(more);
         held
     }

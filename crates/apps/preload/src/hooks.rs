@@ -365,7 +365,7 @@ others! {
     execveat(
         folder: c_int, path: *const c_char, arguments: exec::List, environment: exec::List, flags: c_int
     ) -> c_int => exec::execveat;
-    "as execve; connections that file actions give the child are relayed to it."
+    "as execve; connections that the child inherits, or that file actions give it, are relayed to it."
     posix_spawn(
         pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, attributes: *const
         posix_spawnattr_t, arguments: exec::List, environment: exec::List

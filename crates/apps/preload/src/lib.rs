@@ -11,6 +11,7 @@ mod boundary;
 mod data;
 mod description;
 mod descriptors;
+mod device;
 mod diag;
 mod end;
 mod epoll;

@@ -5,7 +5,7 @@ use crate::description::{Kind, NONE, Wish};
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::Held;
-use crate::{heritage, option_names, relay, report};
+use crate::{device, heritage, option_names, relay, report};
 use capi::calls::options as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_void, socklen_t};
@@ -27,6 +27,10 @@ pub(crate) unsafe fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> Outcome<c_int> {
+    if held.kind() == Kind::Stream && device::is_device(level, name) {
+        // SAFETY: the caller's arguments.
+        return unsafe { device::set(held, fd, name, value, len) };
+    }
     if held.kind() == Kind::Stream {
         // SAFETY: the caller's arguments.
         return answered(unsafe {
@@ -42,6 +46,10 @@ pub(crate) unsafe fn setsockopt(
         let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
         relay::set_option(held, level, name, value)?;
         return answered(0);
+    }
+    if device::is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener) {
+        // SAFETY: the caller's arguments.
+        return unsafe { device::set(held, fd, name, value, len) };
     }
     // SAFETY: the caller's arguments.
     let done = unsafe { real::setsockopt(fd, level, name, value, len) };
@@ -68,7 +76,7 @@ pub(crate) unsafe fn setsockopt(
 pub(crate) fn set_again(stack: &Stack, below: c_int, wishes: &[Wish]) -> Result<(), Errno> {
     for wish in wishes {
         // The stack has one device.
-        if (wish.level, wish.name) == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) {
+        if device::is_device(wish.level, wish.name) {
             continue;
         }
         match stack.hosted.setsockopt(below, wish.level, wish.name, &wish.value) {
@@ -78,6 +86,44 @@ pub(crate) fn set_again(stack: &Stack, below: c_int, wishes: &[Wish]) -> Result<
         }
     }
     Ok(())
+}
+
+/// Bytes of a congestion control's name (TCP_CA_NAME_MAX).
+const POLICY_MAX: usize = 16;
+
+fn is_policy(level: c_int, name: c_int) -> bool {
+    (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION)
+}
+
+/// Returns the name of a congestion control as Linux has it: NewReno is its reno.
+fn told(mut name: Vec<u8>) -> Vec<u8> {
+    if name.split(|byte| *byte == 0).next() == Some(b"newreno") {
+        name.fill(0);
+        name[..4].copy_from_slice(b"reno");
+    }
+    name
+}
+
+/// Tells a connection's congestion control.
+///
+/// # Safety
+/// C's contract of getsockopt(2).
+unsafe fn policy(held: &Held, value: *mut c_void, len: *mut socklen_t) -> Outcome<c_int> {
+    if is_nowhere(len) {
+        return Err(Refused(libc::EFAULT));
+    }
+    // SAFETY: not NULL, and the caller vouches for the rest.
+    if unsafe { len.read_unaligned() } > i32::MAX as u32 {
+        return Err(Refused(libc::EINVAL));
+    }
+    let mut name = vec![0; POLICY_MAX];
+    stack::open()?.hosted.getsockopt(held.below(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
+    if is_nowhere(value) {
+        return Err(Refused(libc::EFAULT));
+    }
+    // SAFETY: as above.
+    unsafe { heritage::give(&told(name), value, len) };
+    answered(0)
 }
 
 fn tell_once(level: c_int, name: c_int, errno: Errno) {
@@ -111,12 +157,21 @@ pub(crate) unsafe fn getsockopt(
             let room = unsafe { len.read_unaligned() } as usize;
             let bytes = match known {
                 Some(known) => known.to_ne_bytes().to_vec(),
+                None if is_policy(level, name) => told(relay::get_option(held, level, name, POLICY_MAX)?),
                 None => relay::get_option(held, level, name, room.min(VALUE_MAX))?,
             };
             // SAFETY: as above.
             unsafe { heritage::give(&bytes, value, len) };
             return answered(0);
         }
+    }
+    if device::is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener | Kind::Stream) {
+        // SAFETY: the caller's arguments.
+        return unsafe { device::get(held, name, value, len) };
+    }
+    if held.kind() == Kind::Stream && is_policy(level, name) {
+        // SAFETY: the caller's arguments.
+        return unsafe { policy(held, value, len) };
     }
     answered(match held.kind() {
         // SAFETY: the caller's arguments.

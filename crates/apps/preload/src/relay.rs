@@ -51,10 +51,11 @@ pub(crate) struct Heirs {
 }
 
 impl Heirs {
-    /// A channel for a program that is spawned and has its connections already.
-    pub(crate) fn of_spawned() -> Option<Heirs> {
+    /// A channel for a program that is spawned: about connections that it has already, and those of `streams`, which it
+    /// takes when it uses them.
+    pub(crate) fn of_spawned(streams: Vec<Held>) -> Option<Heirs> {
         let [parents, childs] = pair(libc::SOCK_SEQPACKET)?;
-        Some(Heirs { parents, childs, streams: Vec::new() })
+        Some(Heirs { parents, childs, streams })
     }
 
     /// The child's end.
@@ -151,12 +152,8 @@ pub(crate) fn settle(held: &Held) -> Result<(), Refused> {
         if held.is_nonblocking() {
             real::fcntl(new, libc::F_SETFL, libc::O_NONBLOCK.into());
         }
-        let (ours, _) = table::all();
-        for fd in ours.into_iter().filter(|fd| table::ours(*fd).is_some_and(|other| other.is(held))) {
-            let cloexec = real::fcntl(fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC != 0;
-            real::dup3(new, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
-        }
     }
+    table::put_under(held, new);
     close(new);
     let relayed = Relayed { handle: handle(held), channel: channel() };
     let mut more = held.more();
@@ -286,12 +283,9 @@ pub(crate) fn relay_to_itself(held: &Held) -> Result<(), Refused> {
             if held.is_nonblocking() {
                 real::fcntl(childs, libc::F_SETFL, libc::O_NONBLOCK.into());
             }
-            let (ours, _) = table::all();
-            for fd in ours.into_iter().filter(|fd| table::ours(*fd).is_some_and(|other| other.is(held))) {
-                let cloexec = real::fcntl(fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC != 0;
-                real::dup3(childs, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
-                table::put(fd, made.clone());
-            }
+        }
+        for fd in table::put_under(held, childs) {
+            table::put(fd, made.clone());
         }
         close(childs);
         begin(vec![Pump::own(held.clone(), threads::hidden(mine))]);
@@ -306,7 +300,7 @@ fn own_channel() -> c_int {
     if *own == (bell::forks(), own.1) && own.1 != NONE {
         return own.1;
     }
-    let Some(heirs) = Heirs::of_spawned() else { return NONE };
+    let Some(heirs) = Heirs::of_spawned(Vec::new()) else { return NONE };
     let kept = duplicate(heirs.childs);
     serve(heirs);
     *own = (bell::forks(), kept);

@@ -2,10 +2,10 @@
 
 use crate::stack::settings;
 use capi::memory::is_nowhere;
-use libc::{sockaddr, socklen_t};
+use libc::{c_int, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Loopback, Settings};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -84,6 +84,22 @@ fn plain(addr: IpAddr) -> IpAddr {
 fn interface(settings: &Settings) -> Option<&str> {
     let (kind, rest) = settings.link.split_once(':')?;
     matches!(kind, "xdp" | "packet" | "nic").then(|| rest.split(',').next().unwrap_or(rest))
+}
+
+/// Returns true if the link stands on the device of this index.
+pub(crate) fn is_link(index: c_int) -> bool {
+    settings().and_then(interface).is_some_and(|link| index_of(link) == index)
+}
+
+/// Returns true if the index is the loopback's.
+pub(crate) fn is_loopback(index: c_int) -> bool {
+    index_of("lo") == index
+}
+
+/// The index of a device, or 0.
+fn index_of(name: &str) -> c_int {
+    // SAFETY: a string that ends in NUL.
+    CString::new(name).map_or(0, |name| unsafe { libc::if_nametoindex(name.as_ptr()) } as c_int)
 }
 
 type Interfaces = Vec<(String, IpAddr)>;

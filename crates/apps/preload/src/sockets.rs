@@ -6,7 +6,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{diag, epoll, fork, options, report, route, threads};
+use crate::{device, diag, epoll, fork, options, report, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
@@ -49,7 +49,7 @@ fn number(fd: c_int, held: Held) -> bool {
 }
 
 /// The socket is the kernel's, under all its numbers.
-fn leave_to_kernel(held: &Held) {
+pub(crate) fn leave_to_kernel(held: &Held) {
     epoll::forget(held);
     let (ours, _) = table::all();
     for fd in ours {
@@ -78,6 +78,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
             if !named.ip().to_canonical().is_loopback() {
                 fell_back(&format!("a socket at {}", named.ip()), "the link does not have this address")?;
             }
+            device::apply(held, fd);
             leave_to_kernel(held);
         }
         Some(_) => {
@@ -100,7 +101,7 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
 
 /// Something stays with the kernel that could be on the stack elsewhere: it is told, or, where the launch wants it, an
 /// error.
-fn fell_back(what: &str, why: &str) -> Outcome<()> {
+pub(crate) fn fell_back(what: &str, why: &str) -> Outcome<()> {
     if report::is_required() {
         say(&format!("{what}: {why}, and --require forbids the kernel"));
         return Err(Refused(libc::ENETUNREACH));
@@ -119,7 +120,7 @@ const TOLD_MAX: usize = 32;
 
 /// Fastens the kernel's socket to the loopback, or loosens it: there it keeps the port from others, and serves what the
 /// machine says to itself. The address may be one that the kernel does not have.
-fn fasten(held: &Held, fd: c_int, on: bool) {
+pub(crate) fn fasten(held: &Held, fd: c_int, on: bool) {
     let mut more = held.more();
     if more.fastened == on {
         return;
@@ -267,6 +268,13 @@ pub(crate) fn forked() {
     }
 }
 
+/// A socket of the kernel's that is nothing yet.
+pub(crate) fn blank() -> Result<c_int, Refused> {
+    // SAFETY: numbers alone.
+    let made = unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if made < 0 { Err(Refused(errno())) } else { Ok(made) }
+}
+
 fn spare() -> Result<c_int, Refused> {
     let kept = SPARE.swap(NONE, Ordering::AcqRel);
     if kept != NONE {
@@ -274,12 +282,7 @@ fn spare() -> Result<c_int, Refused> {
     }
     let mut model = MODEL.load(Ordering::Acquire);
     if model == NONE {
-        // SAFETY: numbers alone.
-        let made = unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-        if made < 0 {
-            return Err(Refused(errno()));
-        }
-        model = threads::hidden(made);
+        model = threads::hidden(blank()?);
         MODEL.store(model, Ordering::Release);
     }
     // SAFETY: numbers alone.
@@ -424,6 +427,8 @@ unsafe fn finish_accept(
     (peer, addr, len): (base::Endpoint, *mut sockaddr, *mut socklen_t),
 ) -> Outcome<c_int> {
     let connection = Description::make(Kind::Stream, held.is_v6(), below);
+    connection.set_borrowed(true);
+    connection.set_device(held.device());
     if flags & libc::SOCK_NONBLOCK != 0 {
         stack.hosted.set_nonblocking(below, true)?;
         connection.set_nonblocking(true);
@@ -509,6 +514,8 @@ pub(crate) unsafe fn connect(
     if to_itself {
         // SAFETY: the address that was read above.
         unsafe { leave_from_itself(fd, addr, len) };
+    } else {
+        device::apply(held, fd);
     }
     leave_to_kernel(held);
     // SAFETY: the caller's arguments.

@@ -1,6 +1,8 @@
 //! posix_spawn. The C library makes the child without a fork that could be noticed. So a connection that the child is
 //! to have by its file actions is made a socket of the kernel's for as long as that takes, one end of a pair of UNIX
-//! sockets under the connection's number; the other end is relayed, as a fork's children's are.
+//! sockets under the connection's number; the other end is relayed, as a fork's children's are. The same is done with
+//! numbers 0 to 2, and with all that the child inherits where its program is not launched. Other connections that are
+//! open across exec a launched program takes when it uses them, as after a fork.
 
 use crate::boundary::inside;
 use crate::description::{Kind, NONE, Relayed};
@@ -109,7 +111,10 @@ unsafe fn launching(
         if stack::settings().is_none() {
             return spawn(environment);
         }
-        lending(actions, |lent| spawn(exec::Environment::with(environment, heritage::entry(lent)).list()))
+        let all = !exec::is_launched_file(program) || !exec::is_launched(environment);
+        lending(actions, all, |lent| {
+            spawn(exec::Environment::with(environment, heritage::entry(lent)).list())
+        })
     }
 }
 
@@ -124,22 +129,52 @@ struct Lent {
     mine: c_int,
 }
 
-/// Spawns while what the actions name of connections is lent; 0 or an error number.
+/// Connections that are open across exec, by their numbers.
+fn inherited() -> Vec<(c_int, Held)> {
+    // SAFETY: numbers alone.
+    let stays = |fd: &c_int| unsafe { real::fcntl(*fd, libc::F_GETFD, 0) } & libc::FD_CLOEXEC == 0;
+    let numbers = table::all().0.into_iter().filter(stays);
+    numbers.filter_map(|fd| connection(fd).map(|held| (fd, held))).collect()
+}
+
+/// Spawns while the child's connections are lent: those that the actions name, numbers 0 to 2, and `all` that it
+/// inherits. Returns 0 or an error number.
 fn lending(
     actions: *const posix_spawn_file_actions_t,
+    all: bool,
     spawn: impl FnOnce(Vec<heritage::Record>) -> c_int,
 ) -> c_int {
-    let wanted: Vec<c_int> =
-        named().iter().filter(|(of, _)| *of == actions.addr()).map(|(_, fd)| *fd).collect();
-    if actions.is_null() || wanted.is_empty() {
+    let of_actions = |of: usize| !actions.is_null() && of == actions.addr();
+    let mut wanted: Vec<c_int> =
+        named().iter().filter(|(of, _)| of_actions(*of)).map(|(_, fd)| *fd).collect();
+    let mut later = inherited();
+    later.retain(|(fd, _)| {
+        let now = all || *fd <= libc::STDERR_FILENO;
+        if now && !wanted.contains(fd) {
+            wanted.push(*fd);
+        }
+        !now && !wanted.contains(fd)
+    });
+    // What a parent of this process has is told of by `heritage::entry`.
+    later.retain(|(_, held)| held.kind() == Kind::Stream);
+    if wanted.is_empty() && later.is_empty() {
         return spawn(Vec::new());
     }
     inside(|| {
         let lent: Vec<Lent> = wanted.into_iter().filter_map(lend).collect();
-        // The child asks over this for what it wants to know of them, or to set.
-        let heirs = if lent.is_empty() { None } else { relay::Heirs::of_spawned() };
+        // The child asks over this for what it takes later, wants to know or sets.
+        let mut streams: Vec<Held> = later.iter().map(|(_, held)| held.clone()).collect();
+        streams.sort_by_key(|held| held.name());
+        streams.dedup_by_key(|held| held.name());
+        let none = lent.is_empty() && streams.is_empty();
+        let heirs = if none { None } else { relay::Heirs::of_spawned(streams) };
         let channel = heirs.as_ref().map_or(NONE, relay::Heirs::childs);
-        let failed = spawn(lent.iter().filter_map(|lent| lent.record(channel)).collect());
+        let mut records: Vec<_> = lent.iter().filter_map(|lent| lent.record(channel)).collect();
+        if channel != NONE {
+            let taken_later = |(fd, held): &(c_int, Held)| heritage::Record::taken_later(*fd, held, channel);
+            records.extend(later.iter().filter_map(taken_later));
+        }
+        let failed = spawn(records);
         if let Some(heirs) = heirs {
             relay::serve(heirs);
         }

@@ -5,6 +5,7 @@
 //! the same kind: it takes a description only if somebody still uses it, and looks whether the slot still says so.
 
 use crate::description::Description;
+use crate::hooks::real;
 use libc::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
@@ -166,6 +167,20 @@ fn let_go(before: *mut Description) -> bool {
     let held = Held(unsafe { &*before });
     held.closed();
     true
+}
+
+/// Puts another file of the kernel's under every number of `held`; returns the numbers.
+pub(crate) fn put_under(held: &Held, file: c_int) -> Vec<c_int> {
+    let mut numbers = all().0;
+    numbers.retain(|fd| ours(*fd).is_some_and(|other| other.is(held)));
+    for fd in &numbers {
+        // SAFETY: numbers alone.
+        unsafe {
+            let cloexec = real::fcntl(*fd, libc::F_GETFD, 0) & libc::FD_CLOEXEC != 0;
+            real::dup3(file, *fd, if cloexec { libc::O_CLOEXEC } else { 0 });
+        }
+    }
+    numbers
 }
 
 /// Numbers that are ours, and those of our own stack.

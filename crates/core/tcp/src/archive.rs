@@ -268,7 +268,7 @@ mod tests {
             notsent_lowat: maybe(10_000),
             user_timeout: Duration::from_millis(maybe(1_234).into()),
             tos: maybe(0x28) as u8,
-            ttl: maybe(9) as u8,
+            ttl: Some(maybe(9) as u8).filter(|ttl| *ttl > 0),
             ..SocketOptions::default()
         }
     }

@@ -42,13 +42,14 @@ pub struct SocketOptions {
     pub syn_count: u8,
     /// IP_TOS / IPV6_TCLASS (DSCP part).
     pub tos: u8,
-    /// IP_TTL / hop limit; 0 means the default (64).
-    pub ttl: u8,
+    /// IP_TTL / hop limit; `None` means the default (64).
+    pub ttl: Option<u8>,
     /// Remember when data arrived (SO_TIMESTAMP, SOF_TIMESTAMPING_RX_SOFTWARE).
     pub dated: bool,
     /// SO_MAX_PACING_RATE; `None` means no limit.
     pub max_pacing: Option<Rate>,
-    /// IP_PMTUDISC_DONT: where full segments vanish, the path's MTU is searched for whatever `mtu_probing` says.
+    /// IP_PMTUDISC_DONT, PROBE, INTERFACE or OMIT, which do without ICMP: where full segments vanish, the path's MTU
+    /// is searched for whatever `mtu_probing` says.
     pub black_holes: bool,
     /// TCP_DEFER_ACCEPT of a listener: timeouts that what is half-open waits for data ([`crate::defer`]); 0 means none.
     pub defer_accept: u8,
@@ -96,7 +97,7 @@ impl Default for SocketOptions {
             rcv_lowat: 1,
             syn_count: 0,
             tos: 0,
-            ttl: 0,
+            ttl: None,
             dated: false,
             max_pacing: None,
             black_holes: false,
@@ -121,7 +122,7 @@ impl Switch {
     const DEFAULT_LOWAT: Switch = Switch(32);
     /// TCP_QUICKACK was set to zero.
     pub(crate) const NO_QUICKACK: Switch = Switch(64);
-    /// IP_PMTUDISC_DONT.
+    /// [`SocketOptions::black_holes`].
     pub(crate) const BLACK_HOLES: Switch = Switch(128);
     /// The socket has [`Times`] of its own.
     pub(crate) const OWN_TIMES: Switch = Switch(256);
@@ -187,7 +188,7 @@ impl From<&SocketOptions> for PackedOptions {
             keep_count: o.keep_count,
             syn_count: o.syn_count,
             tos: o.tos,
-            ttl: if o.ttl == 0 { DEFAULT_TTL } else { o.ttl },
+            ttl: o.ttl.unwrap_or(DEFAULT_TTL),
             on: Switch(
                 Switch::NODELAY.if_on(o.nodelay)
                     | Switch::CORK.if_on(o.cork)
@@ -196,7 +197,7 @@ impl From<&SocketOptions> for PackedOptions {
                     | Switch::KEEPALIVE.if_on(o.keepalive)
                     | Switch::DATED.if_on(o.dated)
                     | Switch::BLACK_HOLES.if_on(o.black_holes)
-                    | Switch::DEFAULT_TTL.if_on(o.ttl == 0)
+                    | Switch::DEFAULT_TTL.if_on(o.ttl.is_none())
                     | Switch::OWN_TIMES.if_on(!o.times.is_usual()),
             ),
         }
@@ -255,7 +256,7 @@ impl PackedOptions {
             rcv_lowat: self.rcv_lowat,
             syn_count: self.syn_count,
             tos: self.tos,
-            ttl: if self.has(Switch::DEFAULT_TTL) { 0 } else { self.ttl },
+            ttl: (!self.has(Switch::DEFAULT_TTL)).then_some(self.ttl),
             dated: self.has(Switch::DATED),
             // Kept where pacing is.
             max_pacing: None,
@@ -305,10 +306,13 @@ mod tests {
             user_timeout: Duration::from_millis(1234),
             nodelay: true,
             quickack: Some(false),
-            ttl: 7,
+            ttl: Some(7),
             ..SocketOptions::default()
         };
         assert_eq!(PackedOptions::from(&options).unpack(), options);
+        // A hop limit of 0 may be chosen, and is not the default.
+        let none = SocketOptions { ttl: Some(0), ..SocketOptions::default() };
+        assert_eq!((PackedOptions::from(&none).unpack(), PackedOptions::from(&none).ttl()), (none, 0));
         let default = SocketOptions::default();
         assert_eq!(PackedOptions::from(&default).unpack(), default);
         assert_eq!(PackedOptions::from(&default).ttl(), 64);

@@ -162,7 +162,12 @@ impl<T: Transport> Engine<T> {
             false => self.core.bind(local, any.0, any.1, any.2)?,
             true => self.core.bind_free(local, any.0, any.1, any.2)?,
         };
-        self.descriptors.fresh_mut(fd)?.bound = Some(bound);
+        let settings = self.descriptors.fresh_mut(fd)?;
+        settings.bound = Some(bound);
+        if settings.family == Family::V6 && !bound.addr.is_v4() && !bound.addr.is_unspecified() {
+            // As on Linux, a socket at one IPv6 address takes no IPv4.
+            settings.v6_only = true;
+        }
         Ok(())
     }
 

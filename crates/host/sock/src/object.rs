@@ -69,6 +69,8 @@ pub(crate) struct Extras {
     pub(crate) mark: u32,
     /// SO_PRIORITY.
     pub(crate) priority: i32,
+    /// SO_LINGER: the seconds that were set last, while it is off.
+    pub(crate) lingered: u32,
     /// SO_PEEK_OFF: how far behind what is read next a peek begins; `None` is off.
     pub(crate) peek_offset: Option<u32>,
     /// TCP_DEFER_ACCEPT, in timeouts ([`tcp::defer`]).
@@ -89,6 +91,23 @@ pub(crate) enum Discover {
     Want,
     /// IP_PMTUDISC_DO.
     Do,
+    /// IP_PMTUDISC_PROBE.
+    Probe,
+    /// IP_PMTUDISC_INTERFACE.
+    Interface,
+    /// IP_PMTUDISC_OMIT.
+    Omit,
+}
+
+impl Discover {
+    /// Every way, in the order of Linux's numbers.
+    pub(crate) const ALL: [Discover; 6] =
+        [Discover::Dont, Discover::Want, Discover::Do, Discover::Probe, Discover::Interface, Discover::Omit];
+
+    /// Returns true if the MTU is found by ICMP messages; the others do without.
+    pub(crate) fn heeds_icmp(self) -> bool {
+        matches!(self, Discover::Want | Discover::Do)
+    }
 }
 
 impl Extras {

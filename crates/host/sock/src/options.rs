@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::{Errno, tcp_info};
 use base::Duration;
 use stack::FastOpenListen;
-use tcp::{FastOpenKeys, SocketOptions, defer};
+use tcp::{FastOpenKeys, SocketOptions, State, defer};
 pub(crate) use values::timeval_bytes;
 use values::{int, put, rate, rate_bytes, secs, timeval};
 
@@ -40,6 +40,8 @@ pub enum Shape {
     Rate,
     /// A struct about the keys of signed segments.
     Auth,
+    /// `struct ucred`.
+    Ucred,
 }
 
 /// A row of the table.
@@ -108,9 +110,13 @@ options! {
     PeekOff: SOL_SOCKET SO_PEEK_OFF Shape::Word, true,
         "Where MSG_PEEK begins, behind what is read next; peeking moves it on, reading back; -1: off.";
     OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Kept: urgent data is in line in any case.";
+    Debug: SOL_SOCKET SO_DEBUG Shape::Bool, true,
+        "Kept and told, and does nothing, as in Linux's TCP; on needs CAP_NET_ADMIN.";
+    PeerCred: SOL_SOCKET SO_PEERCRED Shape::Ucred, false, "No process: the peer is not of this machine.";
     NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
     Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
-    MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true, "Largest segment to send and to announce.";
+    MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true,
+        "Largest segment to send and to announce; before the connection is made.";
     KeepIdle: IPPROTO_TCP TCP_KEEPIDLE Shape::Int(1, 32_767), true, "Seconds of idleness before a probe.";
     KeepIntvl: IPPROTO_TCP TCP_KEEPINTVL Shape::Int(1, 32_767), true, "Seconds between probes.";
     KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
@@ -124,6 +130,7 @@ options! {
     DelackMax: IPPROTO_TCP TCP_DELACK_MAX_US Shape::Int(1, 200_000), true,
         "Longest delay of an acknowledgment, microseconds, where the setting delayed_ack is longer.";
     WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
+    ThinDupAck: IPPROTO_TCP TCP_THIN_DUPACK Shape::Int(0, 1), true, "Taken, told as 0, and does nothing, as on Linux.";
     Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many octets are left to read.";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
@@ -169,15 +176,17 @@ options! {
     RecvPathMtu6: IPPROTO_IPV6 IPV6_RECVPATHMTU Shape::Bool, true, "The same.";
     RecvOriginal6: IPPROTO_IPV6 IPV6_RECVORIGDSTADDR Shape::Bool, true, "The same.";
     RecvFragments6: IPPROTO_IPV6 IPV6_RECVFRAGSIZE Shape::Bool, true, "The same.";
+    NoPort: IPPROTO_IP IP_BIND_ADDRESS_NO_PORT Shape::Bool, true,
+        "Kept and told: a port that bind chose may serve several peers in any case.";
     FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
     FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
-    MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_DO), true,
-        "Kept and told; DF is always set and the MTU found. IP_PMTUDISC_DONT finds it without ICMP, too.";
-    MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_DONT, c::IPV6_PMTUDISC_DO), true,
+    MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_OMIT), true,
+        "Kept and told; DF is always set and the MTU found; without ICMP, too, unless it is WANT or DO.";
+    MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_DONT, c::IPV6_PMTUDISC_OMIT), true,
         "The same for IPv6.";
     Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
     TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of packets sent.";
-    Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(1, 255), true, "Hop limit of packets sent.";
+    Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(0, 255), true, "Hop limit of packets sent.";
     Mtu6: IPPROTO_IPV6 IPV6_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
     V6Only: IPPROTO_IPV6 IPV6_V6ONLY Shape::Bool, true, "An IPv6 socket that takes no IPv4; before bind.";
 }
@@ -185,7 +194,7 @@ options! {
 impl Id {
     /// Returns the bit of an option that is kept and told, and does nothing, as in Linux's TCP.
     fn kept(self) -> Option<u32> {
-        const KEPT: [Id; 21] = [
+        const KEPT: [Id; 23] = [
             Id::OobInline,
             Id::RecvTtl,
             Id::RecvTos,
@@ -207,6 +216,8 @@ impl Id {
             Id::RecvPathMtu6,
             Id::RecvOriginal6,
             Id::RecvFragments6,
+            Id::Debug,
+            Id::NoPort,
         ];
         KEPT.iter().position(|kept| *kept == self).map(|at| 1 << at)
     }
@@ -261,7 +272,7 @@ fn set_plain(o: &mut SocketOptions, id: Id, v: i32) -> bool {
         // IPV6_TCLASS: -1 is the system's default (RFC 3542, 6.5).
         Id::TClass if v == -1 => o.tos = 0,
         Id::Tos | Id::TClass => o.tos = v as u8 & !3,
-        Id::Ttl | Id::Hops => o.ttl = u8::try_from(v).unwrap_or(0),
+        Id::Ttl | Id::Hops => o.ttl = u8::try_from(v).ok(),
         _ => return false,
     }
     true
@@ -282,13 +293,7 @@ fn get_plain(o: &SocketOptions, id: Id) -> Option<i32> {
         Id::UserTimeout => o.user_timeout.as_millis() as i32,
         Id::NotSentLowat => o.notsent_lowat as i32,
         Id::Tos | Id::TClass => o.tos.into(),
-        Id::Ttl | Id::Hops => {
-            if o.ttl == 0 {
-                64
-            } else {
-                o.ttl.into()
-            }
-        }
+        Id::Ttl | Id::Hops => o.ttl.unwrap_or(64).into(),
         _ => return None,
     })
 }
@@ -328,7 +333,7 @@ impl<T: Transport> Engine<T> {
                 self.store_options(fd, SocketOptions { max_pacing, ..options })
             }
             Shape::Auth => self.set_keys(fd, name, value),
-            Shape::Info => Err(Errno::ENOPROTOOPT),
+            Shape::Info | Shape::Ucred => Err(Errno::ENOPROTOOPT),
         }
     }
 
@@ -340,6 +345,9 @@ impl<T: Transport> Engine<T> {
     }
 
     fn set_int(&mut self, fd: Fd, id: Id, v: i32) -> Result<(), Errno> {
+        if id == Id::MaxSeg && self.is_negotiated(fd) {
+            return Ok(());
+        }
         let mut options = self.options(fd)?;
         if set_plain(&mut options, id, v) {
             self.store_options(fd, options)?;
@@ -347,6 +355,9 @@ impl<T: Transport> Engine<T> {
                 self.push(fd);
             }
             return Ok(());
+        }
+        if id == Id::Debug && v != 0 && !pio::userns::has_capability(pio::userns::CAP_NET_ADMIN) {
+            return Err(Errno::EACCES);
         }
         if let Some(bit) = id.kept() {
             if v == 0 && self.extras(fd).kept & bit == 0 {
@@ -358,6 +369,7 @@ impl<T: Transport> Engine<T> {
         match id {
             Id::ZeroCopy => return self.change_extras(fd, |e| e.zero_copy = v != 0),
             Id::Inq => return self.change_extras(fd, |e| e.inq = v != 0),
+            Id::ThinDupAck => return Ok(()),
             Id::Mark => return self.change_extras(fd, |e| e.mark = v as u32),
             Id::IncomingCpu if matches!(self.object(fd)?.kind, Kind::Stream(_)) => {
                 // Linux, too, tells another number after the next segment.
@@ -378,12 +390,9 @@ impl<T: Transport> Engine<T> {
             Id::Priority => return self.change_extras(fd, |e| e.priority = v),
             Id::PeekOff => return self.change_extras(fd, |e| e.peek_offset = u32::try_from(v).ok()),
             Id::MtuDiscover | Id::MtuDiscover6 => {
-                let discover = match v {
-                    c::IP_PMTUDISC_DONT => Discover::Dont,
-                    c::IP_PMTUDISC_WANT => Discover::Want,
-                    _ => Discover::Do,
-                };
-                options.black_holes = discover == Discover::Dont;
+                let all = Discover::ALL;
+                let discover = *usize::try_from(v).ok().and_then(|at| all.get(at)).ok_or(Errno::EINVAL)?;
+                options.black_holes = !discover.heeds_icmp();
                 self.store_options(fd, options)?;
                 return self.change_extras(fd, |e| e.discover = discover);
             }
@@ -420,6 +429,12 @@ impl<T: Transport> Engine<T> {
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(())
+    }
+
+    /// Returns true if the connection has agreed on its segments with the peer: as on Linux, TCP_MAXSEG comes too late.
+    fn is_negotiated(&self, fd: Fd) -> bool {
+        let conn = self.stream(fd).map(|stream| stream.conn);
+        conn.is_ok_and(|conn| !matches!(self.core.state(conn), State::SynSent | State::SynReceived))
     }
 
     /// Sends data that is held back, as each setting of TCP_NODELAY does (tcp(7)).
@@ -486,8 +501,15 @@ impl<T: Transport> Engine<T> {
         let on = int(c::SOL_SOCKET, value)? != 0;
         let seconds = int(c::SOL_SOCKET, value.get(4..).unwrap_or_default())?;
         let mut options = self.options(fd)?;
-        options.linger = on.then(|| secs(seconds.max(0)));
-        self.store_options(fd, options)
+        let before = options.linger;
+        // As on Linux a negative number is a large one.
+        options.linger = on.then(|| Duration::from_secs((seconds as u32).into()));
+        self.store_options(fd, options)?;
+        match before {
+            // What was set last is told, although it is off.
+            Some(time) if !on => self.change_extras(fd, |e| e.lingered = time.as_secs() as u32),
+            _ => Ok(()),
+        }
     }
 
     /// The family that the socket was made for; of an accepted one, its listener's.
@@ -576,7 +598,8 @@ impl<T: Transport> Engine<T> {
                 let linger = self.options(fd)?.linger;
                 let mut value = [0; 8];
                 value[..4].copy_from_slice(&i32::from(linger.is_some()).to_ne_bytes());
-                value[4..].copy_from_slice(&(linger.unwrap_or_default().as_secs() as i32).to_ne_bytes());
+                let seconds = linger.map_or(self.extras(fd).lingered, |time| time.as_secs() as u32);
+                value[4..].copy_from_slice(&seconds.to_ne_bytes());
                 Ok(put(into, &value))
             }
             Shape::Time => {
@@ -615,6 +638,11 @@ impl<T: Transport> Engine<T> {
                 Ok(put(into, &octets[..len]))
             }
             Shape::Auth => self.get_keys(fd, name, into),
+            Shape::Ucred => {
+                // No process, and nobody's user and group.
+                let words = [0_i32, -1, -1];
+                Ok(put(into, words.map(i32::to_ne_bytes).as_flattened()))
+            }
             Shape::Bool | Shape::Word | Shape::Int(..) => {
                 Ok(put(into, &self.get_int(fd, row.id)?.to_ne_bytes()))
             }
@@ -677,6 +705,7 @@ impl<T: Transport> Engine<T> {
             Id::FastOpenConnect => self.fast_open(fd)?.connect.into(),
             Id::FastOpenNoCookie => self.fast_open(fd)?.no_cookie.into(),
             Id::SndLowat => 1,
+            Id::ThinDupAck => 0,
             Id::SynCnt => self.core.default_syn_retries().into(),
             Id::ZeroCopy => self.extras(fd).zero_copy.into(),
             Id::Inq => self.extras(fd).inq.into(),
@@ -691,11 +720,7 @@ impl<T: Transport> Engine<T> {
             Id::DeferAccept => defer::seconds_of(self.extras(fd).defer_accept) as i32,
             Id::Priority => self.extras(fd).priority,
             Id::PeekOff => self.extras(fd).peek_offset.map_or(-1, |offset| offset as i32),
-            Id::MtuDiscover | Id::MtuDiscover6 => match self.extras(fd).discover {
-                Discover::Dont => c::IP_PMTUDISC_DONT,
-                Discover::Want => c::IP_PMTUDISC_WANT,
-                Discover::Do => c::IP_PMTUDISC_DO,
-            },
+            Id::MtuDiscover | Id::MtuDiscover6 => self.extras(fd).discover as i32,
             Id::Stamp => self.extras(fd).dates.micros.into(),
             Id::StampNs => self.extras(fd).dates.nanos.into(),
             Id::Stamping => self.extras(fd).dates.stamping as i32,

@@ -484,3 +484,32 @@ fn an_accepted_socket_takes_and_tells_the_options_that_linux_s_does() {
     assert_eq!(tclass, Err(Errno::ENOPROTOOPT));
     assert_eq!(get_int(&mut w.server, s, ip6, libc::IPV6_TCLASS), Err(Errno::EOPNOTSUPP));
 }
+
+/// Linux keeps these, whether or not they have an effect on the connection at hand.
+#[test]
+fn options_of_a_connection_are_told_as_on_linux() {
+    let mut w = World::new();
+    let (c, s, _) = w.connected();
+    let linger = |on: i32, seconds: i32| [on.to_ne_bytes(), seconds.to_ne_bytes()].concat();
+    let mut told = [0; 8];
+    for (set, wanted) in
+        [((1, 7), (1, 7)), ((0, 0), (0, 7)), ((1, -1), (1, 4_294_967)), ((0, 0), (0, 4_294_967))]
+    {
+        w.client.setsockopt(c, libc::SOL_SOCKET, libc::SO_LINGER, &linger(set.0, set.1)).unwrap();
+        assert_eq!(w.client.getsockopt(c, libc::SOL_SOCKET, libc::SO_LINGER, &mut told), Ok(8));
+        assert_eq!(told.as_slice(), linger(wanted.0, wanted.1), "{set:?}");
+    }
+    let negotiated = get_int(&mut w.client, c, libc::IPPROTO_TCP, libc::TCP_MAXSEG).unwrap();
+    let set =
+        |w: &mut World, level, name, value: i32| w.client.setsockopt(c, level, name, &value.to_ne_bytes());
+    assert_eq!(set(&mut w, libc::IPPROTO_TCP, libc::TCP_MAXSEG, 500), Ok(()));
+    assert_eq!(get_int(&mut w.client, c, libc::IPPROTO_TCP, libc::TCP_MAXSEG), Ok(negotiated));
+    for way in 0..=5 {
+        assert_eq!(set(&mut w, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, way), Ok(()), "{way}");
+        assert_eq!(get_int(&mut w.client, c, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), Ok(way));
+    }
+    assert_eq!(set(&mut w, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, 6), Err(Errno::EINVAL));
+    let mut nobody = [0; 12];
+    assert_eq!(w.server.getsockopt(s, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut nobody), Ok(12));
+    assert_eq!((&nobody[..4], &nobody[4..]), (&[0; 4][..], &[0xff; 8][..]));
+}

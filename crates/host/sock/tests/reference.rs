@@ -63,6 +63,7 @@ fn socket_options_has_every_option() {
             Shape::Keys => "16 or 32 bytes".into(),
             Shape::Rate => "bytes a second, 32 or 64 bits".into(),
             Shape::Auth => "a structure of Linux's".into(),
+            Shape::Ucred => "`struct ucred`".into(),
         };
         let set = if row.settable { "yes" } else { "no" };
         writeln!(table, "| `{}` | {value} | {set} | {} |", row.text, cell(row.help)).expect("a string");

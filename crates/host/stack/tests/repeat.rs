@@ -71,7 +71,7 @@ impl Play {
     fn options(&mut self) -> SocketOptions {
         let mut options = SocketOptions { nodelay: self.rng.chance(0.5), ..SocketOptions::default() };
         if self.rng.chance(0.1) {
-            (options.ttl, options.tos, options.max_seg) = (9, 0x28, 700);
+            (options.ttl, options.tos, options.max_seg) = (Some(9), 0x28, 700);
         }
         options
     }

@@ -229,7 +229,7 @@ fn nobody_connects_to_many() {
 #[test]
 fn the_application_chooses_diffserv_and_hops_at_any_time() {
     let (mut wired, id, mut numbers) = connected();
-    for (tos, ttl, wanted) in [(0, 0, 64), (0xb8, 9, 9), (0x48, 255, 255)] {
+    for (tos, ttl, wanted) in [(0, None, 64), (0xb8, Some(9), 9), (0x48, Some(255), 255), (0, Some(0), 0)] {
         wired.core.set_options(wired.now, id, SocketOptions { tos, ttl, ..SocketOptions::default() });
         wired.core.write(wired.now, id, b"data").unwrap();
         let sent = wired.turn();

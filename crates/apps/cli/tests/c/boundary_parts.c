@@ -408,6 +408,11 @@ static void owner(void)
     told(fcntl(server, F_GETOWN) == getpid(), "F_GETOWN");
     told(fcntl(server, F_SETSIG, SIGUSR1), "F_SETSIG");
     told(fcntl(server, F_GETSIG), "F_GETSIG");
+    int other, its_client;
+    two(&other, &its_client);
+    told(fcntl(other, F_GETOWN), "F_GETOWN of another connection");
+    told(fcntl(other, F_GETSIG), "F_GETSIG of another connection");
+    hang_up(other, its_client);
     hang_up(server, client);
 }
 

@@ -27,7 +27,7 @@ const NODELAY: SocketOptions = SocketOptions {
     rcv_lowat: 1,
     syn_count: 0,
     tos: 0,
-    ttl: 0,
+    ttl: None,
     dated: false,
     max_pacing: None,
     black_holes: false,

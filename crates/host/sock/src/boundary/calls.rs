@@ -68,10 +68,7 @@ pub(super) const ROWS: &[Row] = &[
     part(Socket, "SIOCGSTAMPNS"),
     part(Socket, "FIOASYNC"),
     part(Socket, "FIONBIO"),
-    part(Socket, "SIOCGPGRP").differs(
-        &["says"],
-        "Connections share one descriptor of the kernel: the owner of one is told of all.",
-    ),
+    part(Socket, "SIOCGPGRP"),
     part(Socket, "SIOCSPGRP"),
     part(Ip, "SIOCGIFCONF"),
     part(Socket, "SCM_RIGHTS").differs(

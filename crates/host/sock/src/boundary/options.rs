@@ -32,53 +32,39 @@ const SET: &[&str] = &["accepted", "connected"];
 
 /// Every option.
 pub(super) const ROWS: &[Row] = &[
-    option(Socket, "SO_DEBUG", 1, Ints(ON))
-        .refused("ENOPROTOOPT", "The stack does not know it; it does nothing to data on Linux's TCP."),
+    option(Socket, "SO_DEBUG", 1, Ints(ON)),
     option(Socket, "SO_REUSEADDR", 2, Ints(ON)),
     option(Socket, "SO_TYPE", 3, Read(4)),
     option(Socket, "SO_ERROR", 4, Read(4)),
     option(Socket, "SO_DONTROUTE", 5, Ints(ON))
         .refused("ENOPROTOOPT", "The stack sends by its routes alone."),
     option(Socket, "SO_BROADCAST", 6, Ints(ON)),
-    option(Socket, "SO_SNDBUF", 7, Ints(&[65_536, 1]))
-        .differs(&["accepted, value", "connected, value"], "The default is 131,072 bytes; the kernel's \
-         follows tcp_wmem and the connection."),
+    option(Socket, "SO_SNDBUF", 7, Ints(&[65_536, 1])).differs(
+        &["accepted, value", "connected, value"],
+        "The default is 131,072 bytes; the kernel's \
+         follows tcp_wmem and the connection.",
+    ),
     option(Socket, "SO_RCVBUF", 8, Ints(&[65_536, 1])),
     option(Socket, "SO_KEEPALIVE", 9, Ints(ON)),
     option(Socket, "SO_OOBINLINE", 10, Ints(ON)),
     option(Socket, "SO_NO_CHECK", 11, Ints(ON)),
     option(Socket, "SO_PRIORITY", 12, Ints(&[6, 0, 7, -1])),
-    option(Socket, "SO_LINGER", 13, Bytes(LINGERS))
-        .differs(&[
-            "accepted, set off", "accepted, set four bytes", "connected, set off",
-            "connected, set four bytes",
-        ], "When it is off the time reads as 0; the kernel remembers the last one."),
+    option(Socket, "SO_LINGER", 13, Bytes(LINGERS)),
     option(Socket, "SO_BSDCOMPAT", 14, Ints(ON))
         .refused("ENOPROTOOPT", "The stack does not know it; it does nothing to data on Linux's TCP."),
     option(Socket, "SO_REUSEPORT", 15, Ints(ON)),
     option(Socket, "SO_PASSCRED", 16, Ints(ON))
         .differs(CONNECTIONS, "ENOPROTOOPT. For UNIX sockets; the error is another."),
-    option(Socket, "SO_PEERCRED", 17, Read(12))
-        .differs(CONNECTIONS, "ENOPROTOOPT. For UNIX sockets; the kernel tells of nobody (process 0, user -1)."),
+    option(Socket, "SO_PEERCRED", 17, Read(12)),
     option(Socket, "SO_RCVLOWAT", 18, Ints(&[4, 1, 0])),
     option(Socket, "SO_SNDLOWAT", 19, Ints(ON)),
     option(Socket, "SO_RCVTIMEO", 20, Bytes(TIMES)),
     option(Socket, "SO_SNDTIMEO", 21, Bytes(TIMES)),
-    option(Socket, "SO_BINDTODEVICE", 25, Bytes(DEVICES))
-        .differs(&[
-            "listener, length", "listener, value", "accepted, get", "accepted, length", "accepted, value",
-            "accepted, set ms0", "accepted, set nosuch", "accepted, set none", "connected, get",
-            "connected, length", "connected, value", "connected, set ms0", "connected, set nosuch",
-            "connected, set none", "before listen, accept", "before connect, connected",
-        ], "The stack has one link: a connection of it is there. A listener tells lo, where the kernel's part of \
-         it is; a listener that is bound to a device between bind and listen cannot be accepted from \
-         (EADDRINUSE)."),
-    option(Socket, "SO_ATTACH_FILTER", 26, Part)
-        .refused("ENOPROTOOPT", "The stack runs no socket filters."),
+    option(Socket, "SO_BINDTODEVICE", 25, Bytes(DEVICES)),
+    option(Socket, "SO_ATTACH_FILTER", 26, Part).refused("ENOPROTOOPT", "The stack runs no socket filters."),
     option(Socket, "SO_DETACH_FILTER", 27, Ints(&[0]))
         .differs(SET, "ENOPROTOOPT. The stack runs no socket filters."),
-    option(Socket, "SO_PEERNAME", 28, Read(16))
-        .differs(CONNECTIONS, "ENOPROTOOPT. getpeername tells it."),
+    option(Socket, "SO_PEERNAME", 28, Read(16)).differs(CONNECTIONS, "ENOPROTOOPT. getpeername tells it."),
     option(Socket, "SO_TIMESTAMP", 29, Ints(ON)),
     option(Socket, "SO_ACCEPTCONN", 30, Read(4)),
     option(Socket, "SO_PEERSEC", 31, Read(64)),
@@ -115,8 +101,7 @@ pub(super) const ROWS: &[Row] = &[
         .differs(&["accepted"], "ENOPROTOOPT. The stack deals connections among listeners itself."),
     option(Socket, "SO_ATTACH_REUSEPORT_EBPF", 52, Ints(&[-1]))
         .differs(SET, "ENOPROTOOPT. The stack deals connections among listeners itself."),
-    option(Socket, "SO_CNX_ADVICE", 53, Ints(&[1]))
-        .refused("ENOPROTOOPT", "The stack has one path."),
+    option(Socket, "SO_CNX_ADVICE", 53, Ints(&[1])).refused("ENOPROTOOPT", "The stack has one path."),
     option(Socket, "SO_MEMINFO", 55, ReadLength(64))
         .differs(CONNECTIONS, "ENOPROTOOPT. `millstream ss` and `stat` tell it."),
     option(Socket, "SO_INCOMING_NAPI_ID", 56, ReadLength(4))
@@ -128,28 +113,32 @@ pub(super) const ROWS: &[Row] = &[
     option(Socket, "SO_ZEROCOPY", 60, Ints(&[1, 0, 2])),
     option(Socket, "SO_TXTIME", 61, Bytes(&[("CLOCK_MONOTONIC", &[1, 0, 0, 0, 0, 0, 0, 0])]))
         .refused("ENOPROTOOPT", "Ports take no dates of departure; SO_MAX_PACING_RATE paces."),
-    option(Socket, "SO_BINDTOIFINDEX", 62, Ints(&[0, 99_999]))
-        .differs(&[
-            "listener, value", "accepted, get", "accepted, length", "accepted, value", "accepted, set 0",
-            "accepted, set 99999", "connected, get", "connected, length", "connected, value",
-            "connected, set 0", "connected, set 99999", "before listen, accept",
-            "before connect, connected",
-        ], "As SO_BINDTODEVICE."),
-    option(Socket, "SO_TIMESTAMP_NEW", 63, Ints(ON))
-        .refused("ENOPROTOOPT", "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that."),
-    option(Socket, "SO_TIMESTAMPNS_NEW", 64, Ints(ON))
-        .refused("ENOPROTOOPT", "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that."),
-    option(Socket, "SO_TIMESTAMPING_NEW", 65, Ints(&[0x18, 0]))
-        .refused("ENOPROTOOPT", "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that."),
-    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES))
-        .refused("ENOPROTOOPT", "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that."),
-    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES))
-        .refused("ENOPROTOOPT", "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that."),
+    option(Socket, "SO_BINDTOIFINDEX", 62, Ints(&[0, 99_999])),
+    option(Socket, "SO_TIMESTAMP_NEW", 63, Ints(ON)).refused(
+        "ENOPROTOOPT",
+        "The option of the same name without _NEW is known; on 64-bit machines C \
+         libraries use that.",
+    ),
+    option(Socket, "SO_TIMESTAMPNS_NEW", 64, Ints(ON)).refused(
+        "ENOPROTOOPT",
+        "The option of the same name without _NEW is known; on 64-bit machines C \
+         libraries use that.",
+    ),
+    option(Socket, "SO_TIMESTAMPING_NEW", 65, Ints(&[0x18, 0])).refused(
+        "ENOPROTOOPT",
+        "The option of the same name without _NEW is known; on 64-bit machines C \
+         libraries use that.",
+    ),
+    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES)).refused(
+        "ENOPROTOOPT",
+        "The option of the same name without _NEW is known; on 64-bit machines C \
+         libraries use that.",
+    ),
+    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES)).refused(
+        "ENOPROTOOPT",
+        "The option of the same name without _NEW is known; on 64-bit machines C \
+         libraries use that.",
+    ),
     option(Socket, "SO_DETACH_REUSEPORT_BPF", 68, Ints(&[0]))
         .differs(SET, "ENOPROTOOPT. The stack deals connections among listeners itself."),
     option(Socket, "SO_PREFER_BUSY_POLL", 69, Ints(ON))
@@ -162,17 +151,10 @@ pub(super) const ROWS: &[Row] = &[
         .refused("ENOPROTOOPT", "The stack's memory is shared by other rules."),
     option(Socket, "SO_RESERVE_MEM", 73, Ints(&[0]))
         .differs(CONNECTIONS, "ENOPROTOOPT. The stack's memory is shared by other rules."),
-    option(Socket, "SO_TXREHASH", 74, Ints(&[1, 0, 2]))
-        .refused("ENOPROTOOPT", "The stack has one path."),
-    option(Socket, "SO_RCVMARK", 75, Ints(ON))
-        .refused("ENOPROTOOPT", "Packets of the stack have no mark."),
+    option(Socket, "SO_TXREHASH", 74, Ints(&[1, 0, 2])).refused("ENOPROTOOPT", "The stack has one path."),
+    option(Socket, "SO_RCVMARK", 75, Ints(ON)).refused("ENOPROTOOPT", "Packets of the stack have no mark."),
     option(Tcp, "TCP_NODELAY", 1, Ints(ON)),
-    option(Tcp, "TCP_MAXSEG", 2, Ints(&[1_000, 87, 32_768]))
-        .differs(&[
-            "accepted, set 1000", "accepted, set 87", "accepted, set 32768", "connected, set 1000",
-            "connected, set 87", "connected, set 32768",
-        ], "On a connection it takes effect at once; the kernel remembers it and goes on with the segments that \
-         were negotiated."),
+    option(Tcp, "TCP_MAXSEG", 2, Ints(&[1_000, 87, 32_768])),
     option(Tcp, "TCP_CORK", 3, Ints(ON)),
     option(Tcp, "TCP_KEEPIDLE", 4, Ints(&[60, 0, 32_768])),
     option(Tcp, "TCP_KEEPINTVL", 5, Ints(&[30, 0, 32_768])),
@@ -181,21 +163,24 @@ pub(super) const ROWS: &[Row] = &[
         .differs(&["accepted, value", "connected, value"], "The default is 7, not 6."),
     option(Tcp, "TCP_LINGER2", 8, Ints(&[30, 0, -1, 200])),
     option(Tcp, "TCP_DEFER_ACCEPT", 9, Ints(&[5, 0])),
-    option(Tcp, "TCP_WINDOW_CLAMP", 10, Ints(&[65_536, 0]))
-        .differs(&[
-            "accepted, value", "accepted, set 0", "connected, value", "connected, set 0",
-            "before listen, accepted", "before connect, connected",
-        ], "0, no clamp, is the default and may be set on a connection; the kernel has a clamp always."),
+    option(Tcp, "TCP_WINDOW_CLAMP", 10, Ints(&[65_536, 0])).differs(
+        &[
+            "accepted, value",
+            "accepted, set 0",
+            "connected, value",
+            "connected, set 0",
+            "before listen, accepted",
+            "before connect, connected",
+        ],
+        "0, no clamp, is the default and may be set on a connection; the kernel has a clamp always.",
+    ),
     option(Tcp, "TCP_INFO", 11, ReadLength(256)),
     option(Tcp, "TCP_QUICKACK", 12, Ints(ON)),
-    option(Tcp, "TCP_CONGESTION", 13, Bytes(NAMES))
-        .differs(&["accepted, set reno", "accepted, set nosuch", "connected, set reno", "connected, set \
-         nosuch"], "NewReno is told as newreno; it may be set as reno."),
+    option(Tcp, "TCP_CONGESTION", 13, Bytes(NAMES)),
     option(Tcp, "TCP_MD5SIG", 14, Part),
     option(Tcp, "TCP_THIN_LINEAR_TIMEOUTS", 16, Ints(&[1, 0, 2]))
         .refused("ENOPROTOOPT", "The stack's timeouts back off for thin streams as well."),
-    option(Tcp, "TCP_THIN_DUPACK", 17, Ints(&[1, 0, 2]))
-        .refused("ENOPROTOOPT", "The stack does not know it; it does nothing to data on Linux's TCP."),
+    option(Tcp, "TCP_THIN_DUPACK", 17, Ints(&[1, 0, 2])),
     option(Tcp, "TCP_USER_TIMEOUT", 18, Ints(&[5_000, 0, -1])),
     option(Tcp, "TCP_REPAIR", 19, Ints(&[0]))
         .refused("ENOPROTOOPT", "Connections of the stack are not taken over by checkpoints."),
@@ -205,66 +190,98 @@ pub(super) const ROWS: &[Row] = &[
         .differs(CONNECTIONS, "ENOPROTOOPT. Connections of the stack are not taken over by checkpoints."),
     option(Tcp, "TCP_REPAIR_OPTIONS", 22, Ints(&[0]))
         .differs(SET, "ENOPROTOOPT. Connections of the stack are not taken over by checkpoints."),
-    option(Tcp, "TCP_FASTOPEN", 23, Ints(&[5, 0]))
-        .differs(&["before connect, connected"], "Set before connect it is not told on the connection, \
-         where it means nothing."),
+    option(Tcp, "TCP_FASTOPEN", 23, Ints(&[5, 0])).differs(
+        &["before connect, connected"],
+        "Set before connect it is not told on the connection, \
+         where it means nothing.",
+    ),
     option(Tcp, "TCP_TIMESTAMP", 24, ReadLength(4))
         .differs(CONNECTIONS, "ENOPROTOOPT. The timestamp clock is not told."),
     option(Tcp, "TCP_NOTSENT_LOWAT", 25, Ints(&[16_384, 0])),
     option(Tcp, "TCP_CC_INFO", 26, ReadLength(64))
         .differs(CONNECTIONS, "ENOPROTOOPT. TCP_CCALGOOPT and `millstream ss` tell a policy's state."),
-    option(Tcp, "TCP_SAVE_SYN", 27, Ints(&[1, 0, 3]))
-        .refused("ENOPROTOOPT", "The stack keeps no SYNs."),
-    option(Tcp, "TCP_SAVED_SYN", 28, Read(128))
-        .differs(CONNECTIONS, "ENOPROTOOPT. The stack keeps no SYNs."),
+    option(Tcp, "TCP_SAVE_SYN", 27, Ints(&[1, 0, 3])).refused("ENOPROTOOPT", "The stack keeps no SYNs."),
+    option(Tcp, "TCP_SAVED_SYN", 28, Read(128)).differs(CONNECTIONS, "ENOPROTOOPT. The stack keeps no SYNs."),
     option(Tcp, "TCP_REPAIR_WINDOW", 29, ReadLength(20))
         .differs(CONNECTIONS, "ENOPROTOOPT. Connections of the stack are not taken over by checkpoints."),
     option(Tcp, "TCP_FASTOPEN_CONNECT", 30, Ints(&[0, 1, 2])),
-    option(Tcp, "TCP_ULP", 31, Bytes(&[("nosuch", b"nosuch")]))
-        .differs(CONNECTIONS, "ENOPROTOOPT. No upper-layer protocols: kernel TLS is not there, and \
-         libraries encrypt themselves."),
+    option(Tcp, "TCP_ULP", 31, Bytes(&[("nosuch", b"nosuch")])).differs(
+        CONNECTIONS,
+        "ENOPROTOOPT. No upper-layer protocols: kernel TLS is not there, and \
+         libraries encrypt themselves.",
+    ),
     option(Tcp, "TCP_MD5SIG_EXT", 32, Part),
-    option(Tcp, "TCP_FASTOPEN_KEY", 33, Bytes(&[("16 bytes", &[7; 16]), ("15 bytes", &[7; 15])]))
-        .refused("EINVAL", "The keys that hold are told, 32 bytes; they are a listener's, and setting them \
+    option(Tcp, "TCP_FASTOPEN_KEY", 33, Bytes(&[("16 bytes", &[7; 16]), ("15 bytes", &[7; 15])])).refused(
+        "EINVAL",
+        "The keys that hold are told, 32 bytes; they are a listener's, and setting them \
          on a connection is \
-         EINVAL."),
-    option(Tcp, "TCP_FASTOPEN_NO_COOKIE", 34, Ints(&[1, 0, 2]))
-        .differs(&["before listen, accepted", "before connect, connected"], "It is not told on the \
-         connection, where it means nothing."),
+         EINVAL.",
+    ),
+    option(Tcp, "TCP_FASTOPEN_NO_COOKIE", 34, Ints(&[1, 0, 2])).differs(
+        &["before listen, accepted", "before connect, connected"],
+        "It is not told on the \
+         connection, where it means nothing.",
+    ),
     option(Tcp, "TCP_ZEROCOPY_RECEIVE", 35, ReadLength(64))
         .differs(CONNECTIONS, "ENOPROTOOPT. Nothing is mapped; a read copies."),
     option(Tcp, "TCP_INQ", 36, Ints(&[1, 0, 2])),
     option(Tcp, "TCP_TX_DELAY", 37, Ints(&[0]))
         .refused("ENOPROTOOPT", "`millstream pipe` and `--path` delay."),
-    option(Tcp, "TCP_AO_ADD_KEY", 38, Part)
-        .differs(&["accepted, set zeros", "accepted, set too short"], "The stack has TCP-AO; this kernel \
-         was built without it."),
-    option(Tcp, "TCP_AO_DEL_KEY", 39, Part)
-        .differs(&["accepted, set zeros", "accepted, set too short"], "The stack has TCP-AO; this kernel \
-         was built without it."),
-    option(Tcp, "TCP_AO_INFO", 40, Read(48))
-        .differs(&[
-            "accepted, get", "accepted, set 1", "connected, get", "connected, set 1",
-            "before listen, accepted", "before connect, connected",
-        ], "The stack has TCP-AO; this kernel was built without it."),
-    option(Tcp, "TCP_AO_GET_KEYS", 41, Read(304))
-        .differs(&[
-            "accepted, get", "accepted, set 1", "connected, get", "connected, set 1",
-            "before listen, accepted", "before connect, connected",
-        ], "The stack has TCP-AO; this kernel was built without it."),
+    option(Tcp, "TCP_AO_ADD_KEY", 38, Part).differs(
+        &["accepted, set zeros", "accepted, set too short"],
+        "The stack has TCP-AO; this kernel \
+         was built without it.",
+    ),
+    option(Tcp, "TCP_AO_DEL_KEY", 39, Part).differs(
+        &["accepted, set zeros", "accepted, set too short"],
+        "The stack has TCP-AO; this kernel \
+         was built without it.",
+    ),
+    option(Tcp, "TCP_AO_INFO", 40, Read(48)).differs(
+        &[
+            "accepted, get",
+            "accepted, set 1",
+            "connected, get",
+            "connected, set 1",
+            "before listen, accepted",
+            "before connect, connected",
+        ],
+        "The stack has TCP-AO; this kernel was built without it.",
+    ),
+    option(Tcp, "TCP_AO_GET_KEYS", 41, Read(304)).differs(
+        &[
+            "accepted, get",
+            "accepted, set 1",
+            "connected, get",
+            "connected, set 1",
+            "before listen, accepted",
+            "before connect, connected",
+        ],
+        "The stack has TCP-AO; this kernel was built without it.",
+    ),
     option(Tcp, "TCP_AO_REPAIR", 42, Read(16)),
-    option(Tcp, "TCP_IS_MPTCP", 43, Read(4))
-        .differs(CONNECTIONS, "ENOPROTOOPT. A socket of Multipath TCP is taken as TCP, and SO_PROTOCOL tells so."),
+    option(Tcp, "TCP_IS_MPTCP", 43, Read(4)).differs(
+        CONNECTIONS,
+        "ENOPROTOOPT. A socket of Multipath TCP is taken as TCP, and SO_PROTOCOL tells so.",
+    ),
     option(Tcp, "TCP_RTO_MAX_MS", 44, Ints(&[60_000, 1]))
         .refused("ENOPROTOOPT", "The upper bound is the stack's."),
-    option(Tcp, "TCP_RTO_MIN_US", 45, Ints(&[50_000, 0]))
-        .differs(&[
-            "accepted, set 50000", "accepted, set 0", "connected, set 50000", "connected, set 0",
-            "before listen, accepted", "before connect, connected",
-        ], "Microseconds are exact; the kernel rounds up to ticks."),
-    option(Tcp, "TCP_DELACK_MAX_US", 46, Ints(&[20_000, 0]))
-        .differs(&["accepted, value", "connected, value"], "The default is 40,000 (the setting \
-         delayed_ack); the kernel's is 200,000."),
+    option(Tcp, "TCP_RTO_MIN_US", 45, Ints(&[50_000, 0])).differs(
+        &[
+            "accepted, set 50000",
+            "accepted, set 0",
+            "connected, set 50000",
+            "connected, set 0",
+            "before listen, accepted",
+            "before connect, connected",
+        ],
+        "Microseconds are exact; the kernel rounds up to ticks.",
+    ),
+    option(Tcp, "TCP_DELACK_MAX_US", 46, Ints(&[20_000, 0])).differs(
+        &["accepted, value", "connected, value"],
+        "The default is 40,000 (the setting \
+         delayed_ack); the kernel's is 200,000.",
+    ),
     option(Ip, "IP_TOS", 1, Ints(&[0x10, 0, 0xb8, 0xff])),
     option(Ip, "IP_TTL", 2, Ints(&[33, 255, 0, 256, -1])),
     option(Ip, "IP_HDRINCL", 3, Ints(&[1]))
@@ -276,35 +293,28 @@ pub(super) const ROWS: &[Row] = &[
     option(Ip, "IP_RECVOPTS", 6, Ints(ON)),
     option(Ip, "IP_RETOPTS", 7, Ints(ON)),
     option(Ip, "IP_PKTINFO", 8, Ints(ON)),
-    option(Ip, "IP_PKTOPTIONS", 9, Read(64))
-        .differs(CONNECTIONS, "ENOPROTOOPT. The stack does not know it; it does nothing to data on Linux's TCP."),
-    option(Ip, "IP_MTU_DISCOVER", 10, Ints(&[0, 1, 2, 3, 4, 5, 6]))
-        .differs(&[
-            "accepted, set 3", "accepted, set 4", "accepted, set 5", "accepted, set 6",
-            "connected, set 3", "connected, set 4", "connected, set 5", "connected, set 6",
-        ], "IP_PMTUDISC_PROBE, INTERFACE and OMIT are EINVAL: DF is always set and the MTU found."),
+    option(Ip, "IP_PKTOPTIONS", 9, Read(64)).differs(
+        CONNECTIONS,
+        "ENOPROTOOPT. The stack does not know it; it does nothing to data on Linux's TCP.",
+    ),
+    option(Ip, "IP_MTU_DISCOVER", 10, Ints(&[0, 1, 2, 3, 4, 5, 6])),
     option(Ip, "IP_RECVERR", 11, Ints(ON))
         .refused("ENOPROTOOPT", "ICMP errors end up in SO_ERROR, as without it; they are not queued."),
     option(Ip, "IP_RECVTTL", 12, Ints(ON)),
     option(Ip, "IP_RECVTOS", 13, Ints(ON)),
     option(Ip, "IP_MTU", 14, Read(4)),
     option(Ip, "IP_FREEBIND", 15, Ints(ON)),
-    option(Ip, "IP_IPSEC_POLICY", 16, Ints(&[1]))
-        .differs(SET, "ENOPROTOOPT. The error is another."),
-    option(Ip, "IP_XFRM_POLICY", 17, Ints(&[1]))
-        .differs(SET, "ENOPROTOOPT. The error is another."),
+    option(Ip, "IP_IPSEC_POLICY", 16, Ints(&[1])).differs(SET, "ENOPROTOOPT. The error is another."),
+    option(Ip, "IP_XFRM_POLICY", 17, Ints(&[1])).differs(SET, "ENOPROTOOPT. The error is another."),
     option(Ip, "IP_PASSSEC", 18, Ints(ON)),
     option(Ip, "IP_TRANSPARENT", 19, Ints(ON))
         .refused("ENOPROTOOPT", "The stack is not a transparent proxy."),
     option(Ip, "IP_RECVORIGDSTADDR", 20, Ints(ON)),
-    option(Ip, "IP_MINTTL", 21, Ints(&[1, 0, 256]))
-        .refused("ENOPROTOOPT", "The stack does not drop by TTL."),
+    option(Ip, "IP_MINTTL", 21, Ints(&[1, 0, 256])).refused("ENOPROTOOPT", "The stack does not drop by TTL."),
     option(Ip, "IP_NODEFRAG", 22, Ints(ON))
         .differs(CONNECTIONS, "ENOPROTOOPT. For raw sockets; reading it fails."),
     option(Ip, "IP_CHECKSUM", 23, Ints(ON)),
-    option(Ip, "IP_BIND_ADDRESS_NO_PORT", 24, Ints(ON))
-        .refused("ENOPROTOOPT", "Before connect it holds on the kernel's side; on a connection it would do \
-         nothing."),
+    option(Ip, "IP_BIND_ADDRESS_NO_PORT", 24, Ints(ON)),
     option(Ip, "IP_RECVFRAGSIZE", 25, Ints(ON))
         .differs(CONNECTIONS, "ENOPROTOOPT. For datagrams; the error is another."),
     option(Ip, "IP_RECVERR_RFC4884", 26, Ints(ON))
@@ -313,22 +323,17 @@ pub(super) const ROWS: &[Row] = &[
         .differs(CONNECTIONS, "ENOPROTOOPT. For datagrams; reading it fails."),
     option(Ip, "IP_MULTICAST_TTL", 33, Ints(&[5, 256]))
         .differs(CONNECTIONS, "ENOPROTOOPT. For datagrams; reading it fails."),
-    option(Ip, "IP_MULTICAST_LOOP", 34, Ints(ON))
-        .refused("ENOPROTOOPT", "For datagrams."),
+    option(Ip, "IP_MULTICAST_LOOP", 34, Ints(ON)).refused("ENOPROTOOPT", "For datagrams."),
     option(Ip, "IP_ADD_MEMBERSHIP", 35, Bytes(&[("239.1.1.1", &[239, 1, 1, 1, 10, 77, 0, 1])]))
         .differs(SET, "ENOPROTOOPT. The error is another."),
     option(Ip, "IP_DROP_MEMBERSHIP", 36, Bytes(&[("239.1.1.1", &[239, 1, 1, 1, 10, 77, 0, 1])]))
         .differs(SET, "ENOPROTOOPT. The error is another."),
-    option(Ip, "IP_MULTICAST_ALL", 49, Ints(ON))
-        .refused("ENOPROTOOPT", "For datagrams."),
-    option(Ip, "IP_UNICAST_IF", 50, Ints(&[0]))
-        .refused("ENOPROTOOPT", "The stack has one link."),
+    option(Ip, "IP_MULTICAST_ALL", 49, Ints(ON)).refused("ENOPROTOOPT", "For datagrams."),
+    option(Ip, "IP_UNICAST_IF", 50, Ints(&[0])).refused("ENOPROTOOPT", "The stack has one link."),
     option(Ip, "IP_LOCAL_PORT_RANGE", 51, Ints(&[0, 0x9c40_7530_u32 as i32]))
         .refused("ENOPROTOOPT", "The range is the stack's; on a connection it would do nothing."),
-    option(Ip, "IP_PROTOCOL", 52, Read(4))
-        .differs(CONNECTIONS, "ENOPROTOOPT. SO_PROTOCOL tells it."),
-    option(Ipv6, "IPV6_ADDRFORM", 1, Ints(&[2]))
-        .differs(CONNECTIONS, "ENOPROTOOPT. The error is another."),
+    option(Ip, "IP_PROTOCOL", 52, Read(4)).differs(CONNECTIONS, "ENOPROTOOPT. SO_PROTOCOL tells it."),
+    option(Ipv6, "IPV6_ADDRFORM", 1, Ints(&[2])).differs(CONNECTIONS, "ENOPROTOOPT. The error is another."),
     option(Ipv6, "IPV6_2292PKTINFO", 2, Ints(ON))
         .refused("ENOPROTOOPT", "The stack does not know it; it does nothing to data on Linux's TCP."),
     option(Ipv6, "IPV6_2292PKTOPTIONS", 6, Read(64))
@@ -336,47 +341,42 @@ pub(super) const ROWS: &[Row] = &[
     option(Ipv6, "IPV6_CHECKSUM", 7, Ints(&[2])),
     option(Ipv6, "IPV6_2292HOPLIMIT", 8, Ints(ON))
         .refused("ENOPROTOOPT", "The stack does not know it; it does nothing to data on Linux's TCP."),
-    option(Ipv6, "IPV6_UNICAST_HOPS", 16, Ints(&[33, 255, 0, 256, -1]))
-        .differs(&["accepted, set 0", "accepted, set 256", "connected, set 0", "connected, set 256"], "A \
-         limit of 0, with which no packet arrives, is EINVAL."),
+    option(Ipv6, "IPV6_UNICAST_HOPS", 16, Ints(&[33, 255, 0, 256, -1])),
     option(Ipv6, "IPV6_MULTICAST_IF", 17, Ints(&[0]))
         .differs(CONNECTIONS, "ENOPROTOOPT. For datagrams; reading it fails."),
     option(Ipv6, "IPV6_MULTICAST_HOPS", 18, Ints(&[5, 256]))
         .differs(CONNECTIONS, "ENOPROTOOPT. For datagrams; reading it fails."),
-    option(Ipv6, "IPV6_MULTICAST_LOOP", 19, Ints(ON))
-        .refused("ENOPROTOOPT", "For datagrams."),
+    option(Ipv6, "IPV6_MULTICAST_LOOP", 19, Ints(ON)).refused("ENOPROTOOPT", "For datagrams."),
     option(Ipv6, "IPV6_ROUTER_ALERT", 22, Ints(&[0]))
         .differs(CONNECTIONS, "ENOPROTOOPT. For raw sockets; reading it fails."),
-    option(Ipv6, "IPV6_MTU_DISCOVER", 23, Ints(&[0, 1, 2, 3, 4, 5, 6]))
-        .differs(&[
-            "accepted, set 3", "accepted, set 4", "accepted, set 5", "accepted, set 6",
-            "connected, set 3", "connected, set 4", "connected, set 5", "connected, set 6",
-        ], "IP_PMTUDISC_PROBE, INTERFACE and OMIT are EINVAL: DF is always set and the MTU found."),
+    option(Ipv6, "IPV6_MTU_DISCOVER", 23, Ints(&[0, 1, 2, 3, 4, 5, 6])),
     option(Ipv6, "IPV6_MTU", 24, Ints(&[1_280, 1]))
         .refused("ENOPROTOOPT", "The path MTU is found and can be read; it cannot be set."),
     option(Ipv6, "IPV6_RECVERR", 25, Ints(ON))
         .refused("ENOPROTOOPT", "ICMP errors end up in SO_ERROR, as without it; they are not queued."),
-    option(Ipv6, "IPV6_V6ONLY", 26, Ints(ON))
-        .differs(&["accepted, value", "accepted, set 1", "accepted, set 0", "before listen, accepted"], "A \
-         connection that was accepted by a listener on one IPv6 address tells 0; the kernel sets it there \
-         itself."),
-    option(Ipv6, "IPV6_MULTICAST_ALL", 29, Ints(ON))
-        .refused("ENOPROTOOPT", "For datagrams."),
+    option(Ipv6, "IPV6_V6ONLY", 26, Ints(ON)),
+    option(Ipv6, "IPV6_MULTICAST_ALL", 29, Ints(ON)).refused("ENOPROTOOPT", "For datagrams."),
     option(Ipv6, "IPV6_ROUTER_ALERT_ISOLATE", 30, Ints(ON))
         .refused("ENOPROTOOPT", "For raw sockets; reading it fails."),
     option(Ipv6, "IPV6_RECVERR_RFC4884", 31, Ints(ON))
         .refused("ENOPROTOOPT", "ICMP errors end up in SO_ERROR, as without it; they are not queued."),
     option(Ipv6, "IPV6_FLOWLABEL_MGR", 32, Ints(&[1]))
         .differs(CONNECTIONS, "ENOPROTOOPT. The stack chooses flow labels."),
-    option(Ipv6, "IPV6_FLOWINFO_SEND", 33, Ints(ON))
-        .refused("ENOPROTOOPT", "The stack chooses flow labels."),
+    option(Ipv6, "IPV6_FLOWINFO_SEND", 33, Ints(ON)).refused("ENOPROTOOPT", "The stack chooses flow labels."),
     option(Ipv6, "IPV6_HDRINCL", 36, Ints(ON)),
     option(Ipv6, "IPV6_RECVPKTINFO", 49, Ints(ON)),
-    option(Ipv6, "IPV6_PKTINFO", 50, Bytes(&[("any", &[0; 20])]))
-        .differs(&["listener, set any", "accepted, set any", "connected, set any", "before listen, set \
-         any"], "The source address is what bind says; on a listener the kernel's part of it, bound to the \
+    option(Ipv6, "IPV6_PKTINFO", 50, Bytes(&[("any", &[0; 20])])).differs(
+        &[
+            "listener, set any",
+            "accepted, set any",
+            "connected, set any",
+            "before listen, set \
+         any",
+        ],
+        "The source address is what bind says; on a listener the kernel's part of it, bound to the \
          loopback's \
-         device, says EINVAL."),
+         device, says EINVAL.",
+    ),
     option(Ipv6, "IPV6_RECVHOPLIMIT", 51, Ints(ON)),
     option(Ipv6, "IPV6_HOPLIMIT", 52, Ints(&[5])),
     option(Ipv6, "IPV6_RECVHOPOPTS", 53, Ints(ON)),
@@ -391,14 +391,11 @@ pub(super) const ROWS: &[Row] = &[
     option(Ipv6, "IPV6_DSTOPTS", 59, Bytes(&[("none", &[])]))
         .refused("ENOPROTOOPT", "The stack sends no IP options or extension headers."),
     option(Ipv6, "IPV6_RECVPATHMTU", 60, Ints(ON)),
-    option(Ipv6, "IPV6_PATHMTU", 61, ReadLength(32))
-        .differs(CONNECTIONS, "ENOPROTOOPT. IPV6_MTU tells it."),
-    option(Ipv6, "IPV6_DONTFRAG", 62, Ints(ON))
-        .refused("ENOPROTOOPT", "The stack never sends fragments."),
+    option(Ipv6, "IPV6_PATHMTU", 61, ReadLength(32)).differs(CONNECTIONS, "ENOPROTOOPT. IPV6_MTU tells it."),
+    option(Ipv6, "IPV6_DONTFRAG", 62, Ints(ON)).refused("ENOPROTOOPT", "The stack never sends fragments."),
     option(Ipv6, "IPV6_RECVTCLASS", 66, Ints(ON)),
     option(Ipv6, "IPV6_TCLASS", 67, Ints(&[0x20, 0, 0xff, 256, -1])),
-    option(Ipv6, "IPV6_AUTOFLOWLABEL", 70, Ints(ON))
-        .refused("ENOPROTOOPT", "The stack chooses flow labels."),
+    option(Ipv6, "IPV6_AUTOFLOWLABEL", 70, Ints(ON)).refused("ENOPROTOOPT", "The stack chooses flow labels."),
     option(Ipv6, "IPV6_ADDR_PREFERENCES", 72, Ints(&[1, 2]))
         .refused("ENOPROTOOPT", "The stack has the link's addresses."),
     option(Ipv6, "IPV6_MINHOPCOUNT", 73, Ints(&[1, 0, 256]))
@@ -406,8 +403,7 @@ pub(super) const ROWS: &[Row] = &[
     option(Ipv6, "IPV6_RECVORIGDSTADDR", 74, Ints(ON)),
     option(Ipv6, "IPV6_TRANSPARENT", 75, Ints(ON))
         .refused("ENOPROTOOPT", "The stack is not a transparent proxy."),
-    option(Ipv6, "IPV6_UNICAST_IF", 76, Ints(&[0]))
-        .refused("ENOPROTOOPT", "The stack has one link."),
+    option(Ipv6, "IPV6_UNICAST_IF", 76, Ints(&[0])).refused("ENOPROTOOPT", "The stack has one link."),
     option(Ipv6, "IPV6_RECVFRAGSIZE", 77, Ints(ON)),
     option(Ipv6, "IPV6_FREEBIND", 78, Ints(ON)),
 ];

@@ -1,0 +1,123 @@
+//! Devices that a program binds its sockets to (SO_BINDTODEVICE, SO_BINDTOIFINDEX). The kernel's socket under one of
+//! the stack's is bound to the loopback, so the program's device is kept beside it. A socket that is bound to another
+//! device than the link's is the kernel's.
+
+use crate::boundary::{Outcome, Refused, errno, say_once};
+use crate::description::{Kind, Wish};
+use crate::hooks::{answered, real};
+use crate::table::Held;
+use crate::{route, sockets};
+use libc::{c_int, c_void, socklen_t};
+use std::sync::Once;
+
+static STAYS: Once = Once::new();
+
+/// Returns true if the option names a socket's device.
+pub(crate) fn is_device(level: c_int, name: c_int) -> bool {
+    level == libc::SOL_SOCKET && matches!(name, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
+}
+
+/// Returns the device among options that were set, or 0.
+pub(crate) fn of(wishes: &[Wish]) -> c_int {
+    let named = wishes.iter().find(|wish| is_device(wish.level, wish.name));
+    named.and_then(|wish| wish.value.as_slice().try_into().ok()).map_or(0, c_int::from_ne_bytes)
+}
+
+/// Binds a socket to the device `index`.
+fn bind(fd: c_int, index: c_int) -> c_int {
+    let value = (&raw const index).cast::<c_void>();
+    // SAFETY: a number of this frame's.
+    unsafe {
+        real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, value, size_of::<c_int>() as socklen_t)
+    }
+}
+
+/// The device of a socket of the kernel's.
+fn index_of(fd: c_int) -> Outcome<c_int> {
+    let (mut index, mut len) = (0, size_of::<c_int>() as socklen_t);
+    let value = (&raw mut index).cast::<c_void>();
+    // SAFETY: room for a number.
+    let done = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, value, &raw mut len) };
+    if done == 0 { Ok(index) } else { Err(Refused(errno())) }
+}
+
+/// A socket that becomes the kernel's is bound to the program's device there.
+pub(crate) fn apply(held: &Held, fd: c_int) {
+    if held.device() != 0 {
+        // The kernel has allowed it before.
+        bind(fd, held.device());
+    }
+}
+
+/// Sets the device: the kernel says of a socket of its own what it thinks of the arguments.
+///
+/// # Safety
+/// C's contract of setsockopt(2).
+pub(crate) unsafe fn set(
+    held: &Held,
+    fd: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Outcome<c_int> {
+    let asked = sockets::blank()?;
+    // SAFETY: the caller's arguments, and a descriptor of this frame's.
+    let said = unsafe {
+        if held.device() != 0 {
+            bind(asked, held.device());
+        }
+        let done = real::setsockopt(asked, libc::SOL_SOCKET, name, value, len);
+        let said = if done == 0 { index_of(asked) } else { Err(Refused(errno())) };
+        real::close(asked);
+        said
+    };
+    let index = said?;
+    let elsewhere = index != 0 && !route::is_link(index);
+    held.set_device(index);
+    if held.kind() == Kind::Stream {
+        return answered(0);
+    }
+    let mut more = held.more();
+    more.wishes.retain(|wish| !is_device(wish.level, wish.name));
+    more.wishes.push(Wish {
+        level: libc::SOL_SOCKET,
+        name: libc::SO_BINDTOIFINDEX,
+        value: index.to_ne_bytes().to_vec(),
+    });
+    drop(more);
+    if elsewhere && held.kind() == Kind::Listener {
+        say_once(&STAYS, "a listener that is bound to another device goes on listening on the link");
+    }
+    if elsewhere && held.kind() == Kind::Fresh {
+        if !route::is_loopback(index) {
+            sockets::fell_back("a socket on another device", "the link is not there")?;
+        }
+        sockets::fasten(held, fd, false);
+        bind(fd, index);
+        sockets::leave_to_kernel(held);
+    }
+    answered(0)
+}
+
+/// Tells the device, as getsockopt(2) does.
+///
+/// # Safety
+/// C's contract of getsockopt(2).
+pub(crate) unsafe fn get(
+    held: &Held,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Outcome<c_int> {
+    let asked = sockets::blank()?;
+    if held.device() != 0 {
+        bind(asked, held.device());
+    }
+    // SAFETY: the caller's arguments, and a descriptor of this frame's.
+    unsafe {
+        let done = real::getsockopt(asked, libc::SOL_SOCKET, name, value, len);
+        let why = errno();
+        real::close(asked);
+        if done == 0 { answered(0) } else { Err(Refused(why)) }
+    }
+}
