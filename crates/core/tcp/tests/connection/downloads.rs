@@ -22,7 +22,7 @@ const BYTES_PER_US: u64 = 1_250;
 enum Receiver {
     /// Every packet is acknowledged and opens the window by two segments, from 64 KB on (tcp_grow_window of Linux).
     ByThePacket,
-    /// What comes in a millisecond is one packet, which is acknowledged and opens the window by its length (GRO).
+    /// Packets of a millisecond are merged into one (GRO), which is acknowledged and opens the window by its length.
     Merging,
     /// Every 64 KiB are acknowledged, or what came 5 ms ago; the window is always open.
     ByBulk,
