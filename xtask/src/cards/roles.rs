@@ -57,6 +57,8 @@ pub(super) const START: Duration = Duration::from_secs(120);
 pub(super) const COMMAND: Duration = Duration::from_secs(180);
 /// Time limit of a client's requests, seconds: one that hangs is found in this time.
 const LOAD_SECONDS: u32 = 40;
+/// The least share of the requests that every core of a client must have, in percent.
+const SHARE_MIN: u64 = 15;
 /// Files that servers have: their names are their lengths.
 pub(super) const SIZES: [usize; 2] = [1_000, 300_000];
 
@@ -141,7 +143,7 @@ pub(super) fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 
-/// Our client against the kernel's server. The server counts, the client reports errors.
+/// Our client against the kernel's server. The server counts, the client reports errors and each core's share.
 fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<Outcome, String> {
     let mut ways = String::new();
     for host in [HOST4, HOST6] {
@@ -171,9 +173,24 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
                  errors {errors}"
             )));
         }
+        let shares = numbers(&answer.text, "core_requests");
+        if shares.len() != cores as usize
+            || shares.iter().any(|share| share * 100 < done.unwrap_or(0) * SHARE_MIN)
+        {
+            return Ok(Outcome::Dead(format!("the cores' shares of the requests to {host} are {shares:?}")));
+        }
         ways = guest.run("cat /run/way", COMMAND)?.text;
     }
     Ok(Outcome::Works(named(&ways)))
+}
+
+/// The numbers of the list behind a name in JSON.
+fn numbers(text: &str, name: &str) -> Vec<u64> {
+    let list = text.split(&format!("\"{name}\":[")).nth(1).and_then(|rest| rest.split(']').next());
+    list.into_iter()
+        .flat_map(|list| list.split(','))
+        .filter_map(|number| number.trim().parse().ok())
+        .collect()
 }
 
 /// The number behind a name in JSON.
@@ -245,5 +262,7 @@ mod tests {
     fn numbers_in_json() {
         assert_eq!(number(r#"{"requests": 40,"errors": 3}"#, "errors"), Some(3));
         assert_eq!(number("{}", "errors"), None);
+        assert_eq!(numbers(r#"{"core_requests":[40, 3],"errors":3}"#, "core_requests"), [40, 3]);
+        assert!(numbers("{}", "core_requests").is_empty());
     }
 }

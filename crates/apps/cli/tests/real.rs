@@ -182,6 +182,28 @@ fn our_client_talks_to_a_kernel_server() {
     }
 }
 
+/// The kernel at the other end sends all that it answers to the first queue, so the other core's answers are steered.
+#[test]
+fn a_client_of_two_cores_is_answered_on_both() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    bed.in_ns(&bed.server, "ethtool", &["-L", "ms0", "rx", "2", "tx", "2"]).expect("two queues");
+    let programs = peers(&bed);
+    let _server =
+        bed.start(&bed.client, &programs.server, &["10.77.1.1", "80", "1000"]).expect("kernel server");
+    for flags in [&["--close"][..], &[], &["--mode", "paired"], &["--offload", "workers=1"]] {
+        let mut args = vec!["load", "--link", "nic:ms0", "--cores", "2", "--json", "-s", "2", "-c", "16"];
+        args.extend_from_slice(flags);
+        args.push("http://10.77.1.1/");
+        let text = bed.in_ns(&bed.server, MILLSTREAM, &args).expect("load runs");
+        let figures: Value = serde_json::from_str(text.lines().last().expect("figures")).expect("JSON");
+        assert_eq!(figures["errors"], 0, "{flags:?}: {figures}");
+        let all = figures["requests"].as_u64().expect("a number");
+        let shares = figures["core_requests"].as_array().expect("a list");
+        let fair = |share: &Value| share.as_u64().is_some_and(|share| share * 100 >= all * 15);
+        assert!(all > 500 && shares.len() == 2 && shares.iter().all(fair), "{flags:?}: {figures}");
+    }
+}
+
 fn peers(bed: &Bed) -> Programs {
     Programs::build(&bed.dir, Path::new(MILLSTREAM)).expect("a C compiler builds the peers")
 }

@@ -26,6 +26,7 @@ pub mod nd;
 pub mod packet;
 pub mod pcap;
 pub mod print;
+pub mod rss;
 pub mod tcp;
 pub mod template;
 #[cfg(test)]

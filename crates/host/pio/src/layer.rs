@@ -85,6 +85,34 @@ pub trait Layer: Send {
         self.below().due()
     }
 
+    /// [`PacketIo::poll_fds`] as seen from above.
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.below().poll_fds()
+    }
+
+    /// [`PacketIo::claim`] as seen from above.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    fn claim_above(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
+        self.below_mut().claim(claim)
+    }
+
+    /// [`PacketIo::release`] as seen from above.
+    fn release_above(&mut self, claim: &PortClaim) {
+        self.below_mut().release(claim);
+    }
+
+    /// [`PacketIo::steers`] as seen from above.
+    fn steers_above(&self) -> bool {
+        self.below().steers()
+    }
+
+    /// [`PacketIo::answers_here`] as seen from above.
+    fn answers_above(&self, key: &FlowKey) -> bool {
+        self.below().answers_here(key)
+    }
+
     /// Counters of the layer itself, after those of the port below.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -162,15 +190,23 @@ impl<L: Layer> PacketIo for L {
     }
 
     fn poll_fds(&self) -> Vec<RawFd> {
-        self.below().poll_fds()
+        self.descriptors()
     }
 
     fn claim(&mut self, claim: &PortClaim) -> Result<(), ClaimError> {
-        self.below_mut().claim(claim)
+        self.claim_above(claim)
     }
 
     fn release(&mut self, claim: &PortClaim) {
-        self.below_mut().release(claim);
+        self.release_above(claim);
+    }
+
+    fn steers(&self) -> bool {
+        self.steers_above()
+    }
+
+    fn answers_here(&self, key: &FlowKey) -> bool {
+        self.answers_above(key)
     }
 
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {

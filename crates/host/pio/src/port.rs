@@ -336,6 +336,19 @@ pub trait PacketIo: Send {
         let _ = claim;
     }
 
+    /// Does the port bring packets to the core that claimed their local port, whichever queue they arrive at? Then
+    /// ports are claimed on links with an address of their own, too.
+    fn steers(&self) -> bool {
+        false
+    }
+
+    /// Will the answers of a flow arrive at this queue, as far as the port can tell? True where it cannot. A core that
+    /// opens a connection chooses its local port so.
+    fn answers_here(&self, key: &FlowKey) -> bool {
+        let _ = key;
+        true
+    }
+
     /// A listener at a port of ours that processes share wants new connections, or wants them no more; those that are
     /// here stay. Where nobody shares, nothing changes.
     fn serve(&mut self, claim: &PortClaim, wanted: bool) {

@@ -215,6 +215,7 @@ impl Core {
         let table = secrets.with_generator(FlowTable::new);
         let port = Port::new(io, labels);
         let kernel = port.caps.shares_kernel_addresses;
+        let claims = kernel || port.io.steers();
         let mut registry = cc::Registry::new();
         let control =
             registry.allow_unfair(config.allow_unfair).map(|()| registry.set_default(config.control));
@@ -232,7 +233,7 @@ impl Core {
             waits: TimeWaits::new(config.max_time_wait),
             signed_waits: SignedWaits::new(),
             listeners: Listeners::new(),
-            ports: Ports::new(config.ephemeral, config.core, kernel, ports, secrets.word()),
+            ports: Ports::new(config.ephemeral, config.core, claims, ports, secrets.word()),
             ip: Ip::new(port.caps.mtu, &config.addresses, &config.gateways, config.loopback),
             hops: if port.caps.medium == Medium::Ip { Neighbours::flat() } else { Neighbours::new(kernel) },
             paths: Paths::new(),

@@ -357,7 +357,8 @@ impl Core {
     /// RFC 2385, section 4.1; RFC 5925, 7.7-1.
     fn reset(&mut self, now: Instant, sender: &Sender<'_>, segment: &Segment<'_>, auth: Option<&Auth>) {
         self.drops.count(PacketDrop::NoFlow);
-        let ours = self.looping || self.ports.is_ours(sender.key.local().port);
+        let all_ours = self.looping || !self.port.caps.shares_kernel_addresses;
+        let ours = all_ours || self.ports.is_ours(sender.key.local().port);
         if !ours || auth.is_some_and(|auth| !auth.signs_resets()) {
             return;
         }

@@ -110,7 +110,8 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// Ephemeral ports are those of `range` (inclusive) whose distance from its start is `core.0` modulo
-    /// `core.1`, so that cores never choose the same. `kernel`: claims cost system calls and are kept.
+    /// `core.1`, so that cores never choose the same. `kernel`: claims are told to the link and are kept, for they may
+    /// cost system calls.
     pub(crate) fn new(range: (u16, u16), core: (u16, u16), kernel: bool, key: SipKey, seed: u64) -> Self {
         let stride = core.1.max(1);
         let first = range.0.max(1).saturating_add(core.0 % stride);
@@ -371,7 +372,8 @@ impl Ports {
     /// 4 with a large table and steps that vary: a keyed start for each destination, so that what one destination
     /// sees says nothing about the next port to another, and a counter, so that a port comes back as late as
     /// possible. Where the kernel lends ports, those lent for this destination come first: they cost no system call.
-    /// Looped connections need no port of the kernel's.
+    /// Where the link can tell, ports come first whose answers it brings to this core. Looped connections need no port
+    /// of the kernel's, and their answers no link.
     /// RFC 6056, 3.1-1, 3.1-2, 3.1-3, 3.2-1, 3.3-1, 3.3-2 and 3.4-1.
     pub(crate) fn choose(
         &mut self,
@@ -390,20 +392,30 @@ impl Ports {
         let lent = self.lent.get(&destination).map_or(&[][..], Vec::as_slice);
         for step in 0..lent.len().min(LENT_TRIES) {
             let (port, entry) = self.nth_lent(lent, start, step);
-            if entry.claimed[family] && entry.bound == 0 && is_free(&key_of(port)) {
+            let answers = looped || io.answers_here(&key_of(port));
+            if entry.claimed[family] && entry.bound == 0 && answers && is_free(&key_of(port)) {
                 self.advance(counter, step as u32, hash);
                 return Ok(key_of(port));
             }
         }
         // With many lent, first only those.
         let mut claims = self.lent_count < LENT_ENOUGH;
+        // And first those whose answers the link brings to this core.
+        let (mut predicts, mut passed_by) = (!looped, false);
         let mut refused = None;
         loop {
             for step in 0..self.count {
                 let port = self.nth(start, step);
                 let entry = *self.port(port);
                 let lacks = self.kernel && !looped && !entry.claimed[family];
-                if entry.bound > 0 || lacks && !claims || !is_free(&key_of(port)) {
+                if entry.bound > 0 || lacks && !claims {
+                    continue;
+                }
+                if predicts && !io.answers_here(&key_of(port)) {
+                    passed_by = true;
+                    continue;
+                }
+                if !is_free(&key_of(port)) {
                     continue;
                 }
                 if lacks {
@@ -418,10 +430,12 @@ impl Ports {
                 self.advance(counter, u32::from(step), hash);
                 return Ok(key_of(port));
             }
-            if claims || refused.is_some() {
-                return Err(refused.unwrap_or(OpError::AddrNotAvailable));
+            match refused {
+                Some(error) => return Err(error),
+                None if !claims => claims = true,
+                None if predicts && passed_by => predicts = false,
+                None => return Err(OpError::AddrNotAvailable),
             }
-            claims = true;
         }
     }
 

@@ -46,6 +46,7 @@ mod piped;
 mod port;
 mod positions;
 mod router;
+mod rss_card;
 mod switch;
 
 pub use bridge::{Bridge, BridgeCounters, Lateness};
@@ -62,3 +63,4 @@ pub use piped::{NotEthernet, Piped};
 pub use port::{PortConfig, SimPort};
 pub use positions::{Positions, PositionsError};
 pub use router::{Router, RouterCounters};
+pub use rss_card::RssCard;

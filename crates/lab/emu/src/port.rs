@@ -33,6 +33,8 @@ pub struct PortConfig {
     pub passes_whole: bool,
     /// Take payloads of at least so many octets from where they lie.
     pub gathers: Option<usize>,
+    /// Link-layer address, where several ports are queues of one card; `None` for one of the port's own.
+    pub mac: Option<[u8; 6]>,
 }
 
 impl Default for PortConfig {
@@ -47,6 +49,7 @@ impl Default for PortConfig {
             tso_max: 0,
             passes_whole: false,
             gathers: None,
+            mac: None,
         }
     }
 }
@@ -86,13 +89,14 @@ impl Waker for Flag {
 impl SimPort {
     pub(crate) fn new(id: PortId, config: &PortConfig, medium: Shared) -> std::io::Result<Self> {
         let [a, b, c, d] = id.0.to_be_bytes();
+        let mac = config.mac.unwrap_or([2, 0x65, a, b, c, d]);
         let slot = (config.mtu.max(config.tso_max) + 64).max(2048).next_power_of_two();
         Ok(SimPort {
             id,
             caps: Caps {
                 tx_checksum: config.tx_checksum,
                 tso_max: config.tso_max,
-                ..Caps::plain(&format!("sim:{}", id.0), config.mtu, Medium::Ethernet, [2, 0x65, a, b, c, d])
+                ..Caps::plain(&format!("sim:{}", id.0), config.mtu, Medium::Ethernet, mac)
             },
             medium,
             // Thousands of ports in one process: no huge page for each.

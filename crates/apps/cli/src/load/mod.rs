@@ -120,9 +120,11 @@ pub(crate) fn run(args: Args) -> CliResult {
     let budget = Arc::new(Budget::new(args.requests));
     let done = Arc::new(AtomicU64::new(0));
     let progress = progress(&args, done.clone(), stop.clone());
+    // A core that has done its part stays: its queue may bring packets of others.
     let threads: Vec<_> = opened
         .stacks
-        .into_iter()
+        .iter()
+        .cloned()
         .enumerate()
         .map(|(core, stack)| {
             let plan = Plan {
@@ -143,10 +145,11 @@ pub(crate) fn run(args: Args) -> CliResult {
             })
         })
         .collect::<Result<_, _>>()?;
-    let mut total = Measured::new();
+    let (mut total, mut shares) = (Measured::new(), Vec::new());
     for thread in threads {
         let one = thread.join().map_err(|_| "a worker panicked")?;
         let one = one.map_err(|errno| complaint(errno, &url, &settings.link))?;
+        shares.push((one.requests, one.connections));
         total.requests += one.requests;
         total.connections += one.connections;
         total.errors += one.errors;
@@ -156,7 +159,7 @@ pub(crate) fn run(args: Args) -> CliResult {
     }
     stop.store(true, Ordering::Relaxed);
     progress.join().map_err(|_| "the progress bar panicked")?;
-    report(&total, args.stack.json);
+    report(&total, &shares, args.stack.json);
     if total.requests == 0 {
         return Err(format!(
             "no request was answered by {}; is a server listening, and can it be reached over {}?",
@@ -183,7 +186,8 @@ fn progress(args: &Args, done: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> std::th
     })
 }
 
-fn report(m: &Measured, json: bool) {
+/// `shares` are the answered requests and the connections of each core.
+fn report(m: &Measured, shares: &[(u64, u64)], json: bool) {
     let seconds = m.elapsed.as_secs_f64().max(1e-9);
     let us = |q: f64| m.latency.value_at_quantile(q) as f64 / 1e3;
     let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
@@ -192,6 +196,8 @@ fn report(m: &Measured, json: bool) {
             "requests": m.requests, "connections": m.connections, "errors": m.errors, "octets": m.octets,
             "seconds": seconds, "requests_per_s": m.requests as f64 / seconds,
             "connections_per_s": m.connections as f64 / seconds, "max_us": m.latency.max() as f64 / 1e3,
+            "core_requests": shares.iter().map(|share| share.0).collect::<Vec<_>>(),
+            "core_connections": shares.iter().map(|share| share.1).collect::<Vec<_>>(),
         });
         for (name, q) in quantiles {
             value[format!("{}_us", name.replace('.', "_"))] = us(q).into();
@@ -206,6 +212,10 @@ fn report(m: &Measured, json: bool) {
         m.connections as f64 / seconds,
         m.octets as f64 * 8e-9 / seconds
     );
+    if shares.len() > 1 {
+        let parts: Vec<_> = shares.iter().map(|(requests, _)| requests.to_string()).collect();
+        outln!("requests of each core: {}", parts.join(" "));
+    }
     for (name, q) in quantiles {
         outln!("{name:>8} {:>10.1} us", us(q));
     }

@@ -16,9 +16,11 @@ use crate::packet::{PacketConfig, Receive, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
+use crate::steer::steer;
 use crate::tap::{TapConfig, open_tap};
 use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
-use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
+use crate::xdp::device::Ethtool;
+use crate::xdp::{XdpConfig, XdpMode, XdpPort, open_xdp_with};
 use base::Addr;
 use spec::Spec;
 use std::net::IpAddr;
@@ -108,7 +110,8 @@ const KINDS: &[Kind] = &[
                 tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),
             };
-            Ok(boxed(open_xdp_with(spec.what, &config)?))
+            let ports = open_xdp_with(spec.what, &config)?;
+            if config.whole { Ok(boxed(ports)) } else { steered(spec.what, ports) }
         },
     },
     Kind {
@@ -258,6 +261,19 @@ pub(crate) fn stands_alone(interface: &Interface) -> Result<(), OpenError> {
 
 fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
     ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()
+}
+
+/// The ports of an interface's queues; of several, each gets the packets to ports that its core claims, whichever
+/// queue the card chooses.
+fn steered(iface: &str, ports: Vec<XdpPort>) -> Result<Ports, OpenError> {
+    let cores = ports.len() as u16;
+    if cores == 1 {
+        return Ok(boxed(ports));
+    }
+    // Without an answer all steering is done here.
+    let rule = Ethtool::new(iface).ok().and_then(|driver| driver.rss());
+    let rule = rule.map(|rule| rule.for_cores(cores));
+    Ok(boxed(steer(ports, rule.as_ref()).map_err(|e| OpenError::os("make doorbells", e))?))
 }
 
 /// Opens the port a user wrote, `KIND:WHAT[,option=value]...`, with `queues` queues, one per core; `queues=N`

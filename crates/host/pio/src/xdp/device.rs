@@ -2,6 +2,7 @@
 
 use crate::netlink::{self, XdpFeatures};
 use crate::open::{OpenError, stands_alone};
+use crate::steer::Rss;
 use crate::sys::{check, socket};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -88,6 +89,16 @@ const BONDING: &str = "bonding";
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_GRXFH: u32 = 0x29;
+const ETHTOOL_GRSSH: u32 = 0x46;
+/// Toeplitz in `ethtool_rxfh.hfunc`.
+const HASH_TOEPLITZ: u8 = 1;
+/// Flow types of TCP, and the fields source, destination and both ports (`RXH_IP_SRC` to `RXH_L4_B_2_3`).
+const TCP_V4_FLOW: u32 = 1;
+const TCP_V6_FLOW: u32 = 5;
+const HASH_FOUR_TUPLE: u64 = 0xf0;
+/// The key that drivers have from the kernel if nobody sets one (`netdev_rss_key_fill`).
+const KERNEL_RSS_KEY: &str = "/proc/sys/net/core/netdev_rss_key";
 
 /// Offloads as ethtool(8) names them, and the commands that read them (linux/ethtool.h).
 const OFFLOADS: &[(&str, u32)] = &[
@@ -132,6 +143,35 @@ struct Channels {
 struct Value {
     command: u32,
     data: u32,
+}
+
+/// Most entries of an indirection table, and words of a hash's key, that are read.
+const TABLE_MAX: usize = 4096;
+const KEY_WORDS: usize = 64;
+
+/// The head of `struct ethtool_rxfh`, and behind it the table and the key.
+#[repr(C)]
+struct RxHash {
+    command: u32,
+    context: u32,
+    table_len: u32,
+    key_len: u32,
+    /// Function, transformation of the input, three reserved bytes.
+    function: u8,
+    transformation: u8,
+    reserved: [u8; 2],
+    reserved32: u32,
+    config: [u32; TABLE_MAX + KEY_WORDS],
+}
+
+const _: () = assert!(std::mem::offset_of!(RxHash, config) == 24);
+
+/// The part of `struct ethtool_rxnfc` that `ETHTOOL_GRXFH` reads and writes.
+#[repr(C)]
+struct HashFields {
+    command: u32,
+    flow_type: u32,
+    fields: u64,
 }
 
 /// Questions to a driver.
@@ -204,6 +244,50 @@ impl Ethtool {
         self.channels().map(|Channels { max: [rx, _, _, combined], .. }| number(rx.max(combined)))
     }
 
+    /// The rule by which the card chooses receive queues, as far as the driver tells it; `None` if it does not, or if
+    /// it is not Toeplitz's hash of addresses and ports. For a driver that tells the table and no key it is a guess:
+    /// the key that the kernel gives to drivers.
+    pub(crate) fn rss(&self) -> Option<Rss> {
+        let sizes = self.rx_hash(0, 0)?;
+        let (table_len, key_len) = (sizes.table_len as usize, sizes.key_len as usize);
+        if !(1..=TABLE_MAX).contains(&table_len) || key_len > KEY_WORDS * 4 {
+            return None;
+        }
+        let told = self.rx_hash(table_len, key_len)?;
+        let plain = told.function == HASH_TOEPLITZ && told.transformation == 0;
+        let (table, rest) = told.config.split_at(table_len);
+        let table = table.iter().map(|&queue| u16::try_from(queue)).collect::<Result<_, _>>().ok()?;
+        let mut key: Vec<u8> = rest.iter().flat_map(|word| word.to_ne_bytes()).take(key_len).collect();
+        if key.is_empty() {
+            key = kernel_rss_key()?;
+        }
+        let (v4, v6) = (self.hashes_ports(TCP_V4_FLOW), self.hashes_ports(TCP_V6_FLOW));
+        plain.then_some(Rss { key, table, v4, v6 })
+    }
+
+    fn rx_hash(&self, table_len: usize, key_len: usize) -> Option<Box<RxHash>> {
+        let mut hash = Box::new(RxHash {
+            command: ETHTOOL_GRSSH,
+            context: 0,
+            table_len: table_len as u32,
+            key_len: key_len as u32,
+            function: 0,
+            transformation: 0,
+            reserved: [0; 2],
+            reserved32: 0,
+            config: [0; TABLE_MAX + KEY_WORDS],
+        });
+        // The kernel writes as much behind the head as the two lengths say, and refuses others than the card's.
+        self.ask(&mut *hash).is_ok().then_some(hash)
+    }
+
+    /// Is TCP of a family spread by addresses and ports? A driver that does not tell is believed until a packet shows
+    /// otherwise.
+    fn hashes_ports(&self, flow_type: u32) -> bool {
+        let mut fields = HashFields { command: ETHTOOL_GRXFH, flow_type, fields: 0 };
+        self.ask(&mut fields).is_err() || fields.fields == HASH_FOUR_TUPLE
+    }
+
     /// Offloads, and whether they are on; `None` where the driver does not say.
     pub(crate) fn offloads(&self) -> Vec<(&'static str, Option<bool>)> {
         let value = |command| {
@@ -213,5 +297,34 @@ impl Ethtool {
         let lro = value(ETHTOOL_GFLAGS).map(|flags| flags & FLAG_LRO != 0);
         let others = OFFLOADS.iter().map(|&(name, command)| (name, value(command).map(|data| data != 0)));
         others.chain([("large-receive-offload", lro)]).collect()
+    }
+}
+
+/// The key of the kernel's, in hexadecimal with colons; all zero until a driver asked for it.
+fn kernel_rss_key() -> Option<Vec<u8>> {
+    let text = std::fs::read_to_string(KERNEL_RSS_KEY).ok()?;
+    let key = parse_key(text.trim())?;
+    key.iter().any(|&byte| byte != 0).then_some(key)
+}
+
+fn parse_key(text: &str) -> Option<Vec<u8>> {
+    text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the kernel's key is read, and an interface without a table has no rule.
+    use super::*;
+
+    #[test]
+    fn keys_are_hexadecimal() {
+        assert_eq!(parse_key("6d:5a:00:ff"), Some(vec![0x6d, 0x5a, 0, 0xff]));
+        assert_eq!(parse_key("6d:5x"), None);
+        assert_eq!(parse_key(""), None);
+    }
+
+    #[test]
+    fn the_loopback_interface_has_no_rule() {
+        assert!(Ethtool::new("lo").expect("a socket").rss().is_none());
     }
 }

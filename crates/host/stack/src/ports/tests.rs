@@ -150,3 +150,55 @@ fn every_port_of_the_range_is_found_before_there_is_none() {
         assert_eq!(kernel.granted.len(), if lends { 100 } else { 0 });
     }
 }
+
+/// A link whose card brings answers to a queue by a hash.
+struct Hashing {
+    kernel: Kernel,
+    answers: fn(&FlowKey) -> bool,
+}
+
+impl pio::Layer for Hashing {
+    type Below = Kernel;
+
+    fn below(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    fn below_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    fn answers_above(&self, key: &FlowKey) -> bool {
+        (self.answers)(key)
+    }
+}
+
+#[test]
+fn ports_whose_answers_arrive_at_this_core_come_first_and_the_others_then() {
+    for lends in [false, true] {
+        let mut ports = Ports::new((40_000, 40_099), (0, 1), lends, SipKey::new(5, 6), 7);
+        let quarter = |key: &FlowKey| key.local().port.is_multiple_of(4);
+        let mut link = Hashing { kernel: Kernel::new(), answers: quarter };
+        let mut held: Vec<FlowKey> = Vec::new();
+        for number in 0..100 {
+            let key =
+                ports.choose(&mut link, OWN, OTHER, false, |key| !held.contains(key)).expect("some are free");
+            assert_eq!(quarter(&key), number < 25, "lends {lends}, connection {number}");
+            ports.hold(&mut link, &key);
+            held.push(key);
+            // None is asked of the kernel that is not used.
+            assert_eq!(link.kernel.granted.len(), if lends { held.len() } else { 0 });
+        }
+        let none = ports.choose(&mut link, OWN, OTHER, false, |key| !held.contains(key));
+        assert_eq!(none, Err(OpError::AddrNotAvailable));
+        // Looped connections have no answers on the link.
+        let looped = (0..100).map(|_| {
+            let key = ports.choose(&mut link, OWN, OBSERVER, true, |_| true).expect("all are free");
+            quarter(&key)
+        });
+        assert!(looped.filter(|answers| !answers).count() > 50, "lends {lends}");
+        // Of ports lent for others, too, those come first that answer here.
+        let key = ports.choose(&mut link, OWN, OBSERVER, false, |_| true).expect("all are free");
+        assert!(quarter(&key), "lends {lends}");
+    }
+}

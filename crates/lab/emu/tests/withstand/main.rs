@@ -22,6 +22,7 @@ mod piped;
 mod replay;
 mod routed;
 mod siftr;
+mod spread;
 mod transfer;
 mod vanishing;
 mod waiting;
