@@ -151,11 +151,13 @@ fn load(guest: &mut Guest, millstream: &str, link: &str, cores: u32) -> Result<O
         let url = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
         let requests = 40 * cores;
         let command = format!(
-            "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} -s {LOAD_SECONDS} \
+            "{millstream} load --link {link} --cores {cores} --json -c {} -n {requests} --rate {} -s {LOAD_SECONDS} \
              http://{url}:{}/10000 >/run/log 2>/run/err & pid=$!; : >/run/way; while kill -0 $pid 2>/dev/null; do \
              way=$(ip -d link show card0 | grep -o 'xdp[a-z]*' | head -1); [ -z \"$way\" ] || echo $way >/run/way; \
              sleep 0.1; done; wait $pid; s=$?; cat /run/log; grep -v 300 /run/err | tail -3; (exit $s)",
             4 * cores,
+            // Every core wants as much, however fast another is.
+            20 * cores,
             server.port
         );
         let answer = guest.run(&command, COMMAND)?;

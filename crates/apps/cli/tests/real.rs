@@ -192,8 +192,9 @@ fn a_client_of_two_cores_is_answered_on_both() {
         bed.start(&bed.client, &programs.server, &["10.77.1.1", "80", "1000"]).expect("kernel server");
     for flags in [&["--close"][..], &[], &["--mode", "paired"], &["--offload", "workers=1"]] {
         let mut args = vec!["load", "--link", "nic:ms0", "--cores", "2", "--json", "-s", "2", "-c", "16"];
+        // Every core wants as much, however fast the other is.
+        args.extend(["--rate", "1000", "http://10.77.1.1/"]);
         args.extend_from_slice(flags);
-        args.push("http://10.77.1.1/");
         let text = bed.in_ns(&bed.server, MILLSTREAM, &args).expect("load runs");
         let figures: Value = serde_json::from_str(text.lines().last().expect("figures")).expect("JSON");
         assert_eq!(figures["errors"], 0, "{flags:?}: {figures}");

@@ -5,6 +5,7 @@ use super::ffi::{self, Info, Setup};
 use super::frames::{self, Frames};
 use super::{DpdkConfig, SUPER};
 use crate::open::OpenError;
+use crate::steer::Rss;
 use base::Duration;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,6 +63,33 @@ impl Device {
             }
         }
         opened
+    }
+
+    /// The rule by which the device chooses receive queues, if it tells one that makes sense. Its hash is Toeplitz's
+    /// as far as this version of DPDK can say.
+    pub(super) fn rss(&self) -> Option<Rss> {
+        let (mut key, mut key_len, mut families) = ([0_u8; 64], 64, 0);
+        let mut table = [0_u16; 512];
+        // SAFETY: room as said for key and table, and two bytes.
+        let entries = unsafe {
+            ffi::ms_dpdk_rss(
+                self.port,
+                key.as_mut_ptr(),
+                &raw mut key_len,
+                table.as_mut_ptr(),
+                table.len() as u16,
+                &raw mut families,
+            )
+        };
+        let table = table.get(..usize::try_from(entries).ok().filter(|&entries| entries > 0)?)?.to_vec();
+        let key = key.get(..usize::from(key_len))?.to_vec();
+        // A driver that leaves the key alone has not told it.
+        key.iter().any(|&byte| byte != 0).then_some(Rss {
+            key,
+            table,
+            v4: families & 1 != 0,
+            v6: families & 2 != 0,
+        })
     }
 
     fn run(config: &DpdkConfig, port: u16, ours: bool) -> Result<(Device, Vec<Frames>), OpenError> {

@@ -87,6 +87,14 @@ unsafe extern "C" {
     pub(super) fn ms_dpdk_configure(port: u16, wish: *const Setup, info: *const Info) -> c_int;
     pub(super) fn ms_dpdk_queue(port: u16, queue: u16, info: *const Info, pool: *mut Mempool) -> c_int;
     pub(super) fn ms_dpdk_run(port: u16, all: c_int) -> c_int;
+    pub(super) fn ms_dpdk_rss(
+        port: u16,
+        key: *mut u8,
+        key_len: *mut u8,
+        table: *mut u16,
+        room: u16,
+        families: *mut u8,
+    ) -> c_int;
     pub(super) fn ms_dpdk_close(port: u16, ours: c_int) -> c_int;
     pub(super) fn ms_dpdk_halt(port: u16);
     pub(super) fn ms_dpdk_mac(port: u16, mac: *mut u8) -> c_int;

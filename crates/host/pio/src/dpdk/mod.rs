@@ -7,8 +7,8 @@
 //! ```
 //! The card is the program's alone: it has an address of its own, the kernel sees nothing of it, and the stack answers
 //! ARP and Neighbour Discovery. One queue and one pool of frames a core; with several the card spreads flows by a hash
-//! of their addresses and ports (RSS), so every core accepts what arrives at its queue. Which queue the answers to a
-//! connection of ours arrive at is the card's decision, too: programs that connect use one core.
+//! of their addresses and ports (RSS), so every core accepts what arrives at its queue. Answers to connections of ours
+//! reach the core that opened them by [`crate::steer`].
 //!
 //! **What is copied.** A packet that lies in several buffers, or in another port's (`net_ring` hands buffers of one
 //! device to another), is copied into a frame. So is the payload of super-segments, for no device reads the send
@@ -30,6 +30,7 @@ mod tests;
 
 use crate::open::OpenError;
 use crate::port::*;
+use crate::steer::Rss;
 use crate::vnet;
 use base::Duration;
 use device::{Device, LINK};
@@ -147,6 +148,11 @@ pub fn open_dpdk(config: &DpdkConfig) -> Result<Vec<Dpdk>, OpenError> {
 }
 
 impl Dpdk {
+    /// The rule by which the device chooses receive queues, if it tells.
+    pub(crate) fn rss(&self) -> Option<Rss> {
+        self.device.rss()
+    }
+
     fn new(device: &Arc<Device>, queue: u16, mut frames: Frames) -> io::Result<Dpdk> {
         let slot = frames.take().map_or(0, |frame| {
             let slot = frame.capacity();

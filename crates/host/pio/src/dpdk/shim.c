@@ -236,6 +236,38 @@ int ms_dpdk_run(uint16_t port, int all) {
     return 0;
 }
 
+/*
+ * The rule by which the device chooses receive queues: a key of `key_len` bytes, which holds the room and then the
+ * length, the queue of each entry of `table`, and whether TCP over IPv4 and IPv6 is spread by addresses and ports (bits
+ * 0 and 1 of `families`). The entries of the table; less than 1 if the device does not tell.
+ */
+int ms_dpdk_rss(uint16_t port, uint8_t *key, uint8_t *key_len, uint16_t *table, uint16_t room, uint8_t *families) {
+    struct rte_eth_dev_info info;
+    struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = *key_len};
+    struct rte_eth_rss_reta_entry64 groups[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+    int rc = rte_eth_dev_info_get(port, &info);
+    if (rc < 0)
+        return rc;
+    if (info.reta_size == 0 || info.reta_size > RTE_ETH_RSS_RETA_SIZE_512 || info.reta_size > room ||
+        info.hash_key_size == 0 || info.hash_key_size > *key_len)
+        return -ENOTSUP;
+    rc = rte_eth_dev_rss_hash_conf_get(port, &conf);
+    if (rc < 0)
+        return rc;
+    memset(groups, 0, sizeof(groups));
+    for (uint16_t at = 0; at < info.reta_size; at += RTE_ETH_RETA_GROUP_SIZE)
+        groups[at / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
+    rc = rte_eth_dev_rss_reta_query(port, groups, info.reta_size);
+    if (rc < 0)
+        return rc;
+    for (uint16_t at = 0; at < info.reta_size; at++)
+        table[at] = groups[at / RTE_ETH_RETA_GROUP_SIZE].reta[at % RTE_ETH_RETA_GROUP_SIZE];
+    *key_len = info.hash_key_size;
+    *families = ((conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_TCP) != 0) |
+                ((conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_TCP) != 0) << 1;
+    return info.reta_size;
+}
+
 /* `ours`: this program has made it. */
 int ms_dpdk_close(uint16_t port, int ours) {
     struct rte_eth_dev_info info;

@@ -1,8 +1,8 @@
 //! `dpdk:DEVICE`: a device of DPDK, with what is said to it.
 
 use super::spec::Spec;
-use super::{Kind, MTU, OFFLOAD, OpenError, Ports, QUEUES, WHOLE, boxed, setting};
-use crate::dpdk::{DpdkConfig, open_dpdk};
+use super::{Kind, MTU, OFFLOAD, OpenError, Ports, QUEUES, WHOLE, boxed, setting, steered};
+use crate::dpdk::{Dpdk, DpdkConfig, open_dpdk};
 use crate::user::RAW;
 
 const OWN: &[super::Setting] = &[
@@ -44,5 +44,6 @@ fn open(spec: &Spec<'_>, queues: u16) -> Result<Ports, OpenError> {
         tx_ring: spec.number("tx_ring")?.unwrap_or(plain.tx_ring),
         ..plain
     };
-    Ok(boxed(open_dpdk(&config)?))
+    let ports = open_dpdk(&config)?;
+    if config.whole { Ok(boxed(ports)) } else { steered(ports, Dpdk::rss) }
 }

@@ -16,11 +16,11 @@ use crate::packet::{PacketConfig, Receive, open_packet};
 use crate::pcap::{PcapConfig, open_pcap};
 use crate::port::PacketIo;
 use crate::shm::{ShmConfig, open_shm};
-use crate::steer::steer;
+use crate::steer::{Rss, steer};
 use crate::tap::{TapConfig, open_tap};
 use crate::user::{ADMIN, NO_RIGHTS, RAW, Rights, STEER};
 use crate::xdp::device::Ethtool;
-use crate::xdp::{XdpConfig, XdpMode, XdpPort, open_xdp_with};
+use crate::xdp::{XdpConfig, XdpMode, open_xdp_with};
 use base::Addr;
 use spec::Spec;
 use std::net::IpAddr;
@@ -111,7 +111,7 @@ const KINDS: &[Kind] = &[
                 whole: spec.switch("whole")?.unwrap_or(plain.whole),
             };
             let ports = open_xdp_with(spec.what, &config)?;
-            if config.whole { Ok(boxed(ports)) } else { steered(spec.what, ports) }
+            if config.whole { Ok(boxed(ports)) } else { steered(ports, |_| rule_of(spec.what)) }
         },
     },
     Kind {
@@ -263,17 +263,21 @@ fn boxed<P: PacketIo + 'static>(ports: Vec<P>) -> Ports {
     ports.into_iter().map(|port| Box::new(port) as Box<dyn PacketIo>).collect()
 }
 
-/// The ports of an interface's queues; of several, each gets the packets to ports that its core claims, whichever
-/// queue the card chooses.
-fn steered(iface: &str, ports: Vec<XdpPort>) -> Result<Ports, OpenError> {
+/// The ports of a card's queues; of several, each gets the packets to ports that its core claims, whichever queue the
+/// card chooses by its `rule`. Without a rule all steering is done here.
+fn steered<P: PacketIo + 'static>(
+    ports: Vec<P>,
+    rule: impl FnOnce(&P) -> Option<Rss>,
+) -> Result<Ports, OpenError> {
     let cores = ports.len() as u16;
-    if cores == 1 {
-        return Ok(boxed(ports));
-    }
-    // Without an answer all steering is done here.
-    let rule = Ethtool::new(iface).ok().and_then(|driver| driver.rss());
-    let rule = rule.map(|rule| rule.for_cores(cores));
+    let (Some(first), 2..) = (ports.first(), cores) else { return Ok(boxed(ports)) };
+    let rule = rule(first).map(|rule| rule.for_cores(cores));
     Ok(boxed(steer(ports, rule.as_ref()).map_err(|e| OpenError::os("make doorbells", e))?))
+}
+
+/// The rule by which an interface's card chooses receive queues, if the driver tells.
+fn rule_of(iface: &str) -> Option<Rss> {
+    Ethtool::new(iface).ok()?.rss()
 }
 
 /// Opens the port a user wrote, `KIND:WHAT[,option=value]...`, with `queues` queues, one per core; `queues=N`

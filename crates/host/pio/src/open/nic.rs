@@ -1,6 +1,6 @@
 //! `nic:IFACE`: an interface by the fastest way that is free.
 
-use super::{OpenError, Ports, boxed, steered};
+use super::{OpenError, Ports, boxed, rule_of, steered};
 use crate::nic::Nic;
 use crate::packet::{Packet, PacketConfig, open_packet};
 use crate::xdp::{XdpConfig, open_xdp_with};
@@ -26,7 +26,7 @@ pub(super) fn open(iface: &str, queues: u16, whole: bool, share: u64) -> Result<
                 eprintln!("millstream: nic:{iface}: {why}");
             }
             if share == 0 {
-                return if whole { Ok(boxed(ports)) } else { steered(iface, ports) };
+                return if whole { Ok(boxed(ports)) } else { steered(ports, |_| rule_of(iface)) };
             }
             let beside = open_packet(&PacketConfig { share, ..PacketConfig::new(iface) })?;
             Ok(boxed(ports.into_iter().zip(beside).map(|(xdp, beside)| Nic::new(xdp, beside)).collect()))

@@ -353,7 +353,7 @@ fn mail_wakes_a_sleeper() {
     assert!(cable.got(0).is_empty());
     assert_eq!(crate::sleep_on(&fds, None).expect("descriptors"), Wake::Ready);
     assert_eq!(cable.cores[1].wait(Some(Duration::ZERO)).expect("a live pair"), Wake::Ready);
-    assert_eq!(cable.got(1), [frame.clone()]);
+    assert_eq!(cable.got(1), std::slice::from_ref(&frame));
     assert_eq!(crate::sleep_on(&fds, Some(Duration::ZERO)).expect("descriptors"), Wake::Timeout);
 
     // In the port, however the two meet.
