@@ -35,7 +35,7 @@ cargo xtask cards --scaling [--only WORD/WORD...]
 Boots guests with real drivers and tries the links in them; `.ci/setup cards` installs what that takes. A row is
 CARD/KERNEL/CORES/LINK, such as virtio/6.12/4/nic. Without arguments every row is tried, and the table of docs/CARDS.md
 is written.
-  --short         virtio (serve and load) and igb (serve), the oldest and the newest kernel, nic: only
+  --short         virtio and igb (serve and load), the oldest and the newest kernel, nic: only
   --only WORDS    rows that have each of these words, as virtio/6.12, igb/4/nic or nic/haproxy; may be repeated
   --list          name the rows, try none
   --shell         boot the first guest and give a shell in it
@@ -331,13 +331,12 @@ fn try_boot(
     Ok(())
 }
 
-/// The short form leaves out clients of several cores on igb, of which docs/CARDS.md tells known limits, and nginx.
+/// The short form leaves out launched programs.
 /// Events are tried by `nic:`, and other shapes of interface once for each kernel.
 fn roles(boot: &Boot, link: &str, options: &Options) -> Vec<Role> {
     let virtio = boot.card.name == "virtio";
     if options.short {
-        let client = virtio || boot.cores == 1;
-        return if client { vec![Role::Serve, Role::Load] } else { vec![Role::Serve] };
+        return vec![Role::Serve, Role::Load];
     }
     let mut roles = Role::ALL.to_vec();
     if link == "nic" {

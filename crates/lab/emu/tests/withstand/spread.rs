@@ -5,7 +5,7 @@ use crate::harness::{Family, PORT, assert_clean, core_config, seeded};
 use crate::peer::{Peer, Plan};
 use base::{Duration, Endpoint, Instant, Rng};
 use emu::{CoreHost, Host, HostId, Network, PipeConfig, PortConfig, RssCard};
-use pio::{PacketIo, Rss, Wake, steer};
+use pio::{Rss, Wake, steer};
 use stack::{Core, CoreConfig};
 
 const CORES: u16 = 4;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 enum Machine {
     Card(RssCard),
     Client(Vec<CoreHost<Peer>>),
-    Server(CoreHost<Peer>),
+    Server(Box<CoreHost<Peer>>),
 }
 
 impl Host for Machine {
@@ -87,7 +87,7 @@ fn world(seed: u64, told: Told) -> World {
     });
     let client = net.add_host(Machine::Client(cores.collect()), &ids);
     let server = Core::new(core_config(seed, family, 2), Box::new(far));
-    let server = net.add_host(Machine::Server(CoreHost::new(server, Peer::new(!seed))), &[far_id]);
+    let server = net.add_host(Machine::Server(Box::new(CoreHost::new(server, Peer::new(!seed)))), &[far_id]);
     let path = PipeConfig {
         delay: Duration::from_millis(1 + rng.below(20)),
         loss: if rng.chance(0.5) { 0.01 } else { 0.0 },
