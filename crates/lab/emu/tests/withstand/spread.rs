@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Any machine of this network.
 enum Machine {
-    Card(RssCard),
+    Card(Box<RssCard>),
     Client(Vec<CoreHost<Peer>>),
     Server(Box<CoreHost<Peer>>),
 }
@@ -78,7 +78,7 @@ fn world(seed: u64, told: Told) -> World {
 
     let card = RssCard::new(wire, queues, &key, rule.table.clone());
     let card_ports = card.ports();
-    let card = net.add_host(Machine::Card(card), &card_ports);
+    let card = net.add_host(Machine::Card(Box::new(card)), &card_ports);
     let ids: Vec<_> = ports.iter().map(emu::SimPort::id).collect();
     let cores = (0..).zip(steer(ports, (told != Told::Nothing).then_some(&rule)).expect("descriptors"));
     let cores = cores.map(|(number, port)| {
