@@ -372,7 +372,7 @@ impl Connection {
 
     /// The window opens. What probes of it waited says nothing about the path.
     #[cold]
-    fn end_window_probes(&mut self, config: &Config) {
+    pub(crate) fn end_window_probes(&mut self, config: &Config) {
         (self.retries, self.backoff) = (0, 0);
         self.refresh_rto(config);
         self.timers.rtx = Instant::FAR_FUTURE;

@@ -34,6 +34,9 @@ impl Connection {
             self.snd_nxt += 1;
             self.bits.clear(Bits::PROBED);
             self.probe_taken();
+            if seg.window > 0 {
+                self.end_window_probes(cx.config);
+            }
         }
         // RFC 5961, section 5.2: what was never sent, or was acknowledged more than a window ago, is
         // challenged.
