@@ -216,6 +216,12 @@ impl Connection {
         self.set_state(cx, next);
     }
 
+    /// Returns true if [`Connection::close`] will end the connection by RST: there is unread data, or the time to
+    /// linger is zero.
+    pub fn resets_on_close(&self) -> bool {
+        self.state != State::Closed && (self.readable() > 0 || self.options.linger() == Some(Duration::ZERO))
+    }
+
     /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an
     /// orderly end as an orphan.
     /// RFC 9293, MAY-1 and SHLD-3.
@@ -228,9 +234,8 @@ impl Connection {
         if self.state == State::Closed {
             return self.rx.release(cx.pool);
         }
-        let unread = self.readable() > 0;
-        if unread || self.options.linger() == Some(Duration::ZERO) {
-            cx.counters.abort_on_data += u64::from(unread);
+        if self.resets_on_close() {
+            cx.counters.abort_on_data += u64::from(self.readable() > 0);
             return self.abort(cx);
         }
         self.forget_out_of_order(cx);

@@ -10,7 +10,7 @@ use tcp::auth::Keyring;
 use tcp::{Connection, Hints, ReadError, Report, Shutdown, SocketOptions, State, TimeWait, WriteError};
 
 use crate::conns::{ConnId, Marks, Meta};
-use crate::core::Core;
+use crate::core::{Core, Sent};
 use crate::demux::Flow;
 use crate::fast_open::Unproven;
 use crate::ip::OwnAddr;
@@ -621,12 +621,26 @@ impl Core {
 
     /// The owner lets go: the id is dead afterwards, the connection ends in order on its own.
     pub fn close(&mut self, now: Instant, id: ConnId) {
+        if self.conns.get(id.0).is_some_and(|(_, tcp)| tcp.resets_on_close()) {
+            self.send_before_reset(now, id.0);
+        }
         self.let_go(now, id.0, |tcp, cx| tcp.close(cx));
     }
 
     /// RST; the id is dead afterwards.
     pub fn abort(&mut self, now: Instant, id: ConnId) {
+        self.send_before_reset(now, id.0);
         self.let_go(now, id.0, |tcp, cx| tcp.abort(cx));
+    }
+
+    /// Sends what was written and may leave now: the RST discards the rest. On Linux data leave with the call that
+    /// writes them, so a server that answers and does not read a request to its end is heard.
+    fn send_before_reset(&mut self, now: Instant, index: u32) {
+        let unsent = |core: &Core| {
+            let open = core.conns.get(index).filter(|(meta, _)| meta.marks.has(Marks::IN_TABLE));
+            open.map_or(0, |(_, tcp)| tcp.unsent())
+        };
+        while unsent(self) > 0 && !self.port.blocked && matches!(self.transmit(now, index), Sent::Some) {}
     }
 
     fn let_go(&mut self, now: Instant, index: u32, end: impl FnOnce(&mut Connection, &mut tcp::Cx<'_>)) {

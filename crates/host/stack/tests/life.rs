@@ -7,7 +7,7 @@ use base::{Addr, Duration, Endpoint, Instant};
 use common::*;
 use pio::PairConfig;
 use stack::{Connect, CoreConfig, OpError};
-use tcp::{Error, Events, ReadError, Shutdown, State, WriteError};
+use tcp::{Error, Events, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 
@@ -385,4 +385,35 @@ fn a_chosen_port_in_time_wait_is_taken_over_after_a_second() {
     world.settle();
     world.server.accept(listener, 7).expect("the next connection of the same four numbers");
     assert_eq!((stat(&world.client, "time_wait"), stat(&world.client, "time_wait_taken_over")), (0, 1));
+}
+
+/// A server that answers a request and closes without reading all of it sends the answer, then the RST, as on Linux.
+/// The answer is lost only if it may not leave yet.
+#[test]
+fn an_answer_leaves_before_the_reset() {
+    for linger in [None, Some(Duration::ZERO)] {
+        for answer in [&b"413 Content Too Large"[..], &[7; 9_000]] {
+            let mut world = World::new(&PairConfig::default());
+            let listener = world.listen(HTTP, 16);
+            let (client, accepted) = world.establish(listener, HTTP, 7);
+            if linger.is_some() {
+                let options = SocketOptions { linger, ..SocketOptions::default() };
+                world.server.set_options(world.now, accepted, options);
+            } else {
+                assert_eq!(world.client.write(world.now, client, &[0; 3_000]), Ok(3_000));
+                world.settle();
+            }
+            assert_eq!(world.server.write(world.now, accepted, answer), Ok(answer.len()));
+            world.server.close(world.now, accepted);
+            world.settle();
+            let mut got = vec![0; 2 * answer.len()];
+            assert_eq!(world.client.read(world.now, client, &mut got), Ok(answer.len()), "linger {linger:?}");
+            assert_eq!(got[..answer.len()], *answer);
+            let end = world.client.read(world.now, client, &mut got);
+            assert_eq!(end, Err(ReadError::Failed(Error::Reset)));
+            world.client.close(world.now, client);
+            world.settle();
+            nothing_left(&world);
+        }
+    }
 }
