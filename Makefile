@@ -32,7 +32,9 @@ programs: ## unmodified programs on our stack, each with octets compared (docs/P
 	@.ci/setup programs
 	@cargo test --locked --package millstream-preload --package millstream --test programs -- --nocapture
 
-suites: setup ## Redis' own tests against redis-server on our stack and on the kernel, as root (docs/PROGRAMS.md)
+suites: ## suites of other projects on our stack and on the kernel, as root (docs/SUITES.md, docs/PROGRAMS.md)
+	@.ci/setup suites
+	@cargo xtask suites
 	@cargo build --locked --package millstream-preload --package millstream
 	@crates/apps/cli/tests/suites/redis.sh $${CARGO_TARGET_DIR:-target}/debug/millstream
 

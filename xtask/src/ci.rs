@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Outcome, cards, deny, lab, python, rfc, run, tidy, wasm};
+use crate::{Outcome, cards, deny, lab, python, rfc, run, suites, tidy, wasm};
 
 struct Step {
     name: &'static str,
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "lab", what: "reports in a browser, a cluster, both builds", run: lab::lab },
     Step { name: "python", what: "the wheel: built, installed, its tests", run: python::python },
     Step { name: "cards", what: "guests with real network drivers, the short form", run: cards::short },
+    Step { name: "suites", what: "CPython's sockets on the kernel and on the stack", run: suites::short },
     Step { name: "docs", what: "documentation without warnings", run: docs },
     Step { name: "fuzz", what: "a short run of every fuzz target", run: fuzz },
 ];

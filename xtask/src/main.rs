@@ -11,6 +11,7 @@ mod pgo;
 mod python;
 mod rfc;
 mod run;
+mod suites;
 mod test_report;
 mod tidy;
 mod venv;
@@ -41,6 +42,8 @@ cargo xtask COMMAND
   attacks [--small]    attack servers beside honest clients, in virtual time and as real processes, and print tables
   cards [--short] [--only WORDS]
                        boot guests with real network drivers and try the links in them; `cards --help` says more
+  suites [--short] [--only WORDS]
+                       run suites of other projects on the kernel and on the stack; `suites --help` says more
   pgo                  build everything laid out by what it does under load (profile-guided), into target/pgo
 ";
 
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "ci" => ci::ci(rest),
         "attacks" => attacks::attacks(rest),
         "cards" => cards::cards(rest),
+        "suites" => suites::suites(rest),
         "tidy" => tidy::tidy(),
         "headers" => headers(),
         "wasm" => wasm::prove(),

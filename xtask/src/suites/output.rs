@@ -1,0 +1,240 @@
+//! Results of single tests, read from the output of a suite.
+
+use std::collections::BTreeMap;
+
+/// Results by the name of the test.
+pub(super) type Results = BTreeMap<String, Result>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Result {
+    Passed,
+    Failed,
+    /// The suite left it out.
+    Skipped,
+    /// It began, and the suite did not tell its end.
+    Unfinished,
+    /// The suite did not come to it.
+    Missing,
+}
+
+impl Result {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Result::Passed => "passed",
+            Result::Failed => "failed",
+            Result::Skipped => "skipped",
+            Result::Unfinished => "unfinished",
+            Result::Missing => "missing",
+        }
+    }
+}
+
+/// Kinds of output.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Format {
+    /// Python's unittest, verbose: `test_it (module.Class.test_it) ... ok`.
+    Unittest,
+    /// libevent's: `group/test: [forking] OK`.
+    Tinytest,
+    /// `ok 1 - name`, `not ok 2 - name`.
+    Tap,
+    /// The same under `prove -v`, where a line `file .. ` begins the tests of a file.
+    Prove,
+    /// Rust's: `test name ... ok`.
+    Libtest,
+}
+
+impl Format {
+    pub(super) fn read(self, output: &str) -> Results {
+        match self {
+            Format::Unittest => unittest(output),
+            Format::Tinytest => tinytest(output),
+            Format::Tap => tap(output, false),
+            Format::Prove => tap(output, true),
+            Format::Libtest => libtest(output),
+        }
+    }
+}
+
+/// The name of the test that a line of unittest begins, without the module that all have.
+fn unittest_name(line: &str) -> Option<String> {
+    let (method, rest) = line.split_once(" (")?;
+    let (class, _) = rest.split_once(')')?;
+    let word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
+    if !(word(method) && word(class) && class.starts_with("test")) {
+        return None;
+    }
+    Some(if class.ends_with(&format!(".{method}")) { class.into() } else { format!("{class}.{method}") })
+}
+
+/// Other output may come between a test's name and its result.
+fn unittest(output: &str) -> Results {
+    let mut results = Results::new();
+    let mut current: Option<String> = None;
+    for line in output.lines() {
+        // A list of what failed follows, with the same names.
+        if line.starts_with("======") {
+            current = None;
+        }
+        if let Some(name) = unittest_name(line) {
+            results.entry(name.clone()).or_insert(Result::Unfinished);
+            current = Some(name);
+        }
+        let Some(name) = &current else { continue };
+        let end = line.rsplit_once("... ").map_or(line, |(_, end)| end);
+        let result = match end {
+            "ok" | "expected failure" => Result::Passed,
+            "FAIL" | "ERROR" | "unexpected success" => Result::Failed,
+            _ if end.starts_with("skipped") => Result::Skipped,
+            _ if line.ends_with("ok") && !line.ends_with("... ok") => Result::Passed,
+            _ => continue,
+        };
+        // A subtest that failed has its line, and the test then none that says ok.
+        results.insert(name.clone(), result);
+        current = None;
+    }
+    results
+}
+
+fn tinytest(output: &str) -> Results {
+    let mut results = Results::new();
+    for line in output.lines() {
+        let Some((name, rest)) = line.split_once(": ") else { continue };
+        if !name.contains('/') || name.contains(' ') {
+            continue;
+        }
+        let rest = rest.trim_end();
+        let result = if rest.ends_with("OK") {
+            Result::Passed
+        } else if rest.ends_with("SKIPPED") || rest.ends_with("DISABLED") {
+            Result::Skipped
+        } else {
+            Result::Failed
+        };
+        results.insert(name.into(), result);
+    }
+    results
+}
+
+fn tap(output: &str, files: bool) -> Results {
+    let mut results = Results::new();
+    let mut file = "";
+    for line in output.lines() {
+        if let Some((name, _)) = line.split_once(" ..").filter(|(name, _)| files && name.ends_with(".t")) {
+            file = name.rsplit_once("] ").map_or(name, |(_, name)| name);
+        }
+        let (passed, rest) = match (line.strip_prefix("ok "), line.strip_prefix("not ok ")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => continue,
+        };
+        let (number, name) = rest.split_once(" - ").unwrap_or((rest, ""));
+        let (name, mark) = name.split_once(" # ").unwrap_or((name, ""));
+        let number = number.split(' ').next().unwrap_or_default();
+        let name = if files { format!("{file} {number} {name}") } else { name.to_string() };
+        let mark = if mark.is_empty() { rest.split_once(" # ").map_or("", |(_, mark)| mark) } else { mark };
+        let result = match passed {
+            _ if mark.to_lowercase().starts_with("skip") => Result::Skipped,
+            true => Result::Passed,
+            // A failure that the suite expects.
+            false if mark.to_lowercase().starts_with("todo") => Result::Skipped,
+            false => Result::Failed,
+        };
+        results.insert(name.trim().into(), result);
+    }
+    results
+}
+
+fn libtest(output: &str) -> Results {
+    let mut results = Results::new();
+    for line in output.lines() {
+        let Some((name, rest)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
+            continue;
+        };
+        let result = match rest {
+            "ok" => Result::Passed,
+            _ if rest.starts_with("ignored") => Result::Skipped,
+            _ => Result::Failed,
+        };
+        results.insert(name.into(), result);
+    }
+    results
+}
+
+/// Returns the number of ends of connections that the launcher's report, a line of JSON, has on the stack; `None` if
+/// there is no report.
+pub(super) fn on_the_stack(output: &str) -> Option<u64> {
+    let mut reports = output.lines().rev().filter_map(|line| {
+        let report: serde_json::Value = serde_json::from_str(&line[line.find("{\"accepted\"")?..]).ok()?;
+        Some(report["accepted"].as_u64()? + report["connected"].as_u64()?)
+    });
+    reports.next()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every result of an output is read, by the name of its test.
+    use super::*;
+
+    fn read(format: Format, output: &str) -> Vec<(String, Result)> {
+        format.read(output).into_iter().collect()
+    }
+
+    fn expect(list: &[(&str, Result)]) -> Vec<(String, Result)> {
+        list.iter().map(|(name, result)| (name.to_string(), *result)).collect()
+    }
+
+    #[test]
+    fn unittest_is_read() {
+        let output = "\
+test_a (test.test_it.One.test_a) ... ok
+test_b (test.test_it.One.test_b)
+A line about it. ... skipped 'no reason'
+test_c (test.test_it.One.test_c) ... Warning -- a thread
+ERROR
+test_d (test.test_it.One.test_d) ... some noise ok
+test_f (test.test_it.One.test_f) ... FAIL
+test_e (test.test_it.One.test_e) ... 
+
+======================================================================
+ERROR: test_c (test.test_it.One.test_c)
+----
+ok
+";
+        let results = [
+            ("test.test_it.One.test_a", Result::Passed),
+            ("test.test_it.One.test_b", Result::Skipped),
+            ("test.test_it.One.test_c", Result::Failed),
+            ("test.test_it.One.test_d", Result::Passed),
+            ("test.test_it.One.test_e", Result::Unfinished),
+            ("test.test_it.One.test_f", Result::Failed),
+        ];
+        assert_eq!(read(Format::Unittest, output), expect(&results));
+    }
+
+    #[test]
+    fn other_formats_are_read() {
+        let output = "http/base: [forking] OK\nhttp/cancel: [forking] \n  [http FAILED]\nmain/a: SKIPPED\n";
+        let results =
+            [("http/base", Result::Passed), ("http/cancel", Result::Failed), ("main/a", Result::Skipped)];
+        assert_eq!(read(Format::Tinytest, output), expect(&results));
+        let output = "1..3\nok 1 - one\nnot ok 2 - two\n# why\nok 3 - three # SKIP no reason\n";
+        let results = [("one", Result::Passed), ("three", Result::Skipped), ("two", Result::Failed)];
+        assert_eq!(read(Format::Tap, output), expect(&results));
+        let output = "t/a.t .. \nok 1 - one\nok 2\nt/b.t .. \nnot ok 1 - one\n";
+        let results =
+            [("t/a.t 1 one", Result::Passed), ("t/a.t 2", Result::Passed), ("t/b.t 1 one", Result::Failed)];
+        assert_eq!(read(Format::Prove, output), expect(&results));
+        let output = "test one ... ok\ntest two ... FAILED\ntest three ... ignored, why\n";
+        let results = [("one", Result::Passed), ("three", Result::Skipped), ("two", Result::Failed)];
+        assert_eq!(read(Format::Libtest, output), expect(&results));
+    }
+
+    #[test]
+    fn connections_are_counted() {
+        let output =
+            "{noise}\n{\"accepted\":187,\"bytes_in\":9,\"connected\":186,\"kernel_connections\":3}\n";
+        assert_eq!(on_the_stack(output), Some(373));
+        assert_eq!(on_the_stack("{\"x\":1}\n{\"accepted\"\n"), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! The rows: suites of other projects, and how each is run.
+
+use super::output::Format;
+
+/// A suite of another project. `.ci/suites` fetches it into a folder of its name.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Shell command that runs one part, in the suite's folder. `$PART` is the part, `$W` an empty folder.
+    pub(super) command: &'static str,
+    pub(super) format: Format,
+    pub(super) parts: &'static [Part],
+}
+
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    /// Longest time of one run, in seconds.
+    pub(super) limit: u64,
+    /// Part of the short form.
+    pub(super) short: bool,
+}
+
+const fn part(name: &'static str, limit: u64) -> Part {
+    Part { name, limit, short: false }
+}
+
+const fn short(name: &'static str, limit: u64) -> Part {
+    Part { name, limit, short: true }
+}
+
+/// VSOCK has no other end in a virtual machine, and waits for one for ever.
+const CPYTHON: &str = "cd $W; PYTHONHOME=$S/root/usr exec $S/root/usr/bin/python3.11 -m test -v -u network \
+     -i 'ThreadedVSOCK*' $PART";
+
+/// What a test leaves running would keep its port: process namespaces of their own.
+const LIBUV: &str = "cd $W; cp -r $S/src/test .; export UV_RUN_AS_ROOT=1 UV_TEST_TIMEOUT_MULTIPLIER=4
+     for t in $($S/build/uv_run_tests --list); do
+         unshare --pid --fork --kill-child --mount-proc $S/build/uv_run_tests $t
+     done";
+
+pub(super) const SUITES: &[Suite] = &[
+    Suite {
+        name: "cpython",
+        about: "CPython's tests, package libpython3.11-testsuite",
+        command: CPYTHON,
+        format: Format::Unittest,
+        parts: &[
+            short("test_select", 60),
+            short("test_selectors", 120),
+            short("test_socketserver", 120),
+            short("test_socket", 300),
+            part("test_epoll", 60),
+            part("test_poll", 60),
+            part("test_asyncore", 120),
+            part("test_asynchat", 120),
+            part("test_httplib", 120),
+            part("test_httpservers", 120),
+            part("test_urllib2_localnet", 120),
+            part("test_wsgiref", 120),
+            part("test_ftplib", 120),
+            part("test_smtplib", 120),
+            part("test_smtpd", 120),
+            part("test_poplib", 120),
+            part("test_imaplib", 180),
+            part("test_nntplib", 120),
+            part("test_telnetlib", 120),
+            part("test_xmlrpc", 180),
+            part("test_docxmlrpc", 120),
+            part("test_ssl", 300),
+            part("test_logging", 300),
+            part("test_asyncio", 600),
+            part("test_multiprocessing_fork", 600),
+            part("test_multiprocessing_spawn", 600),
+            part("test_multiprocessing_forkserver", 600),
+        ],
+    },
+    Suite {
+        name: "libevent",
+        about: "libevent's regress, source package libevent, one process for each test",
+        command: "cd $W; exec $S/src/test/regress $PART/..",
+        format: Format::Tinytest,
+        parts: &[
+            part("main", 300),
+            part("evbuffer", 120),
+            part("bufferevent", 300),
+            part("http", 300),
+            part("dns", 300),
+            part("rpc", 120),
+            part("listener", 120),
+            part("util", 120),
+            part("thread", 120),
+        ],
+    },
+    Suite {
+        name: "libuv",
+        about: "libuv's tests, source package libuv1, one process for each test",
+        command: LIBUV,
+        format: Format::Tap,
+        parts: &[part("all", 600)],
+    },
+    Suite {
+        name: "perl",
+        about: "tests of modules in source package perl, with the system's perl",
+        command: "cp -r $S/src/*/$PART $W; cd $W/$PART; exec prove -v t",
+        format: Format::Prove,
+        parts: &[part("IO-Socket-IP", 120), part("IO", 120), part("Socket", 60), part("libnet", 120)],
+    },
+    Suite {
+        name: "tokio",
+        about: "tokio's tests of its network and of its driver, from crates.io",
+        command: "cd $W; for t in $S/build/debug/deps/$PART-*; do case $t in *.*) ;; *) exec $t ;; esac; done",
+        format: Format::Libtest,
+        parts: &[
+            part("tcp_accept", 60),
+            part("tcp_connect", 60),
+            part("tcp_echo", 60),
+            part("tcp_into_split", 60),
+            part("tcp_into_std", 60),
+            part("tcp_peek", 60),
+            part("tcp_shutdown", 60),
+            part("tcp_socket", 60),
+            part("tcp_split", 60),
+            part("tcp_stream", 60),
+            part("io_driver", 60),
+            part("io_driver_drop", 60),
+            part("io_async_fd", 60),
+            part("io_copy_bidirectional", 60),
+            part("net_bind_resource", 60),
+            part("net_lookup_host", 60),
+            part("net_panic", 60),
+            part("udp", 60),
+        ],
+    },
+];
