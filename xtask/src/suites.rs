@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::{Outcome, run};
 use compare::{Comparison, Side};
 use page::Entry;
-use rows::{Part, SUITES, Suite};
+use rows::{LEFT_OUT, Part, SUITES, Suite};
 
 const HELP: &str = "\
 cargo xtask suites [--short] [--only WORD/WORD...] [--list] [--keep-page]
@@ -113,10 +113,12 @@ pub(crate) fn suites(arguments: &[String]) -> Outcome {
     for (number, (suite, part)) in (1..).zip(rows) {
         let seconds = now().duration_since(begin).as_secs();
         println!("[{number}/{count}, {} min {} s] {}/{}", seconds / 60, seconds % 60, suite.name, part.name);
-        let entry = compared(suite, part)?;
+        let entry = compared(suite, part, options.short)?;
         print!("{}", entry.comparison.told());
         wrong.extend(entry.comparison.wrong());
-        page::keep(&entry)?;
+        if !options.short {
+            page::keep(&entry)?;
+        }
     }
     if !options.keep_page && !options.short {
         page::write()?;
@@ -141,9 +143,9 @@ pub(crate) fn short() -> Outcome {
 }
 
 /// Runs one part on the kernel and on the stack.
-fn compared(suite: &'static Suite, part: &'static Part) -> Result<Entry, String> {
-    let kernel = once(suite, part, false)?;
-    let stack = once(suite, part, true)?;
+fn compared(suite: &Suite, part: &Part, short: bool) -> Result<Entry, String> {
+    let kernel = once(suite, part, false, short)?;
+    let stack = once(suite, part, true, short)?;
     let comparison = Comparison::of(format!("{}/{}", suite.name, part.name), kernel, stack);
     let version = folder(suite).join("version");
     let version = fs::read_to_string(&version).map_err(|error| format!("{}: {error}", version.display()))?;
@@ -169,7 +171,7 @@ while pgrep -x millstream >/dev/null; do sleep 0.02; done
 exit $end";
 
 /// Runs a part once. Its output is kept in the folder logs.
-fn once(suite: &Suite, part: &Part, launched: bool) -> Result<Side, String> {
+fn once(suite: &Suite, part: &Part, launched: bool, short: bool) -> Result<Side, String> {
     let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let logs = run::target_dir().join("suites/logs");
     fs::create_dir_all(&logs).map_err(|error| told(&logs, error))?;
@@ -192,6 +194,7 @@ fn once(suite: &Suite, part: &Part, launched: bool) -> Result<Side, String> {
         .env("S", folder(suite))
         .env("W", &work)
         .env("PART", part.name)
+        .env("LEFT_OUT", if short { LEFT_OUT } else { "" })
         .env("TMPDIR", &work)
         .env("LC_ALL", "C.UTF-8")
         .env("MILLSTREAM_LOOPBACK", "all")

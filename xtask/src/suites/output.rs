@@ -38,10 +38,8 @@ pub(super) enum Format {
     Tinytest,
     /// `ok 1 - name`, `not ok 2 - name`.
     Tap,
-    /// The same under `prove -v`, where a line `file .. ` begins the tests of a file.
+    /// That of `prove -v`: a line `file .. ` begins the tests of a file.
     Prove,
-    /// Rust's: `test name ... ok`.
-    Libtest,
 }
 
 impl Format {
@@ -51,7 +49,6 @@ impl Format {
             Format::Tinytest => tinytest(output),
             Format::Tap => tap(output, false),
             Format::Prove => tap(output, true),
-            Format::Libtest => libtest(output),
         }
     }
 }
@@ -145,22 +142,6 @@ fn tap(output: &str, files: bool) -> Results {
     results
 }
 
-fn libtest(output: &str) -> Results {
-    let mut results = Results::new();
-    for line in output.lines() {
-        let Some((name, rest)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
-            continue;
-        };
-        let result = match rest {
-            "ok" => Result::Passed,
-            _ if rest.starts_with("ignored") => Result::Skipped,
-            _ => Result::Failed,
-        };
-        results.insert(name.into(), result);
-    }
-    results
-}
-
 /// Returns the number of ends of connections that the launcher's report, a line of JSON, has on the stack; `None` if
 /// there is no report.
 pub(super) fn on_the_stack(output: &str) -> Option<u64> {
@@ -225,9 +206,6 @@ ok
         let results =
             [("t/a.t 1 one", Result::Passed), ("t/a.t 2", Result::Passed), ("t/b.t 1 one", Result::Failed)];
         assert_eq!(read(Format::Prove, output), expect(&results));
-        let output = "test one ... ok\ntest two ... FAILED\ntest three ... ignored, why\n";
-        let results = [("one", Result::Passed), ("three", Result::Skipped), ("two", Result::Failed)];
-        assert_eq!(read(Format::Libtest, output), expect(&results));
     }
 
     #[test]

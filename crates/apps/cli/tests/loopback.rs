@@ -181,3 +181,29 @@ print('done')
     let said = launched(&bed, "all", &["python3", "-c", program]).expect("it ends well");
     assert_eq!(said, "done\n");
 }
+
+/// Reads until the end of the stream, by the C library's own function.
+const READS: &str = "\
+import ctypes, socket, threading
+libc = ctypes.CDLL(None, use_errno=True)
+server = socket.create_server(('127.0.0.1', 0))
+for turn in range(20):
+    client = socket.create_connection(server.getsockname())
+    peer, _ = server.accept()
+    threading.Thread(target=lambda: (peer.sendall(b'x'), peer.close())).start()
+    room = ctypes.create_string_buffer(9)
+    for expected in (1, 0):
+        ctypes.set_errno(0)
+        got = libc.read(client.fileno(), room, 9)
+        assert (got, ctypes.get_errno()) == (expected, 0), (turn, got, ctypes.get_errno())
+print('kept')
+";
+
+/// A call that succeeds leaves `errno` as it was. OpenSSL asks for it after a read that returns 0: with an EAGAIN there
+/// it took the end of a stream for a wait, and read again for ever.
+#[test]
+fn calls_that_succeed_leave_errno_alone() {
+    let Some(bed) = bed() else { return };
+    let said = launched(&bed, "all", &["python3", "-c", READS]).expect("errno is kept");
+    assert_eq!(said.trim(), "kept");
+}

@@ -15,16 +15,26 @@ thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs a hook's body, inside.
-pub(crate) fn door<R: Failure>(call: impl FnOnce() -> Outcome<R>) -> R {
+/// Runs a hook's body, inside. As after a system call, `errno` is as it was unless the call failed: OpenSSL asks it
+/// after a read that returns 0, and takes an EAGAIN of the link's for one of the connection's.
+pub(crate) fn door<R: Failure + PartialEq>(call: impl FnOnce() -> Outcome<R>) -> R {
+    let before = errno();
     let outcome = catch_unwind(AssertUnwindSafe(|| inside(call))).unwrap_or_else(|panic| {
         say(&fault(&*panic));
         Err(Refused(libc::EIO))
     });
-    outcome.unwrap_or_else(|Refused(errno)| {
-        set_errno(errno);
-        R::FAILURE
-    })
+    match outcome {
+        Ok(done) => {
+            if done != R::FAILURE {
+                set_errno(before);
+            }
+            done
+        }
+        Err(Refused(errno)) => {
+            set_errno(errno);
+            R::FAILURE
+        }
+    }
 }
 
 /// Is it our own stack that calls?
