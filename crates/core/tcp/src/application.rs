@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use base::Duration;
 use cc::{Control, Controller, PathInfo, TunableError};
 
 use crate::connection::{Bits, Connection};
@@ -218,8 +217,9 @@ impl Connection {
 
     /// Returns true if [`Connection::close`] will end the connection by RST: there is unread data, or the time to
     /// linger is zero.
+    #[inline]
     pub fn resets_on_close(&self) -> bool {
-        self.state != State::Closed && (self.readable() > 0 || self.options.linger() == Some(Duration::ZERO))
+        self.state != State::Closed && (self.readable() > 0 || self.options.lingers_no_time())
     }
 
     /// The application lets go (close): unread data means RST (RFC 2525, 2.17), linger is obeyed, else an

@@ -289,6 +289,11 @@ impl PackedOptions {
         (self.linger_ms != u32::MAX).then(|| Duration::from_millis(self.linger_ms.into()))
     }
 
+    /// SO_LINGER of zero seconds.
+    pub(crate) fn lingers_no_time(&self) -> bool {
+        self.linger_ms == 0
+    }
+
     pub(crate) fn ttl(&self) -> u8 {
         self.ttl
     }

@@ -554,10 +554,14 @@ impl Connection {
     /// be.
     pub(crate) fn undo(&mut self, cx: &mut Cx<'_>) {
         cx.counters.spurious_recoveries += 1;
-        let una = self.snd_una;
+        let (una, mss) = (self.snd_una, self.snd_mss);
         let loss = self.loss();
         let signal = loss.signal;
         let ended = core::mem::replace(&mut loss.phase, Phase::Disorder);
+        if loss.again < DUP_THRESH * u32::from(mss) {
+            // Too little was sent again for as many duplicates as call for a repair: they are of a loss.
+            loss.recover = una - 1;
+        }
         loss.resend = una;
         loss.frto = Frto::Off;
         loss.resent.clear();

@@ -621,7 +621,7 @@ impl Core {
 
     /// The owner lets go: the id is dead afterwards, the connection ends in order on its own.
     pub fn close(&mut self, now: Instant, id: ConnId) {
-        if self.conns.get(id.0).is_some_and(|(_, tcp)| tcp.resets_on_close()) {
+        if self.conns.get(id.0).is_some_and(|(_, tcp)| tcp.unsent() > 0 && tcp.resets_on_close()) {
             self.send_before_reset(now, id.0);
         }
         self.let_go(now, id.0, |tcp, cx| tcp.close(cx));

@@ -392,10 +392,11 @@ impl Ports {
         let lent = self.lent.get(&destination).map_or(&[][..], Vec::as_slice);
         for step in 0..lent.len().min(LENT_TRIES) {
             let (port, entry) = self.nth_lent(lent, start, step);
-            let answers = looped || io.answers_here(&key_of(port));
-            if entry.claimed[family] && entry.bound == 0 && answers && is_free(&key_of(port)) {
+            let key = key_of(port);
+            let answers = looped || io.answers_here(&key);
+            if entry.claimed[family] && entry.bound == 0 && answers && is_free(&key) {
                 self.advance(counter, step as u32, hash);
-                return Ok(key_of(port));
+                return Ok(key);
             }
         }
         // With many lent, first only those.
@@ -411,11 +412,12 @@ impl Ports {
                 if entry.bound > 0 || lacks && !claims {
                     continue;
                 }
-                if predicts && !io.answers_here(&key_of(port)) {
+                let key = key_of(port);
+                if predicts && !io.answers_here(&key) {
                     passed_by = true;
                     continue;
                 }
-                if !is_free(&key_of(port)) {
+                if !is_free(&key) {
                     continue;
                 }
                 if lacks {
@@ -428,7 +430,7 @@ impl Ports {
                     self.lend(port, family, destination);
                 }
                 self.advance(counter, u32::from(step), hash);
-                return Ok(key_of(port));
+                return Ok(key);
             }
             match refused {
                 Some(error) => return Err(error),
