@@ -238,7 +238,7 @@ UseReverseDNS off\nWtmpLog off\n<Anonymous %s>\nUser root\nGroup root\nUserAlias
         server "exec hitch --user=root --backend=[$C]:8000 --frontend=[*]:443 -n 2 $D/pem"
         client "for i in 1 2 3 4; do curl -ksSf -o got https://$S/file; cmp got file; done"
     socat_with_a_child_for_each Server on 7 needs "socat"
-        server "exec socat TCP-LISTEN:7,fork,reuseaddr EXEC:cat"
+        server "exec socat -t 20 TCP-LISTEN:7,fork,reuseaddr EXEC:cat"
         client "socat -t 20 - TCP:$S:7 <file >got"
     webfsd Server on 80 needs "webfsd curl"
         server "exec webfsd -F -p 80 -r $D"
