@@ -25,24 +25,18 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Looks the interface up; `whole` if its frames are wanted, whoever they are for.
-    pub(super) fn find_for(name: &str, whole: bool) -> Result<Device, OpenError> {
-        // An interface may vanish between two questions.
-        let found = netlink::interface(name).map_err(|e| OpenError::os("ask for the interfaces", e))?;
-        if let Some(found) = found.filter(|_| !whole) {
-            stands_alone(&found)?;
-        }
-        Device::find(name)
-    }
-
-    /// Looks the interface up in the caller's network namespace.
-    pub(super) fn find(name: &str) -> Result<Device, OpenError> {
+    /// Looks the interface up in the caller's network namespace; `whole` if its frames are wanted, whoever they are
+    /// for.
+    pub(super) fn find(name: &str, whole: bool) -> Result<Device, OpenError> {
         // An interface may vanish between two questions.
         let os = |error: io::Error| match error.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => OpenError::no_interface(name),
             _ => OpenError::os("ask for the interfaces", error),
         };
         let found = netlink::interface(name).map_err(os)?.ok_or_else(|| OpenError::no_interface(name))?;
+        if !whole {
+            stands_alone(&found)?;
+        }
         let ethtool = Ethtool::new(name).map_err(os)?;
         if !ethtool.is_ethernet().map_err(os)? {
             return Err(OpenError::Unusable {
@@ -97,7 +91,7 @@ const HASH_TOEPLITZ: u8 = 1;
 const TCP_V4_FLOW: u32 = 1;
 const TCP_V6_FLOW: u32 = 5;
 const HASH_FOUR_TUPLE: u64 = 0xf0;
-/// The key that drivers have from the kernel if nobody sets one (`netdev_rss_key_fill`).
+/// The key that drivers have from the kernel if none is set (`netdev_rss_key_fill`).
 const KERNEL_RSS_KEY: &str = "/proc/sys/net/core/netdev_rss_key";
 
 /// Offloads as ethtool(8) names them, and the commands that read them (linux/ethtool.h).

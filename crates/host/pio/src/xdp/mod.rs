@@ -161,7 +161,7 @@ pub fn open_xdp_with(iface: &str, config: &XdpConfig) -> Result<Vec<XdpPort>, Op
             why: "needs at least one queue, and rings of a power of two from 256 to 65536".into(),
         });
     }
-    let device = Device::find_for(iface, config.whole)?;
+    let device = Device::find(iface, config.whole)?;
     if device.queues < config.ports {
         return Err(too_few_queues(&device, config.ports));
     }

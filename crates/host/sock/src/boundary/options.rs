@@ -30,6 +30,9 @@ const CONNECTIONS: &[&str] =
 /// Those about an option that can only be set.
 const SET: &[&str] = &["accepted", "connected"];
 
+const WITHOUT_NEW: &str =
+    "The option of the same name without _NEW is known; on 64-bit machines C libraries use that.";
+
 /// Every option.
 pub(super) const ROWS: &[Row] = &[
     option(Socket, "SO_DEBUG", 1, Ints(ON)),
@@ -114,31 +117,11 @@ pub(super) const ROWS: &[Row] = &[
     option(Socket, "SO_TXTIME", 61, Bytes(&[("CLOCK_MONOTONIC", &[1, 0, 0, 0, 0, 0, 0, 0])]))
         .refused("ENOPROTOOPT", "Ports take no dates of departure; SO_MAX_PACING_RATE paces."),
     option(Socket, "SO_BINDTOIFINDEX", 62, Ints(&[0, 99_999])),
-    option(Socket, "SO_TIMESTAMP_NEW", 63, Ints(ON)).refused(
-        "ENOPROTOOPT",
-        "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that.",
-    ),
-    option(Socket, "SO_TIMESTAMPNS_NEW", 64, Ints(ON)).refused(
-        "ENOPROTOOPT",
-        "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that.",
-    ),
-    option(Socket, "SO_TIMESTAMPING_NEW", 65, Ints(&[0x18, 0])).refused(
-        "ENOPROTOOPT",
-        "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that.",
-    ),
-    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES)).refused(
-        "ENOPROTOOPT",
-        "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that.",
-    ),
-    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES)).refused(
-        "ENOPROTOOPT",
-        "The option of the same name without _NEW is known; on 64-bit machines C \
-         libraries use that.",
-    ),
+    option(Socket, "SO_TIMESTAMP_NEW", 63, Ints(ON)).refused("ENOPROTOOPT", WITHOUT_NEW),
+    option(Socket, "SO_TIMESTAMPNS_NEW", 64, Ints(ON)).refused("ENOPROTOOPT", WITHOUT_NEW),
+    option(Socket, "SO_TIMESTAMPING_NEW", 65, Ints(&[0x18, 0])).refused("ENOPROTOOPT", WITHOUT_NEW),
+    option(Socket, "SO_RCVTIMEO_NEW", 66, Bytes(TIMES)).refused("ENOPROTOOPT", WITHOUT_NEW),
+    option(Socket, "SO_SNDTIMEO_NEW", 67, Bytes(TIMES)).refused("ENOPROTOOPT", WITHOUT_NEW),
     option(Socket, "SO_DETACH_REUSEPORT_BPF", 68, Ints(&[0]))
         .differs(SET, "ENOPROTOOPT. The stack deals connections among listeners itself."),
     option(Socket, "SO_PREFER_BUSY_POLL", 69, Ints(ON))

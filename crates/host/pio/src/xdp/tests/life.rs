@@ -325,7 +325,7 @@ fn addresses_follow_the_kernel() {
 #[test]
 fn an_interface_that_vanishes_while_it_is_opened_is_told() {
     let Some(cable) = Cable::new(1, 1500) else { return };
-    let device = Device::find("x0").expect("it is there");
+    let device = Device::find("x0", true).expect("it is there");
     netlink::delete_link(cable.index).expect("it goes");
     let config = XdpConfig::default();
     let told = match open_ports(&device, &config, NATIVE_FIRST) {
