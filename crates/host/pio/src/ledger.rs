@@ -16,8 +16,10 @@ use std::path::PathBuf;
 
 /// Octets of the notes.
 const LEN: usize = (1 << 16) / 8;
-/// The octet that the author locks, behind the notes.
+/// The byte that the author locks, behind the notes.
 const AUTHOR: i64 = LEN as i64;
+/// The byte locked by a process that decides whether the file has an author: one that begins it, one that sweeps.
+const JUDGE: i64 = AUTHOR + 1;
 
 /// The author's side.
 pub(crate) struct Ledger {
@@ -49,9 +51,12 @@ impl Ledger {
             let file =
                 shared::open(File::options().read(true).write(true).create_new(true).mode(0o600), &path)?;
             file.set_len(LEN as u64)?;
+            Lock::Wait.of(file.as_fd(), JUDGE)?;
             Lock::Take.of(file.as_fd(), AUTHOR)?;
             // Others may read it only now: a reader can lock the byte, too.
             file.set_permissions(Permissions::from_mode(0o644))?;
+            Lock::Free.of(file.as_fd(), JUDGE)?;
+            // Swept before it had an author, it is begun again.
             if file.metadata()?.nlink() > 0 {
                 return Ok(Ledger { path, file, notes: Box::new([0; LEN]) });
             }
@@ -85,8 +90,9 @@ pub(crate) fn sweep() -> io::Result<()> {
             continue;
         }
         // A file that goes away meanwhile is swept already.
-        let Ok(file) = shared::open(File::options().read(true), &entry.path()) else { continue };
-        if !Lock::is_others(file.as_fd(), AUTHOR)? {
+        let mut options = File::options();
+        let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
+        if Lock::Take.of(file.as_fd(), JUDGE).is_ok() && !Lock::is_others(file.as_fd(), AUTHOR)? {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -120,6 +126,25 @@ mod tests {
     //! Goal: what the owner of the XDP program uses nobody else takes, while it lives, and the other way round.
     use crate::testnet::{addr, cable, own_namespace};
     use crate::{ClaimError, PortClaim};
+
+    #[test]
+    fn authors_come_and_go_while_others_sweep() {
+        if !own_namespace() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            let sweeper = scope.spawn(|| (0..2000).try_for_each(|_| super::sweep()));
+            for ifindex in (900..910).cycle() {
+                let ledger = super::Ledger::new(ifindex).expect("notes");
+                super::sweep().expect("sweeps");
+                assert!(ledger.path.exists(), "swept under its author");
+                if sweeper.is_finished() {
+                    break;
+                }
+            }
+            sweeper.join().expect("ends").expect("sweeps");
+        });
+    }
 
     #[test]
     fn a_port_of_the_program_is_nobody_elses() {

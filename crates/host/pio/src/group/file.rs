@@ -27,7 +27,7 @@ pub(super) struct GroupFile {
     file: File,
 }
 
-/// Result of opening a group's file.
+/// A group's file, opened and locked.
 pub(super) struct Find {
     pub(super) file: GroupFile,
     pub(super) memory: SharedMemory,
@@ -58,7 +58,8 @@ fn place_of(port: u16, suffix: &str) -> Option<Place> {
 }
 
 impl GroupFile {
-    /// The file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
+    /// Opens the file of the group of `place` on interface `ifindex` of the caller's network, made if it is not there.
+    /// The right to change the group is held from here: a file without members that nobody holds is swept.
     pub(super) fn open(ifindex: u32, place: &Place) -> io::Result<Find> {
         let path = shared::own()?.join(prefix(ifindex, place.port)? + &suffix(place));
         let mut options = OpenOptions::new();
@@ -79,7 +80,6 @@ impl GroupFile {
             }
             group.allocate(0, table::HEADER)?;
             let memory = SharedMemory::of_file(group.file.as_fd(), table::LEN)?;
-            group.unlock()?;
             sweep(Some(&path))?;
             return Ok(Find { file: group, memory });
         }

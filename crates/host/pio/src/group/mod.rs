@@ -75,7 +75,11 @@ impl Member {
     pub(crate) fn join(ifindex: u32, place: Place, share: u64) -> Result<(Member, bool), ClaimError> {
         let Find { file, memory } = GroupFile::open(ifindex, &place).map_err(ClaimError::Os)?;
         let table = Table::new(memory);
-        let (number, alone) = enter(&file, &table, &place, share)?;
+        // A child that another thread forks meanwhile inherits the lock: given back by hand, not by closing.
+        let (number, alone) = enter(&file, &table, &place, share).or_else(|refused| {
+            file.unlock().map_err(ClaimError::Os)?;
+            Err(refused)
+        })?;
         let upkeep = Mutex::new(Upkeep { seen: 0, look_at: sys::monotonic() + LOOK });
         let member = Member {
             place,
@@ -258,22 +262,8 @@ impl Member {
 }
 
 /// Takes a number in the group that the file holds, or begins it anew if nobody lives there; and was anybody? The
-/// file's lock is held when this succeeds.
+/// file is locked.
 fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(usize, bool), ClaimError> {
-    file.lock().map_err(ClaimError::Os)?;
-    let entered = enter_locked(file, table, place, share);
-    if entered.is_err() {
-        file.unlock().map_err(ClaimError::Os)?;
-    }
-    entered
-}
-
-fn enter_locked(
-    file: &GroupFile,
-    table: &Table,
-    place: &Place,
-    share: u64,
-) -> Result<(usize, bool), ClaimError> {
     let here = |member: usize| table.present() >> member & 1 == 1 && lives(file, table, member);
     // One whose memory is laid out otherwise belongs to another version of this library.
     if !table.is_valid() && file.has_members() {

@@ -109,6 +109,20 @@ fn processes_meet_in_a_file() {
 }
 
 #[test]
+fn a_file_without_members_is_swept_unless_somebody_is_entering() {
+    if !own_namespace() {
+        return;
+    }
+    let found = GroupFile::open(1, &place("0.0.0.0")).expect("a file");
+    sweep(None).expect("sweeps");
+    assert!(found.file.path().exists(), "its opener is about to join");
+    let path = found.file.path().to_owned();
+    drop(found);
+    sweep(None).expect("sweeps");
+    assert!(!path.exists(), "nobody ever joined");
+}
+
+#[test]
 fn a_group_of_another_version_is_not_begun_anew() {
     if !own_namespace() {
         return;
@@ -141,7 +155,6 @@ fn a_death_is_noticed_and_a_grave_is_no_obstacle() {
     assert_eq!(shares(&[&first]), [2000]);
     let path = first.path().to_owned();
     first.die();
-    assert!(path.exists());
     let again = join(&any);
     again.serve(true).expect("serves");
     assert_eq!(shares(&[&again]), [2000]);
