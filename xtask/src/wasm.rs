@@ -13,7 +13,7 @@ use crate::{Outcome, run};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The core rooms, with functions of octets that reach as much of each as one can: what is not reached is not
+/// The core rooms, with functions of bytes that reach as much of each as one can: what is not reached is not
 /// linked. The others reach base.
 const ROOTS: &[(&str, &[&str])] = &[
     ("base", &[]),

@@ -107,7 +107,7 @@ int ms_getsockname(struct ms_ctx *ctx, int fd, struct sockaddr *addr, socklen_t 
 /** getpeername(2). */
 int ms_getpeername(struct ms_ctx *ctx, int fd, struct sockaddr *addr, socklen_t *len);
 
-/* --- Octets: read(2), write(2), recv(2), send(2) and their kin --- */
+/* --- Bytes: read(2), write(2), recv(2), send(2) and their kin --- */
 
 /** read(2), from a socket or a pipe. */
 ssize_t ms_read(struct ms_ctx *ctx, int fd, void *to, size_t len);
@@ -240,30 +240,30 @@ int ms_epoll_wait(struct ms_ctx *ctx, int epfd, struct epoll_event *events, int 
 /** poll(2), for descriptors of this context. */
 int ms_poll(struct ms_ctx *ctx, struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* --- Without a copy: received octets where they lie, and memory that a connection refers to until the peer has it --- */
+/* --- Without a copy: received bytes where they lie, and memory that a connection refers to until the peer has it --- */
 
 /**
- * Shows `look` at most `max` received octets where they lie, piece by piece, until there are no more or it returns
+ * Shows `look` at most `max` received bytes where they lie, piece by piece, until there are no more or it returns
  * nonzero; how many were shown. They stay until ms_consume() drops them, their place only until `look` returns.
  * Never waits: -1 with EAGAIN if there is nothing, 0 at the end. `look` must not call this library (EDEADLK).
  */
 ssize_t ms_borrow(struct ms_ctx *ctx, int fd, size_t max, ms_look *look, void *arg);
 
-/** Drops `len` octets that ms_borrow() has shown. */
+/** Drops `len` bytes that ms_borrow() has shown. */
 int ms_consume(struct ms_ctx *ctx, int fd, size_t len);
 
 /**
- * send(2) of `len` octets of a buffer from `offset` on, without a copy where the link can (docs/C.md): the
+ * send(2) of `len` bytes of a buffer from `offset` on, without a copy where the link can (docs/C.md): the
  * connection refers to the buffer until the peer has acknowledged them, and so long it stays busy.
  */
 ssize_t ms_lend(struct ms_ctx *ctx, int fd, const struct ms_buffer *buffer, size_t offset,
                 size_t len, int flags);
 
-/** A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it. */
+/** A buffer of `len` bytes, all zero, for ms_lend(). Any number of connections and contexts may be lent it. */
 struct ms_buffer *ms_buffer_new(size_t len);
 
 /**
- * The octets of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
+ * The bytes of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
  * refers to them.
  */
 void *ms_buffer_octets(struct ms_buffer *buffer);
@@ -278,7 +278,7 @@ int ms_buffer_free(struct ms_buffer *buffer);
 
 /**
  * Counters, table sizes and memory of the core as JSON, what `millstream stat --json` shows. Like snprintf(3): at
- * most `room` octets with the NUL; returns the length of the whole text.
+ * most `room` bytes with the NUL; returns the length of the whole text.
  */
 int ms_stats(struct ms_ctx *ctx, char *into, size_t room);
 

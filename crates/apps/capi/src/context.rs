@@ -19,7 +19,7 @@ pub struct Context {
     tree: Arc<Tree>,
     /// The highest descriptor given out; [`Context::end`] closes up to it.
     highest: AtomicI32,
-    /// Has it ever made a pipe? Else no descriptor with octets is anything but a socket.
+    /// Has it ever made a pipe? Else no descriptor with bytes is anything but a socket.
     pipes: AtomicBool,
     /// [`FORKS`] when it was opened: its threads live in that process only.
     born: u32,
@@ -150,7 +150,7 @@ impl Context {
         Ok((self.opened(read), self.opened(write)))
     }
 
-    /// ENOTSOCK for a pipe, whose octets are not recv's and send's. Costs nothing where there never was one: other
+    /// ENOTSOCK for a pipe, whose bytes are not recv's and send's. Costs nothing where there never was one: other
     /// descriptors refuse by themselves.
     pub(crate) fn socket_only(&self, fd: Fd) -> Outcome<()> {
         if self.pipes.load(Ordering::Relaxed) {

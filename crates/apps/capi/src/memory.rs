@@ -10,7 +10,7 @@ use std::slice;
 
 /// Most vectors of one call (UIO_MAXIOV).
 const VECTORS_MAX: usize = 1_024;
-/// Most octets of one call, as on Linux.
+/// Most bytes of one call, as on Linux.
 const OCTETS_MAX: usize = 0x7fff_f000;
 
 const FAULT: Refused = Refused(libc::EFAULT);
@@ -32,7 +32,7 @@ fn are_nowhere<T>(at: *const T, octets: usize) -> bool {
     at.addr().wrapping_sub(LOWEST) > (END - LOWEST).saturating_sub(octets)
 }
 
-/// Octets to be read; EFAULT if there are none where some should be.
+/// Bytes to be read; EFAULT if there are none where some should be.
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
@@ -87,7 +87,7 @@ pub(crate) unsafe fn put<T>(value: T, to: *mut T) -> Outcome<()> {
 /// One value from there; EFAULT for NULL.
 ///
 /// # Safety
-/// C's contract for `from`; whatever octets lie there must be a `T`.
+/// C's contract for `from`; whatever bytes lie there must be a `T`.
 pub(crate) unsafe fn value<T: Copy>(from: *const T) -> Outcome<T> {
     if is_nowhere(from) {
         return Err(FAULT);
@@ -163,12 +163,12 @@ pub(crate) unsafe fn gather(from: &[iovec], all: &mut Vec<u8>) -> Outcome<()> {
     Ok(())
 }
 
-/// Octets for which the vectors have room.
+/// Bytes for which the vectors have room.
 pub(crate) fn total(vectors: &[iovec]) -> usize {
     vectors.iter().map(|vector| vector.iov_len).sum::<usize>().min(OCTETS_MAX)
 }
 
-/// Spreads octets over the vectors.
+/// Spreads bytes over the vectors.
 ///
 /// # Safety
 /// C's contract for each vector.

@@ -1,6 +1,6 @@
 //! `millstream iperf`: a server that an ordinary iperf3 client measures, one test at a time, both directions.
 //!
-//! iperf3 talks over a control connection: one octet per state, and JSON behind a four-octet length. Every data
+//! iperf3 talks over a control connection: one byte per state, and JSON behind a four-byte length. Every data
 //! connection begins with the cookie that the control connection began with.
 
 use crate::CliResult;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Octets of the cookie, its final NUL included.
+/// Bytes of the cookie, its final NUL included.
 const COOKIE: usize = 37;
 /// Most connections of one test.
 const STREAMS_MAX: u64 = 128;
@@ -87,7 +87,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Octets move one way until the peer, or the end of the test, ends it.
+    /// Bytes move one way until the peer, or the end of the test, ends it.
     fn start(&mut self, mut stream: TcpStream, send: bool, len: usize) -> io::Result<()> {
         let connection = stream.try_clone()?;
         let octets = Arc::new(AtomicU64::new(0));

@@ -50,7 +50,7 @@ pub(crate) fn rate(bits: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Octets with their unit.
+/// Bytes with their unit.
 fn octets(count: u64) -> String {
     match count {
         0..1_024 => format!("{count} octets"),
@@ -67,7 +67,7 @@ fn ms(micros: u64) -> String {
     format!("{} ms", (micros as f64 / 1_000.0 * 10.0).round() / 10.0)
 }
 
-/// `window` octets in each round trip of `rtt` microseconds, as text.
+/// `window` bytes in each round trip of `rtt` microseconds, as text.
 fn allows(window: u64, rtt: u64) -> String {
     rate(window as f64 * 8e6 / rtt.max(1) as f64)
 }
@@ -264,7 +264,7 @@ impl Looks<'_> {
         }
     }
 
-    /// The share of octets that were sent again since the last look, or ever.
+    /// The share of bytes that were sent again since the last look, or ever.
     fn again(&self) -> String {
         let (again, sent) = (self.grew("bytes_retransmitted"), self.grew("bytes_sent"));
         format!("{:.1} %", again as f64 * 100.0 / (again + sent).max(1) as f64)

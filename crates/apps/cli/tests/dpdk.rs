@@ -1,5 +1,5 @@
 //! Goal: whole hosts over DPDK's software devices: the kernel's clients fetch what our server serves, on many
-//! connections, and octets are those that were sent. Needs the feature `dpdk`, root, and libdpdk-dev.
+//! connections, and bytes are those that were sent. Needs the feature `dpdk`, root, and libdpdk-dev.
 #![cfg(feature = "dpdk")]
 
 use bench::bed::{Bed, Server, sh};
@@ -11,7 +11,7 @@ const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 const OURS: &str = "10.79.0.1";
 const KERNELS: &str = "10.79.0.2/24";
 
-/// Eight at a time, 400 connections in all, each for a body of another length; then one of three million octets.
+/// Eight at a time, 400 connections in all, each for a body of another length; then one of three million bytes.
 const CLIENT: &str = "
 import socket, sys, threading
 pattern = bytes(33 + i % 89 for i in range(89)) * 40000

@@ -20,7 +20,7 @@ fn launch(bed: &Bed, program: &[&str]) -> Server {
     bed.spawn(&bed.server, Path::new(MILLSTREAM), &launched(program)).expect("it starts")
 }
 
-/// Octets that are the same nowhere.
+/// Bytes that are the same nowhere.
 fn file(bed: &Bed, name: &str, len: u32) -> Vec<u8> {
     let octets: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(bed.dir.join(name), &octets).expect("a file");
@@ -105,7 +105,7 @@ while True:
     c.close()
 ";
 
-/// Sends octets to an echo server and says whether they came back.
+/// Sends bytes to an echo server and says whether they came back.
 const ECHO: &str = "
 import os, socket, sys, threading, time
 for size in (1, 100_000, 3_000_000):

@@ -1,4 +1,4 @@
-//! Goal: an unmodified program fetches and serves the same octets over every kind of link that the launcher can open;
+//! Goal: an unmodified program fetches and serves the same bytes over every kind of link that the launcher can open;
 //! without one it runs on the kernel, if that was asked for, and says so once.
 //!
 //! Tests that need network namespaces need root, and report that they were skipped without it.
@@ -12,7 +12,7 @@ const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
 const SERVE: &[&str] = &["python3", "-u", "-m", "http.server", "-d"];
 const CURL: &[&str] = &["curl", "-sSf", "--max-time", "20", "-o"];
 
-/// Octets that are the same nowhere, in `file` of the bed's folder.
+/// Bytes that are the same nowhere, in `file` of the bed's folder.
 fn file(bed: &Bed) -> Vec<u8> {
     let octets: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(bed.dir.join("file"), &octets).expect("a file");

@@ -88,7 +88,7 @@ fn udp_of_the_rate(kind: &str) -> Option<f64> {
     let _server = server.expect("iperf3");
     let args = ["-c", RIGHT, "-u", "-b", "30M", "-l", "1372", "-t", "3", "-O", "1"];
     let said = wire.iperf3(&wire.left, &args).expect("iperf3");
-    // 28 octets of headers on each datagram.
+    // 28 bytes of headers on each datagram.
     Some(received_rate(&said) / (20e6 * 1372.0 / 1400.0))
 }
 

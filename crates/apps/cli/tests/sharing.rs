@@ -74,7 +74,7 @@ fn even(answers: &[usize], lengths: &[usize]) {
     assert!(shares.iter().all(|share| (fair / 2..=2 * fair).contains(share)), "{shares:?}");
 }
 
-/// A worker that answers with `length` octets.
+/// A worker that answers with `length` bytes.
 fn worker(bed: &Bed, link: &str, length: usize) -> Server {
     let length = length.to_string();
     let args = ["serve", "--link", link, "--reuse-port", "--bytes", &length];
@@ -376,7 +376,7 @@ fn a_client() {
                 say(&open.iter_mut().map(request).collect::<Vec<_>>());
             }
             "again" => say(&open.iter_mut().map(request).collect::<Vec<_>>()),
-            // As many thousand octets up, and then down.
+            // As many thousand bytes up, and then down.
             "large" => {
                 let size = 1000 * usize::from(number);
                 let head = format!("PUT /3 HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n");

@@ -275,13 +275,13 @@ fn recv_flags(plug: &Plug, flags: c_int) -> Result<RecvFlags> {
     })
 }
 
-/// Receives; the octets, and how many there were. `null` if there is nowhere to put them.
+/// Receives; the bytes, and how many there were. `null` if there is nowhere to put them.
 fn receive(plug: &Plug, fd: c_int, len: usize, flags: RecvFlags, null: bool) -> Result<(Vec<u8>, i64)> {
     let request = Request::Recv { fd: plug.fd(fd), len: len.min(OCTETS_MAX), flags };
     let answer = plug.ask(if null { Request::Nowhere(Box::new(request)) } else { request });
     let count = answer.result?;
     match answer.got {
-        // Octets that are thrown away (MSG_TRUNC) are not shown.
+        // Bytes that are thrown away (MSG_TRUNC) are not shown.
         Got::Octets(octets) if !flags.discard => Ok((octets, count)),
         _ => Ok((Vec::new(), count)),
     }

@@ -11,10 +11,10 @@ pub(crate) type Errno = i32;
 
 /// Most vectors of one call (UIO_MAXIOV).
 const VECTORS_MAX: usize = 1_024;
-/// Most octets of one call, as on Linux.
+/// Most bytes of one call, as on Linux.
 pub(crate) const OCTETS_MAX: usize = 0x7fff_f000;
 
-/// Octets to be read; EFAULT if there are none where some should be.
+/// Bytes to be read; EFAULT if there are none where some should be.
 ///
 /// # Safety
 /// C's contract for `from` and `len`, for as long as the result lives.
@@ -29,7 +29,7 @@ pub(crate) unsafe fn octets<'a>(from: *const c_void, len: usize) -> Result<&'a [
     Ok(unsafe { slice::from_raw_parts(from.cast(), len.min(OCTETS_MAX)) })
 }
 
-/// Puts octets there.
+/// Puts bytes there.
 ///
 /// # Safety
 /// C's contract for `to`, with a length of no less than `octets`.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn put(octets: &[u8], to: *mut c_void) -> Result<(), Errno> {
     if to.is_null() {
         return Err(libc::EFAULT);
     }
-    // SAFETY: not NULL; octets of ours do not overlap the tool's memory.
+    // SAFETY: not NULL; bytes of ours do not overlap the tool's memory.
     unsafe { to.cast::<u8>().copy_from_nonoverlapping(octets.as_ptr(), octets.len()) };
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) unsafe fn put_value<T>(value: T, to: *mut T) {
 /// One value from there; EFAULT for NULL.
 ///
 /// # Safety
-/// C's contract for `from`; whatever octets lie there must be a `T`.
+/// C's contract for `from`; whatever bytes lie there must be a `T`.
 pub(crate) unsafe fn value<T: Copy>(from: *const T) -> Result<T, Errno> {
     if from.is_null() {
         return Err(libc::EFAULT);
@@ -124,7 +124,7 @@ pub(crate) unsafe fn gather(from: *const iovec, count: usize) -> Result<Vec<u8>,
     Ok(all)
 }
 
-/// Octets for which the vectors have room.
+/// Bytes for which the vectors have room.
 ///
 /// # Safety
 /// C's contract for the array.
@@ -134,7 +134,7 @@ pub(crate) unsafe fn room(of: *const iovec, count: usize) -> Result<usize, Errno
     Ok(all.iter().map(|vector| vector.iov_len).sum::<usize>().min(OCTETS_MAX))
 }
 
-/// Spreads octets over the vectors.
+/// Spreads bytes over the vectors.
 ///
 /// # Safety
 /// C's contract for the array and for each vector of it.
@@ -149,7 +149,7 @@ pub(crate) unsafe fn scatter(mut octets: &[u8], to: *const iovec, count: usize) 
     Ok(())
 }
 
-/// Fills in what recvmsg tells besides the octets.
+/// Fills in what recvmsg tells besides the bytes.
 ///
 /// # Safety
 /// C's contract for `message` and for its `msg_control`.

@@ -20,7 +20,7 @@ const TELLING: Duration = Duration::from_micros(50);
 const TELLING_MAX: u32 = 20_000;
 /// A descriptor that nothing has.
 const NO_FD: Fd = Fd::MAX;
-/// Octets of the longest IP packet: 65,535 behind the header of IPv6.
+/// Bytes of the longest IP packet: 65,535 behind the header of IPv6.
 const PACKET_MAX: usize = 65_575;
 
 /// Mutable state.
@@ -351,7 +351,7 @@ impl Plug {
     }
 }
 
-/// Octets behind the TCP header, if that is what the IP header is followed by.
+/// Bytes behind the TCP header, if that is what the IP header is followed by.
 fn payload(packet: &[u8]) -> Option<usize> {
     let octet = |at: usize| packet.get(at).copied();
     let (protocol, header) = match octet(0)? >> 4 {

@@ -1,4 +1,4 @@
-//! Octets. On a connection the C door's functions do the work, which answer as Linux does; everything else that is ours
+//! Bytes. On a connection the C door's functions do the work, which answer as Linux does; everything else that is ours
 //! is a socket of the kernel's, which knows what to say.
 
 use crate::boundary::{Outcome, Refused, errno, outside, set_errno};
@@ -113,7 +113,7 @@ pub(crate) unsafe fn recvmmsg(
 const NOTHING: c_int = 0x17;
 const NOW: c_int = 0x08;
 
-/// Do octets go where the file is, as readv and writev do it? Everything else is wrong of a socket, as the kernel says.
+/// Do bytes go where the file is, as readv and writev do it? Everything else is wrong of a socket, as the kernel says.
 fn where_it_is(held: &Held, offset: off_t, flags: c_int) -> bool {
     held.kind() == Kind::Stream && offset == -1 && flags & !(NOTHING | NOW) == 0
 }

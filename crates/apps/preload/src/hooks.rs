@@ -115,7 +115,7 @@ macro_rules! on_descriptors {
 
 /// Body of a function with any number of arguments: the registers of unnamed arguments are put where the function
 /// `$with`, which takes a list of them in the register `$list`, looks for them (System V ABI for x86-64, 3.5.7).
-/// `$named` octets of registers have names.
+/// `$named` bytes of registers have names.
 macro_rules! list_of_arguments {
     ($list:literal, $named:literal, $with:path) => {
         naked_asm!(

@@ -1,8 +1,8 @@
-//! Octets between two descriptors: sendfile and splice with a connection at one end.
+//! Bytes between two descriptors: sendfile and splice with a connection at one end.
 //!
 //! The kernel's socket under a connection is one that was never connected. So the kernel itself looks at the arguments
 //! and waits for the pipe: when it says at last that nobody is connected (ENOTCONN), everything else is right. What
-//! cannot be taken at once must not be lost, so octets pass through a pipe of the thread's own, the tray, in which
+//! cannot be taken at once must not be lost, so bytes pass through a pipe of the thread's own, the tray, in which
 //! nobody else reads and writes: a copy of them goes there, and only what was taken is taken away.
 
 use crate::bell;
@@ -18,9 +18,9 @@ use sock::Sockets;
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 
-/// Octets of a file that sendfile has in hand at a time.
+/// Bytes of a file that sendfile has in hand at a time.
 const PIECE: usize = 256 << 10;
-/// Octets that a pipe takes at a time, if it is empty and nobody has made it smaller.
+/// Bytes that a pipe takes at a time, if it is empty and nobody has made it smaller.
 const TRAY: usize = 64 << 10;
 
 thread_local! {
@@ -141,7 +141,7 @@ fn send_pieces(
             return if got < 0 && all == 0 { Ok(-1) } else { Ok(all as ssize_t) };
         }
         let more = if all + (got as usize) < count && got as usize == wanted { libc::MSG_MORE } else { 0 };
-        // SAFETY: as many octets as were read.
+        // SAFETY: as many bytes as were read.
         let done = unsafe { data::send(held, fd, piece.as_ptr().cast::<c_void>(), got as size_t, more)? };
         if done < 0 {
             return if all == 0 { Ok(-1) } else { Ok(all as ssize_t) };
@@ -243,7 +243,7 @@ fn out_of_pipe(held: &Held, from: c_int, to: c_int, len: size_t, flags: c_uint) 
             };
             let ends = got == len - all && flags & libc::SPLICE_F_MORE == 0;
             let more = if ends { 0 } else { libc::MSG_MORE };
-            // SAFETY: as many octets as are there.
+            // SAFETY: as many bytes as are there.
             let sent = unsafe { data::send(held, to, piece.as_ptr().cast::<c_void>(), got, more)? };
             let Some(sent) = usize::try_from(sent).ok() else {
                 return Ok(if all > 0 { all as ssize_t } else { -1 });
@@ -269,7 +269,7 @@ fn take_away(from: c_int, octets: &mut [u8]) {
         match unsafe { real::read(from, rest.as_mut_ptr().cast::<c_void>(), rest.len()) } {
             got if got > 0 => gone += got as usize,
             _ if errno() == libc::EINTR => {}
-            // Somebody else reads the same pipe: then nobody can say whose the octets were.
+            // Somebody else reads the same pipe: then nobody can say whose the bytes were.
             _ => break,
         }
     }
@@ -313,9 +313,9 @@ impl Tray {
         set_errno(errno);
     }
 
-    /// Hands octets to a pipe without waiting; how many it took.
+    /// Hands bytes to a pipe without waiting; how many it took.
     fn pass(&self, octets: &mut [u8], to: c_int) -> ssize_t {
-        // SAFETY: octets that are there; numbers. The tray is empty and takes them all.
+        // SAFETY: bytes that are there; numbers. The tray is empty and takes them all.
         let (put, moved) = unsafe {
             let put = real::write(self.write, octets.as_ptr().cast::<c_void>(), octets.len());
             let wanted = put.max(0) as usize;

@@ -12,7 +12,7 @@ use libc::{c_int, c_void, socklen_t};
 use sock::{Errno, Sockets};
 use std::sync::{Mutex, PoisonError};
 
-/// Most octets of an option that is kept.
+/// Most bytes of an option that is kept.
 const VALUE_MAX: usize = 4_096;
 /// Most options that are kept; a program that sets one again and again replaces it.
 const WISHES_MAX: usize = 64;

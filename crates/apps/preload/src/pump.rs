@@ -1,4 +1,4 @@
-//! One connection that a child uses: octets between it and the child's socket, both ways, and the end of each.
+//! One connection that a child uses: bytes between it and the child's socket, both ways, and the end of each.
 
 use crate::boundary::errno;
 use crate::hooks::real;
@@ -8,7 +8,7 @@ use libc::{c_int, c_void};
 use sock::{Errno, Fd, RecvFlags, SendFlags, Shutdown, Sockets};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Octets that one step moves at most.
+/// Bytes that one step moves at most.
 pub(crate) const ROOM: usize = 64 << 10;
 
 /// One direction. What the other end did not take is kept.
@@ -27,7 +27,7 @@ impl Lane {
         self.sent == self.rest.len()
     }
 
-    /// Hands on what is left, and then what the source gives: octets, its end (0), or nothing now (`None`). Did
+    /// Hands on what is left, and then what the source gives: bytes, its end (0), or nothing now (`None`). Did
     /// anything move?
     fn carry(
         &mut self,
@@ -75,7 +75,7 @@ pub(crate) struct Pump {
     /// Our end of the child's socket.
     fd: c_int,
     child: End,
-    /// Octets can be had from the connection, and it takes some.
+    /// Bytes can be had from the connection, and it takes some.
     below: End,
     inwards: Lane,
     outwards: Lane,
@@ -196,7 +196,7 @@ impl Pump {
                 return 0;
             }
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // SAFETY: as many octets as are there.
+            // SAFETY: as many bytes as are there.
             let sent = unsafe { real::send(fd, octets.as_ptr().cast::<c_void>(), octets.len(), flags) };
             *left |= sent < 0 && errno() == libc::EPIPE;
             let sent = usize::try_from(sent).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Connections that a child has inherited. They stay on the parent's stack; a child that uses one asks the parent
 //! for it, over a channel that the fork has made, and gets one end of a UNIX socket pair under the same number,
-//! across exec too. A thread of the parent carries octets between that and the connection.
+//! across exec too. A thread of the parent carries bytes between that and the connection.
 
 mod ask;
 
@@ -39,7 +39,7 @@ enum Wish {
     GetOption = 4,
 }
 
-/// Octets of a wish (which, and of what), and of the names that answer it: our end and the peer's.
+/// Bytes of a wish (which, and of what), and of the names that answer it: our end and the peer's.
 const WISH: usize = 16;
 const NAME: usize = 28;
 
@@ -117,7 +117,7 @@ pub(crate) fn handle(held: &Description) -> usize {
 }
 
 fn ask(octets: &[u8]) -> bool {
-    // SAFETY: as many octets as are there.
+    // SAFETY: as many bytes as are there.
     let sent =
         unsafe { real::send(channel(), octets.as_ptr().cast::<c_void>(), octets.len(), libc::MSG_NOSIGNAL) };
     sent == octets.len() as ssize_t
@@ -363,7 +363,7 @@ impl New {
             }
         }
         let one = 1_u64;
-        // SAFETY: eight octets.
+        // SAFETY: eight bytes.
         unsafe { real::write(self.bell, (&raw const one).cast::<c_void>(), 8) };
     }
 }
@@ -489,7 +489,7 @@ impl Relay {
         let (children, pumps) = {
             let mut all = new();
             let mut rings = 0_u64;
-            // SAFETY: room for eight octets.
+            // SAFETY: room for eight bytes.
             unsafe { real::read(all.bell, (&raw mut rings).cast::<c_void>(), 8) };
             (std::mem::take(&mut all.children), std::mem::take(&mut all.pumps))
         };
@@ -627,7 +627,7 @@ pub(crate) fn names_of(stack: &Stack, held: &Held) -> (Vec<u8>, Vec<u8>) {
     both_names(&raw_names(stack, held), held.is_v6())
 }
 
-/// Sends octets and a descriptor with them.
+/// Sends bytes and a descriptor with them.
 fn send(channel: c_int, octets: &mut [u8], fd: c_int) -> bool {
     let mut control = [0_u64; 4];
     let mut part = iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };

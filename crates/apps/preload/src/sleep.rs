@@ -11,7 +11,7 @@ use sock::hosted::Woken;
 use std::os::fd::RawFd;
 use std::ptr::{null, null_mut};
 
-/// Octets of the kernel's signal set.
+/// Bytes of the kernel's signal set.
 const SIGNALS: c_long = 8;
 
 /// How long the machine has been awake.

@@ -190,7 +190,7 @@ unsafe fn mask_of(pair: c_long) -> *const sigset_t {
     if pair.is_null() { null() } else { unsafe { pair.read_unaligned() } }
 }
 
-/// A ring of the kernel's would move octets past us.
+/// A ring of the kernel's would move bytes past us.
 fn no_rings() -> c_long {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| say("io_uring is refused (ENOSYS): what it moves would go past the stack"));

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Looks whether the stack's own thread has let go of the link.
 const RELEASE_LOOKS: u32 = 100;
 
-/// Octets of one attempt to send or receive.
+/// Bytes of one attempt to send or receive.
 pub(crate) const AT_ONCE: usize = 256 << 10;
 
 /// This process was forked from the one that opened the stacks there are; Python says so.

@@ -1,4 +1,4 @@
-//! Octets between Python and the stack. While a call runs without Python's lock it touches no memory that Python could
+//! Bytes between Python and the stack. While a call runs without Python's lock it touches no memory that Python could
 //! change: it receives into room of its thread's, and sends from `bytes` only.
 
 use crate::failure::because;
@@ -15,7 +15,7 @@ thread_local! {
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs `call` with room for `len` octets, whatever they hold.
+/// Runs `call` with room for `len` bytes, whatever they hold.
 pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut room = ROOM.take();
     if room.len() < len {
@@ -28,7 +28,7 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     result
 }
 
-/// Octets of a call that receives `len`: whoever waits for all of them gets so many, others no more than fit at once.
+/// Bytes of a call that receives `len`: whoever waits for all of them gets so many, others no more than fit at once.
 pub(crate) fn room_for(len: isize, flags: Receive) -> PyResult<usize> {
     let len = usize::try_from(len).map_err(|_| PyValueError::new_err("negative buffersize in recv"))?;
     Ok(if flags.wait_all { len } else { len.min(AT_ONCE) })
@@ -75,7 +75,7 @@ pub(crate) fn send_flags(flags: i32) -> PyResult<SendFlags> {
     })
 }
 
-/// A view of the octets of any object that has some.
+/// A view of the bytes of any object that has some.
 pub(crate) fn view<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let view = PyMemoryView::from(data)?.into_any();
     if !view.getattr("c_contiguous")?.extract::<bool>()? {
@@ -89,13 +89,13 @@ fn part<'py>(view: &Bound<'py, PyAny>, from: usize, to: usize) -> PyResult<Bound
     view.get_item(PySlice::new(view.py(), from.cast_signed(), to.cast_signed(), 1))
 }
 
-/// The octets from `from` on, [`AT_ONCE`] of them at most, copied where nobody changes them.
+/// The bytes from `from` on, [`AT_ONCE`] of them at most, copied where nobody changes them.
 pub(crate) fn bytes<'py>(view: &Bound<'py, PyAny>, from: usize) -> PyResult<Bound<'py, PyBytes>> {
     let to = view.len()?.min(from + AT_ONCE);
     Ok(part(view, from, to)?.call_method0("tobytes")?.cast_into()?)
 }
 
-/// Puts octets at the beginning of what `view` shows.
+/// Puts bytes at the beginning of what `view` shows.
 pub(crate) fn put(view: &Bound<'_, PyAny>, octets: &[u8]) -> PyResult<()> {
     let front = part(view, 0, octets.len())?;
     PyBuffer::<u8>::get(&front)?.copy_from_slice(view.py(), octets)

@@ -21,7 +21,7 @@ pub(crate) const BASE: i32 = 1 << 30;
 const CLOSED: Fd = -1;
 /// A time-out in nanoseconds: none.
 const FOR_EVER: u64 = u64::MAX;
-/// Most octets of an option's value.
+/// Most bytes of an option's value.
 const OPTION_MAX: usize = 1_024;
 
 /// A TCP socket of a stack.
@@ -199,7 +199,7 @@ impl Socket {
         })
     }
 
-    /// recv_into(buffer[, nbytes[, flags]]) -> how many octets were put there.
+    /// recv_into(buffer[, nbytes[, flags]]) -> how many bytes were put there.
     #[pyo3(signature = (buffer, nbytes = 0, flags = 0))]
     fn recv_into(
         &self,
@@ -231,7 +231,7 @@ impl Socket {
         })
     }
 
-    /// send(data[, flags]) -> how many octets were taken.
+    /// send(data[, flags]) -> how many bytes were taken.
     #[pyo3(signature = (data, flags = 0))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, flags: i32) -> PyResult<usize> {
         let flags = octets::send_flags(flags)?;
@@ -285,7 +285,7 @@ impl Socket {
         address::tuple(py, self.family, remote)
     }
 
-    /// setsockopt(level, optname, value): an int or octets.
+    /// setsockopt(level, optname, value): an int or bytes.
     fn setsockopt(&self, py: Python<'_>, level: i32, optname: i32, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(number) = value.extract::<i32>() {
             return self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, &number.to_ne_bytes()));
@@ -295,7 +295,7 @@ impl Socket {
         self.tell(py, |hosted, fd| hosted.setsockopt(fd, level, optname, octets))
     }
 
-    /// getsockopt(level, optname[, buflen]): an int, or octets if `buflen` says how many.
+    /// getsockopt(level, optname[, buflen]): an int, or bytes if `buflen` says how many.
     #[pyo3(signature = (level, optname, buflen = 0))]
     fn getsockopt<'py>(
         &self,
@@ -353,12 +353,12 @@ impl Socket {
         self.tell(py, |hosted, fd| hosted.dup(fd)).map(|fd| BASE + fd)
     }
 
-    /// Octets that can be read now.
+    /// Bytes that can be read now.
     fn readable(&self, py: Python<'_>) -> PyResult<usize> {
         self.tell(py, |hosted, fd| hosted.readable(fd))
     }
 
-    /// Octets that the peer has not acknowledged.
+    /// Bytes that the peer has not acknowledged.
     fn unsent(&self, py: Python<'_>) -> PyResult<usize> {
         self.tell(py, |hosted, fd| hosted.unsent(fd)).map(|(unacknowledged, _)| unacknowledged)
     }

@@ -36,7 +36,7 @@ pub struct Adapter {
     /// Our clock starts here.
     origin: time::Instant,
     batch: Batch,
-    /// Octets acknowledged by the last frame, in case quinn says next that they were marked.
+    /// Bytes acknowledged by the last frame, in case quinn says next that they were marked.
     last_acked: u64,
     in_flight: u64,
     /// When the window was last reduced; what was sent later ends the recovery.
@@ -51,7 +51,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// A policy called `name` for a connection that begins at `now` with packets of at most `mtu` octets.
+    /// A policy called `name` for a connection that begins at `now` with packets of at most `mtu` bytes.
     pub(crate) fn begin(policies: Policies, name: &str, now: time::Instant, mtu: u16) -> Self {
         let initial_window = initial_window(mtu);
         let path = PathInfo { mss: mtu.into(), srtt: None, initial_window, ssthresh: None };
@@ -115,7 +115,7 @@ impl Adapter {
         }
     }
 
-    /// `marked` of `octets` newly arrived octets came with CE.
+    /// `marked` of `octets` newly arrived bytes came with CE.
     fn tell_marks(&mut self, now: Instant, octets: u64, marked: u64) {
         let segments = |octets: u64| octets_of(octets.div_ceil(self.mtu.into()));
         let feedback = EcnFeedback {

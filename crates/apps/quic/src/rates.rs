@@ -16,7 +16,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Something left at `now`, and `in_flight` octets are in the network with it (OnPacketSent).
+    /// Something left at `now`, and `in_flight` bytes are in the network with it (OnPacketSent).
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         let left = self.account.on_sent(now, in_flight <= bytes, octets_of(in_flight));
         match self.log.back_mut() {
@@ -79,7 +79,7 @@ mod tests {
     fn a_steady_path_shows_its_rate() {
         let mut rates = Rates::default();
         let mut last = None;
-        // A thousand octets a millisecond, 20 ms there and back.
+        // A thousand bytes a millisecond, 20 ms there and back.
         for at in 0..200 {
             if at >= 20 {
                 last = rates.on_delivered(ms(at), 1000, ms(at - 20), false, 19_000);

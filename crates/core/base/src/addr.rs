@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// wire as such (the stack refuses it), so the two cannot be confused.
 ///
 /// Two halves in network significance order, so that comparing, copying and hashing take two words; packed, so that a
-/// key of two of them and their ports takes 36 octets.
+/// key of two of them and their ports takes 36 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C, packed(4))]
 pub struct Addr {
@@ -24,7 +24,7 @@ impl Addr {
     /// `::`.
     pub const UNSPECIFIED_V6: Addr = Addr { high: 0, low: 0 };
 
-    /// From four octets.
+    /// From four bytes.
     pub const fn v4(octets: [u8; 4]) -> Self {
         Addr::mapped(u32::from_be_bytes(octets))
     }
@@ -33,7 +33,7 @@ impl Addr {
         Addr { high: 0, low: (MAPPED as u64) << 32 | v4 as u64 }
     }
 
-    /// From sixteen octets in network order.
+    /// From sixteen bytes in network order.
     pub const fn v6(o: [u8; 16]) -> Self {
         Addr {
             high: u64::from_be_bytes([o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7]]),
@@ -83,12 +83,12 @@ impl Addr {
         [self.high, self.low]
     }
 
-    /// The IPv4 octets, if this is IPv4.
+    /// The IPv4 bytes, if this is IPv4.
     pub const fn v4_octets(self) -> Option<[u8; 4]> {
         if self.is_v4() { Some((self.low as u32).to_be_bytes()) } else { None }
     }
 
-    /// Sixteen octets in network order (IPv4 in its mapped form).
+    /// Sixteen bytes in network order (IPv4 in its mapped form).
     pub fn octets(self) -> [u8; 16] {
         let mut out = [0; 16];
         for (chunk, half) in out.chunks_exact_mut(8).zip(self.halves()) {

@@ -44,7 +44,7 @@ impl SipKey {
         SipKey(k0, k1)
     }
 
-    /// SipHash-C-D of whole 64-bit words (the length in octets is mixed in as the algorithm says).
+    /// SipHash-C-D of whole 64-bit words (the length in bytes is mixed in as the algorithm says).
     #[inline(always)]
     fn sip<const C: usize, const D: usize>(self, words: &[u64]) -> u64 {
         let mut s = State {

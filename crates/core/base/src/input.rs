@@ -1,11 +1,11 @@
-//! Octets as a source of numbers, for models that are both seeded tests and fuzz targets.
+//! Bytes as a source of numbers, for models that are both seeded tests and fuzz targets.
 
-/// Takes numbers from octets; zeros once they are used up.
+/// Takes numbers from bytes; zeros once they are used up.
 #[derive(Debug)]
 pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
-    /// From the first octet on.
+    /// From the first byte on.
     pub fn new(data: &'a [u8]) -> Self {
         Input(data)
     }
@@ -15,19 +15,19 @@ impl<'a> Input<'a> {
         self.0.is_empty()
     }
 
-    /// One octet.
+    /// One byte.
     pub fn u8(&mut self) -> u8 {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         first
     }
 
-    /// Two octets.
+    /// Two bytes.
     pub fn u16(&mut self) -> u16 {
         u16::from_le_bytes([self.u8(), self.u8()])
     }
 
-    /// Four octets.
+    /// Four bytes.
     pub fn u32(&mut self) -> u32 {
         u32::from(self.u16()) | u32::from(self.u16()) << 16
     }

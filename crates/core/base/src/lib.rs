@@ -1,5 +1,5 @@
 //! The words every other room uses: time, sequence numbers, addresses, rates, hashing, seeded
-//! randomness, numbers from octets for models, paged slabs and the macros that turn one table into many things.
+//! randomness, numbers from bytes for models, paged slabs and the macros that turn one table into many things.
 //!
 //! Nothing here does I/O, reads a clock or keeps global state; the crate builds for wasm32 with no import.
 #![no_std]

@@ -53,7 +53,7 @@ impl Rng {
         -ln(((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64)
     }
 
-    /// Fill `bytes` with random octets.
+    /// Fill `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();

@@ -23,7 +23,7 @@ impl Seq {
         self.0.wrapping_sub(origin.0) as i32
     }
 
-    /// Octets from `origin` forward to `self`, around the circle.
+    /// Bytes from `origin` forward to `self`, around the circle.
     pub const fn offset_from(self, origin: Seq) -> u32 {
         self.0.wrapping_sub(origin.0)
     }

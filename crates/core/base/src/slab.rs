@@ -42,7 +42,7 @@ impl<T> Slab<T> {
         self.limit
     }
 
-    /// Octets reserved for entries, vacant ones included.
+    /// Bytes reserved for entries, vacant ones included.
     pub fn footprint(&self) -> usize {
         self.pages.len() * PAGE * size_of::<Entry<T>>()
     }

@@ -8,7 +8,7 @@
 //!                      bounds (short term, long term)                         ├──> state ──> pacing rate, window
 //!   losses ───────────────────────────^                                       ┘
 //! ```
-//! Integers throughout: octets, octets a second, per cent. What the draft does at each lost packet happens here at the
+//! Integers throughout: bytes, bytes a second, per cent. What the draft does at each lost packet happens here at the
 //! acknowledgment that tells of it. Marks count as losses (section 3.6: whoever sends ECT must answer them).
 
 mod bounds;
@@ -68,7 +68,7 @@ pub struct Bbr {
     idle_restart: bool,
     cwnd: u32,
     prior_cwnd: u32,
-    /// C.pacing_rate, octets a second; 0 before the round trip is known.
+    /// C.pacing_rate, bytes a second; 0 before the round trip is known.
     pacing: u64,
     initial_window: u32,
     mss: u32,
@@ -121,7 +121,7 @@ impl Bbr {
         self.pacing = part(nominal, State::Startup.pacing_gain()).max(1);
     }
 
-    /// BBR.bw, octets a second.
+    /// BBR.bw, bytes a second.
     fn bw(&self) -> u64 {
         self.max_bw.get().min(self.bounds.bw_short)
     }

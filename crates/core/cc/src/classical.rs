@@ -74,12 +74,12 @@ pub trait Law: Default + Send + fmt::Debug {
         let _ = feedback;
     }
 
-    /// Growth in avoidance for `bytes` acknowledged octets of a filled window: Reno's, unless said otherwise.
+    /// Growth in avoidance for `bytes` acknowledged bytes of a filled window: Reno's, unless said otherwise.
     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
         reno.add_per_window(Reno::ONE, bytes, ack);
     }
 
-    /// Growth while a loss is repaired, for `delivered` octets that newly are known to have arrived: none, but for
+    /// Growth while a loss is repaired, for `delivered` bytes that newly are known to have arrived: none, but for
     /// laws of several flows, of which only one has a loss to repair.
     fn repair(&mut self, reno: &mut Reno, delivered: u32, ack: &AckSample) {
         let _ = (reno, delivered, ack);

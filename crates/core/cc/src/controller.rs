@@ -8,11 +8,11 @@ use crate::tunable::{Tunable, TunableError};
 /// Information on the path for a policy when it starts and restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
-    /// Sender maximum segment size, octets of payload.
+    /// Sender maximum segment size, bytes of payload.
     pub mss: u32,
     /// Smoothed round-trip time, once there is one.
     pub srtt: Option<Duration>,
-    /// Initial window in octets (RFC 6928, unless configured otherwise).
+    /// Initial window in bytes (RFC 6928, unless configured otherwise).
     pub initial_window: u32,
     /// Slow-start threshold remembered from an earlier connection, if any (RFC 9040).
     pub ssthresh: Option<u32>,
@@ -23,13 +23,13 @@ pub struct PathInfo {
 pub struct AckSample<'a> {
     /// When it arrived.
     pub now: Instant,
-    /// Octets newly acknowledged cumulatively.
+    /// Bytes newly acknowledged cumulatively.
     pub bytes: u32,
-    /// Octets newly acknowledged selectively.
+    /// Bytes newly acknowledged selectively.
     pub sacked: u32,
     /// Wire segments this acknowledgment stands for when receive offload merged several (never 0).
     pub segments: u16,
-    /// Octets in flight before this acknowledgment (RFC 6675's pipe).
+    /// Bytes in flight before this acknowledgment (RFC 6675's pipe).
     pub in_flight: u32,
     /// Round-trip time measured by this acknowledgment, if it gave a valid sample.
     pub rtt: Option<Duration>,
@@ -73,22 +73,22 @@ pub struct Needs {
 /// about the transmission that left last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
-    /// Octets delivered in `interval` (RS.delivered).
+    /// Bytes delivered in `interval` (RS.delivered).
     pub delivered: u32,
     /// The longer of the time that sending them took and the time their acknowledgments took (RS.interval).
     pub interval: Duration,
-    /// Octets ever delivered, this acknowledgment's included (C.delivered).
+    /// Bytes ever delivered, this acknowledgment's included (C.delivered).
     pub total: u64,
     /// `total` when the transmission left (P.delivered): a round trip has passed once this reaches an earlier
     /// `total`.
     pub prior: u64,
     /// The application, not the network, bounded what was in flight when the transmission left (P.is_app_limited).
     pub app_limited: bool,
-    /// Octets in flight right after the transmission had left (P.tx_in_flight).
+    /// Bytes in flight right after the transmission had left (P.tx_in_flight).
     pub in_flight: u32,
-    /// Octets found lost since it left (RS.lost).
+    /// Bytes found lost since it left (RS.lost).
     pub lost: u32,
-    /// Octets found lost since the acknowledgment before (RS.newly_lost).
+    /// Bytes found lost since the acknowledgment before (RS.newly_lost).
     pub newly_lost: u32,
 }
 
@@ -106,13 +106,13 @@ impl RateSample {
 pub struct EcnFeedback {
     /// When the acknowledgment came.
     pub now: Instant,
-    /// Segments newly known to have arrived; estimated from octets.
+    /// Segments newly known to have arrived; estimated from bytes.
     pub segments: u32,
     /// Packets newly known to have arrived with CE, control packets among them.
     pub marked_segments: u32,
-    /// Octets newly known to have arrived.
+    /// Bytes newly known to have arrived.
     pub octets: u32,
-    /// Octets of payload newly known to have arrived with CE; estimated where the peer counts packets only.
+    /// Bytes of payload newly known to have arrived with CE; estimated where the peer counts packets only.
     pub marked_octets: u32,
 }
 
@@ -135,7 +135,7 @@ pub enum Signal {
 pub struct SignalInfo {
     /// When.
     pub now: Instant,
-    /// Octets sent and not yet acknowledged (FlightSize of RFC 5681).
+    /// Bytes sent and not yet acknowledged (FlightSize of RFC 5681).
     pub flight_size: u32,
     /// Sender maximum segment size.
     pub mss: u32,
@@ -149,9 +149,9 @@ pub struct SignalInfo {
 /// The only way out of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Congestion window, octets; never below one segment.
+    /// Congestion window, bytes; never below one segment.
     pub cwnd: u32,
-    /// Slow-start threshold, octets; [`u32::MAX`] until the first congestion.
+    /// Slow-start threshold, bytes; [`u32::MAX`] until the first congestion.
     pub ssthresh: u32,
     /// Rate to pace at, if the policy wants pacing.
     pub pacing: Option<Rate>,

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438) in integers: windows in octets, time in milliseconds.
+//! CUBIC (RFC 9438) in integers: windows in bytes, time in milliseconds.
 
 use base::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const OF_2009: Constants = Constants { keep: (8, 10), friendly: (1, 3), released
 /// and the window has long met another limit.
 const CURVE_SPAN: u32 = 1 << 18;
 
-/// RFC 9438, with RFC 9406. At most 80 octets.
+/// RFC 9438, with RFC 9406. At most 80 bytes.
 ///
 /// Tunables: `fast_convergence` (0 or 1, default 1), `abe` (0 or 1, default 0) and those of [`Reno::tunables`].
 ///
@@ -77,7 +77,7 @@ impl Own {
 /// One avoidance stage of the window (an epoch), and what it remembers of the last.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
-    /// Plateau, octets; 0 when there is none to return to.
+    /// Plateau, bytes; 0 when there is none to return to.
     w_max: u32,
     /// When the curve reaches the plateau, milliseconds after the stage began.
     k: u32,
@@ -144,7 +144,7 @@ impl Cubic {
         self.cwnd_prior = 0;
     }
 
-    /// Growth in avoidance for `bytes` acknowledged octets.
+    /// Growth in avoidance for `bytes` acknowledged bytes.
     /// RFC 9438, 4.3-1 and 4.4-1.
     fn avoid(&mut self, bytes: u32, ack: &AckSample) {
         let elapsed = self.elapsed(millis(ack.now));
@@ -247,7 +247,7 @@ impl Curve {
         self.w_est = cwnd;
     }
 
-    /// W_cubic in octets, `elapsed` milliseconds into the stage: W_max + C (t - K)^3 segments, C = 0.4.
+    /// W_cubic in bytes, `elapsed` milliseconds into the stage: W_max + C (t - K)^3 segments, C = 0.4.
     /// RFC 9438, 4.2-1.
     fn at(&self, elapsed: u32, mss: u32) -> u32 {
         let distance = u64::from(elapsed.abs_diff(self.k).min(CURVE_SPAN));

@@ -2,7 +2,7 @@
 //! as was marked: a little for a few marks, half of it only where everything was marked.
 //!
 //! ```text
-//!   marks ──> M, part of the last window's octets ──> alpha = alpha (1 - g) + g M ──> cwnd = cwnd (1 - alpha / 2)
+//!   marks ──> M, part of the last window's bytes ──> alpha = alpha (1 - g) + g M ──> cwnd = cwnd (1 - alpha / 2)
 //! ```
 
 use crate::classical::{Classical, HALF, Law, Part};
@@ -35,7 +35,7 @@ pub struct Extent {
     round: Round,
     /// DCTCP.Alpha, of [`ONE`].
     alpha: u32,
-    /// Octets that arrived in this window of observation, and those that arrived marked (DCTCP.BytesAcked and
+    /// Bytes that arrived in this window of observation, and those that arrived marked (DCTCP.BytesAcked and
     /// DCTCP.BytesMarked).
     arrived: u64,
     marked: u64,

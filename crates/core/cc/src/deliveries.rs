@@ -10,9 +10,9 @@ use crate::RateSample;
 pub struct Departure {
     /// When it left.
     pub at: Instant,
-    /// Octets delivered until then (P.delivered).
+    /// Bytes delivered until then (P.delivered).
     pub delivered: u64,
-    /// Octets in flight right after.
+    /// Bytes in flight right after.
     pub in_flight: u32,
     /// When the last of `delivered` were (P.delivered_time).
     delivered_at: Instant,
@@ -25,12 +25,12 @@ pub struct Departure {
 /// One connection's account.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    /// Octets delivered (C.delivered), and when the last of them were (C.delivered_time).
+    /// Bytes delivered (C.delivered), and when the last of them were (C.delivered_time).
     delivered: u64,
     delivered_at: Instant,
     /// When that left which was acknowledged last (C.first_send_time).
     first_at: Instant,
-    /// Octets found lost (C.lost), and how many of them the policy was told.
+    /// Bytes found lost (C.lost), and how many of them the policy was told.
     lost: u64,
     lost_told: u64,
     /// Until so much is delivered, the application bounds what is in flight (C.app_limited).
@@ -38,7 +38,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Octets delivered so far.
+    /// Bytes delivered so far.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
@@ -65,7 +65,7 @@ impl Deliveries {
         self.lost += octets;
     }
 
-    /// The application, not the window, bounds the `in_flight` octets (CheckIfApplicationLimited).
+    /// The application, not the window, bounds the `in_flight` bytes (CheckIfApplicationLimited).
     pub fn on_limited(&mut self, in_flight: u64) {
         self.limited_until = (self.delivered + in_flight).max(1);
     }

@@ -62,7 +62,7 @@ impl Pace {
     }
 }
 
-/// One connection's first slow start, round by round. 12 octets.
+/// One connection's first slow start, round by round. 12 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
     round: Round,

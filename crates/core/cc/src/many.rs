@@ -8,7 +8,7 @@
 //! | MulWin | N^2 | 1/2 | N where each packet is lost with the same chance; up to N^2 where a queue drops of both |
 //!
 //! Where losses come at equal distances, a part p of all packets, the window is N sqrt(3/(2p)) segments on average for
-//! MulWin, N sqrt((2 - 1/(2N))/p) for MulTCP. With N = 1 both are NewReno, octet for octet. Neither is compatible with
+//! MulWin, N sqrt((2 - 1/(2N))/p) for MulTCP. With N = 1 both are NewReno, byte for byte. Neither is compatible with
 //! TCP in the sense of RFC 5033.
 
 use crate::classical::{Classical, HALF, Law, Part};

@@ -107,7 +107,7 @@ impl Octets<'_> {
         Some(u32::from(first))
     }
 
-    /// A number whose size is as arbitrary as its digits; 0 once the octets are used up.
+    /// A number whose size is as arbitrary as its digits; 0 once the bytes are used up.
     fn number(&mut self) -> u32 {
         let shift = self.next().unwrap_or(0) % 25;
         let digits = self.next().unwrap_or(0) << 8 | self.next().unwrap_or(0);

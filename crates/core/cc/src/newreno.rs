@@ -7,7 +7,7 @@ use crate::controller::{Signal, SignalInfo};
 use crate::reno::Reno;
 use crate::tunable::tunables;
 
-/// RFC 5681 and RFC 6582, with RFC 9406, and RFC 8511 where it is wanted. 48 octets.
+/// RFC 5681 and RFC 6582, with RFC 9406, and RFC 8511 where it is wanted. 48 bytes.
 ///
 /// | Tunable | Values | Default | Meaning |
 /// |---|---|---|---|

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   marks ──> alpha, a moving average of the marked part ──> once a round trip: cwnd = cwnd (1 - alpha / 2)
-//!   acknowledged octets ──> cwnd grows by rtt / 25 ms of a segment a round trip, a whole one above 25 ms
+//!   acknowledged bytes ──> cwnd grows by rtt / 25 ms of a segment a round trip, a whole one above 25 ms
 //!   a queue that grows under marks ──> a classic AQM: alpha counts as 1, as RFC 3168 asks
 //! ```
 //! Its packets say ECT(1), and it needs accurate feedback (RFC 9768). Where the peer does not give that they say
@@ -50,7 +50,7 @@ pub struct Scalable {
     round: Round,
     /// The part that is marked on average, of [`ONE`].
     alpha: u32,
-    /// Octets that arrived in this round trip, and those that arrived marked.
+    /// Bytes that arrived in this round trip, and those that arrived marked.
     arrived: u64,
     marked: u64,
     /// Greatest round-trip time of this round.
@@ -59,7 +59,7 @@ pub struct Scalable {
     learned: Option<Instant>,
     /// For a classic AQM at the bottleneck: positive, and from [`EVIDENCE`] on enough.
     evidence: i32,
-    /// The part of an octet, of 2^[`EARNED_BITS`], that is earned and not in the window yet.
+    /// The part of a byte, of 2^[`EARNED_BITS`], that is earned and not in the window yet.
     earned: u16,
     /// The data in flight left before the last mark was answered.
     reduced_by_mark: bool,
@@ -160,7 +160,7 @@ impl Law for Scalable {
     }
 
     /// The window gives way once in each real round trip, so growth by the ratio of the round trips makes the rate
-    /// that of a flow with the longer one. Octets are added as they are earned: marks come more often than whole
+    /// that of a flow with the longer one. Bytes are added as they are earned: marks come more often than whole
     /// segments.
     fn avoid(&mut self, reno: &mut Reno, bytes: u32, ack: &AckSample) {
         let (real, assumed) = (ack.srtt.as_micros(), self.virtual_rtt().as_micros());

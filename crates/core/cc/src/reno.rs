@@ -1,4 +1,4 @@
-//! The steps of RFC 5681 that window-based policies share, counted in octets (RFC 3465).
+//! The steps of RFC 5681 that window-based policies share, counted in bytes (RFC 3465).
 //!
 //! ```text
 //!   slow_start()          add_per_window()        reduce()       collapse()
@@ -17,7 +17,7 @@ pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 /// The L of RFC 9406, section 4.3: segments that slow start grows by for one acknowledgment at most. It holds where
 /// departures are not paced; any other limit that is set holds always.
 const ABC_LIMIT: u8 = 8;
-/// Acknowledgments are counted, not octets: as before RFC 3465.
+/// Acknowledgments are counted, not bytes: as before RFC 3465.
 const ABC_OFF: u8 = 0;
 
 /// Slow start after a timeout.
@@ -25,20 +25,20 @@ const ABC_OFF: u8 = 0;
 enum Repair {
     None,
     Runs,
-    /// The acknowledgment that ends it is still to be counted: it, more than any, covers octets of before the timeout.
+    /// The acknowledgment that ends it is still to be counted: it, more than any, covers bytes of before the timeout.
     Ends,
 }
 
-/// Congestion window and threshold in octets, and how they move.
+/// Congestion window and threshold in bytes, and how they move.
 #[derive(Clone, Copy, Debug)]
 pub struct Reno {
     pub(crate) cwnd: u32,
     pub(crate) ssthresh: u32,
-    /// Octets acknowledged towards the next full window, in avoidance.
+    /// Bytes acknowledged towards the next full window, in avoidance.
     credit: u32,
     mss: u16,
     abc_limit: u8,
-    /// Slow start after a timeout, where L is 1: an acknowledgment may cover octets that arrived before the
+    /// Slow start after a timeout, where L is 1: an acknowledgment may cover bytes that arrived before the
     /// timeout and say nothing about the network's rate now (RFC 3465, section 2.3).
     repair: Repair,
     /// Watches the first slow start (RFC 9406).
@@ -73,17 +73,17 @@ impl Reno {
         self.first.restart();
     }
 
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     pub fn cwnd(&self) -> u32 {
         self.cwnd
     }
 
-    /// Slow-start threshold, octets; [`u32::MAX`] until something set it.
+    /// Slow-start threshold, bytes; [`u32::MAX`] until something set it.
     pub fn ssthresh(&self) -> u32 {
         self.ssthresh
     }
 
-    /// Octets of payload in a full segment.
+    /// Bytes of payload in a full segment.
     pub fn mss(&self) -> u32 {
         u32::from(self.mss)
     }
@@ -93,7 +93,7 @@ impl Reno {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start (RFC 3465, section 2.2). Returns the acknowledged octets left over for avoidance once the
+    /// Slow start (RFC 3465, section 2.2). Returns the acknowledged bytes left over for avoidance once the
     /// window has reached the threshold.
     /// RFC 9293, MUST-19; RFC 5681, 3.1-1, 3.1-5 and 3.1-6; RFC 3465, 2.2-1 and 2.3-1; RFC 9406, 4.3-1 and 4.3-3.
     pub(crate) fn slow_start(&mut self, ack: &AckSample) -> u32 {
@@ -138,7 +138,7 @@ impl Reno {
         }
     }
 
-    /// RFC 5681, equation 3: an acknowledgment adds its share of a segment, whatever it covers, an octet at least.
+    /// RFC 5681, equation 3: an acknowledgment adds its share of a segment, whatever it covers, a byte at least.
     #[cold]
     fn add_per_ack(&mut self, share: u32, ack: &AckSample) {
         let square = u64::from(self.mss()).pow(2) * u64::from(ack.segments.max(1));
@@ -146,12 +146,12 @@ impl Reno {
         self.grow(step.clamp(1, u128::from(self.mss())) as u32);
     }
 
-    /// True once for each full window of acknowledged octets (RFC 3465, section 2.1).
+    /// True once for each full window of acknowledged bytes (RFC 3465, section 2.1).
     pub(crate) fn acked_a_window(&mut self, bytes: u32) -> bool {
         self.acked_windows(u64::from(bytes.min(self.cwnd))) > 0
     }
 
-    /// Counts octets towards full windows; how many are now full. The remainder is kept.
+    /// Counts bytes towards full windows; how many are now full. The remainder is kept.
     fn acked_windows(&mut self, octets: u64) -> u32 {
         let credit = u64::from(self.credit) + octets;
         let cwnd = u64::from(self.cwnd);
@@ -173,7 +173,7 @@ impl Reno {
         self.credit = 0;
     }
 
-    /// The threshold after congestion with `flight` octets outstanding: `keep` = (part, whole) of them, and two
+    /// The threshold after congestion with `flight` bytes outstanding: `keep` = (part, whole) of them, and two
     /// segments at least (RFC 5681, equation 4). What limited transmit sent beyond the window does not count
     /// (section 3.2, step 2).
     /// RFC 5681, 3.2-5.
@@ -186,7 +186,7 @@ impl Reno {
         (kept as u32).max(2 * self.mss())
     }
 
-    /// A policy that yields to delay takes from the window: down to `cwnd` octets, two segments at least, and no slow
+    /// A policy that yields to delay takes from the window: down to `cwnd` bytes, two segments at least, and no slow
     /// start from there.
     pub fn yield_to(&mut self, cwnd: u32) {
         let least = (2 * self.mss()).min(self.cwnd);
@@ -219,7 +219,7 @@ impl Reno {
     }
 
     /// After [`collapse`](Reno::collapse), for who stands for several flows: each keeps its segment of the `before`
-    /// octets that there were, and its two of a threshold that has `moved`.
+    /// bytes that there were, and its two of a threshold that has `moved`.
     pub(crate) fn spare(&mut self, flows: u32, before: u32, moved: bool) {
         self.cwnd = self.cwnd.max(before.min(flows * self.mss()));
         if moved {
@@ -261,7 +261,7 @@ impl Reno {
         self.credit = 0;
     }
 
-    /// The window keeps its octets: a smaller MSS must not make a burst of more of them.
+    /// The window keeps its bytes: a smaller MSS must not make a burst of more of them.
     pub(crate) fn mss_change(&mut self, mss: u32) {
         self.mss = segment(mss);
         self.cwnd = self.cwnd.max(self.mss());

@@ -2,7 +2,7 @@
 
 use crate::controller::AckSample;
 
-/// How much of this round is still to be acknowledged, octets.
+/// How much of this round is still to be acknowledged, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round(u32);
 
@@ -28,7 +28,7 @@ impl Round {
     }
 }
 
-/// Octets that stay in flight.
+/// Bytes that stay in flight.
 fn in_flight_after(ack: &AckSample) -> u32 {
     ack.in_flight.saturating_sub(ack.bytes)
 }

@@ -27,7 +27,7 @@ const SAMPLES: u8 = 3;
 #[derive(Clone, Debug)]
 pub struct Queue {
     round: Round,
-    /// Window when the round began, octets: it is what this round's round-trip times tell about.
+    /// Window when the round began, bytes: it is what this round's round-trip times tell about.
     window: u32,
     /// Smallest round-trip time of this round.
     rtt: Duration,

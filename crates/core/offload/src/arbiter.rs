@@ -4,9 +4,9 @@
 //! ```text
 //!   control:  queue 0, queue 1, ...  in turn  ──first──┐
 //!                                                       ├──> one after the other
-//!   data:     the queue that had the fewest octets  ───┘
+//!   data:     the queue that had the fewest bytes  ───┘
 //! ```
-//! A queue's octets are counted while it has data waiting; one that comes back after a pause begins where the others
+//! A queue's bytes are counted while it has data waiting; one that comes back after a pause begins where the others
 //! are, so it is owed nothing for the time when it wanted nothing. Then of any two queues with data one never is ahead
 //! of the other by more than the largest packet: only who is not ahead goes next.
 
@@ -24,18 +24,18 @@ pub const CONTROL_RUN: u32 = 64;
 pub enum Next {
     /// The first control packet of that queue.
     Control(usize),
-    /// The first packet of data of that queue; [`Arbiter::on_moved`] is to be told its octets.
+    /// The first packet of data of that queue; [`Arbiter::on_moved`] is to be told its bytes.
     Data(usize),
 }
 
 /// The shares of queues.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
-    /// Octets of each, as if it had always had data.
+    /// Bytes of each, as if it had always had data.
     moved: Vec<u64>,
     /// Which had data when they were last asked.
     busy: u32,
-    /// The octets of who went last, before it went: nobody with data has fewer.
+    /// The bytes of who went last, before it went: nobody with data has fewer.
     level: u64,
     /// Queue that goes first of those with control packets.
     first: usize,
@@ -76,7 +76,7 @@ impl Arbiter {
         Some(Next::Data(queue))
     }
 
-    /// So many octets of data of a queue went.
+    /// So many bytes of data of a queue went.
     pub fn on_moved(&mut self, queue: usize, octets: usize) {
         self.moved[queue] += octets as u64;
     }

@@ -53,7 +53,7 @@ impl Seen {
         }
     }
 
-    /// One past its last octet.
+    /// One past its last byte.
     pub(crate) fn end(&self) -> Seq {
         self.seq + self.len
     }

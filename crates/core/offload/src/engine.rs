@@ -63,7 +63,7 @@ base::counters! {
 type Whose = (FlowKey, u64);
 
 /// Holds what arrives for a bounded time, so that more of it goes up as one, and in order. It never makes, drops or
-/// acknowledges a packet. One core's, like all that receives; `T` is whatever has the octets of a packet.
+/// acknowledges a packet. One core's, like all that receives; `T` is whatever has the bytes of a packet.
 pub struct Engine<T> {
     config: Config,
     flows: Flows,
@@ -104,7 +104,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
         self.pieces.used() as usize
     }
 
-    /// Octets of memory, which never change.
+    /// Bytes of memory, which never change.
     pub fn footprint(&self) -> usize {
         self.flows.footprint()
             + self.pieces.footprint()
@@ -139,7 +139,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// A packet came that nobody has looked at: it joins the run that grew last, if it is a usual one of it
-    /// ([`Train::follow`]), which its octets say; with `sums`, if its checksum is to be looked at. `keep` makes of it
+    /// ([`Train::follow`]), which its bytes say; with `sums`, if its checksum is to be looked at. `keep` makes of it
     /// what is held, as of the run's first.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl<T: AsRef<[u8]>> Engine<T> {
     }
 
     /// Tells of what is held beyond its batch and was not told of before: of each run its flow, with the hash, the
-    /// first such packet, and the octets of data from it on.
+    /// first such packet, and the bytes of data from it on.
     pub fn each_kept(&mut self, mut tell: impl FnMut(&FlowKey, u64, &T, u32)) {
         for at in &self.active {
             let Some(flow) = self.flows.get_mut(*at) else { continue };

@@ -21,7 +21,7 @@ pub(crate) const GAP_LASTS: Duration = Duration::from_secs(1);
 pub(crate) struct Flow {
     pub(crate) key: FlowKey,
     pub(crate) hash: u64,
-    /// The octet after all that came without a gap.
+    /// The byte after all that came without a gap.
     pub(crate) next: Seq,
     /// Data delivered beyond a gap: until the gap is filled nothing is held, because each segment changes the
     /// acknowledgment.

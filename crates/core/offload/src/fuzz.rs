@@ -1,4 +1,4 @@
-//! Models that a fuzz target calls with any octets, and ordinary tests with random ones.
+//! Models that a fuzz target calls with any bytes, and ordinary tests with random ones.
 
 mod arbiter;
 mod engine;

@@ -5,7 +5,7 @@ use base::Seq;
 /// Stretches remembered.
 const MOST: usize = 4;
 
-/// Stretches of sequence space beyond the next octet expected, not touching each other.
+/// Stretches of sequence space beyond the next byte expected, not touching each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Islands {
     stretches: [(u32, u32); MOST],
@@ -63,7 +63,7 @@ impl Islands {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the same as a set of octets says, also across the end of sequence space.
+    //! Goal: the same as a set of bytes says, also across the end of sequence space.
     use super::*;
     use base::Rng;
 

@@ -1,17 +1,17 @@
-//! Where the headers of a plain packet lie, and which of their octets the packets of a train share.
+//! Where the headers of a plain packet lie, and which of their bytes the packets of a train share.
 
 use wire::checksum::Sum;
 
 use crate::octets::{half, word};
 
-/// Octets of an Ethernet header.
+/// Bytes of an Ethernet header.
 const LINK: usize = 14;
 /// Bytes before a segment's timestamps where there is no other option (RFC 7323, appendix A).
 const STAMPS: u32 = 0x0101_080a;
 /// Words of the longest headers: Ethernet, IPv6, TCP with timestamps.
 const WORDS: usize = (LINK + 40 + 32usize).div_ceil(8);
 
-/// The octets of a packet's headers in words of eight, the last of which ends where the payload starts.
+/// The bytes of a packet's headers in words of eight, the last of which ends where the payload starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sight([u64; WORDS]);
 
@@ -78,7 +78,7 @@ impl Layout {
         layout
     }
 
-    /// All bits of the headers but for some: where they start, how many octets they are, and what is left of each.
+    /// All bits of the headers but for some: where they start, how many bytes they are, and what is left of each.
     const fn without(&self, some: &[(usize, usize, u8)]) -> Sight {
         let mut octets = [0xff; 8 * WORDS];
         let mut nth = 0;
@@ -167,7 +167,7 @@ impl Layout {
         ALL.get(nth).filter(|layout| layout.ip == ip)
     }
 
-    /// Octets of `packet` up to the end of its payload, as its IP header says.
+    /// Bytes of `packet` up to the end of its payload, as its IP header says.
     #[inline(always)]
     pub(crate) fn end(&self, packet: &[u8]) -> Option<usize> {
         let len = if self.v4 { half(packet, self.ip + 2)? } else { half(packet, self.ip + 4)? };

@@ -18,7 +18,7 @@ pub(crate) struct Piece<T> {
 }
 
 impl<T> Piece<T> {
-    /// One past its last octet.
+    /// One past its last byte.
     pub(crate) fn end(&self) -> Seq {
         self.seq + self.len
     }

@@ -1,6 +1,6 @@
 //! Packets of a flow that follow each other and differ in nothing but where their data belongs.
 //!
-//! Whether a packet continues a train is decided on its octets, before anything of it is parsed: its headers are those
+//! Whether a packet continues a train is decided on its bytes, before anything of it is parsed: its headers are those
 //! of the first packet but for the few fields that each packet has of its own, and these say what they must. So all
 //! that receiving does with a header (parse, look up, check, decide, acknowledge, tell) is done once a train.
 
@@ -14,7 +14,7 @@ use crate::octets::{half, word};
 
 /// Most packets in a train.
 pub const TRAIN_MAX: usize = 64;
-/// Octets of payload with which a train still would be an IPv4 packet: 65,535 less both headers with timestamps.
+/// Bytes of payload with which a train still would be an IPv4 packet: 65,535 less both headers with timestamps.
 const OCTETS_MAX: u32 = 65_483;
 
 /// ACK, and congestion's signals, which TCP's fast path does not take but which agree within a train like all else.
@@ -50,11 +50,11 @@ pub struct Train {
     own: u16,
     /// Identification of the first, where it counts (RFC 6864).
     id: Option<u16>,
-    /// The octet that comes next.
+    /// The byte that comes next.
     next: Seq,
     /// The last packet's timestamp.
     stamp: u32,
-    /// Octets of payload of each packet but the last.
+    /// Bytes of payload of each packet but the last.
     size: u32,
     octets: u32,
     /// Packets as long as the first at most.
@@ -274,7 +274,7 @@ impl Train {
         self.count
     }
 
-    /// Octets of payload of all.
+    /// Bytes of payload of all.
     pub fn octets(&self) -> u32 {
         self.octets
     }
@@ -293,7 +293,7 @@ impl Train {
     }
 }
 
-/// Octets of payload of a packet, if it has some and may have followers.
+/// Bytes of payload of a packet, if it has some and may have followers.
 #[inline(always)]
 fn leads(layout: &Layout, first: &[u8]) -> Option<usize> {
     let flags = half(first, layout.tcp + 12)? & 0x1ff;
@@ -301,7 +301,7 @@ fn leads(layout: &Layout, first: &[u8]) -> Option<usize> {
     (flags & !ACE == ACK).then_some(size)
 }
 
-/// The sum of identification and checksum of an IPv4 header. In whichever order their octets lie: it is compared with
+/// The sum of identification and checksum of an IPv4 header. In whichever order their bytes lie: it is compared with
 /// its like.
 #[inline(always)]
 fn own_sum(packet: &[u8], ip: usize) -> Option<u16> {

@@ -12,7 +12,7 @@ use crate::train::{Refusal, Train};
 
 /// Places of flows; two flows that share one lose trains and nothing else.
 const PLACES: usize = 256;
-/// Octets of a packet from which on it is worth looking whether it joins a train.
+/// Bytes of a packet from which on it is worth looking whether it joins a train.
 pub const TRAIN_WORTH: usize = 512;
 /// No packet.
 const NONE: u16 = u16::MAX;
@@ -108,7 +108,7 @@ impl Trains {
     }
 
     /// The next packet of the batch, at place `at`, whose IP header starts at `ip`: true if it joined a train. With
-    /// `sums` if its checksum is to be looked at; `packet` gives the octets of an earlier packet that may have
+    /// `sums` if its checksum is to be looked at; `packet` gives the bytes of an earlier packet that may have
     /// followers.
     #[inline]
     pub fn offer<'a>(

@@ -4,7 +4,7 @@
 //! cargo build --release -p millstream-tcp --example instructions
 //! valgrind --tool=callgrind --toggle-collect='*::measured' target/release/examples/instructions short 1000
 //! ```
-//! `short`: connections of six segments, 64 octets each way. `keepalive`: requests and responses of 64 octets
+//! `short`: connections of six segments, 64 bytes each way. `keepalive`: requests and responses of 64 bytes
 //! on one connection. `bulk`: full segments one way, read as they arrive. `in_order` and `acks`: the same,
 //! but only the receiver's, or only the sender's, handling of segments counts. Headers are handed over as
 //! they are: parsing, emitting and checksums are not part of the figures; copies of the payload are.

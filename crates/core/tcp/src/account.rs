@@ -10,7 +10,7 @@ use crate::{Cx, Limit, Transmit};
 /// Counters that are rarely updated.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Account {
-    /// Segments with data or a FIN that were sent again, and their octets.
+    /// Segments with data or a FIN that were sent again, and their bytes.
     pub(crate) again: u32,
     pub(crate) octets_again: u64,
     /// Segments that the peer reported as duplicates (RFC 2883).
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// The octet that probed a window was taken: it left once.
+    /// The byte that probed a window was taken: it left once.
     #[cold]
     pub(crate) fn probe_taken(&mut self) {
         let account = &mut self.rare_mut().account;

@@ -13,7 +13,7 @@ use crate::send_buffer::LENT_MIN;
 use crate::{Cx, Error, Events, Hints, Limit, ReadError, Shutdown, SocketOptions, State, WriteError};
 
 impl Connection {
-    /// Append to the send buffer; how many octets it took.
+    /// Append to the send buffer; how many bytes it took.
     #[inline]
     pub fn write(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, WriteError> {
         if data.is_empty() {
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     /// Append `bytes[range]` to the send buffer without copying it: the connection holds a reference until the last
-    /// octet it took is acknowledged. A few octets are copied nevertheless. How many it took.
+    /// byte it took is acknowledged. A few bytes are copied nevertheless. How many it took.
     ///
     /// # Panics
     /// If the range does not lie in `bytes`.
@@ -104,7 +104,7 @@ impl Connection {
         if self.bits.has(Bits::WRITE_CLOSED) { Err(WriteError::Shutdown) } else { Ok(()) }
     }
 
-    /// Octets that may be written now, when `wanted` are to be: at least one.
+    /// Bytes that may be written now, when `wanted` are to be: at least one.
     #[inline]
     fn room_to_write(&mut self, cx: &mut Cx<'_>, wanted: usize) -> Result<usize, WriteError> {
         self.may_write()?;
@@ -123,7 +123,7 @@ impl Connection {
         Ok(room)
     }
 
-    /// `taken` of `wanted` octets went into the send buffer.
+    /// `taken` of `wanted` bytes went into the send buffer.
     #[inline]
     fn note_write(&mut self, cx: &Cx<'_>, taken: usize, wanted: usize) {
         if taken < wanted || !self.has_space() {
@@ -161,13 +161,13 @@ impl Connection {
         })
     }
 
-    /// Look at the readable octets in place (MSG_PEEK, zero-copy): the slices in order, at most `max` octets.
+    /// Look at the readable bytes in place (MSG_PEEK, zero-copy): the slices in order, at most `max` bytes.
     pub fn peek<'p>(&self, pool: &'p Pool, max: usize) -> impl Iterator<Item = &'p [u8]> {
         let len = u32::try_from(max).unwrap_or(u32::MAX).min(self.readable());
         self.rx.slices(pool, 0, len)
     }
 
-    /// Drop `len` readable octets without copying them.
+    /// Drop `len` readable bytes without copying them.
     #[inline]
     pub fn consume(&mut self, cx: &mut Cx<'_>, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.readable());
@@ -352,7 +352,7 @@ impl Connection {
         };
     }
 
-    /// Octets were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
+    /// Bytes were acknowledged or sent, and a write waits for room: it is told when a third of the buffer is
     /// free, so that it does not wake for every segment.
     pub(crate) fn offer_space(&mut self, cx: &mut Cx<'_>) {
         if self.bits.has(Bits::CHARGED) {

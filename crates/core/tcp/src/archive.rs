@@ -3,7 +3,7 @@
 //!
 //! State that must not be carried over has no field here. An [`Archived`] holds the options that the application
 //! asked for, to see whether they are the same; buffer sizes and segment sizes; and which options both ends agreed
-//! on, which the SYN of the new connection must confirm. It has no sequence number, no timestamp, no octet of data,
+//! on, which the SYN of the new connection must confirm. It has no sequence number, no timestamp, no byte of data,
 //! no window of the peer, no counter, no date, no error, no policy, no key and no handle of anybody. Those come
 //! from [`Fresh`] and from the segment at hand, and the connection is made anew of both.
 
@@ -36,7 +36,7 @@ struct Agreed {
     snd_mss: u16,
     rcv_mss: u16,
     snd_scale: u8,
-    /// Octets from RCV.NXT to the edge of the window that the SYN-ACK offers.
+    /// Bytes from RCV.NXT to the edge of the window that the SYN-ACK offers.
     offered: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Which octets beyond RCV.NXT have arrived.
+//! Which bytes beyond RCV.NXT have arrived.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,9 +12,9 @@ const RECENT: usize = 8;
 /// Result of [`Assembler::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inserted {
-    /// At least one octet was not held before.
+    /// At least one byte was not held before.
     New,
-    /// Every octet was held already.
+    /// Every byte was held already.
     Duplicate,
     /// One run too many: treat the segment as lost.
     Refused,
@@ -25,7 +25,7 @@ pub(crate) const fn steps_max(runs: u16) -> u64 {
     runs as u64 + 2 * (u16::BITS - runs.leading_zeros()) as u64 + 2 * RECENT as u64
 }
 
-/// A run of octets held, as positions on the receiver's circle.
+/// A run of bytes held, as positions on the receiver's circle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     start: u32,
@@ -65,7 +65,7 @@ struct Runs {
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Assembler {
-    /// Octets that can be delivered: held without a hole from RCV.NXT on.
+    /// Bytes that can be delivered: held without a hole from RCV.NXT on.
     front: u32,
     rest: Option<Box<Runs>>,
 }
@@ -89,19 +89,19 @@ impl Assembler {
         self.rest.as_mut().map_or(0, |rest| core::mem::take(&mut rest.steps))
     }
 
-    /// Octets held beyond the first hole.
+    /// Bytes held beyond the first hole.
     pub(crate) fn octets(&self) -> u32 {
         self.rest.as_ref().map_or(0, |rest| rest.octets)
     }
 
-    /// Octets of memory that the notes take.
+    /// Bytes of memory that the notes take.
     pub(crate) fn footprint(&self) -> u32 {
         self.rest
             .as_ref()
             .map_or(0, |rest| (size_of::<Runs>() + rest.runs.capacity() * size_of::<Run>()) as u32)
     }
 
-    /// Would [`Assembler::insert`] take these octets, which are not none?
+    /// Would [`Assembler::insert`] take these bytes, which are not none?
     pub(crate) fn admits(&self, start: u32, end: u32, max_ranges: usize) -> bool {
         if start <= self.front {
             return true;
@@ -110,7 +110,7 @@ impl Assembler {
         rest.runs.len() < max_ranges || rest.touched(start, end).0 < rest.touched(start, end).1
     }
 
-    /// Notes the octets `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are
+    /// Notes the bytes `start..end`, offsets from RCV.NXT below 2^31. At most `max_ranges` separate runs are
     /// kept; what joins a run, or continues from RCV.NXT, is always taken.
     pub(crate) fn insert(&mut self, start: u32, end: u32, max_ranges: usize) -> Inserted {
         debug_assert!(start <= end && end <= i32::MAX as u32);
@@ -143,7 +143,7 @@ impl Assembler {
         Inserted::New
     }
 
-    /// Where the furthest octet held ends.
+    /// Where the furthest byte held ends.
     pub(crate) fn reach(&self) -> u32 {
         self.rest.as_ref().and_then(|rest| Some(rest.offset(rest.runs.last()?.end))).unwrap_or(self.front)
     }
@@ -160,7 +160,7 @@ impl Assembler {
         (left < right).then_some((left, right))
     }
 
-    /// Octets that continue from RCV.NXT without a hole: RCV.NXT is now that much further.
+    /// Bytes that continue from RCV.NXT without a hole: RCV.NXT is now that much further.
     pub(crate) fn advance(&mut self) -> u32 {
         let n = core::mem::take(&mut self.front);
         if let Some(rest) = &mut self.rest {
@@ -169,7 +169,7 @@ impl Assembler {
         n
     }
 
-    /// RCV.NXT moved by `n` octets that were never inserted (delivered directly); runs below are forgotten,
+    /// RCV.NXT moved by `n` bytes that were never inserted (delivered directly); runs below are forgotten,
     /// and one that now starts at or before RCV.NXT becomes available to [`Assembler::advance`].
     pub(crate) fn shift(&mut self, n: u32) {
         self.front = self.front.saturating_sub(n);
@@ -264,7 +264,7 @@ impl Runs {
         self.steps += (self.runs.len() - first) as u64 + 2 * u64::from(search) + 2 * RECENT as u64;
     }
 
-    /// Removes the runs that `0..front` reaches; how far the octets held now go.
+    /// Removes the runs that `0..front` reaches; how far the bytes held now go.
     fn swallow(&mut self, mut front: u32) -> u32 {
         let mut gone = 0;
         while let Some(run) = self.runs.get(gone).copied().filter(|run| self.offset(run.start) <= front) {

@@ -1,4 +1,4 @@
-//! A connection's data: octets in a chain of the pool's chunks.
+//! A connection's data: bytes in a chain of the pool's chunks.
 
 use crate::pool::{CHUNK, NONE, Pool};
 
@@ -6,7 +6,7 @@ use crate::pool::{CHUNK, NONE, Pool};
 /// of the oldest data must not cost the transmission frontier its place.
 const NEAR: u32 = 16;
 
-/// Octets held in chunks of a [`Pool`]; an empty chain holds none.
+/// Bytes held in chunks of a [`Pool`]; an empty chain holds none.
 ///
 /// ```text
 ///   head              cursor                 tail
@@ -14,10 +14,10 @@ const NEAR: u32 = 16;
 ///     ^ head_skip = position of offset 0 in the first chunk
 ///     |<---------------- len ------------->|
 /// ```
-/// A chain may also owe octets: they lie elsewhere for a while, count as held, and have chunks set aside for them.
+/// A chain may also owe bytes: they lie elsewhere for a while, count as held, and have chunks set aside for them.
 /// Until it is [settled](Chain::settle) it has none here and cannot be read, only consumed, owe more or be released.
 ///
-/// Every offset counts from the oldest octet held. Appending and writing near the end go through the tail,
+/// Every offset counts from the oldest byte held. Appending and writing near the end go through the tail,
 /// reading at increasing offsets goes through the cursor, so neither walks the chain. All chunks belong to
 /// one pool, which the caller passes to each call; [`Chain::release`] must run before the chain is dropped.
 #[derive(Debug)]
@@ -40,12 +40,12 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// No octets, no chunk.
+    /// No bytes, no chunk.
     pub(crate) const fn new() -> Self {
         Chain { head: NONE, tail: NONE, cursor: NONE, cursor_index: 0, len: 0, head_skip: 0 }
     }
 
-    /// Octets from the oldest to the furthest one written (unwritten gaps of [`Chain::write_at`] included).
+    /// Bytes from the oldest to the furthest one written (unwritten gaps of [`Chain::write_at`] included).
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -60,22 +60,22 @@ impl Chain {
         self.chunks_for(self.len)
     }
 
-    /// Chunks that hold nothing of the `len` oldest octets.
+    /// Chunks that hold nothing of the `len` oldest bytes.
     pub(crate) fn chunks_beyond(&self, len: u32) -> u32 {
         self.chunks() - self.chunks_for(len.min(self.len))
     }
 
-    /// Chunks that would hold nothing of the first `from` octets, were it `to` octets long.
+    /// Chunks that would hold nothing of the first `from` bytes, were it `to` bytes long.
     pub(crate) fn chunks_between(&self, from: u32, to: u32) -> u32 {
         self.chunks_for(to).saturating_sub(self.chunks_for(from))
     }
 
-    /// Chunks that it lacks to hold `len` octets.
+    /// Chunks that it lacks to hold `len` bytes.
     pub(crate) fn missing_for(&self, len: u32) -> u32 {
         self.chunks_for(len).saturating_sub(self.chunks())
     }
 
-    /// Octets it could hold, were it given all that the pool has.
+    /// Bytes it could hold, were it given all that the pool has.
     pub(crate) fn most(&self, pool: &Pool) -> u32 {
         let chunks = self.chunks().saturating_add(pool.available());
         chunks.saturating_mul(CHUNK as u32).saturating_sub(self.head_skip.into())
@@ -85,10 +85,10 @@ impl Chain {
         (usize::from(self.head_skip) + len as usize).div_ceil(CHUNK) as u32
     }
 
-    /// Adds data at the end; how many octets the pool had room for.
+    /// Adds data at the end; how many bytes the pool had room for.
     #[inline]
     pub(crate) fn append(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
-        // Mostly a few octets, for which one chunk does.
+        // Mostly a few bytes, for which one chunk does.
         if self.len == 0 && data.len().wrapping_sub(1) < CHUNK {
             let Some(chunk) = pool.take() else { return 0 };
             *self = Chain { head: chunk, tail: chunk, cursor: chunk, len: data.len() as u32, ..Chain::new() };
@@ -116,24 +116,24 @@ impl Chain {
         wanted - rest.len()
     }
 
-    /// Are there octets that lie elsewhere? Then all of them do.
+    /// Are there bytes that lie elsewhere? Then all of them do.
     pub(crate) fn is_owing(&self) -> bool {
         self.head == NONE && self.len > 0
     }
 
-    /// May `n` octets more lie elsewhere?
+    /// May `n` bytes more lie elsewhere?
     pub(crate) fn may_owe(&self, pool: &Pool, n: u32) -> bool {
         self.head == NONE && self.missing_for(self.len.saturating_add(n)) <= pool.available()
     }
 
-    /// Counts `n` octets more that lie elsewhere; false, and nothing changed, if they may not.
+    /// Counts `n` bytes more that lie elsewhere; false, and nothing changed, if they may not.
     pub(crate) fn owe(&mut self, pool: &mut Pool, n: u32) -> bool {
         let may = self.may_owe(pool, n) && pool.set_aside(self.missing_for(self.len + n));
         self.len += if may { n } else { 0 };
         may
     }
 
-    /// The octets that lie elsewhere come, all of them: `pieces`, of which the oldest may be consumed meanwhile.
+    /// The bytes that lie elsewhere come, all of them: `pieces`, of which the oldest may be consumed meanwhile.
     pub(crate) fn settle<'p>(&mut self, pool: &mut Pool, pieces: impl Iterator<Item = &'p [u8]>) {
         let owed = self.len;
         self.release(pool);
@@ -156,7 +156,7 @@ impl Chain {
         true
     }
 
-    /// Drops the `n` oldest octets (all, if there are fewer); chunks left behind go back to the pool at once.
+    /// Drops the `n` oldest bytes (all, if there are fewer); chunks left behind go back to the pool at once.
     pub(crate) fn consume(&mut self, pool: &mut Pool, n: u32) {
         if n >= self.len {
             return self.release(pool);
@@ -186,7 +186,7 @@ impl Chain {
         self.len -= n;
     }
 
-    /// Drops the newest octets until only `len` are held.
+    /// Drops the newest bytes until only `len` are held.
     pub(crate) fn truncate(&mut self, pool: &mut Pool, len: u32) {
         if len == 0 {
             return self.release(pool);
@@ -215,7 +215,7 @@ impl Chain {
         *self = Chain::new();
     }
 
-    /// Chunk and position of the octet at `offset`, which must be held.
+    /// Chunk and position of the byte at `offset`, which must be held.
     fn locate(&self, pool: &Pool, offset: u32) -> (u32, usize) {
         let at = usize::from(self.head_skip) + offset as usize;
         let index = (at / CHUNK) as u32;
@@ -247,7 +247,7 @@ impl Chain {
         }
     }
 
-    /// Copies octets from `offset` on; how many there were, up to `into.len()`.
+    /// Copies bytes from `offset` on; how many there were, up to `into.len()`.
     #[inline]
     pub(crate) fn copy_out(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
         let n = into.len().min(self.len.saturating_sub(offset) as usize);
@@ -281,7 +281,7 @@ impl Chain {
         done
     }
 
-    /// The octets from `offset` on, at most `len`, in place and in order.
+    /// The bytes from `offset` on, at most `len`, in place and in order.
     pub(crate) fn slices<'p>(&self, pool: &'p Pool, offset: u32, len: u32) -> Slices<'p> {
         let left = len.min(self.len.saturating_sub(offset)) as usize;
         let (chunk, at) = if left == 0 { (NONE, 0) } else { self.locate(pool, offset) };
@@ -313,7 +313,7 @@ impl Chain {
         true
     }
 
-    /// Links chunks until `len` octets are held, the new ones with arbitrary content; all of them or none.
+    /// Links chunks until `len` bytes are held, the new ones with arbitrary content; all of them or none.
     pub(crate) fn extend_to(&mut self, pool: &mut Pool, len: u32) -> bool {
         if len <= self.len {
             return true;
@@ -355,7 +355,7 @@ impl<'p> Iterator for Slices<'p> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: chains agree with vectors on every octet and chunk, and long ones are reached without a walk.
+    //! Goal: chains agree with vectors on every byte and chunk, and long ones are reached without a walk.
     use super::*;
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;

@@ -1,7 +1,7 @@
 //! Memory charged to the send buffer for its content, and how much a write may add.
 //!
-//! Plainly an octet is an octet: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (the quirk
-//! `charge_pieces`), octets lie in pieces, each a buffer of its own (`struct sk_buff`) that costs [`PIECE`] octets
+//! Plainly a byte is a byte: the buffer holds [`SendBuffer::limit`] of them. As Linux charges them (the quirk
+//! `charge_pieces`), bytes lie in pieces, each a buffer of its own (`struct sk_buff`) that costs [`PIECE`] bytes
 //! beside those it holds. Room is asked for only where a piece begins, so the last one may pass the limit; and what a
 //! write finds free is what is left of the last piece and as many whole ones as may begin.
 //!
@@ -62,7 +62,7 @@ impl Connection {
         (octets - octets % mss).max(mss)
     }
 
-    /// Octets of a piece.
+    /// Bytes of a piece.
     fn piece(&self) -> u32 {
         if !self.bits.has(Bits::CHARGED) {
             return SUPER_SEGMENT * u32::from(self.snd_mss);
@@ -72,7 +72,7 @@ impl Connection {
         self.whole(half.min(PIECE_MAX))
     }
 
-    /// Octets of a piece that was sent.
+    /// Bytes of a piece that was sent.
     fn burst(&self) -> u32 {
         self.whole(self.control.window().cwnd / 2).min(self.piece())
     }
@@ -83,8 +83,8 @@ impl Connection {
         window - window % u32::from(self.snd_mss)
     }
 
-    /// Octets that may be written where they lie in pieces: those that leave at once, and behind them as many pieces as
-    /// may begin while the charge is below the limit and less than `TCP_NOTSENT_LOWAT` octets wait.
+    /// Bytes that may be written where they lie in pieces: those that leave at once, and behind them as many pieces as
+    /// may begin while the charge is below the limit and less than `TCP_NOTSENT_LOWAT` bytes wait.
     #[cold]
     pub(crate) fn room_in_pieces(&mut self, cx: &mut Cx<'_>, wanted: usize) -> usize {
         if self.bits.has(Bits::CHARGED) {
@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Octets that may leave in one burst before a piece ends.
+    /// Bytes that may leave in one burst before a piece ends.
     pub(crate) fn within_piece(&self, most: u32) -> u32 {
         let Some(rare) = self.rare().filter(|_| self.bits.has(Bits::CHARGED)) else { return most };
         let (piece, ahead) = (self.piece(), self.snd_nxt.distance_from(rare.pieces));

@@ -43,7 +43,7 @@ pub struct Open {
     pub isn: Seq,
     /// Offset added to our timestamp clock (RFC 7323, section 5.4: random per connection).
     pub ts_offset: u32,
-    /// MTU of the path as far as known, octets of IP packet.
+    /// MTU of the path as far as known, bytes of IP packet.
     pub path_mtu: u16,
     /// The socket's options.
     pub options: SocketOptions,
@@ -98,7 +98,7 @@ bits! {
     INTERACTIVE,
     /// Data came with PSH since the last acknowledgment.
     PUSHED,
-    /// One octet beyond SND.NXT was sent as a zero-window probe.
+    /// One byte beyond SND.NXT was sent as a zero-window probe.
     PROBED,
     /// The override timer ran out: send what fits, however little.
     FORCE,
@@ -119,7 +119,7 @@ bits! {
     GREETING,
     /// MSG_MORE: the application is about to write more.
     MORE,
-    /// The last octets written came with MSG_MORE: the receiver need not hand on yet.
+    /// The last bytes written came with MSG_MORE: the receiver need not hand on yet.
     UNPUSHED,
     /// Records or calls that end in the send buffer: see `marks`.
     MARKED,
@@ -170,7 +170,7 @@ bits! {
     SAMPLED,
     /// The send buffer is charged by the piece.
     CHARGED,
-    /// Writes are bounded by more than the octets there is room for: they are charged, or TCP_NOTSENT_LOWAT is set.
+    /// Writes are bounded by more than the bytes there is room for: they are charged, or TCP_NOTSENT_LOWAT is set.
     PIECES,
     /// Segments are signed: `Rare::auth`.
     SIGNED,
@@ -248,7 +248,7 @@ impl core::ops::BitOr for Bits {
 ///                   last_ack_sent lies at or before rcv_nxt
 /// ```
 /// Before our SYN is acknowledged `snd_una` is its number and `tx` holds only what goes with the SYN. Our FIN
-/// occupies the octet behind `tx`; it was sent if the flight is longer than `tx`.
+/// occupies the byte behind `tx`; it was sent if the flight is longer than `tx`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection {
@@ -290,7 +290,7 @@ pub struct Connection {
 
     pub(crate) rx: Chain,
     pub(crate) tx: SendBuffer,
-    /// Octets of data in a full segment.
+    /// Bytes of data in a full segment.
     pub(crate) snd_mss: u16,
     /// Estimate of the peer's full segments.
     pub(crate) rcv_mss: u16,
@@ -300,7 +300,7 @@ pub struct Connection {
     pub(crate) dup_acks: u8,
     /// Doublings of the retransmission timeout.
     pub(crate) backoff: u8,
-    /// Receive buffer now allowed, octets.
+    /// Receive buffer now allowed, bytes.
     pub(crate) rcvbuf: u32,
     /// End of the last segment sent that was not full (Minshall's form of Nagle's algorithm).
     pub(crate) snd_small: Seq,
@@ -366,7 +366,7 @@ pub(crate) struct Rare {
     pub(crate) reset_seq: Seq,
     /// The application's requests about positions in its stream.
     pub(crate) marks: Option<Box<Marks>>,
-    /// Where data end, counted from the stream's first octet, that went with the SYN and had to go again; 0 for none.
+    /// Where data end, counted from the stream's first byte, that went with the SYN and had to go again; 0 for none.
     pub(crate) syn_data_again: u32,
     /// While a handshake with Fast Open lasts.
     pub(crate) attempt: Option<Box<Attempt>>,
@@ -389,7 +389,7 @@ pub(crate) struct Rare {
     pub(crate) search: Option<Box<MtuSearch>>,
     /// While [`Bits::PROMISED`].
     pub(crate) promise: Promise,
-    /// Where slow start ended for connections before this one, octets; 0 if nobody knows (RFC 9040).
+    /// Where slow start ended for connections before this one, bytes; 0 if nobody knows (RFC 9040).
     pub(crate) ssthresh: u32,
     /// Times of its own, if [`Switch::OWN_TIMES`](crate::options::Switch::OWN_TIMES).
     pub(crate) times: Option<Box<Times>>,
@@ -728,7 +728,7 @@ impl Connection {
         self.rare.as_deref_mut()
     }
 
-    /// Octets (and SYN or FIN) sent and not acknowledged.
+    /// Bytes (and SYN or FIN) sent and not acknowledged.
     pub(crate) fn flight(&self) -> u32 {
         self.snd_nxt.offset_from(self.snd_una)
     }

@@ -35,7 +35,7 @@ pub(crate) struct Delivery {
     log: VecDeque<Left>,
     /// Retransmissions in flight, in the order of sending.
     again: VecDeque<Left>,
-    /// One past the highest octet delivered.
+    /// One past the highest byte delivered.
     high: Seq,
     /// The last rate.
     last: Option<Rate>,
@@ -52,7 +52,7 @@ impl Delivery {
         }
     }
 
-    /// `start..end` leaves at `now`, while `pipe` octets are in the network (OnPacketSent).
+    /// `start..end` leaves at `now`, while `pipe` bytes are in the network (OnPacketSent).
     fn on_sent(&mut self, now: Instant, (start, end): (Seq, Seq), again: bool, pipe: u32) {
         let then = self.account.on_sent(now, pipe == 0, pipe + end.offset_from(start));
         let left = Left { start, end, then };

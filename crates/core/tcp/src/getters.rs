@@ -66,7 +66,7 @@ impl Connection {
         self.state
     }
 
-    /// Octets writable now (0 when not writable).
+    /// Bytes writable now (0 when not writable).
     pub fn writable(&self) -> u32 {
         let open = matches!(self.state, State::Established | State::CloseWait) || self.may_write_early();
         if open && self.has_space() { self.tx.limit - self.tx.len() } else { 0 }
@@ -96,12 +96,12 @@ impl Connection {
         self.rtt.srtt()
     }
 
-    /// Octets not yet acknowledged (SIOCOUTQ).
+    /// Bytes not yet acknowledged (SIOCOUTQ).
     pub fn unacked(&self) -> u32 {
         self.tx.len()
     }
 
-    /// Octets not yet sent (SIOCOUTQNSD).
+    /// Bytes not yet sent (SIOCOUTQNSD).
     pub fn unsent(&self) -> u32 {
         self.tx.len().saturating_sub(self.flight())
     }

@@ -19,9 +19,9 @@ pub struct HostLesson {
     pub srtt_us: u32,
     /// RTTVAR, microseconds.
     pub rttvar_us: u32,
-    /// Slow start threshold, octets; 0 if the window was never reduced.
+    /// Slow start threshold, bytes; 0 if the window was never reduced.
     pub ssthresh: u32,
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     pub cwnd: u32,
 }
 
@@ -30,7 +30,7 @@ pub struct HostLesson {
 pub struct HostHint {
     /// Retransmission timeout before the first sample, microseconds; 0 for that of the settings.
     pub rto_us: u32,
-    /// Slow start threshold, octets; 0 for none.
+    /// Slow start threshold, bytes; 0 for none.
     pub ssthresh: u32,
 }
 

@@ -13,7 +13,7 @@ pub struct Info {
     pub state: State,
     /// Congestion window and threshold.
     pub window: Window,
-    /// While a repair meters what is sent: octets that may be in flight, on the way to the window (RFC 9937).
+    /// While a repair meters what is sent: bytes that may be in flight, on the way to the window (RFC 9937).
     pub metered: Option<u32>,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Duration,
@@ -23,19 +23,19 @@ pub struct Info {
     pub min_rtt: Duration,
     /// Retransmission timeout, backoff included.
     pub rto: Duration,
-    /// Sender MSS: octets of data in a full segment.
+    /// Sender MSS: bytes of data in a full segment.
     pub snd_mss: u16,
     /// Receiver MSS (estimate of the peer's segments).
     pub rcv_mss: u16,
-    /// Oldest unacknowledged octet.
+    /// Oldest unacknowledged byte.
     pub snd_una: Seq,
     /// Next to send.
     pub snd_nxt: Seq,
     /// Next expected.
     pub rcv_nxt: Seq,
-    /// Peer's window, octets.
+    /// Peer's window, bytes.
     pub snd_wnd: u32,
-    /// Our window, octets.
+    /// Our window, bytes.
     pub rcv_wnd: u32,
     /// Window scale shifts (send, receive).
     pub scale: (u8, u8),
@@ -63,11 +63,11 @@ pub struct Info {
     pub recovery: bool,
     /// Loss recovery after an RTO.
     pub loss: bool,
-    /// Octets in flight (pipe).
+    /// Bytes in flight (pipe).
     pub in_flight: u32,
-    /// Octets sent and not acknowledged, SACKed ones included.
+    /// Bytes sent and not acknowledged, SACKed ones included.
     pub flight: u32,
-    /// Octets of these that the peer has SACKed, that count as lost, and that were sent again.
+    /// Bytes of these that the peer has SACKed, that count as lost, and that were sent again.
     pub sacked: u32,
     /// See `sacked`.
     pub lost: u32,
@@ -79,17 +79,17 @@ pub struct Info {
     pub last_received: Duration,
     /// Segments retransmitted ever.
     pub retransmits: u32,
-    /// Octets written and not sent.
+    /// Bytes written and not sent.
     pub unsent: u32,
     /// Timeouts in a row without progress.
     pub timeouts: u8,
     /// Consecutive RTOs.
     pub backoff: u8,
-    /// Octets sent, those sent again counted once.
+    /// Bytes sent, those sent again counted once.
     pub bytes_sent: u64,
-    /// Octets acknowledged.
+    /// Bytes acknowledged.
     pub bytes_acked: u64,
-    /// Octets received in order.
+    /// Bytes received in order.
     pub bytes_received: u64,
     /// Segments out; counts modulo 2^32.
     pub segs_out: u64,
@@ -111,7 +111,7 @@ pub struct Info {
     pub probes: u8,
     /// The congestion window, not the application or the peer, stopped the last transmission.
     pub window_limited: bool,
-    /// Octets delivered a second: the last sample, of policies that ask for them, else estimated from the last round
+    /// Bytes delivered a second: the last sample, of policies that ask for them, else estimated from the last round
     /// trip; `None` before the first.
     pub delivery: Option<Rate>,
     /// Segments with data out, again or not; modulo 2^32, like the other counts here.
@@ -122,7 +122,7 @@ pub struct Info {
     pub delivered: u32,
     /// Of these, those whose acknowledgments echoed a mark (RFC 3168).
     pub delivered_marked: u32,
-    /// Octets sent again.
+    /// Bytes sent again.
     pub bytes_retransmitted: u64,
     /// Segments that the peer reported as duplicates (RFC 2883).
     pub duplicates_reported: u32,
@@ -148,7 +148,7 @@ pub struct Info {
     pub timeout_recoveries: u16,
     /// See `timeout_recoveries`.
     pub timeout_time: Duration,
-    /// Octets a second at which the policy wants departures spread; of those without such a wish see
+    /// Bytes a second at which the policy wants departures spread; of those without such a wish see
     /// [`crate::Connection::pacing_rate`].
     pub pacing: Option<Rate>,
     /// SO_MAX_PACING_RATE, if one is set.
@@ -157,7 +157,7 @@ pub struct Info {
     pub control: &'static str,
 }
 
-/// Whether the peer sends counters of octets (RFC 9768, section 3.2.3.2), in Linux's numbers (TCP_ACCECN_OPT_*).
+/// Whether the peer sends counters of bytes (RFC 9768, section 3.2.3.2), in Linux's numbers (TCP_ACCECN_OPT_*).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum OptionSeen {
     /// It sent none.
@@ -176,13 +176,13 @@ pub enum OptionSeen {
 pub struct AccEcnInfo {
     /// Packets that arrived with CE (r.cep).
     pub received_ce: u32,
-    /// Octets of payload that arrived under each codepoint (r.e0b, r.ceb, r.e1b).
+    /// Bytes of payload that arrived under each codepoint (r.e0b, r.ceb, r.e1b).
     pub received_octets: EcnOctets,
-    /// Our segments that were delivered, as far as octets tell.
+    /// Our segments that were delivered, as far as bytes tell.
     pub delivered: u32,
     /// Our packets of which the peer told that they arrived with CE (s.cep).
     pub delivered_ce: u32,
-    /// Octets of ours of which it told (s.e0b, s.ceb, s.e1b).
+    /// Bytes of ours of which it told (s.e0b, s.ceb, s.e1b).
     pub delivered_octets: EcnOctets,
     /// Validity of its options.
     pub option_seen: OptionSeen,

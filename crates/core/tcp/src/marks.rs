@@ -15,7 +15,7 @@ const MOST: usize = 1024;
 /// Most arrivals remembered; what comes then counts as having come with what came last before.
 const ARRIVALS: usize = 256;
 
-/// Moments of a call's last octet that the application wants to hear of, as bits.
+/// Moments of a call's last byte that the application wants to hear of, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stamps(pub u8);
 
@@ -33,7 +33,7 @@ impl Stamps {
     }
 }
 
-/// How the octets of one call are to be sent.
+/// How the bytes of one call are to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hints {
     /// More follows soon: a segment that is not full waits for it, until the next call without this, the next
@@ -42,11 +42,11 @@ pub struct Hints {
     /// Here ends a record: what is written later never shares a segment with it, not even when it is sent again
     /// (MSG_EOR).
     pub end_of_record: bool,
-    /// Report when nothing refers to the call's octets any more (MSG_ZEROCOPY).
+    /// Report when nothing refers to the call's bytes any more (MSG_ZEROCOPY).
     pub completion: bool,
     /// Report these moments.
     pub stamps: Stamps,
-    /// The caller goes on with what is not taken; only the call's last octet ends a record or is reported.
+    /// The caller goes on with what is not taken; only the call's last byte ends a record or is reported.
     pub waits: bool,
 }
 
@@ -60,21 +60,21 @@ impl Hints {
 /// Something the application asked to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// The calls with these numbers, counted from 0, are complete: their octets are acknowledged, or the connection is
+    /// The calls with these numbers, counted from 0, are complete: their bytes are acknowledged, or the connection is
     /// over.
     Complete {
         /// Number of the first.
         first: u32,
         /// Number of the last.
         last: u32,
-        /// At least one octet was copied on the way.
+        /// At least one byte was copied on the way.
         copied: bool,
     },
     /// A moment that was asked for.
     Stamp {
         /// Which one: a single bit.
         what: Stamps,
-        /// The call's last octet, counted from the stream's first, modulo 2^32.
+        /// The call's last byte, counted from the stream's first, modulo 2^32.
         octet: u32,
         /// When.
         at: Instant,
@@ -100,11 +100,11 @@ impl Report {
 /// The end of a call.
 #[derive(Debug)]
 struct Note {
-    /// One past its last octet.
+    /// One past its last byte.
     end: Seq,
-    /// Its number, if its completion is to be told, and whether an octet of it was copied.
+    /// Its number, if its completion is to be told, and whether a byte of it was copied.
     completion: Option<(u32, bool)>,
-    /// One past the last octet of the call before, so that it is known whose octets were copied.
+    /// One past the last byte of the call before, so that it is known whose bytes were copied.
     start: Seq,
     stamps: Stamps,
 }
@@ -112,14 +112,14 @@ struct Note {
 /// Marks of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// One past the last octet of each record, in order.
+    /// One past the last byte of each record, in order.
     ends: VecDeque<Seq>,
     /// Ends of calls, in order.
     notes: VecDeque<Note>,
     reports: VecDeque<Report>,
     /// Calls numbered so far.
     calls: u32,
-    /// Octets of the call that goes on were copied.
+    /// Bytes of the call that goes on were copied.
     copying: bool,
     /// Arrival times: one past the last byte, and when it arrived.
     arrivals: VecDeque<(Seq, Instant)>,
@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Octets of a call whose completion is wanted are copied into the send buffer.
+    /// Bytes of a call whose completion is wanted are copied into the send buffer.
     #[cold]
     pub(crate) fn on_copied_in(&mut self) {
         self.marks_mut().copying = true;
@@ -225,12 +225,12 @@ impl Connection {
         self.bits.set(Bits::MARKED);
     }
 
-    /// The number of the oldest octet of the send buffer.
+    /// The number of the oldest byte of the send buffer.
     fn first_octet(&self) -> Seq {
         self.snd_una + u32::from(self.state == State::SynSent)
     }
 
-    /// Octets from `seq` on that may share a segment, at most `len`: up to the end of the record.
+    /// Bytes from `seq` on that may share a segment, at most `len`: up to the end of the record.
     #[cold]
     pub(crate) fn within_record(&self, seq: Seq, len: u32) -> u32 {
         let Some(marks) = self.marks() else { return len };
@@ -247,7 +247,7 @@ impl Connection {
         })
     }
 
-    /// Where the record begins that the octet before `seq` is in; SND.UNA if it began before.
+    /// Where the record begins that the byte before `seq` is in; SND.UNA if it began before.
     #[cold]
     pub(crate) fn record_start(&self, seq: Seq) -> Seq {
         let Some(marks) = self.marks() else { return self.snd_una };
@@ -402,13 +402,13 @@ impl Connection {
         }
     }
 
-    /// When the last of the octets came that were read up to now (SO_TIMESTAMP on a stream); `None` if nothing was, or
+    /// When the last of the bytes came that were read up to now (SO_TIMESTAMP on a stream); `None` if nothing was, or
     /// nobody asked for it when it came.
     pub fn last_read_arrived(&mut self) -> Option<Instant> {
         let read = self.rcv_nxt - u32::from(self.bits.has(Bits::PEER_FIN)) - self.readable();
         self.marks()?;
         let arrivals = &mut self.marks_mut().arrivals;
-        // The one that the last octet read came with stays: more of it may be unread.
+        // The one that the last byte read came with stays: more of it may be unread.
         while arrivals.front().is_some_and(|(end, _)| end.before(read)) {
             arrivals.pop_front();
         }

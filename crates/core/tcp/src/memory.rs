@@ -29,7 +29,7 @@ const SHARE: u32 = 8;
 const HOLES: u32 = 4;
 
 impl Pool {
-    /// Octets that one connection may hold one way while chunks are scarce.
+    /// Bytes that one connection may hold one way while chunks are scarce.
     fn share(&self) -> u32 {
         (u64::from(self.available()) * CHUNK as u64 / u64::from(SHARE)).min(u32::MAX.into()) as u32
     }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   floor        low                    probe                     high         most
-//!  ───┬───────────┬───────────────────────┬────────────────────────┬────────────┬──── octets
+//!  ───┬───────────┬───────────────────────┬────────────────────────┬────────────┬──── bytes
 //!     │           │ carried: segments are │ next: in the middle    │ the rest   │ what the route allows
 //!     │           │ as large as this      │ of what is open        │ was lost   │
 //! ```
@@ -40,7 +40,7 @@ impl Probe {
     }
 }
 
-/// One connection's search, in octets of IP packet.
+/// One connection's search, in bytes of IP packet.
 #[derive(Debug)]
 pub(crate) struct MtuSearch {
     /// The path carries this.
@@ -227,13 +227,13 @@ impl Connection {
         self.use_mtu(cx.config, probe.mtu.max(self.path_mtu));
     }
 
-    /// A loss was found while a probe is out. If the probe is all that is lost, its octets are sent again in segments
+    /// A loss was found while a probe is out. If the probe is all that is lost, its bytes are sent again in segments
     /// of the size that passes, and nothing was lost to congestion: true. Otherwise the probe says nothing.
     /// RFC 8899, 3-7 and 3-8; RFC 4821, 7.6.2-1; RFC 8899, 3-13.
     #[cold]
     pub(crate) fn blames_mtu_probe(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(probe) = self.take_mtu_probe() else { return false };
-        // Without SACK, what else is missing shows when the probe's octets are acknowledged and more are not.
+        // Without SACK, what else is missing shows when the probe's bytes are acknowledged and more are not.
         let others = self.bits.has(Bits::SACK)
             && self.loss.as_ref().is_some_and(|loss| {
                 let edge = loss.rack.lost.earlier(self.snd_nxt);
@@ -274,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// A router does not take packets larger than `mtu`, and quotes the octet at `seq`. True if that was the probe, of
+    /// A router does not take packets larger than `mtu`, and quotes the byte at `seq`. True if that was the probe, of
     /// which no more was known than that it is large.
     /// RFC 8899, 4.6.2-1 and 4.6.2-2; RFC 8899, 3-5, 3-6 and 4.6.1-1.
     #[cold]

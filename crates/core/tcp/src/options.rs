@@ -211,7 +211,7 @@ impl PackedOptions {
         self.on.0 & switch.0 != 0
     }
 
-    /// Octets not sent below which the connection counts as writable.
+    /// Bytes not sent below which the connection counts as writable.
     #[inline]
     pub(crate) fn lowat(&self) -> u32 {
         if self.notsent_lowat == 0 { u32::MAX } else { self.notsent_lowat }

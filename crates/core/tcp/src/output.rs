@@ -64,10 +64,10 @@ const UNUSUAL: Bits = Bits(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seq: Seq,
-    /// Octets of data.
+    /// Bytes of data.
     pub(crate) len: u32,
     pub(crate) flags: Flags,
-    /// Octets of data in each segment on the wire; 0 stands for a full one.
+    /// Bytes of data in each segment on the wire; 0 stands for a full one.
     pub(crate) mss: u16,
     pub(crate) class: TransmitClass,
     pub(crate) retransmit: bool,
@@ -181,7 +181,7 @@ impl Connection {
         if self.due.has(Due::KEEPALIVE) {
             self.due.clear(Due::KEEPALIVE);
             cx.counters.keepalive_probes += 1;
-            // One octet below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
+            // One byte below SND.UNA and no data: old, so the peer must answer (RFC 9293, SHLD-12).
             return Some(Plan::bare(self.snd_una - 1, Flags::ACK, TransmitClass::Ack));
         }
         if self.due.has(Due::ACK) {

@@ -6,7 +6,7 @@
 //! needs no timers.
 //!
 //! ```text
-//!  octets
+//!  bytes
 //!    │                        ┌──── a quantum: what a millisecond lets go, two segments at least, so that
 //!    │                   ┌────┘     super-segments stay worth their name
 //!    │              ┌────┘          the corners lie on a line of slope `rate`
@@ -43,7 +43,7 @@ const FAST: u64 = LARGEST * 4_000;
 pub(crate) struct Pacing {
     /// When all that left so far has passed at the rate: the next quantum begins then.
     next: Instant,
-    /// Octets of the quantum begun that may still leave.
+    /// Bytes of the quantum begun that may still leave.
     left: u32,
     /// State before the latest segment, restored if it never left.
     before: (Instant, u32),
@@ -58,7 +58,7 @@ impl Pacing {
         Pacing { next: Instant::ZERO, left: 0, before: (Instant::ZERO, 0), cap, starting: false }
     }
 
-    /// Octets that may leave at `now`: whole segments of `mss`, one at least; or when some may.
+    /// Bytes that may leave at `now`: whole segments of `mss`, one at least; or when some may.
     fn room(&mut self, now: Instant, mss: u32, quantum: u32) -> Result<u32, Instant> {
         if self.left < mss {
             if self.next > now {
@@ -209,7 +209,7 @@ impl Connection {
         Some(Rate::from_bytes_per_sec(octets * u64::from(percent) * 10_000 / rtt))
     }
 
-    /// Octets that the pace lets go at once; without any, the timer is set to when it does.
+    /// Bytes that the pace lets go at once; without any, the timer is set to when it does.
     #[cold]
     pub(crate) fn paced_room(&mut self, cx: &mut Cx<'_>, mss: u32) -> Option<u32> {
         let Some(rate) = self.pacing_rate(cx.config) else { return Some(u32::MAX) };
@@ -263,7 +263,7 @@ impl Connection {
         self.due |= Due::DATA;
     }
 
-    /// Octets that may leave as one super-segment where there is a bound: what says that the window was reduced must
+    /// Bytes that may leave as one super-segment where there is a bound: what says that the window was reduced must
     /// not be said of many segments at once (RFC 3168, section 6.1.2), and each segment has a signature of its own.
     /// `None`: nothing may leave yet.
     #[cold]

@@ -10,13 +10,13 @@ use crate::{Config, Cx};
 pub(crate) const MIN_MSS: u16 = 88;
 /// First guess of the peer's full segments, before the first arrives.
 pub(crate) const RCV_MSS_GUESS: u16 = 536;
-/// Octets of the timestamps option, padded (RFC 7323, appendix A).
+/// Bytes of the timestamps option, padded (RFC 7323, appendix A).
 pub(crate) const TIMESTAMPS_LEN: u16 = 12;
-/// Octets of accurate ECN's three counters, padded (RFC 9768, section 3.2.3).
+/// Bytes of accurate ECN's three counters, padded (RFC 9768, section 3.2.3).
 pub(crate) const ACCECN_LEN: u16 = 12;
-/// Octets of a SACK option without its blocks, padded.
+/// Bytes of a SACK option without its blocks, padded.
 pub(crate) const SACK_HEAD: u16 = 4;
-/// Octets of one SACK block.
+/// Bytes of one SACK block.
 pub(crate) const SACK_BLOCK: u16 = 8;
 
 const TCP_HEADER: u16 = 20;
@@ -51,24 +51,24 @@ impl Connection {
         self.payload_of(self.route_mtu())
     }
 
-    /// Octets that a packet of `mtu` has room for behind headers without options, and that the application allows.
+    /// Bytes that a packet of `mtu` has room for behind headers without options, and that the application allows.
     fn payload_of(&self, mtu: u16) -> u16 {
         let mss = mtu.saturating_sub(headers(&self.key)).max(MIN_MSS);
         if self.options.max_seg == 0 { mss } else { mss.min(self.options.max_seg.max(MIN_MSS)) }
     }
 
-    /// Octets of the options that every segment carries; `counters` of them are accurate ECN's.
+    /// Bytes of the options that every segment carries; `counters` of them are accurate ECN's.
     fn options_len(&self, counters: u16) -> u16 {
         let stamps = if self.bits.has(Bits::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
         stamps + counters + self.signature_len()
     }
 
-    /// Octets of data in a full segment if the path takes packets of `mtu`.
+    /// Bytes of data in a full segment if the path takes packets of `mtu`.
     pub(crate) fn mss_for(&self, config: &Config, mtu: u16) -> u16 {
         self.payload_of(mtu).min(self.peer_mss) - self.options_len(self.counters_len(config))
     }
 
-    /// The packet that holds `mss` octets of data.
+    /// The packet that holds `mss` bytes of data.
     pub(crate) fn mtu_for(&self, config: &Config, mss: u16) -> u16 {
         let options = self.options_len(self.counters_len(config));
         mss.saturating_add(options).saturating_add(headers(&self.key))

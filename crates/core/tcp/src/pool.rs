@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::sent::Departures;
 
-/// Octets of one chunk.
+/// Bytes of one chunk.
 pub(crate) const CHUNK: usize = 2048;
 /// No chunk: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -29,7 +29,7 @@ pub struct Pool {
     limit: u32,
     /// Connections that their applications have closed, with data still to be sent.
     pub(crate) orphans: u32,
-    /// Octets that connections keep because they miss what precedes them.
+    /// Bytes that connections keep because they miss what precedes them.
     out_of_order: u64,
     departures: Departures,
 }
@@ -87,18 +87,18 @@ impl Pool {
         result
     }
 
-    /// Octets occupied by out-of-order data: its chunks, those of the holes before it, and notes.
+    /// Bytes occupied by out-of-order data: its chunks, those of the holes before it, and notes.
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// A connection that occupied `before` octets with out-of-order data occupies `now`.
+    /// A connection that occupied `before` bytes with out-of-order data occupies `now`.
     pub(crate) fn charge_out_of_order(&mut self, before: u32, now: u32) {
         debug_assert!(self.out_of_order >= u64::from(before), "what was charged is taken back once");
         self.out_of_order = self.out_of_order - u64::from(before) + u64::from(now);
     }
 
-    /// Octets reserved from the allocator.
+    /// Bytes reserved from the allocator.
     pub fn footprint(&self) -> usize {
         self.pages.len() * PAGE * CHUNK
             + self.pages.capacity() * size_of::<Box<[[u8; CHUNK]]>>()
@@ -178,12 +178,12 @@ impl Pool {
         self.next[chunk as usize] = successor;
     }
 
-    /// A chunk's octets.
+    /// A chunk's bytes.
     pub(crate) fn bytes(&self, chunk: u32) -> &[u8] {
         &self.pages[chunk as usize >> PAGE_BITS][chunk as usize & (PAGE - 1)]
     }
 
-    /// Octets from `at` of `chunk` on, at most `len`, as far as the chunks linked after it also follow it in memory;
+    /// Bytes from `at` of `chunk` on, at most `len`, as far as the chunks linked after it also follow it in memory;
     /// and the chunk after these.
     pub(crate) fn run(&self, chunk: u32, at: usize, len: usize) -> (&[u8], u32) {
         let page = self.pages[chunk as usize >> PAGE_BITS].as_flattened();
@@ -195,7 +195,7 @@ impl Pool {
         (&page[start + at..end.min(start + at + len)], self.next(last))
     }
 
-    /// A chunk's octets, to write.
+    /// A chunk's bytes, to write.
     pub(crate) fn bytes_mut(&mut self, chunk: u32) -> &mut [u8] {
         &mut self.pages[chunk as usize >> PAGE_BITS][chunk as usize & (PAGE - 1)]
     }

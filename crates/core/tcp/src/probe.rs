@@ -103,7 +103,7 @@ enum Place<'a> {
 }
 
 impl Payload<'_> {
-    /// Octets.
+    /// Bytes.
     pub fn len(&self) -> u32 {
         match self.0 {
             Place::Received(seg) => seg.payload.len() as u32,
@@ -172,7 +172,7 @@ mod tests {
 
     #[derive(Default)]
     struct Notes {
-        /// Outbound, octets in flight, data.
+        /// Outbound, bytes in flight, data.
         packets: Vec<(bool, u32, Vec<u8>)>,
         samples: Vec<u128>,
     }

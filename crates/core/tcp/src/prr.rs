@@ -2,7 +2,7 @@
 //! recovery may send for what each acknowledgment says was delivered, so that the window arrives at the policy's
 //! target smoothly, neither in a burst nor after half a round trip of silence.
 
-/// One recovery's account, in octets.
+/// One recovery's account, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prr {
     /// Delivered since the recovery began (prr_delivered).
@@ -22,7 +22,7 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// A recovery begins with `flight` octets outstanding and aims at `target`. One segment may leave at once.
+    /// A recovery begins with `flight` bytes outstanding and aims at `target`. One segment may leave at once.
     /// RFC 9937, 6-1.
     pub(crate) fn new(flight: u32, target: u32, mss: u32) -> Prr {
         Prr { delivered: 0, out: 0, flight: u64::from(flight.max(1)), target, space: mss, kept: 0 }
@@ -33,7 +33,7 @@ impl Prr {
         self.target = self.target.max(window);
     }
 
-    /// A retransmission was lost, and the policy aims at `target` now. What the network holds, `pipe` octets, is
+    /// A retransmission was lost, and the policy aims at `target` now. What the network holds, `pipe` bytes, is
     /// reduced to that. If it is below already, the account goes on, and none of what was delivered so far is
     /// forgotten. One segment may leave at once: perhaps nothing else is under way.
     pub(crate) fn reduce_again(&mut self, pipe: u32, target: u32, mss: u32) {
@@ -45,7 +45,7 @@ impl Prr {
         }
     }
 
-    /// An acknowledgment said that `delivered` octets arrived; `pipe` are left in the network. `progress`:
+    /// An acknowledgment said that `delivered` bytes arrived; `pipe` are left in the network. `progress`:
     /// SND.UNA advanced and nothing more was found lost, so catching up cannot do harm (SafeACK).
     /// RFC 9937, 6-2, 6-3 and 6-4.
     pub(crate) fn on_ack(&mut self, delivered: u32, pipe: u32, progress: bool, mss: u32) {
@@ -81,7 +81,7 @@ impl Prr {
         self.kept = 0;
     }
 
-    /// Octets that may leave now.
+    /// Bytes that may leave now.
     pub(crate) fn space(&self) -> u32 {
         self.space
     }

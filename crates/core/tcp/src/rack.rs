@@ -3,7 +3,7 @@
 //! lost retransmission or the tail of a flight is found like any other loss.
 //!
 //! Whatever left earlier lies lower, as long as nothing is retransmitted. So of the first transmissions one edge
-//! tells all: every octet below it that is not SACKed is lost. Retransmissions are in [`crate::resent::Resent`].
+//! tells all: every byte below it that is not SACKed is lost. Retransmissions are in [`crate::resent::Resent`].
 
 use base::{Duration, Instant, Seq};
 use wire::tcp::Segment;
@@ -51,7 +51,7 @@ pub(crate) struct Rack {
     latest: Option<Left>,
     /// Its round trip, microseconds (RACK.rtt).
     rtt: u32,
-    /// One past the highest octet delivered (RACK.fack).
+    /// One past the highest byte delivered (RACK.fack).
     fack: Seq,
     /// Edge below which everything not SACKed is lost.
     pub(crate) lost: Seq,
@@ -181,7 +181,7 @@ impl Reordering {
 
 impl Connection {
     /// Takes in what an acknowledgment with a scoreboard says was delivered, before SND.UNA moves (RFC 8985,
-    /// section 6.2, steps 1 to 4). `blocks`: what it SACKs, as the scoreboard took it. `filled`: the first octet it
+    /// section 6.2, steps 1 to 4). `blocks`: what it SACKs, as the scoreboard took it. `filled`: the first byte it
     /// acknowledges that was neither SACKed nor retransmitted before.
     /// RFC 8985, 6.2-1 and 6.2-2.
     pub(crate) fn note_delivered(
@@ -339,14 +339,14 @@ fn in_ticks(wait: Duration, tick: Duration) -> Duration {
 }
 
 impl Loss {
-    /// The first octet in `from..to` that is neither SACKed nor was retransmitted.
+    /// The first byte in `from..to` that is neither SACKed nor was retransmitted.
     pub(crate) fn first_original(&self, from: Seq, to: Seq) -> Option<Seq> {
         let from = if self.resent.covers(from) { self.resend.later(from) } else { from.later(self.resend) };
         let seq = self.board.next_unsacked(from);
         (seq.before(to) && !self.was_resent(seq)).then_some(seq)
     }
 
-    /// Was the octet at `seq`, not SACKed so far, retransmitted?
+    /// Was the byte at `seq`, not SACKed so far, retransmitted?
     fn was_resent(&self, seq: Seq) -> bool {
         seq.before(self.resend) || self.resent.covers(seq)
     }

@@ -7,7 +7,7 @@
 //!   ─────────┴──────────┴────────────┴────────┴─────────┴───┴─────
 //!            │<──── chunks of the receive buffer ──────>│
 //! ```
-//! Four limits, each of which grows and shrinks with what the connection is: octets, by the window that was offered;
+//! Four limits, each of which grows and shrinks with what the connection is: bytes, by the window that was offered;
 //! runs, by the full segments that fit into it; memory as it is really occupied, holes included, by the window again;
 //! and the memory of all connections of a core together, by a share of its pool. What passes one of them is dropped,
 //! counted and never SACKed. What starts at RCV.NXT meets none of them, or a full queue could never empty. What was
@@ -31,7 +31,7 @@ const OWED_MAX: u8 = 16;
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     pub(crate) held: Assembler,
-    /// Octets at the buffer's front that the application may read.
+    /// Bytes at the buffer's front that the application may read.
     pub(crate) readable: u32,
     /// Bytes charged to the pool for the queue.
     charged: u32,
@@ -72,11 +72,11 @@ impl Reassembly {
 pub struct ReassemblyInfo {
     /// Runs held, each between two holes.
     pub runs: u16,
-    /// Their octets.
+    /// Their bytes.
     pub octets: u32,
-    /// Octets of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
+    /// Bytes of memory that they occupy: whole chunks, those of holes included, and what is noted about them.
     pub memory: u32,
-    /// Most runs, when something last came out of order; 0 while nothing is missing. The octets are bounded by
+    /// Most runs, when something last came out of order; 0 while nothing is missing. The bytes are bounded by
     /// [`crate::Info::rcv_wnd`].
     pub limit: u16,
     /// Segments refused ever.
@@ -106,7 +106,7 @@ pub(crate) enum Limit {
 }
 
 impl Connection {
-    /// Octets readable now.
+    /// Bytes readable now.
     pub fn readable(&self) -> u32 {
         match &self.reassembly {
             None => self.rx.len(),
@@ -149,7 +149,7 @@ impl Connection {
         segments.min(config.reassembly_runs.into()) as u16
     }
 
-    /// Keeps data that starts `offset` octets beyond RCV.NXT and lies in the window. Where octets came before, those
+    /// Keeps data that starts `offset` bytes beyond RCV.NXT and lies in the window. Where bytes came before, those
     /// stay.
     pub(crate) fn keep(&mut self, cx: &mut Cx<'_>, offset: u32, data: &[u8]) -> Kept {
         let (runs, rcv_nxt) = (self.run_limit(cx.config), self.rcv_nxt);
@@ -168,7 +168,7 @@ impl Connection {
             // Nobody reads it, but what was SACKed must not be asked for again.
             return self.hold(offset, end, data.len());
         }
-        // Memory first: an octet noted as held must be there.
+        // Memory first: a byte noted as held must be there.
         let at = self.reassembly().readable + offset;
         let len = at + data.len() as u32;
         let fits = match offset {
@@ -186,7 +186,7 @@ impl Connection {
         kept
     }
 
-    /// Notes that `offset..end` is held, which the limits allow; `wanted` octets came.
+    /// Notes that `offset..end` is held, which the limits allow; `wanted` bytes came.
     fn hold(&mut self, offset: u32, end: u32, wanted: usize) -> Kept {
         match self.reassembly().held.insert(offset, end, usize::MAX) {
             Inserted::Duplicate => Kept::Duplicate,
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Would a buffer of `len` octets, `data` of them new, take more than the share of the pool that out-of-order data
+    /// Would a buffer of `len` bytes, `data` of them new, take more than the share of the pool that out-of-order data
     /// may have?
     fn passes_share(&self, cx: &Cx<'_>, len: u32, data: u32) -> bool {
         let share = u64::from(cx.pool.limit()) * CHUNK as u64 * u64::from(cx.config.reassembly_share) / 100;
@@ -204,7 +204,7 @@ impl Connection {
         more > 0 && (scarce || cx.pool.out_of_order() + more > share)
     }
 
-    /// Writes the octets of `data` that are not held yet.
+    /// Writes the bytes of `data` that are not held yet.
     fn write_missing(&mut self, cx: &mut Cx<'_>, offset: u32, data: &[u8]) {
         let Some(queue) = &self.reassembly else { return };
         let end = offset + data.len() as u32;

@@ -53,7 +53,7 @@ pub(crate) struct Loss {
     pub(crate) phase: Phase,
     /// The repair ends when this is acknowledged: SND.NXT when it began.
     pub(crate) recover: Seq,
-    /// One past the highest octet retransmitted (HighRxt of RFC 6675), or where sending again stands.
+    /// One past the highest byte retransmitted (HighRxt of RFC 6675), or where sending again stands.
     pub(crate) resend: Seq,
     /// Loss detection by time (RACK), and the edge below which everything not SACKed is lost.
     pub(crate) rack: Rack,
@@ -63,7 +63,7 @@ pub(crate) struct Loss {
     pub(crate) prr: Prr,
     /// Whether a timeout was needless is being tested.
     pub(crate) frto: Frto,
-    /// Octets retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883). Zero
+    /// Bytes retransmitted in this repair, and how many of them the peer reported as duplicates (RFC 2883). Zero
     /// retransmitted where no report can undo anything.
     again: u32,
     needless: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Loss {
     /// When the policy last reduced, microseconds modulo 2^32: what is lost of what left before is no news (RFC 5681,
     /// section 4.3).
     reduced_at: u32,
-    /// Octets that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
+    /// Bytes that duplicate acknowledgments say have left the network (RFC 6582's inflation of the window).
     inflation: u32,
     /// Our timestamp when the repair's first retransmission left: an acknowledgment of something older shows
     /// that the repair was needless (RFC 3522).
@@ -123,12 +123,12 @@ impl Connection {
         })
     }
 
-    /// Octets that the peer holds beyond a hole.
+    /// Bytes that the peer holds beyond a hole.
     pub(crate) fn sacked(&self) -> u32 {
         self.loss.as_ref().map_or(0, |loss| loss.board.sacked())
     }
 
-    /// Octets thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
+    /// Bytes thought to be in the network (RFC 6675's pipe; FlightSize where nothing is amiss).
     /// RFC 6675, 4-1.
     pub(crate) fn pipe(&self) -> u32 {
         let Some(loss) = &self.loss else { return self.flight() };
@@ -140,7 +140,7 @@ impl Connection {
         pipe.saturating_sub(loss.resent.lost_octets())
     }
 
-    /// Octets in flight that are SACKed, that count as lost, and that were sent again.
+    /// Bytes in flight that are SACKed, that count as lost, and that were sent again.
     #[cold]
     pub(crate) fn trouble(&self) -> (u32, u32, u32) {
         let Some(loss) = &self.loss else { return (0, 0, 0) };
@@ -162,14 +162,14 @@ impl Connection {
         }
     }
 
-    /// While sending is metered: octets that may be in the network now, which is what PRR calls cwnd.
+    /// While sending is metered: bytes that may be in the network now, which is what PRR calls cwnd.
     /// RFC 9937, 6-5.
     pub(crate) fn metered_window(&self) -> Option<u32> {
         let loss = self.loss.as_ref().filter(|_| self.is_metered())?;
         Some(self.pipe().saturating_add(loss.prr.space()))
     }
 
-    /// Octets that the congestion window still lets into the network.
+    /// Bytes that the congestion window still lets into the network.
     /// RFC 5681, 3.1-1; RFC 5681, 2-1.
     #[inline(always)]
     pub(crate) fn congestion_room(&self) -> u32 {
@@ -258,7 +258,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment during a repair, or when one may begin: it delivered `delivered` octets, and moved SND.UNA
+    /// An acknowledgment during a repair, or when one may begin: it delivered `delivered` bytes, and moved SND.UNA
     /// if `advanced`.
     /// RFC 8985, 4-1.
     pub(crate) fn go_on_repairing(&mut self, cx: &mut Cx<'_>, delivered: u32, advanced: bool) {
@@ -303,7 +303,7 @@ impl Connection {
         }
     }
 
-    /// `delivered`: octets that the acknowledgment which shows the loss newly delivered.
+    /// `delivered`: bytes that the acknowledgment which shows the loss newly delivered.
     /// RFC 5681, 3.2-6; RFC 9937, 6-1.
     fn begin_fast_recovery(&mut self, cx: &mut Cx<'_>, delivered: u32) {
         if self.bits.has(Bits::PROBING_MTU) && self.blames_mtu_probe(cx) {
@@ -368,7 +368,7 @@ impl Connection {
     }
 
     /// The timer ran out; the policy knows. What was SACKed stays so (RFC 6675, section 5.1), unless the peer has
-    /// reneged: it holds the very octet that it does not acknowledge (RFC 2018, section 8). What left within the
+    /// reneged: it holds the very byte that it does not acknowledge (RFC 2018, section 8). What left within the
     /// last round trip is still in flight where time tells losses (RFC 8985, section 6.3).
     /// RFC 6298, 5-4; RFC 2018, 5-2 and 8-1; RFC 6675, 5.1-1; RFC 5682, 2.1-1; RFC 6675, 4-2 and 5.1-2.
     pub(crate) fn begin_timeout_recovery(&mut self, cx: &Cx<'_>) {
@@ -454,7 +454,7 @@ impl Connection {
         }
     }
 
-    /// SND.UNA has moved by `acked` octets; a repair may be over, go on, or have been a mistake (`needless` says so
+    /// SND.UNA has moved by `acked` bytes; a repair may be over, go on, or have been a mistake (`needless` says so
     /// already).
     /// RFC 6582, 3.2-2 and 3.2-3; RFC 6675, 5-6 and 5-7.
     pub(crate) fn recovery_progress(

@@ -16,7 +16,7 @@ pub(crate) const LOST_STEPS_MAX: u64 = MOST as u64 * 3 * (SEARCH + 4);
 /// Entries that a search compares.
 const SEARCH: u64 = (usize::BITS - MOST.leading_zeros()) as u64;
 
-/// Octets sent again at one time.
+/// Bytes sent again at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Piece {
     start: Seq,
@@ -259,7 +259,7 @@ impl Resent {
         Some((piece.start.later(una), piece.end))
     }
 
-    /// Octets that are lost again.
+    /// Bytes that are lost again.
     pub(crate) fn lost_octets(&self) -> u32 {
         self.lost.octets
     }

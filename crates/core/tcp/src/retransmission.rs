@@ -1,4 +1,4 @@
-//! Which octets are sent again next.
+//! Which bytes are sent again next.
 
 use base::Seq;
 
@@ -19,7 +19,7 @@ pub(crate) enum Resend {
 }
 
 impl Connection {
-    /// The stretch from `seq` on, at most `len` octets of sequence space and one segment, cut at the end of
+    /// The stretch from `seq` on, at most `len` bytes of sequence space and one segment, cut at the end of
     /// what was sent and at the peer's window.
     /// RFC 9293, MUST-34 and SHLD-16; RFC 7323, 2.4-1.
     fn stretch(&self, seq: Seq, len: u32) -> Option<Stretch> {
@@ -31,7 +31,7 @@ impl Connection {
         if self.bits.has(Bits::MARKED) {
             len = self.within_record(seq, len);
         }
-        // Our FIN, if it was sent, is the octet behind the data.
+        // Our FIN, if it was sent, is the byte behind the data.
         let fin = sent > data && len >= data;
         let stretch = Stretch { seq, len: len.min(data), fin };
         (stretch.len > 0 || (fin && window > 0)).then_some(stretch)
@@ -111,7 +111,7 @@ impl Loss {
     /// The next hole below the edge of what is lost, at most `mss`.
     fn lost_hole(&self, una: Seq, mss: u32) -> Option<(Seq, u32)> {
         let from = self.resend.later(una);
-        // Above the highest octet SACKed all is one hole.
+        // Above the highest byte SACKed all is one hole.
         let tail = || (from.later(self.board.highest_sacked().unwrap_or(from)), mss);
         let (seq, len) = self.board.next_hole(from, mss).unwrap_or_else(tail);
         seq.before(self.rack.lost).then(|| (seq, len.min(self.rack.lost.offset_from(seq))))

@@ -7,7 +7,7 @@ use crate::Config;
 /// Greatest shift the option may carry (RFC 7323, section 2.3).
 pub(crate) const MAX_SHIFT: u8 = 14;
 
-/// The smallest shift that lets the 16-bit field express a window of `largest` octets.
+/// The smallest shift that lets the 16-bit field express a window of `largest` bytes.
 /// RFC 7323, 2.3-1.
 pub(crate) const fn shift_for(largest: u32) -> u8 {
     let bits = u32::BITS - largest.leading_zeros();
@@ -15,14 +15,14 @@ pub(crate) const fn shift_for(largest: u32) -> u8 {
     if shift < MAX_SHIFT { shift } else { MAX_SHIFT }
 }
 
-/// The window field for `window` octets: rounded down, so that the peer never sends more than we meant.
+/// The window field for `window` bytes: rounded down, so that the peer never sends more than we meant.
 /// RFC 7323, 2.3-2.
 pub(crate) const fn to_field(window: u32, shift: u8) -> u16 {
     let scaled = window >> shift;
     if scaled > u16::MAX as u32 { u16::MAX } else { scaled as u16 }
 }
 
-/// Octets a window field stands for. The field of a segment with SYN is never scaled: pass a shift of 0.
+/// Bytes a window field stands for. The field of a segment with SYN is never scaled: pass a shift of 0.
 /// RFC 9293, MUST-1 and REC-1; RFC 7323, 2.3-2.
 pub(crate) const fn from_field(field: u16, shift: u8) -> u32 {
     (field as u32) << shift

@@ -8,7 +8,7 @@ use base::Seq;
 /// Discontiguous SACKed sequences, or duplicate acknowledgments, that make a loss (RFC 6675, section 2).
 pub(crate) const DUP_THRESH: u32 = 3;
 
-/// Most runs remembered. A block that would need one more is ignored: its octets count as not SACKed, which
+/// Most runs remembered. A block that would need one more is ignored: its bytes count as not SACKed, which
 /// at worst sends them again.
 pub(crate) const MAX_RUNS: usize = 1024;
 /// So many of them may be shorter than a segment.
@@ -20,7 +20,7 @@ pub(crate) const STEPS_MAX: u64 =
 /// Result of one acknowledgment's SACK blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sacked {
-    /// Octets SACKed for the first time.
+    /// Bytes SACKed for the first time.
     pub(crate) newly: u32,
     /// The lowest of them.
     pub(crate) lowest: Option<Seq>,
@@ -34,7 +34,7 @@ pub(crate) struct Sacked {
 struct Run {
     start: Seq,
     end: Seq,
-    /// Octets SACKed below this run, counted since the board was made: differences are what matters, so that
+    /// Bytes SACKed below this run, counted since the board was made: differences are what matters, so that
     /// advancing touches no run.
     below: u32,
 }
@@ -89,7 +89,7 @@ impl Scoreboard {
         self.board.as_mut().map_or(0, |board| core::mem::take(&mut board.steps))
     }
 
-    /// Octets SACKed now.
+    /// Bytes SACKed now.
     pub(crate) fn sacked(&self) -> u32 {
         self.board.as_ref().map_or(0, |board| board.total())
     }
@@ -97,7 +97,7 @@ impl Scoreboard {
     /// Takes in the blocks of an acknowledgment. `snd_una` is SND.UNA after that acknowledgment; blocks that
     /// do not lie within `snd_una..snd_nxt` are ignored, except that a first block below it, or within the
     /// second, reports a duplicate (RFC 2883, section 4). Once there are [`SHORT_RUNS`] runs, a block makes another one
-    /// only if it is `mss` octets or longer.
+    /// only if it is `mss` bytes or longer.
     /// RFC 2018, 5-1; RFC 2883, 5-1; RFC 6675, 3-1.
     pub(crate) fn update(&mut self, snd_una: Seq, snd_nxt: Seq, mss: u32, blocks: &[(Seq, Seq)]) -> Sacked {
         let mut result = Sacked::default();
@@ -134,7 +134,7 @@ impl Scoreboard {
         newly
     }
 
-    /// The first octet at or after `seq` that is not SACKed.
+    /// The first byte at or after `seq` that is not SACKed.
     pub(crate) fn next_unsacked(&self, seq: Seq) -> Seq {
         let Some(board) = &self.board else { return seq };
         let i = board.runs.partition_point(|run| run.end.at_or_before(seq));
@@ -155,7 +155,7 @@ impl Scoreboard {
         self.board = None;
     }
 
-    /// Has the octet at `seq` been SACKed?
+    /// Has the byte at `seq` been SACKed?
     pub(crate) fn is_sacked(&self, seq: Seq) -> bool {
         self.board.as_ref().is_some_and(|board| {
             let i = board.runs.partition_point(|run| run.end.at_or_before(seq));
@@ -163,7 +163,7 @@ impl Scoreboard {
         })
     }
 
-    /// One past the highest octet SACKed.
+    /// One past the highest byte SACKed.
     pub(crate) fn highest_sacked(&self) -> Option<Seq> {
         self.board.as_ref().and_then(|board| board.runs.last()).map(|run| run.end)
     }
@@ -176,21 +176,21 @@ impl Scoreboard {
         })
     }
 
-    /// SetPipe (RFC 6675, section 4): octets thought to be in the network. What lies below `lost` and is not
-    /// SACKed is lost; `high_rxt` is one past the highest octet retransmitted (SND.UNA if none was).
+    /// SetPipe (RFC 6675, section 4): bytes thought to be in the network. What lies below `lost` and is not
+    /// SACKed is lost; `high_rxt` is one past the highest byte retransmitted (SND.UNA if none was).
     /// RFC 6675, 4-1; RFC 8985, 9.2-1.
     pub(crate) fn pipe(&self, snd_una: Seq, snd_nxt: Seq, lost: Seq, high_rxt: Seq) -> u32 {
         let clamp = |seq: Seq| seq.later(snd_una).earlier(snd_nxt);
         self.unsacked(clamp(lost), snd_nxt) + self.unsacked(snd_una, clamp(high_rxt))
     }
 
-    /// Octets of `from..to` that are not SACKed.
+    /// Bytes of `from..to` that are not SACKed.
     pub(crate) fn unsacked(&self, from: Seq, to: Seq) -> u32 {
         let sacked = self.board.as_ref().map_or(0, |b| b.sacked_below(to).wrapping_sub(b.sacked_below(from)));
         to.offset_from(from) - sacked
     }
 
-    /// The first octets at or after `from` that are not SACKed although something above them is (NextSeg of
+    /// The first bytes at or after `from` that are not SACKed although something above them is (NextSeg of
     /// RFC 6675): where they start and how many, at most `mss`.
     pub(crate) fn next_hole(&self, from: Seq, mss: u32) -> Option<(Seq, u32)> {
         let board = self.board.as_ref()?;
@@ -223,7 +223,7 @@ impl Scoreboard {
 }
 
 impl Board {
-    /// Count of octets SACKed below the first octet not known to be.
+    /// Count of bytes SACKed below the first byte not known to be.
     fn end(&self) -> u32 {
         self.runs.last().map_or(0, Run::through)
     }
@@ -232,7 +232,7 @@ impl Board {
         self.end().wrapping_sub(self.runs.first().map_or(0, |run| run.below))
     }
 
-    /// Count of octets SACKed below `seq`.
+    /// Count of bytes SACKed below `seq`.
     fn sacked_below(&self, seq: Seq) -> u32 {
         let i = self.runs.partition_point(|run| run.end.at_or_before(seq));
         match self.runs.get(i) {
@@ -273,7 +273,7 @@ impl Board {
         self.steps += 2 * search + 2 * (self.runs.len() - first) as u64 + 1;
     }
 
-    /// `newly` octets were SACKed below the runs from `first` on.
+    /// `newly` bytes were SACKed below the runs from `first` on.
     fn lift(&mut self, first: usize, newly: u32) -> u32 {
         for run in &mut self.runs[first..] {
             run.below = run.below.wrapping_add(newly);

@@ -11,7 +11,7 @@ use crate::pool::Pool;
 /// Less than this is cheaper copied than lent; so there is a bound on the stretches, too.
 pub(crate) const LENT_MIN: usize = 4 << 10;
 
-/// Octets in order, some of them copied into chunks of the pool, others in memory that the application lent.
+/// Bytes in order, some of them copied into chunks of the pool, others in memory that the application lent.
 ///
 /// ```text
 ///   offset 0                                                  len
@@ -21,12 +21,12 @@ pub(crate) const LENT_MIN: usize = 4 << 10;
 /// As with a [`Chain`] all calls get the one pool, and [`SendBuffer::release`] must run before it is dropped.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
-    /// The copied octets, without gaps.
+    /// The copied bytes, without gaps.
     chain: Chain,
     /// Exists once something was lent.
     lent: Option<Box<Lent>>,
     len: u32,
-    /// Octets the application may have in it.
+    /// Bytes the application may have in it.
     pub(crate) limit: u32,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct SendBuffer {
 #[derive(Debug, Default)]
 struct Lent {
     stretches: VecDeque<Stretch>,
-    /// Position of the buffer's first octet. Positions and counts go around like sequence numbers.
+    /// Position of the buffer's first byte. Positions and counts go around like sequence numbers.
     base: u32,
-    /// Lent octets that were dropped from the front since the beginning.
+    /// Lent bytes that were dropped from the front since the beginning.
     gone: u32,
 }
 
@@ -45,9 +45,9 @@ struct Stretch {
     bytes: Arc<[u8]>,
     start: usize,
     len: u32,
-    /// Position of its first octet.
+    /// Position of its first byte.
     at: u32,
-    /// Lent octets before it since the beginning.
+    /// Lent bytes before it since the beginning.
     before: u32,
 }
 
@@ -57,7 +57,7 @@ impl Lent {
         self.stretches.push_back(Stretch { bytes, start, len, at: self.base.wrapping_add(held), before });
     }
 
-    /// Drops what lies in the first `n` octets of the buffer; how many of these were lent.
+    /// Drops what lies in the first `n` bytes of the buffer; how many of these were lent.
     fn consume(&mut self, n: u32) -> u32 {
         let mut dropped = 0;
         while let Some(first) = self.stretches.front_mut() {
@@ -81,7 +81,7 @@ impl Lent {
         dropped
     }
 
-    /// How many octets before `offset` are lent, and the first stretch that ends behind it.
+    /// How many bytes before `offset` are lent, and the first stretch that ends behind it.
     fn locate(&self, offset: u32) -> (u32, usize) {
         let next = self.stretches.partition_point(|s| s.at.wrapping_sub(self.base) <= offset);
         let Some(index) = next.checked_sub(1) else { return (0, 0) };
@@ -93,12 +93,12 @@ impl Lent {
 }
 
 impl SendBuffer {
-    /// Nothing, and room for `limit` octets.
+    /// Nothing, and room for `limit` bytes.
     pub(crate) const fn new(limit: u32) -> Self {
         SendBuffer { chain: Chain::new(), lent: None, len: 0, limit }
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -108,12 +108,12 @@ impl SendBuffer {
         self.len == 0
     }
 
-    /// Octets that may still be written.
+    /// Bytes that may still be written.
     pub(crate) fn room(&self) -> usize {
         self.limit.saturating_sub(self.len) as usize
     }
 
-    /// Copies data to the end; how many octets the pool had room for.
+    /// Copies data to the end; how many bytes the pool had room for.
     pub(crate) fn append(&mut self, pool: &mut Pool, data: &[u8]) -> usize {
         let data = &data[..data.len().min((u32::MAX - self.len) as usize)];
         let taken = self.chain.append(pool, data);
@@ -121,7 +121,7 @@ impl SendBuffer {
         taken
     }
 
-    /// Puts a reference to `bytes[range]` at the end; how many octets went in. The reference is dropped when the last
+    /// Puts a reference to `bytes[range]` at the end; how many bytes went in. The reference is dropped when the last
     /// of them was acknowledged.
     ///
     /// # Panics
@@ -137,7 +137,7 @@ impl SendBuffer {
         n
     }
 
-    /// Drops the `n` oldest octets (all, if there are fewer).
+    /// Drops the `n` oldest bytes (all, if there are fewer).
     pub(crate) fn consume(&mut self, pool: &mut Pool, n: u32) {
         let n = n.min(self.len);
         let lent = match &mut self.lent {
@@ -157,7 +157,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copied octets before `offset`.
+    /// Copied bytes before `offset`.
     fn copied_before(&self, offset: u32) -> u32 {
         self.lent.as_ref().map_or(offset, |lent| offset - lent.locate(offset).0)
     }
@@ -168,7 +168,7 @@ impl SendBuffer {
         self.chain.seek(pool, offset);
     }
 
-    /// Copies octets from `offset` on; how many there were, up to `into.len()`.
+    /// Copies bytes from `offset` on; how many there were, up to `into.len()`.
     pub(crate) fn copy_out(&self, pool: &Pool, offset: u32, into: &mut [u8]) -> usize {
         if self.lent.is_none() {
             return self.chain.copy_out(pool, offset, into);
@@ -181,7 +181,7 @@ impl SendBuffer {
         done
     }
 
-    /// The octets from `offset` on, at most `len`, in place and in order.
+    /// The bytes from `offset` on, at most `len`, in place and in order.
     pub(crate) fn pieces<'p>(&'p self, pool: &'p Pool, offset: u32, len: u32) -> Pieces<'p> {
         let left = len.min(self.len.saturating_sub(offset));
         let Some(lent) = self.lent.as_deref() else {
@@ -240,7 +240,7 @@ impl<'p> Iterator for Pieces<'p> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: copied and lent octets come out in the order in which they went in, and nothing is kept.
+    //! Goal: copied and lent bytes come out in the order in which they went in, and nothing is kept.
     use super::*;
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;

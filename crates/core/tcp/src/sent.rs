@@ -36,7 +36,7 @@ impl Departures {
         self.used
     }
 
-    /// Octets reserved from the allocator.
+    /// Bytes reserved from the allocator.
     pub(crate) fn footprint(&self) -> usize {
         self.slots.capacity() * size_of::<Departure>()
     }
@@ -131,7 +131,7 @@ impl Sent {
         self.end = self.end.earlier(nxt);
     }
 
-    /// SND.UNA has moved to `una`: when the octet before it left, if that is known.
+    /// SND.UNA has moved to `una`: when the byte before it left, if that is known.
     #[inline(always)]
     pub(crate) fn retire(&mut self, log: &mut Departures, una: Seq) -> Option<u32> {
         if self.head != NONE {
@@ -205,7 +205,7 @@ impl Sent {
 }
 
 impl Cursor {
-    /// Goes to the departure of the octet at `seq`, which lies nowhere before it: when it left, and where what left
+    /// Goes to the departure of the byte at `seq`, which lies nowhere before it: when it left, and where what left
     /// then ends. `None` beyond what was sent.
     pub(crate) fn seek(&mut self, sent: &Sent, log: &Departures, seq: Seq) -> Option<(Seq, u32)> {
         if self.0 == NONE && log.slots.get(sent.tail as usize).is_some_and(|tail| seq.before(tail.end)) {
@@ -224,7 +224,7 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the log tells of every octet in flight when it left, whatever happened before.
+    //! Goal: the log tells of every byte in flight when it left, whatever happened before.
     use super::*;
     use crate::fuzz;
     use crate::fuzz::seeded::seeded;

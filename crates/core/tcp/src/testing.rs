@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(crate) const MTU: u16 = 1500;
-/// Data octets of a full segment with timestamps over IPv4 at [`MTU`].
+/// Data bytes of a full segment with timestamps over IPv4 at [`MTU`].
 pub(crate) const MSS: usize = 1448;
 
 /// A segment on its way.

@@ -11,7 +11,7 @@ use crate::scale::{Clock, ts_before};
 /// must not answer each other's answers for ever (RFC 5961, section 7).
 const ACK_SPACING: u16 = 4;
 
-/// A connection in TIME-WAIT, at most 64 octets.
+/// A connection in TIME-WAIT, at most 64 bytes.
 #[derive(Clone, Debug)]
 pub struct TimeWait {
     /// The flow.

@@ -7,11 +7,11 @@ use wire::tcp::Header;
 pub struct Transmit {
     /// TCP header, options included; ports filled in.
     pub header: Header,
-    /// First payload octet, as an offset into the send buffer's unacknowledged data.
+    /// First payload byte, as an offset into the send buffer's unacknowledged data.
     pub offset: u32,
-    /// Payload octets; more than `mss` only when the slot allows a super-segment.
+    /// Payload bytes; more than `mss` only when the slot allows a super-segment.
     pub len: u32,
-    /// Payload octets per wire segment.
+    /// Payload bytes per wire segment.
     pub mss: u16,
     /// Which list it goes to: control before ACK before data.
     pub class: TransmitClass,

@@ -12,17 +12,17 @@ use crate::options::Switch;
 pub struct Vitals {
     /// State.
     pub state: State,
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     pub cwnd: u32,
-    /// Slow-start threshold, octets; [`u32::MAX`] until the first congestion.
+    /// Slow-start threshold, bytes; [`u32::MAX`] until the first congestion.
     pub ssthresh: u32,
-    /// Peer's window, octets.
+    /// Peer's window, bytes.
     pub snd_wnd: u32,
-    /// Our window, octets.
+    /// Our window, bytes.
     pub rcv_wnd: u32,
     /// Window scale shifts (send, receive).
     pub scale: (u8, u8),
-    /// Octets of data in a full segment.
+    /// Bytes of data in a full segment.
     pub snd_mss: u16,
     /// Smoothed round-trip time, microseconds; 0 before the first sample.
     pub srtt_us: u32,
@@ -30,11 +30,11 @@ pub struct Vitals {
     pub rto_us: u32,
     /// Features offered to the peer, and the application's choices.
     pub features: Features,
-    /// Send buffer limit and use, octets.
+    /// Send buffer limit and use, bytes.
     pub sndbuf: (u32, u32),
-    /// Receive buffer limit and use, octets.
+    /// Receive buffer limit and use, bytes.
     pub rcvbuf: (u32, u32),
-    /// Octets sent and not acknowledged, SACKed ones included.
+    /// Bytes sent and not acknowledged, SACKed ones included.
     pub flight: u32,
     /// Runs of segments held that came too early.
     pub reassembly: u16,
@@ -51,12 +51,12 @@ const NODELAY: u8 = 0x80;
 const _: () = assert!(OFFERED < NODELAY as u64);
 
 impl Features {
-    /// Those of an octet that [`Features::octet`] gave.
+    /// Those of a byte that [`Features::octet`] gave.
     pub const fn of(octet: u8) -> Features {
         Features(octet & (OFFERED as u8 | NODELAY))
     }
 
-    /// All of them in an octet, for who stores them.
+    /// All of them in a byte, for who stores them.
     pub const fn octet(self) -> u8 {
         self.0
     }

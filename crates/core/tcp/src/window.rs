@@ -30,7 +30,7 @@ const SHORTEST_FOR_US: u32 = 60_000_000;
 /// larger window would only lengthen that.
 #[derive(Debug)]
 pub(crate) struct Tuner {
-    /// Octets the application took in this round trip.
+    /// Bytes the application took in this round trip.
     taken: u32,
     /// The most it took in one, queues aside.
     best: u32,
@@ -135,7 +135,7 @@ impl Connection {
         window
     }
 
-    /// Octets that are offered at most: no less than the window field can tell, or an empty buffer would count as
+    /// Bytes that are offered at most: no less than the window field can tell, or an empty buffer would count as
     /// a full one for ever.
     pub(crate) fn buffer_limit(&self) -> u32 {
         self.rcvbuf.min(self.options.clamp()).max(1 << self.rcv_scale)
@@ -151,7 +151,7 @@ impl Connection {
 
     /// RCV.WND as last advertised.
     pub(crate) fn receive_window(&self) -> u32 {
-        // A FIN may take the octet behind the edge.
+        // A FIN may take the byte behind the edge.
         self.rcv_adv.distance_from(self.rcv_nxt).max(0) as u32
     }
 
@@ -162,7 +162,7 @@ impl Connection {
         mark <= 1 || self.readable() >= mark.min(self.buffer_limit() / 2)
     }
 
-    /// Octets that the receive buffer has room for.
+    /// Bytes that the receive buffer has room for.
     pub(crate) fn buffer_room(&self) -> u32 {
         self.buffer_limit().saturating_sub(self.readable())
     }
@@ -237,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// The application took `taken` octets.
+    /// The application took `taken` bytes.
     #[inline]
     pub(crate) fn on_consumed(&mut self, cx: &mut Cx<'_>, taken: u32) {
         if let Some(reassembly) = &mut self.reassembly {

@@ -5,7 +5,7 @@ use crate::bytes::{array, put};
 use crate::ethernet::Mac;
 use base::Addr;
 
-/// Octets of a packet.
+/// Bytes of a packet.
 pub const LEN: usize = 28;
 
 /// Hardware type 1, protocol IPv4, address lengths 6 and 4.
@@ -35,7 +35,7 @@ pub struct Packet {
     pub target: Addr,
 }
 
-/// Reads a packet; what follows its 28 octets is padding.
+/// Reads a packet; what follows its 28 bytes is padding.
 ///
 /// # Errors
 /// [`ParseError::ArpMalformed`] for anything but IPv4 over Ethernet, question or answer.

@@ -1,16 +1,16 @@
 //! Big-endian fields at fixed places. Reads give `None` past the end; writes go to arrays of known size.
 
-/// The two octets at `at`, in host order.
+/// The two bytes at `at`, in host order.
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
 }
 
-/// The four octets at `at`, in host order.
+/// The four bytes at `at`, in host order.
 pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|b| u32::from_be_bytes(*b))
 }
 
-/// `N` octets at `at`.
+/// `N` bytes at `at`.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

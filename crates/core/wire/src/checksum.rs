@@ -19,7 +19,7 @@ impl Sum {
     /// The sum of nothing.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of `bytes`; an odd last octet counts as the high half of a word.
+    /// The sum of `bytes`; an odd last byte counts as the high half of a word.
     pub fn of(bytes: &[u8]) -> Sum {
         let (blocks, rest) = bytes.as_chunks::<{ 2 * CHAIN }>();
         // Two chains of additions with carry, so that they overlap.
@@ -71,19 +71,19 @@ impl Sum {
         Sum(carry_add32(self.0, other.0))
     }
 
-    /// The sum of what is summed here and `other`, whose octets follow `offset` octets of this.
+    /// The sum of what is summed here and `other`, whose bytes follow `offset` bytes of this.
     #[must_use]
     pub const fn plus_at(self, offset: usize, other: Sum) -> Sum {
         self.plus(if offset & 1 == 1 { other.swapped() } else { other })
     }
 
-    /// The sum of the same octets moved by one place (RFC 1071, section 2 (B)).
+    /// The sum of the same bytes moved by one place (RFC 1071, section 2 (B)).
     #[must_use]
     pub const fn swapped(self) -> Sum {
         Sum(self.fold().swap_bytes() as u32)
     }
 
-    /// This sum without the octets that `other` sums.
+    /// This sum without the bytes that `other` sums.
     #[must_use]
     pub const fn minus(self, other: Sum) -> Sum {
         self.plus(Sum(!other.fold() as u32))
@@ -100,13 +100,13 @@ impl Sum {
         !self.fold()
     }
 
-    /// Does a sum that includes the checksum field say the octets are whole?
+    /// Does a sum that includes the checksum field say the bytes are whole?
     pub const fn is_valid(self) -> bool {
         self.fold() == 0xffff
     }
 }
 
-/// Octets one unrolled step takes.
+/// Bytes one unrolled step takes.
 const BLOCK: usize = 32;
 
 /// Four independent sums of 64-bit words with end-around carry, so that the additions overlap.
@@ -128,7 +128,7 @@ impl Accumulator {
     }
 }
 
-/// A sum of words and the octets behind them.
+/// A sum of words and the bytes behind them.
 #[inline(always)]
 fn finish(mut sum: u64, tail: &[u8]) -> Sum {
     let (words, rest) = tail.as_chunks::<8>();
@@ -138,7 +138,7 @@ fn finish(mut sum: u64, tail: &[u8]) -> Sum {
     Sum::of_words(carry_add(sum, last_word(rest)))
 }
 
-/// Octets whose words are added one behind the other, each with the carry of the one before.
+/// Bytes whose words are added one behind the other, each with the carry of the one before.
 const CHAIN: usize = 64;
 
 #[inline(always)]
@@ -150,7 +150,7 @@ fn chained(mut sum: u64, words: &[u8]) -> u64 {
     carry_add(sum, carry.into())
 }
 
-/// Fewer than eight octets as a word, zeros behind them. Step by step: a copy of unknown length costs more.
+/// Fewer than eight bytes as a word, zeros behind them. Step by step: a copy of unknown length costs more.
 #[inline(always)]
 fn last_word(mut rest: &[u8]) -> u64 {
     let mut sum = 0;
@@ -197,7 +197,7 @@ pub fn copy_and_sum(src: &[u8], dst: &mut [u8]) -> Sum {
     acc.finish(from.remainder())
 }
 
-/// The pseudo header of an upper-layer packet of `len` octets (RFC 9293, section 3.1; RFC 8200, section 8.1).
+/// The pseudo header of an upper-layer packet of `len` bytes (RFC 9293, section 3.1; RFC 8200, section 8.1).
 #[inline]
 pub fn pseudo(src: Addr, dst: Addr, protocol: u8, len: u32) -> Sum {
     let v4 = src.is_v4();

@@ -16,7 +16,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in a TOS octet or traffic class.
+    /// The codepoint in a TOS byte or traffic class.
     #[inline(always)]
     pub const fn of(tos: u8) -> Ecn {
         match tos & 3 {

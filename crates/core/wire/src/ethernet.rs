@@ -9,7 +9,7 @@ pub type Mac = [u8; 6];
 /// The address of everybody.
 pub const BROADCAST: Mac = [0xff; 6];
 
-/// Octets of the header.
+/// Bytes of the header.
 pub const HEADER_LEN: usize = 14;
 
 /// EtherType of IPv4.

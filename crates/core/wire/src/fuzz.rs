@@ -1,4 +1,4 @@
-//! One function per parser that takes any octets: it must not panic, and where something was read, writing it
+//! One function per parser that takes any bytes: it must not panic, and where something was read, writing it
 //! and reading it again must give the same. Property tests and fuzz targets call the same functions.
 
 use crate::checksum::{Sum, copy_and_sum, pseudo};
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use base::Addr;
 use core::fmt::Write;
 
-/// Everything below, on the same octets.
+/// Everything below, on the same bytes.
 pub fn any_frame(data: &[u8]) {
     any_link(data);
     any_ip(data);
@@ -205,7 +205,7 @@ pub fn any_capture(data: &[u8]) {
     }
 }
 
-/// All ways to sum agree, at a split the octets choose.
+/// All ways to sum agree, at a split the bytes choose.
 pub fn any_checksum(data: &[u8]) {
     let at = data.first().map_or(0, |first| usize::from(*first) % data.len());
     let (a, b) = data.split_at(at);
@@ -218,7 +218,7 @@ pub fn any_checksum(data: &[u8]) {
     assert_eq!(whole.fold(), Sum::of(data).fold());
 }
 
-/// The octets as the payload of a TCP packet of ours, and as everything above IP, both families.
+/// The bytes as the payload of a TCP packet of ours, and as everything above IP, both families.
 pub fn any_upper(data: &[u8]) {
     let data = &data[..data.len().min(60_000)];
     for [src, dst] in [V4, V6] {

@@ -6,7 +6,7 @@ use crate::checksum::{Sum, pseudo};
 use crate::{ParseError, ipv6, protocol};
 use base::{Addr, Seq};
 
-/// Octets before the data of an echo or the packet quoted by an error.
+/// Bytes before the data of an echo or the packet quoted by an error.
 pub const HEADER_LEN: usize = 8;
 
 /// Why a destination cannot be reached, as far as TCP tells them apart (RFC 1122 section 4.2.3.9, RFC 5927).
@@ -138,12 +138,12 @@ fn split(bytes: &[u8], pseudo: Sum) -> Result<(u8, u8, u32, &[u8]), ParseError> 
 }
 
 impl Message<'_> {
-    /// Octets the message takes.
+    /// Bytes the message takes.
     pub fn len(&self) -> usize {
         HEADER_LEN + self.data().len()
     }
 
-    /// Never: a message has eight octets at least.
+    /// Never: a message has eight bytes at least.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -238,7 +238,7 @@ pub struct Quote {
     pub seq: Option<Seq>,
 }
 
-/// Identifies the packet an error quotes; only its first eight octets above IP need be there.
+/// Identifies the packet an error quotes; only its first eight bytes above IP need be there.
 ///
 /// # Errors
 /// [`ParseError::IcmpQuote`] if that cannot be read.

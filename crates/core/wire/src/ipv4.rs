@@ -5,7 +5,7 @@ use crate::bytes::put;
 use crate::checksum::Sum;
 use base::Addr;
 
-/// Octets of a header without options, the only kind we send.
+/// Bytes of a header without options, the only kind we send.
 pub const HEADER_LEN: usize = 20;
 
 /// A header, as plain values.
@@ -25,12 +25,12 @@ pub struct Header {
     pub id: u16,
     /// May not be fragmented.
     pub dont_fragment: bool,
-    /// Octets after the header; at most 65,515.
+    /// Bytes after the header; at most 65,515.
     pub payload_len: u16,
 }
 
-/// Reads the header of a packet of which `bytes` is at least the head and `whole` octets exist: the values
-/// and the header's length, options included. `payload_len` octets of payload follow; what lies behind them
+/// Reads the header of a packet of which `bytes` is at least the head and `whole` bytes exist: the values
+/// and the header's length, options included. `payload_len` bytes of payload follow; what lies behind them
 /// is the link's padding.
 ///
 /// # Errors

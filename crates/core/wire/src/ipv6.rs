@@ -5,7 +5,7 @@ use crate::ParseError;
 use crate::bytes::{array, put};
 use base::Addr;
 
-/// Octets of the fixed header, the only kind we send.
+/// Bytes of the fixed header, the only kind we send.
 pub const HEADER_LEN: usize = 40;
 
 /// Most extension headers a packet may carry before its upper layer.
@@ -31,11 +31,11 @@ pub struct Header {
     pub ttl: u8,
     /// Flow label, 20 bits (RFC 6437).
     pub flow_label: u32,
-    /// Octets after the headers.
+    /// Bytes after the headers.
     pub payload_len: u16,
 }
 
-/// Reads the headers of a packet of which `bytes` is at least the head and `whole` octets exist: the values
+/// Reads the headers of a packet of which `bytes` is at least the head and `whole` bytes exist: the values
 /// and the length of all headers before the upper layer.
 ///
 /// # Errors

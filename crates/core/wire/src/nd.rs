@@ -14,7 +14,7 @@ pub const ADVERTISEMENT: u8 = 136;
 /// Hop limit every message must have, so that none comes from beyond the link.
 pub const HOP_LIMIT: u8 = 255;
 
-/// Octets of a message with one link-layer address.
+/// Bytes of a message with one link-layer address.
 pub const LEN: usize = 32;
 
 const SOURCE_LINK: u8 = 1;
@@ -108,7 +108,7 @@ fn link_options(mut options: &[u8]) -> Option<(Option<Mac>, Option<Mac>)> {
 }
 
 impl Message {
-    /// Octets the message takes.
+    /// Bytes the message takes.
     pub fn len(&self) -> usize {
         let mac = match self {
             Message::Solicitation { source_mac, .. } => source_mac,
@@ -117,7 +117,7 @@ impl Message {
         if mac.is_some() { LEN } else { LEN - 8 }
     }
 
-    /// Never: a message has 24 octets at least.
+    /// Never: a message has 24 bytes at least.
     pub fn is_empty(&self) -> bool {
         false
     }

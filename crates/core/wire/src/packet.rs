@@ -55,7 +55,7 @@ pub struct Frame {
     pub content: Content,
 }
 
-/// Reads an Ethernet frame of which `bytes` is the head; all of it has `whole` octets, more than
+/// Reads an Ethernet frame of which `bytes` is the head; all of it has `whole` bytes, more than
 /// `bytes.len()` where the port hands a packet over in several pieces.
 ///
 /// # Errors
@@ -108,13 +108,13 @@ impl Packet {
         self.start as usize..self.end as usize
     }
 
-    /// The upper layer's octets in `frame`, the octets this was read from (cut off where the frame is).
+    /// The upper layer's bytes in `frame`, the bytes this was read from (cut off where the frame is).
     pub fn upper<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         let end = (self.end as usize).min(frame.len());
         frame.get(self.start as usize..end).unwrap_or_default()
     }
 
-    /// Length of the upper layer, octets.
+    /// Length of the upper layer, bytes.
     pub fn len(&self) -> u32 {
         self.end - self.start
     }
@@ -205,19 +205,19 @@ pub enum Checksum {
 }
 
 impl Below {
-    /// Octets of the link-layer and IP headers.
+    /// Bytes of the link-layer and IP headers.
     #[inline]
     pub fn len(&self) -> usize {
         let link = if self.link.is_some() { ethernet::HEADER_LEN } else { 0 };
         link + if self.src.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
     }
 
-    /// Never: an IP header has twenty octets at least.
+    /// Never: an IP header has twenty bytes at least.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Writes the link-layer and IP headers of an upper layer of `payload_len` octets; their length. IPv4
+    /// Writes the link-layer and IP headers of an upper layer of `payload_len` bytes; their length. IPv4
     /// goes out with DF set, since path MTU discovery is on throughout.
     ///
     /// # Panics
@@ -244,7 +244,7 @@ impl Below {
     }
 
     /// Writes all headers of a TCP segment in front of its payload: `into` starts with room for
-    /// `self.len() + header.len()` octets, and `payload_len` octets of payload follow. The packet's length.
+    /// `self.len() + header.len()` bytes, and `payload_len` bytes of payload follow. The packet's length.
     ///
     /// # Panics
     /// If `into` is shorter than that.
@@ -291,7 +291,7 @@ impl Below {
         let field = match checksum {
             Checksum::Offloaded => pseudo.fold(),
             Checksum::Full => pseudo.plus(Sum::of(upper)).checksum(),
-            // A TCP header is a multiple of four octets: the payload starts at an even place.
+            // A TCP header is a multiple of four bytes: the payload starts at an even place.
             Checksum::Summed(payload) => pseudo.plus(Sum::of(&upper[..header_len])).plus(payload).checksum(),
         };
         tcp::set_checksum(upper, field);

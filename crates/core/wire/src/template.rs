@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   headers of the whole | payload ........................ |
-//!        │                 0        1        2        3      = count() pieces of `size` octets, the last maybe less
+//!        │                 0        1        2        3      = count() pieces of `size` bytes, the last maybe less
 //!        └─> headers, with sequence number, lengths, control bits and checksums of the nth ──> in front of the nth
 //! ```
 //! Segments may be written in any order, each by whoever likes: [`Template::write`] looks at nothing but its arguments.
@@ -15,7 +15,7 @@ use crate::checksum::Sum;
 use crate::tcp::{CHECKSUM_OFFSET, Flags};
 use crate::{ethernet, ipv4, ipv6, protocol};
 
-/// Octets of the longest headers that are cut: Ethernet, IPv6, TCP with all its options.
+/// Bytes of the longest headers that are cut: Ethernet, IPv6, TCP with all its options.
 const HEADERS_MAX: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + 60;
 /// Bits of TCP's header that only the last segment has, and those of the first alone (RFC 3168, section 6.1.2).
 const OF_LAST: u16 = Flags::FIN.0 | Flags::PSH.0;
@@ -53,7 +53,7 @@ pub enum Summing {
 
 impl Template {
     /// Reads the `headers` of a TCP packet whose IP header starts at `ip`, whose TCP header starts at `tcp` and behind
-    /// which `payload` octets stand, to be cut into segments of `size` octets; its lengths and checksums do not matter.
+    /// which `payload` bytes stand, to be cut into segments of `size` bytes; its lengths and checksums do not matter.
     /// `None` if that is no such packet, or one whose headers are too long.
     pub fn read(headers: &[u8], ip: usize, tcp: usize, payload: usize, size: usize) -> Option<Template> {
         let len = headers.len();
@@ -109,7 +109,7 @@ impl Template {
         self.payload.div_ceil(self.size).max(1)
     }
 
-    /// Octets of the headers of each.
+    /// Bytes of the headers of each.
     pub fn header_len(&self) -> usize {
         self.len
     }
@@ -159,7 +159,7 @@ impl Template {
             Summing::Later => pseudo.fold(),
             Summing::Here => {
                 let header = self.tcp_sum.plus(Sum::of_u32(seq)).plus(Sum::of_u16(bits));
-                // A TCP header is a multiple of four octets: the payload starts at an even place.
+                // A TCP header is a multiple of four bytes: the payload starts at an even place.
                 pseudo.plus(header).plus(Sum::of(&packet[len..])).checksum()
             }
         };

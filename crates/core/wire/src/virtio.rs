@@ -5,9 +5,9 @@
 use crate::ParseError;
 use crate::bytes::put;
 
-/// Octets of the legacy header.
+/// Bytes of the legacy header.
 pub const LEN: usize = 10;
-/// Octets with the count of merged buffers behind.
+/// Bytes with the count of merged buffers behind.
 pub const LEN_MERGED: usize = 12;
 
 const NEEDS_CSUM: u8 = 1;
@@ -25,7 +25,7 @@ pub enum Checksum {
     None,
     /// The sum from `start` to the end belongs at `start + offset`, where the pseudo-header sum stands.
     Needed {
-        /// First octet summed, from the start of the frame.
+        /// First byte summed, from the start of the frame.
         start: u16,
         /// Where the sum goes, from `start`.
         offset: u16,
@@ -52,9 +52,9 @@ pub struct Segmentation {
     pub cut: Cut,
     /// CWR is set on the first segment only (RFC 3168).
     pub ecn: bool,
-    /// Payload octets per segment, never 0.
+    /// Payload bytes per segment, never 0.
     pub size: u16,
-    /// Octets of all headers together; a hint.
+    /// Bytes of all headers together; a hint.
     pub header_len: u16,
 }
 
@@ -67,7 +67,7 @@ pub struct Header {
     pub segmentation: Option<Segmentation>,
 }
 
-/// Reads the header before a frame of `frame_len` octets. `bytes` may be longer than the header.
+/// Reads the header before a frame of `frame_len` bytes. `bytes` may be longer than the header.
 ///
 /// # Errors
 /// [`ParseError::VirtioMalformed`] if it is short, wants a sum outside the frame, or a segmentation of another
@@ -102,7 +102,7 @@ pub fn parse(bytes: &[u8], frame_len: usize) -> Result<Header, ParseError> {
 }
 
 impl Header {
-    /// Writes `len` octets at the front of `into`: the header, and for [`LEN_MERGED`] the count of buffers
+    /// Writes `len` bytes at the front of `into`: the header, and for [`LEN_MERGED`] the count of buffers
     /// (one) behind it.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 //! ```text
 //!   this thread, core 1: sends and receives on x1   <-- veth -->   the bouncer, core 0, on x0: sends back
 //! ```
-//! `cargo run --release -p millstream-pio --example xdp_bounce [native|generic] [octets] [in flight]
+//! `cargo run --release -p millstream-pio --example xdp_bounce [native|generic] [bytes] [in flight]
 //! [ring]`, as root.
 //! Makes namespaces of its own and leaves none behind.
 #![allow(clippy::disallowed_methods)] // a measuring program reads clocks

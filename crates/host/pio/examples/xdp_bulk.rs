@@ -80,7 +80,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Takes note of a packet of `len` octets whose headers are in `head`; true if it wants a SYN-ACK.
+    /// Takes note of a packet of `len` bytes whose headers are in `head`; true if it wants a SYN-ACK.
     fn packet(&mut self, head: &[u8], len: usize) -> bool {
         let Ok(frame) = parse_frame(head, len) else { return false };
         let Content::Ip(ip) = frame.content else { return false };

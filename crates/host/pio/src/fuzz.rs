@@ -1,4 +1,4 @@
-//! For fuzz targets: each function takes any octets for what the kernel, a file, a user or another process
+//! For fuzz targets: each function takes any bytes for what the kernel, a file, a user or another process
 //! says, and panics if something worse than a refusal comes of it.
 
 /// A datagram of rtnetlink.

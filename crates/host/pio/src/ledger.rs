@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
-/// Octets of the notes.
+/// Bytes of the notes.
 const LEN: usize = (1 << 16) / 8;
 /// The byte that the author locks, behind the notes.
 const AUTHOR: i64 = LEN as i64;

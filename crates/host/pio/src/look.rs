@@ -16,12 +16,12 @@ pub(crate) struct Look {
     pub(crate) data: bool,
 }
 
-/// Octets before the IP header.
+/// Bytes before the IP header.
 pub(crate) fn ip_start(medium: Medium) -> usize {
     if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 }
 }
 
-/// Looks at a packet of `whole` octets, the first of which are in `octets`; `None` if it is no TCP, or not whole.
+/// Looks at a packet of `whole` bytes, the first of which are in `octets`; `None` if it is no TCP, or not whole.
 pub(crate) fn look(octets: &[u8], whole: usize, medium: Medium) -> Option<Look> {
     let ip = ip_start(medium);
     let plain = if is_ipv4(octets, medium) { plain_tcp_v4(octets, ip, whole) } else { None };

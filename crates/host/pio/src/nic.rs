@@ -151,7 +151,7 @@ impl Nic {
         Ok(batch.len() - before)
     }
 
-    /// Octets that a frame of the queue holds.
+    /// Bytes that a frame of the queue holds.
     fn piece(&self) -> usize {
         self.xdp.room()
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How to make a [`pair`].
 #[derive(Clone, Debug)]
 pub struct PairConfig {
-    /// Largest IP packet, octets.
+    /// Largest IP packet, bytes.
     pub mtu: usize,
     /// Frames each end starts with.
     pub frames: u32,
@@ -42,7 +42,7 @@ impl Default for PairConfig {
 }
 
 impl PairConfig {
-    /// Checksum and segmentation offload, super-segments of 65535 octets.
+    /// Checksum and segmentation offload, super-segments of 65535 bytes.
     pub fn offloads() -> Self {
         PairConfig { tx_checksum: true, tso_max: 65535, ..PairConfig::default() }
     }

@@ -27,7 +27,7 @@ pub enum Medium {
 pub struct Caps {
     /// The port as its user wrote it, `xdp:eth0`.
     pub name: String,
-    /// Largest IP packet on the wire, octets.
+    /// Largest IP packet on the wire, bytes.
     pub mtu: usize,
     /// Link layer of frames.
     pub medium: Medium,
@@ -44,9 +44,9 @@ pub struct Caps {
     pub queue: u16,
     /// The port fills in TCP checksums on transmit ([`TxMeta::checksum`] allowed); of super-segments it does anyway.
     pub tx_checksum: bool,
-    /// Largest TCP super-segment (IP packet octets) the port takes for segmentation; 0 means none.
+    /// Largest TCP super-segment (IP packet bytes) the port takes for segmentation; 0 means none.
     pub tso_max: usize,
-    /// Octets of a frame's slot the port itself needs before the packet on transmit.
+    /// Bytes of a frame's slot the port itself needs before the packet on transmit.
     pub headroom: usize,
     /// Received segments may carry only a pseudo-header sum without being marked so, because the sender is on this very
     /// machine and the port cannot tell (AF_XDP): a field that holds exactly that sum is as good as verified.
@@ -94,7 +94,7 @@ pub enum RxChecksum {
 pub struct RxMeta {
     /// State of the TCP checksum.
     pub checksum: RxChecksum,
-    /// Payload octets per wire segment if this is a super-segment of TCP (or, on ports opened whole, of UDP), else 0.
+    /// Payload bytes per wire segment if this is a super-segment of TCP (or, on ports opened whole, of UDP), else 0.
     pub gso_size: u16,
     /// The packet goes on in the next frame of the batch (AF_XDP multi-buffer): that frame holds payload only.
     pub more: bool,
@@ -102,17 +102,17 @@ pub struct RxMeta {
 
 /// A received packet.
 pub struct RxPacket {
-    /// Its octets. The stack gives the frame back with [`PacketIo::retire`].
+    /// Its bytes. The stack gives the frame back with [`PacketIo::retire`].
     pub frame: Frame,
     /// Metadata of the packet.
     pub meta: RxMeta,
 }
 
 /// A TCP checksum the port shall fill in: the one's complement sum from `start` to the end of the packet goes to
-/// `start + offset`, which already holds the pseudo-header sum. Both count from the first octet of the frame's data.
+/// `start + offset`, which already holds the pseudo-header sum. Both count from the first byte of the frame's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChecksumOffload {
-    /// First octet summed (the TCP header).
+    /// First byte summed (the TCP header).
     pub start: u16,
     /// Where the sum goes, from `start`.
     pub offset: u16,
@@ -121,9 +121,9 @@ pub struct ChecksumOffload {
 /// A super-segment the port shall cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentationOffload {
-    /// Payload octets per segment.
+    /// Payload bytes per segment.
     pub size: u16,
-    /// Octets of all headers together (link, IP, TCP).
+    /// Bytes of all headers together (link, IP, TCP).
     pub header_len: u16,
     /// IPv6 (else IPv4).
     pub v6: bool,
@@ -140,7 +140,7 @@ pub struct TxMeta {
 
 /// A packet to send.
 pub struct TxPacket {
-    /// Its octets, in a frame from this port's [`PacketIo::take`] or `take_long`. The port retires it when the
+    /// Its bytes, in a frame from this port's [`PacketIo::take`] or `take_long`. The port retires it when the
     /// hardware is done.
     pub frame: Frame,
     /// Offloads of the packet.
@@ -271,7 +271,7 @@ pub trait PacketIo: Send {
     /// Send from the front of `batch`, with one kick at the end; how many were taken.
     fn tx(&mut self, batch: &mut TxBatch) -> Result<usize, IoError>;
 
-    /// Octets of payload from which [`PacketIo::tx_gather`] is worth calling; `None` where a packet must lie in a
+    /// Bytes of payload from which [`PacketIo::tx_gather`] is worth calling; `None` where a packet must lie in a
     /// frame of the port to be sent.
     fn gathers(&self) -> Option<usize> {
         None

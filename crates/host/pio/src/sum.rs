@@ -4,7 +4,7 @@
 use crate::port::ChecksumOffload;
 use wire::checksum::{Sum, Summer};
 
-/// The fastest way to sum octets up on this machine.
+/// The fastest way to sum bytes up on this machine.
 pub fn summer() -> Summer {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -24,7 +24,7 @@ pub(crate) fn complete(packet: &mut [u8], sum: ChecksumOffload) -> bool {
     true
 }
 
-/// Octets for which vectors pay, and which they hold the sum of: what a packet may have.
+/// Bytes for which vectors pay, and which they hold the sum of: what a packet may have.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LONG: core::ops::RangeInclusive<usize> = 256..=1 << 16;
 
@@ -43,7 +43,7 @@ mod avx2 {
     use core::arch::x86_64::*;
     use wire::checksum::Sum;
 
-    /// Octets of a vector, and of those that are summed in one step; so many sums grow side by side.
+    /// Bytes of a vector, and of those that are summed in one step; so many sums grow side by side.
     const VECTOR: usize = 32;
     const STEP: usize = 8 * VECTOR;
     const SUMS: usize = 4;
@@ -55,7 +55,7 @@ mod avx2 {
     );
     const _: () = assert!(*super::LONG.start() >= STEP, "there is a step to take part of");
 
-    /// `HEAD[STEP - n..][..STEP]` leaves the first `n` octets.
+    /// `HEAD[STEP - n..][..STEP]` leaves the first `n` bytes.
     static HEAD: [u8; 2 * STEP] = {
         let mut mask = [0; 2 * STEP];
         let mut at = 0;
@@ -66,8 +66,8 @@ mod avx2 {
         mask
     };
 
-    /// [`Sum::of`] of no fewer octets than a step has. Vectors add products of signed words only, so each word is taken
-    /// as what it has above 32,768, and these are added in the end. Steps end where the octets do, but for an odd one;
+    /// [`Sum::of`] of no fewer bytes than a step has. Vectors add products of signed words only, so each word is taken
+    /// as what it has above 32,768, and these are added in the end. Steps end where the bytes do, but for an odd one;
     /// what is before them is part of a step, and all else of that counts as zeros: so nothing branches but a loop.
     #[target_feature(enable = "avx2")]
     pub(super) fn sum_of(octets: &[u8]) -> Sum {
@@ -100,7 +100,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn load(octets: &[u8; VECTOR]) -> __m256i {
-        // SAFETY: an array of 32 octets may be read, wherever it lies.
+        // SAFETY: an array of 32 bytes may be read, wherever it lies.
         unsafe { _mm256_loadu_si256(octets.as_ptr().cast()) }
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedF
     unsafe { owned(libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol)) }
 }
 
-/// Set a socket option to the octets of `value`.
+/// Set a socket option to the bytes of `value`.
 pub(crate) fn set_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     // SAFETY: `value` is readable for its size; the kernel copies it.
     let rc = unsafe {
@@ -110,11 +110,11 @@ pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
 }
 
-/// `count` octets of the kernel's entropy.
+/// `count` bytes of the kernel's entropy.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     const { assert!(N <= 256, "the kernel gives up to 256 octets at once or none") };
-    // SAFETY: `bytes` is writable for `N` octets.
+    // SAFETY: `bytes` is writable for `N` bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
     if check_len(got)? == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
@@ -195,7 +195,7 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// Does it to the octet `at`.
+    /// Does it to the byte `at`.
     pub(crate) fn of(self, fd: BorrowedFd<'_>, at: i64) -> io::Result<()> {
         let (how, kind) = match self {
             Lock::Wait => (libc::F_OFD_SETLKW, libc::F_WRLCK),

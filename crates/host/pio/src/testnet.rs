@@ -333,7 +333,7 @@ impl Seen {
     }
 }
 
-/// Octets that differ at every place of interest.
+/// Bytes that differ at every place of interest.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }

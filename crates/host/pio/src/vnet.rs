@@ -3,7 +3,7 @@
 use crate::port::{RxChecksum, RxMeta, TxMeta};
 use wire::virtio::{Checksum, Cut, Header, Segmentation};
 
-/// Octets of the header as all ports here use it.
+/// Bytes of the header as all ports here use it.
 pub(crate) const LEN: usize = wire::virtio::LEN_MERGED;
 
 /// Returns the metadata in a received header of the frame of `frame_len` bytes after it; `None` if it makes no
@@ -18,8 +18,8 @@ pub(crate) fn received(header: &[u8], frame_len: usize) -> Option<RxMeta> {
     Some(RxMeta { checksum, gso_size: header.segmentation.map_or(0, |cut| cut.size), more: false })
 }
 
-/// The header that asks for `meta` to be done to a frame of `len` octets that begins with `frame` (all of its headers
-/// are there); `None` if that makes no sense or the port (which takes super-segments of `longest` octets with their
+/// The header that asks for `meta` to be done to a frame of `len` bytes that begins with `frame` (all of its headers
+/// are there); `None` if that makes no sense or the port (which takes super-segments of `longest` bytes with their
 /// link header, and checksums if that is not 0) does not offer it.
 pub(crate) fn request(
     meta: &TxMeta,

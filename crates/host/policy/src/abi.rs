@@ -9,13 +9,13 @@ pub const ABI: u32 = 1;
 pub const NO_SSTHRESH: u32 = u32::MAX;
 /// The symbol that the stack looks for.
 pub const SYMBOL: &str = "millstream_cc_policy";
-/// Most octets of a state.
+/// Most bytes of a state.
 pub const STATE_MAX: usize = 65_536;
 /// Greatest alignment of a state.
 pub const ALIGN_MAX: usize = 4_096;
 /// Most tunables.
 pub const TUNABLES_MAX: u32 = 64;
-/// Most octets of a name (TCP_CA_NAME_MAX less its end).
+/// Most bytes of a name (TCP_CA_NAME_MAX less its end).
 pub const NAME_MAX: usize = 15;
 
 /// `MILLSTREAM_CC_WINDOW_LIMITED`.

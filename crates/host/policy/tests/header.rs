@@ -1,4 +1,4 @@
-//! Goal: the header is the table, octet for octet: a C compiler agrees with every size, offset and number that the Rust
+//! Goal: the header is the table, byte for byte: a C compiler agrees with every size, offset and number that the Rust
 //! side has, and each field has its comment.
 
 use policy::abi;

@@ -1,4 +1,4 @@
-//! A ring of octets from one thread to another.
+//! A ring of bytes from one thread to another.
 
 use crate::ends::{Places, Reader, Writer, capacity_for, ends};
 use crate::sync::UnsafeCell;
@@ -6,12 +6,12 @@ use core::fmt;
 
 struct Octets {
     octets: Box<[core::cell::UnsafeCell<u8>]>,
-    /// Loom sees no octets, so each has a shadow that both sides touch where they touch the octet.
+    /// Loom sees no bytes, so each has a shadow that both sides touch where they touch the byte.
     #[cfg(loom)]
     shadow: Box<[UnsafeCell<()>]>,
 }
 
-// SAFETY: an octet belongs to one side at a time (see `ends`).
+// SAFETY: a byte belongs to one side at a time (see `ends`).
 unsafe impl Sync for Octets {}
 
 #[cfg(not(loom))]
@@ -28,11 +28,11 @@ impl Places for Octets {
 
 impl Octets {
     fn base(&self) -> *mut u8 {
-        // Every octet is in a cell, so writing through a pointer from a shared borrow is in order.
+        // Every byte is in a cell, so writing through a pointer from a shared borrow is in order.
         core::cell::UnsafeCell::raw_get(self.octets.as_ptr())
     }
 
-    /// The octets at `position..position + len`: up to the end of the memory, and the rest from its start.
+    /// The bytes at `position..position + len`: up to the end of the memory, and the rest from its start.
     #[inline]
     fn split(&self, position: usize, len: usize) -> (usize, usize, usize) {
         let at = position & (self.octets.len() - 1);
@@ -53,7 +53,7 @@ impl Octets {
     fn touch(&self, _position: usize, _len: usize, _write: bool) {}
 }
 
-/// A ring of at least `capacity` octets (rounded up to a power of two). Panics if `capacity` is 0 or does not fit.
+/// A ring of at least `capacity` bytes (rounded up to a power of two). Panics if `capacity` is 0 or does not fit.
 pub fn bytes(capacity: usize) -> (ByteProducer, ByteConsumer) {
     bytes_at(capacity, 0)
 }
@@ -63,7 +63,7 @@ fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
     let capacity = capacity_for(capacity);
     let octets = vec![0u8; capacity].into_boxed_slice();
     let octets = Octets {
-        // SAFETY: a cell of an octet is laid out like the octet, and the box is owned alone.
+        // SAFETY: a cell of a byte is laid out like the byte, and the box is owned alone.
         octets: unsafe { Box::from_raw(Box::into_raw(octets) as *mut [core::cell::UnsafeCell<u8>]) },
         #[cfg(loom)]
         shadow: (0..capacity).map(|_| UnsafeCell::new(())).collect(),
@@ -72,22 +72,22 @@ fn bytes_at(capacity: usize, at: usize) -> (ByteProducer, ByteConsumer) {
     (ByteProducer(writer), ByteConsumer(reader))
 }
 
-/// The end that octets go in.
+/// The end that bytes go in.
 pub struct ByteProducer(Writer<Octets>);
 
 impl ByteProducer {
-    /// Most octets the ring holds.
+    /// Most bytes the ring holds.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Free octets, looked up afresh.
+    /// Free bytes, looked up afresh.
     #[inline]
     pub fn room(&mut self) -> usize {
         self.0.room(self.0.capacity())
     }
 
-    /// Free octets at this moment; for who may only look.
+    /// Free bytes at this moment; for who may only look.
     #[inline]
     pub fn vacant(&self) -> usize {
         self.0.vacant()
@@ -105,14 +105,14 @@ impl ByteProducer {
         count
     }
 
-    /// The free octets in order, at most `max`, to fill in place; then [`ByteProducer::commit`].
+    /// The free bytes in order, at most `max`, to fill in place; then [`ByteProducer::commit`].
     #[inline]
     pub fn spare(&mut self, max: usize) -> (&mut [u8], &mut [u8]) {
         let count = self.0.room(max).min(max);
         self.free(count)
     }
 
-    /// Hand over the first `count` octets of [`ByteProducer::spare`]. Panics if there were fewer.
+    /// Hand over the first `count` bytes of [`ByteProducer::spare`]. Panics if there were fewer.
     #[inline]
     pub fn commit(&mut self, count: usize) {
         if count > 0 {
@@ -127,13 +127,13 @@ impl ByteProducer {
         self.0.is_alone()
     }
 
-    /// The next `count` octets, which must be free.
+    /// The next `count` bytes, which must be free.
     #[inline]
     fn free(&mut self, count: usize) -> (&mut [u8], &mut [u8]) {
         let (at, first, second) = self.0.places().split(self.0.tail(), count);
         self.0.places().touch(self.0.tail(), count, true);
         let base = self.0.places().base();
-        // SAFETY: the callers saw `count` free octets, which are the writer's alone until published, which needs
+        // SAFETY: the callers saw `count` free bytes, which are the writer's alone until published, which needs
         // `&mut self` as these borrows do; `split` keeps both pieces inside the memory and apart.
         unsafe {
             (
@@ -144,16 +144,16 @@ impl ByteProducer {
     }
 }
 
-/// The end that octets come out of, in order.
+/// The end that bytes come out of, in order.
 pub struct ByteConsumer(Reader<Octets>);
 
 impl ByteConsumer {
-    /// Most octets the ring holds.
+    /// Most bytes the ring holds.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Octets waiting, looked up afresh.
+    /// Bytes waiting, looked up afresh.
     #[inline]
     pub fn len(&mut self) -> usize {
         self.0.filled(usize::MAX)
@@ -165,13 +165,13 @@ impl ByteConsumer {
         self.0.filled(1) == 0
     }
 
-    /// Octets waiting at this moment; for who may only look.
+    /// Bytes waiting at this moment; for who may only look.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.0.waiting()
     }
 
-    /// Take octets out; how many.
+    /// Take bytes out; how many.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
         let (first, second) = self.peek(into.len());
@@ -182,21 +182,21 @@ impl ByteConsumer {
         a + b
     }
 
-    /// The waiting octets in order, at most `max`, left where they are.
+    /// The waiting bytes in order, at most `max`, left where they are.
     #[inline]
     pub fn peek(&mut self, max: usize) -> (&[u8], &[u8]) {
         let count = self.0.filled(max).min(max);
         let (at, first, second) = self.0.places().split(self.0.head(), count);
         self.0.places().touch(self.0.head(), count, false);
         let base = self.0.places().base();
-        // SAFETY: `count` octets are filled and the reader's until released, which needs `&mut self` and so ends
+        // SAFETY: `count` bytes are filled and the reader's until released, which needs `&mut self` and so ends
         // these borrows; `split` keeps both pieces inside the memory.
         unsafe {
             (core::slice::from_raw_parts(base.add(at), first), core::slice::from_raw_parts(base, second))
         }
     }
 
-    /// Drop the first `count` octets. Panics if fewer wait.
+    /// Drop the first `count` bytes. Panics if fewer wait.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         if count > 0 {
@@ -226,7 +226,7 @@ impl fmt::Debug for ByteConsumer {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    //! Goal: a ring is a bounded deque of octets, whatever mix of copying and in-place calls, at every offset.
+    //! Goal: a ring is a bounded deque of bytes, whatever mix of copying and in-place calls, at every offset.
     use super::*;
     use base::Rng;
     use std::collections::VecDeque;
@@ -350,7 +350,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    //! Goal: under every interleaving no octet is written while it is read, and all arrive in order.
+    //! Goal: under every interleaving no byte is written while it is read, and all arrive in order.
     use super::*;
 
     #[test]

@@ -24,14 +24,14 @@ impl EventFd {
     /// Ring. A counter that is full is ringing already, so there is no failure to speak of.
     pub fn ring(&self) {
         let one = 1u64;
-        // SAFETY: `one` is eight octets that live through the call.
+        // SAFETY: `one` is eight bytes that live through the call.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
     /// Forget rings so far; were there any?
     pub fn drain(&self) -> bool {
         let mut count = 0u64;
-        // SAFETY: `count` is eight octets that live through the call.
+        // SAFETY: `count` is eight bytes that live through the call.
         unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) > 0 }
     }
 

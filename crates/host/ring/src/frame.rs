@@ -72,21 +72,21 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 24 && size_of::<Option<Frame>>() == 24);
 
-// SAFETY: a `Frame` is the only way to its slot, and slots are plain octets.
+// SAFETY: a `Frame` is the only way to its slot, and slots are plain bytes.
 unsafe impl Send for Frame {}
 // SAFETY: `&Frame` only reads.
 unsafe impl Sync for Frame {}
 
 impl Frame {
-    /// The octets that hold the packet.
+    /// The bytes that hold the packet.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        // SAFETY: `start + len <= size` always holds, the slot is mapped while this frame has its share, its octets
+        // SAFETY: `start + len <= size` always holds, the slot is mapped while this frame has its share, its bytes
         // were zeroed once and so are initialised, and this frame is its only owner.
         unsafe { core::slice::from_raw_parts(self.slot.add(self.headroom()).as_ptr(), self.len()) }
     }
 
-    /// The octets that hold the packet, to change.
+    /// The bytes that hold the packet, to change.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`, and `&mut self` excludes every other reference.
@@ -115,13 +115,13 @@ impl Frame {
         self.place = (len as u64) << 32 | start as u64;
     }
 
-    /// Octets before the packet.
+    /// Bytes before the packet.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.place as u32 as usize
     }
 
-    /// Octets after the packet.
+    /// Bytes after the packet.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.size as usize - self.headroom() - self.len()
@@ -151,7 +151,7 @@ impl Frame {
         self.index
     }
 
-    /// Offset of the packet's first octet from the base of the pool: an AF_XDP descriptor's address.
+    /// Offset of the packet's first byte from the base of the pool: an AF_XDP descriptor's address.
     #[inline]
     pub fn offset(&self) -> u64 {
         u64::from(self.index) * u64::from(self.size) + self.headroom() as u64
@@ -159,7 +159,7 @@ impl Frame {
 
     /// Base of the pool, from which every slot pointer is derived.
     fn base(&self) -> NonNull<u8> {
-        // SAFETY: slot `index` lies `index * size` octets after the base, in the same mapping.
+        // SAFETY: slot `index` lies `index * size` bytes after the base, in the same mapping.
         unsafe { self.slot.sub(self.index as usize * self.size as usize) }
     }
 }
@@ -198,7 +198,7 @@ pub struct FramePool {
 unsafe impl Send for FramePool {}
 
 impl FramePool {
-    /// Map `slots` slots of `slot_size` octets (a power of two, 64 octets to 1 GiB). Tries reserved huge pages,
+    /// Map `slots` slots of `slot_size` bytes (a power of two, 64 bytes to 1 GiB). Tries reserved huge pages,
     /// then asks the kernel to merge ordinary ones.
     pub fn new(slots: u32, slot_size: usize) -> io::Result<FramePool> {
         FramePool::with_pages(slots, slot_size, Pages::Huge)
@@ -315,7 +315,7 @@ impl FramePool {
         self.slots
     }
 
-    /// Octets of a slot.
+    /// Bytes of a slot.
     pub fn slot_size(&self) -> usize {
         self.size as usize
     }

@@ -4,7 +4,7 @@
 //!
 //! * [`Crew`]: threads that help another with its work, a run of items at a time.
 //! * [`FramePool`], [`Frame`]: slots of one mapping, each with one owner.
-//! * [`spsc::queue`], [`bytes::bytes`]: items and octets from one thread to another.
+//! * [`spsc::queue`], [`bytes::bytes`]: items and bytes from one thread to another.
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`Table`]: items that never move, on huge pages.

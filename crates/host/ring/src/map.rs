@@ -34,7 +34,7 @@ const HUGE: usize = 2 << 20;
 pub(crate) const PAGE: usize = 4096;
 
 impl Mapping {
-    /// Map at least `len` zeroed octets, on the best pages up to `best` that can be had.
+    /// Map at least `len` zeroed bytes, on the best pages up to `best` that can be had.
     pub fn anonymous(len: usize, best: Pages) -> io::Result<Mapping> {
         if len == 0 || len > isize::MAX as usize - HUGE {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -55,7 +55,7 @@ impl Mapping {
     /// Memory that another library has set apart, which `give_back` returns to it.
     ///
     /// # Safety
-    /// `ptr` is aligned to a page, and `len` octets from there are initialised, readable and writable, and nobody
+    /// `ptr` is aligned to a page, and `len` bytes from there are initialised, readable and writable, and nobody
     /// else's until `give_back` is called.
     pub unsafe fn lent(
         ptr: NonNull<u8>,
@@ -66,12 +66,12 @@ impl Mapping {
         Mapping { ptr, len, pages, give_back: Some(give_back) }
     }
 
-    /// First octet; aligned to a page.
+    /// First byte; aligned to a page.
     pub fn ptr(&self) -> NonNull<u8> {
         self.ptr
     }
 
-    /// Octets mapped, at least as many as were asked for.
+    /// Bytes mapped, at least as many as were asked for.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -87,7 +87,7 @@ impl Mapping {
     }
 }
 
-/// A child of fork(2) finds these octets of a [`Mapping`] zeroed, unless they lie on reserved huge pages.
+/// A child of fork(2) finds these bytes of a [`Mapping`] zeroed, unless they lie on reserved huge pages.
 pub(crate) fn empty_in_children(ptr: NonNull<u8>, len: usize) {
     sys::empty_in_children(ptr, len);
 }

@@ -1,6 +1,6 @@
 //! Asking the cache for what will be read soon.
 
-/// Octets of a cache line.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// Whether what is asked for below is asked for, in all of this program; false if that cannot be chosen. Only a program

@@ -1,7 +1,7 @@
 //! Memory shared with another process, which may be hostile: it can write anything, anywhere, at any moment.
 //!
 //! So it is words that are only ever read and written as atomics, and whatever the other process does at the same time
-//! is at worst a wrong number. Nothing here hands out a reference to plain octets; every place is checked on every
+//! is at worst a wrong number. Nothing here hands out a reference to plain bytes; every place is checked on every
 //! access; and the memory is sealed against shrinking, so that a peer cannot take pages away under our feet (SIGBUS).
 
 use core::ptr::NonNull;
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const _: () = assert!(align_of::<AtomicU64>() == align_of::<u64>());
 
-/// Octets of a word.
+/// Bytes of a word.
 pub const WORD: usize = 8;
 
 /// Words that another process may have too.
@@ -34,7 +34,7 @@ fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 impl SharedMemory {
-    /// New zeroed memory of `len` octets, a multiple of [`WORD`], and the descriptor to pass to the peer. Its size can
+    /// New zeroed memory of `len` bytes, a multiple of [`WORD`], and the descriptor to pass to the peer. Its size can
     /// never change again. `name` is what `/proc/self/maps` shows.
     pub fn create(name: &CStr, len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -51,7 +51,7 @@ impl SharedMemory {
         Ok((SharedMemory::map(fd.as_fd(), len)?, fd))
     }
 
-    /// Memory of `len` octets that a peer made and passed. [`io::ErrorKind::InvalidData`] if it has another size or is
+    /// Memory of `len` bytes that a peer made and passed. [`io::ErrorKind::InvalidData`] if it has another size or is
     /// not sealed against shrinking.
     pub fn adopt(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
         // SAFETY: takes numbers only.
@@ -66,7 +66,7 @@ impl SharedMemory {
         SharedMemory::map(fd, len)
     }
 
-    /// The first `len` octets of a file that only processes of the same user may open, and that none of them makes
+    /// The first `len` bytes of a file that only processes of the same user may open, and that none of them makes
     /// shorter: where other users could, [`SharedMemory::adopt`] is for. Memory behind the file's end, and a full file
     /// system, kill who touches it (SIGBUS): allocate what will be used.
     pub fn of_file(fd: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
@@ -96,7 +96,7 @@ impl SharedMemory {
         SharedMemory { words: own.len(), base: NonNull::from(own).cast(), private: true }
     }
 
-    /// The words from octet `at` on, `len` octets of them. Panics if they are not all inside; both count whole words.
+    /// The words from byte `at` on, `len` bytes of them. Panics if they are not all inside; both count whole words.
     #[inline]
     pub fn words(&self, at: usize, len: usize) -> &[AtomicU64] {
         // SAFETY: the mapping (or the leaked box) has `words` aligned words and lives as long as `self`; atomics may be
@@ -152,7 +152,7 @@ pub fn copy_out(ring: &[AtomicU64], at: usize, bytes: &mut [u8]) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    //! Goal: octets come out as they went in, around the end too; nothing outside is touched; two mappings see one
+    //! Goal: bytes come out as they went in, around the end too; nothing outside is touched; two mappings see one
     //! memory; and memory that could shrink is refused.
     use super::*;
     use base::Rng;

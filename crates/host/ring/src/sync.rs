@@ -30,7 +30,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A value alone on its cache lines: two of 64 octets, because processors fetch lines in pairs.
+/// A value alone on its cache lines: two of 64 bytes, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);

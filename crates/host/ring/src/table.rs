@@ -22,7 +22,7 @@ pub struct Table<T, const PAGE: usize> {
     /// How many of the first pages came from the allocator.
     singles: usize,
     blocks: Vec<Mapping>,
-    /// Octets of the last block that have no page yet.
+    /// Bytes of the last block that have no page yet.
     left: usize,
     owns: PhantomData<T>,
 }
@@ -59,7 +59,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         self.pages.is_empty()
     }
 
-    /// Octets that its items take. (What is mapped for more of them takes memory when it is first written.)
+    /// Bytes that its items take. (What is mapped for more of them takes memory when it is first written.)
     pub fn footprint(&self) -> usize {
         self.pages.len() * size_of::<[T; PAGE]>()
     }
@@ -97,7 +97,7 @@ impl<T, const PAGE: usize> Table<T, PAGE> {
         let Some(block) = self.blocks.last() else { handle_alloc_error(Self::LAYOUT) };
         let at = block.len() - self.left;
         self.left -= octets;
-        // SAFETY: `left` octets at the block's end were nobody's, and `octets` are no more. A block begins at a page
+        // SAFETY: `left` bytes at the block's end were nobody's, and `octets` are no more. A block begins at a page
         // of the machine, and the size of a type is a multiple of its alignment, so `at` is one, too.
         unsafe { block.ptr().add(at).cast() }
     }

@@ -7,7 +7,7 @@ use hmac::Hmac;
 use hmac::digest::{Digest, FixedOutput, KeyInit, Mac, Update};
 use tcp::auth::{Algorithm, TAG_MAX};
 
-/// TCP MD5 (RFC 2385): a hash with the key behind the octets, which is no HMAC.
+/// TCP MD5 (RFC 2385): a hash with the key behind the bytes, which is no HMAC.
 #[derive(Debug)]
 pub struct Md5;
 

@@ -1,4 +1,4 @@
-//! Goal: TCP-AO signs and believes the packets of RFC 9235 to the octet: both mandatory algorithms, both families, with
+//! Goal: TCP-AO signs and believes the packets of RFC 9235 to the byte: both mandatory algorithms, both families, with
 //! and without options under the MAC, in every role of a handshake; and believes no other.
 
 use base::{Addr, Endpoint, FlowKey, Seq};

@@ -33,7 +33,7 @@ fn client(mode: &str, port: pio::Pair) -> std::io::Result<Stack> {
     Ok(Arc::new(Paired::new(&[thread], Limits::default())?))
 }
 
-/// Answers every octet-sized question, swallows everything else.
+/// Answers every byte-sized question, swallows everything else.
 fn serve(server: Stack) -> std::io::Result<()> {
     let listener = TcpListener::bind(&server, "10.0.0.1:7")?;
     for stream in listener.incoming() {

@@ -4,7 +4,7 @@ use crate::Errno;
 use base::Endpoint;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets of `struct sockaddr_in` and `struct sockaddr_in6`.
+/// Bytes of `struct sockaddr_in` and `struct sockaddr_in6`.
 const LEN_V4: usize = 16;
 const LEN_V6: usize = 28;
 

@@ -5,7 +5,7 @@ use base::Instant;
 
 /// TCP_CM_INQ.
 const CM_INQ: i32 = 36;
-/// Octets of `struct cmsghdr`, and what everything is aligned to.
+/// Bytes of `struct cmsghdr`, and what everything is aligned to.
 const HEADER: usize = 16;
 const ALIGN: usize = 8;
 

@@ -24,7 +24,7 @@ impl Descriptors {
         self.table.len()
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
         self.table.footprint() + self.objects.footprint()
     }

@@ -66,7 +66,7 @@ fn call<M: Mode, R>(
     if nonblocking { mode.attempt(attempt) } else { mode.wait_for(Some(fd), timeout, attempt) }
 }
 
-/// Sends with `some`, which is told how many of `len` octets went and sends more of them: all, if the socket blocks.
+/// Sends with `some`, which is told how many of `len` bytes went and sends more of them: all, if the socket blocks.
 fn send_all<M: Mode>(
     mode: &M,
     fd: Fd,
@@ -105,7 +105,7 @@ fn send_all<M: Mode>(
     if let Some(hints) = hints.filter(|_| blocking && sent > 0 && sent < len) {
         mode.lock().end_call(fd, hints)?;
     }
-    // Octets that were taken are reported; the error comes with the next call.
+    // Bytes that were taken are reported; the error comes with the next call.
     if sent > 0 { Ok(sent) } else { result }
 }
 

@@ -82,7 +82,7 @@ impl<T: Transport> Engine<T> {
         self.now
     }
 
-    /// Octets of descriptors, watches and objects.
+    /// Bytes of descriptors, watches and objects.
     pub fn footprint(&self) -> usize {
         self.descriptors.footprint() + self.watches.footprint()
     }
@@ -348,7 +348,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Shows the readable octets in place, slice by slice, until `each` returns false.
+    /// Shows the readable bytes in place, slice by slice, until `each` returns false.
     pub fn peek(&mut self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno> {
         let stream = self.stream(fd)?;
         let (conn, shut) = (stream.conn, stream.read_shut);
@@ -372,7 +372,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Drops readable octets.
+    /// Drops readable bytes.
     pub fn consume(&mut self, fd: Fd, len: usize) -> Result<(), Errno> {
         let conn = self.stream(fd)?.conn;
         self.core.consume(self.now, conn, len);

@@ -50,7 +50,7 @@ const GET_CURRENT: u16 = 1;
 const GET_NEXT: u16 = 2;
 const GET_ALL: u16 = 4;
 
-/// Octets of `struct tcp_md5sig`, `tcp_ao_add`, `tcp_ao_del`, `tcp_ao_info_opt` and `tcp_ao_getsockopt`.
+/// Bytes of `struct tcp_md5sig`, `tcp_ao_add`, `tcp_ao_del`, `tcp_ao_info_opt` and `tcp_ao_getsockopt`.
 const MD5SIG: usize = 216;
 const AO_ADD: usize = 288;
 const AO_DEL: usize = 144;
@@ -137,7 +137,7 @@ fn put_addr(into: &mut [u8], addr: Addr) {
     }
 }
 
-/// `struct tcp_md5sig`: a key of no octets removes one.
+/// `struct tcp_md5sig`: a key of no bytes removes one.
 fn read_md5(value: &[u8], extended: bool) -> Result<KeyChange, Errno> {
     if value.len() < MD5SIG {
         return Err(Errno::EINVAL);

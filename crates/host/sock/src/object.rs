@@ -126,7 +126,7 @@ pub(crate) struct Dates {
     pub(crate) nanos: bool,
     /// SOF_TIMESTAMPING_* bits of SO_TIMESTAMPING.
     pub(crate) stamping: u32,
-    /// The octet of the stream that SOF_TIMESTAMPING_OPT_ID counts from, modulo 2^32.
+    /// The byte of the stream that SOF_TIMESTAMPING_OPT_ID counts from, modulo 2^32.
     pub(crate) first: u32,
 }
 

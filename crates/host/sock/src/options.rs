@@ -34,9 +34,9 @@ pub enum Shape {
     Tunable,
     /// `struct tcp_info`, cut to the buffer.
     Info,
-    /// 16 or 32 octets.
+    /// 16 or 32 bytes.
     Keys,
-    /// Octets a second: `unsigned int` or `unsigned long`, with all bits set where there is no limit.
+    /// Bytes a second: `unsigned int` or `unsigned long`, with all bits set where there is no limit.
     Rate,
     /// A struct about the keys of signed segments.
     Auth,
@@ -467,7 +467,7 @@ impl<T: Transport> Engine<T> {
         self.change_extras(fd, |e| e.dates = dates)
     }
 
-    /// Octets of the stream acknowledged, or `written`, modulo 2^32; only a connection has any (EINVAL).
+    /// Bytes of the stream acknowledged, or `written`, modulo 2^32; only a connection has any (EINVAL).
     fn octets_so_far(&mut self, fd: Fd, written: bool) -> Result<u32, Errno> {
         let conn = self.stream(fd).map_err(|_| Errno::EINVAL)?.conn;
         let info = self.core.info(self.now(), conn).ok_or(Errno::EINVAL)?;

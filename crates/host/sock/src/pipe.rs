@@ -8,7 +8,7 @@ const CAPACITY: usize = 65_536;
 /// Writes up to this size are all or nothing (POSIX PIPE_BUF).
 const ATOMIC: usize = 4_096;
 
-/// The octets between two ends, and which ends are still open.
+/// The bytes between two ends, and which ends are still open.
 #[derive(Default)]
 pub(crate) struct Pipe {
     data: VecDeque<u8>,
@@ -19,7 +19,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Octets readable.
+    /// Bytes readable.
     pub(crate) fn len(&self) -> usize {
         self.data.len()
     }

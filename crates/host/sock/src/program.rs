@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Scripts whose interpreter is a script, and so on, end here.
 const DEPTH: u32 = 4;
-/// Octets of a file that say what it is.
+/// Bytes of a file that say what it is.
 const HEAD: u64 = 8_192;
 /// PT_INTERP, of the program headers of ELF: who links the program when it starts.
 const PT_INTERP: u32 = 3;

@@ -51,7 +51,7 @@ impl Value for bool {
     }
 }
 
-/// Octets, written plainly or with K, M or G.
+/// Bytes, written plainly or with K, M or G.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Octets(pub u64);
 

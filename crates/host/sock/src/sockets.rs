@@ -135,7 +135,7 @@ pub struct SendFlags {
     pub more: bool,
     /// MSG_EOR: here ends a record, and nothing sent later shares a segment with it.
     pub end_of_record: bool,
-    /// MSG_ZEROCOPY, where SO_ZEROCOPY is set: [`Sockets::recv_error`] tells when nothing refers to the octets any
+    /// MSG_ZEROCOPY, where SO_ZEROCOPY is set: [`Sockets::recv_error`] tells when nothing refers to the bytes any
     /// more. [`Sockets::send`] copies and says so; [`Sockets::lend`] need not.
     pub zero_copy: bool,
 }
@@ -143,17 +143,17 @@ pub struct SendFlags {
 /// Result of [`Sockets::recv_message`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
-    /// Octets.
+    /// Bytes.
     pub len: usize,
-    /// With TCP_INQ (TCP_CM_INQ): octets left to read, at least; 1 if only the peer's end is.
+    /// With TCP_INQ (TCP_CM_INQ): bytes left to read, at least; 1 if only the peer's end is.
     pub left: Option<u32>,
-    /// With SO_TIMESTAMP, SO_TIMESTAMPNS or SO_TIMESTAMPING: when the last of the octets arrived, on the clock of
+    /// With SO_TIMESTAMP, SO_TIMESTAMPNS or SO_TIMESTAMPING: when the last of the bytes arrived, on the clock of
     /// [`Sockets::time`].
     pub arrived: Option<Instant>,
 }
 
 impl Received {
-    /// Octets, and nothing to tell beside them.
+    /// Bytes, and nothing to tell beside them.
     pub const fn octets(len: usize) -> Received {
         Received { len, left: None, arrived: None }
     }
@@ -166,11 +166,11 @@ pub struct ErrorReport {
     pub errno: Option<Errno>,
     /// `ee_origin`: SO_EE_ORIGIN_ZEROCOPY or SO_EE_ORIGIN_TIMESTAMPING.
     pub origin: u8,
-    /// `ee_code`: SO_EE_CODE_ZEROCOPY_COPIED if octets were copied.
+    /// `ee_code`: SO_EE_CODE_ZEROCOPY_COPIED if bytes were copied.
     pub code: u8,
     /// `ee_info`: number of the first send that is complete; or SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK.
     pub info: u32,
-    /// `ee_data`: number of the last send that is complete; or, with SOF_TIMESTAMPING_OPT_ID, the octet.
+    /// `ee_data`: number of the last send that is complete; or, with SOF_TIMESTAMPING_OPT_ID, the byte.
     pub data: u32,
     /// SCM_TIMESTAMPING's first time, on the clock of [`Sockets::time`].
     pub at: Option<Instant>,
@@ -206,11 +206,11 @@ pub trait Sockets: Send + Sync {
     /// The oldest entry of the error queue, taken (recvmsg with MSG_ERRQUEUE): never blocks, EAGAIN when it is empty.
     /// While it is not, EPOLLERR is up.
     fn recv_error(&self, fd: Fd) -> Result<ErrorReport, Errno>;
-    /// Look at received octets where they lie (what TCP_ZEROCOPY_RECEIVE is for): `each` is shown at most `max` of
+    /// Look at received bytes where they lie (what TCP_ZEROCOPY_RECEIVE is for): `each` is shown at most `max` of
     /// them, slice by slice in order, until it returns false, and must not call this handle. Never blocks: EAGAIN
     /// without any; at the end it shows nothing. Drop them with [`Sockets::consume`].
     fn borrow(&self, fd: Fd, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno>;
-    /// Drop `len` octets that were looked at.
+    /// Drop `len` bytes that were looked at.
     fn consume(&self, fd: Fd, len: usize) -> Result<(), Errno>;
     /// Send; a blocking socket takes everything before it returns.
     fn send(&self, fd: Fd, data: &[u8], flags: SendFlags) -> Result<usize, Errno>;
@@ -248,11 +248,11 @@ pub trait Sockets: Send + Sync {
     fn peer_addr(&self, fd: Fd) -> Result<Endpoint, Errno>;
     /// Set an option, by Linux's numbers and layouts. Unknown ones fail with ENOPROTOOPT.
     fn setsockopt(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
-    /// Get an option, by Linux's numbers and layouts; the octets written.
+    /// Get an option, by Linux's numbers and layouts; the bytes written.
     fn getsockopt(&self, fd: Fd, level: i32, name: i32, into: &mut [u8]) -> Result<usize, Errno>;
-    /// FIONREAD: octets readable now.
+    /// FIONREAD: bytes readable now.
     fn readable(&self, fd: Fd) -> Result<usize, Errno>;
-    /// SIOCOUTQ and SIOCOUTQNSD: octets not acknowledged, and of these not sent.
+    /// SIOCOUTQ and SIOCOUTQNSD: bytes not acknowledged, and of these not sent.
     fn unsent(&self, fd: Fd) -> Result<(usize, usize), Errno>;
     /// A pipe: read end, write end, both blocking.
     fn pipe(&self) -> Result<(Fd, Fd), Errno>;

@@ -48,7 +48,7 @@ impl FdTable {
         self.objects.len() - self.free.len()
     }
 
-    /// Octets reserved.
+    /// Bytes reserved.
     pub(crate) fn footprint(&self) -> usize {
         self.objects.capacity() * size_of::<u32>() + self.free.capacity() * size_of::<Fd>()
     }

@@ -2,7 +2,7 @@
 
 use tcp::{AccEcnInfo, Info, State};
 
-/// Octets of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
+/// Bytes of the layout up to and including `tcpi_rehash` and its padding: what current tools read.
 pub const LEN: usize = 280;
 
 /// TCPI_OPT_*: timestamps, SACK, window scale, ECN, ECN seen (where its feedback is accurate), data in the SYN,

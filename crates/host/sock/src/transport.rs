@@ -68,7 +68,7 @@ pub trait Transport: Send {
     ) -> Result<(ConnId, usize), OpError>;
     /// See [`Core::connect`].
     fn connect(&mut self, now: Instant, connect: &Connect) -> Result<ConnId, OpError>;
-    /// Takes octets to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
+    /// Takes bytes to send: EAGAIN without room, EPIPE after shutdown, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn write(&mut self, now: Instant, id: ConnId, data: &[u8]) -> Result<usize, Errno>;
     /// Sends bytes that need not be copied; see [`Core::lend`].
@@ -90,12 +90,12 @@ pub trait Transport: Send {
     fn push(&mut self, now: Instant, id: ConnId);
     /// The oldest report, taken.
     fn take_report(&mut self, id: ConnId) -> Option<Report>;
-    /// When the last octet read arrived, as far as it is known.
+    /// When the last byte read arrived, as far as it is known.
     fn last_read_arrived(&mut self, id: ConnId) -> Option<Instant>;
-    /// Gives octets received; 0 at the end, EAGAIN when there are none, ENOTCONN before the connection stands, or its
+    /// Gives bytes received; 0 at the end, EAGAIN when there are none, ENOTCONN before the connection stands, or its
     /// error, which is taken by the telling.
     fn read(&mut self, now: Instant, id: ConnId, into: &mut [u8]) -> Result<usize, Errno>;
-    /// Shows octets received, in place, slice by slice until `each` returns false. The end and errors show nothing.
+    /// Shows bytes received, in place, slice by slice until `each` returns false. The end and errors show nothing.
     fn peek(&mut self, id: ConnId, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Errno>;
     /// See [`Core::consume`].
     fn consume(&mut self, now: Instant, id: ConnId, len: usize);
@@ -127,7 +127,7 @@ pub trait Transport: Send {
     fn find_control(&mut self, name: &str) -> Result<&'static str, OpError>;
     /// The congestion control of connections that name none.
     fn default_control(&self) -> &'static str;
-    /// Octets of the receive and send buffers that a connection begins with.
+    /// Bytes of the receive and send buffers that a connection begins with.
     fn default_buffers(&self) -> (u32, u32);
     /// Options of sockets that set none.
     fn default_options(&self) -> SocketOptions;
@@ -146,13 +146,13 @@ pub trait Transport: Send {
     fn peer_closed(&self, id: ConnId) -> bool;
     /// Our side was shut.
     fn write_closed(&self, id: ConnId) -> bool;
-    /// Octets readable now.
+    /// Bytes readable now.
     fn readable(&self, id: ConnId) -> u32;
-    /// Octets writable now.
+    /// Bytes writable now.
     fn writable(&self, id: ConnId) -> u32;
     /// Options in force.
     fn options(&self, id: ConnId) -> SocketOptions;
-    /// Octets not acknowledged, and of these not sent.
+    /// Bytes not acknowledged, and of these not sent.
     fn unsent(&mut self, id: ConnId) -> (u32, u32);
     /// Our end.
     fn local(&mut self, id: ConnId) -> Endpoint;

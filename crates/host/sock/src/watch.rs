@@ -215,7 +215,7 @@ impl Watches {
         self.watches.len()
     }
 
-    /// Octets reserved.
+    /// Bytes reserved.
     pub(crate) fn footprint(&self) -> usize {
         self.watches.footprint() + self.sets.footprint()
     }

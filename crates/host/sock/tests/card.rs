@@ -19,7 +19,7 @@ fn settings(name: &str, address: &str, more: &[(&str, &str)]) -> Settings {
     settings
 }
 
-/// An echo of a million octets between two stacks that are set so.
+/// An echo of a million bytes between two stacks that are set so.
 fn echo(name: &str, more: &[(&str, &str)]) {
     let open = |address| sock::open(&settings(name, address, more)).unwrap().stacks.remove(0);
     let (server, client) = (open("10.7.0.1/24"), open("10.7.0.2/24"));

@@ -1,5 +1,5 @@
 //! Goal: TCP Fast Open (RFC 7413) through the doors of both modes: calls that block and calls that do not, over IPv4
-//! and IPv6; every octet arrives once, and what could go with the SYN did.
+//! and IPv6; every byte arrives once, and what could go with the SYN did.
 
 use base::{Addr, Duration, Endpoint};
 use pio::{PairConfig, pair};

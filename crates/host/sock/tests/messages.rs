@@ -1,4 +1,4 @@
-//! Goal: what calls say beside the octets is obeyed and answered, through the doors of both modes.
+//! Goal: what calls say beside the bytes is obeyed and answered, through the doors of both modes.
 
 use base::{Addr, Duration};
 use pio::{PairConfig, pair};
@@ -77,7 +77,7 @@ impl World {
         self.client.send(self.c, &vec![7; len], flags).unwrap()
     }
 
-    /// Octets that the server reads within a time.
+    /// Bytes that the server reads within a time.
     fn arrives(&self, len: usize, within: Duration) -> bool {
         let begun = self.server.time();
         let mut got = 0;
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// `send`'s ten octets stay here until `release`, and then all `len` arrive sooner than they would by themselves.
+    /// `send`'s ten bytes stay here until `release`, and then all `len` arrive sooner than they would by themselves.
     fn releases(&self, send: impl Fn() -> usize, release: impl Fn(), len: usize) {
         let turn = || {
             self.settles();

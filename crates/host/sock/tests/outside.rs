@@ -132,7 +132,7 @@ fn a_busy_loop_is_stood_in_for() {
     let at = Loop::new(&two);
     at.watch(listener);
     at.settle();
-    // Nobody comes to the loop, and yet the handshake ends and octets are acknowledged.
+    // Nobody comes to the loop, and yet the handshake ends and bytes are acknowledged.
     let client = connect(&one);
     one.send(client, b"octets", SendFlags::default()).unwrap();
     let mut looks = 0;

@@ -214,7 +214,7 @@ fn errors_are_linux_s() {
     assert_eq!(TcpListener::bind(&server, "10.0.0.1:7").err().unwrap().kind(), ErrorKind::AddrInUse);
     let mut stream = TcpStream::connect(&client, "10.0.0.1:7").unwrap();
     let (peer, _) = listener.accept().unwrap();
-    // Closing with unread octets resets (RFC 2525, section 2.17), wherever they lie.
+    // Closing with unread bytes resets (RFC 2525, section 2.17), wherever they lie.
     stream.write_all(b"never read").unwrap();
     while server.readable(peer.fd()).unwrap() == 0 {
         std::thread::yield_now();

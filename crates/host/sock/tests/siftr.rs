@@ -1,4 +1,4 @@
-//! Goal: SIFTR is turned on and off while threads move octets over two live stacks, in both modes; every log of a
+//! Goal: SIFTR is turned on and off while threads move bytes over two live stacks, in both modes; every log of a
 //! stretch is whole, every packet of it is a line or is counted as skipped, and the traffic does not notice.
 
 use base::{Addr, Duration};

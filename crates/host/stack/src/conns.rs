@@ -129,7 +129,7 @@ impl Conns {
         self.slots.len() as u32
     }
 
-    /// Octets held for connections.
+    /// Bytes held for connections.
     pub(crate) fn footprint(&self) -> usize {
         self.slots.footprint()
     }

@@ -583,7 +583,7 @@ impl Core {
     }
 }
 
-/// Segments and octets one connection may send before others have their turn.
+/// Segments and bytes one connection may send before others have their turn.
 pub(crate) const QUOTA_SEGMENTS: u32 = 16;
 const QUOTA_OCTETS: u32 = 1 << 17;
 

@@ -190,7 +190,7 @@ impl FlowTable {
         self.len
     }
 
-    /// Octets of buckets and directory.
+    /// Bytes of buckets and directory.
     pub(crate) fn footprint(&self) -> usize {
         let lists = self.pages.capacity() * size_of::<Page>() + self.directory.capacity() * size_of::<u32>();
         self.buckets.footprint() + lists

@@ -80,7 +80,7 @@ impl Core {
         self.fast_open.clear();
     }
 
-    /// Like [`Core::connect`], with as much of `data` in the SYN as it takes: how many octets that is. Without a cookie
+    /// Like [`Core::connect`], with as much of `data` in the SYN as it takes: how many bytes that is. Without a cookie
     /// the SYN asks for one and takes none, unless `no_cookie` lets data go without.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Core {
         self.fast_open.offer(now, src, dst, no_cookie)
     }
 
-    /// Begins a connect that wants Fast Open in the place of `index`; how many octets go with its SYN.
+    /// Begins a connect that wants Fast Open in the place of `index`; how many bytes go with its SYN.
     #[cold]
     pub(crate) fn begin_fast(
         &mut self,

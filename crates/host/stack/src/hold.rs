@@ -161,7 +161,7 @@ impl Core {
         rx.hold = Some(hold);
     }
 
-    /// Segments go to the engine, each where the one before it went if its octets say that it continues that one; what
+    /// Segments go to the engine, each where the one before it went if its bytes say that it continues that one; what
     /// else there is is dealt with.
     #[inline(never)]
     pub(crate) fn take_in(&mut self, now: Instant, rx: &mut Rx) {

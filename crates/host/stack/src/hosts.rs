@@ -58,7 +58,7 @@ impl Hosts {
         self.len
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
         self.entries.capacity() * size_of::<Option<Entry>>()
     }

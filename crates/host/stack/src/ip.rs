@@ -29,7 +29,7 @@ pub(crate) struct Way {
     pub(crate) next_hop: Addr,
     /// Source address, unless the connection has one.
     pub(crate) src: Addr,
-    /// Largest IP packet, octets.
+    /// Largest IP packet, bytes.
     pub(crate) mtu: u16,
     /// The destination is an address of the stack: its packets do not leave it.
     pub(crate) looped: bool,

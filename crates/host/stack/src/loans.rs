@@ -1,4 +1,4 @@
-//! Runs and super-segments that stay in the port's frames until they are read: their octets are copied once, by the
+//! Runs and super-segments that stay in the port's frames until they are read: their bytes are copied once, by the
 //! application's read, and not to the receive buffer before.
 //!
 //! ```text
@@ -21,9 +21,9 @@ use crate::core::Core;
 /// Frames kept at most: a turn's worth, unless a turn was made longer. The smallest pool of a port has twice as many
 /// beside those that are held.
 pub(crate) const FRAMES_MAX: usize = crate::rx::BATCHES as usize * BATCH_MAX;
-/// Octets of a read, and of what it finds in a batch, from which on copying them is worth sharing.
+/// Bytes of a read, and of what it finds in a batch, from which on copying them is worth sharing.
 const SHARE_FROM: usize = 16 << 10;
-/// Octets of payload from which on a packet that the link has merged is worth a loan.
+/// Bytes of payload from which on a packet that the link has merged is worth a loan.
 pub(crate) const LONG: usize = 4 << 10;
 /// Turns without loans at most, after some that nobody read in time.
 const PAUSE_MAX: u32 = 63;
@@ -43,7 +43,7 @@ struct Lent {
     text: u32,
     size: u32,
     octets: u32,
-    /// Octets that were read, all if nobody wants the rest.
+    /// Bytes that were read, all if nobody wants the rest.
     done: u32,
 }
 
@@ -91,7 +91,7 @@ impl Lent {
     }
 }
 
-/// Copies the payload of packets, `size` octets each from `text` on, as much as there is room for. By itself, so that
+/// Copies the payload of packets, `size` bytes each from `text` on, as much as there is room for. By itself, so that
 /// what the loop needs stays in registers.
 #[inline(never)]
 fn copy_whole(mut into: &mut [u8], batch: &[RxPacket], places: &[u16], (text, size): (usize, usize)) {
@@ -102,7 +102,7 @@ fn copy_whole(mut into: &mut [u8], batch: &[RxPacket], places: &[u16], (text, si
     }
 }
 
-/// Fills `room` with what a packet has from an octet on.
+/// Fills `room` with what a packet has from a byte on.
 #[inline(always)]
 fn fill(room: &mut [u8], packet: &RxPacket, from: usize) {
     room.copy_from_slice(&packet.frame.data()[from..from + room.len()]);
@@ -278,7 +278,7 @@ impl Loans {
         copied
     }
 
-    /// The connection does not want its next octets, that many.
+    /// The connection does not want its next bytes, that many.
     fn skip(&mut self, index: u32, octets: u32) {
         let mut left = octets;
         while left > 0
@@ -385,7 +385,7 @@ impl Core {
         self.loans.skip(index, readable.min(u32::try_from(len).unwrap_or(u32::MAX)));
     }
 
-    /// Shows the unread data of such a connection, in place and in order; at most `max` octets.
+    /// Shows the unread data of such a connection, in place and in order; at most `max` bytes.
     pub(crate) fn peek_lent(&self, index: u32, max: usize, each: &mut dyn FnMut(&[u8]) -> bool) {
         let mut left = max;
         for piece in self.loans.unread(index, &[]) {

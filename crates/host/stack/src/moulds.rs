@@ -1,6 +1,6 @@
 //! The archive of beginnings: what connections that are alike begin with, ready to be copied (the bundle of FALTCON).
 //!
-//! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as octets in which only
+//! A *mould* holds what settings, options and the peer's SYN come to, and our SYN or SYN-ACK as bytes in which only
 //! addresses and numbers change. Nothing in it belongs to one peer: what does is its way ([`crate::paths`]) and what
 //! connections to it learned ([`crate::hosts`]). So a few moulds do for all peers, for those that come once too, and
 //! stay in the cache; one for each pair of hosts, as it once was, took longer to fetch from memory than it saved as
@@ -86,7 +86,7 @@ impl Moulds {
         self.moulds.len()
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
         self.labels.capacity() * size_of::<Label>() + self.moulds.capacity() * size_of::<Mould>()
     }

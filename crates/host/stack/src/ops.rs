@@ -254,7 +254,7 @@ impl Core {
         self.connect_with(now, connect, None).map(|(id, _)| id)
     }
 
-    /// With Fast Open, if `fast` says so ([`Core::connect_fast`]); how many octets go with the SYN.
+    /// With Fast Open, if `fast` says so ([`Core::connect_fast`]); how many bytes go with the SYN.
     pub(crate) fn connect_with(
         &mut self,
         now: Instant,
@@ -578,7 +578,7 @@ impl Core {
         result
     }
 
-    /// Look at readable octets in place: calls `each` with slices in order until it returns false.
+    /// Look at readable bytes in place: calls `each` with slices in order until it returns false.
     ///
     /// # Errors
     /// Why there are none, as [`Core::read`] would say.
@@ -599,7 +599,7 @@ impl Core {
         Ok(())
     }
 
-    /// Drop readable octets.
+    /// Drop readable bytes.
     pub fn consume(&mut self, now: Instant, id: ConnId, len: usize) {
         if self.conns.get(id.0).is_some_and(|(_, tcp)| tcp.is_lent()) {
             self.skip_lent(id.0, len);

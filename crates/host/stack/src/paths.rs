@@ -23,7 +23,7 @@ pub(crate) struct Path {
     pub(crate) hop: u32,
     /// Source address, unless the connection has one.
     pub(crate) src: Addr,
-    /// Largest IP packet, octets.
+    /// Largest IP packet, bytes.
     pub(crate) mtu: u16,
     /// Offset of the timestamp clock between `src` and the destination.
     pub(crate) ts_offset: u32,
@@ -146,7 +146,7 @@ impl Paths {
         (mixed >> 16) as usize & (self.cache.len() - 1)
     }
 
-    /// A router on the way to `dst` takes packets of `mtu` octets at most.
+    /// A router on the way to `dst` takes packets of `mtu` bytes at most.
     /// RFC 1191, 6.3-1; RFC 8201, 4-4.
     pub(crate) fn too_big(&mut self, now: Instant, dst: Addr, mtu: u16, ip: &mut Ip) {
         if self.mtus.len() >= PMTU_MAX && !self.mtus.contains_key(&dst) {
@@ -179,7 +179,7 @@ impl Paths {
         self.mtus.len()
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
         self.cache.capacity() * size_of::<Cached>()
     }

@@ -134,7 +134,7 @@ impl Ports {
         }
     }
 
-    /// Octets of tables.
+    /// Bytes of tables.
     pub(crate) fn footprint(&self) -> usize {
         self.pages.iter().flatten().count() * size_of::<[Port; PAGE]>() + self.lent_count * 2 + COUNTERS * 2
     }

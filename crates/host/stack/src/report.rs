@@ -118,7 +118,7 @@ impl Core {
         self.shared.config.list_steps_max() + crate::neighbours::STEPS_MAX
     }
 
-    /// Octets held, by what for. What belongs to connections is shared by their number in
+    /// Bytes held, by what for. What belongs to connections is shared by their number in
     /// [`Core::octets_per_connection`].
     pub fn footprint(&self) -> [(&'static str, u64); 6] {
         [
@@ -138,7 +138,7 @@ impl Core {
         ]
     }
 
-    /// Octets that one connection takes all told while it holds no data: its place, its timer, and its share
+    /// Bytes that one connection takes all told while it holds no data: its place, its timer, and its share
     /// of the flow table.
     pub fn octets_per_connection(&self) -> f64 {
         let all = self.conns.footprint() + self.wheel.footprint() + self.table.footprint();

@@ -31,7 +31,7 @@ pub(crate) struct Arrival {
     pub(crate) key: FlowKey,
     pub(crate) hash: u64,
     pub(crate) flow: Option<Flow>,
-    /// Where TCP starts and ends, from the first octet of the frame; it may end in a later one.
+    /// Where TCP starts and ends, from the first byte of the frame; it may end in a later one.
     pub(crate) start: u32,
     pub(crate) end: u32,
     /// Its place in the batch, and how many frames it takes.
@@ -450,7 +450,7 @@ fn sender_of(frame: &[u8], medium: Medium) -> [u8; 6] {
     }
 }
 
-/// Asks for the octets of a batch of several; how many of its packets may continue each other.
+/// Asks for the bytes of a batch of several; how many of its packets may continue each other.
 #[inline]
 fn ask_for(batch: &RxBatch) -> u32 {
     let may_join = |RxPacket { frame, meta }: &RxPacket| frame.len() >= TRAIN_WORTH || meta.more;
@@ -477,14 +477,14 @@ pub(crate) fn pieces(batch: &[RxPacket]) -> usize {
 
 /// How many segments of the wire have begun by some place in a super-segment that came in pieces.
 struct Begun {
-    /// Octets of each; 0 where all the pieces are one segment.
+    /// Bytes of each; 0 where all the pieces are one segment.
     each: u16,
     octets: usize,
     segments: u16,
 }
 
 impl Begun {
-    /// Those that begin in the next `len` octets.
+    /// Those that begin in the next `len` bytes.
     fn within(&mut self, len: usize) -> u16 {
         self.octets += len;
         let so_far = merged(self.octets, self.each);

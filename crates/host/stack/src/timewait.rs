@@ -57,7 +57,7 @@ impl TimeWaits {
         self.len >= self.limit
     }
 
-    /// Octets held for entries.
+    /// Bytes held for entries.
     pub(crate) fn footprint(&self) -> usize {
         self.entries.footprint()
     }

@@ -48,7 +48,7 @@ pub(crate) struct Port {
     data: TxBatch,
     /// The port did not take everything: nothing more is built until it has.
     pub(crate) blocked: bool,
-    /// Packets in the three lists, and their octets.
+    /// Packets in the three lists, and their bytes.
     built: usize,
     waiting: usize,
     /// Packets the port took since the last [`Port::take_sent`].
@@ -59,7 +59,7 @@ pub(crate) struct Port {
     /// those that wait for more of their connection, which is the one addressed last.
     at_once: usize,
     gathered: Vec<Gathered>,
-    /// Octets built since the core began.
+    /// Bytes built since the core began.
     pub(crate) octets: u64,
     limits: TxLimits,
     labels: SipKey,
@@ -138,7 +138,7 @@ impl Port {
         self.built >= KICK_AT || self.waiting >= KICK_OCTETS
     }
 
-    /// Does the port take `len` octets of payload, in segments of `mss`, from where they lie? Then what was built
+    /// Does the port take `len` bytes of payload, in segments of `mss`, from where they lie? Then what was built
     /// before must be kicked first. Headers are written without a look at the payload only where the port sums it.
     #[inline]
     pub(crate) fn goes_direct(&self, len: u32, mss: u16) -> bool {
@@ -184,7 +184,7 @@ impl Port {
         }
     }
 
-    /// The frame in stock that takes `len` octets.
+    /// The frame in stock that takes `len` bytes.
     #[inline]
     fn frame(&mut self, len: usize) -> Option<Frame> {
         let room = |frame: &mut Frame| frame.capacity() - self.caps.headroom;
@@ -391,7 +391,7 @@ impl Port {
         true
     }
 
-    /// Sends an IP packet whose upper layer of `len` octets `fill` writes.
+    /// Sends an IP packet whose upper layer of `len` bytes `fill` writes.
     pub(crate) fn packet(
         &mut self,
         (src, dst): (Addr, Addr),
@@ -408,7 +408,7 @@ impl Port {
         })
     }
 
-    /// Sends a frame of `len` octets that `fill` writes. False if there was no frame or it is too short.
+    /// Sends a frame of `len` bytes that `fill` writes. False if there was no frame or it is too short.
     pub(crate) fn raw(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
         let headroom = self.caps.headroom;
         let fits =
@@ -499,7 +499,7 @@ impl Port {
     }
 }
 
-/// The port is asked for the checksum of a segment behind this many octets.
+/// The port is asked for the checksum of a segment behind this many bytes.
 fn complete(start: usize) -> TxMeta {
     let offset = wire::tcp::CHECKSUM_OFFSET as u16;
     TxMeta { checksum: Some(ChecksumOffload { start: start as u16, offset }), segmentation: None }

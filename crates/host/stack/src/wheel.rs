@@ -107,7 +107,7 @@ impl Lines {
     }
 }
 
-/// Dates for small indices (the connection's), at most one each: 16 octets a connection, and about five for each date.
+/// Dates for small indices (the connection's), at most one each: 16 bytes a connection, and about five for each date.
 pub(crate) struct Wheel {
     nodes: Table<Node, PAGE>,
     lines: Lines,
@@ -131,7 +131,7 @@ impl Wheel {
         }
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub(crate) fn footprint(&self) -> usize {
         self.nodes.footprint() + self.lines.lines.footprint()
     }

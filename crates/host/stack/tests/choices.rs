@@ -143,7 +143,7 @@ fn extension_headers_are_skipped_or_counted() {
         frame[ip + 6] = kinds[0];
         let len = frame.len() - upper + 8 * chain.len();
         frame[ip + 4..ip + 6].copy_from_slice(&(len as u16).to_be_bytes());
-        // Each of eight octets, with padding for options; no segments left in a routing header.
+        // Each of eight bytes, with padding for options; no segments left in a routing header.
         let headers: Vec<u8> = kinds[1..].iter().flat_map(|&next| [next, 0, 0, 0, 0, 0, 0, 0]).collect();
         frame.splice(upper..upper, headers);
         inject(&mut wire, &frame);

@@ -171,7 +171,7 @@ fn half_a_handshake_teaches_nothing() {
     assert_eq!(stat(&path.client, "hosts"), 0);
 }
 
-/// Three visits and a lost SYN, octet by octet: with the memory switched off it is as if there never had been any.
+/// Three visits and a lost SYN, byte by byte: with the memory switched off it is as if there never had been any.
 #[test]
 fn switched_off_nothing_of_it_is_seen() {
     let lived = |change: fn(&mut tcp::Config), forgets: bool| {

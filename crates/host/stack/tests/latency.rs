@@ -16,7 +16,7 @@ const HTTP: Endpoint = Endpoint::new(SERVER, PORT);
 const BUDGET: Duration = Duration::from_micros(50);
 /// How often the server looks at its link.
 const LOOK: Duration = Duration::from_micros(2);
-/// Octets of Ethernet, IPv4 and TCP with timestamps.
+/// Bytes of Ethernet, IPv4 and TCP with timestamps.
 const HEADERS: usize = 66;
 /// Nanoseconds of a full packet, with all that Ethernet adds, at 10 Gbit/s.
 const SERIAL: u128 = 1_538 * 8 / 10;
@@ -27,7 +27,7 @@ struct Paced {
     fresh: RxBatch,
     waiting: VecDeque<RxPacket>,
     allowed: Arc<AtomicUsize>,
-    /// Octets of data handed over.
+    /// Bytes of data handed over.
     octets: Arc<AtomicUsize>,
 }
 

@@ -223,7 +223,7 @@ fn poison_stays_where_it_was() {
     for round in 0..50u8 {
         let poison = vec![0x40 | (round % 32); 3_000];
         assert_eq!(exchange(&mut world, listener, remote, &poison), poison);
-        // One that asks for nothing: not an octet of the rounds before it may be there.
+        // One that asks for nothing: not a byte of the rounds before it may be there.
         let near = world.connect(remote, 1);
         world.settle();
         let far = world.server.accept(listener, 2).expect("the handshake completes");

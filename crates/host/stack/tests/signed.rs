@@ -13,7 +13,7 @@ use tcp::{Events, State};
 const EVERYBODY: [Peers; 2] =
     [Peers { addr: Addr::UNSPECIFIED_V4, prefix: 0 }, Peers { addr: Addr::UNSPECIFIED_V6, prefix: 0 }];
 
-/// A hash that is none, but different for different keys and octets.
+/// A hash that is none, but different for different keys and bytes.
 #[derive(Debug)]
 struct Toy;
 

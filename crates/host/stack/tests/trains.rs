@@ -1,4 +1,4 @@
-//! Goal: who watches sees a train of segments as one packet with all its octets and their number; who must see each
+//! Goal: who watches sees a train of segments as one packet with all its bytes and their number; who must see each
 //! sees each, and so does everybody beside it.
 
 mod common;
@@ -10,7 +10,7 @@ use stack::Offload;
 use std::sync::{Arc, Mutex};
 use tcp::{Probe, Seen, State};
 
-/// Segments that came in as one, and their octets.
+/// Segments that came in as one, and their bytes.
 type Notes = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
 
 struct Watcher {

@@ -108,7 +108,7 @@ impl Note {
         }
     }
 
-    /// One line for a reader of captures: `key=value`, sizes in octets, times in microseconds.
+    /// One line for a reader of captures: `key=value`, sizes in bytes, times in microseconds.
     fn line(&self, into: &mut String) {
         let ssthresh: &dyn std::fmt::Display = if self.ssthresh == u32::MAX { &"-" } else { &self.ssthresh };
         into.clear();

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::pcap::LinkType;
 use wire::pcap::ng::{self, Direction, Packet};
 
-/// Octets before each packet in the ring: nanoseconds, octets kept, octets on the wire, direction, batch.
+/// Bytes before each packet in the ring: nanoseconds, bytes kept, bytes on the wire, direction, batch.
 const HEADER: usize = 8 + 4 + 4 + 1 + 1;
 
 /// Header of each packet in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketHeader {
     pub(crate) at: Instant,
-    /// Octets kept, and octets on the wire.
+    /// Bytes kept, and bytes on the wire.
     pub(crate) kept: u32,
     pub(crate) len: u32,
     pub(crate) outbound: bool,
@@ -97,7 +97,7 @@ impl Recorder {
         self.batch = self.batch.wrapping_add(1);
     }
 
-    /// Copies the first octets of a packet, which may lie in several parts, into the ring, or counts it as dropped.
+    /// Copies the first bytes of a packet, which may lie in several parts, into the ring, or counts it as dropped.
     pub(crate) fn record<'a>(
         &mut self,
         at: Instant,
@@ -131,14 +131,14 @@ impl Recorder {
 pub struct Capture {
     ring: ByteConsumer,
     stats: Arc<CaptureStats>,
-    /// The header of a packet whose octets have not all arrived.
+    /// The header of a packet whose bytes have not all arrived.
     pending: Option<PacketHeader>,
     packet: Vec<u8>,
     /// Brings states to packets, if that was asked for.
     annotator: Option<Annotator>,
 }
 
-/// A recorder for one core and the capture it feeds: at most `keep` octets of each packet, `room` octets in the ring.
+/// A recorder for one core and the capture it feeds: at most `keep` bytes of each packet, `room` bytes in the ring.
 pub(crate) fn ring_pair(keep: usize, room: usize) -> (Recorder, Capture) {
     let (producer, consumer) = bytes(room);
     let stats = Arc::<CaptureStats>::default();
@@ -146,7 +146,7 @@ pub(crate) fn ring_pair(keep: usize, room: usize) -> (Recorder, Capture) {
     (recorder, Capture { ring: consumer, stats, pending: None, packet: Vec::new(), annotator: None })
 }
 
-/// Starts to record what passes `switch`: at most `keep` octets of each packet, `room` octets waiting to be written.
+/// Starts to record what passes `switch`: at most `keep` bytes of each packet, `room` bytes waiting to be written.
 /// `clock` dates the packets.
 pub fn capture(
     switch: &crate::Switch,
@@ -175,7 +175,7 @@ impl Capture {
         probe
     }
 
-    /// The next packet's header, once its octets are in `packet`.
+    /// The next packet's header, once its bytes are in `packet`.
     fn take(&mut self) -> Option<PacketHeader> {
         let header = match self.pending.take() {
             Some(header) => header,

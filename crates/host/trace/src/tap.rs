@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Octets kept of each packet, and octets it had, as enhanced packet blocks say.
+    /// Bytes kept of each packet, and bytes it had, as enhanced packet blocks say.
     fn lengths(mut blocks: &[u8]) -> Vec<(u32, u32)> {
         let mut all = Vec::new();
         while !blocks.is_empty() {

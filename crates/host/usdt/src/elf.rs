@@ -24,7 +24,7 @@ pub struct Note {
 /// Why no notes could be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElfError {
-    /// No ELF file of 64 bits, least octet first.
+    /// No ELF file of 64 bits, least byte first.
     Kind,
     /// An offset in the file leads outside of it.
     Bounds,
@@ -43,7 +43,7 @@ impl std::error::Error for ElfError {}
 
 type Found<T> = Result<T, ElfError>;
 
-/// Octets at places that a file names.
+/// Bytes at places that a file names.
 #[derive(Clone, Copy)]
 struct File<'a>(&'a [u8]);
 
@@ -54,7 +54,7 @@ impl<'a> File<'a> {
         part.and_then(|(at, end)| self.0.get(at..end)).ok_or(ElfError::Bounds)
     }
 
-    /// A number of `N` octets, 8 at most.
+    /// A number of `N` bytes, 8 at most.
     fn number<const N: usize>(self, at: u64) -> Found<u64> {
         let mut octets = [0; 8];
         octets[..N].copy_from_slice(self.part(at, N as u64)?);
@@ -62,7 +62,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The loaded part of a file: address, place in the file, octets.
+/// The loaded part of a file: address, place in the file, bytes.
 struct Segment {
     address: u64,
     offset: u64,

@@ -16,9 +16,9 @@ pub struct Point {
 /// The code of one point: a `nop`, and the note about it.
 ///
 /// ```text
-/// note: 4 octets   length of the name, of the description, and 3, the kind
+/// note: 4 bytes   length of the name, of the description, and 3, the kind
 ///       name       "stapsdt"
-///       8 octets   where the nop is, where the section .stapsdt.base is, where the semaphore is
+///       8 bytes   where the nop is, where the section .stapsdt.base is, where the semaphore is
 ///       text       provider, point, arguments: "8@%rdi 8@%rsi", each with its size and place
 /// ```
 ///
@@ -66,7 +66,7 @@ macro_rules! site {
     };
 }
 
-/// Where an argument is, as the note says it: eight octets, in a register.
+/// Where an argument is, as the note says it: eight bytes, in a register.
 #[cfg(target_arch = "x86_64")]
 macro_rules! place {
     ($arg:ident) => {
@@ -187,7 +187,7 @@ points! {
     ), "The stack dropped packets below TCP for this reason; told once a round.";
 }
 
-/// A text as points take it: where it lies, and its octets.
+/// A text as points take it: where it lies, and its bytes.
 pub fn text(text: &str) -> (u64, u64) {
     (text.as_ptr() as u64, text.len() as u64)
 }

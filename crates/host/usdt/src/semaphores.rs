@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const LANES: usize = 4;
 const WORDS: usize = Id::COUNT.div_ceil(LANES);
 
-/// In the section where tools expect them. Tracers and the kernel write to them, two octets at a time; `used` says that
+/// In the section where tools expect them. Tracers and the kernel write to them, two bytes at a time; `used` says that
 /// somebody may whom the compiler does not see.
 #[used]
 #[unsafe(link_section = ".probes")]

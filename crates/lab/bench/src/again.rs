@@ -2,7 +2,7 @@
 //! and between them a translation of addresses that makes one client as many peers as wanted.
 //!
 //! A packet of the client to the peer `n` reaches the server as one of the peer `n`, and back. Both stacks' own
-//! addresses have the same checksum, so nothing but eight octets changes.
+//! addresses have the same checksum, so nothing but eight bytes changes.
 
 use crate::now;
 use base::{Addr, Duration, Endpoint, Instant, Rng};
@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_micros(50);
 pub struct Case {
     /// Is the archive on?
     pub archive: bool,
-    /// Octets of a request, and of its answer.
+    /// Bytes of a request, and of its answer.
     pub size: usize,
     /// Of a hundred connections, how many are to peers that come again; the others are to peers that never do.
     pub percent: u8,
@@ -103,7 +103,7 @@ impl<P: PacketIo> Layer for Many<P> {
 #[derive(Clone, Copy, Default)]
 struct End {
     conn: Option<ConnId>,
-    /// Octets of this message that were written, and read.
+    /// Bytes of this message that were written, and read.
     written: usize,
     read: usize,
 }
@@ -322,7 +322,7 @@ fn write(core: &mut Core, at: Instant, conn: ConnId, end: &mut End, message: &[u
     }
 }
 
-/// Connections a second, one after the other, of 64 octets there and back, to `peers` that were all met before.
+/// Connections a second, one after the other, of 64 bytes there and back, to `peers` that were all met before.
 pub(crate) fn rate(archive: bool, peers: u32, seconds: f64) -> f64 {
     let case = Case { archive, size: 64, percent: 100, peers, in_flight: 1, ends: true };
     let mut bed = exactly(case, 1_000 + u64::from(peers) * 4);

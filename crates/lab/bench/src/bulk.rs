@@ -9,7 +9,7 @@ use pio::{PacketIo, PairConfig, pair};
 use stack::{ConnId, Core, ListenerId, Notice, Offload};
 use tcp::SocketOptions;
 
-/// Octets that an application writes or reads at once.
+/// Bytes that an application writes or reads at once.
 const PIECE: usize = 256 << 10;
 
 /// Buffers that do not follow slow start to where they are cold.

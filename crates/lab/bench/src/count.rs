@@ -49,7 +49,7 @@ pub fn trace(_: &Plan) -> Result<Value, String> {
     Ok(json!({"bench": "trace-instructions", "rows": rows}))
 }
 
-/// A repeated string instruction counts as one for each octet, which says nothing: long copies by vectors, as short
+/// A repeated string instruction counts as one for each byte, which says nothing: long copies by vectors, as short
 /// ones.
 const PLAIN_COPIES: &str =
     "GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=9999999:glibc.cpu.x86_rep_stosb_threshold=9999999";

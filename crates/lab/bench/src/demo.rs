@@ -141,7 +141,7 @@ fn contenders(bed: &Bed, programs: &Programs, site: &Path, link: Link) -> Result
     ])
 }
 
-/// Files to serve: one per size, and the 64 octets of the load.
+/// Files to serve: one per size, and the 64 bytes of the load.
 fn make_site(dir: &Path) -> Result<PathBuf, String> {
     let site = dir.join("site");
     std::fs::create_dir_all(&site).map_err(|e| e.to_string())?;

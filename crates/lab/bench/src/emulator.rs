@@ -10,7 +10,7 @@ use stack::{ConnId, Core, ListenerId, Notice};
 
 /// Packets that a talker keeps under way.
 const WINDOW: usize = 64;
-/// Octets of a frame.
+/// Bytes of a frame.
 const LEN: usize = 1_000;
 
 /// Sends back what it receives; the first of two begins.

@@ -7,7 +7,7 @@ use crate::count::counted;
 use crate::{Plan, now, stats};
 use serde_json::{Value, json};
 
-/// Octets of request and answer, per cent of connections to peers that come again, and how many those are.
+/// Bytes of request and answer, per cent of connections to peers that come again, and how many those are.
 struct Point {
     size: usize,
     percent: u8,

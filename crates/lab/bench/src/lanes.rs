@@ -25,7 +25,7 @@ use wire::tcp::{CHECKSUM_OFFSET, Flags, Header, Options};
 const PIECE: usize = 256 << 10;
 /// The most cores that one flow is spread over; the paper's speed-up ends there.
 const MOST: u16 = 12;
-/// Octets of a segment's payload, and segments of a super-segment, where only the lanes are measured.
+/// Bytes of a segment's payload, and segments of a super-segment, where only the lanes are measured.
 const MSS: usize = 1_460;
 const SEGMENTS: usize = 44;
 /// How long the flow runs before it is measured.

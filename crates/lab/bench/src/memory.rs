@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use stack::{ConnId, Connect, Core, CoreConfig, Listen, ListenerId, Notice, OwnAddr};
 use tcp::{Events, ReadError, SocketOptions};
 
-/// Octets of a request and of its answer.
+/// Bytes of a request and of its answer.
 pub const MESSAGE: usize = 64;
 const SERVER: Addr = Addr::v4([10, 0, 0, 1]);
 const PORT: u16 = 80;
@@ -354,7 +354,7 @@ impl Bed {
         }
     }
 
-    /// Octets of everything both cores hold.
+    /// Bytes of everything both cores hold.
     pub(crate) fn footprint(&self) -> (u64, u64) {
         let of =
             |core: &Core| core.stats().iter().find(|(name, _)| *name == "footprint").map_or(0, |(_, v)| *v);
@@ -453,7 +453,7 @@ pub fn idle(_: &Plan) -> Result<Value, String> {
     }))
 }
 
-/// Octets of memory this process holds.
+/// Bytes of memory this process holds.
 pub(crate) fn resident() -> Result<u64, String> {
     let statm = std::fs::read_to_string("/proc/self/statm").map_err(|e| e.to_string())?;
     let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or("/proc/self/statm is odd")?;

@@ -1,4 +1,4 @@
-//! Cost of receiving with segments merged before the stack and without: bulk data in segments of 1448 octets, which
+//! Cost of receiving with segments merged before the stack and without: bulk data in segments of 1448 bytes, which
 //! the link does not merge, from flows that send in bursts. Only the receiver's side is measured: its turns, and the
 //! reading of what came.
 
@@ -16,12 +16,12 @@ use tcp::SocketOptions;
 const RECEIVER: Addr = Addr::v4([10, 0, 0, 1]);
 const SENDER: Addr = Addr::v4([10, 0, 0, 2]);
 const PORT: u16 = 80;
-/// Octets of payload in a full segment with timestamps.
+/// Bytes of payload in a full segment with timestamps.
 const SEGMENT: usize = 1448;
-/// Segments of a flow that leave together, and their octets.
+/// Segments of a flow that leave together, and their bytes.
 const BURST: usize = 16;
 const BULK: usize = BURST * SEGMENT;
-/// Octets of a request, and of its answer.
+/// Bytes of a request, and of its answer.
 const REQUEST: usize = 64;
 /// Time between two bursts: what the flows send is acknowledged at once.
 const STEP: Duration = Duration::from_micros(50);
@@ -44,7 +44,7 @@ pub struct Way {
     manner: Manner,
     /// Receive workers before the stack, on threads of their own.
     workers: usize,
-    /// Octets that a flow sends at a time; a request is answered.
+    /// Bytes that a flow sends at a time; a request is answered.
     octets: usize,
 }
 
@@ -101,9 +101,9 @@ struct Bulk {
     at: Instant,
     scratch: Scratch,
     workers: usize,
-    /// Octets that a flow sends at a time.
+    /// Bytes that a flow sends at a time.
     each: usize,
-    /// Octets that the senders have taken.
+    /// Bytes that the senders have taken.
     written: u64,
 }
 

@@ -11,9 +11,9 @@ const TOTALS: [u32; 6] = [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const BUSY: [u32; 2] = [64, 100_000];
 /// Client addresses: the ports of one do not suffice for ten million.
 const SOURCES: u32 = 1_024;
-/// Octets that both ends of a connection take, and what the benchmark keeps for it, rounded up.
+/// Bytes that both ends of a connection take, and what the benchmark keeps for it, rounded up.
 const PER_PAIR: u64 = 1_200;
-/// Octets that must be left for everybody else.
+/// Bytes that must be left for everybody else.
 const SPARE: u64 = 1 << 30;
 
 /// The `scale` benchmark.
@@ -88,7 +88,7 @@ fn costs(bed: &mut Bed, total: u32, busy: u32, plan: &Plan) -> Result<Vec<f64>, 
     Ok(costs)
 }
 
-/// Octets of memory that programs can still have.
+/// Bytes of memory that programs can still have.
 fn available() -> Result<u64, String> {
     let info = std::fs::read_to_string("/proc/meminfo").map_err(|e| e.to_string())?;
     let kib = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -6,7 +6,7 @@ use crate::{code, lang};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Reads any octets as a script: a tree or a complaint that can be shown; every assertion in it is run.
+/// Reads any bytes as a script: a tree or a complaint that can be shown; every assertion in it is run.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -33,8 +33,8 @@ fn check(script: &Script, text: &str) {
     }
 }
 
-/// Any octets as what a peer and an application do: segments at and around every edge, calls, time. Everything the
-/// stack does must be sound: it never panics, every octet read is what the peer sent, and every octet sent is what
+/// Any bytes as what a peer and an application do: segments at and around every edge, calls, time. Everything the
+/// stack does must be sound: it never panics, every byte read is what the peer sent, and every byte sent is what
 /// the application wrote.
 ///
 /// # Panics
@@ -46,7 +46,7 @@ pub fn peer(data: &[u8]) {
     assert!(report.outcome == Outcome::Passed && broken.is_none(), "{:?} {broken:?}\n{text}", report.outcome);
 }
 
-/// Octets of one operation of [`peer`], and the most operations of one run.
+/// Bytes of one operation of [`peer`], and the most operations of one run.
 const OPERATION: usize = 4;
 const OPERATIONS_MAX: usize = 200;
 

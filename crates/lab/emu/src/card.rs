@@ -37,7 +37,7 @@ pub struct CardConfig {
     pub per_packet: Duration,
     /// How packets are merged.
     pub merging: Merging,
-    /// How fast octets cross to the host; `None` for at once.
+    /// How fast bytes cross to the host; `None` for at once.
     pub dma: Option<Rate>,
     /// Descriptors of a worker, and places in the host's ring.
     pub descriptors: usize,
@@ -189,7 +189,7 @@ impl Card {
         }
     }
 
-    /// The ports of the line between a card and its host, whose wire carries packets of up to `mtu` octets: the card's,
+    /// The ports of the line between a card and its host, whose wire carries packets of up to `mtu` bytes: the card's,
     /// which hands up merged packets, and the host's, which takes them.
     pub fn line(mtu: usize) -> [PortConfig; 2] {
         let host = PortConfig {
@@ -279,7 +279,7 @@ impl Card {
         })
     }
 
-    /// Moves packets up, one at a time; what carries no data first, then a fair part of octets for each worker.
+    /// Moves packets up, one at a time; what carries no data first, then a fair part of bytes for each worker.
     fn transfer(&mut self, now: Instant) -> bool {
         let arrived = self.dma.finish(now);
         let mut moved = arrived.is_some();

@@ -19,7 +19,7 @@ pub(crate) struct Packet {
 pub(crate) struct Meta {
     /// The checksum was left unfinished by a sender who trusts the path.
     pub(crate) partial: bool,
-    /// Payload octets per segment, if it stands for several.
+    /// Payload bytes per segment, if it stands for several.
     pub(crate) gso_size: u16,
 }
 
@@ -31,7 +31,7 @@ impl From<Meta> for RxMeta {
 }
 
 impl Packet {
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }

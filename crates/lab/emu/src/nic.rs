@@ -6,7 +6,7 @@ use wire::packet::{Content, Packet, parse_frame, parse_ip};
 use wire::tcp::Flags;
 use wire::{ethernet, protocol, tcp};
 
-/// Octets of a UDP header.
+/// Bytes of a UDP header.
 const UDP: usize = 8;
 
 /// Does what `meta` asks of `frame` and hands each packet for the wire to `emit`. False if it asks nonsense.
@@ -32,7 +32,7 @@ fn whole(frame: &mut [u8], checksum: Option<ChecksumOffload>, mut emit: impl FnM
     true
 }
 
-/// Cuts a TCP packet into segments of `size` octets of payload, or a UDP packet into datagrams: the headers are
+/// Cuts a TCP packet into segments of `size` bytes of payload, or a UDP packet into datagrams: the headers are
 /// repeated with the sequence number, the lengths and IPv4's identification advanced; FIN and PSH go on the last, CWR
 /// on the first alone. Each is put together in `out`. False if it is neither or the size makes no sense.
 pub(crate) fn segment(
@@ -68,7 +68,7 @@ pub(crate) fn segment(
     true
 }
 
-/// Octets before the payload of a TCP or UDP packet.
+/// Bytes before the payload of a TCP or UDP packet.
 fn headers_len(ip: &Packet, frame: &[u8]) -> Option<usize> {
     match ip.protocol {
         protocol::TCP => ip.tcp(frame).ok().map(|(_, _, segment)| ip.end as usize - segment.payload.len()),
@@ -77,7 +77,7 @@ fn headers_len(ip: &Packet, frame: &[u8]) -> Option<usize> {
     }
 }
 
-/// Makes a TCP header that of the segment `by` octets later.
+/// Makes a TCP header that of the segment `by` bytes later.
 fn advance(tcp: &mut [u8], by: u32, first: bool, last: bool) {
     let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(by);
     tcp[4..8].copy_from_slice(&seq.to_be_bytes());
@@ -148,7 +148,7 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Octets of payload that a segment of the TCP packet in `frame` may have on a link of this MTU.
+/// Bytes of payload that a segment of the TCP packet in `frame` may have on a link of this MTU.
 pub(crate) fn tcp_room(frame: &[u8], mtu: usize) -> Option<usize> {
     let (ip, _) = summed(frame).filter(|(ip, _)| ip.protocol == protocol::TCP)?;
     let (_, _, segment) = ip.tcp(frame).ok()?;
@@ -156,7 +156,7 @@ pub(crate) fn tcp_room(frame: &[u8], mtu: usize) -> Option<usize> {
     mtu.checked_sub(headers).filter(|room| *room > 0)
 }
 
-/// Octets of the IP packet in a frame.
+/// Bytes of the IP packet in a frame.
 pub(crate) fn ip_len(frame: &[u8]) -> usize {
     frame.len().saturating_sub(ethernet::HEADER_LEN)
 }

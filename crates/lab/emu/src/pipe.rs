@@ -201,7 +201,7 @@ impl Pipe {
         &self.counters
     }
 
-    /// Packets and octets in the queue at `now`, the packet on the line included.
+    /// Packets and bytes in the queue at `now`, the packet on the line included.
     pub fn queue(&mut self, now: Instant) -> (usize, u64) {
         self.serve_dual(now);
         while let Some(gone) = self.queued.pop_front_if(|waiting| waiting.until <= now) {
@@ -329,19 +329,19 @@ impl Pipe {
         }
     }
 
-    /// Octets that line and queue count.
+    /// Bytes that line and queue count.
     fn size(&self, packet: &Packet) -> usize {
         let header = if self.config.ip_only { wire::ethernet::HEADER_LEN } else { 0 };
         packet.len().saturating_sub(header)
     }
 
-    /// Time that a packet of `len` octets takes on the line.
+    /// Time that a packet of `len` bytes takes on the line.
     fn time_for(&self, len: usize) -> Duration {
         let octets = len as u64 + u64::from(self.config.overhead);
         self.config.rate.map_or(Duration::ZERO, |rate| rate.time_for(octets))
     }
 
-    /// Puts a packet behind those that wait: when its last octet is off the line. One that queue management will take
+    /// Puts a packet behind those that wait: when its last byte is off the line. One that queue management will take
     /// at the head of the queue holds its place until then, and no time of the line.
     fn serve(
         &mut self,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How to make a [`SimPort`].
 #[derive(Clone, Debug)]
 pub struct PortConfig {
-    /// Largest IP packet on the wire, octets.
+    /// Largest IP packet on the wire, bytes.
     pub mtu: usize,
     /// Frames of its pool.
     pub frames: u32,
@@ -26,12 +26,12 @@ pub struct PortConfig {
     pub tx_ring: usize,
     /// Complete checksums on transmit.
     pub tx_checksum: bool,
-    /// Cut super-segments of up to this size, octets of IP packet; 0 for none. Needs `tx_checksum`.
+    /// Cut super-segments of up to this size, bytes of IP packet; 0 for none. Needs `tx_checksum`.
     pub tso_max: usize,
     /// Super-segments and unfinished checksums reach the peer as they are, as over a tap or veth, instead of
     /// being cut and completed here. The peer's frames must be as large.
     pub passes_whole: bool,
-    /// Take payloads of at least so many octets from where they lie.
+    /// Take payloads of at least so many bytes from where they lie.
     pub gathers: Option<usize>,
     /// Link-layer address, where several ports are queues of one card; `None` for one of the port's own.
     pub mac: Option<[u8; 6]>,

@@ -11,7 +11,7 @@ use wire::icmp::{Message, Unreachable};
 use wire::packet::{Below, Content, Link, Packet, parse_frame};
 use wire::protocol;
 
-/// Octets of the packet that an ICMP error quotes (RFC 1812, section 4.3.2.3 and RFC 4443 allow more).
+/// Bytes of the packet that an ICMP error quotes (RFC 1812, section 4.3.2.3 and RFC 4443 allow more).
 const QUOTE: usize = 128;
 
 base::counters! {

@@ -89,7 +89,7 @@ fn path(nth: usize) -> PipeConfig {
     }
 }
 
-/// Packets that came to pipes, and a digest of all of them: octets, dates, places and fates.
+/// Packets that came to pipes, and a digest of all of them: bytes, dates, places and fates.
 fn digest(seed: u64, seconds: u64) -> (u64, u64) {
     let mut net = Network::new(seed);
     let switch = net.add_switch();

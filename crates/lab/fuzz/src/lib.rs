@@ -10,7 +10,7 @@ mod seeds;
 
 pub use mutate::input;
 
-/// One function that takes any octets and panics when a promise is broken.
+/// One function that takes any bytes and panics when a promise is broken.
 pub struct Target {
     /// Name on the command line, and of its file in `fuzz/fuzz_targets`.
     pub name: &'static str,
@@ -18,7 +18,7 @@ pub struct Target {
     pub help: &'static str,
     /// The function.
     pub run: fn(&[u8]),
-    /// Octets that make sense to it, to start mutations from; random octets are always tried too.
+    /// Bytes that make sense to it, to start mutations from; random bytes are always tried too.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Longest input of the stable driver: a slow oracle sees more by many short lives than by few long ones.
     pub longest: usize,
@@ -29,7 +29,7 @@ pub struct Target {
 /// A little more than the largest frame of an Ethernet with two tags.
 const FRAME: usize = 2048;
 const SHORT: usize = 256;
-/// Settings of both ends and their path take about 150 octets; the rest is spent on fates and sizes.
+/// Settings of both ends and their path take about 150 bytes; the rest is spent on fates and sizes.
 const PAIR: usize = 1700;
 /// A hundred operations: the ephemeral range runs out several times.
 const PORTS: usize = 512;

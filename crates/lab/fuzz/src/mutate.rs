@@ -4,15 +4,15 @@ use base::Rng;
 
 /// Most changes to one seed.
 const CHANGES_MAX: u64 = 16;
-/// Octets that sit on an edge of something.
+/// Bytes that sit on an edge of something.
 const EDGES: &[u8] = &[0, 1, 2, 3, 4, 5, 8, 0x0f, 0x10, 0x3c, 0x40, 0x45, 0x60, 0x7f, 0x80, 0xfe, 0xff];
 
-/// Input number `index` of the drive with `seed`, at most `longest` octets: random ones, or one of `starts` with a
+/// Input number `index` of the drive with `seed`, at most `longest` bytes: random ones, or one of `starts` with a
 /// few changes.
 pub fn input(seed: u64, index: u64, starts: &[Vec<u8>], longest: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index);
     if starts.is_empty() {
-        // A model reads its operations from the octets: the more, the longer its life.
+        // A model reads its operations from the bytes: the more, the longer its life.
         let len = rng.below(longest as u64 + 1) as usize;
         return random(&mut rng, len);
     }

@@ -1,4 +1,4 @@
-//! Octets that make sense, written by core/wire itself: mutations of them get past the first checks.
+//! Bytes that make sense, written by core/wire itself: mutations of them get past the first checks.
 
 use base::{Addr, Seq};
 use wire::packet::{Below, Checksum, Link};
@@ -6,7 +6,7 @@ use wire::pcap::classic::{Record, write_header, write_record};
 use wire::tcp::{FastOpen, Flags, Header, Options, SackBlocks, Timestamps};
 use wire::{arp, icmp, nd, protocol, virtio};
 
-/// For targets to which all octets are alike.
+/// For targets to which all bytes are alike.
 pub(crate) fn none() -> Vec<Vec<u8>> {
     Vec::new()
 }

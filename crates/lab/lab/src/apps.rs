@@ -7,7 +7,7 @@ use stack::{ConnId, Connect, Core, Listen, ListenerId, Notice};
 use std::collections::VecDeque;
 use tcp::{ReadError, Shutdown, SocketOptions, WriteError};
 
-/// Most octets offered to the stack at once.
+/// Most bytes offered to the stack at once.
 pub(crate) const PIECE_MAX: usize = 64 << 10;
 /// Payload; its content does not matter.
 const PIECE: &[u8] = &[0x5a; PIECE_MAX];
@@ -23,7 +23,7 @@ pub(crate) struct Start {
 /// How a sender writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
-    /// Octets of a write at most.
+    /// Bytes of a write at most.
     pub(crate) piece: usize,
     /// Time from one to the next.
     pub(crate) every: Duration,
@@ -164,7 +164,7 @@ pub(crate) struct Receiver {
     local: Endpoint,
     /// It half-closes each flow when that comes.
     half_closes: bool,
-    /// Octets read of each flow, in the order of their coming.
+    /// Bytes read of each flow, in the order of their coming.
     pub(crate) received: Vec<u64>,
     /// When each came, and its end.
     pub(crate) spans: Vec<(Instant, Option<Instant>)>,

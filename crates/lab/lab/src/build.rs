@@ -26,7 +26,7 @@ use crate::spec::{self, Flow, Spec, SpecError};
 const PORT: u16 = 5001;
 /// The port of the datagrams.
 const METRONOME: u16 = 4000;
-/// Octets of a UDP header.
+/// Bytes of a UDP header.
 const UDP: usize = 8;
 
 /// Plan of a run, made of a file.

@@ -19,14 +19,14 @@ use crate::spec::{SpecError, Task};
 pub(crate) const PACE: Duration = Duration::from_millis(5);
 /// Packets of the usual length that wait for the writer.
 const WAITING: usize = 10_000;
-/// Octets before each of them.
+/// Bytes before each of them.
 const HEADER: usize = 32;
 
 /// The key `capture`: every host keeps one.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Capture {
-    /// Octets kept of each packet.
+    /// Bytes kept of each packet.
     pub keep: u32,
     /// MiB a file may take; packets beyond them are counted at its end.
     pub limit_mb: u64,
@@ -60,7 +60,7 @@ struct Kept {
     switch: Switch,
     probe: ProbeId,
     block: Vec<u8>,
-    /// Octets the file may still take.
+    /// Bytes the file may still take.
     room: u64,
     /// Packets that found none.
     beyond: u64,
@@ -147,7 +147,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: an experiment with the key leaves a capture of each host and run, the same octets each time, which says of
+    //! Goal: an experiment with the key leaves a capture of each host and run, the same bytes each time, which says of
     //! each packet when it passed and what its connection thought, and which others can read.
     use super::*;
     use crate::testing::Folder;

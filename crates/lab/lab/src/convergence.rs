@@ -12,7 +12,7 @@ const EQUAL: f64 = 0.95;
 /// Watches what endless flows have received. Time counts from the start of the last of them.
 #[derive(Default)]
 pub(crate) struct Convergence {
-    /// Times, seconds, and octets received by each flow until then; those of the last `WINDOW`, and one before.
+    /// Times, seconds, and bytes received by each flow until then; those of the last `WINDOW`, and one before.
     seen: VecDeque<(f64, Vec<u64>)>,
     last: f64,
     reached: Option<f64>,

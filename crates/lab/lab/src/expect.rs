@@ -79,7 +79,7 @@ impl std::fmt::Display for Moved {
 pub struct Comparison {
     /// Runs that were compared.
     pub runs: usize,
-    /// Those that are not the recorded octets, by parameters and seed.
+    /// Those that are not the recorded bytes, by parameters and seed.
     pub changed: Vec<(String, u64)>,
     /// Measures whose means moved.
     pub moved: Vec<Moved>,

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_published_tables() {
-        // Mathis: 1460 octets, 100 ms, p = 1e-4.
+        // Mathis: 1460 bytes, 100 ms, p = 1e-4.
         assert!((value("1460 * 8 / 100 / 1000 * sqrt(3 / (2 * path.loss))").unwrap() - 14.305).abs() < 1e-3);
         // CUBIC at 100 ms.
         assert!((value("(1.2333333333 * (0.1 / path.loss) ^ 3) ^ 0.25").unwrap() - 187.4).abs() < 0.1);

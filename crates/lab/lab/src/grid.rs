@@ -197,7 +197,7 @@ fn plot_along(measure: &str, place: &str) -> Value {
     plot.into()
 }
 
-/// Sixteen octets of SHA-256, as people write them.
+/// Sixteen bytes of SHA-256, as people write them.
 pub(crate) fn hex(octets: &[u8]) -> String {
     Sha256::digest(octets).iter().take(16).map(|octet| format!("{octet:02x}")).collect()
 }

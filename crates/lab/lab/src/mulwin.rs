@@ -37,7 +37,7 @@ pub fn limited_each(n: f64, each: f64, p: f64) -> Option<f64> {
     limited(n, n * each, p)
 }
 
-/// A rate in segments of `mss` octets a round trip of `rtt` seconds, as bit/s.
+/// A rate in segments of `mss` bytes a round trip of `rtt` seconds, as bit/s.
 pub fn bits_per_second(rate: f64, mss: f64, rtt: f64) -> f64 {
     rate * mss * 8.0 / rtt
 }

@@ -24,7 +24,7 @@ pub struct Planned {
     pub seed: u64,
     /// Are the courses over time wanted?
     pub courses: bool,
-    /// The program that planned it, and must run it: other programs may bring other octets.
+    /// The program that planned it, and must run it: other programs may bring other bytes.
     pub commit: String,
 }
 

@@ -12,7 +12,7 @@ use wire::pcap::ng::{self, Packet};
 use crate::run::{Outcome, run_watched};
 use crate::spec::{SpecError, Task};
 
-/// Octets kept of each packet: all headers there can be.
+/// Bytes kept of each packet: all headers there can be.
 const KEPT: usize = 192;
 
 /// A pcapng file in which each pipe of the network is an interface: packets as they come to it, those it drops with a
@@ -24,7 +24,7 @@ pub struct Film<W> {
     packets: u64,
     /// Packets that found no room.
     missed: u64,
-    /// Octets left.
+    /// Bytes left.
     room: u64,
     error: Option<io::Error>,
 }

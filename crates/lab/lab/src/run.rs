@@ -158,9 +158,9 @@ struct Recorder<'a> {
 struct Before {
     /// When, seconds.
     at: f64,
-    /// Octets received by each flow of each host.
+    /// Bytes received by each flow of each host.
     received: Vec<Vec<u64>>,
-    /// Octets that had left the bottleneck.
+    /// Bytes that had left the bottleneck.
     out: u64,
     /// Packets that had left DualPI2's queues, and microseconds that they had waited.
     waits: [(u64, u64); 2],
@@ -386,7 +386,7 @@ fn duplicates(world: &World) -> f64 {
     world.receivers.iter().map(|id| had(*id)).sum()
 }
 
-/// Octets received by each flow of each host.
+/// Bytes received by each flow of each host.
 fn received(world: &World) -> Vec<Vec<u64>> {
     receivers(world).map(|app| app.received.clone()).collect()
 }
@@ -438,7 +438,7 @@ fn utilisations(world: &World, before: &[Vec<u64>], measured: f64) -> Vec<f64> {
     world.down.iter().enumerate().map(used).collect()
 }
 
-/// Octets of IP packets that have left the bottleneck.
+/// Bytes of IP packets that have left the bottleneck.
 fn octets_out(world: &World) -> u64 {
     let counters = world.net.pipe(world.bottleneck()).counters();
     counters.delivered_octets - counters.delivered * wire::ethernet::HEADER_LEN as u64
@@ -460,7 +460,7 @@ fn all_begun(world: &World, spec: &Spec) -> Option<f64> {
     last.map(|at| at.as_nanos() as f64 / 1e9)
 }
 
-/// Octets received by each endless flow.
+/// Bytes received by each endless flow.
 fn endless(world: &World, spec: &Spec) -> Vec<u64> {
     let hosts = world.roles.iter().zip(receivers(world));
     let hosts = hosts.filter(|(role, _)| spec.flows[role.group].octets.is_none());

@@ -138,7 +138,7 @@ pub struct Path {
     /// Impairments of packets on the way back.
     #[serde(default)]
     pub up: Ills,
-    /// Greatest IP packet, octets; the least of all hops counts.
+    /// Greatest IP packet, bytes; the least of all hops counts.
     #[serde(default = "ethernet")]
     pub mtu: u16,
     /// So many like this in a row.
@@ -254,9 +254,9 @@ pub struct Flow {
     /// And by chance up to so much later still, seconds.
     #[serde(default)]
     pub spread: f64,
-    /// Octets a flow sends; endless if absent.
+    /// Bytes a flow sends; endless if absent.
     pub octets: Option<u64>,
-    /// Octets of each write; as many as find room if absent.
+    /// Bytes of each write; as many as find room if absent.
     pub piece: Option<u32>,
     /// Time from one write to the next, milliseconds.
     #[serde(default)]
@@ -283,7 +283,7 @@ pub struct Cbr {
     /// Which hops it crosses: `all`, `2` or `2-3`.
     #[serde(default = "all")]
     pub over: String,
-    /// Octets of each IP packet.
+    /// Bytes of each IP packet.
     pub octets: u16,
     /// Time between two, milliseconds.
     pub every_ms: f64,

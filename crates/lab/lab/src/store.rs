@@ -25,7 +25,7 @@ pub enum Courses {
 pub struct Limits {
     /// Runs whose courses are kept.
     pub courses: Courses,
-    /// Octets of the file; runs that end beyond it are kept with their measures only.
+    /// Bytes of the file; runs that end beyond it are kept with their measures only.
     pub octets: u64,
 }
 
@@ -133,7 +133,7 @@ pub struct Store {
     head: Head,
     points: HashSet<Point>,
     limits: Limits,
-    /// Octets in the file.
+    /// Bytes in the file.
     len: u64,
     /// Without courses.
     outcomes: Vec<Outcome>,
@@ -352,7 +352,7 @@ impl Store {
         }
     }
 
-    /// Reads the file as far as its lines are whole: so many octets.
+    /// Reads the file as far as its lines are whole: so many bytes.
     fn read(&mut self) -> io::Result<u64> {
         let mut lines = BufReader::new(self.file.try_clone()?);
         let mut whole = first_line(&mut lines)?.map_or(0, |(_, len)| len);
@@ -376,7 +376,7 @@ fn line_of(row: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Writes `line` behind the `len` octets there are.
+/// Writes `line` behind the `len` bytes there are.
 fn append(file: &mut File, len: &mut u64, line: &[u8]) -> io::Result<Place> {
     let place = Place { at: *len, len: line.len() };
     *len += line.len() as u64;
@@ -407,7 +407,7 @@ fn create(path: &Path, truncate: bool) -> io::Result<File> {
     }
 }
 
-/// The head of a file and its octets; `None` if that is no head.
+/// The head of a file and its bytes; `None` if that is no head.
 fn first_line(lines: &mut impl BufRead) -> io::Result<Option<(Head, u64)>> {
     let mut line = String::new();
     let len = lines.read_line(&mut line)? as u64;

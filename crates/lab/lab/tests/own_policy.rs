@@ -80,7 +80,7 @@ fn the_example_in_rust_adds_what_it_is_told_to() {
     within(&outcome, "kept", 0.60, 0.71);
     // Two segments a round trip, ten round trips a second, the first few of them in recovery.
     within(&outcome, "growth_1s", 14.0, 21.0);
-    // One segment more and half of it less is NewReno, to the octet.
+    // One segment more and half of it less is NewReno, to the byte.
     let outcome = sawtooth(&library, "aimd", "a = 1\nb = 50");
     let newreno = sawtooth(&library, "newreno", "");
     assert_eq!(outcome, newreno);

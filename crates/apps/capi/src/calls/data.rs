@@ -1,4 +1,4 @@
-//! Octets: read(2), write(2), recv(2), send(2) and their kin.
+//! Bytes: read(2), write(2), recv(2), send(2) and their kin.
 
 use super::sockets::remote;
 use crate::boundary::{Outcome, Refused, refuse};
@@ -9,7 +9,7 @@ use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
 use sock::{Errno, Fd, RecvFlags, SendFlags};
 use std::cell::RefCell;
 
-/// Octets that a call through several vectors moves at a time, and that a thread keeps for it.
+/// Bytes that a call through several vectors moves at a time, and that a thread keeps for it.
 const SCRATCH: usize = 256 << 10;
 
 thread_local! {

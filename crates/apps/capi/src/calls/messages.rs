@@ -22,7 +22,7 @@ fn stamp(ctx: &Context, fd: Fd) -> Outcome<Stamp> {
     Ok(Stamp::Micros)
 }
 
-/// Fills in what recvmsg tells besides the octets.
+/// Fills in what recvmsg tells besides the bytes.
 ///
 /// # Safety
 /// C's contract for `message` and for its `msg_control`.
@@ -42,7 +42,7 @@ unsafe fn tell(message: *mut msghdr, control: &Control, flags: c_int) -> Outcome
     unsafe { memory::put(header, message) }
 }
 
-/// Octets into the vectors, and what came beside them.
+/// Bytes into the vectors, and what came beside them.
 ///
 /// # Safety
 /// C's contract for each vector.
@@ -96,7 +96,7 @@ fn check_control(octets: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Octets of `struct cmsghdr`: its length, level and type.
+/// Bytes of `struct cmsghdr`: its length, level and type.
 const CONTROL_HEADER: usize = 16;
 /// Most parts of a message (UIO_MAXIOV), and most messages of ms_sendmmsg.
 const PARTS_MAX: usize = 1_024;

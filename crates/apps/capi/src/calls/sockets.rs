@@ -8,7 +8,7 @@ use libc::{c_int, c_void, sockaddr, socklen_t};
 use sock::address::{self, Named};
 use sock::{Family, Fd, Shutdown};
 
-/// Octets of `struct sockaddr_storage`, of `struct sockaddr_in`, and of `struct sockaddr_in6` with and without its
+/// Bytes of `struct sockaddr_storage`, of `struct sockaddr_in`, and of `struct sockaddr_in6` with and without its
 /// scope.
 const STORAGE: usize = 128;
 const LEN_V4: usize = 16;
@@ -18,7 +18,7 @@ const LEN_V6_SHORT: usize = 24;
 const TYPES: c_int = 11;
 const PROTOCOLS: c_int = 263;
 
-/// The octets of an address.
+/// The bytes of an address.
 ///
 /// # Safety
 /// C's contract for `addr` and `len`.

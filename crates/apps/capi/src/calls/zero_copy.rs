@@ -1,4 +1,4 @@
-//! Without a copy: received octets where they lie, and memory that a connection refers to until the peer has it.
+//! Without a copy: received bytes where they lie, and memory that a connection refers to until the peer has it.
 
 use super::data::send_flags;
 use crate::boundary::{Refused, refuse};
@@ -13,11 +13,11 @@ pub struct Buffer {
 /// Callback to which `ms_borrow` shows bytes; a nonzero result ends the call. In C: `ms_look *`.
 pub type Look = unsafe extern "C" fn(arg: *mut c_void, octets: *const c_void, len: size_t) -> c_int;
 
-/// Most octets of a buffer.
+/// Most bytes of a buffer.
 const BUFFER_MAX: usize = 1 << 30;
 
 doors! {
-    /// Shows `look` at most `max` received octets where they lie, piece by piece, until there are no more or it returns
+    /// Shows `look` at most `max` received bytes where they lie, piece by piece, until there are no more or it returns
     /// nonzero; how many were shown. They stay until ms_consume() drops them, their place only until `look` returns.
     /// Never waits: -1 with EAGAIN if there is nothing, 0 at the end. `look` must not call this library (EDEADLK).
     fn ms_borrow(ctx, fd: c_int, max: size_t, look: Option<Look>, arg: *mut c_void) -> ssize_t {
@@ -25,19 +25,19 @@ doors! {
         let mut shown: usize = 0;
         ctx.sockets()?.borrow(fd, max.min(isize::MAX as usize), &mut |piece| {
             shown += piece.len();
-            // SAFETY: the program's function, with its argument and octets that live as long as it runs.
+            // SAFETY: the program's function, with its argument and bytes that live as long as it runs.
             unsafe { look(arg, piece.as_ptr().cast(), piece.len()) == 0 }
         })?;
         Ok(shown as ssize_t)
     }
 
-    /// Drops `len` octets that ms_borrow() has shown.
+    /// Drops `len` bytes that ms_borrow() has shown.
     fn ms_consume(ctx, fd: c_int, len: size_t) -> c_int {
         ctx.sockets()?.consume(fd, len)?;
         Ok(0)
     }
 
-    /// send(2) of `len` octets of a buffer from `offset` on, without a copy where the link can (docs/C.md): the
+    /// send(2) of `len` bytes of a buffer from `offset` on, without a copy where the link can (docs/C.md): the
     /// connection refers to the buffer until the peer has acknowledged them, and so long it stays busy.
     fn ms_lend(ctx, fd: c_int, buffer: *const Buffer, offset: size_t, len: size_t, flags: c_int) -> ssize_t {
         let flags = ctx.unless_no_socket(fd, send_flags(flags))?;
@@ -50,7 +50,7 @@ doors! {
 }
 
 free_doors! {
-    /// A buffer of `len` octets, all zero, for ms_lend(). Any number of connections and contexts may be lent it.
+    /// A buffer of `len` bytes, all zero, for ms_lend(). Any number of connections and contexts may be lent it.
     fn ms_buffer_new(len: size_t) -> *mut Buffer {
         if len > BUFFER_MAX {
             return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 octets"));
@@ -58,7 +58,7 @@ free_doors! {
         Ok(Box::into_raw(Box::new(Buffer { octets: vec![0; len].into() })))
     }
 
-    /// The octets of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
+    /// The bytes of a buffer, to be written to; ask again after each ms_lend(). NULL with EBUSY while a connection
     /// refers to them.
     fn ms_buffer_octets(buffer: *mut Buffer) -> *mut c_void {
         // SAFETY: NULL, or what ms_buffer_new gave, and one thread at a time prepares a buffer.

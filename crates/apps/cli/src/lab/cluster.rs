@@ -12,7 +12,7 @@ use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Octets of a task; a file of an experiment is far smaller.
+/// Bytes of a task; a file of an experiment is far smaller.
 const TASK_MAX: u64 = 1 << 20;
 
 #[derive(clap::Args)]

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// its tolerance.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// With --expect: fail, too, if a run is not the recorded octets.
+    /// With --expect: fail, too, if a run is not the recorded bytes.
     #[arg(long, requires = "expect")]
     exact: bool,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 enum Phase {
     Connecting,
     Idle,
-    /// A request is out; octets of its answer still to come once the head was read.
+    /// A request is out; bytes of its answer still to come once the head was read.
     Waiting {
         left: Option<u64>,
     },
@@ -267,7 +267,7 @@ impl Client<'_> {
     }
 }
 
-/// Octets of the body still to come after `data`; `Some(None)` if the head is not whole yet (it is kept in `head`);
+/// Bytes of the body still to come after `data`; `Some(None)` if the head is not whole yet (it is kept in `head`);
 /// `None` if the answer is not a 200 whose end can be told.
 fn body_left(data: &[u8], head: &mut Vec<u8>) -> Option<Option<u64>> {
     let mut headers = [httparse::EMPTY_HEADER; 32];

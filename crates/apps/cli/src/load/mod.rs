@@ -50,7 +50,7 @@ pub(crate) struct Measured {
     pub(crate) connections: u64,
     /// Answers with another status, and connections that failed.
     pub(crate) errors: u64,
-    /// Octets of answers.
+    /// Bytes of answers.
     pub(crate) octets: u64,
     /// Nanoseconds.
     pub(crate) latency: Histogram<u64>,

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Serve the files below this directory.
     #[arg(long, conflicts_with = "bytes")]
     dir: Option<PathBuf>,
-    /// Answer every request with this many octets; a path of digits, as /4096, asks for another number.
+    /// Answer every request with this many bytes; a path of digits, as /4096, asks for another number.
     #[arg(long, default_value_t = 64)]
     bytes: u64,
     /// Share the port with other processes that serve on it with this flag (nic: and packet: links); the setting
@@ -54,7 +54,7 @@ pub(crate) struct Totals {
     pub(crate) requests: u64,
     /// Requests answered with an error status.
     pub(crate) errors: u64,
-    /// Octets of answers handed to the stack.
+    /// Bytes of answers handed to the stack.
     pub(crate) octets: u64,
 }
 

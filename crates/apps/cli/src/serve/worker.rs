@@ -16,7 +16,7 @@ const HEAD_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 /// Reads of a long body for one event at most, so that others have their turn.
 const READS: u32 = 16;
-/// Octets of a body that are made at a time.
+/// Bytes of a body that are made at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// Rest of an answer that could not be finished at once. Most never have one.
@@ -24,9 +24,9 @@ const CHUNK: usize = 64 * 1024;
 struct Unfinished {
     /// The beginning of a request.
     input: Vec<u8>,
-    /// Octets of a body we do not look at, still to come.
+    /// Bytes of a body we do not look at, still to come.
     skip: u64,
-    /// An answer under way: octets before the body, then the body.
+    /// An answer under way: bytes before the body, then the body.
     head: Vec<u8>,
     body: Option<Body>,
     closing: bool,
@@ -47,7 +47,7 @@ struct Worker<'a> {
     totals: Totals,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// The next octets of a long body.
+    /// The next bytes of a long body.
     chunk: Vec<u8>,
 }
 

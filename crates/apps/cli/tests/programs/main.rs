@@ -1,4 +1,4 @@
-//! Goal: programs that people use, unchanged, on our stack: each moves octets that are compared, as a server for
+//! Goal: programs that people use, unchanged, on our stack: each moves bytes that are compared, as a server for
 //! clients on the kernel or as a client of a server there. docs/PROGRAMS.md is the table of them.
 //!
 //! Needs root for network namespaces, and the programs; what is missing is said and skipped.

@@ -1,4 +1,4 @@
-//! Data through QUIC with our policies, over emulated paths in virtual time: every octet arrives, and what each policy
+//! Data through QUIC with our policies, over emulated paths in virtual time: every byte arrives, and what each policy
 //! promises of its window shows.
 
 mod world;

@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Octets a second that arrived, as bit/s.
+    /// Bytes a second that arrived, as bit/s.
     pub(crate) fn rate(&self) -> f64 {
         self.received as f64 * 8.0 / self.took.as_secs_f64()
     }
@@ -89,7 +89,7 @@ impl World {
     }
 }
 
-/// The octet at a place of the stream.
+/// The byte at a place of the stream.
 fn octet(at: usize) -> u8 {
     (at % 251) as u8
 }

@@ -19,7 +19,7 @@ pub(super) fn is_too_high(sample: &RateSample) -> bool {
 /// The bounds themselves, as a mistake gives them back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// BBR.bw_shortterm, octets a second; [`u64::MAX`] for none.
+    /// BBR.bw_shortterm, bytes a second; [`u64::MAX`] for none.
     pub(super) bw_short: u64,
     /// BBR.inflight_shortterm.
     pub(super) inflight_short: u32,

@@ -36,7 +36,7 @@ pub(super) struct Cycle {
     began: base::Instant,
     wait: Duration,
     rounds_since_up: u32,
-    /// How the long-term bound rises in a probe: each `per_step` octets acknowledged add a segment, and that grows
+    /// How the long-term bound rises in a probe: each `per_step` bytes acknowledged add a segment, and that grows
     /// twice as fast each round.
     up_rounds: u32,
     up_acked: u32,

@@ -7,7 +7,7 @@ pub(super) fn part(amount: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(amount) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Octets that pass in `time` at `rate` octets a second.
+/// Bytes that pass in `time` at `rate` bytes a second.
 pub(super) fn volume(rate: u64, time: Duration) -> u64 {
     let octets = u128::from(rate).saturating_mul(time.as_nanos()) / 1_000_000_000;
     u64::try_from(octets).unwrap_or(u64::MAX)
@@ -43,7 +43,7 @@ impl Rounds {
     }
 }
 
-/// The greatest delivery rate of this cycle of probing and of the one before, octets a second (sections 5.5.3 to
+/// The greatest delivery rate of this cycle of probing and of the one before, bytes a second (sections 5.5.3 to
 /// 5.5.6).
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct MaxBandwidth {
@@ -136,7 +136,7 @@ impl Aggregation {
         Aggregation { since: Instant::ZERO, delivered: 0, before: 0, now: 0, begun: 0 }
     }
 
-    /// BBR.extra_acked, octets.
+    /// BBR.extra_acked, bytes.
     pub(super) fn extra(&self) -> u32 {
         self.before.max(self.now)
     }
@@ -145,7 +145,7 @@ impl Aggregation {
         (self.since, self.delivered) = (now, 0);
     }
 
-    /// `acked` octets arrived where `bandwidth` is expected; never more than `most` counts. `full`: the pipe was full
+    /// `acked` bytes arrived where `bandwidth` is expected; never more than `most` counts. `full`: the pipe was full
     /// once, and more rounds are remembered than one.
     pub(super) fn on_ack(
         &mut self,

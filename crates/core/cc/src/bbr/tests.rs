@@ -7,7 +7,7 @@ mod path;
 use super::*;
 use path::{MSS, Path};
 
-/// 100 Mbit/s, octets a second.
+/// 100 Mbit/s, bytes a second.
 const RATE: u64 = 12_500_000;
 
 fn ms(millis: u64) -> Duration {
@@ -23,7 +23,7 @@ fn clock(path: &Path) -> f64 {
     path.now.since(Instant::from_secs(10)).as_secs_f64()
 }
 
-/// Octets a second that arrive in the next `time`.
+/// Bytes a second that arrive in the next `time`.
 fn goodput(path: &mut Path, time: Duration) -> f64 {
     let before = path.delivered;
     path.run(time, |_| ());
@@ -239,7 +239,7 @@ fn acknowledgments_in_bunches_are_bridged() {
     let mut aggregation = Aggregation::new();
     let mut rounds = Rounds::default();
     let start = Instant::from_secs(100);
-    // A thousand octets a millisecond are expected; ten thousand come every ten.
+    // A thousand bytes a millisecond are expected; ten thousand come every ten.
     for bunch in 0..40u64 {
         let now = start + ms(10 * bunch);
         rounds.on_sample(bunch * 10_000, (bunch + 1) * 10_000);

@@ -16,11 +16,11 @@ use crate::{Arrival, Config, Engine, Flush, Run, TRAIN_MAX};
 const FLOWS: u32 = 6;
 /// Longest segment.
 const SEGMENT: u32 = 40;
-/// Octets of a stream that are told apart.
+/// Bytes of a stream that are told apart.
 const STREAM: usize = 4096;
 const HEADERS: usize = 20;
 
-/// Arrivals, calls and time as the octets say.
+/// Arrivals, calls and time as the bytes say.
 pub fn engine(data: &[u8]) {
     let mut input = Input::new(data);
     let mut micros = || Duration::from_micros([0, 50, 300, 5000][usize::from(input.u8() % 4)]);
@@ -44,7 +44,7 @@ struct Waiting {
     octets: Vec<u8>,
 }
 
-/// A packet's number, and its octets.
+/// A packet's number, and its bytes.
 type Numbered = (usize, Vec<u8>);
 
 /// Packet as the engine holds it.
@@ -81,7 +81,7 @@ struct Model {
     behind: Vec<Vec<(Seq, u32)>>,
 }
 
-/// Puts the octets of a stream where they belong; the first to come stay.
+/// Puts the bytes of a stream where they belong; the first to come stay.
 #[derive(Clone, PartialEq, Debug)]
 struct Receiver(Vec<Option<u8>>);
 
@@ -219,7 +219,7 @@ impl Model {
             window: pick(16, 500, 501),
             options: Options { timestamps, sack, ..Options::NONE },
         };
-        // Its own number shows in what it carries, so that whose octets were kept is seen.
+        // Its own number shows in what it carries, so that whose bytes were kept is seen.
         let octet = |nth: u32| (at as u32).wrapping_mul(37).wrapping_add(nth * 11) as u8;
         let mut octets = vec![0; below.len() + header.len()];
         octets.extend((0..len).map(octet));
@@ -272,7 +272,7 @@ impl Model {
         self.drain();
     }
 
-    /// Which octets come: mostly the next, sometimes those after them first, a gap, a repetition or an overlap.
+    /// Which bytes come: mostly the next, sometimes those after them first, a gap, a repetition or an overlap.
     fn place(&mut self, input: &mut Input<'_>, flow: usize, choice: u8, len: u32) -> (Seq, u32) {
         let next = self.next[flow];
         match choice >> 3 & 7 {

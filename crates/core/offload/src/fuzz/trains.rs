@@ -18,7 +18,7 @@ const SHORT: usize = 512;
 /// Where Ethernet's header ends.
 const LINK: usize = 14;
 
-/// Batches of packets as the octets say, of few flows, most of which continue the one before.
+/// Batches of packets as the bytes say, of few flows, most of which continue the one before.
 pub fn trains(data: &[u8]) {
     let mut input = Input::new(data);
     let mut world = World::new(&mut input);
@@ -112,7 +112,7 @@ fn first_of(trains: &Trains, first: &[u16], at: usize) -> usize {
     usize::from(*first.expect("each packet goes up"))
 }
 
-/// Octets of payload of a packet that was read before.
+/// Bytes of payload of a packet that was read before.
 fn length(batch: &[Vec<u8>], at: usize, ip: usize) -> usize {
     read(&batch[at], ip).map_or(0, |(_, _, segment)| segment.payload.len())
 }
@@ -156,7 +156,7 @@ pub(crate) fn whole_by_hand(packet: &[u8]) -> bool {
     sum(header, 0) == 0xffff && sum(upper, pseudo) == 0xffff
 }
 
-/// May `next` be delivered with `last` before it, in a run whose segments have `size` octets?
+/// May `next` be delivered with `last` before it, in a run whose segments have `size` bytes?
 pub(super) fn continues(last: &[u8], next: &[u8], ip: usize, size: usize, sums: bool) -> bool {
     let (Ok((key, below, a)), Ok((other, below_next, b))) = (read(last, ip), read(next, ip)) else {
         return false;
@@ -285,7 +285,7 @@ impl World {
             number(&mut packet[below.len() - 20..below.len()], self.sent);
         }
         match what >> 5 {
-            // Any octet of the headers, or a cut.
+            // Any byte of the headers, or a cut.
             0 if how < 100 => {
                 let at = usize::from(how) % (below.len() + 20);
                 packet[at] ^= 1 << (which >> 5);

@@ -114,7 +114,7 @@ impl Connection {
         self.accecn().is_some_and(|state| Flags::default().with_ace(state.receiver.packets()).has(Flags::CWR))
     }
 
-    /// An acknowledgment in the range of what is in flight, before SND.UNA moves: `acked` octets (or FIN) newly, and
+    /// An acknowledgment in the range of what is in flight, before SND.UNA moves: `acked` bytes (or FIN) newly, and
     /// `sacked` beyond them. Marks reduce the window once for each window of data, as an echo does (RFC 3168, section
     /// 6.1.2), and the policy hears of every one.
     /// RFC 9768, 3.1.5-12, 3.2.2.2-1, 3.2.2.4-1 and 3.2.3.2.5-2.

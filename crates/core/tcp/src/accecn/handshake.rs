@@ -57,7 +57,7 @@ impl Mode {
 }
 
 impl Config {
-    /// When counters of octets are sent.
+    /// When counters of bytes are sent.
     pub(crate) fn telling(&self) -> Telling {
         match self.ecn_option {
             0 => Telling::Never,

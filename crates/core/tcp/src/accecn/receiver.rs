@@ -20,7 +20,7 @@ const BLOCKS_KEPT: usize = 2;
 const REPEATS: u8 = 2;
 const FIELDS: u8 = 3;
 
-/// When counters of octets are sent.
+/// When counters of bytes are sent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Telling {
     /// Never.
@@ -243,7 +243,7 @@ impl Receiver {
     }
 }
 
-/// Octets counted since the beginning.
+/// Bytes counted since the beginning.
 pub(super) fn since_first(octets: &EcnOctets) -> EcnOctets {
     EcnOctets {
         ect0: octets.ect0.wrapping_sub(FIRST_OCTETS.ect0),

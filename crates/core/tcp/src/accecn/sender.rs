@@ -9,7 +9,7 @@ use crate::info::{AccEcnInfo, OptionSeen};
 
 /// The ACE field counts modulo this.
 const CYCLE: u32 = 8;
-/// Counters of octets have this many bits on the wire.
+/// Counters of bytes have this many bits on the wire.
 const COUNTER_BITS: u32 = 24;
 /// Segments an acknowledgment stands for on average from which on stretches are nothing unusual, so that a long one is
 /// no sign of lost acknowledgments (appendix A.2.1).
@@ -30,11 +30,11 @@ const SOUND: u8 = u8::MAX;
 pub(crate) struct Feedback {
     pub(crate) ace: u8,
     pub(crate) counters: Option<Counters>,
-    /// Octets of ours newly known to have arrived.
+    /// Bytes of ours newly known to have arrived.
     pub(crate) octets: u32,
     /// A FIN among them.
     pub(crate) fin: bool,
-    /// Octets of a full segment.
+    /// Bytes of a full segment.
     pub(crate) mss: u32,
     /// Nothing was lost lately, so what arrived arrived once.
     pub(crate) orderly: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Told {
     pub(crate) segments: u32,
     /// Packets of ours newly known to have arrived with CE.
     pub(crate) marks: u32,
-    /// Octets in them; estimated where the peer sends no counters.
+    /// Bytes in them; estimated where the peer sends no counters.
     pub(crate) marked_octets: u32,
     /// The feedback is impossible.
     pub(crate) absurd: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Sender {
     pub(super) marked_greeting: bool,
     /// Segments delivered.
     delivered: u32,
-    /// Average octets of payload in a segment that was sent; zero before the first.
+    /// Average bytes of payload in a segment that was sent; zero before the first.
     size: u32,
     /// Average segments an acknowledgment stands for, in sixteenths; zero before the first.
     stretch: u32,
@@ -114,7 +114,7 @@ impl Sender {
         self.packets += 1;
     }
 
-    /// Data leaves, `len` octets in segments of `mss`.
+    /// Data leaves, `len` bytes in segments of `mss`.
     pub(super) fn on_sent(&mut self, len: u32, mss: u32) {
         let each = len.min(mss);
         self.size = match self.size {
@@ -123,7 +123,7 @@ impl Sender {
         };
     }
 
-    /// The first option, or one that came after none had: is either counter of octets zero that never should be?
+    /// The first option, or one that came after none had: is either counter of bytes zero that never should be?
     /// RFC 9768, 3.2.3.2.3-1, 3.2.3.2.3-2 and 3.2.3.2.4-1.
     pub(super) fn meet_option(&mut self, counters: Option<Counters>) {
         let Some(counters) = counters.filter(|_| self.seen < OptionSeen::Counters) else { return };
@@ -135,7 +135,7 @@ impl Sender {
         };
     }
 
-    /// The counters of an option; octets newly marked, unless they contradict what was told before.
+    /// The counters of an option; bytes newly marked, unless they contradict what was told before.
     /// RFC 9768, 3.2.3.1-2.
     fn take_counters(&mut self, counters: Counters) -> Option<u32> {
         let EcnOctets { ect0, ce, ect1 } = self.octets;
@@ -192,7 +192,7 @@ impl Sender {
             Some(0) => least,
             Some(octets) if octets >= feedback.octets => safest,
             Some(octets) => {
-                // As large a part of the segments as of the octets, to the nearest count that ends in these three bits.
+                // As large a part of the segments as of the bytes, to the nearest count that ends in these three bits.
                 let part = u64::from(octets) * u64::from(segments);
                 let part = part.div_ceil(u64::from(feedback.octets.max(1))) as u32;
                 let below = part.saturating_sub(part.wrapping_sub(least) % CYCLE).max(least);

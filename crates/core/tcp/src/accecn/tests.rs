@@ -50,7 +50,7 @@ fn table_2() {
 /// RFC 9768, 3.2.2.5.2-1: the examples of appendix A.2.
 #[test]
 fn cycles_of_the_count() {
-    // Octets and ACE's step; whether stretches are usual; octets marked by the counters, if any; the count.
+    // Bytes and ACE's step; whether stretches are usual; bytes marked by the counters, if any; the count.
     let rows = [
         (9, 2, false, None, 2),
         (10, 2, false, None, 10),
@@ -83,7 +83,7 @@ fn cycles_of_the_count() {
 }
 
 /// The whole path of a count: packets arrive or not, marked or not, and what tells of them is lost or not. With
-/// counters in every acknowledgment the octets are exact, and packets too; without, packets are as long as each
+/// counters in every acknowledgment the bytes are exact, and packets too; without, packets are as long as each
 /// acknowledgment that arrives is of fewer than eight.
 /// RFC 9768, 3.2.2.2-2, 3.2.2.5.2-1 and 3.2.3.1-2.
 #[test]

@@ -53,7 +53,7 @@ impl Connection {
         if self.is_signed() { self.rare_mut().auth.take() } else { None }
     }
 
-    /// May the segment `seg`, whose octets are `tcp`, be handed to [`Connection::on_segment`]? If not it is counted,
+    /// May the segment `seg`, whose bytes are `tcp`, be handed to [`Connection::on_segment`]? If not it is counted,
     /// and nothing else happens.
     #[cold]
     pub fn verify(&mut self, cx: &mut Cx<'_>, tcp: &[u8], seg: &Segment<'_>) -> Result<(), Refused> {
@@ -88,7 +88,7 @@ impl Connection {
         Some(auth.signature())
     }
 
-    /// Octets of options that the signature takes.
+    /// Bytes of options that the signature takes.
     pub(crate) fn signature_len(&self) -> u16 {
         match self.is_signed() {
             false => 0,

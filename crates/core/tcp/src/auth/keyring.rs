@@ -6,11 +6,11 @@ use base::Addr;
 
 use super::Algorithm;
 
-/// Most octets of a key (TCP_MD5SIG_MAXKEYLEN, TCP_AO_MAXKEYLEN).
+/// Most bytes of a key (TCP_MD5SIG_MAXKEYLEN, TCP_AO_MAXKEYLEN).
 pub const KEY_MAX: usize = 80;
-/// Octets of a MAC where nothing else is said (RFC 5926, section 3.2).
+/// Bytes of a MAC where nothing else is said (RFC 5926, section 3.2).
 pub const MAC_LEN: u8 = 12;
-/// A SYN's other options take twenty octets: so many are left for the MAC.
+/// A SYN's other options take twenty bytes: so many are left for the MAC.
 pub const MAC_LEN_MAX: u8 = 16;
 /// Most keys of one socket, of each kind.
 const KEYS_MAX: usize = 1024;
@@ -36,17 +36,17 @@ pub enum KeyError {
     NotSigned,
 }
 
-/// Secret octets, which nothing prints.
+/// Secret bytes, which nothing prints.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// At most [`KEY_MAX`] octets.
+    /// At most [`KEY_MAX`] bytes.
     pub fn new(octets: &[u8]) -> Option<Secret> {
         (octets.len() <= KEY_MAX).then(|| Secret(octets.into()))
     }
 
-    /// The octets.
+    /// The bytes.
     pub fn octets(&self) -> &[u8] {
         &self.0
     }
@@ -88,7 +88,7 @@ pub struct Md5Key {
     pub peers: Peers,
     /// The password.
     pub secret: Secret,
-    /// MD5 with the key behind the octets.
+    /// MD5 with the key behind the bytes.
     pub algorithm: &'static dyn Algorithm,
 }
 
@@ -103,7 +103,7 @@ pub struct MasterKey {
     pub recv_id: u8,
     /// Does the MAC cover the other options?
     pub covers_options: bool,
-    /// Octets of the MAC, at most [`MAC_LEN_MAX`].
+    /// Bytes of the MAC, at most [`MAC_LEN_MAX`].
     pub mac_len: u8,
     /// The master key.
     pub secret: Secret,

@@ -3,7 +3,7 @@
 //! ```text
 //! a socket's Keyring ──> Auth of one connection ──> the option of each segment
 //!   for whom, with what    traffic keys, extension     reserved by the connection, filled in when
-//!                          of numbers, key in use      the octets are complete, checked when they come
+//!                          of numbers, key in use      the bytes are complete, checked when they come
 //! ```
 //! A connection without keys has one bit to say so and nothing else. Signed ones send no super-segments: each segment
 //! of the wire needs a signature of its own (`allowance` in `output/data.rs` sees to it).
@@ -144,7 +144,7 @@ impl Auth {
         mac.copy_from_slice(&tag[..mac.len()]);
     }
 
-    /// Is the peer's segment `seg`, whose octets are `tcp`, signed as it must be? True if we sign with another key from
+    /// Is the peer's segment `seg`, whose bytes are `tcp`, signed as it must be? True if we sign with another key from
     /// now on, because the peer asked for it.
     /// RFC 2385, 2.0-2 and 4.1-1; RFC 5925, 2.2-1, 2.2-2, 7.5-1 and 7.5-2.
     pub fn verify(&mut self, tcp: &[u8], seg: &Segment<'_>) -> Result<bool, Refused> {
@@ -184,7 +184,7 @@ impl Auth {
         }
     }
 
-    /// The room that signatures leave among the 40 octets of options, beside timestamps: none for a SACK block?
+    /// The room that signatures leave among the 40 bytes of options, beside timestamps: none for a SACK block?
     pub(crate) fn crowds_out_sack(&self) -> bool {
         const STAMPS_AND_BLOCK: usize = 12 + 12;
         self.signature().len() + STAMPS_AND_BLOCK > wire::tcp::MAX_OPTIONS_LEN

@@ -1,4 +1,4 @@
-//! The octets that a signature covers.
+//! The bytes that a signature covers.
 
 use base::Addr;
 use wire::protocol::TCP;
@@ -81,7 +81,7 @@ fn pseudo(src: Addr, dst: Addr, tcp_len: u32) -> ([u8; 40], usize) {
     }
 }
 
-/// Both addresses as they stand in headers, and their octets together.
+/// Both addresses as they stand in headers, and their bytes together.
 pub(super) fn addresses(src: Addr, dst: Addr) -> ([u8; 32], usize) {
     let mut octets = [0; 32];
     let (first, each) = if src.is_v4() { (12, 4) } else { (0, 16) };

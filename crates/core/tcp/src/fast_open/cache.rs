@@ -67,7 +67,7 @@ impl FastOpenCache {
         FastOpenCache { entries: Vec::new() }
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub fn footprint(&self) -> usize {
         self.entries.capacity() * size_of::<Option<Entry>>()
     }

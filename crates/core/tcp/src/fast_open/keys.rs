@@ -11,13 +11,13 @@ const OWN_KEY: u64 = 0x7466_6f6b_6579_0000;
 /// How long a stack's own key is the first of the two. Cookies of the key before are good for as long again.
 const LIFE: Duration = Duration::from_secs(12 * 3_600);
 
-/// Octets of a key.
+/// Bytes of a key.
 const KEY: usize = 16;
 
 /// The secrets of a server's cookies: the first makes them and the second, if there is one, is still believed, so
 /// that keys can be replaced while clients hold older cookies (RFC 7413, section 4.1.2).
 ///
-/// A cookie is SipHash-2-4 of the client's address and the server's in network order, least octet first: what Linux
+/// A cookie is SipHash-2-4 of the client's address and the server's in network order, least byte first: what Linux
 /// computes from the same keys, so servers of either kind can stand behind one address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenKeys {
@@ -37,7 +37,7 @@ pub enum CookieWorth {
 }
 
 impl FastOpenKeys {
-    /// From 16 octets, or from 32: the first key and then the second.
+    /// From 16 bytes, or from 32: the first key and then the second.
     pub fn new(octets: &[u8]) -> Option<FastOpenKeys> {
         let (first, rest) = octets.split_first_chunk()?;
         let second = match rest {
@@ -47,7 +47,7 @@ impl FastOpenKeys {
         Some(FastOpenKeys { first: *first, second })
     }
 
-    /// Both keys, and how many octets of them there are.
+    /// Both keys, and how many bytes of them there are.
     pub fn octets(&self) -> ([u8; 2 * KEY], usize) {
         let mut octets = [0; 2 * KEY];
         octets[..KEY].copy_from_slice(&self.first);

@@ -168,7 +168,7 @@ pub(crate) struct Attempt {
 
 impl Connection {
     /// Active open in `place` with Fast Open: the SYN carries what `offer` says and as much of `data` as one segment
-    /// takes (RFC 7413, section 4.2.1). How many octets that is.
+    /// takes (RFC 7413, section 4.2.1). How many bytes that is.
     /// RFC 7413, 4.1.3-2 and 4.2.2-1.
     pub fn connect_fast(
         place: &mut Option<Connection>,
@@ -344,7 +344,7 @@ impl Connection {
         self.events |= Events::FAST_OPEN;
     }
 
-    /// The SYN is acknowledged, and of the data with it the first `acked` octets. The rest was refused: it goes again
+    /// The SYN is acknowledged, and of the data with it the first `acked` bytes. The rest was refused: it goes again
     /// as if for the first time (RFC 7413, section 4.2.2).
     /// RFC 7413, 4.2.2-6.
     #[cold]
@@ -371,12 +371,12 @@ impl Connection {
         self.rtt_seq = self.rtt_seq.earlier(self.snd_nxt);
     }
 
-    /// Octets in flight that went with the SYN before.
+    /// Bytes in flight that went with the SYN before.
     pub(crate) fn syn_data_again(&self) -> u32 {
         self.syn_data_end().min(self.flight())
     }
 
-    /// Octets from SND.UNA on that went with the SYN before.
+    /// Bytes from SND.UNA on that went with the SYN before.
     fn syn_data_end(&self) -> u32 {
         let end = self.rare().map_or(0, |rare| u64::from(rare.syn_data_again));
         end.saturating_sub(self.bytes_acked) as u32

@@ -8,16 +8,16 @@ use base::Seq;
 use super::Input;
 use crate::assembler::{Assembler, Inserted};
 
-/// Octets beyond RCV.NXT that the bitmap covers.
+/// Bytes beyond RCV.NXT that the bitmap covers.
 const WINDOW: usize = 600;
 /// Runs whose recency is kept.
 const REMEMBERED: usize = 8;
 
-/// One bit for each octet beyond RCV.NXT.
+/// One bit for each byte beyond RCV.NXT.
 #[derive(Clone)]
 pub(crate) struct Oracle {
     pub(crate) held: Vec<bool>,
-    /// An octet of each run changed, latest first.
+    /// A byte of each run changed, latest first.
     pub(crate) recent: Vec<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Oracle {
         Inserted::New
     }
 
-    /// Keeps one octet for each of the eight runs changed last.
+    /// Keeps one byte for each of the eight runs changed last.
     pub(crate) fn trim(&mut self) {
         let (mut runs, mut kept) = (Vec::new(), Vec::new());
         for &at in self.recent.iter().filter(|&&at| at >= self.front()) {

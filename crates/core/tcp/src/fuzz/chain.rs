@@ -73,7 +73,7 @@ impl Pair {
         }
     }
 
-    /// Octets that lie elsewhere: where none lie here, and chunks for them are free.
+    /// Bytes that lie elsewhere: where none lie here, and chunks for them are free.
     fn owe(&mut self, pool: &mut Pool, data: &[u8]) {
         let chunks = (self.oracle.len() + data.len()).div_ceil(CHUNK) as u32;
         let may = (self.owing || self.oracle.is_empty()) && chunks - self.chunks() <= pool.available();

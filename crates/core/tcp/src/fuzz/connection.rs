@@ -1,4 +1,4 @@
-//! A connection against arbitrary segments, calls and time. The peer's octet at each place of its stream, and
+//! A connection against arbitrary segments, calls and time. The peer's byte at each place of its stream, and
 //! ours, follow from the place alone, so whatever overlaps or returns must agree with what came before.
 
 use alloc::vec;
@@ -32,7 +32,7 @@ struct World {
     isn: Seq,
     /// The peer's initial sequence number, once its SYN was taken.
     irs: Seq,
-    /// Octets that write took, and that read gave.
+    /// Bytes that write took, and that read gave.
     wrote: u32,
     read: u32,
     /// Right edge of the window offered last.
@@ -46,7 +46,7 @@ struct World {
 
 /// Drives one connection through what `data` spells.
 ///
-/// # Panics When octets are lost, changed or invented, a window is withdrawn, a timer stays due, a chunk
+/// # Panics When bytes are lost, changed or invented, a window is withdrawn, a timer stays due, a chunk
 /// leaks, or sending does not end.
 pub fn connection(data: &[u8]) {
     let mut input = Input::new(data);
@@ -350,13 +350,13 @@ impl World {
         }
     }
 
-    /// A segment leaves: its octets are ours, where they belong, and it withdraws no window.
+    /// A segment leaves: its bytes are ours, where they belong, and it withdraws no window.
     fn look(&mut self, tx: &crate::Transmit) {
         assert!(tx.len <= self.limits.max_payload && tx.header.len() <= 60, "{tx:?}");
         let header = &tx.header;
         let mut payload = vec![0; tx.len as usize];
         self.conn.copy_payload(&self.lent.pool, tx, &mut payload);
-        // The octets of a SYN stand behind it.
+        // The bytes of a SYN stand behind it.
         let first = header.seq + u32::from(header.flags.has(Flags::SYN));
         let place = first.offset_from(self.isn + 1);
         for (i, &octet_sent) in payload.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Models of the parts: operations read from octets, checked against plain oracles. Each is both a seeded
+//! Models of the parts: operations read from bytes, checked against plain oracles. Each is both a seeded
 //! test and a fuzz target; a broken promise panics.
 
 pub(crate) mod assembler;
@@ -31,7 +31,7 @@ pub(crate) use cookie::segment;
 
 #[cfg(test)]
 pub(crate) mod seeded {
-    //! Runs a model on seeded octets and says which seed failed.
+    //! Runs a model on seeded bytes and says which seed failed.
     extern crate std;
 
     use alloc::vec;

@@ -9,7 +9,7 @@ use super::Input;
 use crate::rack::Left;
 use crate::resent::Resent;
 
-/// Octets in flight.
+/// Bytes in flight.
 const FLIGHT: u32 = 400;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The scoreboard against RFC 6675's definitions, octet by octet.
+//! The scoreboard against RFC 6675's definitions, byte by byte.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,10 +8,10 @@ use base::Seq;
 use super::Input;
 use crate::scoreboard::{DUP_THRESH, SHORT_RUNS, Sacked, Scoreboard};
 
-/// Most octets in flight.
+/// Most bytes in flight.
 const FLIGHT: u32 = 500;
 
-/// One bit for each octet in flight.
+/// One bit for each byte in flight.
 #[derive(Clone)]
 pub(crate) struct Oracle {
     pub(crate) una: Seq,

@@ -1,4 +1,4 @@
-//! A send buffer with copied and lent octets, against a vector.
+//! A send buffer with copied and lent bytes, against a vector.
 
 use alloc::sync::Arc;
 use alloc::vec;

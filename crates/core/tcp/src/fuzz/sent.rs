@@ -1,4 +1,4 @@
-//! Two connections' departures in one small log, against one time per octet.
+//! Two connections' departures in one small log, against one time per byte.
 
 use alloc::vec::Vec;
 
@@ -14,9 +14,9 @@ struct Pair {
     sent: Sent,
     cursor: Cursor,
     una: Seq,
-    /// When each octet in flight left.
+    /// When each byte in flight left.
     oracle: Vec<u32>,
-    /// The cursor was last asked for this octet: it never goes back.
+    /// The cursor was last asked for this byte: it never goes back.
     asked: Seq,
     /// When the last transmission left, if it may still turn out not to have.
     last: Option<u32>,
@@ -32,7 +32,7 @@ impl Pair {
         self.una + self.oracle.len() as u32
     }
 
-    /// Distinct times among the octets in flight: at least so many departures are needed.
+    /// Distinct times among the bytes in flight: at least so many departures are needed.
     fn times(&self) -> usize {
         let mut times = self.oracle.clone();
         times.dedup();

@@ -30,7 +30,7 @@ impl Connection {
             }
         }
         if self.bits.has(Bits::PROBED) && seg.ack == self.snd_nxt + 1 && self.has_unsent() {
-            // The zero-window probe's octet was taken.
+            // The zero-window probe's byte was taken.
             self.snd_nxt += 1;
             self.bits.clear(Bits::PROBED);
             self.probe_taken();
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgment of `acked` octets, or FIN, while nothing is missing and nothing suspected.
+    /// An acknowledgment of `acked` bytes, or FIN, while nothing is missing and nothing suspected.
     #[inline(always)]
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) {
         let in_flight = self.flight();
@@ -239,7 +239,7 @@ impl Connection {
         marked
     }
 
-    /// Takes `acked` octets off the front of the flight.
+    /// Takes `acked` bytes off the front of the flight.
     /// RFC 2018, 5-3.
     #[inline(always)]
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, acked: u32) -> Option<Duration> {

@@ -37,7 +37,7 @@ impl Connection {
         self.usual = if fits && !counts() { Flags::ACK } else { NOTHING };
     }
 
-    /// Is the segment, with `len` octets of payload, of the usual kind?
+    /// Is the segment, with `len` bytes of payload, of the usual kind?
     #[inline(always)]
     pub(crate) fn is_usual(&self, seg: &Segment<'_>, len: u32) -> bool {
         let acked = seg.ack.offset_from(self.snd_una);
@@ -56,7 +56,7 @@ impl Connection {
             && self.timestamp_is_usual(seg)
     }
 
-    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose payload is `text` of `len` octets.
+    /// Handles a segment that [is of the usual kind](Connection::is_usual), whose payload is `text` of `len` bytes.
     #[inline(always)]
     pub(crate) fn take_usual(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>, text: impl Text, len: u32) {
         let acked = seg.ack.offset_from(self.snd_una);

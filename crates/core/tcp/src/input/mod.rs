@@ -93,7 +93,7 @@ impl Connection {
         }
         self.note_timestamp(seg);
         let text = if seg.flags.has(Flags::SYN) { &behind_syn(seg) } else { seg };
-        // Sixth: the urgent pointer is ignored, its octets are data like any other (RFC 6093, section 4).
+        // Sixth: the urgent pointer is ignored, its bytes are data like any other (RFC 6093, section 4).
         let taken = self.take_text(cx, text); // seventh
         self.take_fin(cx, text); // eighth
         taken
@@ -141,7 +141,7 @@ impl Connection {
 /// Cause of a challenge ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
-    /// A RST that is not exactly the next octet (RFC 5961, section 3).
+    /// A RST that is not exactly the next byte (RFC 5961, section 3).
     Reset,
     /// A SYN in a synchronized state (section 4).
     Syn,

@@ -7,7 +7,7 @@ use crate::input::{Cause, Check};
 use crate::{Cx, DropReason, Error, State};
 
 impl Connection {
-    /// Only the exact next octet resets (RFC 5961, section 3.2), unless a profile says otherwise; anything else in the
+    /// Only the exact next byte resets (RFC 5961, section 3.2), unless a profile says otherwise; anything else in the
     /// window is asked again.
     /// RFC 9293, MUST-11, MUST-12, SHLD-2 and MUST-66; RFC 5961, 3.2-2, 3.2-3 and 3.2-4.
     pub(crate) fn check_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment<'_>) -> Check {

@@ -24,7 +24,7 @@ trait Run: Text {
     fn show(self, conn: &Connection, cx: &mut Cx<'_>, first: &Segment<'_>);
 }
 
-/// So many octets of payload that lie elsewhere.
+/// So many bytes of payload that lie elsewhere.
 #[derive(Clone, Copy)]
 struct Elsewhere(u32);
 

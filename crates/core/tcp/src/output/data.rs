@@ -17,7 +17,7 @@ use crate::{Cx, State, Transmit, TransmitClass, TxLimits};
 /// acknowledgments.
 const DIALOGUE_MS: u32 = 40;
 
-/// A stretch of the send sequence: octets of data, and the FIN behind them.
+/// A stretch of the send sequence: bytes of data, and the FIN behind them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stretch {
     pub(crate) seq: Seq,
@@ -374,7 +374,7 @@ impl Connection {
         Plan { seq, len, flags, mss: mss as u16, class, retransmit: false, tells: true }
     }
 
-    /// One octet beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
+    /// One byte beyond the window, or of what is in flight (RFC 9293, section 3.8.6.1): the answer tells the
     /// window.
     pub(crate) fn plan_window_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !self.state.may_send() || self.snd_wnd > 0 {
@@ -437,12 +437,12 @@ impl Connection {
         cx.counters.octets_out -= u64::from(tx.len);
     }
 
-    /// The payload of a transmission where it lies: pieces in order, `tx.len` octets together.
+    /// The payload of a transmission where it lies: pieces in order, `tx.len` bytes together.
     pub fn payload<'p>(&'p self, pool: &'p Pool, tx: &Transmit) -> impl Iterator<Item = &'p [u8]> {
         self.tx.pieces(pool, tx.offset, tx.len)
     }
 
-    /// Copy the payload of a transmission to `into` (exactly `tx.len` octets).
+    /// Copy the payload of a transmission to `into` (exactly `tx.len` bytes).
     pub fn copy_payload(&self, pool: &Pool, tx: &Transmit, into: &mut [u8]) {
         let copied = self.tx.copy_out(pool, tx.offset, &mut into[..tx.len as usize]);
         debug_assert_eq!(copied, tx.len as usize);

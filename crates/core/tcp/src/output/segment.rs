@@ -9,7 +9,7 @@ use crate::path::{SACK_BLOCK, SACK_HEAD, TIMESTAMPS_LEN};
 use crate::scale::{Clock, to_field};
 use crate::{Cx, State, Transmit};
 
-/// The part of the TOS octet that the application chooses; the rest is ECN's (RFC 3168).
+/// The part of the TOS byte that the application chooses; the rest is ECN's (RFC 3168).
 const DSCP: u8 = 0xfc;
 /// SACK blocks an option list has room for, beside the timestamps and without them.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
@@ -85,7 +85,7 @@ impl Connection {
         if stamps { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS }
     }
 
-    /// Octets that SACK blocks take from the next segment's data (RFC 6691).
+    /// Bytes that SACK blocks take from the next segment's data (RFC 6691).
     pub(crate) fn blocks_len(&self) -> u16 {
         let Some(reassembly) = &self.reassembly else { return 0 };
         match reassembly.blocks().min(self.blocks_max()) as u16 {

@@ -1,4 +1,4 @@
-//! The queue of out-of-order data: every set of octets in a window of a few, in every order of arrival.
+//! The queue of out-of-order data: every set of bytes in a window of a few, in every order of arrival.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The SACK scoreboard: every flight of a few octets, every acknowledgment and every pair of blocks around it.
+//! The SACK scoreboard: every flight of a few bytes, every acknowledgment and every pair of blocks around it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,11 +13,11 @@ use crate::scoreboard::Scoreboard;
 struct World {
     real: Scoreboard,
     oracle: Oracle,
-    /// Most octets in flight.
+    /// Most bytes in flight.
     most: usize,
 }
 
-/// Blocks are offsets from one octet below SND.UNA, so that old and new ones occur.
+/// Blocks are offsets from one byte below SND.UNA, so that old and new ones occur.
 #[derive(Clone, Copy)]
 enum Step {
     Send(usize),

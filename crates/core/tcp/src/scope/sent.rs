@@ -1,4 +1,4 @@
-//! The log of departures: every way to send, take back, acknowledge and ask about a few octets at a few times.
+//! The log of departures: every way to send, take back, acknowledge and ask about a few bytes at a few times.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,13 +18,13 @@ struct World {
     cursor: Cursor,
     una: Seq,
     now: u32,
-    /// When each octet in flight left.
+    /// When each byte in flight left.
     oracle: Vec<u32>,
-    /// The cursor was last asked for this octet: it never goes back.
+    /// The cursor was last asked for this byte: it never goes back.
     asked: Seq,
     /// When the last transmission left, if it may still turn out not to have.
     last: Option<u32>,
-    /// Most octets in flight.
+    /// Most bytes in flight.
     most: usize,
 }
 
@@ -119,7 +119,7 @@ impl World {
         self.una + self.oracle.len() as u32
     }
 
-    /// Octets of the last transmission that may be taken back.
+    /// Bytes of the last transmission that may be taken back.
     fn unsure(&self) -> usize {
         let Some(last) = self.last else { return 0 };
         self.oracle.iter().rev().take_while(|&&at| at == last).count()

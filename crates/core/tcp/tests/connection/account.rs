@@ -146,7 +146,7 @@ fn duplicates_timeouts_and_the_time_these_take_are_told() {
     assert_eq!(info(&rig).duplicates_reported, 1);
 }
 
-/// An octet that probes a shut window is no segment that was delivered, unless it was.
+/// A byte that probes a shut window is no segment that was delivered, unless it was.
 #[test]
 fn window_probes_count_when_they_are_taken() {
     let mut rig = Setup { window: 0, ..Setup::default() }.connected();

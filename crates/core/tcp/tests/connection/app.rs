@@ -9,11 +9,11 @@ use crate::police::octet;
 
 /// Application at one end.
 pub(crate) struct App {
-    /// Octets to write, then close our half.
+    /// Bytes to write, then close our half.
     pub(crate) total: u64,
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// Most octets it reads at once, and how long it rests afterwards.
+    /// Most bytes it reads at once, and how long it rests afterwards.
     pub(crate) read_max: usize,
     pub(crate) rest: Duration,
     pub(crate) finished: bool,

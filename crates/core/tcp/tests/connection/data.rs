@@ -196,7 +196,7 @@ fn without_sack_there_are_plain_duplicate_acks() {
     }
 }
 
-/// The octets of the peer's stream, cut and mixed in every way, arrive once and in order.
+/// The bytes of the peer's stream, cut and mixed in every way, arrive once and in order.
 #[test]
 fn overlaps_are_resolved() {
     for seed in 0..200 {

@@ -198,7 +198,7 @@ fn a_mark_outside_the_window_is_not_echoed() {
     assert_eq!((answer.flags, answer.ack), (Flags::ACK, rig.next));
 }
 
-/// Octets that arrived, and marked ones of them, as they were told.
+/// Bytes that arrived, and marked ones of them, as they were told.
 type Told = Arc<Mutex<Vec<(u32, u32)>>>;
 
 /// A policy that counts marks, or does not.

@@ -30,14 +30,14 @@ fn octets(n: usize) -> Vec<u8> {
     (0..n).map(|i| i as u8).collect()
 }
 
-/// The peer's SYN-ACK, acknowledging so many octets beyond our SYN.
+/// The peer's SYN-ACK, acknowledging so many bytes beyond our SYN.
 fn syn_ack(rig: &mut Rig, setup: &Setup, acked: u32) {
     rig.ack = OURS + 1 + acked;
     rig.pass(ms(20));
     rig.peer_syn(setup, SYN_ACK);
 }
 
-/// 600 octets went with our SYN.
+/// 600 bytes went with our SYN.
 fn with_data(setup: &Setup) -> Rig {
     let (mut rig, taken) = setup.connect_fast(&knows(0), &octets(600));
     let syn = rig.one();
@@ -259,7 +259,7 @@ fn syn(rig: &mut Rig, setup: &Setup, option: Option<FastOpen>, data: &[u8]) {
     rig.next = PEER + 1;
 }
 
-/// A server that has 10 octets of a client with a good cookie; its SYN-ACK is out.
+/// A server that has 10 bytes of a client with a good cookie; its SYN-ACK is out.
 fn early(setup: &Setup) -> Rig {
     let mut rig = server(setup);
     syn(&mut rig, setup, good(), b"0123456789");

@@ -7,7 +7,7 @@ use tcp::{
 };
 use wire::tcp::{Flags, Header, Segment};
 
-/// A segment on its way: the octets of header and payload.
+/// A segment on its way: the bytes of header and payload.
 pub(crate) type Octets = Vec<u8>;
 
 pub(crate) fn parse(octets: &[u8]) -> Segment<'_> {
@@ -64,7 +64,7 @@ pub(crate) struct Host {
     pub(crate) copies: bool,
     /// The ECN codepoint of each segment of the connection.
     pub(crate) codepoints: Vec<u8>,
-    /// When how many octets of data left.
+    /// When how many bytes of data left.
     pub(crate) departures: Vec<(Instant, u32)>,
     /// The connection's path MTU when something last left.
     pub(crate) last_mtu: u16,
@@ -125,7 +125,7 @@ impl Host {
         self.settle(now);
     }
 
-    /// Active open with Fast Open; how many octets go with the SYN.
+    /// Active open with Fast Open; how many bytes go with the SYN.
     pub(crate) fn connect_fast(&mut self, now: Instant, offer: &FastOpenOffer, data: &[u8]) -> usize {
         let (open, control) = self.open();
         let mut conn = None;

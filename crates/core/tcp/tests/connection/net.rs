@@ -21,9 +21,9 @@ pub(crate) struct Link {
     pub(crate) duplicate: f64,
     /// This share of segments is held back by `delay` once more.
     pub(crate) reorder: f64,
-    /// Octets a second; 0 is without limit.
+    /// Bytes a second; 0 is without limit.
     pub(crate) rate: u64,
-    /// Octets that may wait for the rate; what exceeds them is lost.
+    /// Bytes that may wait for the rate; what exceeds them is lost.
     pub(crate) queue: u64,
     /// Packets longer than this are dropped, and ICMP says so; 0 is without limit.
     pub(crate) mtu: u16,
@@ -79,7 +79,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Client 0 and listening server 1; `totals` octets go each way.
+    /// Client 0 and listening server 1; `totals` bytes go each way.
     pub(crate) fn new(seed: u64, v4: bool, totals: [u64; 2]) -> Self {
         let mut rng = Rng::new(seed);
         // Half of the runs wrap soon after the start.
@@ -187,7 +187,7 @@ impl Net {
         self.hosts[to].receive(self.now, &seg);
     }
 
-    /// The next segment, if receive offload would put it behind `seg`, which holds `len` octets by now.
+    /// The next segment, if receive offload would put it behind `seg`, which holds `len` bytes by now.
     fn next_of_row(&mut self, to: usize, seg: &Segment<'_>, len: usize) -> Option<Octets> {
         let first = self.flying.first_entry()?;
         let soon = self.merge > Duration::ZERO && first.key().0 <= self.now + self.merge;

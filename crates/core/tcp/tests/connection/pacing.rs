@@ -12,7 +12,7 @@ use crate::rig::{OURS, Setup};
 struct Outcome {
     took: Duration,
     lost: u64,
-    /// When how many octets of data left host 0.
+    /// When how many bytes of data left host 0.
     sent: Vec<(Instant, u32)>,
 }
 
@@ -156,7 +156,7 @@ fn acknowledgments_and_what_a_timeout_sends_first_do_not_wait() {
     let again = rig.one();
     assert_eq!((again.seq, again.len()), (OURS + 1, 1_460), "the timeout, after {took:?}");
     assert!(took < Duration::from_secs(1));
-    // 14,600 octets and one segment at a kilobyte a second.
+    // 14,600 bytes and one segment at a kilobyte a second.
     rig.ack(OURS + 1 + 14_600, &[]);
     let took = rig.until_sent(Duration::from_secs(60));
     assert!((12..=17).contains(&took.as_secs()), "{took:?}");

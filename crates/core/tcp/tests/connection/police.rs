@@ -5,7 +5,7 @@ use wire::tcp::{Flags, Segment};
 
 use crate::host::parse;
 
-/// The octet at `offset` of the stream that `side` sends.
+/// The byte at `offset` of the stream that `side` sends.
 pub(crate) fn octet(side: usize, offset: u64) -> u8 {
     (offset.wrapping_mul(31) ^ (offset >> 8).wrapping_mul(17) ^ (offset >> 16)) as u8 ^ (side as u8 * 0x55)
 }
@@ -19,11 +19,11 @@ pub(crate) struct Police {
     shift: Option<u8>,
     timestamps: bool,
     sack_permitted: bool,
-    /// One past the highest octet sent, and where the FIN stands.
+    /// One past the highest byte sent, and where the FIN stands.
     end: Seq,
     fin: Option<Seq>,
     acked: Option<Seq>,
-    /// The furthest octet it let the other side send, and the window field then.
+    /// The furthest byte it let the other side send, and the window field then.
     edge: Option<Seq>,
     last_ts: Option<u32>,
     pub(crate) resets: u32,
@@ -82,7 +82,7 @@ impl Police {
         self.data_octets += u64::from(len);
         assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} octets exceed MSS {}", other.mss);
         let end = seg.seq + seg.seq_len();
-        // Keepalives and probes may lie one octet below what was acknowledged.
+        // Keepalives and probes may lie one byte below what was acknowledged.
         assert!(seg.seq.at_or_after(isn), "{seg:?} lies before our stream");
         assert!(seg.seq.at_or_before(self.end), "{seg:?} skips octets");
         if let Some(fin) = self.fin {

@@ -61,7 +61,7 @@ fn one_block_shows_a_loss_after_a_quarter_round_trip() {
     assert!(rig.host.conn().info(rig.now).recovery);
 }
 
-/// The FIN's octet behind full segments is none of theirs: what is SACKed counts, whether or not the receiver's block
+/// The FIN's byte behind full segments is none of theirs: what is SACKed counts, whether or not the receiver's block
 /// holds the FIN.
 /// RFC 8985, 6.2-1 and 6.2-6.
 #[test]

@@ -7,10 +7,10 @@ use wire::tcp::Flags;
 
 use crate::rig::{PEER, Rig, Setup};
 
-/// Octets of a segment in the tests of large windows.
+/// Bytes of a segment in the tests of large windows.
 const SEGMENT: usize = 1_000;
 
-/// A receiver that offers a window of `segments` of a thousand octets.
+/// A receiver that offers a window of `segments` of a thousand bytes.
 fn wide(segments: u32, config: Config) -> Rig {
     let mut setup = Setup::modern();
     setup.config = Config { tail_loss_probe: false, ..config };
@@ -193,7 +193,7 @@ fn the_share_of_the_pool_bounds_all_together() {
     rig.host.finish();
 }
 
-/// One octet at the window's far end occupies all the memory before it, and counts for all of it.
+/// One byte at the window's far end occupies all the memory before it, and counts for all of it.
 #[test]
 fn holes_are_counted_as_the_memory_they_are() {
     let mut rig = wide(100, Config::default());
@@ -223,7 +223,7 @@ fn memory_for_the_next_octet_is_not_taken_from_what_was_sacked() {
     rig.host.finish();
 }
 
-/// Two segments in each of Allen's thirteen relations: the octets of the first one to come stay.
+/// Two segments in each of Allen's thirteen relations: the bytes of the first one to come stay.
 #[test]
 fn overlaps_in_all_thirteen_relations() {
     let first = (200u32, 300u32);
@@ -251,14 +251,14 @@ fn overlaps_in_all_thirteen_relations() {
         rig.send_at(start, &two);
         expected[start as usize..end as usize].copy_from_slice(&two);
         expected[first.0 as usize..first.1 as usize].copy_from_slice(&one);
-        // Everything again, with other octets: only the holes take them.
+        // Everything again, with other bytes: only the holes take them.
         rig.send(&blank);
         assert!(read_all(&mut rig) == expected, "{name}");
         rig.host.finish();
     }
 }
 
-/// Random pieces of different streams, over and over: each octet is the one that came first.
+/// Random pieces of different streams, over and over: each byte is the one that came first.
 #[test]
 fn whatever_overlaps_the_first_arrival_wins() {
     for seed in 0..30 {

@@ -141,7 +141,7 @@ impl Setup {
         rig
     }
 
-    /// Our SYN with Fast Open is out; how many octets went with it.
+    /// Our SYN with Fast Open is out; how many bytes went with it.
     pub(crate) fn connect_fast(&self, offer: &tcp::FastOpenOffer, data: &[u8]) -> (Rig, usize) {
         let mut rig = self.rig();
         let taken = rig.host.connect_fast(rig.now, offer, data);
@@ -236,7 +236,7 @@ impl Rig {
         disposition
     }
 
-    /// The peer sends octets of its stream that start `offset` after what is in order.
+    /// The peer sends bytes of its stream that start `offset` after what is in order.
     pub(crate) fn send_at(&mut self, offset: u32, payload: &[u8]) -> Option<Disposition> {
         let mut seg = self.segment(Flags::ACK, payload);
         seg.seq += offset;

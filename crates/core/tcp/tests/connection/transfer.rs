@@ -1,4 +1,4 @@
-//! Goal: whatever the link does, the octets arrive, in order, once, and the connection ends; nobody stalls.
+//! Goal: whatever the link does, the bytes arrive, in order, once, and the connection ends; nobody stalls.
 //! Seeded: a failure names the seed, and `Net::new(seed, ...)` with the same link replays it.
 
 use base::{Duration, Rng};

@@ -49,7 +49,7 @@ fn the_peers_window_is_the_limit() {
     assert!(more.last().unwrap().end().at_or_before(end + 3000));
 }
 
-/// Fills a window of 1460 octets and closes it.
+/// Fills a window of 1460 bytes and closes it.
 fn closed_window() -> Rig {
     let mut rig = Setup { window: 1460, ..Setup::default() }.connected();
     rig.write(&[1; 20_000]).unwrap();
@@ -199,7 +199,7 @@ fn our_window_closes_and_reopens_without_getting_silly() {
         let answer = rig.one();
         assert_eq!((answer.ack, answer.window), (rig.next, 0));
         assert_eq!(rig.host.conn().readable(), held);
-        // A few octets read open nothing.
+        // A few bytes read open nothing.
         for _ in 0..100 {
             rig.read(10).unwrap();
         }
@@ -253,7 +253,7 @@ fn the_sender_is_never_silly() {
     let mut rig = Setup { window: 10_000, ..Setup::default() }.connected();
     rig.write(&[1; 60_000]).unwrap();
     let mut acked = OURS + 1;
-    // The peer opens its window by a few octets at a time: no crumbs are sent.
+    // The peer opens its window by a few bytes at a time: no crumbs are sent.
     let mut small = 0;
     for _ in 0..50 {
         let sent = rig.sent();

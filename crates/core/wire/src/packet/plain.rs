@@ -35,7 +35,7 @@ pub fn plain_tcp_v4(bytes: &[u8], at: usize, whole: usize) -> Option<Packet> {
     })
 }
 
-/// Octets of Ethernet, IPv4 and TCP headers before TCP's options.
+/// Bytes of Ethernet, IPv4 and TCP headers before TCP's options.
 const FIXED: usize = 54;
 
 /// Writes all headers of a segment over Ethernet and IPv4 and gives true, or does nothing.

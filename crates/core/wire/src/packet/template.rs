@@ -9,7 +9,7 @@ use base::{Addr, Endpoint, Seq};
 
 /// Ethernet, IPv6 and TCP headers, all options included.
 const ROOM: usize = 14 + 40 + 20 + MAX_OPTIONS_LEN;
-/// The kind of the timestamps option, and of the octet between options.
+/// The kind of the timestamps option, and of the byte between options.
 const TIMESTAMPS: u8 = 8;
 const NOP: u8 = 1;
 const END: u8 = 0;
@@ -78,7 +78,7 @@ impl Template {
         Some(Template { octets, len: len as u8, ip: ip as u8, tcp: tcp as u8, stamps, ip_sum, pseudo, sum })
     }
 
-    /// Octets of all headers.
+    /// Bytes of all headers.
     #[inline]
     pub fn len(&self) -> usize {
         self.len.into()
@@ -89,7 +89,7 @@ impl Template {
         false
     }
 
-    /// Octets below TCP.
+    /// Bytes below TCP.
     #[inline]
     pub fn below(&self) -> usize {
         self.tcp.into()

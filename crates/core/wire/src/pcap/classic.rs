@@ -1,4 +1,4 @@
-//! The classic format: a file header of 24 octets, then records. Written in little-endian with nanoseconds,
+//! The classic format: a file header of 24 bytes, then records. Written in little-endian with nanoseconds,
 //! read in either byte order and either resolution.
 
 use super::{LinkType, SNAPLEN};
@@ -7,9 +7,9 @@ use crate::bytes::array;
 use alloc::vec::Vec;
 use base::Instant;
 
-/// Octets of the file header.
+/// Bytes of the file header.
 pub const HEADER_LEN: usize = 24;
-/// Octets of the header of a record.
+/// Bytes of the header of a record.
 pub const RECORD_LEN: usize = 16;
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
@@ -29,13 +29,13 @@ pub struct Format {
 pub struct Record<'a> {
     /// When, since the epoch of the file.
     pub at: Instant,
-    /// Octets it had on the wire.
+    /// Bytes it had on the wire.
     pub original_len: u32,
     /// Those that were kept.
     pub data: &'a [u8],
 }
 
-/// Reads the file header, the first [`HEADER_LEN`] octets.
+/// Reads the file header, the first [`HEADER_LEN`] bytes.
 ///
 /// # Errors
 /// [`ParseError::CaptureMalformed`] if this is no such file.
@@ -55,11 +55,11 @@ pub fn parse_header(bytes: &[u8]) -> Result<Format, ParseError> {
 }
 
 impl Format {
-    /// Reads the record at the front of `bytes`: the packet, and how many octets it took. `None` when more
-    /// octets are needed.
+    /// Reads the record at the front of `bytes`: the packet, and how many bytes it took. `None` when more
+    /// bytes are needed.
     ///
     /// # Errors
-    /// [`ParseError::CaptureMalformed`] if it claims more than [`SNAPLEN`] octets.
+    /// [`ParseError::CaptureMalformed`] if it claims more than [`SNAPLEN`] bytes.
     pub fn record<'a>(&self, bytes: &'a [u8]) -> Result<Option<(Record<'a>, usize)>, ParseError> {
         let Some((header, rest)) = bytes.split_first_chunk::<RECORD_LEN>() else { return Ok(None) };
         let word = |at: usize| {
@@ -86,7 +86,7 @@ pub fn write_header(into: &mut Vec<u8>, link: LinkType) {
     into.extend(u32::from(link.number()).to_le_bytes());
 }
 
-/// Appends a record; no more than [`SNAPLEN`] octets of it are kept. Seconds count modulo 2^32.
+/// Appends a record; no more than [`SNAPLEN`] bytes of it are kept. Seconds count modulo 2^32.
 pub fn write_record(into: &mut Vec<u8>, record: &Record<'_>) {
     let data = &record.data[..record.data.len().min(SNAPLEN as usize)];
     let nanos = record.at.as_nanos();

@@ -36,5 +36,5 @@ impl LinkType {
     }
 }
 
-/// Most octets of one packet that a reader accepts or a file announces (tcpdump's own limit).
+/// Most bytes of one packet that a reader accepts or a file announces (tcpdump's own limit).
 pub const SNAPLEN: u32 = 262_144;

@@ -36,7 +36,7 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// When.
     pub at: Instant,
-    /// Octets it had on the wire.
+    /// Bytes it had on the wire.
     pub original_len: u32,
     /// Those to keep; at most [`SNAPLEN`] are.
     pub data: &'a [u8],

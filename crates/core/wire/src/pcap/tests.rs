@@ -1,5 +1,5 @@
 //! Goal: the classic format comes back as it was written and as others write it; pcapng blocks have the shape
-//! the draft gives, down to the octet.
+//! the draft gives, down to the byte.
 use super::*;
 use crate::ParseError;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! The AccECN option (RFC 9768, section 3.2.3): how many octets arrived under each codepoint.
+//! The AccECN option (RFC 9768, section 3.2.3): how many bytes arrived under each codepoint.
 //!
 //! ```text
 //!   kind  | length |     first counter    |      CE's counter    |     last counter
@@ -8,7 +8,7 @@
 /// Kinds of the option, by which counter comes first.
 const ECT0_FIRST: u8 = 172;
 const ECT1_FIRST: u8 = 174;
-/// Octets of a counter, and how many there are.
+/// Bytes of a counter, and how many there are.
 const FIELD: usize = 3;
 const FIELDS: u8 = 3;
 
@@ -21,7 +21,7 @@ pub enum CounterOrder {
     Ect1First,
 }
 
-/// Octets of payload under each codepoint; the option carries the low 24 bits of each.
+/// Bytes of payload under each codepoint; the option carries the low 24 bits of each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EcnOctets {
     /// ECT(0).
@@ -116,7 +116,7 @@ impl AccEcn {
         AccEcn { octets, fields: fields as u8, order }
     }
 
-    /// Octets it takes in a header; less where an option follows that is preceded by two octets of padding, in which
+    /// Bytes it takes in a header; less where an option follows that is preceded by two bytes of padding, in which
     /// this one may end (`pair`).
     pub const fn padded_len(fields: u8, pair: bool) -> usize {
         match (fields, pair) {

@@ -5,7 +5,7 @@ pub(super) const KIND: u8 = 34;
 /// The kind that experiments share, and what tells this one from others.
 pub(super) const EXPERIMENT: u8 = 254;
 pub(super) const MAGIC: [u8; 2] = [0xf9, 0x89];
-/// Octets a cookie has.
+/// Bytes a cookie has.
 const SIZES: core::ops::RangeInclusive<usize> = 4..=16;
 
 /// Fast Open option of a SYN: a request for a cookie, or a cookie.
@@ -24,7 +24,7 @@ impl FastOpen {
         FastOpen { octets: [0; 16], len: 0, experimental }
     }
 
-    /// A cookie of 4 to 16 octets, an even number; `None` for any other.
+    /// A cookie of 4 to 16 bytes, an even number; `None` for any other.
     /// RFC 7413, 4.1.1-1.
     pub fn cookie(octets: &[u8], experimental: bool) -> Option<FastOpen> {
         if !SIZES.contains(&octets.len()) || !octets.len().is_multiple_of(2) {
@@ -56,12 +56,12 @@ impl FastOpen {
         }
     }
 
-    /// Octets of the option without padding.
+    /// Bytes of the option without padding.
     pub(super) const fn len(&self) -> usize {
         2 + self.len as usize + if self.experimental { MAGIC.len() } else { 0 }
     }
 
-    /// Kind, length and, if experimental, magic; how many octets those are.
+    /// Kind, length and, if experimental, magic; how many bytes those are.
     pub(super) const fn head(&self) -> ([u8; 4], usize) {
         let len = self.len() as u8;
         match self.experimental {

@@ -20,17 +20,17 @@ pub struct Header {
     /// Window field, already scaled.
     pub window: u16,
     /// Options. MSS, window scale and SACK-permitted go out only with SYN, SACK blocks only without it, and
-    /// only as many as fit in 40 octets.
+    /// only as many as fit in 40 bytes.
     pub options: Options,
 }
 
 impl Header {
-    /// Octets of the header, options included: 20 to 60.
+    /// Bytes of the header, options included: 20 to 60.
     pub fn len(&self) -> usize {
         20 + self.options.len(self.flags)
     }
 
-    /// Never: a header has twenty octets at least.
+    /// Never: a header has twenty bytes at least.
     pub fn is_empty(&self) -> bool {
         false
     }

@@ -22,7 +22,7 @@ pub struct SackBlocks {
     syn: SynOption,
 }
 
-/// Which Fast Open option lies in the place of blocks, by the octets of its cookie.
+/// Which Fast Open option lies in the place of blocks, by the bytes of its cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum SynOption {
     #[default]
@@ -92,7 +92,7 @@ pub struct Options {
     pub layout: SynLayout,
 }
 
-/// Most octets options may take (data offset is four bits of 32-bit words).
+/// Most bytes options may take (data offset is four bits of 32-bit words).
 pub const MAX_LEN: usize = 40;
 
 const END: u8 = 0;
@@ -159,7 +159,7 @@ impl Options {
         self
     }
 
-    /// Reads the octets between the fixed header and the data into this, which holds none yet.
+    /// Reads the bytes between the fixed header and the data into this, which holds none yet.
     ///
     /// An illegal length (below 2, or past the header) ends the walk and what was read before it counts: the
     /// segment is not dropped, because RFC 9293 (MUST-7) asks only that we survive it, and a reset would hand
@@ -248,7 +248,7 @@ impl Options {
         }
     }
 
-    /// Octets that the signature takes.
+    /// Bytes that the signature takes.
     fn signature_len(&self) -> usize {
         self.signature.map_or(0, Signature::len)
     }
@@ -279,7 +279,7 @@ impl Options {
         [u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]), stamps.val, stamps.ecr]
     }
 
-    /// Octets these options take on a segment with `flags`; a multiple of 4.
+    /// Bytes these options take on a segment with `flags`; a multiple of 4.
     #[inline]
     pub(crate) fn len(&self, flags: Flags) -> usize {
         if self.stamps_alone(flags).is_some() { 12 } else { self.len_of_all(flags) }
@@ -297,15 +297,15 @@ impl Options {
         self.signature_len() + 12 * usize::from(self.timestamps.is_some()) + sack
     }
 
-    /// Octets of all a SYN carries but accurate ECN's counters.
+    /// Bytes of all a SYN carries but accurate ECN's counters.
     fn syn_len(&self) -> usize {
-        // SACK-permitted fills the two octets of padding before the timestamps, if there are any.
+        // SACK-permitted fills the two bytes of padding before the timestamps, if there are any.
         let pair = if self.timestamps.is_some() { 12 } else { 4 * usize::from(self.sack_permitted) };
         let len = 4 * usize::from(self.mss.is_some()) + pair + 4 * usize::from(self.window_scale.is_some());
         self.signature_len() + len + self.fast_open().map_or(0, |option| option.len().next_multiple_of(4))
     }
 
-    /// Octets that `option` takes on a SYN-ACK, where SACK-permitted may follow with its padding.
+    /// Bytes that `option` takes on a SYN-ACK, where SACK-permitted may follow with its padding.
     fn syn_place(&self, option: &AccEcn) -> usize {
         AccEcn::padded_len(option.fields(), self.sack_permitted && self.timestamps.is_none())
     }
@@ -344,7 +344,7 @@ impl Options {
         }
         let blocks = &self.sack.as_slice()[..self.sack_count(flags)];
         let alone = permitted && self.timestamps.is_none();
-        // Two octets in front of what tells of SACK, in which accurate ECN's counters may end.
+        // Two bytes in front of what tells of SACK, in which accurate ECN's counters may end.
         let mut pair = [NOP, NOP];
         let counters = if syn { self.counters_on_syn(flags) } else { self.accecn };
         if let Some(option) = counters {

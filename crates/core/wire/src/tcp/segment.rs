@@ -8,7 +8,7 @@ use base::Seq;
 /// The checksum has been dealt with before one of these exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// Sequence number of the first octet (of SYN, if that is set).
+    /// Sequence number of the first byte (of SYN, if that is set).
     pub seq: Seq,
     /// Acknowledgment number; meaningful if `flags` has ACK.
     pub ack: Seq,
@@ -30,7 +30,7 @@ pub struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// SEG.LEN: octets of sequence space, SYN and FIN included.
+    /// SEG.LEN: bytes of sequence space, SYN and FIN included.
     pub fn seq_len(&self) -> u32 {
         self.payload.len() as u32
             + u32::from(self.flags.has(Flags::SYN))
@@ -38,7 +38,7 @@ impl Segment<'_> {
     }
 }
 
-/// The octets of a segment, told apart. What reads very many of them builds the [`Segment`] where it is to live: it is
+/// The bytes of a segment, told apart. What reads very many of them builds the [`Segment`] where it is to live: it is
 /// too large to be handed from function to function for each.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {

@@ -23,14 +23,14 @@ pub enum Signature {
         key_id: u8,
         /// RNextKeyID: with which key the sender would like to be answered.
         next: u8,
-        /// Octets of the MAC.
+        /// Bytes of the MAC.
         mac_len: u8,
     },
     /// More than one: whoever receives this drops it (RFC 5925, section 2.2).
     Several,
 }
 
-/// Where a signature lies in the octets of a segment.
+/// Where a signature lies in the bytes of a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signed {
     /// The whole option.
@@ -40,7 +40,7 @@ pub struct Signed {
 }
 
 impl Signature {
-    /// Octets that it takes among the options, padding included.
+    /// Bytes that it takes among the options, padding included.
     pub const fn len(self) -> usize {
         match self {
             Signature::Md5 => 2 + MD5_LEN,

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::Seq;
 
-/// A header with `options` as raw octets (padded to four) and the SYN flag if asked.
+/// A header with `options` as raw bytes (padded to four) and the SYN flag if asked.
 fn raw(flags: Flags, options: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 20];
     out.extend(options);

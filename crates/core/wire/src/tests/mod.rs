@@ -1,5 +1,5 @@
-//! Goal: packets the Linux kernel made are read right, down to the printed line, and remade octet for octet;
-//! and no octets whatever make a parser panic or disagree with its own emitter.
+//! Goal: packets the Linux kernel made are read right, down to the printed line, and remade byte for byte;
+//! and no bytes whatever make a parser panic or disagree with its own emitter.
 
 mod captured;
 mod known;
@@ -15,14 +15,14 @@ pub(crate) fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
-/// Octets of no shape at all.
+/// Bytes of no shape at all.
 fn noise(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; rng.below(200) as usize];
     rng.fill(&mut bytes);
     bytes
 }
 
-/// A real packet with a few octets changed, cut off, or grown.
+/// A real packet with a few bytes changed, cut off, or grown.
 fn damaged(rng: &mut Rng) -> Vec<u8> {
     let (hex, _) = FRAMES[rng.below(FRAMES.len() as u64) as usize];
     let mut bytes = unhex(hex);

@@ -1,5 +1,5 @@
 //! One model of a card: whatever comes, and however its workers take turns, each flow's packets come up whole and in
-//! order, merged ones with the same octets; what the host sends leaves in order; and no frame is ever lost.
+//! order, merged ones with the same bytes; what the host sends leaves in order; and no frame is ever lost.
 
 use super::wire::{Far, Hands, Wire, segment};
 use super::{Card, CardConfig, FREE, RECEIVERS_MAX};
@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 
 /// Flows, and besides what belongs to none.
 const FLOWS: usize = 5;
-/// Octets of a TCP header with timestamps.
+/// Bytes of a TCP header with timestamps.
 const TCP: usize = 32;
-/// Octets of a full segment.
+/// Bytes of a full segment.
 const FULL: usize = 64;
 
 /// A packet that came, as it is to come up unless it is merged.
@@ -38,7 +38,7 @@ struct World {
     queued: TxBatch,
 }
 
-/// Octets as packets, turns and calls; what the card counted.
+/// Bytes as packets, turns and calls; what the card counted.
 pub(crate) fn card(data: &[u8]) -> Vec<(&'static str, u64)> {
     let mut input = Input::new(data);
     let mut world = World::new(&mut input);

@@ -1,4 +1,4 @@
-//! The packets of a train as one, in a frame of its own: their octets are copied once, and none is looked at.
+//! The packets of a train as one, in a frame of its own: their bytes are copied once, and none is looked at.
 
 use ::wire::checksum::Sum;
 use ::wire::tcp::Flags;
@@ -47,6 +47,6 @@ pub(super) fn merge<'a>(
     true
 }
 
-/// Octets of the IP headers that packets of a train have: no options, no extensions.
+/// Bytes of the IP headers that packets of a train have: no options, no extensions.
 const V4: usize = 20;
 const V6: usize = 40;

@@ -3,12 +3,12 @@
 //! ```text
 //!  link's port       rx 0 ─┬─ control ─┐
 //!   (owned by ──flow─> ... ├─ data ────┴─> up: control first, ──> host's ring ──> rx   the stack's thread
-//!   the worker        rx n ┘                octets shared fairly                       (this layer)
+//!   the worker        rx n ┘                bytes shared fairly                       (this layer)
 //!   at the link) <────────────────── packets to send, wishes ────────────────────  tx
 //! ```
 //! A flow is always the same receive worker's ([`base::SipKey`]), which checks its packets, and merges those that
 //! continue each other into one, in a frame of its own ([`offload::Engine`]); the worker that moves packets up takes
-//! first what carries no data, and of data the same octets of everybody ([`offload::Arbiter`]). So packets of different
+//! first what carries no data, and of data the same bytes of everybody ([`offload::Arbiter`]). So packets of different
 //! flows overtake each other, and packets of a flow never. Nothing is dropped, acknowledged or made up: what the stack
 //! reads is what came. Between two workers there is one queue for each direction, written by one and read by the other,
 //! and no lock.
@@ -64,7 +64,7 @@ const LONG: usize = 8;
 const SENDING: usize = 64;
 /// Packets that wait for the host behind which nothing goes ahead any more: two batches.
 const HOST_RING: usize = 2 * BATCH_MAX;
-/// Large frames of a receive worker, and their octets.
+/// Large frames of a receive worker, and their bytes.
 const SUPERS: usize = 32;
 const SUPER: usize = 1 << 16;
 /// Wishes and news under way.
@@ -88,7 +88,7 @@ pub struct CardConfig {
     pub seed: u64,
     /// How long a worker without work looks for some before it sleeps. Zero where there are fewer CPUs than workers.
     pub spin: Duration,
-    /// How it sums octets up.
+    /// How it sums bytes up.
     pub summer: Summer,
 }
 
@@ -115,7 +115,7 @@ struct Steered {
     packet: RxPacket,
     /// Of its flow; 0 if it is no TCP.
     hash: u64,
-    /// Octets of all frames, in the first one's.
+    /// Bytes of all frames, in the first one's.
     whole: u32,
 }
 

@@ -1,5 +1,5 @@
 //! The worker that moves packets up from the receive workers to the host, one after the other: what carries no data
-//! first, and of data the same octets for each worker that has some ([`Arbiter`]).
+//! first, and of data the same bytes for each worker that has some ([`Arbiter`]).
 
 use super::tally::{MoverCounters, Tally};
 use super::{HOST_RING, Up, Worker};

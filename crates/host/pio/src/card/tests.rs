@@ -46,7 +46,7 @@ fn of(card: &Card, name: &str) -> u64 {
     card.stats().iter().find(|(row, _)| *row == name).unwrap_or_else(|| panic!("no counter {name}")).1
 }
 
-/// Takes what comes up, each packet's flow and octets, until `enough`.
+/// Takes what comes up, each packet's flow and bytes, until `enough`.
 fn take(card: &mut Card, mut enough: impl FnMut(&BTreeMap<u16, Vec<u8>>) -> bool) -> BTreeMap<u16, Vec<u8>> {
     let mut flows: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
     while !enough(&flows) {
@@ -337,7 +337,7 @@ fn held_for(told: Option<(u16, Duration)>) -> Duration {
         let seen = crate::look::look(&octets, octets.len(), Medium::Ethernet).expect("TCP");
         card.on_round_trip(&seen.key, srtt);
     }
-    // All that the workers do at this time; the octets of payload that came up.
+    // All that the workers do at this time; the bytes of payload that came up.
     let settle = |card: &mut Card| {
         let (mut batch, mut came) = (RxBatch::new(), 0);
         for _ in 0..100 {

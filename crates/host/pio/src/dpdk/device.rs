@@ -11,9 +11,9 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Octets around an IP packet on the wire: link header and two VLAN tags.
+/// Bytes around an IP packet on the wire: link header and two VLAN tags.
 pub(super) const LINK: usize = 22;
-/// Octets of a slot: the smaller takes what Ethernet has without being asked, the larger jumbo frames.
+/// Bytes of a slot: the smaller takes what Ethernet has without being asked, the larger jumbo frames.
 const SLOTS: [usize; 2] = [4096, 16384];
 /// Frames beside those that the device's rings hold.
 const FRAMES: u32 = 2048;

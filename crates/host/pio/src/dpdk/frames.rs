@@ -1,7 +1,7 @@
 //! Frames that are DPDK's packet buffers.
 //!
 //! ```text
-//!   memory zone:  ... | pool's page | slot 0 | slot 1 | ...        a slot is where a buffer's octets lie, for good
+//!   memory zone:  ... | pool's page | slot 0 | slot 1 | ...        a slot is where a buffer's bytes lie, for good
 //!   mbufs:                            mbuf 0   mbuf 1              what DPDK says of them, in memory of its own
 //! ```
 //! A slot is *lent* ([`FramePool::lend`]) while its mbuf is in DPDK's hands or in stock here, and a [`Frame`] else. So
@@ -14,20 +14,20 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::ptr::NonNull;
 
-/// Octets from one place where a buffer may start to the next, and how many there are.
+/// Bytes from one place where a buffer may start to the next, and how many there are.
 const STEP: u32 = 128;
 const STEPS: u32 = 16;
 /// Where a packet of ours starts in its slot: in every buffer, wherever that starts.
 pub(super) const START: usize = (STEP * STEPS) as usize - STEP as usize;
 /// Bytes that DPDK keeps free before received data.
 const BEFORE: usize = 128;
-/// Octets of a page of the mapping, in which the pool keeps its own.
+/// Bytes of a page of the mapping, in which the pool keeps its own.
 const PAGE: usize = 4096;
 /// Buffers in stock here, at most; and how many come and go at once.
 const STOCK: usize = 64;
 const LOT: usize = 32;
 
-/// Octets of a received packet that a slot holds, wherever its buffer starts.
+/// Bytes of a received packet that a slot holds, wherever its buffer starts.
 pub(super) const fn room(slot: usize) -> usize {
     slot - START - BEFORE
 }
@@ -60,7 +60,7 @@ impl Drop for Zone {
 }
 
 impl Frames {
-    /// `count` frames of `slot` octets near the device, under a name that nobody else in the process has.
+    /// `count` frames of `slot` bytes near the device, under a name that nobody else in the process has.
     pub(super) fn new(name: &str, count: u32, slot: usize, socket: i32) -> Result<Frames, OpenError> {
         let lacking = || no_memory(count as usize * slot);
         let name = CString::new(name).map_err(|_| lacking())?;
@@ -72,14 +72,14 @@ impl Frames {
             unsafe { ffi::ms_dpdk_memory(name.as_ptr(), align + len, align as u32, socket, &raw mut at) };
         let base = NonNull::new(at.cast::<u8>()).ok_or_else(lacking)?;
         let owner = Zone(zone);
-        // SAFETY: the zone begins with `align` octets, of which the last page is the pool's own; the slots follow.
+        // SAFETY: the zone begins with `align` bytes, of which the last page is the pool's own; the slots follow.
         let (page, slots) = unsafe { (base.add(align - PAGE), base.add(align)) };
         // SAFETY: the zone is aligned to a page, this process's alone, and stays until its owner is dropped.
         let mapping =
             unsafe { Mapping::lent(page, PAGE + len, Pages::Merged, Box::new(move || drop(owner))) };
         let mut pool = FramePool::over(mapping, count, slot).map_err(|e| OpenError::os("make frames", e))?;
         let mut mbufs = vec![std::ptr::null_mut(); count as usize].into_boxed_slice();
-        // SAFETY: `count` slots of `slot` octets lie at `slots` in the zone, and `mbufs` has a place for each.
+        // SAFETY: `count` slots of `slot` bytes lie at `slots` in the zone, and `mbufs` has a place for each.
         let mempool = unsafe {
             ffi::ms_dpdk_pool(
                 name.as_ptr(),
@@ -157,7 +157,7 @@ impl Frames {
         unsafe { ffi::ms_dpdk_put(self.mempool(), back.as_ptr(), count as u32) };
     }
 
-    /// The frame of a received packet: `len` octets at `data`, which lie whole in one buffer of ours. `None`, and
+    /// The frame of a received packet: `len` bytes at `data`, which lie whole in one buffer of ours. `None`, and
     /// nothing happened, if that is not so.
     #[inline]
     pub(super) fn received(&mut self, data: *const u8, len: u32) -> Option<Frame> {

@@ -42,16 +42,16 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// Octets of the largest super-segment's IP packet.
+/// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
 /// Frames for super-segments that the stack builds in one piece, and their size.
 const LONG: u32 = 16;
 const LONG_SLOT: usize = 128 << 10;
-/// From so many octets of payload on, more than a frame holds, a chain is made of them at once.
+/// From so many bytes of payload on, more than a frame holds, a chain is made of them at once.
 const GATHER: usize = 2048;
 /// A device that does not tell of its link is asked once in so many times that the stack asks for news.
 const LINK_EVERY: u32 = 64;
-/// Octets of an Ethernet header.
+/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Where TCP has its checksum.
 const TCP_SUM: u16 = 16;

@@ -1,4 +1,4 @@
-//! Goal: frames keep one owner and their octets over DPDK's software devices, and a kernel at the other end is a peer
+//! Goal: frames keep one owner and their bytes over DPDK's software devices, and a kernel at the other end is a peer
 //! like any other; what cannot be opened says what to do.
 //!
 //! All tests share one environment, as links of one process do. They have device numbers of their own.
@@ -231,7 +231,7 @@ fn wrong_wishes_are_refused_not_sent() {
     assert_eq!(port.rx(&mut RxBatch::new()).expect("nothing"), 0);
 }
 
-/// The kernel connects, sends `up` octets, reads `down` octets.
+/// The kernel connects, sends `up` bytes, reads `down` bytes.
 fn exchange(puppet: &mut Puppet<Dpdk>, ours: IpAddr, up: usize, down: usize, far: Option<&std::fs::File>) {
     let talk = move || {
         let mut stream = TcpStream::connect(SocketAddr::new(ours, 80)).expect("connects");
@@ -289,7 +289,7 @@ fn pieces_leave_as_one() {
     let headers = |v6: bool| {
         let mut headers = pattern(if v6 { 86 } else { 66 });
         headers[12..14].copy_from_slice(if v6 { &[0x86, 0xdd] } else { &[0x08, 0x00] });
-        // A TCP header of 32 octets.
+        // A TCP header of 32 bytes.
         headers[if v6 { 66 } else { 46 }] = 8 << 4;
         headers
     };

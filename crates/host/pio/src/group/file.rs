@@ -1,4 +1,4 @@
-//! The file in which a group's memory lies: found by its name, locked octet by octet, watched by inotify.
+//! The file in which a group's memory lies: found by its name, locked byte by byte, watched by inotify.
 
 use super::table::Place;
 use super::{flows, table};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A word of the header that nobody reads: writing it is what watchers hear.
 const BELL: u64 = 63 * 8;
-/// Octets of the file that are locked, not read: one for who changes the group, then one for each member.
+/// Bytes of the file that are locked, not read: one for who changes the group, then one for each member.
 const CHANGING: i64 = 0;
 const FIRST: i64 = 1;
 /// How often a file that was removed under our hands is looked for again.
@@ -109,13 +109,13 @@ impl GroupFile {
         Lock::Free.of(self.file.as_fd(), CHANGING)
     }
 
-    /// Takes a member's octet, and the memory of its flows.
+    /// Takes a member's byte, and the memory of its flows.
     pub(super) fn take(&self, member: usize) -> io::Result<()> {
         self.allocate(table::flows_at(member), flows::LEN)?;
         Lock::Take.of(self.file.as_fd(), FIRST + member as i64)
     }
 
-    /// Gives a member's octet and the right to change the group back.
+    /// Gives a member's byte and the right to change the group back.
     pub(super) fn give_up(&self, member: usize) {
         // What fails here ends with the descriptor.
         let _ = Lock::Free.of(self.file.as_fd(), FIRST + member as i64);
@@ -123,7 +123,7 @@ impl GroupFile {
         self.notify();
     }
 
-    /// Does another open file than ours hold the member's octet?
+    /// Does another open file than ours hold the member's byte?
     pub(super) fn lives(&self, member: usize) -> bool {
         // What cannot be asked is believed to live.
         Lock::is_others(self.file.as_fd(), FIRST + member as i64).unwrap_or(true)

@@ -7,7 +7,7 @@ use super::table::BUCKETS;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Octets for a member: 261,632 flows.
+/// Bytes for a member: 261,632 flows.
 pub(super) const LEN: usize = 2 << 20;
 
 const WAYS: usize = 8;

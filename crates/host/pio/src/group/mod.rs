@@ -11,7 +11,7 @@
 //! there. So workers after a fork, servers that consent by SO_REUSEPORT and the successors of both meet in the same
 //! way, and no process is needed that stays.
 //!
-//! **Life and death.** A member holds a lock on its octet of the file, which the kernel takes back when it dies. The
+//! **Life and death.** A member holds a lock on its byte of the file, which the kernel takes back when it dies. The
 //! others hear of that, and of deals, by inotify: the dead's file is closed, a deal writes to it. Beside that they
 //! look twice a second, lest a descriptor that a child has inherited hide a death.
 //!
@@ -282,14 +282,14 @@ fn enter(file: &GroupFile, table: &Table, place: &Place, share: u64) -> Result<(
                 table.join(number, file::this_process());
                 return Ok((number, alone));
             }
-            // A child of one that is gone may still have its octet.
+            // A child of one that is gone may still have its byte.
             Err(error) => refused = error,
         }
     }
     Err(ClaimError::Os(refused))
 }
 
-/// Does a member live? Its octet is locked as long as it does, or a child that has inherited its descriptors.
+/// Does a member live? Its byte is locked as long as it does, or a child that has inherited its descriptors.
 fn lives(file: &GroupFile, table: &Table, member: usize) -> bool {
     file.lives(member) && file::may_live(table.process(member))
 }

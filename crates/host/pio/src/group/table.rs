@@ -27,9 +27,9 @@ pub(crate) const MEMBERS: usize = 64;
 
 const _: () = assert!(MEMBERS == u64::BITS as usize && BUCKETS.is_power_of_two());
 
-/// Octets before the flows.
+/// Bytes before the flows.
 pub(super) const HEADER: usize = 16 << 10;
-/// Octets of the whole.
+/// Bytes of the whole.
 pub(super) const LEN: usize = HEADER + MEMBERS * flows::LEN;
 
 const MAGIC: usize = 0;
@@ -117,7 +117,7 @@ fn each(mut mask: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Table {
-    /// `memory` has [`LEN`] octets.
+    /// `memory` has [`LEN`] bytes.
     pub(super) fn new(memory: SharedMemory) -> Table {
         Table { memory, hash: OnceLock::new() }
     }

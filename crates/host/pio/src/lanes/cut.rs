@@ -5,12 +5,12 @@ use std::io::IoSlice;
 /// A place in a payload that lies in pieces; it goes on as it is read.
 pub(super) struct Reader<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// Octets of the first piece that are read.
+    /// Bytes of the first piece that are read.
     read: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// At the octet `offset`, or at the end if there are fewer.
+    /// At the byte `offset`, or at the end if there are fewer.
     pub(super) fn at(pieces: &'a [IoSlice<'a>], offset: usize) -> Reader<'a> {
         let mut reader = Reader { pieces, read: offset };
         while let Some(first) = reader.pieces.first()

@@ -9,7 +9,7 @@
 //! The stack above sees a port with segmentation, and hands over super-segments; what one core did for each segment is
 //! done here, by the owner alone or by a [`Crew`]. Packets that are no super-segments pass as they are. While a
 //! super-segment is cut the owner works along and waits, so nothing is half sent when it goes on: the order on the
-//! wire, and every octet of it, is the same for any number of lanes, no retransmission meets a segment that is still
+//! wire, and every byte of it, is the same for any number of lanes, no retransmission meets a segment that is still
 //! being made, and payload need not be kept for anybody. A helper that is late takes less; one that panics ends the
 //! port.
 //!
@@ -35,7 +35,7 @@ use wire::template::{Summing, Template};
 
 /// Most lanes of a port.
 pub const LANES_MAX: u16 = 16;
-/// Octets of a frame that holds a whole super-segment, for payload that does not go from where it lies.
+/// Bytes of a frame that holds a whole super-segment, for payload that does not go from where it lies.
 const SLOT: usize = 1 << 16;
 /// As many as a core builds before it kicks.
 const SLOTS: u32 = 8;

@@ -1,14 +1,14 @@
-//! rtnetlink messages (RFC 3549): octets to facts, and requests to octets.
+//! rtnetlink messages (RFC 3549): bytes to facts, and requests to bytes.
 //!
-//! The kernel is trusted, the octets are not: nothing here panics or reads outside, whatever comes in.
+//! The kernel is trusted, the bytes are not: nothing here panics or reads outside, whatever comes in.
 
 use crate::port::Route;
 use base::Addr;
 
-/// Octets of `struct nlmsghdr`.
+/// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
-/// Cuts `len` octets, rounded up to a multiple of four, off the front of `rest`.
+/// Cuts `len` bytes, rounded up to a multiple of four, off the front of `rest`.
 fn cut<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     let (item, padded) = (rest.get(..len)?, len.next_multiple_of(4).min(rest.len()));
     *rest = &rest[padded..];
@@ -23,7 +23,7 @@ pub(super) fn ne32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|b| u32::from_ne_bytes(*b))
 }
 
-/// An address of `family` from exactly as many octets as it has.
+/// An address of `family` from exactly as many bytes as it has.
 fn addr(family: u8, bytes: &[u8]) -> Option<Addr> {
     match i32::from(family) {
         libc::AF_INET => bytes.try_into().ok().map(Addr::v4),
@@ -356,7 +356,7 @@ impl Request {
         self
     }
 
-    /// Append plain octets (the fixed part of a nested message).
+    /// Append plain bytes (the fixed part of a nested message).
     pub(super) fn octets(mut self, octets: &[u8]) -> Request {
         self.bytes.extend_from_slice(octets);
         self.pad();
@@ -372,7 +372,7 @@ impl Request {
     }
 }
 
-/// The address family of an address, as octet.
+/// The address family of an address, as byte.
 pub(super) fn family(addr: Addr) -> u8 {
     if addr.is_v4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
 }

@@ -30,15 +30,15 @@ pub struct Interface {
     pub index: u32,
     /// Name.
     pub name: String,
-    /// Largest IP packet, octets.
+    /// Largest IP packet, bytes.
     pub mtu: usize,
-    /// Octets of the largest super-segment that is sent on it; 0 if the kernel does not say.
+    /// Bytes of the largest super-segment that is sent on it; 0 if the kernel does not say.
     pub super_max: usize,
     /// Receive queues that the kernel made for it, of which a driver may use fewer; 0 if the kernel does not say.
     pub rx_queues: u16,
     /// Index of the bridge, bond or VRF that it belongs to.
     pub master: Option<u32>,
-    /// Link-layer address (zeros if it has none of six octets).
+    /// Link-layer address (zeros if it has none of six bytes).
     pub mac: [u8; 6],
     /// Is it up, with a carrier?
     pub up: bool,
@@ -219,7 +219,7 @@ impl Monitor {
         let socket = sys::socket(to.family(), libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)?;
         sys::bind_to_interface(socket.as_raw_fd(), self.ifindex)?;
         let (to, len) = to.raw();
-        // SAFETY: no octets are read; `to` points to a socket address of `len` octets.
+        // SAFETY: no bytes are read; `to` points to a socket address of `len` bytes.
         sys::check_len(unsafe { libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, 0, to, len) }).map(drop)
     }
 
@@ -229,7 +229,7 @@ impl Monitor {
     }
 }
 
-/// Takes any octets for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in
+/// Takes any bytes for a datagram of the kernel, for fuzzing: nothing may panic, and what is told must be in
 /// order.
 pub(crate) fn fuzz(datagram: &[u8]) {
     let mut known = Known::new(false);

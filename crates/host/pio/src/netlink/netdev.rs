@@ -70,7 +70,7 @@ impl XdpFeatures {
     }
 }
 
-/// Octets of `struct genlmsghdr`: command, version, two of padding.
+/// Bytes of `struct genlmsghdr`: command, version, two of padding.
 const GENERIC: usize = 4;
 
 fn ne64(bytes: &[u8]) -> Option<u64> {

@@ -304,7 +304,7 @@ impl Claims {
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &i32::from(reuse))?;
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &i32::from(consent))?;
         let (raw, len) = addr.raw();
-        // SAFETY: `raw` points to a socket address of `len` octets.
+        // SAFETY: `raw` points to a socket address of `len` bytes.
         check(unsafe { libc::bind(fd, raw, len) })?;
         // SAFETY: takes two numbers.
         check(unsafe { libc::listen(fd, 0) })?;

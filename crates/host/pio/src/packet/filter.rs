@@ -25,7 +25,7 @@ fn load_byte(k: u32) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, k)
 }
 
-/// X = four times the low nibble of the octet at `k`: the length of an IPv4 header.
+/// X = four times the low nibble of the byte at `k`: the length of an IPv4 header.
 fn load_header_len(k: u32) -> sock_filter {
     instruction(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, k)
 }

@@ -47,14 +47,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Octets of the virtio-net header before each frame: the oldest form, which every kernel has.
+/// Bytes of the virtio-net header before each frame: the oldest form, which every kernel has.
 const HEADER: usize = wire::virtio::LEN;
-/// Octets of the largest super-segment's IP packet.
+/// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
 const LINK_HEADER: usize = 22;
 const SLOT: usize = 128 << 10;
 const SLOTS: u32 = 512;
-/// Octets the kernel may hold for us each way.
+/// Bytes the kernel may hold for us each way.
 const SOCKET_BUFFER: i32 = 16 << 20;
 
 const _: () = assert!(HEADER + LINK_HEADER + SUPER + crate::spread::start_of(u32::MAX) <= SLOT);
@@ -256,7 +256,7 @@ fn prepare(
     addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     addr.sll_ifindex = ifindex as i32;
     let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: `addr` is a socket address of `len` octets.
+    // SAFETY: `addr` is a socket address of `len` bytes.
     sys::check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) })?;
     Ok(ring)
 }
@@ -504,7 +504,7 @@ fn join_group(fd: RawFd, group: &mut Option<u16>, claims: &Claims) -> io::Result
     sys::set_option(fd, SOL_PACKET, libc::PACKET_FANOUT, &wish)?;
     if group.is_none() {
         let (mut value, mut len) = (0_u32, 4);
-        // SAFETY: four octets are written to `value`.
+        // SAFETY: four bytes are written to `value`.
         sys::check(unsafe {
             libc::getsockopt(fd, SOL_PACKET, libc::PACKET_FANOUT, (&raw mut value).cast(), &raw mut len)
         })?;
@@ -658,7 +658,7 @@ impl PacketIo for Packet {
 fn missed(fd: RawFd) -> u64 {
     // Packets, drops; with TPACKET_V3 also how often the ring stood still.
     let (mut counts, mut len) = ([0_u32; 3], 12);
-    // SAFETY: up to `len` octets are written to `counts`.
+    // SAFETY: up to `len` bytes are written to `counts`.
     let rc = unsafe {
         libc::getsockopt(fd, SOL_PACKET, libc::PACKET_STATISTICS, counts.as_mut_ptr().cast(), &raw mut len)
     };

@@ -70,13 +70,13 @@ impl Ring {
     }
 
     fn status(&self) -> &AtomicU32 {
-        // The status follows the version and the offset of the private area, four octets each.
+        // The status follows the version and the offset of the private area, four bytes each.
         const STATUS: usize = std::mem::offset_of!(libc::tpacket_block_desc, hdr);
         // SAFETY: `block < BLOCKS`, the place is aligned, and kernel and user change it as one word.
         unsafe { self.base.add(self.block * BLOCK + STATUS).cast().as_ref() }
     }
 
-    /// The octets of the block that is ours.
+    /// The bytes of the block that is ours.
     fn bytes(&self) -> &[u8] {
         // SAFETY: the block lies in the mapping; while its status says so the kernel does not write to it,
         // and the callers have seen it say so.
@@ -145,7 +145,7 @@ fn slot(block: &[u8], at: usize) -> Option<(Slot<'_>, usize)> {
     Some((Slot { bytes, truncated: kept < whole }, at.checked_add(next)?))
 }
 
-/// Takes any octets for a block, for fuzzing: nothing may panic.
+/// Takes any bytes for a block, for fuzzing: nothing may panic.
 pub(crate) fn fuzz(block: &[u8]) {
     let (mut at, mut left) = (word(block, 0).unwrap_or(0) as usize % 64, 1000);
     while left > 0

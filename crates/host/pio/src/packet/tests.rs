@@ -21,7 +21,7 @@ fn attempt(far: &File, to: &str) -> Result<TcpStream, ErrorKind> {
     within(far, || TcpStream::connect_timeout(&to, patience)).map_err(|error| error.kind())
 }
 
-/// A far client sends `up` octets and reads `down` octets.
+/// A far client sends `up` bytes and reads `down` bytes.
 fn serve(far: &File, receive: Receive, to: SocketAddr, up: usize, down: usize) -> Puppet<Packet> {
     let mut port = open_one(receive);
     let any = if to.is_ipv4() { Addr::UNSPECIFIED_V4 } else { Addr::UNSPECIFIED_V6 };

@@ -1,13 +1,13 @@
 //! Captures as they are read: the classic format and pcapng (draft-ietf-opsawg-pcapng), from a stream of
-//! octets.
+//! bytes.
 
 use base::Instant;
 use std::io::{self, Read};
 use wire::pcap::{LinkType, SNAPLEN, classic};
 
-/// Most octets of a block that is read: a packet and generous options.
+/// Most bytes of a block that is read: a packet and generous options.
 const BLOCK_MAX: usize = SNAPLEN as usize + (64 << 10);
-/// Octets asked of the file at once.
+/// Bytes asked of the file at once.
 const CHUNK: usize = 64 << 10;
 /// Most interfaces of a section that are remembered.
 const INTERFACES_MAX: usize = 256;
@@ -19,7 +19,7 @@ pub(super) struct Captured<'a> {
     pub(super) at: Option<Instant>,
     /// Link type of the frames.
     pub(super) link: LinkType,
-    /// Octets it had on the wire.
+    /// Bytes it had on the wire.
     pub(super) original_len: usize,
     /// Those that were kept.
     pub(super) data: &'a [u8],
@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
         &self.buffer[self.at..]
     }
 
-    /// Have `len` octets at hand; false if the file ends before.
+    /// Have `len` bytes at hand; false if the file ends before.
     fn fill(&mut self, len: usize) -> io::Result<bool> {
         if self.rest().len() < len {
             self.buffer.drain(..self.at);
@@ -236,7 +236,7 @@ impl Section {
     }
 }
 
-/// Any octets as a capture: an end or an error comes, no panic, and no packet is longer than the file.
+/// Any bytes as a capture: an end or an error comes, no panic, and no packet is longer than the file.
 pub(crate) fn fuzz(file: &[u8]) {
     let Ok(mut reader) = Reader::new(file) else { return };
     let mut total = 0;
@@ -255,7 +255,7 @@ mod tests {
 
     type Plain = (Option<Instant>, LinkType, usize, Vec<u8>);
 
-    /// Hands out a few octets at a time, as a pipe does.
+    /// Hands out a few bytes at a time, as a pipe does.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use wire::pcap::LinkType;
 use wire::pcap::ng::{self, Direction, Packet};
 
-/// Octets after which a lot is handed to the writer.
+/// Bytes after which a lot is handed to the writer.
 const LOT: usize = 64 << 10;
 /// Lots that may wait for the writer.
 const LOTS_MAX: usize = 256;

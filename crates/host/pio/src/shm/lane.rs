@@ -2,8 +2,8 @@
 //! trust each other.
 //!
 //! ```text
-//!   word 0      tail: octets written since the beginning (producer's)
-//!   word 8      head: octets read since the beginning (consumer's)
+//!   word 0      tail: bytes written since the beginning (producer's)
+//!   word 8      head: bytes read since the beginning (consumer's)
 //!   word 16     1 while the consumer wants to be woken for a record
 //!   word 24     1 while the producer wants to be woken for room
 //!   word 512..  the ring: records of [length (4), virtio-net header (12), frame, padding to 8]
@@ -16,17 +16,17 @@ use ring::shared::{SharedMemory, WORD, copy_in, copy_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Octets of the ring: a power of two, room for thirty super-segments.
+/// Bytes of the ring: a power of two, room for thirty super-segments.
 const RING: usize = if cfg!(miri) { 4 << 10 } else { 2 << 20 };
-/// Octets before it.
+/// Bytes before it.
 const CONTROL: usize = 4096;
-/// Octets of a lane.
+/// Bytes of a lane.
 pub(super) const LEN: usize = CONTROL + RING;
-/// Octets of a record before the frame.
+/// Bytes of a record before the frame.
 const HEAD: usize = 16;
 /// Longest frame.
 pub(super) const FRAME_MAX: usize = if cfg!(miri) { 900 } else { 65535 + 22 };
-/// Octets of the virtio-net header in a record.
+/// Bytes of the virtio-net header in a record.
 pub(super) const VNET: usize = HEAD - 4;
 
 const _: () = assert!(RING.is_power_of_two() && RING > 4 * (HEAD + FRAME_MAX));
@@ -57,7 +57,7 @@ impl End {
         self.region.words(self.at + CONTROL, RING)
     }
 
-    /// Word of the ring where octet `count` stands.
+    /// Word of the ring where byte `count` stands.
     fn place(count: u64) -> usize {
         (count as usize % RING) / WORD
     }
@@ -91,7 +91,7 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// The only producer of the lane at octet `at`, which nobody has written to yet.
+    /// The only producer of the lane at byte `at`, which nobody has written to yet.
     pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Producer {
         Producer { end: End { region, at, count: 0 }, read: 0 }
     }
@@ -155,7 +155,7 @@ pub(super) struct Record {
 }
 
 impl Consumer {
-    /// The only consumer of the lane at octet `at`, which nobody has read from yet.
+    /// The only consumer of the lane at byte `at`, which nobody has read from yet.
     pub(super) fn new(region: Arc<SharedMemory>, at: usize) -> Consumer {
         Consumer { end: End { region, at, count: 0 }, written: 0 }
     }
@@ -213,7 +213,7 @@ impl Consumer {
     }
 }
 
-/// Octets a record with a frame of `len` takes.
+/// Bytes a record with a frame of `len` takes.
 fn size(len: usize) -> u64 {
     (HEAD + len).next_multiple_of(WORD) as u64
 }
@@ -224,7 +224,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     let region = Arc::new(SharedMemory::private(2 * LEN));
     let (mut consumer, mut producer) = (Consumer::new(region.clone(), 0), Producer::new(region.clone(), LEN));
     let mut buffer = vec![0; FRAME_MAX];
-    // Sixteen octets a step: where to write, and what.
+    // Sixteen bytes a step: where to write, and what.
     for step in data.chunks_exact(16) {
         let value = u64::from_le_bytes([
             step[8], step[9], step[10], step[11], step[12], step[13], step[14], step[15],

@@ -125,7 +125,7 @@ fn listen(path: &Path) -> io::Result<Option<Role>> {
         _ => {}
     }
     let socket = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
-    // SAFETY: `addr` is a socket address of `len` octets.
+    // SAFETY: `addr` is a socket address of `len` bytes.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), len) })?;
     // SAFETY: takes two numbers.
     check(unsafe { libc::listen(socket.as_raw_fd(), 1) })?;
@@ -173,7 +173,7 @@ fn accept(listener: &OwnedFd) -> io::Result<Option<Partner>> {
 fn connect(path: &Path) -> io::Result<Option<OwnedFd>> {
     let connection = sys::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)?;
     let (addr, len) = address(path)?;
-    // SAFETY: `addr` is a socket address of `len` octets.
+    // SAFETY: `addr` is a socket address of `len` bytes.
     match check(unsafe { libc::connect(connection.as_raw_fd(), (&raw const addr).cast(), len) }) {
         Ok(_) => Ok(Some(connection)),
         // Between its lock and its listening, or ending, or with a queue of guests already.
@@ -230,7 +230,7 @@ fn take_over(fd: RawFd) -> io::Result<Option<OwnedFd>> {
     let mut greeting = [0_u32; GREETING.len()];
     let mut place = libc::iovec { iov_base: greeting.as_mut_ptr().cast(), iov_len: size_of_val(&greeting) };
     let mut control: Control = [0; _];
-    // SAFETY: as in `hand_over`; the kernel writes no more than `msg_controllen` octets, room for one
+    // SAFETY: as in `hand_over`; the kernel writes no more than `msg_controllen` bytes, room for one
     // descriptor, and a descriptor it writes there is ours.
     let (got, memory) = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();

@@ -26,7 +26,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Octets of the largest super-segment's IP packet.
+/// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
 const LINK_HEADER: usize = 22;
 const SLOT: usize = 128 << 10;
@@ -267,7 +267,7 @@ impl Link {
     /// Wake the partner. A connection that is full holds rings enough.
     fn ring(&self) {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: one octet is read from a constant.
+        // SAFETY: one byte is read from a constant.
         unsafe { libc::send(self.connection.as_raw_fd(), [0_u8].as_ptr().cast(), 1, flags) };
     }
 
@@ -277,7 +277,7 @@ impl Link {
         for _ in 0..RINGS {
             let mut octet = 0_u8;
             let fd = self.connection.as_raw_fd();
-            // SAFETY: one octet is written to `octet`.
+            // SAFETY: one byte is written to `octet`.
             let got = unsafe { libc::recv(fd, (&raw mut octet).cast(), 1, libc::MSG_DONTWAIT) };
             match got {
                 0 => return false,

@@ -25,14 +25,14 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 const DEVICE: &std::ffi::CStr = c"/dev/net/tun";
-/// Octets of the largest super-segment's IP packet.
+/// Bytes of the largest super-segment's IP packet.
 const SUPER: usize = 65535;
 /// Link header, with room for two VLAN tags.
 const LINK_HEADER: usize = 22;
 /// Slots hold a super-segment and leave room to spread their starts; memory is used where touched only.
 const SLOT: usize = 128 << 10;
 const SLOTS: u32 = 512;
-/// From so many octets of payload on a second copy costs more than to tell the kernel of the pieces.
+/// From so many bytes of payload on a second copy costs more than to tell the kernel of the pieces.
 const GATHER: usize = 4 << 10;
 /// Bytes that are read before a batch is handed on: few enough that they are still in a cache when they are looked at,
 /// and so many that one acknowledgment covers what a flow had in the queue. Each acknowledgment makes the kernel send
@@ -45,7 +45,7 @@ const _: () = assert!(SLOTS as usize >= 4 * BATCH_MAX);
 /// How to open a tap.
 #[derive(Clone, Debug)]
 pub struct TapConfig {
-    /// Interface name, at most 15 octets. A `%d` in it is replaced by the first free number.
+    /// Interface name, at most 15 bytes. A `%d` in it is replaced by the first free number.
     pub name: String,
     /// Queues.
     pub queues: u16,
@@ -235,7 +235,7 @@ impl Tap {
         Ok(meta)
     }
 
-    /// Writes the virtio-net header in front of what is in `frame`, of a packet of `len` octets; both together.
+    /// Writes the virtio-net header in front of what is in `frame`, of a packet of `len` bytes; both together.
     /// `None` if the caps do not allow it.
     fn prepare<'f>(&self, frame: &'f mut Frame, meta: &TxMeta, len: usize) -> Option<&'f [u8]> {
         let longest = if self.caps.tso_max == 0 { 0 } else { self.caps.tso_max + LINK_HEADER };

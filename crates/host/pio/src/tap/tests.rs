@@ -15,7 +15,7 @@ fn demo(name: &str) -> TapConfig {
     TapConfig { host, ..TapConfig::new(name) }
 }
 
-/// The kernel connects, sends `up` octets, reads `down` octets.
+/// The kernel connects, sends `up` bytes, reads `down` bytes.
 fn exchange(config: TapConfig, ours: &str, up: usize, down: usize) -> Puppet<Tap> {
     let ours = addr(ours);
     let mut puppet = Puppet::new(open_one(config), ours, 80);

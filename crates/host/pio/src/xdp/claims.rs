@@ -339,7 +339,7 @@ impl Claims {
         }
         set_reuse(fd, reuse)?;
         let (raw, len) = addr.raw();
-        // SAFETY: `raw` points to a socket address of `len` octets.
+        // SAFETY: `raw` points to a socket address of `len` bytes.
         check(unsafe { libc::bind(fd, raw, len) })?;
         Ok(socket)
     }

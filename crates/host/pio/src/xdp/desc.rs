@@ -22,7 +22,7 @@ pub(super) struct Received {
     pub(super) buffers: u32,
 }
 
-/// Octets of an Ethernet header.
+/// Bytes of an Ethernet header.
 const LINK: usize = 14;
 
 /// Appends packets of `ring` to `batch`, whole ones only. `mtu` is the interface's: longer packets are
@@ -94,7 +94,7 @@ fn take_packet(
     true
 }
 
-/// Octets of a VLAN tag, which a packet may carry beyond the MTU.
+/// Bytes of a VLAN tag, which a packet may carry beyond the MTU.
 const VLAN: usize = 4;
 
 fn drop_packet(ring: &Consumer<Desc>, pool: &mut FramePool, ahead: u32, count: u32) {
@@ -106,7 +106,7 @@ fn drop_packet(ring: &Consumer<Desc>, pool: &mut FramePool, ahead: u32, count: u
     }
 }
 
-/// Payload octets per wire segment of a super-segment. AF_XDP does not say, but whoever cut it for this
+/// Payload bytes per wire segment of a super-segment. AF_XDP does not say, but whoever cut it for this
 /// interface would have filled its MTU. 0 if it is not TCP.
 fn segment_size(packet: &[u8], mtu: usize) -> u16 {
     let at = |i: usize| packet.get(i).copied().map(usize::from);

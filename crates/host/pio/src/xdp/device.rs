@@ -13,7 +13,7 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) index: u32,
     pub(super) mtu: usize,
-    /// Octets of the largest super-segment that is sent on it.
+    /// Bytes of the largest super-segment that is sent on it.
     pub(super) super_max: usize,
     pub(super) mac: [u8; 6],
     /// Receive queues; packets may arrive on each of them.

@@ -1,4 +1,4 @@
-//! For fuzz targets and models: what the kernel says, replaced by arbitrary octets.
+//! For fuzz targets and models: what the kernel says, replaced by arbitrary bytes.
 
 use super::desc::{self, Faults};
 use super::rings::{Desc, detached};
@@ -18,7 +18,7 @@ pub fn descriptors(data: &[u8]) {
         let frame = pool.take().expect("a free slot");
         pool.lend(frame);
     }
-    // A descriptor in six octets: slot, start, length of 16 bits, options, and whether the kernel stops here.
+    // A descriptor in six bytes: slot, start, length of 16 bits, options, and whether the kernel stops here.
     while let Some((&[slot, start, low, high, options, stop], rest)) = data.split_first_chunk() {
         data = rest;
         if kernel.free(1) > 0 {

@@ -15,7 +15,7 @@ use ring::{Frame, FramePool};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Octets before a packet in which we tell the kernel what to do to it (`struct xsk_tx_metadata`).
+/// Bytes before a packet in which we tell the kernel what to do to it (`struct xsk_tx_metadata`).
 pub(super) const TX_METADATA: usize = 24;
 
 /// Fewest buffers that are given to the kernel in one go.
@@ -446,7 +446,7 @@ fn set_option<T: Copy>(socket: &OwnedFd, name: i32, value: &T) -> io::Result<()>
 
 fn get_option<T: Copy>(socket: &OwnedFd, name: i32, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is writable for `len` octets and made of plain numbers.
+    // SAFETY: `value` is writable for `len` bytes and made of plain numbers.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -116,7 +116,7 @@ const RX_RING_MIN: u32 = 256;
 const RX_HEADROOM: usize = 256;
 /// Largest super-segment, as long as its length has 16 bits (the kernel's limit unless somebody raised it).
 const SUPER_MAX: usize = 1 << 16;
-/// Link-layer octets beyond the MTU: Ethernet header and one VLAN tag.
+/// Link-layer bytes beyond the MTU: Ethernet header and one VLAN tag.
 const LINK_MAX: usize = 18;
 
 const _: () = assert!(BATCH_MAX as u32 <= RX_RING_MIN / 2);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Longest sleep while the interface is down, or while the kernel has not taken all sent packets.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// Octets of an Ethernet header.
+/// Bytes of an Ethernet header.
 const LINK: usize = 14;
 
 /// Counters of a port.
@@ -145,7 +145,7 @@ impl XdpPort {
         self.steering.claims().steer(claim, wanted)
     }
 
-    /// Octets of a packet that a frame holds.
+    /// Bytes of a packet that a frame holds.
     pub(crate) fn room(&self) -> usize {
         self.pool.slot_size() - self.caps.headroom
     }

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Desc {
-    /// Offset of the packet's first octet in the UMEM.
+    /// Offset of the packet's first byte in the UMEM.
     pub(crate) addr: u64,
-    /// Octets.
+    /// Bytes.
     pub(crate) len: u32,
     /// XDP_PKT_CONTD, XDP_TX_METADATA.
     pub(crate) options: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Desc {
 
 const _: () = assert!(size_of::<Desc>() == 16);
 
-/// Where the parts of a ring lie in its mapping, octets.
+/// Where the parts of a ring lie in its mapping, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) producer: usize,

@@ -17,7 +17,7 @@ use ring::{Frame, FramePool};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Octets of the virtio-net header before each packet: the oldest form, which every kernel has.
+/// Bytes of the virtio-net header before each packet: the oldest form, which every kernel has.
 const HEADER: usize = wire::virtio::LEN;
 /// Link header, with room for a VLAN tag.
 const LINK: usize = 18;
@@ -26,7 +26,7 @@ pub(super) const SLOT: usize = 1 << 16;
 /// As many as a core builds before it kicks, unless most of them are small: the same few all the time, which
 /// stay in the cache.
 const SLOTS: u32 = 32;
-/// Octets that may be under way to the device.
+/// Bytes that may be under way to the device.
 const SOCKET_BUFFER: i32 = 2 << 20;
 /// Largest IP packet a slot can send.
 pub(super) const LARGEST: usize = SLOT - lane::TX_METADATA - LINK;
@@ -60,7 +60,7 @@ impl Supers {
         addr.sll_family = libc::AF_PACKET as u16;
         addr.sll_ifindex = ifindex as i32;
         let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: `addr` is a socket address of `len` octets.
+        // SAFETY: `addr` is a socket address of `len` bytes.
         check(unsafe { libc::bind(fd, (&raw const addr).cast(), len) })?;
         let pool = FramePool::new(SLOTS, SLOT)?;
         Ok(Supers { socket, pool, lot: Lot::new(), sent: 0, lost: 0, refused: 0 })

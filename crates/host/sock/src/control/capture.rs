@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use wire::pcap::LinkType;
 
-/// Octets kept of a packet, and octets that may wait for the writer.
+/// Bytes kept of a packet, and bytes that may wait for the writer.
 const KEEP: usize = 65_536;
 const ROOM: usize = 8 << 20;
 

@@ -10,7 +10,7 @@ use base::Endpoint;
 /// Result of a send that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begun {
-    /// The handshake is under way, with this many octets in the SYN.
+    /// The handshake is under way, with this many bytes in the SYN.
     Connecting(usize),
     /// There is a connection: send as usual.
     Connected,
@@ -18,7 +18,7 @@ pub(crate) enum Begun {
 
 impl<T: Transport> Engine<T> {
     /// The first half of sendto with MSG_FASTOPEN: connects, if need be, with as much of `data` as the SYN takes. A
-    /// socket whose connect waits for its first octets knows the peer already.
+    /// socket whose connect waits for its first bytes knows the peer already.
     pub(crate) fn begin_send(
         &mut self,
         fd: Fd,

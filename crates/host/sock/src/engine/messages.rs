@@ -49,7 +49,7 @@ impl Dates {
         Stamps(wanted.fold(0, |all, (_, one)| all | one.0))
     }
 
-    /// Is the time asked for at which octets arrived?
+    /// Is the time asked for at which bytes arrived?
     pub(crate) fn arrivals(&self) -> bool {
         let both = sof::RX_SOFTWARE | sof::SOFTWARE;
         self.micros || self.nanos || self.stamping & both == both

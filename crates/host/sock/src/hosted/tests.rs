@@ -1,4 +1,4 @@
-//! Goal: however the threads of a program are scheduled, none that waits is forgotten: each connection's octets arrive
+//! Goal: however the threads of a program are scheduled, none that waits is forgotten: each connection's bytes arrive
 //! at the thread that reads them, whichever thread leads, and whichever sends. A wait ends as its sleep did.
 //!
 //! The threads are real, but one runs at a time: whoever falls asleep says who is next, as a seed decides, in virtual
@@ -244,7 +244,7 @@ fn take_part(sockets: &Hosted, sends: (usize, Fd), reads: (usize, Fd), len: usiz
             continue;
         }
         let mut room = vec![0; 1 + rng.below(6_000) as usize];
-        // Its own octets may be what others wait for, so it waits only if it has none left.
+        // Its own bytes may be what others wait for, so it waits only if it has none left.
         let waits = sent == len;
         if waits && rng.chance(0.2) {
             let mut row =

@@ -22,7 +22,7 @@ impl Histogram {
         Histogram { name, help, unit, bounds, counts: vec![0; bounds.len() + 1], sum: 0 }
     }
 
-    /// Round trips and octets of the connections there are.
+    /// Round trips and bytes of the connections there are.
     pub(super) fn of_connections() -> [Histogram; 2] {
         [
             Histogram::new(

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Clients answered at once; others find the door shut.
 const CLIENTS_MAX: usize = 8;
-/// Octets of a request.
+/// Bytes of a request.
 const REQUEST_MAX: usize = 8_192;
 /// How long a request, and then its answer, may take.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use crate::Errno;
 use crate::keys::c;
 use base::{Duration, Rate};
 
-/// An `int` at a level of options; those of IP may be a single octet, as on Linux.
+/// An `int` at a level of options; those of IP may be a single byte, as on Linux.
 pub(super) fn int(level: i32, value: &[u8]) -> Result<i32, Errno> {
     match value {
         [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
@@ -44,7 +44,7 @@ pub(crate) fn timeval_bytes(time: Option<Duration>) -> [u8; 16] {
     value
 }
 
-/// A rate in four octets or eight, with all bits set where there is no limit.
+/// A rate in four bytes or eight, with all bits set where there is no limit.
 pub(super) fn rate(value: &[u8]) -> Result<Option<Rate>, Errno> {
     let limit = match value {
         [_, _, _, _, _, _, _, _, ..] => Some(long(value, 0)? as u64).filter(|&rate| rate != u64::MAX),

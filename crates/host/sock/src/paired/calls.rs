@@ -448,7 +448,7 @@ impl Transport for Remote {
 }
 
 impl Remote {
-    /// Octets to send, and what the call says about them.
+    /// Bytes to send, and what the call says about them.
     fn put(&mut self, id: ConnId, data: &[u8], hints: Option<&Hints>) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };
         match conn.state {
@@ -495,7 +495,7 @@ impl Remote {
         if taken > 0 { Ok(taken) } else { Err(Errno::EAGAIN) }
     }
 
-    /// Tells what a call says about its octets, as many as the ring has room for now, before they are there to be
+    /// Tells what a call says about its bytes, as many as the ring has room for now, before they are there to be
     /// taken; how many that are. If not all have room, more will come.
     fn say_before(&mut self, id: ConnId, len: usize, hints: &Hints) -> Result<usize, Errno> {
         let Some(conn) = self.conns.get_mut(id.0) else { return Err(Errno::ENOTCONN) };

@@ -27,14 +27,14 @@ pub(super) enum Command {
     Call(Box<Call>),
     /// Start connecting; [`Event::Started`] follows.
     Connect { id: u32, wish: Box<Connect> },
-    /// Octets to send wait in this ring, now and later: up to `upto`.
+    /// Bytes to send wait in this ring, now and later: up to `upto`.
     Ring { id: u32, ring: ByteConsumer, upto: u32 },
     /// Our end of the ring for sending, as the stack thread asked ([`Event::Wanted`]); nothing is in it.
     Unused { id: u32, ring: ByteProducer },
-    /// More octets wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
+    /// More bytes wait in the ring, up to `upto`. What lies behind is not to be taken before it was told of: a
     /// [`Mark`] may be on its way.
     Written { id: u32, upto: u32 },
-    /// Something about octets that follow: comes before they do.
+    /// Something about bytes that follow: comes before they do.
     Mark { id: u32, mark: Mark },
     /// Sends data that is held back, up to the announced end, as soon as the connection has taken all of it.
     Push { id: u32 },
@@ -48,7 +48,7 @@ pub(super) enum Command {
     Shutdown { id: u32, how: Shutdown },
     /// Replace the options.
     Options { id: u32, options: Box<SocketOptions> },
-    /// The application lets go. `unread`: it leaves octets unread, which asks for a RST (RFC 2525, section 2.17).
+    /// The application lets go. `unread`: it leaves bytes unread, which asks for a RST (RFC 2525, section 2.17).
     Close { id: u32, rings: Rings, unread: bool },
     /// `count` more connections may be accepted on behalf of a listener.
     Credit { listener: u32, count: u32 },
@@ -139,7 +139,7 @@ pub(super) enum Reply {
     /// Where it is bound or listens.
     Local(Result<Endpoint, OpError>),
     Done(Result<(), OpError>),
-    /// The local end, and octets in the SYN.
+    /// The local end, and bytes in the SYN.
     Begun(Result<(Endpoint, usize), OpError>),
     MaySend(bool),
     Keys(FastOpenKeys),
@@ -169,7 +169,7 @@ pub(super) enum Event {
         local: Endpoint,
         remote: Endpoint,
     },
-    /// Received octets wait in this ring, now and later.
+    /// Received bytes wait in this ring, now and later.
     Ring {
         id: u32,
         ring: ByteConsumer,
@@ -192,7 +192,7 @@ pub(super) enum Event {
         id: u32,
         report: Report,
     },
-    /// The octet before `end`, counted from the first ever received, arrived at this time.
+    /// The byte before `end`, counted from the first ever received, arrived at this time.
     Arrived {
         id: u32,
         end: u32,
@@ -291,7 +291,7 @@ impl RingPool {
         })
     }
 
-    /// Octets of a ring at home.
+    /// Bytes of a ring at home.
     pub(super) fn octets(&self) -> usize {
         self.octets
     }

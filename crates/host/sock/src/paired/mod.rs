@@ -6,8 +6,8 @@
 //!   │ Engine<Remote>             │ ═══════════════> │ records of           │
 //!   │   descriptors, epoll,      │ <═══════════════ │ connections and      │ <-> Core::turn
 //!   │   options, pipes           │   events         │ listeners            │
-//!   │ rings ═ octets to send ════╪═════════════════>│                      │
-//!   │       <═ octets received ══╪══════════════════│                      │
+//!   │ rings ═ bytes to send ════╪═════════════════>│                      │
+//!   │       <═ bytes received ══╪══════════════════│                      │
 //!   └────────────────────────────┘   doorbells,     └──────────────────────┘
 //!                                    only to sleepers
 //! ```

@@ -37,10 +37,10 @@ pub(super) struct Conn {
     pub(super) remote: Endpoint,
     pub(super) send: Option<ByteProducer>,
     pub(super) receive: Option<ByteConsumer>,
-    /// The receive ring is on its way home, and may come back with octets in it.
+    /// The receive ring is on its way home, and may come back with bytes in it.
     pub(super) away: bool,
     pub(super) options: Arc<SocketOptions>,
-    /// Octets ever written and read, modulo 2^32.
+    /// Bytes ever written and read, modulo 2^32.
     pub(super) written: u32,
     pub(super) read: u32,
     /// Further reports by the stack thread, once there are any.
@@ -63,7 +63,7 @@ pub(super) struct Listener {
 pub(super) struct Defaults {
     /// Congestion control of connections that name none.
     pub(super) control: &'static str,
-    /// Octets of the receive and send buffers that a connection begins with.
+    /// Bytes of the receive and send buffers that a connection begins with.
     pub(super) buffers: (u32, u32),
     /// Options of sockets that set none.
     pub(super) options: SocketOptions,
@@ -377,7 +377,7 @@ impl Remote {
         self.call(conn.link, call(conn.id)).ok()
     }
 
-    /// Some octets were taken out of the receive ring.
+    /// Some bytes were taken out of the receive ring.
     pub(super) fn after_reading(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id.0) else { return };
         if conn.more {

@@ -25,7 +25,7 @@ pub struct PairedConfig {
     pub cpu: Option<usize>,
     /// How long the thread, and an application that waits, look for work before they sleep, where it comes soon enough.
     pub spin: Duration,
-    /// Octets of a byte ring; a connection has one each way while it has data.
+    /// Bytes of a byte ring; a connection has one each way while it has data.
     pub ring: usize,
     /// When more rings than this are in use, idle connections give theirs back; at most this many idle ones are kept.
     pub rings_kept: usize,

@@ -1,4 +1,4 @@
-//! Goal: whatever the order in which application, stack thread and network get their turns, every octet arrives, ends
+//! Goal: whatever the order in which application, stack thread and network get their turns, every byte arrives, ends
 //! and resets come when they should, and in the end no record and no ring is left anywhere.
 //!
 //! Everything runs in one thread and in virtual time; the seed decides who is next.
@@ -187,7 +187,7 @@ impl World {
         self.pairs.push(Pair { fds: [Some(fd), None], ..Pair::default() });
     }
 
-    /// Accepted connections are told apart by the first octet that their client writes: its number.
+    /// Accepted connections are told apart by the first byte that their client writes: its number.
     fn accept(&mut self) {
         while let Ok((fd, _)) = self.hosts[1].app.accept(self.listener) {
             for _ in 0..10_000 {
@@ -389,7 +389,7 @@ fn connected(world: &mut World) -> [Fd; 2] {
     world.pairs[0].fds.map(Option::unwrap)
 }
 
-/// Octets that had no room in the ring are known to come: what is before them and fills no segment does not go ahead,
+/// Bytes that had no room in the ring are known to come: what is before them and fills no segment does not go ahead,
 /// or they would have to wait, by Nagle's algorithm, for a peer that delays its acknowledgment.
 #[test]
 fn a_full_ring_ends_no_segment_early() {
@@ -471,7 +471,7 @@ fn what_is_pushed_may_have_to_wait_for_room() {
     }
 }
 
-/// Nothing waits for another call of an application that has made its last one: neither its octets nor the end.
+/// Nothing waits for another call of an application that has made its last one: neither its bytes nor the end.
 #[test]
 fn what_was_closed_needs_no_more_calls() {
     for seed in 0..200 {

@@ -11,7 +11,7 @@ const MOST: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Told {
     reports: VecDeque<Report>,
-    /// One past the last octet, and when.
+    /// One past the last byte, and when.
     arrivals: VecDeque<(u32, Instant)>,
 }
 
@@ -45,7 +45,7 @@ impl Told {
         }
     }
 
-    /// When the last of the first `read` octets arrived.
+    /// When the last of the first `read` bytes arrived.
     pub(super) fn arrival(&mut self, read: u32) -> Option<Instant> {
         while self.arrivals.front().is_some_and(|(end, _)| (end.wrapping_sub(read) as i32) < 0) {
             self.arrivals.pop_front();

@@ -51,7 +51,7 @@ fn flow(stacks: &[Stack; 2], port: u16) -> (TcpStream, TcpStream) {
     (client.join().unwrap(), server)
 }
 
-/// Octets go from the client to the server while `meanwhile` is called again and again.
+/// Bytes go from the client to the server while `meanwhile` is called again and again.
 fn transfer(client: &TcpStream, server: &TcpStream, mut meanwhile: impl FnMut(usize)) {
     const ROUNDS: usize = 200;
     let data: Vec<u8> = (0..40_000u32).map(|i| ((i * 31) >> 4) as u8).collect();

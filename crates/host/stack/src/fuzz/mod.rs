@@ -1,4 +1,4 @@
-//! Models of the stack's tables: operations read from octets, checked against plain oracles. Each is both a
+//! Models of the stack's tables: operations read from bytes, checked against plain oracles. Each is both a
 //! seeded test and a fuzz target; a broken promise panics.
 
 mod hosts;
@@ -11,7 +11,7 @@ pub use timewait::time_waits;
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the models hold for seeded octets; a failure says its seed.
+    //! Goal: the models hold for seeded bytes; a failure says its seed.
     use base::Rng;
 
     fn seeded(runs: u64, octets: u64, model: fn(&[u8])) {

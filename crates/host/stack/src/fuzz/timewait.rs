@@ -26,7 +26,7 @@ struct Model {
     limit: usize,
     now: Instant,
     entered: u32,
-    /// Most entries there ever were, and the octets the table held then.
+    /// Most entries there ever were, and the bytes the table held then.
     peak: (usize, usize),
 }
 

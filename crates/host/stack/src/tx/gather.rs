@@ -6,7 +6,7 @@ use pio::{GATHER_MAX, Gather, PIECES_MAX, TxMeta};
 use std::io::IoSlice;
 use tcp::{Connection, Pool, Transmit};
 
-/// Octets of the longest headers.
+/// Bytes of the longest headers.
 const HEADERS_MAX: usize = 128;
 
 /// A super-segment that waits for others.

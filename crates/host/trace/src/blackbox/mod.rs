@@ -86,7 +86,7 @@ impl BlackBox {
         self.untracked
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub fn footprint(&self) -> usize {
         let place = size_of::<(FlowKey, u32)>() + 1;
         self.rings.iter().map(Ring::footprint).sum::<usize>() + self.places.capacity() * place

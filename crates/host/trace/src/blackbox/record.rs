@@ -11,9 +11,9 @@ pub struct Segment {
     pub seq: Seq,
     /// Acknowledgment number; meaningful with ACK.
     pub ack: Seq,
-    /// Octets of data.
+    /// Bytes of data.
     pub len: u32,
-    /// The sender's window in octets, as far as its scale is known.
+    /// The sender's window in bytes, as far as its scale is known.
     pub window: u32,
     /// Control bits.
     pub flags: Flags,
@@ -30,7 +30,7 @@ pub enum What {
     Again(Segment),
     /// The state changed.
     State(State, State),
-    /// The congestion window or the threshold is not what it was when the segment before passed, octets.
+    /// The congestion window or the threshold is not what it was when the segment before passed, bytes.
     Window {
         /// Congestion window.
         cwnd: u32,

@@ -12,7 +12,7 @@ pub(super) struct Passed<'a> {
     /// State of its connection before the segment came or after it left.
     pub(super) vitals: Vitals,
     pub(super) header: &'a Header,
-    /// Octets of data.
+    /// Bytes of data.
     pub(super) len: u32,
 }
 
@@ -36,7 +36,7 @@ pub struct Ring {
     room: usize,
     records: Vec<Record>,
     window: Option<(u32, u32)>,
-    /// One past the highest octet that has left.
+    /// One past the highest byte that has left.
     high: Option<Seq>,
     /// The peer has shown that it is where it says, or we chose it.
     pub(super) proven: bool,
@@ -90,7 +90,7 @@ impl Ring {
         self.made - self.records.len() as u64
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub fn footprint(&self) -> usize {
         size_of::<Ring>() + self.records.capacity() * size_of::<Record>()
     }

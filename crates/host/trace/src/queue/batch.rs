@@ -6,7 +6,7 @@ use super::ring::HEAD;
 /// Records that are gathered at most.
 const RECORDS: usize = 64;
 
-/// Records of one length that wait to be put in: of `PLACE - 4` octets, a multiple of four.
+/// Records of one length that wait to be put in: of `PLACE - 4` bytes, a multiple of four.
 pub struct Batch<const PLACE: usize> {
     places: Box<[[u8; PLACE]]>,
     len: usize,

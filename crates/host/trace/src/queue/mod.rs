@@ -54,9 +54,9 @@ pub enum Refused {
 pub struct Config {
     /// Producers, each with a ring of its own.
     pub rings: usize,
-    /// Octets a ring holds at least, lengths of records included.
+    /// Bytes a ring holds at least, lengths of records included.
     pub room: usize,
-    /// Longest record, octets.
+    /// Longest record, bytes.
     pub longest: usize,
     /// For records that find no room.
     pub policy: Policy,

@@ -1,11 +1,11 @@
-//! One core's way into a queue: whole records in a ring of octets.
+//! One core's way into a queue: whole records in a ring of bytes.
 //!
 //! ```text
 //!   | len | record | len | record | pad | hole      |  end of the memory
 //!   | len | record | ...
 //! ```
 //! A record lies in one piece. One that does not fit before the end of the memory begins at its start, and what is left
-//! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four octets, so
+//! out is marked as a hole, which the reader skips. Records and their lengths start at multiples of four bytes, so
 //! that there is always room for the mark.
 
 use crate::queue::{Batch, Config, Policy, Refused};
@@ -15,7 +15,7 @@ use ring::bytes::{ByteConsumer, ByteProducer, bytes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Octets of a record's length.
+/// Bytes of a record's length.
 pub(super) const HEAD: usize = 4;
 /// In place of a length: nothing more before the end of the memory.
 const HOLE: u32 = u32::MAX;
@@ -61,7 +61,7 @@ pub struct Producer {
     bell: Option<Ringer>,
     /// Longest record.
     most: usize,
-    /// Octets put in since the bell was last rung.
+    /// Bytes put in since the bell was last rung.
     unrung: usize,
 }
 
@@ -138,7 +138,7 @@ impl Producer {
         place
     }
 
-    /// Finds a place for a record: how many octets before it become a hole.
+    /// Finds a place for a record: how many bytes before it become a hole.
     fn place(&mut self, len: usize) -> Result<usize, Refused> {
         if len > self.most {
             return Err(Refused::TooLong);
@@ -214,7 +214,7 @@ impl Consumer {
         self.ring.waiting() >= self.ring.capacity() / 2
     }
 
-    /// Octets it holds at most.
+    /// Bytes it holds at most.
     pub(super) fn capacity(&self) -> usize {
         self.ring.capacity()
     }

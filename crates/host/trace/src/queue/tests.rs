@@ -251,7 +251,7 @@ fn a_reader_that_is_gone_is_told() {
     assert_eq!(queue.totals()[0], Totals { offered: 2, written: 1, dropped: 1 });
 }
 
-/// A file that has room for so many octets.
+/// A file that has room for so many bytes.
 struct Small(usize, File);
 
 impl Write for Small {

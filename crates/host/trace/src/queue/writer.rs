@@ -1,4 +1,4 @@
-//! The other end of a queue: records become octets of a file, in order, in large pieces, whatever the file does.
+//! The other end of a queue: records become bytes of a file, in order, in large pieces, whatever the file does.
 
 use crate::queue::ring::{Consumer, Shared};
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Octets handed to the file at once, about.
+/// Bytes handed to the file at once, about.
 const BATCH: usize = 256 << 10;
 
 /// Makes of a record what is written for it.
@@ -26,7 +26,7 @@ impl Format for Plain {
     }
 }
 
-/// Where a queue's octets go.
+/// Where a queue's bytes go.
 pub type Output = Box<dyn Write + Send>;
 
 /// Records on their way from the rings to the file.

@@ -4,7 +4,7 @@ use super::digits::digits;
 
 /// Columns a line has at most.
 pub(super) const MOST: usize = 21;
-/// Octets of the longest: a comma and twenty digits, and some, so that copying has one length.
+/// Bytes of the longest: a comma and twenty digits, and some, so that copying has one length.
 const WIDTH: usize = 24;
 
 /// A column as it was last written.

@@ -30,7 +30,7 @@ use knobs::Knobs;
 use profile::Lines;
 use std::sync::{Arc, PoisonError};
 
-/// Octets of a core's ring: some thousand records, in the cache of the core.
+/// Bytes of a core's ring: some thousand records, in the cache of the core.
 const ROOM: usize = 4 << 20;
 /// Flows of a core that a log follows; packets of more are counted as skipped.
 const FLOWS: usize = 65_536;
@@ -54,7 +54,7 @@ pub struct LogConfig {
     pub threaded: bool,
     /// Treatment of records that find no room.
     pub policy: Policy,
-    /// Octets of each core's ring.
+    /// Bytes of each core's ring.
     pub room: usize,
     /// Flows that each core follows.
     pub flows: usize,

@@ -4,7 +4,7 @@
 use base::{Addr, Endpoint, FlowKey, Instant};
 use tcp::{Features, State, Vitals};
 
-/// Octets of a record, and those of the two ends behind one that announces its flow.
+/// Bytes of a record, and those of the two ends behind one that announces its flow.
 pub(super) const LEN: usize = 18 * 4;
 pub(super) const ENDS: usize = 9 * 4;
 /// In the word of the flow's number: the segment went out.

@@ -509,7 +509,7 @@ pub(super) fn path_seconds(seconds: f64) -> f64 {
 
 /// Goodput of one flow over an emulated path, which loses other packets in each round.
 fn path(round: u32, who: &str, rtt_ms: u32, loss: f64, seconds: f64) -> Result<super::Figures, String> {
-    // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 octets a millisecond.
+    // A queue of one bandwidth-delay product: 20 Mbit/s are 2,500 bytes a millisecond.
     let words = [
         ("rtt_ms", rtt_ms.to_string()),
         ("down_kbit", "20000".to_string()),

@@ -13,7 +13,7 @@ use wire::packet::{Below, Checksum, parse_ip};
 use wire::tcp::{Flags, Header, Options};
 
 pub(super) const MTU: usize = 1_500;
-/// Octets of headers without options, as the peer wants none.
+/// Bytes of headers without options, as the peer wants none.
 const HEADERS: usize = 40;
 pub(super) const SLOT: usize = 2_048;
 const FRAMES: u32 = 1_024;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use stack::{ConnId, Core, ListenerId, Notice};
 use tcp::ReadError;
 
-/// Octets that the application reads at once.
+/// Bytes that the application reads at once.
 const READ: usize = 256 << 10;
 
 /// A receiver, and the port that is its peer.
@@ -21,7 +21,7 @@ pub(super) struct Flow {
     conn: Option<ConnId>,
     into: Vec<u8>,
     notices: Vec<Notice>,
-    /// Octets that were read.
+    /// Bytes that were read.
     octets: u64,
 }
 
@@ -77,7 +77,7 @@ impl Flow {
 struct Sample {
     gbit: f64,
     segments: u64,
-    /// The share of segments that helpers verified, too, and of octets that they copied, too.
+    /// The share of segments that helpers verified, too, and of bytes that they copied, too.
     verified: f64,
     copied: f64,
 }

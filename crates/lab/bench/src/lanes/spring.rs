@@ -13,7 +13,7 @@ use wire::tcp::{self, Flags, Header, Options};
 
 use super::ideal::{MTU, Never, SLOT};
 
-/// Octets of headers without options, as the peer wants none, and of what follows.
+/// Bytes of headers without options, as the peer wants none, and of what follows.
 const HEADERS: usize = 40;
 const PAYLOAD: usize = MTU - HEADERS;
 /// Four times what a core's own caches hold: a frame comes from the cache that all share, as behind a card.
@@ -29,7 +29,7 @@ pub(super) struct Spring {
     ends: (Endpoint, Endpoint),
     opened: bool,
     established: bool,
-    /// The peer's next octet and the end of the stack's window.
+    /// The peer's next byte and the end of the stack's window.
     next: Seq,
     limit: Seq,
     scale: u8,

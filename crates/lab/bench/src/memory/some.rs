@@ -42,7 +42,7 @@ pub(crate) fn rate(connections: u32, active: u32, seconds: f64) -> f64 {
     (bed.done - done) as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Octets of resident memory for each end of so many idle connections, beyond what a few have warmed up.
+/// Bytes of resident memory for each end of so many idle connections, beyond what a few have warmed up.
 pub(crate) fn rest(connections: u32) -> Result<f64, String> {
     let mut bed = bed(connections, 0);
     open(&mut bed, AHEAD);

@@ -7,7 +7,7 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::IpAddress;
 
-/// Octets of each buffer: its window without scaling.
+/// Bytes of each buffer: its window without scaling.
 const BUFFER: usize = 65_535;
 
 fn socket(end: &mut End) -> SocketHandle {

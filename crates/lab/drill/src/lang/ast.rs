@@ -138,7 +138,7 @@ pub enum Ecn {
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
-    /// A UDP datagram: ports if given, and octets of payload.
+    /// A UDP datagram: ports if given, and bytes of payload.
     Udp(Option<Ports>, u32),
     /// A message of ICMP or ICMPv6.
     Icmp(Icmp),
@@ -162,7 +162,7 @@ pub struct Segment {
     pub flags: Flags,
     /// Sequence numbers; `None` is `...`: any.
     pub seq: Option<Range>,
-    /// Octets of payload.
+    /// Bytes of payload.
     pub len: u32,
     /// `!`: the sequence number is on the wire as written.
     pub absolute: bool,
@@ -258,7 +258,7 @@ pub enum TcpOption {
         key_id: u8,
         /// RNextKeyID.
         next: u8,
-        /// The MAC, of twelve octets unless it says otherwise.
+        /// The MAC, of twelve bytes unless it says otherwise.
         mac: Digest,
     },
     /// Accurate ECN counters, in wire order; the first is ECT(0)'s for kind 172, ECT(1)'s for 174.
@@ -277,7 +277,7 @@ pub enum TcpOption {
 pub enum Digest {
     /// The right one for the script's keys.
     Valid,
-    /// These octets.
+    /// These bytes.
     Octets(Vec<u8>),
 }
 

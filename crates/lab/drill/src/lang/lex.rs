@@ -1,4 +1,4 @@
-//! Octets to words. The language has no words that are reserved everywhere, and its cookies look like numbers:
+//! Bytes to words. The language has no words that are reserved everywhere, and its cookies look like numbers:
 //! so the parser asks for one token at a time and may ask for raw text instead.
 
 use super::source::{Diagnostic, Span};

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-/// Octets `from..to` of a script's text.
+/// Bytes `from..to` of a script's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
-    /// First octet.
+    /// First byte.
     pub from: u32,
     /// One past the last.
     pub to: u32,
@@ -17,12 +17,12 @@ impl Span {
         Span { from: self.from, to: last.to.max(self.from) }
     }
 
-    /// The octets themselves.
+    /// The bytes themselves.
     pub fn text(self, source: &str) -> &str {
         source.get(self.from as usize..self.to as usize).unwrap_or_default()
     }
 
-    /// Line and column of the first octet, both from 1; columns count characters.
+    /// Line and column of the first byte, both from 1; columns count characters.
     pub fn place(self, source: &str) -> (usize, usize) {
         let before = source.get(..self.from as usize).unwrap_or(source);
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;

@@ -1,4 +1,4 @@
-//! A packet of the script to octets on the wire.
+//! A packet of the script to bytes on the wire.
 
 use super::flow::{Flow, octet};
 use super::sign::PeerKeys;
@@ -86,7 +86,7 @@ pub(super) fn segment(
     Ok(packet(ip, ends.source.addr, ends.destination.addr, &out, protocol::TCP))
 }
 
-/// AE, and the octet of the other eight.
+/// AE, and the byte of the other eight.
 fn wire_flags(flags: Flags) -> (bool, u8) {
     match flags.ace {
         None => (flags.ae, flags.bits),

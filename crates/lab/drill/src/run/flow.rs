@@ -39,9 +39,9 @@ pub(super) struct Flow {
     pub(super) stamps: HashMap<u32, u32>,
     /// The first of them.
     pub(super) first_stamp: Option<(u32, u32)>,
-    /// Octets that the application has written.
+    /// Bytes that the application has written.
     pub(super) written: u64,
-    /// Octets that the application has read.
+    /// Bytes that the application has read.
     pub(super) read: u64,
 }
 
@@ -89,7 +89,7 @@ impl Flow {
     }
 }
 
-/// The octet that stands at relative sequence number `seq` (the first after SYN is 1) in either direction: data that
+/// The byte that stands at relative sequence number `seq` (the first after SYN is 1) in either direction: data that
 /// arrives in the wrong place is seen.
 pub(super) fn octet(seq: u32) -> u8 {
     (seq.wrapping_mul(0x9e37_79b1) >> 24) as u8

@@ -1,4 +1,4 @@
-//! Octets of the stack to a packet in the script's words.
+//! Bytes of the stack to a packet in the script's words.
 
 use super::flow::{Flow, octet};
 use super::world::World;
@@ -66,7 +66,7 @@ impl Sent {
         packet
     }
 
-    /// Where the first octet of the payload is not what the application wrote there.
+    /// Where the first byte of the payload is not what the application wrote there.
     pub(super) fn wrong_octet(&self, flow: &Flow) -> Option<u32> {
         let segment = self.tcp()?;
         let syn = u32::from(segment.flags.has(Flags::SYN));

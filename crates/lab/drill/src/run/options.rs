@@ -130,7 +130,7 @@ impl Options {
     ) -> Result<Options, String> {
         let mut options = Options::new(named.unwrap_or(asked));
         if asked == IpVersion::V6 && named.is_none() {
-            // As google's runner does: the header has twenty octets more, and scripts of both families name one MSS.
+            // As google's runner does: the header has twenty bytes more, and scripts of both families name one MSS.
             options.mtu = 1_520;
         }
         for line in lines {

@@ -147,7 +147,7 @@ pub(super) fn errno_name(number: i32) -> String {
     row.map_or_else(|| format!("error {number}"), |(name, _)| name.to_string())
 }
 
-/// Fields of `struct tcp_info` by their names, with offset and octets (include/uapi/linux/tcp.h).
+/// Fields of `struct tcp_info` by their names, with offset and bytes (include/uapi/linux/tcp.h).
 const INFO: &[(&str, usize, usize)] = &[
     ("tcpi_state", 0, 1),
     ("tcpi_ca_state", 1, 1),
@@ -215,7 +215,7 @@ const INFO: &[(&str, usize, usize)] = &[
     ("tcpi_received_ce_bytes", 272, 4),
 ];
 
-/// A field of `struct tcp_info`; some are bits of an octet.
+/// A field of `struct tcp_info`; some are bits of a byte.
 pub(super) fn info_field(info: &[u8], name: &str) -> Option<i128> {
     match name {
         "tcpi_snd_wscale" => return info.get(6).map(|octet| i128::from(octet & 15)),

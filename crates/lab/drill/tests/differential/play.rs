@@ -20,7 +20,7 @@ pub(crate) enum Do {
     /// The other end may begin; nobody listens.
     Absent,
     Write(usize),
-    /// So many octets, or to the end.
+    /// So many bytes, or to the end.
     Read(usize),
     /// Milliseconds, outside any call.
     Sleep(u64),
@@ -47,7 +47,7 @@ pub(crate) enum Set {
         count: u32,
     },
     LingerZero,
-    /// Octets, as SO_RCVBUF takes them.
+    /// Bytes, as SO_RCVBUF takes them.
     ReceiveBuffer(u32),
     /// How long a call blocks.
     Patience(Duration),
@@ -160,7 +160,7 @@ fn write(socket: &dyn Socket, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// How many octets came, and whether that was all.
+/// How many bytes came, and whether that was all.
 fn read(socket: &dyn Socket, most: usize) -> (usize, io::Result<()>) {
     let (mut got, mut into) = (0, vec![0; 1 << 16]);
     while got < most {

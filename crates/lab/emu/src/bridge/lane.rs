@@ -8,7 +8,7 @@ use base::Instant;
 use pio::{Caps, Medium, PacketIo, RxChecksum, RxMeta, TxMeta};
 use ring::Frame;
 
-/// Octets of a packet in several frames, put together; a super-segment with its link header has fewer.
+/// Bytes of a packet in several frames, put together; a super-segment with its link header has fewer.
 const JOINED_MAX: usize = 1 << 17;
 
 /// One way.

@@ -11,7 +11,7 @@ use wire::tcp::{Flags, Header};
 
 const SIZE: usize = 1000;
 
-/// A segment of a flow from `port`, octets from `seq` on.
+/// A segment of a flow from `port`, bytes from `seq` on.
 fn segment(v4: bool, port: u16, seq: u32, len: usize, flags: Flags) -> Vec<u8> {
     let link = Link { dst: [2, 0, 0, 0, 0, 1], src: [2, 0, 0, 0, 0, 2] };
     let end = |last: u8| match v4 {
@@ -110,7 +110,7 @@ fn each_step_takes_its_time() {
     assert_eq!(micros(&taken), [30, 50, 70, 90]);
     let slow = CardConfig { per_delivery: Duration::from_micros(1), ..config() };
     assert_eq!(micros(&pass(slow.clone(), &packets).0), [11, 21, 31, 41]);
-    // 1,054 octets at 8 Mbit/s are 1,054 us each.
+    // 1,054 bytes at 8 Mbit/s are 1,054 us each.
     let line = CardConfig { dma: Some(Rate::from_bits_per_sec(8_000_000)), ..slow };
     assert_eq!(micros(&pass(line, &packets).0), [1065, 2119, 3173, 4227]);
 }

@@ -6,13 +6,13 @@ use pio::{PacketIo, RxBatch, RxChecksum, TxBatch, TxPacket};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Sends a frame of `len` octets to `to` at each of its dates and notes what it receives and when.
+/// Sends a frame of `len` bytes to `to` at each of its dates and notes what it receives and when.
 struct Toy {
     port: SimPort,
     to: [u8; 6],
     len: usize,
     dates: VecDeque<Instant>,
-    /// Date of each step, with the octets at place 14 of the packets it found.
+    /// Date of each step, with the bytes at place 14 of the packets it found.
     steps: Vec<(Instant, Vec<u8>)>,
     sent: u8,
 }
@@ -212,7 +212,7 @@ fn so_are_those_of_packets_that_pass_a_switch_or_are_watched() {
     assert!(warm < 30, "{warm} for twelve at a time");
 }
 
-/// Sends one TCP packet of 5,000 octets of payload that asks to be cut; the sizes and meta data that arrive.
+/// Sends one TCP packet of 5,000 bytes of payload that asks to be cut; the sizes and meta data that arrive.
 fn super_segment(config: &PortConfig) -> Vec<(usize, RxChecksum, u16)> {
     let mut net = Network::<Toy>::new(1);
     let (mut left, mut right) = (net.port(config), net.port(config));

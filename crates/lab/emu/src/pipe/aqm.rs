@@ -9,7 +9,7 @@ pub enum Aqm {
     /// Packets are dropped only when the queue is full.
     #[default]
     None,
-    /// Mark what finds more than so many octets before it (DCTCP's K, RFC 8257); what cannot be marked passes.
+    /// Mark what finds more than so many bytes before it (DCTCP's K, RFC 8257); what cannot be marked passes.
     Step(u64),
     /// Random early detection (Floyd and Jacobson, 1993).
     Red(Red),
@@ -19,12 +19,12 @@ pub enum Aqm {
     DualPi2(DualPi2),
 }
 
-/// Random early detection on octets.
+/// Random early detection on bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Red {
-    /// Average queue below which nothing happens, octets.
+    /// Average queue below which nothing happens, bytes.
     pub min: u64,
-    /// Average queue from which on everything is dropped; with `gentle` that is twice as much. Octets.
+    /// Average queue from which on everything is dropped; with `gentle` that is twice as much. Bytes.
     pub max: u64,
     /// Probability just below `max`.
     pub most: f64,
@@ -68,7 +68,7 @@ pub(super) enum Verdict {
 /// State of the policies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// RED: average queue in octets, packets since the last drop, since when the queue is empty.
+    /// RED: average queue in bytes, packets since the last drop, since when the queue is empty.
     average: f64,
     since_last: u32,
     empty_since: Option<Instant>,

@@ -11,9 +11,9 @@ pub enum Queue {
     Unlimited,
     /// So many packets, the one on the line included.
     Slots(u32),
-    /// So many octets, never more.
+    /// So many bytes, never more.
     Strict(u64),
-    /// A packet as long as fewer octets than this are there before it: one packet over at most (dummynet's
+    /// A packet as long as fewer bytes than this are there before it: one packet over at most (dummynet's
     /// way).
     Loose(u64),
 }
@@ -23,7 +23,7 @@ pub enum Queue {
 pub struct PipeConfig {
     /// Rate of the line; `None` for no limit (and no queue).
     pub rate: Option<Rate>,
-    /// Octets that each packet takes on the line besides its own (24 for Ethernet's preamble, check and gap).
+    /// Bytes that each packet takes on the line besides its own (24 for Ethernet's preamble, check and gap).
     pub overhead: u32,
     /// Line and queue count IP packets without the Ethernet header, as dummynet does.
     pub ip_only: bool,

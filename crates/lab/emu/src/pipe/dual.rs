@@ -121,7 +121,7 @@ impl Dual {
         half.waiting.push_back(waiting);
     }
 
-    /// Packets and octets that wait.
+    /// Packets and bytes that wait.
     pub(super) fn len(&self) -> (usize, u64) {
         (self.low.waiting.len() + self.classic.waiting.len(), self.low.octets + self.classic.octets)
     }

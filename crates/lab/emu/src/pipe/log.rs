@@ -10,7 +10,7 @@ use wire::packet::{Content, parse_frame};
 pub enum PipeEvent {
     /// It was put into the queue.
     Enqueued,
-    /// Its last octet left the line.
+    /// Its last byte left the line.
     Dequeued,
     /// It is gone: on arrival, or (CoDel) at the head of the queue after it was enqueued.
     Dropped(DropReason),
@@ -29,7 +29,7 @@ pub struct LogRow {
     pub packet: PacketName,
     /// Packets in the queue after the event.
     pub packets: usize,
-    /// Octets in the queue after the event.
+    /// Bytes in the queue after the event.
     pub octets: u64,
 }
 
@@ -38,13 +38,13 @@ pub struct LogRow {
 pub struct PacketName {
     /// Its number since the pipe was configured, the first being 1.
     pub nth: u64,
-    /// Its octets as the queue counts them.
+    /// Its bytes as the queue counts them.
     pub len: u32,
     /// IP protocol and addresses, if it is IP.
     pub ip: Option<(u8, Addr, Addr)>,
     /// Ports of TCP or UDP, source first.
     pub ports: Option<(u16, u16)>,
-    /// Sequence number and octets of data, if it is a segment of TCP.
+    /// Sequence number and bytes of data, if it is a segment of TCP.
     pub segment: Option<(u32, u32)>,
 }
 
@@ -70,8 +70,8 @@ fn ports(protocol: u8, upper: &[u8]) -> Option<(u16, u16)> {
 
 impl LogRow {
     /// The columns: microseconds, the pipe, `enq`, `deq` or `drop`, why it was dropped, the packet's number, its
-    /// octets, IP protocol, source and destination with ports, packets and octets in the queue afterwards, a segment's
-    /// sequence number and octets of data.
+    /// bytes, IP protocol, source and destination with ports, packets and bytes in the queue afterwards, a segment's
+    /// sequence number and bytes of data.
     pub const HEADER: &'static str = "time_us,pipe,event,reason,packet,octets,protocol,src,sport,dst,dport,\
                                       queue_packets,queue_octets,seq,data";
 }

@@ -57,7 +57,7 @@ fn mark_v4(ip: &mut [u8]) -> bool {
     true
 }
 
-/// The traffic class lies across the first two octets; ECN are bits 4 and 5 of the second.
+/// The traffic class lies across the first two bytes; ECN are bits 4 and 5 of the second.
 fn mark_v6(ip: &mut [u8]) -> bool {
     if ip[1] & 0x30 == 0 {
         return false;

@@ -3,7 +3,7 @@
 use super::*;
 use base::Rate;
 
-/// A frame of `len` octets that carries its number, as IPv4 as far as a pipe looks.
+/// A frame of `len` bytes that carries its number, as IPv4 as far as a pipe looks.
 fn frame(number: u32, len: usize) -> Packet {
     let mut bytes = vec![0; len.max(18)];
     bytes[12..14].copy_from_slice(&[8, 0]);
@@ -44,7 +44,7 @@ fn burst(config: PipeConfig, n: u32) -> (Pipe, Vec<(Instant, Packet)>) {
     (pipe, out)
 }
 
-/// A megabyte a second: a frame of 1,000 octets takes a millisecond.
+/// A megabyte a second: a frame of 1,000 bytes takes a millisecond.
 fn slow() -> PipeConfig {
     PipeConfig { rate: Some(Rate::from_bytes_per_sec(1_000_000)), ..PipeConfig::default() }
 }
@@ -331,7 +331,7 @@ fn neighbours_can_be_spared() {
     assert!(pipe.enter(Instant::ZERO, pipe.in_order[0].packet.clone(), &mut Vec::new()).is_err());
 }
 
-/// The log's rows are consistent: each packet enters once or is dropped, leaves in order, and the octets are those
+/// The log's rows are consistent: each packet enters once or is dropped, leaves in order, and the bytes are those
 /// of the packets inside.
 #[test]
 fn the_log_conserves_packets_and_octets() {

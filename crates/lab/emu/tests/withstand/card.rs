@@ -1,4 +1,4 @@
-//! Goal: behind a card in software, with any number of workers in any order of turns, applications read the octets that
+//! Goal: behind a card in software, with any number of workers in any order of turns, applications read the bytes that
 //! were sent, whatever the path does to packets.
 
 use crate::harness::{Family, Pair, Setup, seeded};
@@ -23,7 +23,7 @@ fn path(rng: &mut Rng) -> PipeConfig {
     }
 }
 
-/// Moves octets both ways, most of them to the host behind the card.
+/// Moves bytes both ways, most of them to the host behind the card.
 fn finished(seed: u64, card: usize, lanes: u16) -> Pair {
     let mut rng = Rng::new(seed);
     let path = path(&mut rng);

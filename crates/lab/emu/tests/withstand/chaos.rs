@@ -1,4 +1,4 @@
-//! Goal: whatever two hosts are set to and whatever lies between them, every connection ends with every octet
+//! Goal: whatever two hosts are set to and whatever lies between them, every connection ends with every byte
 //! in its place and nothing is left. Each seed draws a world of its own.
 
 use crate::harness::{Family, Pair, Setup, seeded};

@@ -5,7 +5,7 @@ use crate::peer::Plan;
 use base::{Duration, Rate};
 use emu::PipeConfig;
 
-/// Octets that both cores hold.
+/// Bytes that both cores hold.
 fn held(pair: &Pair) -> u64 {
     [pair.client(), pair.server()]
         .iter()
@@ -14,7 +14,7 @@ fn held(pair: &Pair) -> u64 {
         .sum()
 }
 
-/// `total` connections, at most `at_once` at a time, of `up` and `down` octets; the client closes last if
+/// `total` connections, at most `at_once` at a time, of `up` and `down` bytes; the client closes last if
 /// `server_first`.
 fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
     let path = PipeConfig {
@@ -44,7 +44,7 @@ fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
             warm = held(&pair);
         }
     }
-    // How many TIME-WAIT entries there are at once depends on how losses fall; half an octet a connection
+    // How many TIME-WAIT entries there are at once depends on how losses fall; half a byte a connection
     // does not.
     let most = warm + (1 << 19);
     assert!(held(&pair) <= most, "grew from {warm} to {} octets", held(&pair));

@@ -1,4 +1,4 @@
-//! Goal: with TCP Fast Open (RFC 7413) every octet arrives once, whichever packet of the handshake is lost and whatever
+//! Goal: with TCP Fast Open (RFC 7413) every byte arrives once, whichever packet of the handshake is lost and whatever
 //! a path does, and a path that is whole saves a round trip.
 
 use crate::harness::{Family, Pair, Setup, seeded, stat};
@@ -47,7 +47,7 @@ fn a_round_trip_is_saved() {
         let taken = open(&mut pair, Plan::both(3_000, 5_000).0);
         let fits = if pair.family == Family::V4 { 1_420 } else { 1_400 };
         assert_eq!(taken, fits);
-        // The server's application has the first octets after one way, and the client the answer after two.
+        // The server's application has the first bytes after one way, and the client the answer after two.
         let until = began + DELAY + Duration::from_millis(1);
         let before = pair.server().app.tally.received;
         pair.net.run_until(until);

@@ -190,13 +190,13 @@ impl Pair {
         self.net.host(self.server)
     }
 
-    /// Octets that applications have read so far.
+    /// Bytes that applications have read so far.
     pub(crate) fn moved(&self) -> u64 {
         self.client().app.tally.received + self.server().app.tally.received
     }
 
     /// Runs until neither application has a connection any more. Panics when `patience` passes in which no
-    /// octet moved and no connection ended.
+    /// byte moved and no connection ended.
     pub(crate) fn finish(&mut self, patience: Duration) {
         loop {
             let before = (self.moved(), self.ended());

@@ -15,7 +15,7 @@ fn of(mut setup: Setup, client: Offload, server: Offload) -> Pair {
     setup.build()
 }
 
-/// Octets from the client to the server; when all had come.
+/// Bytes from the client to the server; when all had come.
 fn upload(pair: &mut Pair, octets: u64) -> Duration {
     let (client, server) = Plan::both(octets, 0);
     pair.serve(Plan { close_last: true, ..server });

@@ -1,4 +1,4 @@
-//! Goal: how many lanes make segments and verify what arrives changes nothing on the wire: not an octet, not the order,
+//! Goal: how many lanes make segments and verify what arrives changes nothing on the wire: not a byte, not the order,
 //! not a nanosecond; also where much is lost, damaged and overtaken, and where the link takes little at a time.
 
 use crate::harness::{Family, Pair, Setup, seeded, stat};
@@ -23,7 +23,7 @@ fn path(rng: &mut Rng) -> PipeConfig {
     }
 }
 
-/// Moves octets both ways; when everybody was done, what passed the network, and the hosts.
+/// Moves bytes both ways; when everybody was done, what passed the network, and the hosts.
 fn finished(seed: u64, lanes: u16) -> (Instant, (u64, u64), Pair) {
     let mut rng = Rng::new(seed);
     let setup = Setup::new(seed, Family::of(seed), path(&mut rng));
@@ -115,7 +115,7 @@ fn whoever_verifies_what_arrives_nothing_changes() {
     assert!(unsound.get() > 100, "{} found damaged by them", unsound.get());
 }
 
-/// Without lanes a stack builds each segment for itself: the same octets arrive, however they were cut.
+/// Without lanes a stack builds each segment for itself: the same bytes arrive, however they were cut.
 #[test]
 fn with_lanes_and_without_the_same_arrives() {
     seeded(20..24, |seed| {

@@ -5,7 +5,7 @@ use crate::peer::Plan;
 use base::{Duration, Instant, Rate};
 use emu::{PipeConfig, Queue};
 
-/// Octets per second of payload, over the second half of `secs` seconds, of one bulk flow over `path`.
+/// Bytes per second of payload, over the second half of `secs` seconds, of one bulk flow over `path`.
 fn goodput(seed: u64, family: Family, path: PipeConfig, secs: u64) -> f64 {
     let back = PipeConfig { queue: Queue::Unlimited, ..path.clone() };
     let mut setup = Setup::new(seed, family, path);

@@ -1,4 +1,4 @@
-//! An application that sends and checks octets whose value follows from their position, on any number of
+//! An application that sends and checks bytes whose value follows from their position, on any number of
 //! connections, in pieces of random size.
 
 use base::{Duration, Endpoint, Instant, Rng};
@@ -10,13 +10,13 @@ use tcp::{Events, Hints, ReadError, Shutdown, SocketOptions, WriteError};
 /// Plan for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Octets to send.
+    /// Bytes to send.
     pub(crate) send: u64,
-    /// Octets that must come.
+    /// Bytes that must come.
     pub(crate) expect: u64,
-    /// Salt of the octets sent; the other end's `expect_salt`.
+    /// Salt of the bytes sent; the other end's `expect_salt`.
     pub(crate) salt: u64,
-    /// Salt of the octets expected.
+    /// Salt of the bytes expected.
     pub(crate) expect_salt: u64,
     /// Chance, whenever there may be something to read, to look away for a while instead.
     pub(crate) lazy: f64,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A plan and its mirror image for the other end: `up` octets one way and `down` the other.
+    /// A plan and its mirror image for the other end: `up` bytes one way and `down` the other.
     pub(crate) fn both(up: u64, down: u64) -> (Plan, Plan) {
         let client = Plan {
             send: up,
@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-/// The octets from position `at` of the stream with `salt`: each eight are one mixed word.
+/// The bytes from position `at` of the stream with `salt`: each eight are one mixed word.
 pub(crate) fn fill(salt: u64, at: u64, into: &mut [u8]) {
     let word = |index: u64| {
         let x = (index ^ salt << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -67,7 +67,7 @@ pub(crate) struct Tally {
     pub(crate) accepted: u64,
     /// Everything sent, everything expected read, closed in order.
     pub(crate) complete: u64,
-    /// Closed in order but with octets missing.
+    /// Closed in order but with bytes missing.
     pub(crate) short: u64,
     pub(crate) refused: u64,
     pub(crate) reset: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Tally {
     /// The neighbour did not answer (the link itself is cut) or ICMP said so.
     pub(crate) unreachable: u64,
     pub(crate) other: u64,
-    /// Octets read and checked, octets taken by write.
+    /// Bytes read and checked, bytes taken by write.
     pub(crate) received: u64,
     pub(crate) sent: u64,
     /// Times `write` had no memory.
@@ -221,7 +221,7 @@ impl Peer {
         Ok(id)
     }
 
-    /// Connects with the first octets in the SYN, if it takes any; how many it took.
+    /// Connects with the first bytes in the SYN, if it takes any; how many it took.
     pub(crate) fn connect_fast(
         &mut self,
         core: &mut Core,

@@ -28,7 +28,7 @@ fn path(rng: &mut Rng) -> PipeConfig {
     }
 }
 
-/// Moves octets both ways; when everybody was done.
+/// Moves bytes both ways; when everybody was done.
 fn finished(setup: Setup) -> (Instant, Pair) {
     let mut pair = setup.build();
     let (client, server) = Plan::both(300_000, 200_000);
@@ -76,7 +76,7 @@ fn offloads_are_done_before_the_pipe() {
         let slow = PipeConfig { rate: Some(Rate::from_bits_per_sec(10_000_000)), ..wire() };
         let under = Some([slow.clone(), slow]);
         let (end, mut pair) = finished(Setup { under, port, ..Setup::new(3, Family::V4, wire()) });
-        // Both ways at once; 300,000 octets with their headers take a quarter of a second.
+        // Both ways at once; 300,000 bytes with their headers take a quarter of a second.
         assert!((Instant::from_millis(248)..Instant::from_millis(400)).contains(&end), "{end}");
         assert!(of(&mut pair, "path_out") >= 300_000 / 1_460, "packets, not super-segments");
         assert!(of(&mut pair, "path_in") >= 200_000 / 1_460, "packets, not super-segments");

@@ -1,4 +1,4 @@
-//! Goal: a seed decides every packet of a run, to the octet and the nanosecond, so a failure can be repeated.
+//! Goal: a seed decides every packet of a run, to the byte and the nanosecond, so a failure can be repeated.
 
 use crate::harness::{Family, Setup};
 use crate::peer::Plan;

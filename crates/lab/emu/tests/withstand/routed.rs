@@ -187,7 +187,7 @@ fn who_guesses_changes_no_mtu() {
     });
 }
 
-/// A frame of the router that says a segment of ours with sequence number `seq` was too big for 600 octets.
+/// A frame of the router that says a segment of ours with sequence number `seq` was too big for 600 bytes.
 fn forged_too_big(v4: bool, port: u16, seq: u32) -> Vec<u8> {
     let (src, dst, gateway) = (addr(v4, 1, 1), addr(v4, 2, 1), addr(v4, 1, 254));
     let below = |link, src, dst| Below { link, src, dst, tos: 0, ttl: 64, label: 0 };

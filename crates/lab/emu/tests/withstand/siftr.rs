@@ -1,5 +1,5 @@
 //! Goal: SIFTR's log of a whole conversation over a bad path: every packet is a line or is counted as skipped, the same
-//! run gives the same octets, and TEACUP's analysis, as far as its rules are known, reads what is true.
+//! run gives the same bytes, and TEACUP's analysis, as far as its rules are known, reads what is true.
 
 use crate::harness::{Family, Pair, Setup};
 use crate::peer::Plan;

@@ -1,4 +1,4 @@
-//! Goal: octets arrive as they were sent, both ways at once, over a path with every ill, without a stall.
+//! Goal: bytes arrive as they were sent, both ways at once, over a path with every ill, without a stall.
 
 use crate::harness::{Family, Pair, Setup, from_env, seeded, stat};
 use crate::peer::Plan;
@@ -64,7 +64,7 @@ fn assert_ill(pair: &Pair) {
     }
 }
 
-/// Octets each way.
+/// Bytes each way.
 fn soak() -> u64 {
     from_env("MILLSTREAM_SOAK_BYTES", 8 << 20)
 }

@@ -1,5 +1,5 @@
 //! Goal: the equations are what they are derived from, what the bare law does when it is walked without a network, and
-//! what the paper's tables say; and the stack's law with N = 1 puts NewReno's octets on the wire.
+//! what the paper's tables say; and the stack's law with N = 1 puts NewReno's bytes on the wire.
 use super::*;
 use base::Rng;
 

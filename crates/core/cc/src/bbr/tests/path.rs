@@ -27,11 +27,11 @@ struct Left {
 pub(super) struct Path {
     pub(super) bbr: Bbr,
     pub(super) now: Instant,
-    /// Octets a second.
+    /// Bytes a second.
     pub(super) rate: u64,
     /// Both ways, without a queue.
     pub(super) rtt: Duration,
-    /// Octets that wait at most.
+    /// Bytes that wait at most.
     pub(super) buffer: u64,
     pub(super) loss: f64,
     rng: Rng,
@@ -82,7 +82,7 @@ impl Path {
         self.rate * self.rtt.as_micros() as u64 / 1_000_000
     }
 
-    /// Octets that wait.
+    /// Bytes that wait.
     pub(super) fn queue(&self) -> u64 {
         self.rate * self.free.since(self.now).as_micros() as u64 / 1_000_000
     }

@@ -27,13 +27,13 @@ pub(super) enum Act {
 /// Application at one end: its plan and its progress.
 #[derive(Default)]
 pub(super) struct App {
-    /// Octets to write, in pieces of at most `write_max`; no less, once the input is used up.
+    /// Bytes to write, in pieces of at most `write_max`; no less, once the input is used up.
     pub(super) total: u32,
     pub(super) write_max: u32,
-    /// Reads at most so many octets at once, and rests then.
+    /// Reads at most so many bytes at once, and rests then.
     pub(super) read_max: u32,
     pub(super) rest: Duration,
-    /// Reads nothing for so long once this many octets were read.
+    /// Reads nothing for so long once this many bytes were read.
     pub(super) stall: Option<(u32, Duration)>,
     /// Lets go as soon as all is written, instead of at the end of the peer's stream.
     pub(super) hasty: bool,

@@ -16,7 +16,7 @@ use crate::{
 /// No call makes a connection send more than this without hearing from its peer.
 const BURST_MAX: u32 = 4096;
 
-/// A segment on its way out: header and payload as octets, and the ECN codepoint.
+/// A segment on its way out: header and payload as bytes, and the ECN codepoint.
 pub(super) struct Outgoing {
     pub(super) octets: Vec<u8>,
     pub(super) ecn: u8,
@@ -104,7 +104,7 @@ impl End {
         self.settle(now);
     }
 
-    /// Active open with Fast Open; how many octets went with the SYN.
+    /// Active open with Fast Open; how many bytes went with the SYN.
     pub(super) fn connect_fast(&mut self, now: Instant, offer: &FastOpenOffer, data: &[u8]) -> usize {
         let (open, control) = self.open();
         let mut conn = None;

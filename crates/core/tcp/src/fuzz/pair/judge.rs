@@ -11,16 +11,16 @@ use crate::State;
 pub(super) struct Judge {
     side: usize,
     isn: Option<Seq>,
-    /// Octets that a segment to this end may carry, options included.
+    /// Bytes that a segment to this end may carry, options included.
     mss: u32,
     shift: Option<u8>,
     timestamps: bool,
     sack: bool,
-    /// One past the highest octet sent, and where the FIN stands.
+    /// One past the highest byte sent, and where the FIN stands.
     end: Seq,
     fin: Option<Seq>,
     acked: Option<Seq>,
-    /// The furthest octet that it let the other end send, as it said and as the other end heard.
+    /// The furthest byte that it let the other end send, as it said and as the other end heard.
     edge: Option<Seq>,
     heard: Option<Seq>,
     stamp: Option<u32>,
@@ -80,7 +80,7 @@ impl Judge {
     fn data(&mut self, seg: &Segment<'_>, isn: Seq, other: &Judge, header: usize) {
         let len = seg.payload.len() as u32;
         assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} octets exceed {}", other.mss);
-        // Keepalives and probes may lie one octet below what was acknowledged.
+        // Keepalives and probes may lie one byte below what was acknowledged.
         assert!(seg.seq.at_or_after(isn) && seg.seq.at_or_before(self.end), "{seg:?} lies beside our stream");
         if let Some(fin) = self.fin {
             assert!(len == 0 || (seg.seq + len).at_or_before(fin), "data beyond the FIN");

@@ -1,5 +1,5 @@
 //! Two connections against each other over a path that loses, delays, reorders, doubles, damages and narrows, in
-//! virtual time. Settings, fates and what the applications do follow from octets. Once these are used up the path
+//! virtual time. Settings, fates and what the applications do follow from bytes. Once these are used up the path
 //! is fair, so the connection must end in a bounded time, and everybody must know how.
 //!
 //! ```text
@@ -33,7 +33,7 @@ const STEPS_MAX: u32 = 400_000;
 /// With less than this lost, nobody gives up.
 const FEW: u32 = 5;
 
-/// The octet at `place` of the stream that end `side` sends.
+/// The byte at `place` of the stream that end `side` sends.
 fn octet(side: usize, place: u32) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8).wrapping_mul(17)) as u8 ^ (side as u8 * 0x55)
 }
@@ -45,7 +45,7 @@ pub struct Course {
     pub segments: u32,
     /// Segments that did not arrive.
     pub lost: u32,
-    /// Octets that the applications read.
+    /// Bytes that the applications read.
     pub octets: u32,
     /// Segments sent again.
     pub retransmits: u64,
@@ -75,7 +75,7 @@ struct Pair<'d, 't> {
 /// Model of a pair of connections.
 ///
 /// # Panics
-/// When an octet is lost, changed or comes twice without an error, a connection does not end, or an invariant of the
+/// When a byte is lost, changed or comes twice without an error, a connection does not end, or an invariant of the
 /// sequence space, the windows or the memory is broken.
 pub fn pair(data: &[u8]) {
     pair_told(data, &mut |_, _| {});
@@ -245,7 +245,7 @@ impl Pair<'_, '_> {
         self.ends[to].receive(self.now, &seg);
     }
 
-    /// The next segment, if receive offload would put it behind `seg`, which holds `len` octets by now.
+    /// The next segment, if receive offload would put it behind `seg`, which holds `len` bytes by now.
     fn next_of_row(&mut self, to: usize, seg: &wire::tcp::Segment<'_>, len: usize) -> Option<Vec<u8>> {
         if self.merge == Duration::ZERO || len == 0 {
             return None;

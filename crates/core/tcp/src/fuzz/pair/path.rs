@@ -1,4 +1,4 @@
-//! The path between the ends: what it does to a segment follows from one octet of the input.
+//! The path between the ends: what it does to a segment follows from one byte of the input.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -11,7 +11,7 @@ use wire::tcp::Flags;
 
 use super::end::Outgoing;
 
-/// One direction of the path. Of 255 octets the first `loss` lose a segment, the next `twice` double it, and so on;
+/// One direction of the path. Of 255 bytes the first `loss` lose a segment, the next `twice` double it, and so on;
 /// zero, which is what an input that is used up gives, does nothing.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Link {

@@ -23,7 +23,7 @@ use ring::{Crew, Frame};
 use std::io::IoSlice;
 use wire::checksum::Summer;
 
-/// Octets of a packet whose checksum is work.
+/// Bytes of a packet whose checksum is work.
 const LONG: usize = 512;
 /// Packets of that kind in a batch that are worth sharing: what two lanes pull at least.
 const SHARE_FROM: u32 = 2 * *Crew::RUN.start() as u32;

@@ -90,12 +90,12 @@ impl Asm {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: instructions have the octets the specification gives, and labels resolve both to near and far.
+    //! Goal: instructions have the bytes the specification gives, and labels resolve both to near and far.
     use super::*;
     use Reg::*;
 
     fn octets(insns: &[Insn]) -> Vec<[u8; 8]> {
-        // SAFETY: `Insn` is eight octets without padding.
+        // SAFETY: `Insn` is eight bytes without padding.
         insns.iter().map(|i| unsafe { core::mem::transmute::<Insn, [u8; 8]>(*i) }).collect()
     }
 

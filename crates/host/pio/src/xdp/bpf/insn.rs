@@ -21,13 +21,13 @@ pub(crate) enum Reg {
 /// How much a load or store moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Size {
-    /// One octet.
+    /// One byte.
     B,
-    /// Two octets.
+    /// Two bytes.
     H,
-    /// Four octets.
+    /// Four bytes.
     W,
-    /// Eight octets.
+    /// Eight bytes.
     DW,
 }
 
@@ -121,7 +121,7 @@ const EXIT: u8 = 0x90;
 /// In the source register field of a 64-bit load: the number is a map's descriptor.
 const PSEUDO_MAP_FD: u8 = 1;
 
-/// An instruction, eight octets.
+/// An instruction, eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Insn {

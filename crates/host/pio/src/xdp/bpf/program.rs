@@ -76,7 +76,7 @@ const EXTENSIONS_MAX: usize = 3;
 const EXTENSION_WORDS_MAX: i32 = 8;
 
 // The stack frame. REMOTE to the end is the tuple of an IPv6 socket look-up, LOCAL to the end (with 0 for the
-// remote port) the key of `local`, and an IPv4 look-up takes the last 12 octets:
+// remote port) the key of `local`, and an IPv4 look-up takes the last 12 bytes:
 //
 //      -36            -20            -4      -2       0
 //       | REMOTE 16    | LOCAL 16     | rport | lport |      IPv6
@@ -156,14 +156,14 @@ fn redirect(asm: &mut Asm, maps: Maps, queues: u16) {
     asm.exit();
 }
 
-/// Leave for `label` unless the packet goes on for `len` octets from the cursor.
+/// Leave for `label` unless the packet goes on for `len` bytes from the cursor.
 fn need(asm: &mut Asm, len: i32, label: Label) {
     asm.mov(R2, R7);
     asm.alu(Alu::Add, R2, len);
     asm.jump_if(Cond::Gt, R2, R8, label);
 }
 
-/// From the first octet to the TCP header, of the packet or of the one it quotes.
+/// From the first byte to the TCP header, of the packet or of the one it quotes.
 fn ethernet(asm: &mut Asm, kernel: Label, received_ports: Label, quoted_ports: Label) {
     let (v6, icmp4) = (asm.label(), asm.label());
     asm.mov(R6, R1);
@@ -306,7 +306,7 @@ fn extensions(asm: &mut Asm, kernel: Label) {
     asm.bind(done);
 }
 
-/// Ports and flags to the frame. An error may quote no more than eight octets of TCP (RFC 792), so no flags.
+/// Ports and flags to the frame. An error may quote no more than eight bytes of TCP (RFC 792), so no flags.
 fn ports(asm: &mut Asm, side: Side, kernel: Label) {
     let (local, remote) = match side {
         Side::Received => (2, 0),

@@ -71,7 +71,7 @@ fn owned(fd: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Names are for `bpftool`: at most 15 octets, cut.
+/// Names are for `bpftool`: at most 15 bytes, cut.
 fn name(text: &str) -> [u8; 16] {
     let mut out = [0; 16];
     let len = text.len().min(15);
@@ -91,7 +91,7 @@ struct MapCreate {
     name: [u8; 16],
 }
 
-/// A map with room for `max_entries`; sizes in octets.
+/// A map with room for `max_entries`; sizes in bytes.
 pub(crate) fn create_map(
     kind: MapKind,
     text: &str,
@@ -133,7 +133,7 @@ fn element<K, V>(map: &OwnedFd, key: &K, value: Option<&V>) -> MapElement {
     }
 }
 
-/// Inserts or replaces. `K` and `V` are plain octets of exactly the sizes the map was made with.
+/// Inserts or replaces. `K` and `V` are plain bytes of exactly the sizes the map was made with.
 pub(crate) fn update<K: Copy, V: Copy>(map: &OwnedFd, key: &K, value: &V) -> io::Result<()> {
     let mut attr = element(map, key, Some(value));
     // SAFETY: the kernel reads a key and a value of the map's sizes, which the callers of this room keep
@@ -236,7 +236,7 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: RawFd) -> io::Result
 
 #[cfg(test)]
 pub(crate) mod test_run {
-    //! Running a program on octets, without an interface.
+    //! Running a program on bytes, without an interface.
     use super::*;
 
     #[repr(C)]

@@ -162,7 +162,7 @@ fn errors_about_our_flows_reach_us() {
     let Some(cable) = Cable::new(1, 1500) else { return };
     let Some(mut port) = cable.port() else { return };
     port.claim(&listener(80)).unwrap();
-    // "Fragmentation needed" with the first octets of a packet that we (or the kernel) sent, from a raw
+    // "Fragmentation needed" with the first bytes of a packet that we (or the kernel) sent, from a raw
     // socket.
     let send = |from_port: u16| {
         let mut quoted = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
@@ -174,7 +174,7 @@ fn errors_about_our_flows_reach_us() {
         let socket = crate::sys::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP).unwrap();
         let to = crate::sys::SockAddr::new(addr(OURS), 0, 0);
         let (to, len) = to.raw();
-        // SAFETY: the octets are readable, the address is one of `len` octets.
+        // SAFETY: the bytes are readable, the address is one of `len` bytes.
         let sent = unsafe {
             use std::os::fd::AsRawFd;
             libc::sendto(socket.as_raw_fd(), error.as_ptr().cast(), error.len(), 0, to, len)

@@ -27,7 +27,7 @@ fn value(port: &impl PacketIo, name: &str) -> u64 {
     port.stats().iter().find(|(n, _)| *n == name).unwrap().1
 }
 
-/// A kernel client reads `size` octets of ours.
+/// A kernel client reads `size` bytes of ours.
 fn download(mode: XdpMode, local: &str, offload: bool, size: usize) {
     let Some(cable) = Cable::new(1, 1500) else { return };
     if !offload {
@@ -74,7 +74,7 @@ fn the_kernel_cuts_them() {
     download(XdpMode::Generic, OURS6, false, 1_000_000);
 }
 
-/// A UDP datagram to the peer's port 9 with one octet of payload, as a super-segment might be: any packet may leave by
+/// A UDP datagram to the peer's port 9 with one byte of payload, as a super-segment might be: any packet may leave by
 /// either way.
 fn datagram(port: &mut impl PacketIo, mac: [u8; 6], payload: u8) -> TxPacket {
     let mut frame = port.take().unwrap();

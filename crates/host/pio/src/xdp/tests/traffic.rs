@@ -8,7 +8,7 @@ use crate::{PacketIo, PortClaim};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// An ordinary host connects, sends `size` octets, shuts down its side and reads as many back.
+/// An ordinary host connects, sends `size` bytes, shuts down its side and reads as many back.
 fn client(to: SocketAddr, size: usize) {
     let mut stream = TcpStream::connect_timeout(&to, std::time::Duration::from_secs(5)).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();

@@ -1,4 +1,4 @@
-//! How octets move between the rings of a connection and the core.
+//! How bytes move between the rings of a connection and the core.
 
 use super::super::message::{Event, RingPair};
 use super::Worker;

@@ -21,7 +21,7 @@ impl Worker {
         self.say(link, Event::Started { id, wish, result: result.map(|(local, _)| local) });
     }
 
-    /// Enters a connection that `connect` makes, with so many octets in its SYN.
+    /// Enters a connection that `connect` makes, with so many bytes in its SYN.
     pub(super) fn begin(
         &mut self,
         link: u32,

@@ -23,12 +23,12 @@ pub(super) struct Stream {
     /// The application was asked for its end of the ring for sending, and has written nothing since.
     pub(super) wanted: bool,
     pub(super) receive: Option<ByteProducer>,
-    /// Octets ever taken out of the ring for sending, and put into the other, modulo 2^32.
+    /// Bytes ever taken out of the ring for sending, and put into the other, modulo 2^32.
     pub(super) taken: u32,
-    /// Octets that were told of.
+    /// Bytes that were told of.
     pub(super) announced: u32,
     pub(super) given: u32,
-    /// Octets before this leave at once when all of them were taken.
+    /// Bytes before this leave at once when all of them were taken.
     pub(super) push: Option<u32>,
     /// Marks on bytes that the connection has not taken yet.
     pub(super) marks: VecDeque<Mark>,
@@ -83,8 +83,8 @@ impl Stream {
         }
     }
 
-    /// How many of the next `len` octets were told of and belong together, and what was said about them: only the last
-    /// octet of a call ends it.
+    /// How many of the next `len` bytes were told of and belong together, and what was said about them: only the last
+    /// byte of a call ends it.
     pub(super) fn piece(&self, len: usize) -> (usize, Option<Hints>) {
         let len = len.min(self.announced.wrapping_sub(self.taken) as usize);
         let Some(mark) = self.marks.front() else { return (len, None) };
@@ -99,7 +99,7 @@ impl Stream {
         (left, Some(Hints { waits: true, ..mark.hints }))
     }
 
-    /// Something is said about octets to come. Of a connection that has failed they may be gone before this is heard.
+    /// Something is said about bytes to come. Of a connection that has failed they may be gone before this is heard.
     pub(super) fn hear_of(&mut self, mark: Mark) {
         let to_come = mark.end.wrapping_sub(self.taken) as i32;
         if to_come > 0 || (to_come == 0 && mark.start == mark.end) {
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// `count` octets were taken; what was said about them is settled.
+    /// `count` bytes were taken; what was said about them is settled.
     pub(super) fn took(&mut self, count: usize) {
         self.taken = self.taken.wrapping_add(count as u32);
         let taken = self.taken;
@@ -120,7 +120,7 @@ impl Stream {
         self.push.take_if(|push| push.wrapping_sub(taken) as i32 <= 0).is_some()
     }
 
-    /// A call that ends here without another octet.
+    /// A call that ends here without another byte.
     pub(super) fn end_here(&mut self) -> Option<Hints> {
         let taken = self.taken;
         let mark = self.marks.pop_front_if(|mark| mark.start == mark.end && mark.end == taken)?;
@@ -140,7 +140,7 @@ impl Stream {
 
     pub(super) fn tell(&self, core: &Core) -> Event {
         let state = core.connection(self.conn).state_for_owner();
-        // The end is told after the last octet.
+        // The end is told after the last byte.
         let state = if state == State::Closed && self.more { State::Established } else { state };
         let status = Status { state, error: self.error, ended: self.ended, more: self.more };
         Event::Notice { id: self.id, edges: self.edges, status }

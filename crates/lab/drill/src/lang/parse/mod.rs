@@ -11,14 +11,14 @@ use super::lex::{Lexer, Tok, Token, inner};
 use super::source::{Diagnostic, Span};
 use base::Duration;
 
-/// Longest script, octets.
+/// Longest script, bytes.
 const SCRIPT_MAX: usize = 1 << 24;
 /// Deepest nesting of expressions.
 const DEPTH_MAX: u32 = 64;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Reads a script; `defines` are names and what stands for them, where the language wants a number or octets. A
+/// Reads a script; `defines` are names and what stands for them, where the language wants a number or bytes. A
 /// defined name is also one for which `#ifdef` holds.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use crate::lang::ast::{Digest, Range, TcpOption};
 use crate::lang::lex::Tok;
 use crate::lang::source::{Diagnostic, Span};
 
-/// A TCP header is at most 60 octets, 20 of which are fixed.
+/// A TCP header is at most 60 bytes, 20 of which are fixed.
 const OPTIONS_MAX: usize = 40;
 /// ACCECN0 and ACCECN1 (draft-ietf-tcpm-accurate-ecn, section 3.2.3).
 const ACCECN: [u8; 2] = [172, 174];
@@ -166,7 +166,7 @@ impl Parser<'_> {
         Ok(TcpOption::AccEcn { kind, counters })
     }
 
-    /// Octets as hexadecimal digits, perhaps none.
+    /// Bytes as hexadecimal digits, perhaps none.
     fn octets(&mut self) -> Result<Vec<u8>> {
         let token = self.peek()?;
         if !matches!(token.kind, Tok::Word | Tok::Int | Tok::Hex) {
@@ -192,7 +192,7 @@ fn unknown(at: Span, what: &str) -> Diagnostic {
 }
 
 impl TcpOption {
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub fn wire_len(&self) -> usize {
         match self {
             TcpOption::Nop | TcpOption::Eol => 1,

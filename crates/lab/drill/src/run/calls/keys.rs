@@ -8,7 +8,7 @@ use base::Addr;
 
 type Result<T> = std::result::Result<T, Stop>;
 
-/// Offset and octets of each field, by its name in C, for one option.
+/// Offset and bytes of each field, by its name in C, for one option.
 type Layout = (&'static str, i32, usize, &'static [(&'static str, usize, usize)]);
 
 /// Options with their structs' lengths.
@@ -81,7 +81,7 @@ pub(super) fn concerns(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && LAYOUTS.iter().any(|&(_, number, ..)| number == name)
 }
 
-/// The octets of the struct. What it does not name is zero; an address that is `...` is the peer's.
+/// The bytes of the struct. What it does not name is zero; an address that is `...` is the peer's.
 pub(super) fn value(run: &Runner, name: i32, expr: &Expr) -> Result<Vec<u8>> {
     let known = LAYOUTS.iter().find(|&&(_, number, ..)| number == name);
     let (Some(&(option, _, len, layout)), ExprKind::Struct(fields)) = (known, &expr.kind) else {

@@ -1,4 +1,4 @@
-//! Control messages: what recvmsg tells beside the octets, against what the script says it tells.
+//! Control messages: what recvmsg tells beside the bytes, against what the script says it tells.
 
 use super::Stop;
 use super::check::same;
@@ -30,7 +30,7 @@ impl Seen<'_> {
     }
 }
 
-/// With octets.
+/// With bytes.
 pub(super) fn received(run: &Runner, call: &Call, seen: &Received) -> Result<()> {
     let mut list = Vec::new();
     list.extend(seen.arrived.map(Seen::Time));

@@ -69,7 +69,7 @@ pub enum Request {
         /// MSG_FASTOPEN, and the peer.
         fast_open: Option<FastOpen>,
     },
-    /// recvmsg: the same as Recv, and what is told beside the octets.
+    /// recvmsg: the same as Recv, and what is told beside the bytes.
     RecvMessage {
         fd: Fd,
         len: usize,
@@ -94,7 +94,7 @@ pub enum Request {
     SetFlags(Fd, i64),
     GetFlags(Fd),
     Readable(Fd),
-    /// Octets not acknowledged, or of these not sent.
+    /// Bytes not acknowledged, or of these not sent.
     Unsent {
         fd: Fd,
         not_sent: bool,

@@ -96,7 +96,7 @@ fn ask(request: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
     }
 }
 
-/// A buffer that is NULL is an error only where octets would be put there or taken from there.
+/// A buffer that is NULL is an error only where bytes would be put there or taken from there.
 fn nowhere(call: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
     let here = match call {
         Request::Recv { fd, len, flags } if len > 0 && !flags.discard => {
@@ -115,7 +115,7 @@ fn nowhere(call: Request, door: &dyn Sockets) -> Result<(i64, Got), Errno> {
     }
 }
 
-/// Moves what can be moved at once, from a socket to a pipe or back (splice(2)). Waits for the first octet.
+/// Moves what can be moved at once, from a socket to a pipe or back (splice(2)). Waits for the first byte.
 fn splice(
     door: &dyn Sockets,
     from: sock::Fd,
@@ -144,7 +144,7 @@ fn splice(
     }
 }
 
-/// The octets of `struct tcp_info`, empty where there is none to have.
+/// The bytes of `struct tcp_info`, empty where there is none to have.
 pub(in crate::run) fn tcp_info(door: &dyn Sockets, fd: sock::Fd) -> Vec<u8> {
     let request =
         Request::GetOption { fd, level: libc::IPPROTO_TCP, name: libc::TCP_INFO, len: sock::tcp_info::LEN };

@@ -136,7 +136,7 @@ impl Arguments<'_> {
         let Some(flags) = send_flags(flags) else {
             return Stop::unsupported(format!("flags {flags:#x} of {}()", self.call.name));
         };
-        // The octets that belong at this place of the stream.
+        // The bytes that belong at this place of the stream.
         let script_fd = self.int(0)?;
         let first = self.run.flow_of(script_fd).map_or(0, |flow| flow.written) as u32;
         let data = (1..=len as u32).map(|i| octet(first.wrapping_add(i))).collect();
@@ -179,7 +179,7 @@ impl Arguments<'_> {
         Ok(Request::Send { fd, data, flags: how, fast_open })
     }
 
-    /// Octets of `[{..., 10}, {..., 20}]` together.
+    /// Bytes of `[{..., 10}, {..., 20}]` together.
     fn vectors(&self, index: usize) -> Result<usize> {
         self.iovecs(self.get(index)?)
     }
@@ -198,7 +198,7 @@ impl Arguments<'_> {
         bounded(total)
     }
 
-    /// Octets of a message's vectors; control data to be sent is not supported.
+    /// Bytes of a message's vectors; control data to be sent is not supported.
     fn message(&self, index: usize) -> Result<usize> {
         let ExprKind::Struct(fields) = &self.get(index)?.kind else {
             return Stop::fail("a message is {...}");
@@ -238,7 +238,7 @@ impl Arguments<'_> {
                     items.iter().map(|item| Ok((self.run.int(item)? as i32).to_ne_bytes())).collect();
                 words?.concat()
             }
-            // A character of a text is an octet, as in C.
+            // A character of a text is a byte, as in C.
             ExprKind::Text(text) => text.chars().map(|c| c as u8).collect(),
             ExprKind::Struct(fields) => {
                 let mut octets = Vec::new();
