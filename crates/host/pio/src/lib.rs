@@ -7,6 +7,7 @@ mod card;
 mod doze;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod extensions;
 mod fault;
 pub mod fuzz;
 mod group;

@@ -13,6 +13,7 @@
 //! of them, and all of them are silent. The first binds without, so that nobody on the kernel is there before us.
 
 use super::filter::{self, Shared, Spread};
+use crate::extensions;
 use crate::group::{Member, Place, Watcher};
 use crate::ledger;
 use crate::peer_hash::PeerHash;
@@ -331,17 +332,18 @@ impl Claims {
             Some(0x86dd) => false,
             _ => return false,
         };
-        let (protocol, upper) = if v4 {
-            (frame.get(23), 14 + 4 * usize::from(frame.get(14).map_or(0, |b| b & 15)))
+        let upper = if v4 {
+            frame.get(23).map(|&protocol| (protocol, 14 + 4 * usize::from(frame[14] & 15)))
         } else {
-            (frame.get(20), 54)
+            frame.get(20).and_then(|&kind| extensions::upper(frame, kind, 54))
         };
+        let Some((protocol, upper)) = upper else { return false };
         match protocol {
-            Some(6) => half(upper + 2).is_some_and(|port| self.is_ours(port, v4, frame)),
+            6 => half(upper + 2).is_some_and(|port| self.is_ours(port, v4, frame)),
             // An error quotes a packet of ours, whose source port is ours; who it was sent to does not
             // matter.
-            Some(1) if v4 => half(upper + 28).is_some_and(|port| self.mark(port) != 0),
-            Some(58) if !v4 => half(upper + 48).is_some_and(|port| self.mark(port) != 0),
+            1 if v4 => half(upper + 28).is_some_and(|port| self.mark(port) != 0),
+            58 if !v4 => half(upper + 48).is_some_and(|port| self.mark(port) != 0),
             _ => false,
         }
     }

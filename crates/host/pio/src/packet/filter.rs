@@ -4,6 +4,7 @@
 //! The filter may let too much through (a program has 4096 instructions, ports may be many);
 //! [`super::claims`] looks again at what arrives.
 
+use crate::extensions::{EXTENSION_WORDS_MAX, EXTENSIONS_MAX, FRAGMENT, WITH_LENGTH};
 use crate::group::{Buckets, SHIFT};
 use crate::peer_hash::{PeerHash, WORDS};
 use libc::sock_filter;
@@ -64,6 +65,11 @@ fn recall_to_x(place: u32) -> sock_filter {
     instruction(libc::BPF_LDX | libc::BPF_MEM, 0, 0, place)
 }
 
+/// X = a constant.
+fn load_x(value: u32) -> sock_filter {
+    instruction(libc::BPF_LDX | libc::BPF_IMM, 0, 0, value)
+}
+
 /// The accumulator with X.
 fn arithmetic_with_x(kind: u32) -> sock_filter {
     instruction(libc::BPF_ALU | kind | libc::BPF_X, 0, 0, 0)
@@ -105,7 +111,7 @@ pub(super) const SHARED_MAX: usize = 16;
 /// Instructions for one of them.
 const PER_SHARED: usize = 78;
 const _: () =
-    assert!(INTERVALS_MAX * PER_INTERVAL + SHARED_MAX * PER_SHARED + 96 < libc::BPF_MAXINSNS as usize);
+    assert!(INTERVALS_MAX * PER_INTERVAL + SHARED_MAX * PER_SHARED + 156 < libc::BPF_MAXINSNS as usize);
 
 /// A group that shares a port, and the buckets of its flows that are wanted here. A port has one for each address.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -186,6 +192,49 @@ fn address6(at: u32) -> Vec<sock_filter> {
     keep_address((at..at + 16).step_by(2).map(load_half))
 }
 
+/// The words of an IPv6 address at `at` and X.
+fn address6_at_x(at: u32) -> Vec<sock_filter> {
+    keep_address((at..at + 16).step_by(2).map(load_half_at_x))
+}
+
+/// Walks the extension headers of an IPv6 packet that starts at `net`, as [`crate::extensions::upper`] does: the
+/// protocol behind them to the accumulator, their length in bytes to X. Gives 0 for a packet that is the kernel's.
+fn walk_extensions(net: u32) -> Vec<sock_filter> {
+    let first = net + 40;
+    let mut program = vec![load_x(0), load_byte(net + 6)];
+    let words = [
+        load_byte_at_x(first + 1),
+        jump(libc::BPF_JGT, u32::from(EXTENSION_WORDS_MAX) - 1, 0, 1),
+        give(0),
+        arithmetic(libc::BPF_ADD, 1),
+        arithmetic(libc::BPF_LSH, 3),
+    ];
+    let fragment = [
+        load_half_at_x(first + 2),
+        jump(libc::BPF_JSET, 0xfff8, 0, 1),
+        give(0),
+        load(8),
+        always(words.len()),
+    ];
+    let next =
+        [arithmetic_with_x(libc::BPF_ADD), store(SCRATCH[0]), load_byte_at_x(first), recall_to_x(SCRATCH[0])];
+    // TCP, the kinds with a length, and the fragment: five tests, and then the three parts above.
+    let tests = 2 + WITH_LENGTH.len();
+    let round = tests + fragment.len() + words.len() + next.len();
+    for left in (1..=EXTENSIONS_MAX).rev() {
+        // From behind the test with this number to the end of all rounds, and to the words.
+        let done = |test: usize| (left * round - test - 1) as u8;
+        let options = |test: usize| (tests - test - 1 + fragment.len()) as u8;
+        program.push(jump(libc::BPF_JEQ, TCP, done(0), 0));
+        for (test, kind) in (1..).zip(WITH_LENGTH) {
+            program.push(jump(libc::BPF_JEQ, kind.into(), options(test), 0));
+        }
+        program.push(jump(libc::BPF_JEQ, FRAGMENT.into(), 0, done(tests - 1)));
+        program.extend([&fragment[..], &words, &next].concat());
+    }
+    program
+}
+
 /// The words of an IPv4 address, mapped, that `loads` are.
 fn address4(loads: [sock_filter; 2]) -> Vec<sock_filter> {
     keep_address([load(0), load(0), load(0), load(0), load(0), load(0xffff)].into_iter().chain(loads))
@@ -254,26 +303,27 @@ pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_fil
         give(0),
     ];
     // Each family ends with the port in the accumulator and jumps to the tree.
-    let mut v6 = vec![
-        load_byte(20),
+    let mut v6 = walk_extensions(14);
+    v6.extend([
         jump(libc::BPF_JEQ, ICMPV6, 0, 5),
-        // Destination unreachable, packet too big, time exceeded (RFC 4443).
-        load_byte(54),
-        jump(libc::BPF_JGT, 3, 1, 0),
+        // Destination unreachable, packet too big, time exceeded, parameter problem (RFC 4443).
+        load_byte_at_x(54),
+        jump(libc::BPF_JGT, 4, 1, 0),
         jump(libc::BPF_JGE, 1, 1, 0),
         give(0),
         give(KEEP),
         jump(libc::BPF_JEQ, TCP, 1, 0),
         give(0),
-    ];
+    ]);
     let mut v4 = vec![
         load_header_len(14),
         load_byte(23),
-        jump(libc::BPF_JEQ, ICMP, 0, 5),
-        // Destination unreachable, time exceeded (RFC 792).
+        jump(libc::BPF_JEQ, ICMP, 0, 6),
+        // Destination unreachable, time exceeded, parameter problem (RFC 792).
         load_byte_at_x(14),
-        jump(libc::BPF_JEQ, 3, 2, 0),
-        jump(libc::BPF_JEQ, 11, 1, 0),
+        jump(libc::BPF_JEQ, 3, 3, 0),
+        jump(libc::BPF_JEQ, 11, 2, 0),
+        jump(libc::BPF_JEQ, 12, 1, 0),
         give(0),
         give(KEEP),
         jump(libc::BPF_JEQ, TCP, 1, 0),
@@ -284,11 +334,11 @@ pub(super) fn ports(intervals: &[(u16, u16)], shared: &[Shared]) -> Vec<sock_fil
     ];
     if !shared.is_empty() {
         v6.extend(address6(22));
-        v6.extend([load_half(54), store(WORDS as u32 - 1)]);
+        v6.extend([load_half_at_x(54), store(WORDS as u32 - 1)]);
         v4.extend(address4([load_half(26), load_half(28)]));
         v4.extend([load_half_at_x(14), store(WORDS as u32 - 1)]);
     }
-    v6.push(load_half(56));
+    v6.push(load_half_at_x(56));
     v4.push(load_half_at_x(16));
     program.push(always(v6.len() + 1));
     program.extend(v6);
@@ -339,14 +389,16 @@ const SHRINK: u32 = 16;
 pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
     let queues = u32::from(spread.queues);
     let give_accumulator = instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0);
+    // The packet that an error quotes was ours, and ours have neither IP options nor extension headers.
     let v6 = one_or_the_other(
-        [load_byte(NET + 6), jump(libc::BPF_JEQ, ICMPV6, 0, 0)],
-        &peer_and_port(address6(NET + 72), load_half(NET + 90), load_half(NET + 88)),
-        &peer_and_port(address6(NET + 8), load_half(NET + 40), load_half(NET + 42)),
+        &walk_extensions(NET),
+        jump(libc::BPF_JEQ, ICMPV6, 0, 0),
+        &peer_and_port(address6_at_x(NET + 72), load_half_at_x(NET + 90), load_half_at_x(NET + 88)),
+        &peer_and_port(address6(NET + 8), load_half_at_x(NET + 40), load_half_at_x(NET + 42)),
     );
-    // The packet that an error quotes was ours, and ours have no IP options.
     let v4 = one_or_the_other(
-        [load_byte(NET + 9), jump(libc::BPF_JEQ, ICMP, 0, 0)],
+        &[load_header_len(NET), load_byte(NET + 9)],
+        jump(libc::BPF_JEQ, ICMP, 0, 0),
         &peer_and_port(
             address4([load_half_at_x(NET + 24), load_half_at_x(NET + 26)]),
             load_half_at_x(NET + 30),
@@ -358,7 +410,7 @@ pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
             load_half_at_x(NET + 2),
         ),
     );
-    let mut program = one_or_the_other([load_byte(NET), jump(libc::BPF_JGE, 0x60, 0, 0)], &v6, &v4);
+    let mut program = one_or_the_other(&[load_byte(NET)], jump(libc::BPF_JGE, 0x60, 0, 0), &v6, &v4);
     if let Some((low, high)) = spread.ephemeral {
         program.extend([
             jump(libc::BPF_JGE, low.into(), 0, 4),
@@ -374,35 +426,36 @@ pub(super) fn spread(spread: &Spread) -> Vec<sock_filter> {
 }
 
 /// Puts the peer's address (`address` does) and port into memory, and our port into the accumulator. Loads find the
-/// IPv4 header's length in X.
+/// IPv4 header's length in X, or that of IPv6 extension headers.
 fn peer_and_port(
     address: Vec<sock_filter>,
     peer_port: sock_filter,
     our_port: sock_filter,
 ) -> Vec<sock_filter> {
     let ports = [peer_port, store(WORDS as u32 - 1), our_port];
-    [&[load_header_len(NET)], &*address, &ports].concat()
+    [&*address, &ports].concat()
 }
 
-/// `test` (a load, and a jump whose distances are filled in), then `yes` or `no`; both go on behind.
+/// `before`, `test` (a jump whose distances are filled in), then `yes` or `no`; both go on behind.
 fn one_or_the_other(
-    [load, mut test]: [sock_filter; 2],
+    before: &[sock_filter],
+    test: sock_filter,
     yes: &[sock_filter],
     no: &[sock_filter],
 ) -> Vec<sock_filter> {
-    test.jf = yes.len() as u8 + 1;
-    [&[load, test], yes, &[always(no.len())], no].concat()
+    // Distances of tests have eight bits, those of `always` 32.
+    [before, &[sock_filter { jt: 1, ..test }, always(yes.len() + 1)], yes, &[always(no.len())], no].concat()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     //! Goal: the programs do what is said of them, on a machine of our own that runs them as the kernel does;
     //! that the kernel takes them is shown by the tests of the port.
     use super::*;
     use base::{Addr, Endpoint, Rng};
 
     /// Runs a program on a frame whose IP header is at `net`; 0 where it reads outside, as the kernel does.
-    pub(crate) fn run(program: &[sock_filter], frame: &[u8], start: usize, net: usize) -> u32 {
+    pub(in crate::packet) fn run(program: &[sock_filter], frame: &[u8], start: usize, net: usize) -> u32 {
         let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0);
         let read = |k: u32, len: usize| -> Option<u32> {
             let at = match k as i32 {
@@ -428,6 +481,7 @@ mod tests {
                     a = value;
                 }
                 (libc::BPF_LDX, op) if op & 0xe0 == libc::BPF_MEM => x = memory[k as usize],
+                (libc::BPF_LDX, op) if op & 0xe0 == libc::BPF_IMM => x = k,
                 (libc::BPF_LDX, _) => {
                     let Some(value) = read(k, 1) else { return 0 };
                     x = 4 * (value & 15);
@@ -436,6 +490,8 @@ mod tests {
                 (libc::BPF_ALU, libc::BPF_AND) => a &= k,
                 (libc::BPF_ALU, libc::BPF_RSH) => a >>= k,
                 (libc::BPF_ALU, op) if op == libc::BPF_RSH | libc::BPF_X => a >>= x,
+                (libc::BPF_ALU, libc::BPF_LSH) => a <<= k,
+                (libc::BPF_ALU, libc::BPF_ADD) => a = a.wrapping_add(k),
                 (libc::BPF_ALU, libc::BPF_SUB) => a = a.wrapping_sub(k),
                 (libc::BPF_ALU, libc::BPF_MUL) => a = a.wrapping_mul(k),
                 (libc::BPF_ALU, op) if op == libc::BPF_ADD | libc::BPF_X => a = a.wrapping_add(x),
@@ -479,6 +535,17 @@ mod tests {
         frame.extend(from.to_be_bytes());
         frame.extend(to.to_be_bytes());
         frame.extend([0; 16]);
+        frame
+    }
+
+    /// Puts extension headers of these kinds, each of some length, before what an IPv6 frame has.
+    fn extended(mut frame: Vec<u8>, kinds: &[u8], rng: &mut Rng) -> Vec<u8> {
+        for &kind in kinds {
+            let words = if kind == FRAGMENT { 0 } else { rng.below(u64::from(EXTENSION_WORDS_MAX)) as u8 };
+            let mut header = vec![0; 8 * (usize::from(words) + 1)];
+            header[..2].copy_from_slice(&[std::mem::replace(&mut frame[20], kind), words]);
+            frame.splice(54..54, header);
+        }
         frame
     }
 
@@ -549,6 +616,19 @@ mod tests {
     }
 
     #[test]
+    fn of_shared_ports_behind_extension_headers_too() {
+        let mut rng = Rng::new(8);
+        for _ in 0..500 {
+            let hash = PeerHash::new([rng.next_u64(), rng.next_u64()]);
+            let shared = Shared { port: 80, hash, buckets: std::array::from_fn(|_| rng.next_u32()) };
+            let program = ports(&[(80, 80)], std::slice::from_ref(&shared));
+            let plain = segment(true, rng.next_u32(), rng.next_u32() as u16, 80);
+            let behind = extended(plain.clone(), &[60, 43], &mut rng);
+            assert_eq!(run(&program, &behind, 0, 14), run(&program, &plain, 0, 14));
+        }
+    }
+
+    #[test]
     fn nothing_else_passes() {
         let program = ports(&[(80, 80)], &[]);
         let keeps = |frame: &[u8]| run(&program, frame, 0, 14) == KEEP;
@@ -559,7 +639,7 @@ mod tests {
             udp[if v6 { 20 } else { 23 }] = 17;
             assert!(!keeps(&udp));
             for kind in 0..=255 {
-                let passes = if v6 { (1..=3).contains(&kind) } else { kind == 3 || kind == 11 };
+                let passes = if v6 { (1..=4).contains(&kind) } else { [3, 11, 12].contains(&kind) };
                 assert_eq!(keeps(&error(v6, kind, 1, 80, 9)), passes, "ICMP {kind}");
             }
         }
@@ -603,6 +683,14 @@ mod tests {
                 let queue = run(&program, &segment(v6, source, from, to), 14, 14);
                 assert_eq!(queue, rule.queue(to, peer(v6, source, from)));
                 assert_eq!(run(&program, &error(v6, 3, source, to, from), 14, 14), queue);
+                if v6 {
+                    let kinds = [60, 44, 0].map(|kind| if rng.chance(0.5) { kind } else { 43 });
+                    let kinds = &kinds[..rng.below(4) as usize];
+                    let behind = extended(segment(v6, source, from, to), kinds, &mut rng);
+                    assert_eq!(run(&program, &behind, 14, 14), queue, "behind {kinds:?}");
+                    let behind = extended(error(v6, 3, source, to, from), kinds, &mut rng);
+                    assert_eq!(run(&program, &behind, 14, 14), queue, "error behind {kinds:?}");
+                }
                 load[queue as usize] += 1;
             }
             assert!(load.iter().all(|&n| n > 1000 / i32::from(queues)), "{load:?}");

@@ -24,7 +24,7 @@ mod claims;
 mod filter;
 mod ring;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use ring::fuzz;
 

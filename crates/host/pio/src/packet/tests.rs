@@ -10,6 +10,29 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 const LISTEN: PortClaim =
     PortClaim { addr: Addr::UNSPECIFIED_V4, port: 80, reuse_port: false, ephemeral: false, v6_only: false };
 
+/// Choice among frames by a packet socket's filter and the look that follows it, without a socket.
+pub(crate) struct Choice {
+    claims: Claims,
+    program: Vec<libc::sock_filter>,
+}
+
+impl Choice {
+    /// Of packets to these, on interface `ifindex`.
+    pub(crate) fn of(ifindex: u32, wanted: &[PortClaim]) -> Choice {
+        let claims = Claims::new(ifindex, 1, 0).expect("a table");
+        for claim in wanted {
+            claims.claim(claim, 0).expect("granted");
+        }
+        let ports = wanted.iter().map(|claim| claim.port).collect::<std::collections::BTreeSet<_>>();
+        Choice { claims, program: filter::ports(&filter::intervals(ports.into_iter()), &[]) }
+    }
+
+    /// Does the socket get this frame, and keep it?
+    pub(crate) fn takes(&self, frame: &[u8]) -> bool {
+        filter::tests::run(&self.program, frame, 0, 14) == filter::KEEP && self.claims.wants(frame)
+    }
+}
+
 fn open_one(receive: Receive) -> Packet {
     open_packet(&PacketConfig { receive, ..PacketConfig::new("ms-p0") }).expect("a port").remove(0)
 }
@@ -70,6 +93,45 @@ fn serves_a_kernel_client() {
                 0
             );
         }
+    }
+}
+
+/// A client whose kernel puts an option that may be ignored (RFC 8200, section 4.2) into a header of its own before
+/// every segment.
+#[test]
+fn serves_a_kernel_client_behind_extension_headers() {
+    if !own_namespace() {
+        return;
+    }
+    let (index, far) = cable("ms-p0", "ms-p1", 8);
+    let to = sys::SockAddr::new(addr("fd00:8::1"), 80, index);
+    for (what, option) in [("hop-by-hop", libc::IPV6_HOPOPTS), ("destination", libc::IPV6_DSTOPTS)] {
+        let mut port = open_one(Receive::Calls);
+        port.claim(&PortClaim { addr: Addr::UNSPECIFIED_V6, ..LISTEN }).expect("granted");
+        let mut puppet = Puppet::new(port, addr("fd00:8::1"), 80);
+        let client = || {
+            within(&far, || {
+                let socket = sys::socket(libc::AF_INET6, libc::SOCK_STREAM, 0)?;
+                let fd = socket.as_raw_fd();
+                // PadN of six bytes in all.
+                sys::set_option(fd, libc::IPPROTO_IPV6, option, &[0_u8, 0, 1, 4, 0, 0, 0, 0])?;
+                let patience = libc::timeval { tv_sec: 10, tv_usec: 0 };
+                sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &patience)?;
+                let (raw, len) = to.raw();
+                // SAFETY: `raw` points to a socket address of `len` bytes.
+                sys::check(unsafe { libc::connect(fd, raw, len) })?;
+                let mut stream = TcpStream::from(socket);
+                stream.write_all(&pattern(100_000))?;
+                stream.shutdown(Shutdown::Write)
+            })
+        };
+        std::thread::scope(|scope| {
+            let client = scope.spawn(client);
+            let came = puppet.run(|seen| seen.fin);
+            assert!(came, "{what}: {:?}", client.join().expect("client"));
+        });
+        assert_eq!(puppet.seen.received, pattern(100_000), "{what}");
+        assert_eq!((puppet.seen.bad_checksum, puppet.seen.reset), (0, false), "{what}");
     }
 }
 

@@ -22,6 +22,7 @@
 
 use super::asm::{Asm, Label};
 use super::insn::{Alu, Cond, Helper, Insn, Reg, Size};
+use crate::extensions::{EXTENSION_WORDS_MAX, EXTENSIONS_MAX, FRAGMENT, WITH_LENGTH};
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
 /// `ports`: every local IPv4 address of the interface is ours at this port. Also the mark of the IPv4 family.
@@ -65,15 +66,6 @@ const TCP_ACK: i32 = 0x10;
 const PROTOCOL_ICMP: i32 = 1;
 const PROTOCOL_TCP: i32 = 6;
 const PROTOCOL_ICMPV6: i32 = 58;
-const HOP_BY_HOP: i32 = 0;
-const ROUTING: i32 = 43;
-const FRAGMENT: i32 = 44;
-const DESTINATION_OPTIONS: i32 = 60;
-
-/// IPv6 extension headers of a packet that are walked.
-const EXTENSIONS_MAX: usize = 3;
-/// Greatest length of one of them, in units of 8 bytes.
-const EXTENSION_WORDS_MAX: i32 = 8;
 
 // The stack frame. REMOTE to the end is the tuple of an IPv6 socket look-up, LOCAL to the end (with 0 for the
 // remote port) the key of `local`, and an IPv4 look-up takes the last 12 bytes:
@@ -277,10 +269,10 @@ fn extensions(asm: &mut Asm, kernel: Label) {
     for _ in 0..EXTENSIONS_MAX {
         let (options, past) = (asm.label(), asm.label());
         asm.jump_if(Cond::Eq, R5, PROTOCOL_TCP, done);
-        for kind in [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS] {
-            asm.jump_if(Cond::Eq, R5, kind, options);
+        for kind in WITH_LENGTH {
+            asm.jump_if(Cond::Eq, R5, i32::from(kind), options);
         }
-        asm.jump_if(Cond::Ne, R5, FRAGMENT, done);
+        asm.jump_if(Cond::Ne, R5, i32::from(FRAGMENT), done);
         // Of a later fragment nobody knows the ports.
         need(asm, 8, kernel);
         asm.load(Size::H, R4, R7, 2);
@@ -293,7 +285,7 @@ fn extensions(asm: &mut Asm, kernel: Label) {
         need(asm, 8, kernel);
         asm.load(Size::B, R5, R7, 0);
         asm.load(Size::B, R3, R7, 1);
-        for words in 1..=EXTENSION_WORDS_MAX {
+        for words in 1..=i32::from(EXTENSION_WORDS_MAX) {
             let next = asm.label();
             asm.jump_if(Cond::Ne, R3, words - 1, next);
             asm.alu(Alu::Add, R7, 8 * words);

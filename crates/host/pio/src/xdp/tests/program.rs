@@ -4,6 +4,7 @@ use super::super::bpf::sys::test_run;
 use super::super::device::Device;
 use super::super::steering::Loaded;
 use crate::netlink;
+use crate::packet::tests::Choice;
 use crate::port::PortClaim;
 use crate::sys;
 use crate::testnet::{addr, own_namespace};
@@ -285,6 +286,53 @@ fn random_packet(rng: &mut Rng) -> Vec<u8> {
         frame.truncate(rng.below(frame.len() as u64 + 1) as usize);
     }
     frame
+}
+
+/// Packet sockets get all that the program takes, and of segments to addresses of ours the same ones.
+#[test]
+fn packet_sockets_take_the_same() {
+    let Some(bench) = Bench::new() else { return };
+    let claims = [("0.0.0.0", 80), ("::", 81), ("10.0.0.1", 82), ("2001:db8::1", 82)];
+    let claims = claims.map(|(local, port)| PortClaim {
+        addr: addr(local),
+        port,
+        reuse_port: false,
+        ephemeral: false,
+        v6_only: true,
+    });
+    // First that of the packet sockets: its claims are sockets of the kernel, too.
+    let choice = Choice::of(1, &claims);
+    for claim in &claims {
+        bench.loaded.claims.steer(claim, true).unwrap();
+    }
+    let mut rng = Rng::new(17);
+    let (mut both, mut behind) = (0, 0);
+    for round in 0..40_000 {
+        let packet = random_packet(&mut rng);
+        if packet.len() < 14 {
+            continue;
+        }
+        let ours = bench.ours(&packet);
+        let to_us = packet.get(38..54).is_some_and(|to| to == addr("2001:db8::1").octets());
+        if to_us && packet[12..14] == [0x86, 0xdd] && packet[0] & 1 == 0 && packet[14] >> 4 == 6 {
+            let whole =
+                upper(packet[20], &packet[54..]).filter(|(kind, rest)| *kind == 6 && rest.len() >= 20);
+            if whole.is_some() {
+                assert_eq!(choice.takes(&packet), ours, "round {round}: {packet:02x?}");
+                behind += u32::from(ours && packet[20] != 6);
+            } else if upper(packet[20], &packet[54..]).is_none_or(|(kind, _)| kind != 6 && kind != 58) {
+                assert!(!choice.takes(&packet), "round {round}: {packet:02x?}");
+            }
+        }
+        // Packets of ours have no IP options, and packet sockets know no others in the quotation of an error.
+        let quote = 14 + 4 * usize::from(packet[14.min(packet.len() - 1)] & 15) + 8;
+        let error4 = packet[12..14] == [8, 0] && packet.get(23) == Some(&1);
+        if ours && !(error4 && packet[quote] != 0x45) {
+            assert!(choice.takes(&packet), "round {round}: {packet:02x?}");
+            both += 1;
+        }
+    }
+    assert!(both > 2_000 && behind > 200, "one-sided test: {both}, {behind}");
 }
 
 #[test]
