@@ -17,6 +17,11 @@ pub(crate) fn is_device(level: c_int, name: c_int) -> bool {
     level == libc::SOL_SOCKET && matches!(name, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
 }
 
+/// Returns true if the option names the device of a socket for which this file keeps it.
+pub(crate) fn is_kept(held: &Held, level: c_int, name: c_int) -> bool {
+    is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener | Kind::Stream)
+}
+
 /// Returns the device among options that were set, or 0.
 pub(crate) fn of(wishes: &[Wish]) -> c_int {
     let named = wishes.iter().find(|wish| is_device(wish.level, wish.name));

@@ -27,7 +27,7 @@ pub(crate) unsafe fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> Outcome<c_int> {
-    if held.kind() == Kind::Stream && device::is_device(level, name) {
+    if device::is_kept(held, level, name) {
         // SAFETY: the caller's arguments.
         return unsafe { device::set(held, fd, name, value, len) };
     }
@@ -46,10 +46,6 @@ pub(crate) unsafe fn setsockopt(
         let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
         relay::set_option(held, level, name, value)?;
         return answered(0);
-    }
-    if device::is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener) {
-        // SAFETY: the caller's arguments.
-        return unsafe { device::set(held, fd, name, value, len) };
     }
     // SAFETY: the caller's arguments.
     let done = unsafe { real::setsockopt(fd, level, name, value, len) };
@@ -165,7 +161,7 @@ pub(crate) unsafe fn getsockopt(
             return answered(0);
         }
     }
-    if device::is_device(level, name) && matches!(held.kind(), Kind::Fresh | Kind::Listener | Kind::Stream) {
+    if device::is_kept(held, level, name) {
         // SAFETY: the caller's arguments.
         return unsafe { device::get(held, name, value, len) };
     }
