@@ -57,7 +57,8 @@ pub(crate) struct More {
     pub(crate) watched_by: Vec<epoll::Watcher>,
     /// Of a relayed connection.
     pub(crate) relayed: Option<Relayed>,
-    /// Of a relayed connection: our end and the peer's, as socket addresses.
+    /// Of a relayed connection: our end and the peer's, as socket addresses. Of a socket that is bound to the link's
+    /// device at all addresses, our end alone: the kernel's part has the link's address.
     pub(crate) names: Option<(Vec<u8>, Vec<u8>)>,
     /// Of an epoll set: what it watches that is no connection.
     pub(crate) watches: Vec<epoll::Watch>,

@@ -22,7 +22,7 @@ const F_SETSIG: c_int = 10;
 const F_SETOWN_EX: c_int = 15;
 
 /// Flags of F_SETFL that are kept and mean nothing to a socket.
-const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
+pub(crate) const KEPT: c_int = libc::O_APPEND | libc::O_ASYNC | libc::O_NOATIME;
 
 static NO_SIGNALS: Once = Once::new();
 static NO_OWN_TABLE: Once = Once::new();
@@ -209,8 +209,10 @@ pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) 
             if flags & libc::O_DIRECT != 0 {
                 return Err(Refused(libc::EINVAL));
             }
-            if flags & libc::O_ASYNC != 0 {
-                say_once(&NO_SIGNALS, "connections of the stack send no SIGIO (O_ASYNC)");
+            if (flags ^ held.flags()) & libc::O_ASYNC != 0 {
+                let on = c_int::from(flags & libc::O_ASYNC != 0);
+                // SAFETY: a number of this frame's.
+                unsafe { set_async(held, fd, (&raw const on).cast_mut().cast())? };
             }
             set_nonblocking(held, flags & libc::O_NONBLOCK != 0)?;
             held.set_flags(flags & KEPT);
@@ -224,6 +226,25 @@ pub(crate) unsafe fn fcntl(held: &Held, fd: c_int, command: c_int, arg: c_long) 
         // SAFETY: the caller's arguments.
         _ => answered(unsafe { real::fcntl(fd, command, arg) }),
     }
+}
+
+/// O_ASYNC is the kernel's file's, too, which signals what a listener gets over the loopback.
+///
+/// # Safety
+/// C's contract of FIOASYNC.
+unsafe fn set_async(held: &Held, fd: c_int, value: *mut c_void) -> Outcome<c_int> {
+    part(held)?;
+    // SAFETY: the caller's arguments.
+    let done = unsafe { real::ioctl(fd, libc::FIOASYNC, value) };
+    if done == 0 {
+        // SAFETY: the kernel has read it.
+        let on = unsafe { value.cast::<c_int>().read_unaligned() } != 0;
+        if on {
+            say_once(&NO_SIGNALS, "connections of the stack send no SIGIO (O_ASYNC)");
+        }
+        held.set_flags(if on { held.flags() | libc::O_ASYNC } else { held.flags() & !libc::O_ASYNC });
+    }
+    answered(done)
 }
 
 /// Of a listener the kernel's socket never blocks; of a connection it does not matter.
@@ -253,7 +274,11 @@ pub(crate) unsafe fn ioctl(held: &Held, fd: c_int, request: c_ulong, value: *mut
             c::ms_ioctl(stack::open()?.context(), held.below(), request, value.cast::<c_int>())
         });
     }
-    if matches!(request, FIOSETOWN | SIOCSPGRP | libc::FIOASYNC) {
+    if matches!(kind, Kind::Stream | Kind::Listener) && request == libc::FIOASYNC {
+        // SAFETY: the caller's arguments.
+        return unsafe { set_async(held, fd, value) };
+    }
+    if matches!(request, FIOSETOWN | SIOCSPGRP) {
         part(held)?;
     }
     // SAFETY: the caller's arguments.

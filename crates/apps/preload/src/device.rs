@@ -7,7 +7,9 @@ use crate::description::{Kind, Wish};
 use crate::hooks::{answered, real};
 use crate::table::Held;
 use crate::{route, sockets};
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_void, sockaddr, socklen_t};
+use sock::address;
+use std::net::SocketAddr;
 use std::sync::Once;
 
 static STAYS: Once = Once::new();
@@ -44,6 +46,26 @@ fn index_of(fd: c_int) -> Outcome<c_int> {
     // SAFETY: room for a number.
     let done = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, value, &raw mut len) };
     if done == 0 { Ok(index) } else { Err(Refused(errno())) }
+}
+
+/// Binds the kernel's part of a socket that is bound to the link's device, at all addresses: over the loopback the
+/// link's address alone reaches it, 127.0.0.1 and ::1 do not. The kernel's answer, or `None` if it is no such socket.
+pub(crate) fn bind_on_link(held: &Held, fd: c_int, named: SocketAddr) -> Option<c_int> {
+    let everywhere = named.ip();
+    if held.device() == 0 || !everywhere.is_unspecified() || everywhere.is_ipv6() != held.is_v6() {
+        return None;
+    }
+    let own = route::link_address(held.is_v6())?;
+    let name = address::write(SocketAddr::new(own, named.port()).into(), held.is_v6());
+    // SAFETY: a socket address of this frame's.
+    let done = unsafe { real::bind(fd, name.as_ptr().cast::<sockaddr>(), name.len() as socklen_t) };
+    if done == 0
+        && let Some(bound) = sockets::kernels_name(fd)
+    {
+        let told = address::write(SocketAddr::new(everywhere, bound.port()).into(), held.is_v6());
+        held.more().names = Some((told, Vec::new()));
+    }
+    Some(done)
 }
 
 /// A socket that becomes the kernel's is bound to the program's device there.

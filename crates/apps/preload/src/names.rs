@@ -58,7 +58,7 @@ pub(crate) unsafe fn getpeername(
     answered(match held.kind() {
         // SAFETY: the caller's arguments.
         Kind::Stream => unsafe { c::ms_getpeername(stack::open()?.context(), held.below(), addr, len) },
-        _ => match held.more().names.as_ref() {
+        _ => match held.more().names.as_ref().filter(|(_, peer)| !peer.is_empty()) {
             // SAFETY: the caller's arguments.
             Some((_, peer)) => unsafe { tell(peer, addr, len) },
             // SAFETY: the caller's arguments.

@@ -1,11 +1,11 @@
 //! setsockopt and getsockopt.
 
-use crate::boundary::{Outcome, Refused, say};
+use crate::boundary::{Outcome, Refused, errno, say};
 use crate::description::{Kind, NONE, Wish};
 use crate::hooks::{answered, real};
 use crate::stack::{self, Stack};
 use crate::table::Held;
-use crate::{device, heritage, option_names, relay, report};
+use crate::{device, heritage, option_names, relay, report, sockets};
 use capi::calls::options as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_void, socklen_t};
@@ -33,6 +33,12 @@ pub(crate) unsafe fn setsockopt(
     }
     if held.kind() == Kind::Stream {
         // SAFETY: the caller's arguments.
+        if let Some(linger) = unsafe { endless_linger(level, name, value, len) } {
+            let below = held.below();
+            stack::open()?.hosted.setsockopt(below, level, name, &kernels_linger(&linger)?)?;
+            return answered(0);
+        }
+        // SAFETY: the caller's arguments.
         return answered(unsafe {
             c::ms_setsockopt(stack::open()?.context(), held.below(), level, name, value, len)
         });
@@ -53,9 +59,14 @@ pub(crate) unsafe fn setsockopt(
         return answered(done);
     }
     // SAFETY: the kernel has read so much from there.
-    let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+    let wish = unsafe {
+        match endless_linger(level, name, value, len) {
+            Some(linger) => kernels_linger(&linger)?,
+            None => std::slice::from_raw_parts(value.cast::<u8>(), len as usize).to_vec(),
+        }
+    };
     let mut more = held.more();
-    let wish = Wish { level, name, value: value.to_vec() };
+    let wish = Wish { level, name, value: wish };
     if let Some(stack) = stack::opened()
         && held.below() != NONE
     {
@@ -66,6 +77,45 @@ pub(crate) unsafe fn setsockopt(
         more.wishes.push(wish);
     }
     answered(done)
+}
+
+/// Returns the `struct linger` of a call that sets a negative time.
+///
+/// # Safety
+/// C's contract of setsockopt(2).
+unsafe fn endless_linger(
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> Option<libc::linger> {
+    let is_one = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
+    if !is_one || is_nowhere(value) || (len as usize) < size_of::<libc::linger>() {
+        return None;
+    }
+    // SAFETY: as much as that is there, as the caller vouches.
+    let linger = unsafe { value.cast::<libc::linger>().read_unaligned() };
+    (linger.l_onoff != 0 && linger.l_linger < 0).then_some(linger)
+}
+
+/// Returns a negative time as the kernel tells it: its longest time, whose seconds depend on its tick.
+fn kernels_linger(linger: &libc::linger) -> Outcome<Vec<u8>> {
+    let asked = sockets::blank()?;
+    let mut told = vec![0; size_of::<libc::linger>()];
+    let mut len = told.len() as socklen_t;
+    // SAFETY: a `struct linger`, as much room, and a descriptor of this frame's.
+    unsafe {
+        let from = std::ptr::from_ref(linger).cast::<c_void>();
+        let done = real::setsockopt(asked, libc::SOL_SOCKET, libc::SO_LINGER, from, len);
+        let to = told.as_mut_ptr().cast::<c_void>();
+        let done = done | real::getsockopt(asked, libc::SOL_SOCKET, libc::SO_LINGER, to, &raw mut len);
+        let why = errno();
+        real::close(asked);
+        if done != 0 {
+            return Err(Refused(why));
+        }
+    }
+    Ok(told)
 }
 
 /// Sets on the stack's socket what the kernel has taken for the program's. What the stack does not know is told once.

@@ -96,6 +96,20 @@ pub(crate) fn is_loopback(index: c_int) -> bool {
     index_of("lo") == index
 }
 
+/// Returns the link's address over the kernel's loopback, the first of the family that routers know.
+pub(crate) fn link_address(v6: bool) -> Option<IpAddr> {
+    let settings = settings()?;
+    let fits = |addr: &IpAddr| match addr {
+        IpAddr::V4(_) => !v6,
+        IpAddr::V6(addr) => v6 && !addr.is_unicast_link_local(),
+    };
+    let chosen = settings.address.iter().map(|(own, _)| *own).find(fits);
+    chosen.or_else(|| {
+        let link = interface(settings)?;
+        with_interfaces(|all| all.iter().find(|(of, own)| of == link && fits(own)).map(|(_, own)| *own))
+    })
+}
+
 /// The index of a device, or 0.
 fn index_of(name: &str) -> c_int {
     // SAFETY: a string that ends in NUL.

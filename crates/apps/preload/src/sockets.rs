@@ -1,7 +1,8 @@
 //! socket, bind, listen, accept, connect, shutdown: where it is decided whose a socket becomes.
 
 use crate::boundary::{Outcome, Refused, door, errno, is_inside, say, set_errno};
-use crate::description::{Description, Kind, NONE, note_number};
+use crate::description::{Description, Kind, More, NONE, note_number};
+use crate::descriptors::KEPT;
 use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
@@ -11,8 +12,9 @@ use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use sock::address::{self, Named};
 use sock::hosted::Ended;
-use sock::{Errno, Family, Sockets, address};
+use sock::{Errno, Family, Sockets};
 use std::net::SocketAddr;
 use std::ptr::null;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -84,8 +86,9 @@ pub(crate) unsafe fn bind(held: &Held, fd: c_int, addr: *const sockaddr, len: so
         Some(_) => {
             // Beside the loopback the port stays free in the kernel, for the link to take.
             fasten(held, fd, true);
+            let on_link = named.and_then(|named| device::bind_on_link(held, fd, named));
             // SAFETY: the caller's arguments.
-            let done = unsafe { real::bind(fd, addr, len) };
+            let done = on_link.unwrap_or_else(|| unsafe { real::bind(fd, addr, len) });
             if done < 0 {
                 let why = errno();
                 fasten(held, fd, false);
@@ -157,6 +160,12 @@ pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c
         return answered(unsafe { c::ms_listen(stack::open()?.context(), held.below(), backlog) });
     }
     fasten(held, fd, true);
+    if held.device() != 0
+        && let Some(name) = kernels_name(fd).filter(|name| name.port() == 0)
+        && device::bind_on_link(held, fd, name).is_some_and(|done| done < 0)
+    {
+        return Err(Refused(errno()));
+    }
     // SAFETY: numbers alone.
     let done = unsafe { real::listen(fd, backlog) };
     if done < 0 {
@@ -174,6 +183,7 @@ pub(crate) unsafe fn listen(held: &Held, fd: c_int, backlog: c_int) -> Outcome<c
     // SAFETY: numbers alone.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+    held.set_flags(flags & KEPT);
     // Whoever waits here waits for the link, too; the kernel's socket must not hold anybody up.
     // SAFETY: numbers alone.
     unsafe { real::fcntl(fd, libc::F_SETFL, (flags | libc::O_NONBLOCK).into()) };
@@ -192,8 +202,16 @@ fn backlog_of(backlog: c_int) -> u32 {
     u32::try_from(backlog).unwrap_or(u32::MAX)
 }
 
+/// Where the program has bound its socket, of which this was kept.
+fn programs_name(fd: c_int, more: &More) -> Option<SocketAddr> {
+    match more.names.as_ref().map(|(own, _)| address::read(own)) {
+        Some(Ok(Named::At(own))) => Some(own.into()),
+        _ => kernels_name(fd),
+    }
+}
+
 /// Where the kernel's socket is bound.
-fn kernels_name(fd: c_int) -> Option<SocketAddr> {
+pub(crate) fn kernels_name(fd: c_int) -> Option<SocketAddr> {
     let mut space = [0_u64; 16];
     let mut len = size_of_val(&space) as socklen_t;
     // SAFETY: room for any address.
@@ -219,7 +237,7 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
     if held.below() != NONE {
         return Ok(held.below());
     }
-    let name = kernels_name(fd).ok_or(Refused(libc::EINVAL))?;
+    let name = programs_name(fd, &more).ok_or(Refused(libc::EINVAL))?;
     let below = stack.hosted.socket(if held.is_v6() { Family::V6 } else { Family::V4 })?;
     let begun = (|| {
         options::set_again(stack, below, &more.wishes)?;
@@ -528,7 +546,12 @@ fn listens_on_stack(name: SocketAddr) -> Outcome<bool> {
     let mut found = false;
     for fd in table::all().0 {
         let Some(held) = table::ours(fd).filter(|held| held.kind() == Kind::Listener) else { continue };
-        if !held.is_shared() && kernels_name(fd).is_some_and(|at| covers(fd, at, name)) {
+        if held.device() != 0 && !route::is_own(name.ip()) {
+            // On the link's device the loopback's addresses do not arrive.
+            continue;
+        }
+        let at = programs_name(fd, &held.more());
+        if !held.is_shared() && at.is_some_and(|at| covers(fd, at, name)) {
             // One that cannot listen there says so when it is asked for connections.
             found |= listen_below(stack::open()?, &held, fd).is_ok();
         }
@@ -599,7 +622,7 @@ fn begin(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refused> {
         let more = held.more();
         options::set_again(stack, below, &more.wishes)?;
         if more.fastened
-            && let Some(name) = kernels_name(fd)
+            && let Some(name) = programs_name(fd, &more)
         {
             bind_below(stack, below, name)?;
         }
@@ -620,6 +643,7 @@ fn becomes_stream(held: &Held, fd: c_int, below: c_int) -> Outcome<()> {
     // SAFETY: numbers alone.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     held.set_nonblocking(flags & libc::O_NONBLOCK != 0);
+    held.set_flags(flags & KEPT);
     held.set_below(below);
     held.set_kind(Kind::Stream);
     held.more().wishes.clear();

@@ -69,7 +69,7 @@ pub(crate) struct Extras {
     pub(crate) mark: u32,
     /// SO_PRIORITY.
     pub(crate) priority: i32,
-    /// SO_LINGER: the seconds that were set last, while it is off.
+    /// SO_LINGER: the seconds that were set last, while it is off or they are more than a connection keeps.
     pub(crate) lingered: u32,
     /// SO_PEEK_OFF: how far behind what is read next a peek begins; `None` is off.
     pub(crate) peek_offset: Option<u32>,

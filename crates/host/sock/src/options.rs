@@ -76,6 +76,8 @@ macro_rules! options {
 }
 
 const MAX: i32 = i32::MAX;
+/// SO_LINGER in seconds from which a connection cuts it: it keeps milliseconds of 32 bits.
+const LINGER_KEPT: u32 = u32::MAX / 1_000;
 /// TCP_FIN_TIMEOUT_MAX, seconds.
 const FIN_WAIT_MAX: i32 = 120;
 
@@ -501,15 +503,25 @@ impl<T: Transport> Engine<T> {
         let on = int(c::SOL_SOCKET, value)? != 0;
         let seconds = int(c::SOL_SOCKET, value.get(4..).unwrap_or_default())?;
         let mut options = self.options(fd)?;
-        let before = options.linger;
+        let (before, lingered) = (options.linger, self.lingered(fd)?);
         // As on Linux a negative number is a large one.
-        options.linger = on.then(|| Duration::from_secs((seconds as u32).into()));
+        let seconds = seconds as u32;
+        options.linger = on.then(|| Duration::from_secs(seconds.into()));
         self.store_options(fd, options)?;
         match before {
+            // A connection keeps no longer time than this.
+            _ if on && seconds >= LINGER_KEPT => self.change_extras(fd, |e| e.lingered = seconds),
             // What was set last is told, although it is off.
-            Some(time) if !on => self.change_extras(fd, |e| e.lingered = time.as_secs() as u32),
+            Some(_) if !on => self.change_extras(fd, |e| e.lingered = lingered),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the seconds of SO_LINGER that were set last.
+    fn lingered(&self, fd: Fd) -> Result<u32, Errno> {
+        let kept =
+            self.options(fd)?.linger.map(|time| time.as_secs()).filter(|kept| *kept < LINGER_KEPT.into());
+        Ok(kept.map_or(self.extras(fd).lingered, |kept| kept as u32))
     }
 
     /// The family that the socket was made for; of an accepted one, its listener's.
@@ -595,11 +607,9 @@ impl<T: Transport> Engine<T> {
         let row = find(level, name).ok_or(Errno::ENOPROTOOPT)?;
         match row.shape {
             Shape::Linger => {
-                let linger = self.options(fd)?.linger;
                 let mut value = [0; 8];
-                value[..4].copy_from_slice(&i32::from(linger.is_some()).to_ne_bytes());
-                let seconds = linger.map_or(self.extras(fd).lingered, |time| time.as_secs() as u32);
-                value[4..].copy_from_slice(&seconds.to_ne_bytes());
+                value[..4].copy_from_slice(&i32::from(self.options(fd)?.linger.is_some()).to_ne_bytes());
+                value[4..].copy_from_slice(&self.lingered(fd)?.to_ne_bytes());
                 Ok(put(into, &value))
             }
             Shape::Time => {

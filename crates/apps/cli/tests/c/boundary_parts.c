@@ -175,6 +175,66 @@ static void accepting4(void)
     close(fd);
 }
 
+/* Connects to the last port from this machine, by the loopback's address and by the link's. */
+static void from_itself(const char *when)
+{
+    struct sockaddr_in addr = at(SERVER, port);
+    for (int loopback = 0; loopback < 2; loopback++) {
+        if (loopback)
+            addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        told(connect(fd, SA(addr)), "%s, connect to the %s's address", when, loopback ? "loopback" : "link");
+        close(fd);
+    }
+}
+
+/* A listener that is bound to the link's device, before it listens or after, at all addresses. */
+static void on_a_device(void)
+{
+    for (int later = 0; later < 2; later++) {
+        const char *when = later ? "bound after listen" : "bound before";
+        struct sockaddr_in all = { .sin_family = AF_INET, .sin_port = htons((uint16_t)++port) }, addr = at(SERVER, port);
+        int fd = new_socket(SERVER, AF_INET), on = 1, accepts = -1, conn, client;
+        char device[IFNAMSIZ] = "";
+        socklen_t len = sizeof accepts, name_len = sizeof device;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (!later)
+            told(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "ms0", 4), "%s, SO_BINDTODEVICE", when);
+        told(bind(fd, SA(all)), "%s, bind", when);
+        told(listen(fd, 4), "%s, listen", when);
+        if (later) {
+            from_itself("before it is bound");
+            while ((conn = accept(fd, NULL, NULL)) >= 0)
+                close(conn);
+            told(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "ms0", 4), "%s, SO_BINDTODEVICE", when);
+        }
+        from_itself(when);
+        int waits = 0;
+        while ((conn = accept(fd, NULL, NULL)) >= 0) {
+            waits++;
+            close(conn);
+        }
+        told(waits, "%s, accepted", when);
+        told(getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &len), "%s, SO_ACCEPTCONN", when);
+        told(accepts, "%s, it listens", when);
+        told(getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, &name_len), "%s, SO_BINDTODEVICE is told", when);
+        told(strcmp(device, "ms0"), "%s, it is the link's", when);
+        conn = accepted(fd, AF_INET, &client);
+        told(conn < 0 ? -1 : 0, "%s, accept from the link", when);
+        hang_up(conn, client);
+        int other = new_socket(SERVER, AF_INET);
+        setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        told(setsockopt(other, SOL_SOCKET, SO_BINDTODEVICE, "ms0", 4), "%s, another on the device", when);
+        told(bind(other, SA(addr)), "%s, bind of another", when);
+        close(other);
+        if (!later) {
+            told(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "", 1), "%s, SO_BINDTODEVICE of none", when);
+            from_itself("bound no more");
+        }
+        close(fd);
+    }
+}
+
 static void connecting(void)
 {
     struct sockaddr_in nobody = at(CLIENT, 2997);
@@ -398,6 +458,41 @@ static void asynchronous(void)
     told(signals > 0, "a signal when data arrives");
     signal(SIGIO, SIG_IGN);
     hang_up(server, client);
+}
+
+/* O_ASYNC by FIOASYNC and by F_SETFL, and what is told of it. */
+static void both_ways(int fd, const char *state)
+{
+    int on = 1, off = 0;
+    told(ioctl(fd, FIOASYNC, &on), "%s, FIOASYNC 1", state);
+    told(fcntl(fd, F_GETFL) & O_ASYNC, "%s, F_GETFL", state);
+    told(fcntl(fd, F_SETFL, O_NONBLOCK), "%s, F_SETFL without O_ASYNC", state);
+    told(fcntl(fd, F_GETFL), "%s, F_GETFL after it", state);
+    told(fcntl(fd, F_SETFL, O_NONBLOCK | O_ASYNC), "%s, F_SETFL with O_ASYNC", state);
+    told(ioctl(fd, FIOASYNC, &off), "%s, FIOASYNC 0", state);
+    told(fcntl(fd, F_GETFL), "%s, F_GETFL after both", state);
+    told(ioctl(fd, FIOASYNC, NULL), "%s, FIOASYNC of nothing", state);
+    told(fcntl(fd, F_SETFL, O_NONBLOCK | O_ASYNC | O_APPEND), "%s, F_SETFL with O_APPEND", state);
+}
+
+static void asynchronous_both_ways(void)
+{
+    int server, client, fd = bound(AF_INET);
+    both_ways(fd, "new");
+    listen(fd, 4);
+    told(fcntl(fd, F_GETFL), "listener, F_GETFL of what was set before");
+    both_ways(fd, "listener");
+    server = accepted(fd, AF_INET, &client);
+    told(fcntl(server, F_GETFL), "accepted, F_GETFL");
+    both_ways(server, "accepted");
+    hang_up(server, client);
+    close(fd);
+    fd = new_socket(SERVER, AF_INET);
+    both_ways(fd, "before connect");
+    client = connected(fd, AF_INET);
+    told(fcntl(fd, F_GETFL), "connected, F_GETFL of what was set before");
+    both_ways(fd, "connected");
+    hang_up(fd, client);
 }
 
 static void owner(void)
@@ -806,6 +901,7 @@ static const struct { const char *name; void (*run)(void); } PARTS[] = {
     { "listen", listening },
     { "accept", accepting },
     { "accept4", accepting4 },
+    { "a listener on a device", on_a_device },
     { "connect", connecting },
     { "connect to AF_UNSPEC", unconnecting },
     { "getsockname", naming },
@@ -841,6 +937,7 @@ static const struct { const char *name; void (*run)(void); } PARTS[] = {
     { "urgent data", urgent },
     { "SIGPIPE", broken_pipe },
     { "O_ASYNC, SIGIO", asynchronous },
+    { "O_ASYNC, FIOASYNC", asynchronous_both_ways },
     { "F_SETOWN, F_SETSIG", owner },
     { "FD_CLOEXEC", close_on_exec },
     { "O_NONBLOCK", blocking },

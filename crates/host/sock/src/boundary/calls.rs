@@ -13,6 +13,15 @@ pub(super) const ROWS: &[Row] = &[
     part(Socket, "listen"),
     part(Socket, "accept"),
     part(Socket, "accept4"),
+    part(Socket, "a listener on a device").differs(
+        &[
+            "bound after listen, connect to the loopback",
+            "bound after listen, accepted",
+            "bound no more, connect to the loopback",
+        ],
+        "The device counts for the loopback if it is set before bind: later the listener accepts from 127.0.0.1 as \
+         before.",
+    ),
     part(Socket, "connect").differs(
         &["too short", "poll", "says"],
         "An address that is too short is EINVAL; the kernel tells a pending refusal first, and takes it.",
@@ -57,6 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     part(Socket, "SIGPIPE"),
     part(Socket, "O_ASYNC, SIGIO")
         .differs(&["a signal when data arrives"], "It is set and told, but there is no SIGIO."),
+    part(Socket, "O_ASYNC, FIOASYNC"),
     part(Socket, "F_SETOWN, F_SETSIG"),
     part(Socket, "FD_CLOEXEC"),
     part(Socket, "O_NONBLOCK"),

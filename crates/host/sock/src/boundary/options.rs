@@ -7,7 +7,9 @@ use super::{Row, Value, option};
 const ON: &[i32] = &[1, 0];
 const LINGERS: &[Value] = &[
     ("on, 7 s", &[1, 0, 0, 0, 7, 0, 0, 0]),
+    ("on, -1 s", &[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
     ("off", &[0, 0, 0, 0, 0, 0, 0, 0]),
+    ("on, 4,294,968 s", &[1, 0, 0, 0, 0x38, 0x89, 0x41, 0]),
     ("four bytes", &[1, 0, 0, 0]),
 ];
 const TIMES: &[Value] = &[
