@@ -74,10 +74,14 @@ impl Lent {
         let (text, size, done) = (self.text as usize, self.size as usize, self.done as usize);
         let len = into.len().min((self.octets - self.done) as usize);
         let first = self.first as usize;
+        let Some(batch) = batches.get(self.batch as usize) else { return 0 };
+        if self.count == 1 {
+            // A super-segment: no piece to look for.
+            fill(&mut into[..len], &batch[usize::from(places[first])], text + done);
+            return len;
+        }
         let unread = &places[first + done / size..first + self.count as usize];
-        let (Some(batch), [first, others @ ..]) = (batches.get(self.batch as usize), unread) else {
-            return 0;
-        };
+        let [first, others @ ..] = unread else { return 0 };
         // The first may have been read in part.
         let from = done % size;
         let (head, rest) = into[..len].split_at_mut(len.min(size - from));

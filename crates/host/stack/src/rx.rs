@@ -84,7 +84,9 @@ impl Core {
     /// RFC 9293, MUST-59.
     pub(crate) fn receive(&mut self, now: Instant, rx: &mut Rx, turn: &mut Turn) {
         self.end_loans();
-        for nth in 1..=self.batches {
+        let mut left = self.batches;
+        while left > 0 {
+            left -= 1;
             if let Err(error) = self.port.io.rx(&mut rx.batch) {
                 self.fail(error);
             }
@@ -104,7 +106,7 @@ impl Core {
             if received < BATCH_MAX {
                 break;
             }
-            turn.more |= nth == self.batches;
+            turn.more |= left == 0;
         }
         self.stats.packets_in += u64::from(turn.received);
         if rx.holds() {

@@ -94,10 +94,10 @@ impl Core {
         self.transmit_all(now, false, &mut turn);
         self.scratch = Some(scratch);
         self.shared.pause_probes();
-        match self.error.take() {
-            None => Ok(turn),
-            Some(error) => Err(error),
+        if self.error.is_some() {
+            return self.error.take().map_or(Ok(turn), Err);
         }
+        Ok(turn)
     }
 
     /// Transmits what the application asked for since the last turn, as the next turn would first of all: for
