@@ -2,6 +2,7 @@
 //! the kernel's part of a launched listener is?
 
 use crate::hooks::real;
+use crate::limit;
 use crate::table;
 use crate::threads;
 use libc::{c_int, c_void};
@@ -24,9 +25,9 @@ const LOOPBACK: u32 = 1;
 /// Does a listener at `port` serve the loopback interface alone? `None` if the kernel does not say.
 pub(crate) fn is_fastened(port: u16) -> Option<bool> {
     // SAFETY: numbers alone.
-    let fd = unsafe {
+    let fd = limit::own(|| unsafe {
         real::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::NETLINK_INET_DIAG)
-    };
+    });
     if fd < 0 {
         return None;
     }

@@ -10,7 +10,7 @@ use crate::boundary::is_inside;
 use crate::description::{Description, Kind, NONE};
 use crate::hooks::real;
 use crate::table::{self, Held};
-use crate::{bell, description, epoll, relay, report, sockets, stack};
+use crate::{bell, description, epoll, limit, relay, report, sockets, stack};
 use sock::hosted::Still;
 use std::cell::RefCell;
 use std::sync::{MutexGuard, Once};
@@ -102,6 +102,7 @@ fn streams() -> Vec<Held> {
 
 extern "C" fn in_child() {
     let (heirs, inside) = take();
+    limit::forked();
     epoll::forked();
     if stack::forget() {
         let (ours, hidden) = table::all();

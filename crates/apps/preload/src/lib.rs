@@ -19,6 +19,7 @@ mod exec;
 mod fork;
 mod heritage;
 pub mod hooks;
+mod limit;
 mod moves;
 mod names;
 mod option_names;

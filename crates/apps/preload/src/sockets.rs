@@ -7,7 +7,7 @@ use crate::hooks::{answered, real};
 use crate::sleep::{beside, input};
 use crate::stack::{self, Stack};
 use crate::table::{self, Held, Place};
-use crate::{device, diag, epoll, fork, options, report, route, threads};
+use crate::{device, diag, epoll, fork, limit, options, report, route, threads};
 use base::Duration;
 use capi::calls::sockets as c;
 use capi::memory::is_nowhere;
@@ -28,12 +28,13 @@ pub(crate) unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     let multipath = protocol == libc::IPPROTO_MPTCP && !is_inside() && stack::settings().is_some();
     let protocol = if multipath { libc::IPPROTO_TCP } else { protocol };
     // SAFETY: the caller's arguments.
-    let fd = unsafe { real::socket(domain, kind, protocol) };
+    let open = || unsafe { real::socket(domain, kind, protocol) };
+    if is_inside() {
+        return threads::hidden(limit::own(open));
+    }
+    let fd = open();
     if fd < 0 {
         return fd;
-    }
-    if is_inside() {
-        return threads::hidden(fd);
     }
     let tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
         && kind & 0xf == libc::SOCK_STREAM
@@ -247,8 +248,11 @@ fn begin_to_listen(stack: &Stack, held: &Held, fd: c_int) -> Result<c_int, Refus
         }
         // Who waits for it waits for the kernel's loopback, too.
         stack.hosted.set_nonblocking(below, true)?;
-        bind_below(stack, below, name)?;
-        stack.hosted.listen(below, backlog_of(more.backlog))
+        // What keeps the port from other processes has descriptors of its own.
+        limit::beyond(|| {
+            bind_below(stack, below, name)?;
+            stack.hosted.listen(below, backlog_of(more.backlog))
+        })
     })();
     if let Err(errno) = begun {
         stack::close(below);
@@ -286,10 +290,11 @@ pub(crate) fn forked() {
     }
 }
 
-/// A socket of the kernel's that is nothing yet.
+/// A socket of the kernel's that is nothing yet, and that the program does not see.
 pub(crate) fn blank() -> Result<c_int, Refused> {
     // SAFETY: numbers alone.
-    let made = unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    let made =
+        limit::own(|| unsafe { real::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
     if made < 0 { Err(Refused(errno())) } else { Ok(made) }
 }
 
@@ -298,14 +303,23 @@ fn spare() -> Result<c_int, Refused> {
     if kept != NONE {
         return Ok(kept);
     }
-    let mut model = MODEL.load(Ordering::Acquire);
-    if model == NONE {
-        model = threads::hidden(blank()?);
-        MODEL.store(model, Ordering::Release);
-    }
+    let known = MODEL.load(Ordering::Acquire);
+    let model = if known == NONE { threads::hidden(blank()?) } else { known };
     // SAFETY: numbers alone.
     let fd = unsafe { real::fcntl(model, libc::F_DUPFD_CLOEXEC, 0) };
-    if fd < 0 { Err(Refused(errno())) } else { Ok(fd) }
+    let why = errno();
+    if known == NONE && fd < 0 {
+        // The last number that was free: nothing is left for copies.
+        table::remove_hidden(model);
+        if (model as u64) < limit::soft() {
+            return Ok(model);
+        }
+        // SAFETY: a descriptor of ours that nobody knows.
+        unsafe { real::close(model) };
+    } else if known == NONE {
+        MODEL.store(model, Ordering::Release);
+    }
+    if fd < 0 { Err(Refused(why)) } else { Ok(fd) }
 }
 
 fn keep_spare(fd: c_int) {

@@ -1,7 +1,7 @@
 //! The program's stack: opened when the first call needs it, in the process that needs it.
 
 use crate::boundary::{Refused, inside, say, stay_inside};
-use crate::{bell, end, fork, heritage, report, sleep, threads};
+use crate::{bell, end, fork, heritage, limit, report, sleep, threads};
 use base::Duration;
 use capi::Context;
 use libc::c_int;
@@ -135,7 +135,8 @@ pub(crate) fn opened() -> Option<&'static Stack> {
     unsafe { STACK.load(Ordering::Acquire).as_ref() }
 }
 
-/// The stack, opened if need be; ENETDOWN, with a line that says why, if that cannot be.
+/// The stack, opened if need be; ENETDOWN, with a line that says why, if that cannot be, or EMFILE if the process has
+/// no numbers left below its hard limit.
 pub(crate) fn open() -> Result<&'static Stack, Refused> {
     if let Some(stack) = opened() {
         return Ok(stack);
@@ -151,8 +152,12 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     let settings = settings().ok_or(Refused(libc::ENETDOWN))?;
     fork::watch();
     end::watch();
-    let stack = inside(|| make(settings)).map_err(|why| {
+    let stack = inside(|| limit::beyond(|| make(settings))).map_err(|why| {
         say(&why);
+        if limit::is_reached() {
+            // The next call that needs it tries again.
+            return Refused(libc::EMFILE);
+        }
         inside(|| report::fell_back("sockets of a process are refused (ENETDOWN)", &why));
         Refused(libc::ENETDOWN)
     })?;

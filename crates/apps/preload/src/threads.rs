@@ -3,11 +3,11 @@
 
 use crate::boundary::{is_inside, say, set_errno, stay_inside};
 use crate::hooks::{self, real};
+use crate::limit;
 use crate::table;
 pub(crate) use capi::host::undisturbed;
 use capi::memory::is_nowhere;
 use libc::{c_char, c_int, c_long, c_uint, c_void, pthread_attr_t, pthread_t, sigset_t};
-use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::Once;
 
@@ -22,11 +22,9 @@ pub(crate) fn hidden(fd: c_int) -> c_int {
     if fd < 0 {
         return fd;
     }
-    // SAFETY: numbers alone; `limit` is writable.
+    // SAFETY: numbers alone.
     let high = unsafe {
-        let mut limit = MaybeUninit::<libc::rlimit>::zeroed().assume_init();
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let end = limit.rlim_cur.min(table::NUMBERS as u64) as c_int;
+        let end = limit::soft().min(table::NUMBERS as u64) as c_int;
         let flags = real::fcntl(fd, libc::F_GETFD, 0);
         let command = if flags & libc::FD_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
         real::fcntl(fd, command, (end - HIGH).max(end / 2).into())
@@ -43,22 +41,22 @@ pub(crate) fn hidden(fd: c_int) -> c_int {
     kept
 }
 
-fn hidden_if_inside(fd: c_int) -> c_int {
-    if is_inside() { hidden(fd) } else { fd }
+fn hidden_if_inside(open: impl Fn() -> c_int) -> c_int {
+    if is_inside() { hidden(limit::own(open)) } else { open() }
 }
 
 /// # Safety
 /// C's contract of eventfd(2).
 pub(crate) unsafe fn eventfd(value: c_uint, flags: c_int) -> c_int {
     // SAFETY: numbers alone.
-    hidden_if_inside(unsafe { real::eventfd(value, flags) })
+    hidden_if_inside(|| unsafe { real::eventfd(value, flags) })
 }
 
 /// # Safety
 /// C's contract of open(2).
 pub(crate) unsafe fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
     // SAFETY: the caller's arguments.
-    hidden_if_inside(unsafe { real::open64(path, flags, mode) })
+    hidden_if_inside(|| unsafe { real::open64(path, flags, mode) })
 }
 
 /// A thread of the stack's.
@@ -112,9 +110,9 @@ pub(crate) unsafe fn syscall(
 ) -> c_long {
     if is_inside() {
         // SAFETY: the caller's arguments.
-        let done = unsafe { real::syscall(number, a, b, c, d, e, f) };
+        let call = || unsafe { real::syscall(number, a, b, c, d, e, f) };
         let opens = number == libc::SYS_memfd_create || number == libc::SYS_bpf && BPF_OPENS.contains(&a);
-        return if opens && done >= 0 { hidden(done as c_int).into() } else { done };
+        return if opens { hidden(limit::own(|| call() as c_int)).into() } else { call() };
     }
     let (fd, int) = (a as c_int, |value: c_long| value as c_int);
     // SAFETY: the caller's arguments, in the order and of the types of the functions of the same names.

@@ -210,6 +210,13 @@ pub enum ClaimError {
     Os(std::io::Error),
 }
 
+impl ClaimError {
+    /// Returns true if the process, or the machine, has no descriptors left for the claim.
+    pub fn lacks_descriptors(&self) -> bool {
+        matches!(self, ClaimError::Os(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
+    }
+}
+
 /// Which local TCP port(s) a program takes from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortClaim {

@@ -103,6 +103,7 @@ impl From<OpError> for Errno {
             OpError::NetUnreachable => Errno::ENETUNREACH,
             OpError::HostUnreachable => Errno::EHOSTUNREACH,
             OpError::NoBuffers => Errno::ENOBUFS,
+            OpError::NoDescriptors => Errno::EMFILE,
             OpError::Family => Errno::EAFNOSUPPORT,
             OpError::NoControl => Errno::ENOENT,
             OpError::UnfairControl => Errno::EPERM,

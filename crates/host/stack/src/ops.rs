@@ -34,6 +34,8 @@ pub enum OpError {
     HostUnreachable,
     /// ENOBUFS: connections, TIME-WAIT entries or chunks are exhausted.
     NoBuffers,
+    /// EMFILE: the process has no descriptors left for what keeps a port from the kernel.
+    NoDescriptors,
     /// EINVAL.
     Invalid,
     /// EAFNOSUPPORT.

@@ -502,6 +502,7 @@ fn ephemeral(port: u16, v4: bool) -> PortClaim {
 fn refusal(error: ClaimError) -> OpError {
     match error {
         ClaimError::Denied => OpError::Denied,
+        error if error.lacks_descriptors() => OpError::NoDescriptors,
         ClaimError::Os(_) => OpError::NoBuffers,
         _ => OpError::AddrInUse,
     }

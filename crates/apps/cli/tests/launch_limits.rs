@@ -1,0 +1,137 @@
+//! Goal: a program that has reached its limit of descriptors is answered as on the kernel: connect works, accept is
+//! EMFILE and the connection waits until a number is free. Where not even the stack can have numbers the call is
+//! EMFILE, and works later.
+//!
+//! Needs root for network namespaces; without it every test says that it was skipped.
+
+use bench::bed::{Bed, CLIENT_BASE, SERVER_ADDR, Server};
+use std::path::Path;
+
+const MILLSTREAM: &str = env!("CARGO_BIN_EXE_millstream");
+
+/// `MODE PEER PORT`: takes all numbers of a limit that can be raised (`soft`) or not (`hard`), and asks. `early` modes
+/// have a stack by then.
+const FULL: &str = "
+import errno, os, resource, select, socket, sys
+mode, peer, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def said(what, call):
+    try:
+        print(what, call(), flush=True)
+    except OSError as e:
+        print(what, errno.errorcode[e.errno], flush=True)
+def fill():
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64 if 'hard' in mode else most))
+    taken = []
+    while True:
+        try:
+            taken.append(os.dup(2))
+        except OSError as e:
+            assert e.errno == errno.EMFILE
+            return taken
+s, t = socket.socket(), socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+if 'connect' in mode:
+    if 'early' in mode:
+        t.connect((peer, port))
+    taken = fill()
+    print('ready', flush=True)
+    said('connect', lambda: s.connect((peer, port)))
+    said('the limit', lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    said('dup', lambda: os.dup(2))
+    for fd in taken:
+        os.close(fd)
+    if 'hard' in mode:
+        u = socket.socket()
+        said('connect later', lambda: u.connect((peer, port)))
+else:
+    s.bind(('', port))
+    s.listen()
+    if 'early' in mode:
+        select.select([s], [], [], 0)
+    taken = fill()
+    print('ready', flush=True)
+    if 'soft' in mode or 'early' in mode:
+        said('a connection waits', lambda: len(select.select([s], [], [], 20)[0]))
+        said('it still waits', lambda: len(select.select([s], [], [], 0)[0]))
+    said('accept', s.accept)
+    said('accept again', s.accept)
+    for fd in taken if mode == 'hard accept' else taken[:1]:
+        os.close(fd)
+    said('accept later', lambda: s.accept()[0].sendall(b'hello'))
+";
+
+/// Connects, and prints what comes.
+const ASKS: &str = "
+import socket, sys, time
+for attempt in range(200):
+    try:
+        c = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+print(c.recv(100).decode())
+";
+
+/// Accepts, and says nothing.
+const WAITS: &str = "
+import socket, sys
+s = socket.create_server(('', int(sys.argv[1])), backlog=64)
+print('ready', flush=True)
+kept = []
+while True:
+    kept.append(s.accept()[0])
+";
+
+fn start(bed: &Bed, ours: bool, args: &[&str]) -> Server {
+    let python = [&["python3", "-u", "-c", FULL], args].concat();
+    let launch = ["run", "--quiet", "--link", "nic:ms0", "--"];
+    let (program, args) =
+        if ours { (MILLSTREAM, [&launch[..], &python].concat()) } else { (python[0], python[1..].to_vec()) };
+    bed.start(&bed.server, Path::new(program), &args).expect("it starts")
+}
+
+fn peer(bed: &Bed) -> Server {
+    bed.start(&bed.client, Path::new("python3"), &["-u", "-c", WAITS, "9300"]).expect("a peer")
+}
+
+/// Returns what a program says of connect.
+fn connects(bed: &Bed, ours: bool, mode: &str) -> String {
+    start(bed, ours, &[mode, CLIENT_BASE, "9300"]).wait().expect("it ends")
+}
+
+/// Returns what a program says of accept, and what its client has heard.
+fn accepts(bed: &Bed, ours: bool, mode: &str, port: &str) -> String {
+    let server = start(bed, ours, &[mode, "-", port]);
+    let heard = bed.in_ns_within(&bed.client, 30, "python3", &["-c", ASKS, SERVER_ADDR, port]);
+    let heard = heard.unwrap_or_else(|e| panic!("{mode}: {e}"));
+    server.wait().expect("it ends") + &heard
+}
+
+#[test]
+fn connect_works_at_the_limit() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _peer = peer(&bed);
+    for mode in ["soft connect", "early soft connect"] {
+        assert_eq!(connects(&bed, true, mode), connects(&bed, false, mode), "{mode}");
+    }
+}
+
+#[test]
+fn a_connection_waits_until_accept_has_a_number() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let modes = ["soft accept", "early soft accept", "early hard accept", "hard accept"];
+    for (mode, port) in modes.into_iter().zip(["9310", "9311", "9312", "9313"]) {
+        assert_eq!(accepts(&bed, true, mode, port), accepts(&bed, false, mode, port), "{mode}");
+    }
+}
+
+#[test]
+fn a_stack_that_cannot_have_numbers_is_emfile_until_it_can() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let _peer = peer(&bed);
+    for mode in ["hard connect", "early hard connect"] {
+        let said = connects(&bed, true, mode);
+        assert_eq!(said, "connect EMFILE\nthe limit 64\ndup EMFILE\nconnect later None\n", "{mode}");
+    }
+}
