@@ -113,8 +113,21 @@ fn why_explains_what_the_path_limits() {
     let table = place.text(&["ss"]);
     assert!(table.lines().next().is_some_and(|heads| heads.ends_with("Why")), "{table}");
     assert!(place.ask(&["ss", "--json"]).iter().any(|row| row["snd_lim"]["time_cwin_us"].as_u64() > Some(0)));
+    // Each side saw a SYN, and the client an acknowledgment of its request: no data is predicted before.
+    let stats = place.ask(&["stat", "--json"]);
+    let sum = |name: &str| stats.iter().filter_map(|row| row["tcp"][name].as_u64()).sum::<u64>();
+    assert!(sum("predicted_data") > 50 && sum("predicted_acks") > 10, "{stats:?}");
+    let predicted = sum("segments_in") - sum("unpredicted");
+    assert!(
+        sum("unpredicted") > 4 && predicted <= sum("predicted_data") + sum("predicted_acks"),
+        "{stats:?}"
+    );
+    assert!(predicted >= sum("predicted_data").max(sum("predicted_acks")), "{stats:?}");
     let figures = place.text(&["stat", "--openmetrics"]);
     for family in [
+        "tcp_predicted_data_total",
+        "tcp_predicted_acks_total",
+        "tcp_unpredicted_total",
         "tcp_limited_congestion_window_seconds_total",
         "connections_limited_by_application",
         "sock_sleep_seconds_total",

@@ -188,6 +188,7 @@ impl Connection {
     ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
         cx.counters.segments_in += 1;
+        cx.counters.unpredicted += 1;
         let conn = Connection::again(place, cx, fresh, control, archived, State::SynReceived);
         let Agreed { peer_mss, snd_mss, rcv_mss, snd_scale, offered } = archived.agreed;
         conn.segs_in = 1;

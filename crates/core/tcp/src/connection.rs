@@ -528,6 +528,7 @@ impl Connection {
     ) -> &'p mut Connection {
         cx.counters.passive_opens += 1;
         cx.counters.segments_in += 1;
+        cx.counters.unpredicted += 1;
         let conn = Connection::begin(place, cx, open, control, State::SynReceived);
         conn.segs_in = 1;
         if cx.probe.is_some() {

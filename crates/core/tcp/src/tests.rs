@@ -98,6 +98,7 @@ fn bulk_both_ways() {
 #[test]
 fn an_exchange_on_a_live_connection_takes_two_segments_and_the_short_path() {
     let mut pair = Pair::new();
+    let before = [&pair.a, &pair.b].map(|host| (host.counters.segments_in, host.counters.unpredicted));
     for i in 0..100 {
         pair.pass(ms(1));
         pair.a.write(pair.now, b"ping");
@@ -111,8 +112,22 @@ fn an_exchange_on_a_live_connection_takes_two_segments_and_the_short_path() {
         pair.a.take(pair.now, &answer[0]);
         assert_eq!(pair.a.read(pair.now), b"pong");
     }
-    assert_eq!((pair.a.counters.fast_path_data, pair.b.counters.fast_path_data), (100, 100));
-    assert_eq!((pair.a.counters.fast_path_acks, pair.b.counters.fast_path_acks), (100, 99));
+    assert_eq!((pair.a.counters.predicted_data, pair.b.counters.predicted_data), (100, 100));
+    assert_eq!((pair.a.counters.predicted_acks, pair.b.counters.predicted_acks), (100, 99));
+    for (host, (segments, unpredicted)) in [&mut pair.a, &mut pair.b].into_iter().zip(before) {
+        assert_eq!(host.counters.unpredicted, unpredicted);
+        assert_eq!(host.counters.segments_in, segments + 100);
+    }
+    // A segment that was lost, and one behind it.
+    pair.a.write(pair.now, &bytes(2 * MSS));
+    let sent = pair.a.drain(pair.now);
+    assert_eq!(sent.len(), 2);
+    let before = pair.b.counters.clone();
+    pair.b.take(pair.now, &sent[1]);
+    assert_eq!(pair.b.counters.unpredicted, before.unpredicted + 1, "a hole before it");
+    pair.b.take(pair.now, &sent[0]);
+    assert_eq!(pair.b.counters.unpredicted, before.unpredicted + 2, "fills the hole");
+    assert_eq!(pair.b.counters.predicted_data, before.predicted_data);
 }
 
 /// `n` full segments from a, not yet delivered.

@@ -77,11 +77,11 @@ impl Connection {
             self.snd_wl1 = seg.seq;
         }
         if acked > 0 {
-            cx.counters.fast_path_acks += 1;
+            cx.counters.predicted_acks += 1;
             self.advance(cx, seg, acked);
         }
         if len > 0 {
-            cx.counters.fast_path_data += 1;
+            cx.counters.predicted_data += 1;
             self.data_in = self.data_in.wrapping_add(u32::from(seg.merged.max(1)));
             self.learn_segment_size(len, seg.merged);
             self.learn_round_trip(cx, seg);

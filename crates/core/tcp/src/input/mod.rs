@@ -57,6 +57,7 @@ impl Connection {
                 return Disposition::Done;
             }
         }
+        cx.counters.unpredicted += 1;
         let result = match self.state {
             State::Closed => return Disposition::Dropped(DropReason::Closed),
             State::SynSent => self.on_syn_sent(cx, seg),

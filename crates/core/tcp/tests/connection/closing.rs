@@ -350,7 +350,7 @@ fn shutting_the_read_half_as_bsd_does() {
 
 /// Segments of data and acknowledgments that took the short path so far.
 fn short_path(rig: &Rig) -> (u64, u64) {
-    (rig.host.counters.fast_path_data, rig.host.counters.fast_path_acks)
+    (rig.host.counters.predicted_data, rig.host.counters.predicted_acks)
 }
 
 #[test]
