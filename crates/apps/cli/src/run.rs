@@ -35,8 +35,8 @@ pub(crate) struct Args {
     /// says what would help.
     #[arg(long, value_enum, value_name = "none|kernel", default_value_t = Fallback::None)]
     fallback: Fallback,
-    /// Make it an error where something would run on the kernel: a program that the launcher does not reach, or a
-    /// socket that the link cannot have. The loopback is the kernel's in any case.
+    /// Make it an error where something would run on the kernel: a link that cannot be opened, a program that the
+    /// launcher does not reach, or a socket that the link cannot have. The loopback is the kernel's in any case.
     #[arg(long)]
     require: bool,
     /// Tell nothing at the end. Otherwise standard error tells what was on the stack and what was not; with --json as
@@ -101,6 +101,11 @@ pub(crate) fn run(args: &Args) -> CliResult {
             return Err("which link? Say --link xdp:IFACE, or another of docs/GUIDE.md".into());
         }
         has_interface(&settings.link)?;
+        // A program may take a refusal of its sockets for something that passes, and wait for ever.
+        let why = if args.require { complaint(&settings.link)? } else { None };
+        if let Some(why) = why {
+            return Err(format!("{why}; with --require {} is not run", program.to_string_lossy()).into());
+        }
         launch(&mut settings, args, &mut command)?;
     }
     let error = command.exec();

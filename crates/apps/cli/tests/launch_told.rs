@@ -113,6 +113,24 @@ fn what_the_launcher_does_not_reach_is_told_or_forbidden() {
     }
 }
 
+/// A program that waits for ever without its sockets, as nginx does, must not begin.
+#[test]
+fn a_required_link_that_cannot_be_opened_ends_the_launch_at_once() {
+    let Some(bed) = Bed::if_root(true) else { return };
+    let flags = |require: &'static [&'static str]| {
+        [&["run", "--link", "packet:ms0,whole=on"], require, &["--", "sh", "-c", "echo ran; exit 0"]].concat()
+    };
+    let (output, said) = run(&bed, &flags(&["--require"]));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{said}");
+    assert!(said.starts_with("millstream: packet:ms0 with whole=on"), "{said}");
+    assert!(said.contains("ip addr flush dev ms0"), "what to do: {said}");
+    assert!(said.contains("with --require sh is not run") && said.lines().count() == 1, "{said}");
+    let (output, said) = run(&bed, &flags(&[]));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "it opens no socket: {said}");
+    assert!(output.status.success(), "{said}");
+}
+
 /// Gives up root after it has said what it keeps, as squid does, and asks again and again.
 const KEEPS: &str = "
 import ctypes, os, socket
