@@ -151,8 +151,10 @@ fn without_rights_it_says_which_are_missing() {
     let (status, report) = examine(&bed, &nobody, &["ms0", "--peer", PEER]);
     assert_eq!(status, 1, "{report}");
     says(&report["refused"], "no permission");
-    let wanted = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf+ep";
-    assert!(commands(&report).contains(wanted), "{report}");
+    // As it stands it can be typed, also where the program is not on the shell's path.
+    let wanted = format!("sudo setcap cap_net_admin,cap_net_raw,cap_bpf+ep \"{MILLSTREAM}\"");
+    assert!(commands(&report).contains(&wanted), "{report}");
+    assert!(!commands(&report).contains("ulimit"), "above the hard limit it takes root: {report}");
     // What takes no rights is told all the same.
     assert!(report["interface"]["driver"] == "veth" && report["interface"]["queues"] == 1, "{report}");
     assert_eq!(report["machine"]["capabilities"]["CAP_NET_RAW"], false);

@@ -23,6 +23,11 @@ pub(super) fn advice(seen: &Inspection, report: &Report, cores: u16) -> Vec<Advi
     all
 }
 
+/// Returns the path of the program that runs: the shell may find another one, or none, by its name.
+fn this_program() -> String {
+    std::env::current_exe().map_or_else(|_| "millstream".into(), |path| path.display().to_string())
+}
+
 /// Without these it does not work, or not by XDP.
 fn needed(seen: &Inspection, report: &Report, all: &mut Vec<Advice>) {
     let name = &seen.name;
@@ -35,7 +40,7 @@ fn needed(seen: &Inspection, report: &Report, all: &mut Vec<Advice>) {
                 "this process lacks {}; run with sudo, or give the program these rights",
                 lacking.join(", ")
             ),
-            format!("sudo setcap {}+ep \"$(command -v millstream)\"", lower.join(",")),
+            format!("sudo setcap {}+ep \"{}\"", lower.join(","), this_program()),
         ));
     }
     if !seen.up {
@@ -67,6 +72,7 @@ fn faster(seen: &Inspection, report: &Report, cores: u16, all: &mut Vec<Advice>)
     let choice = report.choice.as_ref();
     let native = seen.features.is_some_and(|says| says.native());
     if native && !local && choice.is_some_and(|choice| choice.native != Some(true)) {
+        let before = all.len();
         if on("large-receive-offload") {
             all.push(advise(
                 "the driver has XDP, but not beside large receive offload".into(),
@@ -85,6 +91,12 @@ fn faster(seen: &Inspection, report: &Report, cores: u16, all: &mut Vec<Advice>)
                 format!("sudo ethtool -L {name} combined {}", seen.queues / 2),
             ));
         }
+        if all.len() == before && seen.xdp_holders.is_empty() {
+            all.push(advise(
+                "the driver has XDP and took no program; this names its reason".into(),
+                format!("sudo \"{}\" serve --link xdp:{name},mode=native", this_program()),
+            ));
+        }
     }
     if seen.queues_max.is_some_and(|most| most > seen.queues) && usize::from(seen.queues) < machine.processors
     {
@@ -92,7 +104,9 @@ fn faster(seen: &Inspection, report: &Report, cores: u16, all: &mut Vec<Advice>)
         let kind = if local { format!("rx {most} tx {most}") } else { format!("combined {most}") };
         all.push(advise(
             format!(
-                "{now} queue(s) serve as many cores (--cores {now}); for more give the interface more queues"
+                "the interface has {now} receive queue(s), of {} that the driver offers: --cores {now} at most; more \
+                 queues serve more cores",
+                seen.queues_max.unwrap_or(now)
             ),
             format!("sudo ethtool -L {name} {kind}"),
         ));
@@ -124,7 +138,8 @@ fn faster(seen: &Inspection, report: &Report, cores: u16, all: &mut Vec<Advice>)
                 most / 1024,
                 LOCKED / 1024
             ),
-            "ulimit -l unlimited".to_string(),
+            // `ulimit -l` cannot go above the hard limit without root.
+            "sudo prlimit --pid $$ --memlock=unlimited".to_string(),
         ));
     }
     if machine.merges == "never" && machine.huge_pages.0 == 0 {
@@ -213,13 +228,27 @@ mod tests {
         one(&|seen| seen.mtu = 9000, Some(false), "sudo ip link set card0 mtu 1500");
         one(&|seen| seen.offloads[0].1 = Some(false), Some(true), "sudo ethtool -K card0 rx on");
         one(&|seen| seen.xdp_holders.push("tool (pid 7)".into()), None, "");
+        let why = |native| {
+            let mut seen = seen();
+            seen.queues_max = None;
+            commands(&seen, &report(native))
+        };
+        assert!(
+            why(Some(false))[0].ends_with(" serve --link xdp:card0,mode=native"),
+            "{:?}",
+            why(Some(false))
+        );
+        assert!(why(Some(true)).is_empty());
         let mut old = report(Some(true));
         old.machine.merges = "never".into();
         old.machine.lockable = Some(8 << 20);
         let said = commands(&seen(), &old);
         assert_eq!(
             said,
-            ["ulimit -l unlimited", "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"]
+            [
+                "sudo prlimit --pid $$ --memlock=unlimited",
+                "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
+            ]
         );
         // The same card with the program in the driver lacks nothing of these.
         let mut large = seen();

@@ -43,7 +43,7 @@ impl Report {
                     text += &format!("  because {why}\n");
                 }
             }
-            (None, None) => text += &format!("{} was not opened\n", self.link),
+            (None, None) => text += &format!("{} was not opened (--look)\n", self.link),
         }
         if let Some(verdict) = &self.verdict {
             text += &format!("test: {}\n", verdict.text());
