@@ -32,12 +32,22 @@ pub struct PairConfig {
     pub tso_max: usize,
     /// Offer [`Caps::local_peer`]: partial checksums are not marked.
     pub local_peer: bool,
+    /// Say [`Caps::shares_kernel_addresses`], as a port beside a kernel.
+    pub beside_kernel: bool,
 }
 
 impl Default for PairConfig {
     /// Plain Ethernet, MTU 1500, no offloads.
     fn default() -> Self {
-        PairConfig { mtu: 1500, frames: 1024, depth: 512, tx_checksum: false, tso_max: 0, local_peer: false }
+        PairConfig {
+            mtu: 1500,
+            frames: 1024,
+            depth: 512,
+            tx_checksum: false,
+            tso_max: 0,
+            local_peer: false,
+            beside_kernel: false,
+        }
     }
 }
 
@@ -129,6 +139,7 @@ impl Pair {
         let caps = Caps {
             tx_checksum: config.tx_checksum,
             local_peer: config.local_peer,
+            shares_kernel_addresses: config.beside_kernel,
             tso_max: if config.tx_checksum { config.tso_max } else { 0 },
             ..Caps::plain(&name, config.mtu, Medium::Ethernet, [0x02, 0x4d, 0x53, 0, 0, 1 + end])
         };

@@ -69,7 +69,9 @@ pub enum Woken {
     Interrupted,
 }
 
+/// On cache lines of its own: its sleeper writes it at each sleep, and bells of several cores are made in a row.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Shared {
     flag: SleepFlag,
     bell: Bell,

@@ -8,6 +8,7 @@
 //! * [`doorbell()`], [`SleepFlag`], [`EventFd`]: waking who sleeps, and only then.
 //! * [`shared::SharedMemory`]: memory shared with a process that may be hostile.
 //! * [`Table`]: items that never move, on huge pages.
+//! * [`Line`]: a value that shares its cache lines with no other.
 //! * [`prefetch_read`]: a hint to the cache. [`current_cpu`]: where a thread runs.
 //!
 //! Under `cfg(loom)` the models explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p millstream-ring
@@ -40,4 +41,5 @@ pub use frame::{Frame, FramePool};
 pub use map::{Mapping, Pages};
 pub use prefetch::{prefetch_all, prefetch_octets, prefetch_read, prefetching};
 pub use spsc::{Consumer, Producer, queue};
+pub use sync::Line;
 pub use table::Table;

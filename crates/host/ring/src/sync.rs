@@ -33,4 +33,4 @@ impl<T> UnsafeCell<T> {
 /// A value alone on its cache lines: two of 64 bytes, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Line<T>(pub(crate) T);
+pub struct Line<T>(pub T);

@@ -72,7 +72,8 @@ impl<T: Transport> Engine<T> {
             descriptors: Descriptors::new(limits.descriptors),
             watches: Watches::new(limits.descriptors.saturating_mul(2)),
             pipes: Slab::new(65_536),
-            notices: Vec::with_capacity(1_024),
+            // Grown by the thread that turns the core: in memory of that thread's, apart from other cores' lists.
+            notices: Vec::new(),
             waiting: Waiting::default(),
         }
     }

@@ -142,7 +142,9 @@ pub(crate) struct Limits {
     pub(crate) echoes: Limit,
 }
 
-/// One core's stack.
+/// One core's stack, on cache lines of its own: stacks of several cores are made in a row by one thread. Whatever has
+/// it among its fields, such as an engine of sockets, begins and ends on such lines, too.
+#[repr(align(128))]
 pub struct Core {
     pub(crate) shared: Shared,
     pub(crate) conns: Conns,

@@ -378,7 +378,8 @@ impl Core {
     }
 }
 
-/// Buffers of a turn, kept from turn to turn to avoid allocation.
+/// Buffers of a turn, kept from turn to turn to avoid allocation. On cache lines of its own, as [`Core`].
+#[repr(align(128))]
 pub(crate) struct Scratch {
     pub(crate) rx: Rx,
     due: Vec<u32>,

@@ -20,8 +20,10 @@ use crate::peer_hash::PeerHash;
 use crate::port::{ClaimError, PortClaim};
 use crate::sys::{self, SockAddr, check};
 use base::Addr;
+use ring::Line;
 use std::collections::BTreeMap;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -41,11 +43,16 @@ const BLOCK: u16 = 1024;
 pub(super) struct Claims {
     ifindex: u32,
     marks: Box<[AtomicU8]>,
-    table: Mutex<Table>,
+    /// Locked for each new connection, where every core reads the fields above for each packet.
+    table: Line<Mutex<Table>>,
     /// The number that processes say which share ports with us, and what tells of them; 0 is nobody.
     share: u64,
     watcher: Option<Watcher>,
 }
+
+// Shared by the cores of an interface: what each reads for a packet lies apart from what some write.
+const _: () = assert!(offset_of!(Claims, table) / 128 != offset_of!(Claims, marks) / 128);
+const _: () = assert!(offset_of!(Claims, table) / 128 != offset_of!(Claims, share) / 128);
 
 struct Table {
     claims: BTreeMap<Key, Claim>,
@@ -162,7 +169,7 @@ impl Claims {
         };
         let marks = (0..PORTS).map(|_| AtomicU8::new(0)).collect();
         let watcher = (share != 0).then(Watcher::new).transpose()?;
-        Ok(Claims { ifindex, marks, table: Mutex::new(table), share, watcher })
+        Ok(Claims { ifindex, marks, table: Line(Mutex::new(table)), share, watcher })
     }
 
     /// Returns the port and address of a claim.
@@ -367,7 +374,7 @@ impl Claims {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         // A panic elsewhere leaves whole entries behind.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

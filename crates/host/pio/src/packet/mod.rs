@@ -103,7 +103,8 @@ impl PacketConfig {
     }
 }
 
-/// One queue of an interface shared with the kernel.
+/// One queue of an interface shared with the kernel, on cache lines of its own as [`XdpPort`](crate::xdp::XdpPort).
+#[repr(align(128))]
 pub struct Packet {
     caps: Caps,
     socket: Arc<OwnedFd>,

@@ -14,9 +14,14 @@
 //! * **Steering in software.** A packet that arrives at another core is copied to a mailbox of the owner of its port. A
 //!   mailbox has one writer and one reader, and a full one drops and counts.
 //!
+//! * **The end of a core.** Its queue goes on to receive while other cores live: a thread takes the packets there to
+//!   the cores that own their ports, and other ones to the first core that lives ([`ended`]). The kernel, which knows
+//!   nothing of these connections, would answer with resets.
+//!
 //! A SYN-ACK that arrives elsewhere than predicted shows that the rule is not the card's. Prediction then ends for the
 //! link, and steering goes on. Owners are known by the claims of exclusive ports ([`PacketIo::claim`]).
 
+mod ended;
 mod mailbox;
 mod owners;
 mod rss;
@@ -28,11 +33,13 @@ pub use rss::Rss;
 use crate::layer::Layer;
 use crate::port::*;
 use base::{Duration, Endpoint, FlowKey};
+use ended::Ended;
 use mailbox::{Inbox, Outbox};
 use owners::Owners;
 use ring::{Ringer, SleepFlag, Sleeper, doorbell};
 use rss::Prediction;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wire::arp::Operation;
@@ -49,9 +56,12 @@ struct Shared {
     owners: Owners,
     prediction: Option<Prediction>,
     bells: Vec<Bell>,
+    ended: Ended,
 }
 
-/// Wakes a core that sleeps: in its port, or in a poll of its own.
+/// Wakes a core that sleeps: in its port, or in a poll of its own. On cache lines of its own: its core writes it at
+/// each sleep.
+#[repr(align(128))]
 struct Bell {
     inside: SleepFlag,
     waker: Arc<dyn Waker>,
@@ -68,8 +78,9 @@ impl Bell {
 }
 
 /// The port of one core among several on a card; made by [`steer`].
-pub struct Steered<P> {
-    below: P,
+pub struct Steered<P: PacketIo + 'static> {
+    /// Taken out by the end alone.
+    below: ManuallyDrop<P>,
     core: u16,
     shared: Arc<Shared>,
     /// To each core; the place of this one stays empty.
@@ -106,7 +117,7 @@ enum To {
 ///
 /// # Errors
 /// The kernel has no descriptor left.
-pub fn steer<P: PacketIo>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<Steered<P>>> {
+pub fn steer<P: PacketIo + 'static>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<Steered<P>>> {
     let cores = ports.len();
     let (mut bells, mut sleepers) = (Vec::new(), Vec::new());
     for port in &ports {
@@ -115,7 +126,7 @@ pub fn steer<P: PacketIo>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<S
         sleepers.push(sleeper);
     }
     let prediction = rule.and_then(|rule| Prediction::new(rule, cores));
-    let shared = Arc::new(Shared { owners: Owners::default(), prediction, bells });
+    let shared = Arc::new(Shared { owners: Owners::default(), prediction, bells, ended: Ended::new(cores) });
     let mut outboxes: Vec<Vec<Option<Outbox>>> = (0..cores).map(|_| Vec::new()).collect();
     let mut inboxes: Vec<Vec<Inbox>> = (0..cores).map(|_| Vec::new()).collect();
     for (from, outboxes) in outboxes.iter_mut().enumerate() {
@@ -129,7 +140,7 @@ pub fn steer<P: PacketIo>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<S
     }
     let parts = ports.into_iter().zip(sleepers).zip(outboxes.into_iter().zip(inboxes));
     let steered = (0..).zip(parts).map(|(core, ((below, sleeper), (outboxes, inboxes)))| Steered {
-        below,
+        below: ManuallyDrop::new(below),
         core,
         shared: shared.clone(),
         outboxes,
@@ -142,14 +153,14 @@ pub fn steer<P: PacketIo>(ports: Vec<P>, rule: Option<&Rss>) -> io::Result<Vec<S
     Ok(steered.collect())
 }
 
-impl<P: PacketIo> Steered<P> {
+impl<P: PacketIo + 'static> Steered<P> {
     /// Moves packets for other cores out of `batch`, which has them from `start` on.
     fn sort(&mut self, batch: &mut RxBatch, start: usize) {
         let (mut read, mut write) = (start, start);
         while read < batch.len() {
             let frames = 1 + batch[read..batch.len() - 1].iter().take_while(|piece| piece.meta.more).count();
             let packet = &batch[read..read + frames];
-            match self.destination(packet) {
+            match self.shared.destination(self.core, self.below.caps(), packet) {
                 To::Core(core) => {
                     let sent = self.outboxes[usize::from(core)].as_mut().is_some_and(|out| out.push(packet));
                     self.counts.out += u64::from(sent);
@@ -177,67 +188,13 @@ impl<P: PacketIo> Steered<P> {
         }
     }
 
-    fn destination(&self, pieces: &[RxPacket]) -> To {
-        let frame = pieces[0].frame.data();
-        let whole = pieces.iter().map(|piece| piece.frame.len()).sum();
-        let Caps { medium, shares_kernel_addresses, .. } = *self.below.caps();
-        let ip = if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
-        let ethertype = frame.get(ip.wrapping_sub(2)..ip).and_then(|bytes| bytes.first_chunk());
-        let plain = ethertype.is_none_or(|bytes| *bytes == ethernet::IPV4.to_be_bytes());
-        if let Some(packet) = if plain { plain_tcp_v4(frame, ip, whole) } else { None } {
-            return self.segment(&packet, frame);
-        }
-        let parsed = match medium {
-            Medium::Ip => parse_ip(frame, whole).map(Content::Ip),
-            Medium::Ethernet => parse_frame(frame, whole).map(|frame| frame.content),
-        };
-        match parsed {
-            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => self.segment(&packet, frame),
-            Ok(Content::Ip(packet)) => match quoted(&packet, frame) {
-                Some(local) => self.owner(local),
-                // A question has one answer, so it stays where it arrived.
-                None if is_advertisement(&packet, frame) && !shares_kernel_addresses => To::All,
-                None => To::Here,
-            },
-            Ok(Content::Arp(arp)) if arp.operation == Operation::Reply && !shares_kernel_addresses => To::All,
-            Ok(Content::Arp(_)) | Err(_) => To::Here,
-        }
-    }
-
-    fn owner(&self, local: Endpoint) -> To {
-        match self.shared.owners.of(local) {
-            Some(core) if core != self.core => To::Core(core),
-            _ => To::Here,
-        }
-    }
-
-    /// The destination of a TCP segment.
-    fn segment(&self, packet: &Packet, frame: &[u8]) -> To {
-        let upper = packet.upper(frame);
-        let Some(&[a, b, c, d]) = upper.first_chunk() else { return To::Here };
-        let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
-        let to = self.owner(local);
-        if let (To::Core(owner), Some(prediction)) = (to, &self.shared.prediction) {
-            let answer = upper.get(13).is_some_and(|&flags| {
-                Flags(u16::from(flags) & (Flags::SYN | Flags::ACK).0) == Flags::SYN | Flags::ACK
-            });
-            // Cards do not look for ports behind extension headers.
-            let plain = packet.dst.is_v4() || packet.start - packet.ip == 40;
-            if answer && plain {
-                let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
-                prediction.on_strayed(&FlowKey::new(local, remote), owner);
-            }
-        }
-        to
-    }
-
     /// Appends what other cores sent, as far as the batch and the frames of this port suffice.
     fn collect(&mut self, batch: &mut RxBatch) {
         let count = self.inboxes.len();
         for step in 0..count {
             let inbox = &mut self.inboxes[(self.turn + step) % count];
             while inbox.has_mail() {
-                match inbox.pop(&mut self.below, batch) {
+                match inbox.pop(&mut *self.below, batch) {
                     Ok(true) => self.counts.here += 1,
                     Ok(false) => self.counts.lost += 1,
                     Err(mailbox::Later::Batch) => break,
@@ -253,6 +210,71 @@ impl<P: PacketIo> Steered<P> {
 
     fn has_mail(&mut self) -> bool {
         self.inboxes.iter_mut().any(Inbox::has_mail)
+    }
+}
+
+impl<P: PacketIo + 'static> Drop for Steered<P> {
+    fn drop(&mut self) {
+        // SAFETY: taken out once, here, and not used again.
+        let below = unsafe { ManuallyDrop::take(&mut self.below) };
+        ended::end(below, self.core, &self.shared, std::mem::take(&mut self.outboxes));
+    }
+}
+
+impl Shared {
+    /// The destination of a packet that arrived at the queue of `core`, a port of which `caps` are.
+    fn destination(&self, core: u16, caps: &Caps, pieces: &[RxPacket]) -> To {
+        let frame = pieces[0].frame.data();
+        let whole = pieces.iter().map(|piece| piece.frame.len()).sum();
+        let Caps { medium, shares_kernel_addresses, .. } = *caps;
+        let ip = if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
+        let ethertype = frame.get(ip.wrapping_sub(2)..ip).and_then(|bytes| bytes.first_chunk());
+        let plain = ethertype.is_none_or(|bytes| *bytes == ethernet::IPV4.to_be_bytes());
+        if let Some(packet) = if plain { plain_tcp_v4(frame, ip, whole) } else { None } {
+            return self.segment(core, &packet, frame);
+        }
+        let parsed = match medium {
+            Medium::Ip => parse_ip(frame, whole).map(Content::Ip),
+            Medium::Ethernet => parse_frame(frame, whole).map(|frame| frame.content),
+        };
+        match parsed {
+            Ok(Content::Ip(packet)) if packet.protocol == protocol::TCP => self.segment(core, &packet, frame),
+            Ok(Content::Ip(packet)) => match quoted(&packet, frame) {
+                Some(local) => self.owner(core, local),
+                // A question has one answer, so it stays where it arrived.
+                None if is_advertisement(&packet, frame) && !shares_kernel_addresses => To::All,
+                None => To::Here,
+            },
+            Ok(Content::Arp(arp)) if arp.operation == Operation::Reply && !shares_kernel_addresses => To::All,
+            Ok(Content::Arp(_)) | Err(_) => To::Here,
+        }
+    }
+
+    fn owner(&self, here: u16, local: Endpoint) -> To {
+        match self.owners.of(local) {
+            Some(core) if core != here => To::Core(core),
+            _ => To::Here,
+        }
+    }
+
+    /// The destination of a TCP segment.
+    fn segment(&self, here: u16, packet: &Packet, frame: &[u8]) -> To {
+        let upper = packet.upper(frame);
+        let Some(&[a, b, c, d]) = upper.first_chunk() else { return To::Here };
+        let local = Endpoint::new(packet.dst, u16::from_be_bytes([c, d]));
+        let to = self.owner(here, local);
+        if let (To::Core(owner), Some(prediction)) = (to, &self.prediction) {
+            let answer = upper.get(13).is_some_and(|&flags| {
+                Flags(u16::from(flags) & (Flags::SYN | Flags::ACK).0) == Flags::SYN | Flags::ACK
+            });
+            // Cards do not look for ports behind extension headers.
+            let plain = packet.dst.is_v4() || packet.start - packet.ip == 40;
+            if answer && plain {
+                let remote = Endpoint::new(packet.src, u16::from_be_bytes([a, b]));
+                prediction.on_strayed(&FlowKey::new(local, remote), owner);
+            }
+        }
+        to
     }
 }
 
@@ -283,7 +305,7 @@ fn is_advertisement(packet: &Packet, frame: &[u8]) -> bool {
         )
 }
 
-impl<P: PacketIo> Layer for Steered<P> {
+impl<P: PacketIo + 'static> Layer for Steered<P> {
     type Below = P;
 
     fn below(&self) -> &P {

@@ -2,12 +2,17 @@
 
 use crate::port::PortClaim;
 use base::{Addr, Endpoint};
+use ring::Line;
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The claims of a port are of several cores, at different addresses: the table of claims tells them apart.
 const SEVERAL: u16 = u16::MAX;
+
+/// Cores and their exclusive claims, by port.
+type Held = BTreeMap<u16, Vec<(u16, PortClaim)>>;
 
 /// Exclusive claims of all cores of a link. A packet costs one load.
 pub(super) struct Owners {
@@ -15,15 +20,19 @@ pub(super) struct Owners {
     cells: Box<[AtomicU16]>,
     /// Cells that are not 0.
     marked: AtomicUsize,
-    claims: Mutex<BTreeMap<u16, Vec<(u16, PortClaim)>>>,
+    /// Locked for each new connection, where every core reads the fields above for each packet.
+    claims: Line<Mutex<Held>>,
 }
+
+const _: () = assert!(offset_of!(Owners, claims) / 128 != offset_of!(Owners, cells) / 128);
+const _: () = assert!(offset_of!(Owners, claims) / 128 != offset_of!(Owners, marked) / 128);
 
 impl Default for Owners {
     fn default() -> Self {
         Owners {
             cells: (0..1 << 16).map(|_| AtomicU16::new(0)).collect(),
             marked: AtomicUsize::new(0),
-            claims: Mutex::default(),
+            claims: Line::default(),
         }
     }
 }
@@ -103,8 +112,8 @@ impl Owners {
         ranked.max_by_key(|(rank, _)| *rank).map(|(_, core)| core)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Vec<(u16, PortClaim)>>> {
+    fn lock(&self) -> MutexGuard<'_, Held> {
         // A panic elsewhere leaves whole entries behind.
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -378,3 +378,49 @@ fn mail_wakes_a_sleeper() {
     }
     thread.join().expect("no panic");
 }
+
+/// A core that ends leaves its queue to the others: what arrives there finds the owner of its port, and a segment of
+/// nobody's the first core that lives. After the last core nothing is kept.
+#[test]
+fn the_queue_of_a_core_that_ended_is_served_by_the_others() {
+    let config = PairConfig { frames: 256, beside_kernel: true, ..PairConfig::default() };
+    let (ports, card) = (0..CORES).map(|_| pair(&config).expect("memory")).unzip();
+    let mut cable = Cable { cores: steer(ports, None).expect("descriptors"), card };
+    cable.cores[3].claim(&ephemeral(50_000)).expect("granted");
+    cable.cores[3].claim(&listener(Addr::UNSPECIFIED_V4, 80, true)).expect("granted");
+    // Cores 0 and 1 end; 2 and 3 are now the first ones in the list.
+    drop(cable.cores.remove(0));
+    drop(cable.cores.remove(0));
+    let owned = segment(peer(80), own(50_000), Flags::ACK, b"owned");
+    let opens = segment(peer(80), own(80), Flags::SYN, b"");
+    for queue in [0, 1] {
+        for (core, frame) in [(1, &owned), (0, &opens)] {
+            cable.put(queue, frame);
+            let mut got = Vec::new();
+            while got.is_empty() {
+                let woken = cable.cores[core].wait(Some(Duration::from_secs(60))).expect("a live pair");
+                assert_ne!(woken, Wake::Timeout, "queue {queue} is not served");
+                got = cable.got(core);
+            }
+            assert_eq!(got, std::slice::from_ref(frame));
+        }
+    }
+    cable.cores.clear();
+    let mut batch = RxBatch::new();
+    for card in &mut cable.card {
+        assert!(matches!(card.rx(&mut batch), Err(IoError::Gone)), "somebody keeps a queue");
+    }
+}
+
+/// Memory that a core writes for each packet, or at each sleep, shares no cache line with that of another core.
+#[test]
+fn cores_share_no_cache_lines() {
+    const LINES: usize = 128;
+    let aligned = [
+        align_of::<Bell>(),
+        align_of::<crate::xdp::XdpPort>(),
+        align_of::<Steered<crate::xdp::XdpPort>>(),
+        align_of::<crate::packet::Packet>(),
+    ];
+    assert!(aligned.iter().all(|align| align % LINES == 0), "{aligned:?}");
+}

@@ -34,6 +34,10 @@ struct Counters {
 /// The kernel keeps every packet that no claim covers. The interface is shared by all ports of one
 /// [`open_xdp`](super::open_xdp); when the last of them is dropped, or the process dies, the kernel has all
 /// of it back.
+///
+/// It begins and ends on cache lines of its own: its core writes it for each packet, and ports of several cores are
+/// made in a row.
+#[repr(align(128))]
 pub struct XdpPort {
     pub(super) caps: Caps,
     pub(super) lanes: Vec<Lane>,
