@@ -325,6 +325,26 @@ f.write(b\"reserve\\r\\n\"); f.flush(); n = int(f.readline().split()[2]); open(\
         server "mkdir .ssh; cp allowed .ssh/authorized_keys; chmod -R go-rwx .; chown -R root:root .
                 exec unshare -m sh -c \"mount --bind $D /root; exec dropbear -F -E -p 22 -r $D/host\""
         client "dbclient -y -y -i key root@$S cat $D/file >got"
+    ncat_that_keeps_listening Server on 7 needs "ncat"
+        before "cat file file file >want"
+        server "exec ncat -lk --recv-only -p 7 >kept"
+        client "for i in 1 2 3; do ncat --send-only $S 7 <file
+                until [ $(wc -c <kept) -ge $((3000000 * i)) ]; do sleep 0.05; done; done; cp kept got"
+    exim4_smtp Server on 25 needs "exim4 python3"
+        before "mkdir spool box; chmod 777 spool box; base64 file | head -c 2000000 >want
+                printf 'exim_user=root\nexim_group=root\nspool_directory=%s/spool\nlog_file_path=%s/log_%%s\n\
+                pid_file_path=%s/pid\nprimary_hostname=x\nlocal_interfaces=0.0.0.0\ndomainlist local=*\n\
+                acl_smtp_rcpt=accept\nacl_smtp_data=accept\nnever_users=\nhost_lookup=\nrfc1413_hosts=\n\
+                message_size_limit=8M\nkeep_environment=\n
+begin routers\na:\n driver=accept\n transport=f\nbegin transports\nf:\n driver=appendfile\n file=%s/box/mail\n\
+                user=nobody\n group=nogroup\n create_file=anywhere\n' $D $D $D $D >conf"
+        server "exec exim4 -bdf -q1h -C $D/conf"
+        client "python3 -c 'import smtplib, sys
+s = smtplib.SMTP(sys.argv[1]); s.sendmail(\"a@x\", [\"b@x\"], b\"Subject: a\\n\\n\" + open(\"want\", \
+                \"rb\").read())
+s.quit()' $S
+                until [ $(wc -c 2>none <box/mail || echo 0) -gt 2000000 ]; do sleep 0.05; done
+                sed '1,/^$/d' box/mail | head -c $(wc -c <want) >got"
 }
 
 // Clients on the stack.
