@@ -55,6 +55,41 @@ fn a_port_per_queue() {
     assert!(std::net::TcpListener::bind(("0.0.0.0", 80)).is_ok());
 }
 
+/// Flows that the card brings to the queue of a core that ended reach the core that listens. None reaches the kernel,
+/// which would refuse it.
+#[test]
+fn the_queue_of_a_core_that_ended_is_not_the_kernels() {
+    let Some(cable) = Cable::new(2, 1500) else { return };
+    let Some(ports) = cable.open(&XdpConfig { ports: 2, ..XdpConfig::default() }) else { return };
+    let mut cores = crate::steer(ports, None).unwrap();
+    cores[1].claim(&listener(80)).unwrap();
+    drop(cores.remove(0));
+    let core = &mut cores[0];
+    cable.on_peer(|| {
+        let to = SocketAddr::new(OURS.parse().unwrap(), 80);
+        for _ in 0..FLOWS {
+            let error = TcpStream::connect_timeout(&to, Duration::from_millis(1)).unwrap_err();
+            assert_ne!(error.kind(), ErrorKind::ConnectionRefused);
+        }
+    });
+    let (mut batch, mut sources) = (RxBatch::new(), BTreeSet::new());
+    let begin = Instant::now();
+    while sources.len() < FLOWS {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{} of {FLOWS} flows came", sources.len());
+        core.net_events(&mut Vec::new());
+        core.wait(Some(Duration::from_millis(100))).unwrap();
+        core.rx(&mut batch).unwrap();
+        for packet in batch.drain(..) {
+            let data = packet.frame.data();
+            sources.insert(u16::from_be_bytes([data[34], data[35]]));
+            core.retire(packet.frame);
+        }
+    }
+    assert!(core.stats().iter().any(|&(name, count)| name == "steered_in" && count > 0), "one queue had all");
+    drop(cores);
+    assert!(std::net::TcpListener::bind(("0.0.0.0", 80)).is_ok(), "somebody keeps the port");
+}
+
 #[test]
 fn one_port_for_all_queues() {
     let Some(cable) = Cable::new(3, 1500) else { return };
