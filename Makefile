@@ -28,7 +28,7 @@ bench: setup ## a benchmark: make bench NAME=... ARGS=--json; without NAME, the 
 fuzz: setup ## fuzz on stable: make fuzz TARGET=all RUNS=1000000 SEED=0
 	@cargo xtask fuzz $(TARGET) --runs $(RUNS) --seed $(SEED) --release
 
-programs: ## unmodified programs on our stack, each with octets compared (docs/PROGRAMS.md)
+programs: ## unmodified programs on our stack, each with bytes compared (docs/PROGRAMS.md)
 	@.ci/setup programs
 	@cargo test --locked --package millstream-preload --package millstream --test programs -- --nocapture
 

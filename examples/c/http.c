@@ -14,7 +14,7 @@
 
 enum { EVENTS = 256, REQUEST_MAX = 4096 };
 
-/* A request that is not whole yet, or an answer that is not sent yet: headers, then octets of a file. */
+/* A request that is not whole yet, or an answer that is not sent yet: headers, then bytes of a file. */
 struct client {
     int fd, keep, file;
     size_t got, head_len, head_sent;

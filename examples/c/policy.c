@@ -1,5 +1,5 @@
 /*
- * Congestion control of one's own: sends octets to a server that gives them back, by a policy that is part of this
+ * Congestion control of one's own: sends bytes to a server that gives them back, by a policy that is part of this
  * program. "steady" keeps the window that it is told to, whatever is lost: for a path that is yours alone.
  *
  *     TO=10.0.0.9:7 OCTETS=5000000 WINDOW=40 ./policy link=xdp:eth0
@@ -98,7 +98,7 @@ static int connected(const char *to)
     return fd;
 }
 
-/* Sends a pattern, at most ROOM octets ahead of what has come back. */
+/* Sends a pattern, at most ROOM bytes ahead of what has come back. */
 static void there_and_back(int fd, size_t octets)
 {
     static unsigned char out[ROOM], in[ROOM];
@@ -120,7 +120,7 @@ static void there_and_back(int fd, size_t octets)
                 die("read");
             for (ssize_t i = 0; i < n; i++, got++)
                 if (in[i] != (unsigned char)(got * 31 >> 4)) {
-                    fprintf(stderr, "octet %zu is another\n", got);
+                    fprintf(stderr, "byte %zu is another\n", got);
                     exit(1);
                 }
         }
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     if (ms_getsockopt(ctx, fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) < 0 ||
         ms_getsockopt(ctx, fd, IPPROTO_TCP, TCP_INFO, &info, &info_len) < 0)
         die("getsockopt");
-    printf("%zu octets came back by %.*s, window %u\n", octets, (int)len, name, info.tcpi_snd_cwnd);
+    printf("%zu bytes came back by %.*s, window %u\n", octets, (int)len, name, info.tcpi_snd_cwnd);
     printf("%s acknowledgments were seen\n", atomic_load(&acknowledgments) > 0 ? "its" : "no");
 
     /* Who uses it keeps it; by force, it goes on with newreno. */

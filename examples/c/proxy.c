@@ -1,5 +1,5 @@
 /*
- * A TCP proxy: whoever connects to us is connected to the server behind, octets go both ways, ends too.
+ * A TCP proxy: whoever connects to us is connected to the server behind, bytes go both ways, ends too.
  *
  *     TO=10.0.0.9:80 PORT=8080 ./proxy link=xdp:eth0
  */
@@ -10,7 +10,7 @@
 
 enum { EVENTS = 256, ROOM = 65536 };
 
-/* One direction: octets that were read from one side and not yet written to the other. */
+/* One direction: bytes that were read from one side and not yet written to the other. */
 struct flow {
     size_t from, to;
     int ended, told;
@@ -45,7 +45,7 @@ static int watch(int op, int fd, uint32_t events, void *word)
     return ms_epoll_ctl(ctx, set, op, fd, &event);
 }
 
-/* Moves octets from one side to the other until one of both must wait; -1 when the pair is over. */
+/* Moves bytes from one side to the other until one of both must wait; -1 when the pair is over. */
 static int move(struct side *from, struct side *to)
 {
     struct flow *flow = &from->flow;
@@ -71,7 +71,7 @@ static int move(struct side *from, struct side *to)
     }
 }
 
-/* What a side waits for: octets to read if there is room for them, room if there are octets for it. */
+/* What a side waits for: bytes to read if there is room for them, room if there are bytes for it. */
 static void rewatch(struct side *side, struct side *other)
 {
     uint32_t events = 0;

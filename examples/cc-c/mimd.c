@@ -8,8 +8,8 @@
 struct mimd {
     int64_t per_segment; /* acknowledged segments that widen the window by one */
     int64_t keep;        /* what a loss leaves, percent */
-    uint32_t credit;     /* octets acknowledged towards the next segment */
-    uint32_t mss;        /* octets */
+    uint32_t credit;     /* bytes acknowledged towards the next segment */
+    uint32_t mss;        /* bytes */
 };
 
 static const struct millstream_cc_tunable tunables[] = {

@@ -79,7 +79,7 @@ pub(crate) fn prove() -> Outcome {
         return Err(format!("core/* asks its host for {}", imports.join(", ")));
     }
     the_proof_can_fail()?;
-    println!("core/{{{}}} as one wasm module of {} octets imports nothing", core.join(","), module.len());
+    println!("core/{{{}}} as one wasm module of {} bytes imports nothing", core.join(","), module.len());
     Ok(())
 }
 

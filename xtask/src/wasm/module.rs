@@ -121,7 +121,7 @@ mod tests {
         let whole = module(&[(2, b"\x01\x03env\x01f\x00\x05")]);
         assert_eq!(imports(&whole), Ok(vec!["env.f".into()]));
         for end in 0..whole.len() {
-            assert!(imports(&whole[..end]).is_err(), "cut after {end} octets");
+            assert!(imports(&whole[..end]).is_err(), "cut after {end} bytes");
         }
         assert!(imports(&module(&[(2, b"\x01\x03env\x01f\x09\x05")])).is_err());
         assert!(imports(&module(&[(2, b"\x00\x00")])).is_err());

@@ -38,7 +38,7 @@ struct millstream_cc;
 /* Of sys/socket.h, where _GNU_SOURCE is defined. */
 struct mmsghdr;
 
-/** What ms_borrow() shows octets to; nonzero ends the showing. */
+/** What ms_borrow() shows bytes to; nonzero ends the showing. */
 typedef int ms_look(void *arg, const void *octets, size_t len);
 
 /* --- Opening and closing --- */

@@ -209,7 +209,7 @@ fn test(listener: &TcpListener, cc: &str, patience: Duration) -> io::Result<Stri
     let _ = control.read(&mut last)?;
     let total: u64 = moved.iter().map(|moved| moved.octets).sum();
     let way = if reverse { "sent to" } else { "received from" };
-    Ok(format!("{total} octets {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
+    Ok(format!("{total} bytes {way} {peer} in {seconds:.2} s: {:.2} Gbit/s", total as f64 * 8e-9 / seconds))
 }
 
 fn wait_for(control: &mut TcpStream, state: u8) -> io::Result<()> {
@@ -229,7 +229,7 @@ fn read_json(control: &mut TcpStream) -> io::Result<Value> {
     control.read_exact(&mut len)?;
     let len = u32::from_be_bytes(len) as usize;
     if len > JSON_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{len} octets of JSON are too many")));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{len} bytes of JSON are too many")));
     }
     let mut text = vec![0; len];
     control.read_exact(&mut text)?;

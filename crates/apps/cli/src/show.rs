@@ -328,7 +328,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> CliResult {
         out.write_all(&buf[..n])?;
     }
     out.flush()?;
-    eprintln!("{total} octets of pcapng in {}", args.write.display());
+    eprintln!("{total} bytes of pcapng in {}", args.write.display());
     Ok(())
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn rate(bits: f64) -> String {
 /// Bytes with their unit.
 fn octets(count: u64) -> String {
     match count {
-        0..1_024 => format!("{count} octets"),
+        0..1_024 => format!("{count} bytes"),
         1_024..1_048_576 => format!("{:.0} KiB", count as f64 / 1_024.0),
         _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
     }
@@ -237,7 +237,7 @@ impl Looks<'_> {
         let (unsent, mss) = (number(row, "unsent"), number(row, "mss"));
         if unsent > 0 && unsent < mss && row["nodelay"] != true {
             return format!(
-                "{unsent} octets wait, too few for a segment of {mss} while others are in flight (Nagle's algorithm): \
+                "{unsent} bytes wait, too few for a segment of {mss} while others are in flight (Nagle's algorithm): \
                  write more at once, or set TCP_NODELAY."
             );
         }
@@ -360,7 +360,7 @@ mod tests {
             &["gave 8.0 Mbit/s", "allow 6.6 Mbit/s"],
         );
         let nagle = json!({"busy_us": 2_000_000, "unsent": 100});
-        says(&second("application", nagle, None), "application", 1.0, &["100 octets wait", "TCP_NODELAY"]);
+        says(&second("application", nagle, None), "application", 1.0, &["100 bytes wait", "TCP_NODELAY"]);
         let still = json!({"bytes_acked": 1_000_000, "busy_us": 1_000_000});
         says(&second("idle", still, None), "idle", 1.0, &["Nothing to send"]);
         says(&second("application", Value::Null, Some(0.99)), "cpu", 0.99, &["99 % busy"]);
@@ -375,7 +375,7 @@ mod tests {
             all
         };
         let slow = come(json!({"reader_us": 700_000, "recv_q": 65_536, "rcv_wnd": 100}));
-        says(&second("idle", slow, None), "reader", 0.7, &["64 KiB wait", "100 octets", "70 % of the time"]);
+        says(&second("idle", slow, None), "reader", 0.7, &["64 KiB wait", "100 bytes", "70 % of the time"]);
         let small = come(json!({"receive_limit": "receive-buffer", "rcv_rtt_us": 100_000}));
         says(&second("idle", small, None), "receive-buffer", 1.0, &["128 KiB over 100 ms", "10.5 Mbit/s"]);
         says(&second("idle", come(json!({})), None), "peer", 1.0, &["Nothing at this end"]);

@@ -158,7 +158,7 @@ fn what_was_recorded_is_found_again() {
     let desk = Desk::new("recorded");
     desk.done(&["record", "small.toml", "--seeds", "3", "--to", "kept"]);
     let said = desk.done(&["run", "small.toml", "--expect", "kept", "--exact", "-o", "again"]);
-    assert!(said.contains("small: 3 of 3 runs are the recorded octets"), "{said}");
+    assert!(said.contains("small: 3 of 3 runs are the recorded bytes"), "{said}");
 
     let recorded = String::from_utf8(desk.read("kept/small.toml")).unwrap();
     let digest = recorded.split('"').find(|word| word.len() == 32 && *word != basis(&recorded)).unwrap();
@@ -173,7 +173,7 @@ fn what_was_recorded_is_found_again() {
     let output = desk.lab(&["run", "small.toml", "--expect", "kept", "-o", "again"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(!output.status.success() && said.contains("MOVED AWAY   utilisation: 0.50000 -> "), "{said}");
-    assert!(said.contains("2 of 3 runs are the recorded octets"), "{said}");
+    assert!(said.contains("2 of 3 runs are the recorded bytes"), "{said}");
 }
 
 /// `run` and `replay` leave the same logs and captures, in the folders they are told.

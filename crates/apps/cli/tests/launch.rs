@@ -56,10 +56,10 @@ fn python_serves_the_link_and_the_loopback() {
     let address6 = format!("[{SERVER_ADDR6}]");
     for host in [SERVER_ADDR, &address6] {
         let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8000/file"));
-        assert!(got == octets, "{host}: {} octets", got.len());
+        assert!(got == octets, "{host}: {} bytes", got.len());
     }
     let got = get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8000/file");
-    assert!(got == octets, "the loopback: {} octets", got.len());
+    assert!(got == octets, "the loopback: {} bytes", got.len());
     // The kernel and another launched program find the port taken.
     let second = ["python3", "-c", "import socket; socket.socket().bind(('', 8000))"];
     let said =
@@ -80,7 +80,7 @@ fn curl_and_python_fetch_from_the_kernel() {
     let client = bench::bed::CLIENT_BASE;
     let url = format!("http://{client}:8000/file");
     let got = get(&bed, &bed.server, &[&[MILLSTREAM][..], &launched(&["curl"])].concat(), &url);
-    assert!(got == octets, "curl: {} octets", got.len());
+    assert!(got == octets, "curl: {} bytes", got.len());
     let script = format!("import urllib.request as u; print(len(u.urlopen('{url}').read()))");
     let said = bed.in_ns(&bed.server, MILLSTREAM, &launched(&["python3", "-c", &script])).expect("python");
     assert_eq!(said.trim(), "5000000");
@@ -250,7 +250,7 @@ fn nginx(link: &str, workers: u32) {
     let address6 = format!("[{SERVER_ADDR6}]");
     for host in [SERVER_ADDR, &address6] {
         let got = get(&bed, &bed.client, &["curl"], &format!("http://{host}:8080/file"));
-        assert!(got == octets, "{host}: {} octets", got.len());
+        assert!(got == octets, "{host}: {} bytes", got.len());
     }
     assert!(get(&bed, &bed.server, &["curl"], "http://127.0.0.1:8080/file") == octets, "the loopback");
 }

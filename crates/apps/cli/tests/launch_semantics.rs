@@ -27,8 +27,8 @@ const SEMANTICS: &[Known] = &[
 
 /// Where we differ from those that only a launched program can ask.
 const LAUNCHED: &[Known] = &[
-    ("an urgent octet", "the stack knows no urgent data: the octet stays among the others"),
-    ("io_uring_setup", "a ring would move octets past the launcher; ENOSYS makes programs do without"),
+    ("an urgent byte", "the stack knows no urgent data: the byte stays among the others"),
+    ("io_uring_setup", "a ring would move bytes past the launcher; ENOSYS makes programs do without"),
     ("a connection is handed over", "another process cannot use it; a line on standard error says so"),
     ("a connection arrives", "the same"),
     ("a listener is handed over", "the same"),

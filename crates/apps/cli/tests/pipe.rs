@@ -256,7 +256,7 @@ fn wrong_words_say_what_would_be_right() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(word), "{args:?}: {said}");
     };
-    refused(&["tap:ms-a", "tap:ms-b", "--set", "queue=big"], "loose OCTETS");
+    refused(&["tap:ms-a", "tap:ms-b", "--set", "queue=big"], "loose BYTES");
     refused(&["tap:ms-a", "tap:ms-b", "--set", "colour=red"], "colour");
     refused(&["tap:ms-a", "tap:ms-b", "--set", "rtt"], "KEY=VALUE");
     refused(&["pigeon:ms-a", "tap:ms-b"], "xdp:IFACE");

@@ -38,7 +38,7 @@ fn compare(bed: &Bed) {
         for len in [0, 1, 1_447, 1_448, 1_449, 65_536, 5_000_000] {
             let got = curl(bed, &format!("http://{host}/{len}"))
                 .unwrap_or_else(|e| panic!("{e}\n{}", state_of(bed)));
-            assert!(got == pattern(len), "{host}: {len} octets differ (got {})", got.len());
+            assert!(got == pattern(len), "{host}: {len} bytes differ (got {})", got.len());
         }
     }
 }
@@ -127,7 +127,7 @@ fn a_path_under_the_stack_is_between_it_and_everybody() {
         let got = bed.in_ns(&bed.client, "curl", &["-sSf", "-w", "\n%{time_connect} %{time_total}", &url]);
         let got = got.unwrap_or_else(|e| panic!("{e}\n{}", state_of(&bed)));
         let (octets, times) = got.rsplit_once('\n').expect("times");
-        assert!(octets == pattern(500_000), "{link}: {} octets", octets.len());
+        assert!(octets == pattern(500_000), "{link}: {} bytes", octets.len());
         let times: Vec<f64> = times.split(' ').map(|time| time.parse().expect("seconds")).collect();
         eprintln!("{link}: connected in {} s, {} s in all", times[0], times[1]);
         assert!(times[0] >= 0.04 && times[0] < 0.4, "{link}: {times:?}");
@@ -156,7 +156,7 @@ fn iperf3_measures_both_directions() {
         let said: Value =
             serde_json::from_str(&text).unwrap_or_else(|e| panic!("{flags:?}: {e} in {text:?}"));
         let received = said["end"]["sum_received"]["bytes"].as_u64().unwrap_or(0);
-        assert!(received > 1_000_000, "{flags:?}: {received} octets: {said}");
+        assert!(received > 1_000_000, "{flags:?}: {received} bytes: {said}");
         let again = said["end"]["sum_sent"]["retransmits"].as_i64();
         assert!(
             again.is_some_and(|again| (0..100_000).contains(&again)),
@@ -361,10 +361,10 @@ fn looking_at_a_running_stack() {
 fn count_blocks(mut bytes: &[u8], kind: u32) -> usize {
     let mut count = 0;
     while bytes.len() >= 12 {
-        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four octets"));
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         count += usize::from(word(0) == kind);
         let len = word(4) as usize;
-        assert!(len >= 12 && len <= bytes.len() && word(len - 4) == len as u32, "a block of {len} octets");
+        assert!(len >= 12 && len <= bytes.len() && word(len - 4) == len as u32, "a block of {len} bytes");
         bytes = &bytes[len..];
     }
     count

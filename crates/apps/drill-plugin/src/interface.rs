@@ -648,7 +648,7 @@ calls! {
             None => (Vec::new(), None),
         };
         if packet.len() > room {
-            plug.complain(format!("a packet of {} octets, and room for {room}", packet.len()));
+            plug.complain(format!("a packet of {} bytes, and room for {room}", packet.len()));
             return Err(libc::EMSGSIZE);
         }
         // SAFETY: C's contract, and no more than there is room for.

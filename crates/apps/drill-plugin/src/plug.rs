@@ -295,7 +295,7 @@ impl Plug {
     /// A packet from the peer.
     pub(crate) fn send(&self, packet: Vec<u8>) -> Result<(), Errno> {
         if packet.is_empty() || packet.len() > PACKET_MAX {
-            self.complain(format!("a packet of {} octets is none", packet.len()));
+            self.complain(format!("a packet of {} bytes is none", packet.len()));
             return Err(Errno::EINVAL);
         }
         let world = self.world()?;

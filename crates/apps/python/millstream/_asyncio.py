@@ -15,7 +15,7 @@ from ._transport import Transport
 if TYPE_CHECKING:
     from ._stack import Stack
 
-#: Octets of a line that a stream reader takes.
+#: Bytes of a line that a stream reader takes.
 _LIMIT = 64 * 1024
 
 

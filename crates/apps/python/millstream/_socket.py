@@ -6,7 +6,7 @@ from typing import Any, Iterable
 
 from . import _millstream
 
-#: Octets that `sendfile` reads at a time.
+#: Bytes that `sendfile` reads at a time.
 _BLOCK = 256 * 1024
 
 
@@ -72,7 +72,7 @@ class Socket(_millstream.Socket):
         return self.recv_into(buffer, nbytes, flags), None
 
     def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0) -> "tuple[bytes, list[Any], int, None]":
-        """recv, and nothing beside the octets."""
+        """recv, and nothing beside the bytes."""
         return self.recv(bufsize, flags), [], 0, None
 
     def sendmsg(self, buffers: "Iterable[Any]", ancdata: "Iterable[Any]" = (), flags: int = 0,
@@ -83,7 +83,7 @@ class Socket(_millstream.Socket):
         return self.send(b"".join(bytes(memoryview(part)) for part in buffers), flags)
 
     def sendfile(self, file: "io.BufferedIOBase", offset: int = 0, count: "int | None" = None) -> int:
-        """Send a file from `offset` to its end, or `count` octets of it; how many it was."""
+        """Send a file from `offset` to its end, or `count` bytes of it; how many it was."""
         if not self.getblocking():
             raise ValueError("non-blocking sockets are not supported")
         if offset:

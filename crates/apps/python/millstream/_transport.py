@@ -14,7 +14,7 @@ from ._socket import Socket
 if TYPE_CHECKING:
     from ._server import Server
 
-#: Octets of one read.
+#: Bytes of one read.
 _READ_MAX = 256 * 1024
 
 
@@ -200,7 +200,7 @@ class Transport(asyncio.transports._FlowControlMixin, asyncio.Transport):
             self._sock.shutdown(_kernel.SHUT_WR)
 
     def get_write_buffer_size(self) -> int:
-        """Octets that found no room yet."""
+        """Bytes that found no room yet."""
         return self._size
 
     # --- the end ----------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ pub(crate) fn send_flags(flags: i32) -> PyResult<SendFlags> {
 pub(crate) fn view<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let view = PyMemoryView::from(data)?.into_any();
     if !view.getattr("c_contiguous")?.extract::<bool>()? {
-        return Err(PyBufferError::new_err("the octets do not lie side by side"));
+        return Err(PyBufferError::new_err("the bytes do not lie side by side"));
     }
     let format: String = view.getattr("format")?.extract()?;
     if format == "B" { Ok(view) } else { view.call_method1("cast", ("B",)) }

@@ -27,7 +27,7 @@ OWN_NETWORK = "MILLSTREAM_TEST_NETWORK" in os.environ
 
 
 def octets(count: int, seed: int = 1) -> bytes:
-    """So many octets that do not repeat soon."""
+    """So many bytes that do not repeat soon."""
     out, word = bytearray(), seed
     while len(out) < count:
         word = (word * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)

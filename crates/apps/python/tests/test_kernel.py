@@ -1,4 +1,4 @@
-"""The other end is the kernel, over a tap device: octets are the same both ways, and Python's own libraries run."""
+"""The other end is the kernel, over a tap device: bytes are the same both ways, and Python's own libraries run."""
 
 import http.client
 import http.server

@@ -1,4 +1,4 @@
-"""Sockets behave as Python's own: octets, errors, time-outs, options, files. Two stacks over shared memory."""
+"""Sockets behave as Python's own: bytes, errors, time-outs, options, files. Two stacks over shared memory."""
 
 import array
 import errno

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(alpha(&lab), 0.0625);
         let before = lab.cwnd();
         lab.congest(Signal::Ecn, before as u32);
-        assert!((lab.cwnd() - before * 0.96875).abs() < 0.001, "to the octet: {} of {before}", lab.cwnd());
+        assert!((lab.cwnd() - before * 0.96875).abs() < 0.001, "to the byte: {} of {before}", lab.cwnd());
 
         let mut lab = self::lab(1024);
         assert_eq!(alpha(&lab), 1.0);

@@ -270,7 +270,7 @@ impl Reno {
 
     tunables! { pub
         "abc_limit": abc_limit, ABC_OFF => u8::MAX,
-            "The L of RFC 3465, segments; 0 counts acknowledgments instead of octets.";
+            "The L of RFC 3465, segments; 0 counts acknowledgments instead of bytes.";
         "hystart": first, 0 => 2,
             "Does the first slow start watch the round-trip time: 0 no, 1 as in RFC 9406, 2 as in Linux?";
     }

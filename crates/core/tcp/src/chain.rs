@@ -378,7 +378,7 @@ mod tests {
             chain.seek(&pool, offset);
             assert!(chain.cursor_index.abs_diff(index) <= NEAR, "sequential reads stay beside the cursor");
             chain.seek(&pool, 0);
-            assert!(chain.cursor_index.abs_diff(index) <= NEAR, "the oldest octet does not move it");
+            assert!(chain.cursor_index.abs_diff(index) <= NEAR, "the oldest byte does not move it");
         }
         chain.consume(&mut pool, 5_999 * CHUNK as u32 + 1);
         assert_eq!((chain.len() as usize, chain.chunks(), pool.used()), (CHUNK - 1, 1, 1));

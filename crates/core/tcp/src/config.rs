@@ -242,7 +242,7 @@ settings! {
         ecn_fallback: bool = true, false => true,
             "Do connections go on without ECN where something on the way dislikes or changes it?";
         ecn_option: u8 = 1, 0 => 3,
-            "When accurate feedback sends counters of octets: 0 never, 1 when they changed, 2 on every segment with \
+            "When accurate feedback sends counters of bytes: 0 never, 1 when they changed, 2 on every segment with \
              room, 3 even if such segments seem to be lost.";
         ecn_option_beacon: u8 = 3, 0 => 63,
             "How often in a round trip it sends them at least, where 1 would be silent.";
@@ -287,9 +287,9 @@ settings! {
         fin_wait2: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(3600),
             "How long an orphan waits in FIN-WAIT-2 for the peer's FIN.";
         rcvbuf: (u32, u32) = (128 << 10, 16 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
-            "Receive buffer, octets: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s at 134 ms.";
+            "Receive buffer, bytes: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s at 134 ms.";
         sndbuf: (u32, u32) = (128 << 10, 32 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
-            "Send buffer, octets: at first, and at most when it follows twice the congestion window.";
+            "Send buffer, bytes: at first, and at most when it follows twice the congestion window.";
         host_cache: u32 = 1024, 0 => 65_536,
             "Peers of which a core remembers what ended connections learned, for those to come (RFC 9040): \
              the round-trip time, from which the timeout of a SYN and SYN-ACK is made. 0: none.";
@@ -320,7 +320,7 @@ settings! {
             "Find the path's MTU without ICMP (RFC 4821, RFC 8899): 0 never, 1 where a path swallows full segments, 2 \
              always, beginning with the base size (Linux's tcp_mtu_probing).";
         base_mss: u16 = 1024, 48 => 32_767,
-            "Octets of data in a segment that every path is thought to carry (Linux's tcp_base_mss).";
+            "Bytes of data in a segment that every path is thought to carry (Linux's tcp_base_mss).";
         mtu_probe_floor: u16 = 48, 48 => 32_767,
             "Where a path swallows everything, segments shrink to this and no further (Linux's tcp_mtu_probe_floor).";
         mtu_probes: u8 = 3, 1 => 10,
@@ -330,7 +330,7 @@ settings! {
             "How long after a search its end is put in question again (RFC 8899's PMTU_RAISE_TIMER, Linux's \
              tcp_probe_interval).";
         probe_threshold: u16 = 8, 1 => 9000,
-            "The search ends when fewer octets than this are open (Linux's tcp_probe_threshold).";
+            "The search ends when fewer bytes than this are open (Linux's tcp_probe_threshold).";
         pacing: bool = false, false => true,
             "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks \
              for it or who set SO_MAX_PACING_RATE.";
@@ -371,7 +371,7 @@ settings! {
             "How losses are told, a sum: 1 by time (RFC 8985; by counting alone without it, RFC 6675), 2 with a \
              window for reordering that does not adapt, 4 with one even where three segments were SACKed.";
         whole_sacks: bool = true, false => true,
-            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its octets arrived? Off, a \
+            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its bytes arrived? Off, a \
              peer may have a flight sent again in pieces of one byte.";
         dsack: bool = true, false => true,
             "Report duplicates to the peer (RFC 2883).";
@@ -394,7 +394,7 @@ settings! {
             "TCP_KEEPCNT of sockets that do not set it: keepalive probes without an answer that end a connection \
              (Linux's tcp_keepalive_probes).";
         notsent_lowat: u32 = u32::MAX, 1 => u32::MAX,
-            "TCP_NOTSENT_LOWAT of sockets that do not set it: octets not sent below which a connection counts as \
+            "TCP_NOTSENT_LOWAT of sockets that do not set it: bytes not sent below which a connection counts as \
              writable.";
         rehash: bool = true, false => true,
             "Does a retransmission timeout change the IPv6 flow label, so that routers that choose among paths by it \

@@ -346,7 +346,7 @@ pub struct Connection {
     pub(crate) stalled_ms: u32,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must fit 512 octets all told");
+const _: () = assert!(size_of::<Connection>() <= 448, "an idle connection must fit 512 bytes all told");
 
 /// State that only connections need that move much data or lose some.
 #[derive(Debug)]

@@ -32,11 +32,11 @@ quirks! {
     ignore_future_acks: bool, "Linux",
         "A segment that acknowledges what was never sent is dropped in silence (RFC 9293: answered).";
     empty_probes: bool, "Linux",
-        "A probe of a shut window carries an old number and no data (RFC 9293: the next octet).";
+        "A probe of a shut window carries an old number and no data (RFC 9293: the next byte).";
     broken_pipe: bool, "Linux",
         "A reset after the peer's FIN is told as EPIPE (RFC 9293: a reset connection).";
     charge_pieces: bool, "Linux",
-        "The send buffer is charged by the piece of half the peer's window, with what each costs beside its octets.";
+        "The send buffer is charged by the piece of half the peer's window, with what each costs beside its bytes.";
     drop_crossed_text: bool, "Linux",
         "The text of a SYN that crossed ours is left to be sent again (RFC 9293: kept).";
     window_ramp: bool, "Linux",

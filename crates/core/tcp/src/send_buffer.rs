@@ -127,7 +127,7 @@ impl SendBuffer {
     /// # Panics
     /// If the range does not lie in `bytes`.
     pub(crate) fn lend(&mut self, bytes: &Arc<[u8]>, range: Range<usize>) -> usize {
-        assert!(range.start <= range.end && range.end <= bytes.len(), "{range:?} of {} octets", bytes.len());
+        assert!(range.start <= range.end && range.end <= bytes.len(), "{range:?} of {} bytes", bytes.len());
         let n = range.len().min((u32::MAX - self.len) as usize);
         if n > 0 {
             let lent = self.lent.get_or_insert_default();

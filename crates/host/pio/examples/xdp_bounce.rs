@@ -190,7 +190,7 @@ fn main() {
         let bounced = thread.join().unwrap();
         let per = |work: &Work| work.cpu.as_nanos() as f64 / work.packets as f64;
         println!(
-            "{mode:?}, {len} octets, {window} in flight: {:.0} packets/s there and back; CPU per packet: \
+            "{mode:?}, {len} bytes, {window} in flight: {:.0} packets/s there and back; CPU per packet: \
              bouncer {:.0} ns ({:.1} packets a turn, {} idle turns), driver {:.0} ns",
             driven.packets as f64 / SECONDS as f64,
             per(&bounced),

@@ -138,7 +138,7 @@ impl Receiver {
             if port.rx(&mut batch).unwrap() == 0 {
                 assert!(
                     start.elapsed() < Duration::from_secs(60),
-                    "too slow: {} octets, {} packets, {} misplaced, {:?}",
+                    "too slow: {} bytes, {} packets, {} misplaced, {:?}",
                     self.bytes,
                     self.packets,
                     self.misplaced,
@@ -201,7 +201,7 @@ fn main() {
         let per = |cpu: Duration| cpu.as_nanos() as f64 / (BYTES / 1024) as f64;
         println!(
             "{mode:?}, MTU {mtu}: {:.2} Gbit/s; CPU per KiB: receiver {:.0} ns, sender {:.0} ns; \
-             mean packet {} octets, biggest {}; {} misplaced",
+             mean packet {} bytes, biggest {}; {} misplaced",
             BYTES as f64 * 8.0 / time.as_secs_f64() / 1e9,
             per(ours),
             per(theirs),

@@ -124,7 +124,7 @@ mod tests {
         let (fast, plain) = (summer()(octets).fold(), Sum::of(octets).fold());
         // +0 and -0 are one number.
         let same = fast == plain || fast.is_multiple_of(0xffff) && plain.is_multiple_of(0xffff);
-        assert!(same, "{} octets: {fast:#x}, {plain:#x}", octets.len());
+        assert!(same, "{} bytes: {fast:#x}, {plain:#x}", octets.len());
         let zero = octets.iter().all(|octet| *octet == 0);
         assert!(zero == (fast == 0), "only zeros sum up to the zero that means nothing");
     }

@@ -113,7 +113,7 @@ pub(crate) fn hear_everybody(fd: RawFd, ifindex: u32) -> io::Result<()> {
 /// `count` bytes of the kernel's entropy.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    const { assert!(N <= 256, "the kernel gives up to 256 octets at once or none") };
+    const { assert!(N <= 256, "the kernel gives up to 256 bytes at once or none") };
     // SAFETY: `bytes` is writable for `N` bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
     if check_len(got)? == N { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }

@@ -329,7 +329,7 @@ impl<P: PacketIo> Puppet<P> {
 
 impl Seen {
     fn summary(&self) -> String {
-        format!("{} octets, fin {}, segments {}", self.received.len(), self.fin, self.segments)
+        format!("{} bytes, fin {}, segments {}", self.received.len(), self.fin, self.segments)
     }
 }
 

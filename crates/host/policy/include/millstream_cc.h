@@ -10,10 +10,10 @@
  * the stack, or keep pointers that they are given: what these point to is gone when the hook returns.
  *
  * A hook that is NULL is skipped; only the name is mandatory. What a hook wants is written into *window, which comes with
- * what the connection has now. After each call cwnd is taken to be at least one segment and at most 2^30 octets, and
+ * what the connection has now. After each call cwnd is taken to be at least one segment and at most 2^30 bytes, and
  * ssthresh at least two segments; where that changes something it is counted (net.inet.tcp.cc.libraries).
  *
- * Times are nanoseconds on a clock that only goes forward and begins anywhere; sizes are octets of payload.
+ * Times are nanoseconds on a clock that only goes forward and begins anywhere; sizes are bytes of payload.
  */
 #ifndef MILLSTREAM_CC_H
 #define MILLSTREAM_CC_H
@@ -34,29 +34,29 @@ extern "C" {
 
 /* What the connection has: hooks change it. */
 struct millstream_cc_window {
-    uint32_t cwnd;        /* congestion window, octets */
-    uint32_t ssthresh;    /* slow-start threshold, octets; MILLSTREAM_CC_NO_SSTHRESH before the first congestion */
-    uint64_t pacing_rate; /* octets a second to leave at; 0: by window and round trip, if paced at all */
+    uint32_t cwnd;        /* congestion window, bytes */
+    uint32_t ssthresh;    /* slow-start threshold, bytes; MILLSTREAM_CC_NO_SSTHRESH before the first congestion */
+    uint64_t pacing_rate; /* bytes a second to leave at; 0: by window and round trip, if paced at all */
 };
 
 /* The path, where a connection begins or resumes. */
 struct millstream_cc_path {
     uint64_t srtt_ns;        /* smoothed round-trip time; 0: none yet */
-    uint32_t mss;            /* largest segment, octets of payload */
-    uint32_t initial_window; /* octets (RFC 6928); of a connection that lived by another policy, the window it had */
-    uint32_t ssthresh;       /* octets, remembered or inherited; MILLSTREAM_CC_NO_SSTHRESH: none */
+    uint32_t mss;            /* largest segment, bytes of payload */
+    uint32_t initial_window; /* bytes (RFC 6928); of a connection that lived by another policy, the window it had */
+    uint32_t ssthresh;       /* bytes, remembered or inherited; MILLSTREAM_CC_NO_SSTHRESH: none */
     uint32_t reserved;       /* 0 */
 };
 
 /* How fast the path delivered what an acknowledgment is about: with MILLSTREAM_CC_NEEDS_RATES. */
 struct millstream_cc_rate {
-    uint64_t interval_ns;  /* in which delivered octets were delivered */
-    uint64_t total;        /* octets ever delivered, this acknowledgment's included */
+    uint64_t interval_ns;  /* in which delivered bytes were delivered */
+    uint64_t total;        /* bytes ever delivered, this acknowledgment's included */
     uint64_t prior;        /* the same when the transmission left that this is about */
-    uint32_t delivered;    /* octets delivered in the interval */
-    uint32_t in_flight;    /* octets in flight right after it had left */
-    uint32_t lost;         /* octets found lost since it left */
-    uint32_t newly_lost;   /* octets found lost since the acknowledgment before */
+    uint32_t delivered;    /* bytes delivered in the interval */
+    uint32_t in_flight;    /* bytes in flight right after it had left */
+    uint32_t lost;         /* bytes found lost since it left */
+    uint32_t newly_lost;   /* bytes found lost since the acknowledgment before */
     uint32_t app_limited;  /* 1: the application, not the network, bounded what was in flight */
     uint32_t reserved;     /* 0 */
 };
@@ -83,11 +83,11 @@ struct millstream_cc_ack {
     uint64_t srtt_ns;                      /* smoothed round-trip time */
     uint64_t min_rtt_ns;                   /* smallest round-trip time seen */
     const struct millstream_cc_rate *rate; /* delivery rate; NULL: not asked for, or no sample */
-    uint32_t bytes;                        /* octets newly acknowledged cumulatively */
-    uint32_t sacked;                       /* octets newly acknowledged selectively */
-    uint32_t in_flight;                    /* octets in flight before it came (RFC 6675's pipe) */
+    uint32_t bytes;                        /* bytes newly acknowledged cumulatively */
+    uint32_t sacked;                       /* bytes newly acknowledged selectively */
+    uint32_t in_flight;                    /* bytes in flight before it came (RFC 6675's pipe) */
     uint32_t segments;                     /* segments on the wire that it stands for, merged ones counted; at least 1 */
-    uint32_t mss;                          /* largest segment, octets of payload */
+    uint32_t mss;                          /* largest segment, bytes of payload */
     uint32_t flags;                        /* MILLSTREAM_CC_WINDOW_LIMITED, MILLSTREAM_CC_IN_RECOVERY, MILLSTREAM_CC_PACED */
     const struct millstream_cc_hystart *hystart; /* never NULL; valid until the hook returns */
 };
@@ -97,8 +97,8 @@ struct millstream_cc_ecn {
     uint64_t now_ns;          /* when it came */
     uint32_t segments;        /* segments newly known to have arrived */
     uint32_t marked_segments; /* packets of these with CE */
-    uint32_t octets;          /* octets newly known to have arrived */
-    uint32_t marked_octets;   /* octets of these with CE */
+    uint32_t octets;          /* bytes newly known to have arrived */
+    uint32_t marked_octets;   /* bytes of these with CE */
 };
 
 /* Kinds of congestion. */
@@ -111,8 +111,8 @@ struct millstream_cc_congestion {
     uint64_t now_ns;      /* when */
     uint32_t signal;      /* MILLSTREAM_CC_LOSS, _ECN or _TIMEOUT; 0 at the end of a recovery */
     uint32_t nth;         /* of timeouts in a row for the same data, 1 being the first; 0 for other signals */
-    uint32_t flight_size; /* octets sent and not yet acknowledged */
-    uint32_t mss;         /* largest segment, octets of payload */
+    uint32_t flight_size; /* bytes sent and not yet acknowledged */
+    uint32_t mss;         /* largest segment, bytes of payload */
     uint32_t metered;     /* 1: sending was metered by what arrived (RFC 9937), so nothing waits to leave in a burst */
     uint32_t after_mark;  /* 1: a mark has reduced the window, and what was in flight then is not acknowledged yet */
 };
@@ -139,7 +139,7 @@ struct millstream_cc {
 
     const char *name; /* mandatory: 1 to 15 lower-case letters, digits, - and _ */
 
-    size_t state_size;  /* octets of a connection's state; 65536 at most, 0: none */
+    size_t state_size;  /* bytes of a connection's state; 65536 at most, 0: none */
     size_t state_align; /* its alignment, a power of two, 4096 at most; 0: 1 */
 
     const struct millstream_cc_tunable *tunables; /* what can be tuned; NULL if nothing */
@@ -159,7 +159,7 @@ struct millstream_cc {
     /* The connection is established, or lives and takes this policy, or begins anew on its path with nothing known:
      * the window is path->initial_window and path->ssthresh. Tunables stay. */
     void (*established)(void *state, struct millstream_cc_window *window, const struct millstream_cc_path *path);
-    /* New data left: that many octets; in_flight has them in it. */
+    /* New data left: that many bytes; in_flight has them in it. */
     void (*sent)(void *state, struct millstream_cc_window *window, uint64_t now_ns, uint32_t bytes, uint32_t in_flight);
     /* An acknowledgment of something new. */
     void (*ack)(void *state, struct millstream_cc_window *window, const struct millstream_cc_ack *ack);
@@ -176,7 +176,7 @@ struct millstream_cc {
     /* Sending resumes after idle_ns without a transmission, longer than the retransmission timeout. */
     void (*idle_restart)(void *state, struct millstream_cc_window *window, uint64_t now_ns, uint64_t idle_ns,
                          const struct millstream_cc_path *path);
-    /* Segments are mss octets from now on. */
+    /* Segments are mss bytes from now on. */
     void (*mss_change)(void *state, struct millstream_cc_window *window, uint32_t mss);
 };
 

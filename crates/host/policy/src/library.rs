@@ -167,7 +167,7 @@ impl Library {
         if version != abi::ABI || (size as usize) < size_of::<Table>() {
             let ours = (abi::ABI, size_of::<Table>());
             return Err(LoadError::Version(format!(
-                "made for version {version} of millstream_cc.h ({size} octets); this stack has version {} ({} octets): \
+                "made for version {version} of millstream_cc.h ({size} bytes); this stack has version {} ({} bytes): \
                  build it anew with this stack's header",
                 ours.0, ours.1
             )));
@@ -188,7 +188,7 @@ impl Library {
         let within = size <= abi::STATE_MAX && align <= abi::ALIGN_MAX;
         let Some(layout) = layout.filter(|_| within) else {
             return wrong(format!(
-                "a state of {size} octets aligned to {align}: at most {} octets, aligned to a power of two up to {}",
+                "a state of {size} bytes aligned to {align}: at most {} bytes, aligned to a power of two up to {}",
                 abi::STATE_MAX,
                 abi::ALIGN_MAX
             ));

@@ -90,7 +90,7 @@ fn refusals_name_the_file_and_say_what_would_be_right() {
         (
             library("short", &table(".name = \"x\", .size = 8").replace(".size = sizeof policy, ", "")),
             LoadError::Version,
-            "(8 octets)",
+            "(8 bytes)",
         ),
         (library("nameless", &table(".name = 0")), LoadError::Table, "name \"\""),
         (library("shouting", &table(".name = \"LOUD\"")), LoadError::Table, "name \"LOUD\""),

@@ -30,7 +30,7 @@ fn frames() {
     let mut pool = ring::FramePool::new(4096, 2048).expect("8 MiB can be mapped");
     println!("{pool:?}");
     let rounds = 2_000_000u64;
-    report("frame: take, write 8 octets, retire", rounds, || {
+    report("frame: take, write 8 bytes, retire", rounds, || {
         for i in 0..rounds {
             if let Some(mut frame) = pool.take() {
                 frame.set_range(64, 8);

@@ -383,7 +383,7 @@ impl fmt::Debug for FramePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "FramePool({} of {} octets, {} free, {} lent, {:?} pages)",
+            "FramePool({} of {} bytes, {} free, {} lent, {:?} pages)",
             self.slots,
             self.size,
             self.available(),

@@ -41,7 +41,7 @@ fn tag(octets: &[u8]) -> [u8; TAG_MAX] {
 fn mac<M: Mac + KeyInit + Update + FixedOutput>(key: &[u8], parts: &[&[u8]]) -> [u8; TAG_MAX] {
     // Only a cipher's key can be of the wrong length, and ours comes at its right one.
     let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else {
-        unreachable!("a key of {} octets", key.len())
+        unreachable!("a key of {} bytes", key.len())
     };
     for part in parts {
         Update::update(&mut mac, part);

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stack = sock::open(&settings)?.stacks.remove(0);
     let peer: IpAddr = peer.parse()?;
     let peers = Peers { addr: peer.into(), prefix: if peer.is_ipv4() { 32 } else { 128 } };
-    let secret = Secret::new(password.as_bytes()).ok_or("a password of at most 80 octets")?;
+    let secret = Secret::new(password.as_bytes()).ok_or("a password of at most 80 bytes")?;
     let key = keys::md5(peers, secret);
 
     if let [port] = port {
@@ -53,6 +53,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
-        println!("{peer}: {total} octets");
+        println!("{peer}: {total} bytes");
     }
 }

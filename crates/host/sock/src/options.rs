@@ -90,7 +90,7 @@ options! {
     SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
     RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";
     SndTimeo: SOL_SOCKET SO_SNDTIMEO Shape::Time, true, "How long send and connect block.";
-    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Word, true, "Readable from this many octets on; negative: very many.";
+    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Word, true, "Readable from this many bytes on; negative: very many.";
     SndLowat: SOL_SOCKET SO_SNDLOWAT Shape::Int(1, 1), false, "Always 1, as on Linux.";
     PendingError: SOL_SOCKET SO_ERROR Shape::Int(0, MAX), false, "The pending error, taken.";
     SockType: SOL_SOCKET SO_TYPE Shape::Int(0, MAX), false, "SOCK_STREAM.";
@@ -103,7 +103,7 @@ options! {
     StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
     Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
     MaxPacing: SOL_SOCKET SO_MAX_PACING_RATE Shape::Rate, true,
-        "Spread departures, and let no more octets a second go than this; all bits set: no limit.";
+        "Spread departures, and let no more bytes a second go than this; all bits set: no limit.";
     Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
     Priority: SOL_SOCKET SO_PRIORITY Shape::Word, true,
         "Kept and told; ports know no priorities. Others than 0 to 6 need CAP_NET_ADMIN or CAP_NET_RAW.";
@@ -133,7 +133,7 @@ options! {
         "Longest delay of an acknowledgment, microseconds, where the setting delayed_ack is longer.";
     WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
     ThinDupAck: IPPROTO_TCP TCP_THIN_DUPACK Shape::Int(0, 1), true, "Taken, told as 0, and does nothing, as on Linux.";
-    Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many octets are left to read.";
+    Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many bytes are left to read.";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
     QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
     Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
@@ -156,7 +156,7 @@ options! {
     AoDelKey: IPPROTO_TCP TCP_AO_DEL_KEY Shape::Auth, true, "Remove one that is not in use.";
     AoInfo: IPPROTO_TCP TCP_AO_INFO Shape::Auth, true, "Choose keys, demand TCP-AO, believe ICMP; counters.";
     AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "The master key tuples.";
-    Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of packets sent, in the lowest octet; the ECN bits stay TCP's.";
+    Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of packets sent, in the lowest byte; the ECN bits stay TCP's.";
     Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
     RecvTtl: IPPROTO_IP IP_RECVTTL Shape::Bool, true, "Kept; it means something to datagrams alone.";
     RecvTos: IPPROTO_IP IP_RECVTOS Shape::Bool, true, "The same.";

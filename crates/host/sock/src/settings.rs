@@ -435,7 +435,7 @@ settings! {
         "Listeners with SO_REUSEPORT share their ports with processes that say the same number here (packet:, nic:).";
     max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
     max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
-    buffers: Octets = Octets(1 << 30), "octets such as 512M", "Most memory for data in flight, per core.";
+    buffers: Octets = Octets(1 << 30), "bytes such as 512M", "Most memory for data in flight, per core.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
         "Local ports for connections that name none.";
     spin_us: u64 = 40, "microseconds", "How long an idle core looks for packets before it sleeps, while looking finds \

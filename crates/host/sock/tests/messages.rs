@@ -281,7 +281,7 @@ fn options_that_mean_nothing_here_are_refused() {
     let fd = stack.socket(Family::V4).unwrap();
     let set = |name, value: i32| stack.setsockopt(fd, libc::SOL_SOCKET, name, &value.to_ne_bytes());
     assert_eq!(set(libc::SO_TIMESTAMPING, 1), Err(Errno::EINVAL), "no port stamps in hardware");
-    assert_eq!(set(libc::SO_TIMESTAMPING, 1 << 7), Err(Errno::EINVAL), "octets are counted on connections");
+    assert_eq!(set(libc::SO_TIMESTAMPING, 1 << 7), Err(Errno::EINVAL), "bytes are counted on connections");
     assert_eq!(set(libc::SO_TIMESTAMPING, 1 << 9), Ok(()));
     assert_eq!(set(libc::SO_BUSY_POLL, 1), Err(Errno::ENOPROTOOPT));
     assert_eq!(set(libc::SO_MARK, 1), Ok(()), "kept and told");

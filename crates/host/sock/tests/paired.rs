@@ -76,7 +76,7 @@ fn through_the_echo(stream: &mut TcpStream, data: &[u8]) {
         });
         let mut got = Vec::new();
         stream.read_to_end(&mut got).unwrap();
-        assert!(got == data, "{} of {} octets came back right", got.len(), data.len());
+        assert!(got == data, "{} of {} bytes came back right", got.len(), data.len());
     });
 }
 
@@ -428,7 +428,7 @@ fn an_application_that_goes_leaves_nothing_behind() {
         drop(mine);
         let mut got = Vec::new();
         peer.read_to_end(&mut got).unwrap();
-        assert!(got == pattern(200_000, 5), "{} octets arrived", got.len());
+        assert!(got == pattern(200_000, 5), "{} bytes arrived", got.len());
     }
     let mut open = usize::MAX;
     let look = paired(&[client]);

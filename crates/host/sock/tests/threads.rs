@@ -44,7 +44,7 @@ fn an_echo_server_reads_like_std_net() {
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
     writing.join().unwrap();
-    assert!(got == sent, "{} of {} octets came back right", got.len(), sent.len());
+    assert!(got == sent, "{} of {} bytes came back right", got.len(), sent.len());
     drop(stream);
     echo.join().unwrap();
 }

@@ -202,7 +202,7 @@ fn main() {
     let (done, span) = (bed.done - from, bed.now() - clock);
     let packets = stat(&bed.client, "packets_in") + stat(&bed.server, "packets_in") - packets;
     println!(
-        "{done} in {:.3} s: {:.0}/s, {:.2} packets each, {:.0} octets a connection",
+        "{done} in {:.3} s: {:.0}/s, {:.2} packets each, {:.0} bytes a connection",
         span.as_secs_f64(),
         done as f64 / span.as_secs_f64(),
         packets as f64 / done as f64,

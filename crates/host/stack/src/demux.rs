@@ -413,7 +413,7 @@ mod tests {
         }
         assert!((0..1_000_000).all(|id| table.find(hash(id), |f| f == Flow::Connection(id)).is_some()));
         let each = table.footprint() as f64 / 1e6;
-        assert!(each < 18.0, "{each} octets each");
+        assert!(each < 18.0, "{each} bytes each");
     }
 
     #[test]

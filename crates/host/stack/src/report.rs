@@ -46,7 +46,7 @@ impl Core {
         let drops = drops.map(|(why, (name, value))| counted(name, why.help(), value));
         let looked = "Neighbours looked at to make room, to ask again or to give up.";
         let looked = counted("neighbour_steps", looked, self.hops.steps());
-        let out = counted("bytes_out", "Octets handed to the port, headers included.", self.port.octets);
+        let out = counted("bytes_out", "Bytes handed to the port, headers included.", self.port.octets);
         let sizes = [
             ("connections", "Connections, TIME-WAIT not counted.", u64::from(self.conns.len())),
             ("time_wait", "TIME-WAIT entries.", u64::from(self.waits.len())),
@@ -72,12 +72,12 @@ impl Core {
                 "Connections that the application has closed while data is still to be sent.",
                 u64::from(self.shared.pool.orphans()),
             ),
-            ("out_of_order", "Octets of data held that came too early.", self.shared.pool.out_of_order()),
+            ("out_of_order", "Bytes of data held that came too early.", self.shared.pool.out_of_order()),
         ];
         let footprint = self.footprint();
         let whole = footprint.iter().map(|(_, octets)| octets).sum();
-        let whole = held(("footprint", "Octets of memory held, all told.", whole));
-        let parts = footprint.map(|(name, octets)| held((name, "Octets of memory held for this.", octets)));
+        let whole = held(("footprint", "Bytes of memory held, all told.", whole));
+        let parts = footprint.map(|(name, octets)| held((name, "Bytes of memory held for this.", octets)));
         let sizes = sizes.map(held);
         counters.chain(drops).chain([out, looked]).chain(sizes).chain(parts).chain([whole]).collect()
     }

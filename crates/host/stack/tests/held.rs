@@ -51,7 +51,7 @@ fn carry(world: &mut World, client: ConnId, server: ConnId, octets: &[u8]) -> In
         world.now += 5 * MICRO;
         assert!(world.now < Instant::from_secs(9), "stalled at {} of {}", got.len(), octets.len());
     }
-    assert!(got == octets, "octet for octet");
+    assert!(got == octets, "byte for byte");
     world.now
 }
 

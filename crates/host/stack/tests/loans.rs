@@ -122,7 +122,7 @@ fn model(link: &PairConfig, offload: Offload, lanes: u16, seed: u64) -> [u64; 3]
         world.now += Duration::from_micros(rng.below(40));
         assert!(world.now < Instant::from_secs(60), "stalled");
     }
-    assert!(got == data, "octet for octet");
+    assert!(got == data, "byte for byte");
     world.pass(Duration::from_secs(2));
     assert_eq!(count(&world.server, "chunks_used"), 0, "nothing is set aside any more");
     assert_eq!(count(&world.client, "no_frame"), 0);
@@ -193,7 +193,7 @@ fn helpers_that_are_gone_are_not_missed() {
     }
     assert!(
         got.len() > 32 << 10 && data.starts_with(&got),
-        "what was received before is read, octet for octet"
+        "what was received before is read, byte for byte"
     );
     assert!(count(&world.server, "octets_shared") > 32 << 10);
 }

@@ -93,7 +93,7 @@ fn data_arrives_whole() {
                     sent += world.client.write(world.now, client, &data[sent..]).unwrap_or(0);
                     world.pass(Duration::from_millis(1));
                     read_all(&mut world.server, world.now, server, &mut got);
-                    assert!(world.now < base::Instant::from_secs(60), "{} octets came", got.len());
+                    assert!(world.now < base::Instant::from_secs(60), "{} bytes came", got.len());
                 }
                 assert!(got == data);
                 assert_eq!(stat(&world.server, "drop_signature") + stat(&world.client, "drop_signature"), 0);

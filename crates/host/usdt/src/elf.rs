@@ -33,7 +33,7 @@ pub enum ElfError {
 impl fmt::Display for ElfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ElfError::Kind => "no ELF file of 64 bits, least octet first",
+            ElfError::Kind => "no ELF file of 64 bits, least byte first",
             ElfError::Bounds => "an ELF file that leads outside of itself",
         })
     }

@@ -142,12 +142,12 @@ points! {
     SegmentReceived "segment__received" (
         flow: "struct flow *", seq: "sequence number", ack: "acknowledgment number",
         flags: "TCP flags as on the wire: FIN 1, SYN 2, RST 4, PSH 8, ACK 16", window: "the window field, not scaled",
-        octets: "octets of data", segments: "segments on the wire, if they came merged"
+        octets: "bytes of data", segments: "segments on the wire, if they came merged"
     ), "A segment came for a connection, which has not processed it yet.";
     SegmentSent "segment__sent" (
         flow: "struct flow *", seq: "sequence number", ack: "acknowledgment number",
-        flags: "TCP flags as on the wire", window: "the window field, not scaled", octets: "octets of data",
-        segments: "segments on the wire that the port will make of it", in_flight: "octets in flight with it",
+        flags: "TCP flags as on the wire", window: "the window field, not scaled", octets: "bytes of data",
+        segments: "segments on the wire that the port will make of it", in_flight: "bytes in flight with it",
         again: "1: it repeats what was sent before"
     ), "A connection made a segment that leaves.";
     StateChanged "state__changed" (
@@ -158,7 +158,7 @@ points! {
     Accepted "accepted" (flow: "struct flow *"), "A connection that the peer opened is established.";
     Closed "closed" (flow: "struct flow *"), "A connection is over.";
     Failed "failed" (
-        flow: "struct flow *", why: "its text, not terminated", length: "octets of the text"
+        flow: "struct flow *", why: "its text, not terminated", length: "bytes of the text"
     ), "A connection is over because of an error.";
     RecoveryEntered "recovery__entered" (
         flow: "struct flow *"
@@ -173,17 +173,17 @@ points! {
         flow: "struct flow *", signal: "1 a loss, 2 a mark, 3 a timeout"
     ), "Congestion control was told of congestion.";
     WindowChanged "window__changed" (
-        flow: "struct flow *", cwnd: "congestion window, octets", before: "what it was, octets",
-        ssthresh: "slow start threshold, octets; 4294967295: none yet"
+        flow: "struct flow *", cwnd: "congestion window, bytes", before: "what it was, bytes",
+        ssthresh: "slow start threshold, bytes; 4294967295: none yet"
     ), "The congestion window changed; seen with the connection's next segment, mostly in the same round.";
     RttMeasured "rtt__measured" (
         flow: "struct flow *", sample: "microseconds"
     ), "An acknowledgment measured the round-trip time.";
     SegmentDropped "segment__dropped" (
-        flow: "struct flow *", why: "its text, not terminated", length: "octets of the text"
+        flow: "struct flow *", why: "its text, not terminated", length: "bytes of the text"
     ), "A connection dropped a segment.";
     PacketDropped "packet__dropped" (
-        why: "its text, not terminated", length: "octets of the text", packets: "how many"
+        why: "its text, not terminated", length: "bytes of the text", packets: "how many"
     ), "The stack dropped packets below TCP for this reason; told once a round.";
 }
 

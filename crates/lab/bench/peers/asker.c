@@ -93,7 +93,7 @@ int main(int argc, char **argv)
                 answers++;
                 ask(fds[i]);
             } else if (got[i] > octets) {
-                fprintf(stderr, "asker: an answer has more than %zu octets\n", octets);
+                fprintf(stderr, "asker: an answer has more than %zu bytes\n", octets);
                 return 1;
             }
         }

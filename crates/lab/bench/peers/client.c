@@ -12,8 +12,8 @@
  *
  * Where N is more than the process may have descriptors, several threads with tables of descriptors of their own share the
  * connections.
- * Answers have SIZE octets (64). Source addresses go round SRC_BASE .. SRC_BASE+SRC_COUNT-1, so that ports do not run out.
- * Prints "ready" when it begins to measure, then one JSON object: requests, errors, octets, seconds, CPU of this process, latency percentiles. What happens
+ * Answers have SIZE bytes (64). Source addresses go round SRC_BASE .. SRC_BASE+SRC_COUNT-1, so that ports do not run out.
+ * Prints "ready" when it begins to measure, then one JSON object: requests, errors, bytes, seconds, CPU of this process, latency percentiles. What happens
  * before the load is there (`open`, and `keep` with many connections) is not measured. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -155,7 +155,7 @@ static void ask(int fd, u64 since) {
     if (write(fd, ends ? last : stay, (size_t)len) != len) seen.errors++;
 }
 
-/* Octets of the whole answer, once its head has arrived. */
+/* Bytes of the whole answer, once its head has arrived. */
 static u64 wanted(const char *head, size_t len) {
     const char *end = memmem(head, len, "\r\n\r\n", 4), *field = memmem(head, len, "ontent-Length: ", 15);
     if (!field) field = memmem(head, len, "ontent-length: ", 15);

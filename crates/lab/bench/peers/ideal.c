@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
     size_t body = strtoul(argv[3], NULL, 10);
     int native = argc > 4 && !strcmp(argv[4], "native");
     if (!ifindex) die(argv[1]);
-    if (body > 1200) { fprintf(stderr, "ideal: at most 1200 octets of body\n"); return 2; }
+    if (body > 1200) { fprintf(stderr, "ideal: at most 1200 bytes of body\n"); return 2; }
     struct sigaction term = {.sa_handler = on_term};
     sigaction(SIGTERM, &term, NULL);
     answer = calloc(1, body + 256);

@@ -1,6 +1,6 @@
 /* lwIP: client and server stack in one thread, joined in memory, checksums in software.
  *
- *   lwip short N SECONDS   one request of 64 octets a connection, N at a time; the server closes
+ *   lwip short N SECONDS   one request of 64 bytes a connection, N at a time; the server closes
  *   lwip keep  N SECONDS   requests over N connections that stay
  *   lwip some  N SECONDS   the same over 64 of N connections
  *   lwip bulk  N SECONDS   N flows from client to server

@@ -2,9 +2,9 @@
  *
  *   server ADDR PORT BODY_BYTES [serve|sink|source [CONNECTIONS]]
  *
- * Answers every request (up to the empty line) with a 200 and BODY_BYTES octets, or as many as its path says (/4096);
+ * Answers every request (up to the empty line) with a 200 and BODY_BYTES bytes, or as many as its path says (/4096);
  * obeys "Connection: close".
- * `sink` reads and discards until the peer closes; `source` answers a request with octets without end.
+ * `sink` reads and discards until the peer closes; `source` answers a request with bytes without end.
  * Where CONNECTIONS at a time are more than the process may have descriptors, several threads with tables of descriptors
  * of their own share the port.
  * Prints "ready" once it listens and its own CPU time in microseconds when it is told to end (SIGTERM). */

@@ -209,7 +209,7 @@ fn compare_bytes(bed: &Bed, contenders: &[Contender], site: &Path, link: Link) -
                 .map_err(|e| format!("{}: {e}", contender.name))?;
             let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
             if read(&got)? != read(&site.join(format!("f{size}")))? {
-                return Err(format!("{}: the {size} octets of {url} differ", contender.name));
+                return Err(format!("{}: the {size} bytes of {url} differ", contender.name));
             }
             compared += 1;
         }

@@ -83,7 +83,7 @@ pub const ALL: &[Bench] = &[
     },
     Bench {
         name: "idle-memory",
-        help: "Octets per idle established connection, by opening one million.",
+        help: "Bytes per idle established connection, by opening one million.",
         needs_tools: false,
         run: memory::idle,
     },

@@ -173,7 +173,7 @@ pub(crate) fn gbit(
     let s = sample(bed, server, &programs.client, mode, 1, plan.seconds)?;
     if s.errors > 0 || s.octets_per_s == 0.0 {
         return Err(format!(
-            "bulk {mode}: {} errors, {} octets/s after {:?}",
+            "bulk {mode}: {} errors, {} bytes/s after {:?}",
             s.errors,
             s.octets_per_s,
             begin.elapsed()

@@ -218,7 +218,7 @@ fn exactly(words: &[String]) -> ExitCode {
             match bench::again::Case::parse(load, in_flight) {
                 Some(case) => drop(bench::again::exactly(case, count)),
                 None => {
-                    eprintln!("millstream-bench: exactly on|off|keep:OCTETS:PERCENT:PEERS, please");
+                    eprintln!("millstream-bench: exactly on|off|keep:BYTES:PERCENT:PEERS, please");
                     return ExitCode::FAILURE;
                 }
             }

@@ -218,7 +218,7 @@ impl Bulk {
             if self.workers == 0 || self.scratch.octets == self.written {
                 return spent;
             }
-            assert!(now() < deadline, "{} of {} octets came", self.scratch.octets, self.written);
+            assert!(now() < deadline, "{} of {} bytes came", self.scratch.octets, self.written);
             self.at += Duration::from_micros(1);
         }
     }

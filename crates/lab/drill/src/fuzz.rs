@@ -42,7 +42,7 @@ fn check(script: &Script, text: &str) {
 pub fn peer(data: &[u8]) {
     let text = play(data);
     let report = run(Path::new("fuzz.pkt"), &text, &Config::default());
-    let broken = report.timeline.iter().find(|line| line.contains("octet"));
+    let broken = report.timeline.iter().find(|line| line.contains("is not what"));
     assert!(report.outcome == Outcome::Passed && broken.is_none(), "{:?} {broken:?}\n{text}", report.outcome);
 }
 

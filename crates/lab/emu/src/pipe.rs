@@ -45,9 +45,9 @@ base::counters! {
     /// + full + under way.
     pub struct PipeCounters {
         arrived: "Packets that entered.",
-        arrived_octets: "Octets of them.",
+        arrived_octets: "Bytes of them.",
         delivered: "Packets that came out.",
-        delivered_octets: "Octets of them.",
+        delivered_octets: "Bytes of them.",
         down: "Dropped because the pipe was down.",
         listed: "Dropped because their position was named.",
         lost: "Dropped by chance or in turn.",

@@ -62,7 +62,7 @@ fn timed(start: fn(Engine) -> Stack) -> [Duration; 2] {
 fn the_clock_on_the_wall_sees_the_path() {
     for start in [direct, paired] {
         let [connected, moved] = timed(start);
-        eprintln!("connected in {connected:?}, {OCTETS} octets in {moved:?}");
+        eprintln!("connected in {connected:?}, {OCTETS} bytes in {moved:?}");
         // ARP and the handshake, each there and back.
         assert!(
             connected >= Duration::from_millis(100) && connected < Duration::from_millis(400),

@@ -23,7 +23,7 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { target, seed, index, data } = self;
-        write!(f, "{target} failed on input {index} of seed {seed} ({} octets)\n  replay: ", data.len())?;
+        write!(f, "{target} failed on input {index} of seed {seed} ({} bytes)\n  replay: ", data.len())?;
         write!(f, "cargo xtask fuzz {target} --seed {seed} --only {index}")
     }
 }

@@ -51,7 +51,7 @@ macro_rules! targets {
 }
 
 targets! {
-    "wire", "every parser of core/wire on the same octets", wire::fuzz::any_frame, seeds::frames, FRAME;
+    "wire", "every parser of core/wire on the same bytes", wire::fuzz::any_frame, seeds::frames, FRAME;
     "wire_tcp", "TCP header and options", wire::fuzz::any_tcp, seeds::segments, FRAME;
     "wire_virtio", "the virtio-net header", wire::fuzz::any_virtio, seeds::virtio, FRAME;
     "wire_capture", "capture files", wire::fuzz::any_capture, seeds::captures, FRAME;
@@ -75,14 +75,14 @@ targets! {
     "stack_time_waits", "the TIME-WAIT table against a plain list", stack::fuzz::time_waits, seeds::none, SHORT;
     "tcp_assembler", "out-of-order data against a plain oracle", tcp::fuzz::assembler, seeds::none, SHORT;
     "tcp_chain", "chains of pooled chunks against a plain oracle", tcp::fuzz::chain, seeds::none, SHORT;
-    "tcp_send_buffer", "copied and lent octets against a plain oracle", tcp::fuzz::send_buffer, seeds::none, SHORT;
+    "tcp_send_buffer", "copied and lent bytes against a plain oracle", tcp::fuzz::send_buffer, seeds::none, SHORT;
     "tcp_connection", "a connection: any segments, calls and time", tcp::fuzz::connection, seeds::none, FRAME;
     "tcp_cookie", "SYN cookies", tcp::fuzz::cookie, seeds::none, FRAME;
     "tcp_pair", "two connections over any path, with any settings and calls", tcp::fuzz::pair, seeds::none, PAIR;
-    "tcp_resent", "retransmissions and their fate, against a note per octet", tcp::fuzz::resent, seeds::none, SHORT;
+    "tcp_resent", "retransmissions and their fate, against a note per byte", tcp::fuzz::resent, seeds::none, SHORT;
     "tcp_rtt", "the round-trip estimator", tcp::fuzz::rtt, seeds::none, FRAME;
     "tcp_scoreboard", "the SACK scoreboard against a plain oracle", tcp::fuzz::scoreboard, seeds::none, SHORT;
-    "tcp_sent", "the log of departures against one time per octet", tcp::fuzz::sent, seeds::none, SHORT;
+    "tcp_sent", "the log of departures against one time per byte", tcp::fuzz::sent, seeds::none, SHORT;
     "tcp_time_wait", "TIME-WAIT answers", tcp::fuzz::time_wait, seeds::none, FRAME;
 }
 

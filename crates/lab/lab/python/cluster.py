@@ -7,7 +7,7 @@
     venv/bin/python cluster.py plan --workers 8                         # stopped, it goes on where it was
 
 The workers need the `millstream` of the same commit at the same path (--millstream) and nothing else: tasks and results
-travel through Dask. What comes out is, octet for octet, what `millstream lab sweep` writes on one machine.
+travel through Dask. What comes out is, byte for byte, what `millstream lab sweep` writes on one machine.
 """
 
 import argparse

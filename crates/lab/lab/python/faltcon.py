@@ -52,7 +52,7 @@ def main(source, target):
     svg = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        *panel(LEFT, "Octets of request and answer", [(n * step, row["size"]) for n, row in enumerate(sizes)],
+        *panel(LEFT, "Bytes of request and answer", [(n * step, row["size"]) for n, row in enumerate(sizes)],
                lines(sizes, lambda n, _: n * step)),
         *panel(LEFT + SIDE + 80, "Connections to hosts met before",
                [(row["percent"] / 100, f'{row["percent"]} %') for row in ratios],

@@ -46,7 +46,7 @@ impl Capture {
         if (64..=SNAPLEN).contains(&self.keep) {
             Ok(())
         } else {
-            Err(SpecError(format!("capture.keep: want 64 to {SNAPLEN} octets")))
+            Err(SpecError(format!("capture.keep: want 64 to {SNAPLEN} bytes")))
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         for file in files.values() {
             let (passed, lacking) = statistics(file);
             let there = blocks(file).iter().filter(|(kind, _)| *kind == 6).count() as u64;
-            assert!(lacking > 0 || file.len() < 1 << 20, "{} octets, {lacking} lacking", file.len());
+            assert!(lacking > 0 || file.len() < 1 << 20, "{} bytes, {lacking} lacking", file.len());
             assert_eq!(passed, there + lacking);
         }
         assert!(files.values().any(|file| statistics(file).1 > 0));

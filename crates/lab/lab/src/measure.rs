@@ -33,7 +33,7 @@ measures! {
     CWND_MIN = "cwnd_min": "Least sample of it.",
     RTT_MIN = "rtt_min_ms": "Least round-trip time, milliseconds.",
     SRTT = "srtt_ms": "Smoothed round-trip time on average, milliseconds.",
-    QUEUE_MEAN = "queue_mean": "Octets before the bottleneck, on average.",
+    QUEUE_MEAN = "queue_mean": "Bytes before the bottleneck, on average.",
     QUEUE_MAX = "queue_max": "Greatest sample of them.",
     WAIT_LOW = "wait_low_ms": "Time a packet waits in DualPI2's low-latency queue on average, milliseconds.",
     WAIT_CLASSIC = "wait_classic_ms": "The same of its classic queue.",

@@ -140,7 +140,7 @@ fn queue(text: &str) -> Result<Queue, SpecError> {
         "strict" => Queue::Strict(number("queue strict", size)?),
         "loose" => Queue::Loose(number("queue loose", size)?),
         _ => {
-            let wants = "`loose OCTETS`, `strict OCTETS`, `slots N` or `unlimited`";
+            let wants = "`loose BYTES`, `strict BYTES`, `slots N` or `unlimited`";
             return Err(SpecError(format!("queue: want {wants}, not `{text}`")));
         }
     })
@@ -165,7 +165,7 @@ fn aqm(text: &str) -> Result<Aqm, SpecError> {
         }),
         _ => {
             let wants = "`none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` \
-                         or `step OCTETS`";
+                         or `step BYTES`";
             return Err(SpecError(format!("aqm: want {wants}, not `{text}`")));
         }
     })

@@ -95,7 +95,7 @@ pub struct Path {
     pub down_kbit: f64,
     /// Rate of the way back, kbit/s; the same if absent.
     pub up_kbit: Option<f64>,
-    /// Room before the bottleneck: `loose OCTETS`, `strict OCTETS`, `slots N` or `unlimited`.
+    /// Room before the bottleneck: `loose BYTES`, `strict BYTES`, `slots N` or `unlimited`.
     pub queue: String,
     /// Room before the line of the way back; the same if absent.
     pub up_queue: Option<String>,
@@ -171,7 +171,7 @@ impl Path {
 #[serde(deny_unknown_fields, default)]
 pub struct Ills {
     /// Queue management: `none`, `codel`, `codel-ecn`, `dualpi2`, `red MIN MAX P`, `red-ecn MIN MAX P` or
-    /// `step OCTETS`.
+    /// `step BYTES`.
     pub aqm: String,
     /// Chance to be lost.
     pub loss: f64,

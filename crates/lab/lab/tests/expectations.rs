@@ -18,7 +18,7 @@ fn holds(experiment: &Experiment, text: &str) {
     });
     let seen = expected.compare(experiment, &store).unwrap();
     let moved: Vec<String> = seen.moved.iter().map(ToString::to_string).collect();
-    println!("{name}: {} of {} runs have other octets\n{}", seen.changed.len(), seen.runs, moved.join("\n"));
+    println!("{name}: {} of {} runs have other bytes\n{}", seen.changed.len(), seen.runs, moved.join("\n"));
     assert!(seen.runs > 0 && seen.holds(false), "{name}:\n{}", moved.join("\n"));
     // The same combination again is the same to the last bit.
     let task = experiment.tasks(Some(1)).unwrap().swap_remove(0);

@@ -160,7 +160,7 @@ fn a_wrong_file_says_what_is_wrong() {
     for (from, to, says) in [
         ("vegas", "magic", "no congestion control `magic`; there are cubic, newreno"),
         ("slots 20", "slots many", "queue slots: want a number, not `many`"),
-        ("slots 20", "drawers 20", "queue: want `loose OCTETS`"),
+        ("slots 20", "drawers 20", "queue: want `loose BYTES`"),
         ("loss = 0.01", "lost = 0.01", "unknown field `lost`"),
         ("seconds = 10", "seconds = 10\nsample_ms = 0", "want 1 to 1000000 samples"),
         ("seconds = 10", "seconds = -1", "want 1 to 1000000 samples"),

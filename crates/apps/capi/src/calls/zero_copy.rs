@@ -44,7 +44,7 @@ doors! {
         // SAFETY: NULL, or what ms_buffer_new gave.
         let buffer = ctx.unless_no_socket(fd, unsafe { buffer.as_ref() }.ok_or(Refused(libc::EFAULT)))?;
         let end = offset.checked_add(len).filter(|end| *end <= buffer.octets.len());
-        let end = end.ok_or_else(|| refuse(libc::EINVAL, "the octets to lend do not lie in the buffer"))?;
+        let end = end.ok_or_else(|| refuse(libc::EINVAL, "the bytes to lend do not lie in the buffer"))?;
         Ok(ctx.sockets()?.lend(fd, &buffer.octets, offset..end, flags)? as ssize_t)
     }
 }
@@ -53,7 +53,7 @@ free_doors! {
     /// A buffer of `len` bytes, all zero, for ms_lend(). Any number of connections and contexts may be lent it.
     fn ms_buffer_new(len: size_t) -> *mut Buffer {
         if len > BUFFER_MAX {
-            return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 octets"));
+            return Err(refuse(libc::ENOMEM, "a buffer has at most 2^30 bytes"));
         }
         Ok(Box::into_raw(Box::new(Buffer { octets: vec![0; len].into() })))
     }

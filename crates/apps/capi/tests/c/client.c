@@ -53,21 +53,21 @@ int main(int argc, char **argv)
         if (row.revents & POLLIN) {
             ssize_t n = recv(fd, buffer, sizeof buffer, 0);
             if (n <= 0) {
-                fprintf(stderr, "the end after %zu of %zu octets\n", got, len);
+                fprintf(stderr, "the end after %zu of %zu bytes\n", got, len);
                 return 1;
             }
             for (ssize_t i = 0; i < n; i++)
                 if (buffer[i] != octet(got + (size_t)i)) {
-                    fprintf(stderr, "octet %zu differs\n", got + (size_t)i);
+                    fprintf(stderr, "byte %zu differs\n", got + (size_t)i);
                     return 1;
                 }
             got += (size_t)n;
         }
     }
     if (recv(fd, buffer, 1, 0) != 0) {
-        fprintf(stderr, "no end after %zu octets\n", got);
+        fprintf(stderr, "no end after %zu bytes\n", got);
         return 1;
     }
-    printf("%zu octets are the same\n", got);
+    printf("%zu bytes are the same\n", got);
     return 0;
 }

@@ -54,7 +54,7 @@ static void names(void)
     socklen_t len;
     int fd = new_socket(SERVER, AF_INET), fd6 = new_socket(SERVER, AF_INET6);
     told(X(bind, SERVER, fd, (struct sockaddr *)&v4, 15), "bind, too short");
-    told(X(bind, SERVER, fd, (struct sockaddr *)&v4, 0), "bind of no octets");
+    told(X(bind, SERVER, fd, (struct sockaddr *)&v4, 0), "bind of no bytes");
     told(X(bind, SERVER, fd, (struct sockaddr *)&v4, 200), "bind, too long");
     told(X(bind, SERVER, fd, NULL, 16), "bind to NULL");
     told(X(bind, SERVER, fd, SA(v6)), "bind of an IPv4 socket to IPv6");
@@ -74,7 +74,7 @@ static void names(void)
     told(X(bind, SERVER, fd, SA(v4)), "bind again");
     memset(&space, 0, sizeof space);
     len = 4;
-    told(X(getsockname, SERVER, fd, (struct sockaddr *)&space, &len), "getsockname into 4 octets");
+    told(X(getsockname, SERVER, fd, (struct sockaddr *)&space, &len), "getsockname into 4 bytes");
     told(len, "the whole length");
     told(ntohs(((struct sockaddr_in *)&space)->sin_port), "the port");
     told(((struct sockaddr_in *)&space)->sin_addr.s_addr, "the address did not fit");
@@ -201,26 +201,26 @@ static void octets(void)
     told(X(read, SERVER, server, buffer, 10), "read of nothing yet");
     told(X(recv, SERVER, server, buffer, 10, MSG_PEEK), "peek of nothing yet");
     told(X(recv, SERVER, server, buffer, 10, MSG_DONTWAIT), "MSG_DONTWAIT");
-    told(X(read, SERVER, server, buffer, 0), "read of no octets");
+    told(X(read, SERVER, server, buffer, 0), "read of no bytes");
     told(X(write, CLIENT, client, "hello", 5), "write");
     ready(SERVER, server, POLLIN);
     told(X(ioctl, SERVER, server, FIONREAD, &n), "FIONREAD");
     told(n, "says");
     told(X(recv, SERVER, server, buffer, 3, MSG_PEEK), "peek of 3");
     told(X(recv, SERVER, server, buffer, 64, MSG_PEEK), "peek of 64");
-    told(memcmp(buffer, "hello", 5), "the octets");
+    told(memcmp(buffer, "hello", 5), "the bytes");
     told(X(recv, SERVER, server, buffer, 2, MSG_TRUNC), "MSG_TRUNC drops 2");
     told(X(read, SERVER, server, buffer, 64), "read of the rest");
-    told(memcmp(buffer, "llo", 3), "the octets");
-    told(X(write, CLIENT, client, "x", 0), "write of no octets");
-    told(X(send, CLIENT, client, "x", 0, 0), "send of no octets");
+    told(memcmp(buffer, "llo", 3), "the bytes");
+    told(X(write, CLIENT, client, "x", 0), "write of no bytes");
+    told(X(send, CLIENT, client, "x", 0, 0), "send of no bytes");
     told(X(write, CLIENT, client, NULL, 5), "write from NULL");
     told(X(send, CLIENT, client, NULL, 5, 0), "send from NULL");
     say(CLIENT, client, SERVER, server, "abcdef");
-    told(X(read, SERVER, server, NULL, 0), "read of no octets to NULL");
+    told(X(read, SERVER, server, NULL, 0), "read of no bytes to NULL");
     struct iovec parts[3] = { { text, 2 }, { text + 10, 0 }, { text + 20, 10 } };
     told(X(readv, SERVER, server, parts, 3), "readv of three");
-    told(memcmp(text, "ab", 2) || memcmp(text + 20, "cdef", 4), "the octets");
+    told(memcmp(text, "ab", 2) || memcmp(text + 20, "cdef", 4), "the bytes");
     told(X(readv, SERVER, server, parts, 0), "readv of none");
     told(X(readv, SERVER, server, parts, -1), "readv of -1");
     told(X(readv, SERVER, server, parts, 1025), "readv of 1025");
@@ -234,7 +234,7 @@ static void octets(void)
     told(X(recvmsg, SERVER, server, &message, 0), "recvmsg");
     told(message.msg_flags, "its flags");
     told((long)message.msg_namelen, "its name");
-    told(memcmp(buffer, "onetwo", 6), "the octets");
+    told(memcmp(buffer, "onetwo", 6), "the bytes");
     told(X(recvmsg, SERVER, server, NULL, 0), "recvmsg into NULL");
     told(X(recvmsg, SERVER, server, &message, MSG_ERRQUEUE), "recvmsg of no reports");
     told(X(sendmsg, CLIENT, client, NULL, 0), "sendmsg from NULL");
@@ -254,7 +254,7 @@ static void octets(void)
     say(CLIENT, client, SERVER, client, "ab");
     usleep(20000);
     struct pollfd row = { .fd = server, .events = POLLIN };
-    told(X(poll, SERVER, &row, 1, 0), "two octets are not enough");
+    told(X(poll, SERVER, &row, 1, 0), "two bytes are not enough");
     say(CLIENT, client, SERVER, server, "cd");
     told(X(poll, SERVER, &row, 1, 1000), "four are");
     told(X(read, SERVER, server, buffer, 9), "read");
@@ -321,7 +321,7 @@ static void ends(void)
     pair(2006, &server, &client);
     told(X(send, CLIENT, client, "unread", 6, 0), "send");
     ready(SERVER, server, POLLIN);
-    told(X(close, SERVER, server), "close with octets unread");
+    told(X(close, SERVER, server), "close with bytes unread");
     await(CLIENT, client, 0);
     told(ready(CLIENT, client, POLLIN | POLLOUT), "resets");
     told(X(read, CLIENT, client, buffer, 64), "read");
@@ -410,7 +410,7 @@ static void options_of(int side, int fd, const char *kind)
                 told(value, "%s: %s to %d is", kind, option->text, VALUES[v]);
             }
         }
-        told(X(setsockopt, side, fd, option->level, option->name, &value, 1), "%s: %s, one octet", kind, option->text);
+        told(X(setsockopt, side, fd, option->level, option->name, &value, 1), "%s: %s, one byte", kind, option->text);
         told(X(setsockopt, side, fd, option->level, option->name, NULL, 4), "%s: %s from NULL", kind, option->text);
         told(X(getsockopt, side, fd, option->level, option->name, NULL, &len), "%s: %s into NULL", kind, option->text);
     }
@@ -451,7 +451,7 @@ static void options(void)
     told(info.tcpi_state, "tcpi_state");
     told(len == sizeof info, "is whole");
     len = 1;
-    told(X(getsockopt, SERVER, server, IPPROTO_TCP, TCP_INFO, &info, &len), "TCP_INFO of one octet");
+    told(X(getsockopt, SERVER, server, IPPROTO_TCP, TCP_INFO, &info, &len), "TCP_INFO of one byte");
     told(len, "is as long");
     X(close, SERVER, server);
     X(close, CLIENT, client);
@@ -637,7 +637,7 @@ static void several(void)
     say(CLIENT, client, SERVER, server, "0123456789");
     struct timespec limit = { 1, 0 }, odd = { 0, -1 };
     told(X(recvmmsg, SERVER, server, list, 3, 0, &odd), "for a negative time");
-    told(X(recvmmsg, SERVER, server, list, 3, 0, &limit), "of ten octets");
+    told(X(recvmmsg, SERVER, server, list, 3, 0, &limit), "of ten bytes");
     told(list[0].msg_len, "the first's length");
     told(list[2].msg_len, "the third's length");
     told(limit.tv_sec == 0 && limit.tv_nsec > 0, "what is left of the time");
@@ -735,7 +735,7 @@ static void deferred(void)
             say(CLIENT, client, SERVER, conn, "question");
         char text[8];
         told(X(recv, SERVER, conn, text, sizeof text, MSG_PEEK), "peek from where the listener's peeks began");
-        told(text[0], "its first octet");
+        told(text[0], "its first byte");
         told(X(recv, SERVER, conn, text, 4, 0), "recv");
         len = sizeof offset;
         told(X(getsockopt, SERVER, conn, SOL_SOCKET, SO_PEEK_OFF, &offset, &len), "SO_PEEK_OFF");

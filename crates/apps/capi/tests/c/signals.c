@@ -99,7 +99,7 @@ static void drain(int server)
         ;
 }
 
-/* A call that waits for an octet. */
+/* A call that waits for a byte. */
 #define INTERRUPTED(what, call) \
     do { \
         for (int again = 0; again < 2; again++) { \

@@ -27,7 +27,7 @@ fn the_page_s_example_works_as_it_is_written() {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let _server = bed.start(&bed.client, &program, &settings).expect("the example starts");
     let said = bed.in_ns(&bed.client, &client, &[&to[0], &to[1], "100000"]);
-    assert_eq!(said.unwrap_or_else(|e| panic!("{e}")), "100000 octets are the same\n");
+    assert_eq!(said.unwrap_or_else(|e| panic!("{e}")), "100000 bytes are the same\n");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn echo_gives_back_what_it_gets() {
         let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "7", octets]);
         assert_eq!(
             said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} octets are the same\n")
+            format!("{octets} bytes are the same\n")
         );
     }
 }
@@ -56,10 +56,7 @@ fn a_policy_of_the_programs_own_carries_octets() {
     let words = [&to, "OCTETS=3000000", "WINDOW=17", &program, "link=tap:mst0", &address];
     let said = bed.in_ns(&bed.client, "env", &words).unwrap_or_else(|e| panic!("{e}"));
     let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(
-        lines[..2],
-        ["3000000 octets came back by steady, window 17", "its acknowledgments were seen"]
-    );
+    assert_eq!(lines[..2], ["3000000 bytes came back by steady, window 17", "its acknowledgments were seen"]);
     assert!(lines[2].starts_with("it stays: 1 connections and listeners use steady; "), "{said}");
     assert_eq!(lines[3..], ["now the connection has newreno"]);
 }
@@ -94,7 +91,7 @@ fn http_serves_files() {
     ] {
         let said = curl(&bed, &format!("http://{SERVER_ADDR}/{name}"), &got.to_string_lossy());
         assert_eq!(said.as_deref(), Ok(status), "{name}");
-        assert!(std::fs::read(&got).unwrap_or_default() == wanted, "{name}: the octets differ");
+        assert!(std::fs::read(&got).unwrap_or_default() == wanted, "{name}: the bytes differ");
         let _ = std::fs::remove_file(&got);
     }
 }
@@ -118,7 +115,7 @@ fn proxy_joins_both_sides() {
         let said = bed.in_ns(&bed.client, &client, &[SERVER_ADDR, "8080", octets]);
         assert_eq!(
             said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} octets are the same\n")
+            format!("{octets} bytes are the same\n")
         );
     }
 }

@@ -21,7 +21,7 @@ fn a_program_for_mtcp_runs() {
         let said = bed.in_ns(&bed.client, &client.to_string_lossy(), &[SERVER_ADDR, "7", octets]);
         assert_eq!(
             said.unwrap_or_else(|e| panic!("{octets}: {e}")),
-            format!("{octets} octets are the same\n")
+            format!("{octets} bytes are the same\n")
         );
     }
     drop(server);

@@ -55,9 +55,9 @@ pub(super) fn compare(pairs: &[(&Expectation, &Results)], exact: bool, json: boo
             outln!("{}", serde_json::json!({ "experiment": name, "expected": seen }));
         } else {
             let same = seen.runs - seen.changed.len();
-            outln!("{name}: {same} of {} runs are the recorded octets", seen.runs);
+            outln!("{name}: {same} of {} runs are the recorded bytes", seen.runs);
             for (at, seed) in &seen.changed {
-                outln!("  other octets  seed {seed} [{at}]");
+                outln!("  other bytes  seed {seed} [{at}]");
             }
             for moved in &seen.moved {
                 outln!("  {}  {moved}", if moved.within { "moved      " } else { "MOVED AWAY " });

@@ -34,7 +34,7 @@ impl Ends {
         writeln!(all, "pipe {end}, {from} to {to}: {}", describe(pipe.config()))?;
         writeln!(
             all,
-            "  total {} packets, {} octets; delivered {}, {} octets; inside {}",
+            "  total {} packets, {} bytes; delivered {}, {} bytes; inside {}",
             c.arrived,
             c.arrived_octets,
             c.delivered,

@@ -162,7 +162,7 @@ fn report(t: &Totals, json: bool) -> CliResult {
             .to_string()
     } else {
         let Totals { connections, requests, errors, octets } = t;
-        format!("{connections} connections, {requests} requests ({errors} errors), {octets} octets")
+        format!("{connections} connections, {requests} requests ({errors} errors), {octets} bytes")
     };
     // Whoever started us may have gone: then nobody wants to know.
     match writeln!(std::io::stdout(), "{text}") {

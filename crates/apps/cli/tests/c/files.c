@@ -25,7 +25,7 @@ static void files(void)
     told(sync_file_range(server, 0, 10, 0), "sync_file_range");
     told(fstat(server, &status), "fstat");
     told(S_ISSOCK(status.st_mode), "is a socket");
-    told((long)status.st_size, "of no octets");
+    told((long)status.st_size, "of no bytes");
     told(fstatfs(server, &system), "fstatfs");
     told((long)system.f_type, "is of");
     told(fchdir(server), "fchdir");

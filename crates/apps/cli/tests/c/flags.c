@@ -16,11 +16,11 @@ static void flags(void)
     char control[256];
     blocking_pair(3060, &server, &client);
     told(recv(server, text, 4, MSG_DONTWAIT), "nothing");
-    told(recv(server, text, 4, MSG_OOB), "urgent octets");
+    told(recv(server, text, 4, MSG_OOB), "urgent bytes");
     told(recv(server, text, 4, MSG_ERRQUEUE), "the error queue by recv");
     told(recvmsg(server, &message, MSG_ERRQUEUE), "the error queue");
     arrive(client, server, "0123456789");
-    told(recv(server, text, 0, 0), "no octets of some");
+    told(recv(server, text, 0, 0), "no bytes of some");
     told(recv(server, text, 4, MSG_PEEK), "MSG_PEEK");
     told(memcmp(text, "0123", 4), "shows");
     told(recv(server, text, 4, MSG_PEEK | MSG_WAITALL), "MSG_PEEK and MSG_WAITALL");
@@ -72,8 +72,8 @@ static void flags(void)
     told(send(server, "d", 1, MSG_DONTROUTE), "MSG_DONTROUTE");
     told(send(server, "c", 1, MSG_CONFIRM), "MSG_CONFIRM");
     told(drain(client, back, 3), "all three go");
-    told(send(server, "", 0, 0), "no octets");
-    told(send(server, NULL, 0, 0), "no octets from NULL");
+    told(send(server, "", 0, 0), "no bytes");
+    told(send(server, NULL, 0, 0), "no bytes from NULL");
     told(write(server, text, 0), "write of none");
     message = (struct msghdr){ .msg_iov = parts, .msg_iovlen = 0 };
     told(sendmsg(server, &message, 0), "of no parts");
@@ -135,7 +135,7 @@ static void flags(void)
     raw_send(client, "!", 1, MSG_OOB);
     raw_send(client, "abc", 3, 0);
     usleep(50000);
-    told(recv(server, text, 1, MSG_OOB), "an urgent octet");
+    told(recv(server, text, 1, MSG_OOB), "an urgent byte");
     told(shutdown(server, SHUT_RD), "SHUT_RD");
     while (recv(server, text, sizeof text, MSG_DONTWAIT) > 0)
         ;

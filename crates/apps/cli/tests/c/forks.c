@@ -92,6 +92,6 @@ static void forks(void)
         _exit(write(server, "child", 5) == 5 ? 4 : 9);
     waitpid(self, &status, 0);
     told(WEXITSTATUS(status), "fork by its number");
-    told(drain(client, text, 5), "the child's octets");
+    told(drain(client, text, 5), "the child's bytes");
     hang_up(server, client);
 }

@@ -13,7 +13,7 @@ static void again_soon(void)
     setitimer(ITIMER_REAL, &once, NULL);
 }
 
-/* An octet goes to the peer and back. */
+/* A byte goes to the peer and back. */
 static void chat(int signal)
 {
     int e = errno;
@@ -87,7 +87,7 @@ static void handlers(void)
         octets -= got;
     lost = octets;
     told(rung >= 200, "handlers ran");
-    told(echoed == rung, "each sent an octet and had it back");
+    told(echoed == rung, "each sent a byte and had it back");
     told(lost, "nothing is lost beside");
     hang_up(partner_server, partner_client);
 

@@ -44,7 +44,7 @@ static inline void arrive(int client, int server, const char *text)
     }
 }
 
-/* Reads `len` octets at the client's end; how many came. */
+/* Reads `len` bytes at the client's end; how many came. */
 static inline long drain(int client, char *to, size_t len)
 {
     size_t all = 0;

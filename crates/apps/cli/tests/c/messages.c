@@ -54,7 +54,7 @@ static void messages(void)
     told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "recvmmsg of nothing");
     lengths(&list, "it");
     arrive(client, server, "0123456789");
-    told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "recvmmsg of ten octets");
+    told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "recvmmsg of ten bytes");
     lengths(&list, "it");
     told(memcmp(list.text[1], "4567", 4), "the second");
     arrive(client, server, "0123456789");
@@ -94,7 +94,7 @@ static void messages(void)
     raw_send(client, "01234567", 8, 0);
     raw_shutdown(client, SHUT_WR);
     ready(SERVER, server, POLLRDHUP);
-    told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "octets and the end");
+    told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "bytes and the end");
     lengths(&list, "it");
     told(recvmmsg(server, made(&list, NULL), PARTS, MSG_DONTWAIT, NULL), "the end again");
     lengths(&list, "it");

@@ -25,8 +25,8 @@ static void wrong_arguments(int server, int ends[2], int file)
     told(splice(9999, NULL, server, NULL, 10, 0), "from what is not open");
     told(splice(server, NULL, ends[0], NULL, 10, 0), "to the end that is read");
     told(splice(ends[1], NULL, server, NULL, 10, 0), "from the end that is written");
-    told(splice(server, NULL, ends[1], NULL, 0, 0), "no octets from it");
-    told(splice(ends[0], NULL, server, NULL, 0, 0), "no octets to it");
+    told(splice(server, NULL, ends[1], NULL, 0, 0), "no bytes from it");
+    told(splice(ends[0], NULL, server, NULL, 0, 0), "no bytes to it");
     told(splice(server, NULL, ends[1], NULL, 10, 0x100), "from it with flags there are not");
     told(splice(ends[0], NULL, server, NULL, 10, 0x100), "to it with flags there are not");
     told(splice(server, (off_t *)8, ends[1], NULL, 10, 0), "from it with an offset nowhere");
@@ -53,7 +53,7 @@ static void into_pipes(void)
     told(splice(server, NULL, ends[1], NULL, 100, SPLICE_F_MOVE | SPLICE_F_MORE), "the rest");
     memset(text, 0, sizeof text);
     told(read(ends[0], text, 100), "the pipe has");
-    told(strcmp(text, "hello world"), "the same octets");
+    told(strcmp(text, "hello world"), "the same bytes");
     int there = -1;
     ioctl(server, FIONREAD, &there);
     told(there, "nothing is left");
@@ -272,7 +272,7 @@ static void send_files(int file, const char *text, size_t len)
     offset = -1;
     told(sendfile(server, file, &offset, 10), "a negative offset");
     told(sendfile(server, file, (off_t *)8, 10), "an offset nowhere");
-    told(sendfile(server, file, NULL, 0), "no octets");
+    told(sendfile(server, file, NULL, 0), "no bytes");
     told(sendfile(server, -1, NULL, 10), "from -1");
     told(sendfile(server, ends[0], NULL, 10), "from a pipe");
     offset = 0;

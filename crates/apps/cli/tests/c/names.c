@@ -25,7 +25,7 @@ static void names(void)
         struct sockaddr_storage peer;
         socklen_t len = sizeof peer;
         int server = accept(fd, (struct sockaddr *)&peer, &len);
-        told(len, "the peer's name has so many octets");
+        told(len, "the peer's name has so many bytes");
         told(getnameinfo((struct sockaddr *)&peer, len, host, sizeof host, service, sizeof service,
                          NI_NUMERICHOST | NI_NUMERICSERV), "getnameinfo");
         told(strcmp(host, one->ai_family == AF_INET ? ADDRESS[CLIENT] : ADDRESS6[CLIENT]), "is the peer");

@@ -104,7 +104,7 @@ static void raw_calls(void)
     told(drain(client, text, 2), "the peer has");
     close(fd);
     hang_up(server, client);
-    /* A ring would move octets past the launcher. */
+    /* A ring would move bytes past the launcher. */
     struct io_uring_params parameters = { 0 };
     fd = (int)syscall(SYS_io_uring_setup, 4L, &parameters);
     told(fd < 0 ? -1 : 0, "io_uring_setup");

@@ -68,7 +68,7 @@ static void twins(void)
     told(ctl(set, EPOLL_CTL_ADD, third, EPOLLIN | EPOLLONESHOT, 3), "ADD of the third");
     found(set, "nothing");
     arrive(client, server, "abc");
-    found(set, "three octets");
+    found(set, "three bytes");
     found(set, "level");
     told(ctl(set, EPOLL_CTL_MOD, third, EPOLLIN | EPOLLONESHOT, 4), "the shot again, another word");
     found(set, "armed");
@@ -77,7 +77,7 @@ static void twins(void)
     told(ctl(set, EPOLL_CTL_DEL, server, 0, 0), "DEL of the first again");
     told(ctl(set, EPOLL_CTL_MOD, server, EPOLLIN, 1), "MOD of the first");
     arrive(client, server, "d");
-    found(set, "another octet");
+    found(set, "another byte");
     told(close(twin), "close of the twin");
     arrive(client, server, "e");
     found(set, "the closed number's place stays");

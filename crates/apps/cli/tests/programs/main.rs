@@ -100,7 +100,7 @@ fn only_a_refused_connection_is_tried_again() {
     // Refused for a second, then reset, then cut short: neither of these is hidden by the answer that comes third.
     let reset = get().expect_err("a reset");
     assert!(reset.contains("curl: (56)"), "{reset}");
-    let short = get().expect_err("five octets of nine");
+    let short = get().expect_err("five bytes of nine");
     assert!(short.contains("curl: (18)"), "{short}");
     assert_eq!(get(), Ok("ok".to_owned()));
 }
@@ -115,7 +115,7 @@ fn get(bed: &Bed, url: &str) -> Vec<u8> {
 /// The file, from a server on our stack.
 fn serves(bed: &Bed, octets: &[u8], url: &str) {
     let got = get(bed, url);
-    assert!(got == octets, "{url}: {} octets", got.len());
+    assert!(got == octets, "{url}: {} bytes", got.len());
 }
 
 /// A server of files on the clients' kernel.

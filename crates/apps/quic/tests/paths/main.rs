@@ -36,7 +36,7 @@ fn every_policy_carries_data_over_a_path_that_loses_and_reorders() {
     };
     for policy in cc::Registry::built_in() {
         let outcome = send(policy, 1 << 20, &lossy);
-        assert!(outcome.complete, "{policy}: {} octets arrived", outcome.received);
+        assert!(outcome.complete, "{policy}: {} bytes arrived", outcome.received);
         assert!(outcome.congestion_events > 0, "{policy}: the path loses");
     }
 }

@@ -287,7 +287,7 @@ impl Peer {
                     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
                         let from = outcome.received;
                         let as_sent = |(at, got): (usize, &u8)| *got == octet(from + at);
-                        assert!(chunk.bytes.iter().enumerate().all(as_sent), "after {from} octets");
+                        assert!(chunk.bytes.iter().enumerate().all(as_sent), "after {from} bytes");
                         outcome.received += chunk.bytes.len();
                     }
                     let _more_credit_to_send = chunks.finalize();

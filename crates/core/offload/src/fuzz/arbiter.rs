@@ -94,6 +94,6 @@ fn moved(
         assert!(apart <= most, "{queue} is ahead of {other} by {apart}");
         waited[other] += octets;
         let most = 2 * LARGEST * (busy.len() as u64 - 1);
-        assert!(waited[other] <= most, "{other} waited for {} octets", waited[other]);
+        assert!(waited[other] <= most, "{other} waited for {} bytes", waited[other]);
     }
 }

@@ -142,7 +142,7 @@ impl Model {
         self.thorough.flush_all(Flush::Batch);
         self.drain();
         assert!(self.packets.iter().all(Option::is_none), "everything goes up");
-        assert_eq!(self.direct, self.through, "octet for octet");
+        assert_eq!(self.direct, self.through, "byte for byte");
         let counters = self.engine.counters();
         assert_eq!(counters.values(), self.thorough.counters().values());
         assert_eq!(counters.seen, self.packets.len() as u64);

@@ -82,7 +82,7 @@ fn check(trains: &mut Trains, batch: &[Vec<u8>], ip: usize, sums: bool, follows:
             for (nth, at) in members.iter().enumerate() {
                 let packet = &batch[*at];
                 let (_, _, segment) = read(packet, ip).expect("it joined");
-                assert_eq!(packet[train.text(nth as u16)], *segment.payload, "its octets and no other");
+                assert_eq!(packet[train.text(nth as u16)], *segment.payload, "its bytes and no other");
             }
             let pushed = read(&batch[*members.last().expect("several")], ip).expect("it joined").2.flags;
             assert_eq!(train.is_pushed(), pushed.has(Flags::PSH));

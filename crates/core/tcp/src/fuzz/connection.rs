@@ -292,12 +292,12 @@ impl World {
                 assert_eq!(peeked, into[..n], "what was peeked at is read");
                 for (i, &got) in into[..n].iter().enumerate() {
                     let place = self.read + i as u32;
-                    assert_eq!(got, octet(place), "octet {place} of the peer's stream changed");
+                    assert_eq!(got, octet(place), "byte {place} of the peer's stream changed");
                 }
                 self.read += n as u32;
             }
-            Err(ReadError::Finished) => assert!(peeked.is_empty(), "finished with octets left"),
-            Err(_) => assert!(peeked.is_empty(), "octets were there to read"),
+            Err(ReadError::Finished) => assert!(peeked.is_empty(), "finished with bytes left"),
+            Err(_) => assert!(peeked.is_empty(), "bytes were there to read"),
         }
     }
 
@@ -361,8 +361,8 @@ impl World {
         let place = first.offset_from(self.isn + 1);
         for (i, &octet_sent) in payload.iter().enumerate() {
             let place = place.wrapping_add(i as u32);
-            assert!(place < self.wrote, "octet {place} was never written");
-            assert_eq!(octet_sent, !octet(place), "octet {place} of our stream changed");
+            assert!(place < self.wrote, "byte {place} was never written");
+            assert_eq!(octet_sent, !octet(place), "byte {place} of our stream changed");
         }
         if header.flags.has(Flags::FIN) {
             assert_eq!(place.wrapping_add(tx.len), self.wrote, "FIN stands behind what was written");

@@ -106,7 +106,7 @@ pub fn resent(data: &[u8]) {
 
 fn check(real: &Resent, octets: &[Octet], first: Seq, una: u32, input: &mut Input<'_>) {
     let at = input.below(FLIGHT);
-    assert_eq!(real.covers(first + at), matches!(octets[at as usize], Octet::UnderWay(_)), "octet {at}");
+    assert_eq!(real.covers(first + at), matches!(octets[at as usize], Octet::UnderWay(_)), "byte {at}");
     let lost = |octet: &Octet| *octet == Octet::Lost;
     assert_eq!(real.lost_octets() as usize, octets.iter().filter(|octet| lost(octet)).count());
     let next = (una..FLIGHT).find(|&i| lost(&octets[i as usize]));

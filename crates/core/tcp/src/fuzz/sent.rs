@@ -75,7 +75,7 @@ pub fn sent(data: &[u8]) {
                 pair.una += len;
                 let left = pair.sent.retire_with(&mut log, pair.una, core::slice::from_mut(&mut pair.cursor));
                 if last.is_some() {
-                    assert_eq!(left, last, "when the octet before {:?} left", pair.una);
+                    assert_eq!(left, last, "when the byte before {:?} left", pair.una);
                 }
             }
             6 if input.below(16) == 0 => {

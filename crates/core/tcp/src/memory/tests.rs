@@ -117,7 +117,7 @@ fn what_arrives_finds_the_least_and_the_window_says_so() {
             if pair.settle() == 0 {
                 pair.fire();
             }
-            assert!(pair.now < start + Duration::from_secs(120), "{got} octets arrived");
+            assert!(pair.now < start + Duration::from_secs(120), "{got} bytes arrived");
         }
         assert!(pair.b.conn.receive_window() > 0);
     }

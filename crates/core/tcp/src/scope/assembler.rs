@@ -101,7 +101,7 @@ fn every_order_of_arrival() {
     let widest = if large() { 13 } else { 9 };
     for (window, max) in [(widest - 2, 1), (widest - 1, 2), (widest, 3), (widest, 100)] {
         let start = World { real: Assembler::new(), oracle: Oracle::new(window), max };
-        let explored = explore(&alloc::format!("assembler, {window} octets, {max} runs at most"), start);
+        let explored = explore(&alloc::format!("assembler, {window} bytes, {max} runs at most"), start);
         assert!(explored.states > 4 * window && explored.depth > max.min(3), "{} states", explored.states);
     }
 }

@@ -102,7 +102,7 @@ fn every_pair_of_blocks() {
     for una in [0, u32::MAX - 2, (1 << 31) - 3] {
         let oracle = Oracle { una: Seq::new(una), sacked: Vec::new() };
         let start = World { real: Scoreboard::new(), oracle, most };
-        let explored = explore(&alloc::format!("scoreboard, {most} octets from {una}"), start);
+        let explored = explore(&alloc::format!("scoreboard, {most} bytes from {una}"), start);
         assert_eq!(explored.states, (1 << (most + 1)) - 1, "every set of every flight");
     }
 }

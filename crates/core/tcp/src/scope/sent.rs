@@ -73,7 +73,7 @@ impl Universe for World {
                 self.una += n as u32;
                 let cursors = core::slice::from_mut(&mut self.cursor);
                 let left = self.sent.retire_with(&mut self.log, self.una, cursors);
-                assert_eq!(left, last, "when the octet before {:?} left", self.una);
+                assert_eq!(left, last, "when the byte before {:?} left", self.una);
             }
             Step::Ask(ahead) => {
                 let seq = self.asked.later(self.una) + ahead;
@@ -88,7 +88,7 @@ impl Universe for World {
     fn compare(&self) {
         for (place, &at) in (0..).zip(&self.oracle) {
             let found = self.sent.cursor().seek(&self.sent, &self.log, self.una + place);
-            assert_eq!(found.map(|(_, at)| at), Some(at), "when octet {place} left");
+            assert_eq!(found.map(|(_, at)| at), Some(at), "when byte {place} left");
         }
         let mut empty = self.clone();
         empty.sent.release(&mut empty.log);
@@ -134,6 +134,6 @@ fn every_departure() {
     let (oracle, cursor) = (Vec::new(), sent.cursor());
     let log = Departures::new(MOST);
     let start = World { log, sent, cursor, una, now: u32::MAX - 1, oracle, asked: una, last: None, most };
-    let explored = explore(&alloc::format!("departures, {most} octets in flight"), start);
+    let explored = explore(&alloc::format!("departures, {most} bytes in flight"), start);
     assert!(explored.states > 500 && explored.transitions > 5000, "{} states", explored.states);
 }

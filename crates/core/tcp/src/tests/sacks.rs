@@ -170,6 +170,6 @@ fn random_edges_only_cost_time() {
         if sent.is_empty() {
             pair.fire();
         }
-        assert!(pair.now < start + ms(600_000), "{got} octets arrived");
+        assert!(pair.now < start + ms(600_000), "{got} bytes arrived");
     }
 }

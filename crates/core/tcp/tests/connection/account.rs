@@ -63,7 +63,7 @@ fn a_window_that_is_shut_or_too_small_starves() {
     rig.write(&[0; 1_000]).unwrap();
     rig.sent();
     rig.pass(ms(7));
-    assert_eq!(spans(&rig)[1], before[1] + ms(7), "ten octets are no window");
+    assert_eq!(spans(&rig)[1], before[1] + ms(7), "ten bytes are no window");
 }
 
 #[test]

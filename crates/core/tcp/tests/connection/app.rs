@@ -92,7 +92,7 @@ impl Net {
                     let app = &mut self.apps[i];
                     for (k, &got) in into[..n].iter().enumerate() {
                         let at = app.read + k as u64;
-                        assert_eq!(got, octet(1 - i, at), "seed {}: octet {at} read by {i}", self.seed);
+                        assert_eq!(got, octet(1 - i, at), "seed {}: byte {at} read by {i}", self.seed);
                     }
                     app.read += n as u64;
                     if app.rest > Duration::ZERO {

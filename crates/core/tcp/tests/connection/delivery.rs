@@ -84,7 +84,7 @@ fn the_rate_is_the_paths_and_never_more() {
 fn a_window_below_what_the_path_holds_shows() {
     let told = samples(7, 20_000, 0.0, 1_000_000);
     let best = told.iter().map(|sample| sample.rate().bytes_per_sec()).max().unwrap();
-    assert!((800_000..=1_000_000).contains(&best), "{best}: 20,000 octets in 20 ms and a little");
+    assert!((800_000..=1_000_000).contains(&best), "{best}: 20,000 bytes in 20 ms and a little");
     // Only the end of the stream is the application's doing.
     let limited = told.iter().filter(|sample| sample.app_limited).count();
     assert!(limited * 10 < told.len(), "{limited} of {}", told.len());

@@ -235,7 +235,7 @@ fn both_at_once() {
 }
 
 fn keys() -> FastOpenKeys {
-    FastOpenKeys::new(&[7; 16]).expect("16 octets")
+    FastOpenKeys::new(&[7; 16]).expect("16 bytes")
 }
 
 /// The cookie that `keys` give the peer.
@@ -449,7 +449,7 @@ fn the_settings_decide() {
 fn an_older_key_is_believed_and_its_cookie_replaced() {
     let setup = Setup::default();
     let mut rig = server(&setup);
-    let both = FastOpenKeys::new(&[[8; 16], [7; 16]].concat()).expect("32 octets");
+    let both = FastOpenKeys::new(&[[8; 16], [7; 16]].concat()).expect("32 bytes");
     rig.host.keys = Some(both);
     assert_eq!(both.judge(&flow(true), &good().expect("a cookie")), CookieWorth::Aging);
     syn(&mut rig, &setup, good(), b"x");

@@ -143,7 +143,7 @@ fn data_may_come_with_the_syn_ack_of_a_simultaneous_open() {
     rig.assert_state(State::SynReceived);
     rig.inject(rig.segment(SYN_ACK, b"whole"));
     rig.assert_state(State::Established);
-    assert_eq!(rig.read(9).unwrap(), b"whole", "the SYN took a number, not an octet");
+    assert_eq!(rig.read(9).unwrap(), b"whole", "the SYN took a number, not a byte");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn a_push_holds_until_all_that_waited_has_left() {
             rig.host.with(rig.now, |conn, _| conn.push());
         }
         let full = rig.sent();
-        assert_eq!(lengths(&full), [1_460, 1_460], "80 octets of window are not worth a segment");
+        assert_eq!(lengths(&full), [1_460, 1_460], "80 bytes of window are not worth a segment");
         rig.ack(full[1].end(), &[]);
         let rest = lengths(&rig.sent());
         assert_eq!(rest, if pushed { vec![580] } else { vec![] });
@@ -217,7 +217,7 @@ fn moments_of_a_calls_last_octet_are_told() {
     assert_eq!(reports(&mut rig), [stamp(Stamps::SCHEDULED, begun), stamp(Stamps::SENT, begun)]);
     rig.pass(ms(30));
     rig.ack(end - 1, &[]);
-    assert!(reports(&mut rig).is_empty(), "all but the last octet");
+    assert!(reports(&mut rig).is_empty(), "all but the last byte");
     rig.ack(end, &[]);
     let now = rig.now;
     assert_eq!(reports(&mut rig), [stamp(Stamps::ACKNOWLEDGED, now)]);

@@ -104,7 +104,7 @@ fn a_probe_leaves_only_with_enough_behind_it_to_show_its_loss() {
         let mut rig = searching().connected();
         rig.write(&vec![1; octets]).unwrap();
         let behind = rig.sent()[1..].iter().filter(|s| s.len() == BASE as usize).count();
-        assert_eq!(rig.host.counters.mtu_probes, probes, "{octets} octets");
+        assert_eq!(rig.host.counters.mtu_probes, probes, "{octets} bytes");
         assert!(probes == 0 || behind > 3, "{behind} segments");
     }
 }

@@ -40,7 +40,7 @@ impl Police {
     pub(crate) fn watch(&mut self, other: &Police, octets: &[u8], mtu: usize, headers: usize) {
         let seg = parse(octets);
         self.segments += 1;
-        assert!(octets.len() + headers <= mtu, "{} octets exceed the path's {mtu}", octets.len() + headers);
+        assert!(octets.len() + headers <= mtu, "{} bytes exceed the path's {mtu}", octets.len() + headers);
         assert!(octets[12] >> 4 <= 15 && !seg.flags.has(Flags::URG));
         if seg.flags.has(Flags::RST) {
             self.resets += 1;
@@ -80,11 +80,11 @@ impl Police {
     fn data(&mut self, seg: &Segment<'_>, isn: Seq, other: &Police, header: usize) {
         let len = seg.payload.len() as u32;
         self.data_octets += u64::from(len);
-        assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} octets exceed MSS {}", other.mss);
+        assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} bytes exceed MSS {}", other.mss);
         let end = seg.seq + seg.seq_len();
         // Keepalives and probes may lie one byte below what was acknowledged.
         assert!(seg.seq.at_or_after(isn), "{seg:?} lies before our stream");
-        assert!(seg.seq.at_or_before(self.end), "{seg:?} skips octets");
+        assert!(seg.seq.at_or_before(self.end), "{seg:?} skips bytes");
         if let Some(fin) = self.fin {
             assert!(len == 0 || (seg.seq + len).at_or_before(fin), "data beyond the FIN");
             assert!(!seg.flags.has(Flags::FIN) || seg.seq + len == fin, "the FIN moved");
@@ -96,13 +96,13 @@ impl Police {
             let beyond = (seg.seq + len).distance_from(edge);
             assert!(
                 beyond <= 0 || (beyond == 1 && len == 1),
-                "{len} octets at {:?} go {beyond} beyond {edge:?}",
+                "{len} bytes at {:?} go {beyond} beyond {edge:?}",
                 seg.seq
             );
         }
         let first = u64::from(seg.seq.offset_from(isn + 1));
         for (i, &got) in seg.payload.iter().enumerate() {
-            assert_eq!(got, octet(self.side, first + i as u64), "octet {} of {seg:?}", i);
+            assert_eq!(got, octet(self.side, first + i as u64), "byte {} of {seg:?}", i);
         }
         self.end = self.end.later(end);
     }

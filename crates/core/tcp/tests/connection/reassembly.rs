@@ -128,7 +128,7 @@ fn ten_thousand_islands_of_one_octet() {
     assert_eq!(now.refused, 10_000 - u32::from(held));
     assert_eq!(counters(&rig).reassembly_refused, u64::from(now.refused));
     let chunks = (2 * u32::from(held)).div_ceil(2_048) + 1;
-    assert!(now.memory < chunks * 2_048 + 16 * 1_024, "{} octets for {held} islands", now.memory);
+    assert!(now.memory < chunks * 2_048 + 16 * 1_024, "{} bytes for {held} islands", now.memory);
     assert_eq!(pool, u64::from(now.memory));
     rig.assert_state(State::Established);
     // It goes on: what was refused comes again.

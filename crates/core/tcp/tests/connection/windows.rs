@@ -95,7 +95,7 @@ fn a_probe_that_is_taken_counts() {
     rig.window = 10_000;
     rig.ack(probe.end().later(OURS + 1461), &[]);
     let sent = rig.sent();
-    assert_eq!(sent[0].seq, probe.end().later(OURS + 1461), "no octet is skipped or repeated");
+    assert_eq!(sent[0].seq, probe.end().later(OURS + 1461), "no byte is skipped or repeated");
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn a_small_clamp_is_no_shut_window() {
         rig.send(&[1; 1000]);
         let _ = rig.read(1000);
     }
-    assert!(rig.sent().last().is_some_and(|ack| ack.window == 1), "one unit of {} octets", 1 << shift);
+    assert!(rig.sent().last().is_some_and(|ack| ack.window == 1), "one unit of {} bytes", 1 << shift);
 }
 
 /// The peer has sent all that the window takes, and one byte of it was lost: its bare acknowledgments carry the number

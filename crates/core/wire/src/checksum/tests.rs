@@ -73,7 +73,7 @@ fn extremes_carry_right() {
     for len in [0usize, 1, 2, 7, 8, 31, 32, 33, 1460, 65_535] {
         for fill in [0x00, 0xff, 0x80] {
             let bytes = vec![fill; len];
-            assert_eq!(Sum::of(&bytes).fold(), oracle(&bytes), "{len} octets of {fill:#x}");
+            assert_eq!(Sum::of(&bytes).fold(), oracle(&bytes), "{len} bytes of {fill:#x}");
         }
     }
 }

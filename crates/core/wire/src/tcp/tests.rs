@@ -187,7 +187,7 @@ fn the_fast_path_says_what_the_walk_says() {
         let mut other = layout;
         other[at] ^= 2;
         let longer = [&other[..], &[0; 4]].concat();
-        assert_eq!(read(Flags::ACK, &other), read(Flags::ACK, &longer), "octet {at}");
+        assert_eq!(read(Flags::ACK, &other), read(Flags::ACK, &longer), "byte {at}");
     }
 }
 

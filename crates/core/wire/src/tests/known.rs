@@ -217,7 +217,7 @@ fn arp_refuses_other_hardware() {
     for at in [0, 1, 2, 3, 4, 5, 7] {
         let mut other = out;
         other[at] ^= 0x40;
-        assert_eq!(arp::parse(&other), Err(ParseError::ArpMalformed), "octet {at}");
+        assert_eq!(arp::parse(&other), Err(ParseError::ArpMalformed), "byte {at}");
     }
     assert_eq!(arp::parse(&out[..27]), Err(ParseError::ArpMalformed));
 }
@@ -319,7 +319,7 @@ fn virtio_headers_must_fit_their_packet() {
     );
     out[1] = 1;
     out[4..6].fill(0);
-    assert_eq!(virtio::parse(&out, 100), Err(ParseError::VirtioMalformed), "segments of no octets");
+    assert_eq!(virtio::parse(&out, 100), Err(ParseError::VirtioMalformed), "segments of no bytes");
     let valid = virtio::Header { checksum: virtio::Checksum::Valid, segmentation: None };
     valid.emit(&mut out, virtio::LEN);
     assert_eq!(virtio::parse(&out, 0), Ok(valid));

@@ -199,7 +199,7 @@ impl World {
                 break;
             }
             assert_eq!(payload.len(), usize::from(meta.gso_size), "a short segment is the last");
-            last = queue.pop_front().expect("no octets that nobody sent");
+            last = queue.pop_front().expect("no bytes that nobody sent");
             assert!(last.text.is_some(), "only plain data is merged");
         }
         // Ports, acknowledgment, window, flags and options; not the sequence number, PSH and the checksum.

@@ -224,7 +224,7 @@ fn slot_for(mtu: usize, info: &Info) -> Result<usize, String> {
     SLOTS
         .into_iter()
         .find(|&slot| mtu + LINK <= frames::room(slot) && info.rx_room_min as usize <= frames::room(slot))
-        .ok_or_else(|| format!("it receives into {} octets at least, frames have fewer", info.rx_room_min))
+        .ok_or_else(|| format!("it receives into {} bytes at least, frames have fewer", info.rx_room_min))
 }
 
 /// Configures and starts a port; a negative errno, and it is stopped, if that cannot be.

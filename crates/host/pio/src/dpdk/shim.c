@@ -367,7 +367,7 @@ static void place(struct rte_mempool *pool, void *context, void *object, unsigne
 #define PAGES_MAX 4096
 
 /*
- * Packet buffers for `count` slots of `slot` octets from `base` on, one for each, in `table`; at least `room` octets of
+ * Packet buffers for `count` slots of `slot` bytes from `base` on, one for each, in `table`; at least `room` bytes of
  * each are a buffer, wherever it starts.
  */
 struct rte_mempool *ms_dpdk_pool(const char *name, const void *zone, uint8_t *base, uint32_t count, uint32_t slot,
@@ -458,7 +458,7 @@ uint32_t ms_dpdk_copy(const struct rte_mbuf *mbuf, uint8_t *into, uint32_t room)
 void ms_dpdk_free(struct rte_mbuf *mbuf) { rte_pktmbuf_free(mbuf); }
 
 struct ms_dpdk_wish {
-    /* Octets of the headers, and of the payload of each segment if it is to be cut. */
+    /* Bytes of the headers, and of the payload of each segment if it is to be cut. */
     uint16_t network, transport, size;
     uint8_t link;
     /* The TCP checksum is to be filled in. */
@@ -466,7 +466,7 @@ struct ms_dpdk_wish {
     uint8_t v6;
 };
 
-/* Describes a packet of `len` octets at `data`, which lies in the buffer of `mbuf`. */
+/* Describes a packet of `len` bytes at `data`, which lies in the buffer of `mbuf`. */
 void ms_dpdk_describe(struct rte_mbuf *mbuf, const uint8_t *data, uint32_t len, const struct ms_dpdk_wish *wish) {
     mbuf->data_off = (uint16_t)(data - (const uint8_t *)mbuf->buf_addr);
     mbuf->data_len = (uint16_t)len;
@@ -513,7 +513,7 @@ uint16_t ms_dpdk_tx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint
 /* Asks the device for buffers that it has sent. */
 void ms_dpdk_sent(uint16_t port, uint16_t queue) { (void)rte_eth_tx_done_cleanup(port, queue, 0); }
 
-/* Octets of the structures that both languages know, for the test that they agree. */
+/* Bytes of the structures that both languages know, for the test that they agree. */
 void ms_dpdk_sizes(size_t *four) {
     size_t all[4] = {sizeof(struct ms_dpdk_info), sizeof(struct ms_dpdk_setup), sizeof(struct ms_dpdk_received),
                      sizeof(struct ms_dpdk_wish)};

@@ -68,7 +68,7 @@ const SHARE: Setting = setting(
     "N",
     "listeners with SO_REUSEPORT share ports with processes that say the same number (0)",
 );
-const MTU: Setting = setting("mtu", "OCTETS", "largest IP packet");
+const MTU: Setting = setting("mtu", "BYTES", "largest IP packet");
 const MAC: Setting = setting("mac", "ADDR", "our link-layer address");
 
 /// Every kind of port, one row each: parser, help and errors come from here.

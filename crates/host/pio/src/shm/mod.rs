@@ -96,7 +96,7 @@ struct Counts {
 pub fn open_shm(config: &ShmConfig) -> Result<Vec<Shm>, OpenError> {
     let path = config.path.display();
     if !(68..=SUPER).contains(&config.mtu) {
-        let why = format!("an MTU is 68 to {SUPER} octets");
+        let why = format!("an MTU is 68 to {SUPER} bytes");
         return Err(OpenError::Spec { spec: format!("shm:{path}"), why });
     }
     let failed = |error: io::Error| match error.kind() {
@@ -110,7 +110,7 @@ pub fn open_shm(config: &ShmConfig) -> Result<Vec<Shm>, OpenError> {
         },
         io::ErrorKind::InvalidInput => OpenError::Unusable {
             what: format!("the path {path}"),
-            help: "a socket's path has 1 to 100 octets".into(),
+            help: "a socket's path has 1 to 100 bytes".into(),
         },
         io::ErrorKind::InvalidData => OpenError::Unusable {
             what: format!("{path}"),

@@ -33,7 +33,7 @@ impl Histogram {
             ),
             Histogram::new(
                 "millstream_connection_bytes",
-                "Octets that the connections there are have moved, both ways.",
+                "Bytes that the connections there are have moved, both ways.",
                 Unit::Bytes,
                 &OCTETS,
             ),

@@ -96,7 +96,7 @@ fn look(engine: &mut Engine) -> Told {
     samples.extend([
         Sample::new("sock", "descriptors", "Open descriptors.", false, descriptors as u64),
         Sample::new("sock", "watches", "Descriptors in epoll sets.", false, watches.into()),
-        Sample::new("sock", "footprint", "Octets of memory held by descriptors.", false, footprint),
+        Sample::new("sock", "footprint", "Bytes of memory held by descriptors.", false, footprint),
         Sample::new(
             "sock",
             "spin_us",
@@ -112,7 +112,7 @@ fn look(engine: &mut Engine) -> Told {
         samples.extend([
             Sample::new("blackbox", "connections", "Connections recorded.", false, kept),
             Sample::new("blackbox", "untracked", "Connections without a place.", true, box_.untracked()),
-            Sample::new("blackbox", "footprint", "Octets held.", false, box_.footprint() as u64),
+            Sample::new("blackbox", "footprint", "Bytes held.", false, box_.footprint() as u64),
             Sample::new("blackbox", "dumps_written", "Dumps written.", true, written),
             Sample::new("blackbox", "dumps_lost", "Dumps that could not be written.", true, lost),
         ]);

@@ -103,7 +103,7 @@ impl Shared {
     fn answer(&self, mut client: TcpStream) -> io::Result<()> {
         let reply = match self.request(&mut client)? {
             Some(request) => self.reply(&request),
-            None => simple("400 Bad Request", "a request has a head of at most 8192 octets"),
+            None => simple("400 Bad Request", "a request has a head of at most 8192 bytes"),
         };
         let deadline = self.now() + PATIENCE;
         let mut rest = reply.as_bytes();

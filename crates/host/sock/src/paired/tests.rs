@@ -247,12 +247,12 @@ impl World {
         match self.hosts[end].app.read(fd, &mut into) {
             Ok(0) => {
                 assert!(way.finished || pair.broken, "an end that nobody made");
-                assert!(way.sent.is_empty() || pair.broken, "{} octets never came", way.sent.len());
+                assert!(way.sent.is_empty() || pair.broken, "{} bytes never came", way.sent.len());
                 way.ended = true;
             }
             Ok(n) => {
-                assert!(!way.ended, "octets after the end");
-                assert!(way.sent.drain(..n).eq(into[..n].iter().copied()), "other octets");
+                assert!(!way.ended, "bytes after the end");
+                assert!(way.sent.drain(..n).eq(into[..n].iter().copied()), "other bytes");
             }
             Err(Errno::EAGAIN) => assert!(!way.ended),
             Err(e) => {

@@ -68,7 +68,7 @@ pub struct Producer {
 /// The ring of one producer.
 pub(super) fn ring_pair(config: &Config, shared: &Arc<Shared>, bell: Option<Ringer>) -> (Producer, Consumer) {
     let Config { longest: most, policy, room, .. } = *config;
-    assert!(most < HOLE as usize, "a record of {most} octets");
+    assert!(most < HOLE as usize, "a record of {most} bytes");
     // Wherever in an empty ring the longest record is to begin, it finds a place: there, or behind a hole.
     let (producer, consumer) = bytes(room.max(2 * (HEAD + padded(most))));
     let tally = Arc::<Tally>::default();

@@ -76,7 +76,7 @@ fn wraps_at_every_offset() {
             ends[0].write(&record).unwrap();
             ends[0].write(b"behind").unwrap();
             queue.drain().unwrap();
-            assert_eq!(file.take(), [&record[..], b"behind"].concat(), "{len} octets from {first} on");
+            assert_eq!(file.take(), [&record[..], b"behind"].concat(), "{len} bytes from {first} on");
         }
     }
 }

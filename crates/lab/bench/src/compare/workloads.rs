@@ -52,7 +52,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "requests",
         title: "Requests per connection (mTCP's E2)",
-        about: "64 connections at a time, 64 octets an answer; the last request of each says close.",
+        about: "64 connections at a time, 64 bytes an answer; the last request of each says close.",
         group: Group::Link,
         place: VETH,
         axis: "requests per connection",
@@ -89,7 +89,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "keep-alive",
         title: "Requests over connections that stay",
-        about: "64 octets an answer; every connection asks again as soon as it was answered.",
+        about: "64 bytes an answer; every connection asks again as soon as it was answered.",
         group: Group::Link,
         place: VETH,
         axis: "connections",
@@ -109,7 +109,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "bulk-1500",
         title: "Bulk, MTU 1500, no offloads, server to client",
-        about: "Endless bodies; segments of 1,448 octets all the way.",
+        about: "Endless bodies; segments of 1,448 bytes all the way.",
         group: Group::Link,
         place: Where::Veth { offloads: false },
         axis: "flows",
@@ -306,7 +306,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "memory-short",
         title: "Short connections in memory",
-        about: "Connect, 64 octets there, 64 back, the server closes.",
+        about: "Connect, 64 bytes there, 64 back, the server closes.",
         group: Group::Memory,
         place: Where::Memory,
         axis: "in flight",
@@ -321,7 +321,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "memory-keep",
         title: "Requests over connections that stay, all of them asking, in memory",
-        about: "64 octets there and back.",
+        about: "64 bytes there and back.",
         group: Group::Memory,
         place: Where::Memory,
         axis: "connections",
@@ -336,7 +336,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "memory-some",
         title: "64 connections that ask among many that are idle, in memory",
-        about: "64 octets there and back.",
+        about: "64 bytes there and back.",
         group: Group::Memory,
         place: Where::Memory,
         axis: "established",
@@ -355,7 +355,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "memory-bulk",
-        title: "Bulk in memory, segments of 1,448 octets",
+        title: "Bulk in memory, segments of 1,448 bytes",
         about: "Copies at both ends included; our buffers are of 256 KiB, those of the others of 64 KiB.",
         group: Group::Memory,
         place: Where::Memory,
@@ -409,7 +409,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "idea-trains",
         title: "Segments received as one",
-        about: "One bulk flow in segments of 1,448 octets, which receive offload joins before the stack, or not.",
+        about: "One bulk flow in segments of 1,448 bytes, which receive offload joins before the stack, or not.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "trains",
@@ -424,7 +424,7 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "idea-super",
         title: "Super-segments",
-        about: "One bulk flow over a link that cuts segments and sums octets, or that does not.",
+        about: "One bulk flow over a link that cuts segments and sums bytes, or that does not.",
         group: Group::Ideas,
         place: Where::Memory,
         axis: "offloads of the link",

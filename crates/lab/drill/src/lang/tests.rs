@@ -181,7 +181,7 @@ fn conditions_and_defines() {
 fn complaints_point_at_the_place() {
     for (text, place, sentence) in [
         ("0 < S 0:0(0 win 1", (1, 13), "`win`; expected `)` after the length of the payload"),
-        ("0 < S 0:9(8)", (1, 7), "8 octets from 0 on do not end at 9; expected 0:8(8)"),
+        ("0 < S 0:9(8)", (1, 7), "8 bytes from 0 on do not end at 9; expected 0:8(8)"),
         (
             "0 < Q 0:0(0)",
             (1, 5),

@@ -161,7 +161,7 @@ impl Runner {
             return Err(sides(&why));
         }
         if let Some(seq) = sent.wrong_octet(&self.flows[index]) {
-            return Err(sides(&format!("the octet at {seq} is not what the application wrote there")));
+            return Err(sides(&format!("the byte at {seq} is not what the application wrote there")));
         }
         match self.in_time(window, sent.at, "the packet") {
             Err(Stop::Fail(why)) => Err(sides(&why)),

@@ -115,7 +115,7 @@ impl Runner {
             let ours = flow.local == Some(sent.source) && flow.remote == Some(sent.destination);
             if let Some(seq) = sent.wrong_octet(flow).filter(|_| ours) {
                 return Stop::fail(format!(
-                    "octet {seq} is not what the application wrote there\n    seen: {}",
+                    "byte {seq} is not what the application wrote there\n    seen: {}",
                     sent.packet
                 ));
             }

@@ -63,7 +63,7 @@ const COMMON: &[Row] = &[
     Row {
         script: "own zero window",
         what: &["kernel: [.] 1:1(0) ack …", "ours: [.] 1:1(0) ack …"],
-        reason: "Linux charges the receive buffer for the memory of a segment, we for its octets: the window closes \
+        reason: "Linux charges the receive buffer for the memory of a segment, we for its bytes: the window closes \
                  later, and every number after that differs",
     },
     Row {

@@ -127,13 +127,13 @@ pub(crate) fn play(
             Do::Write(len) => told.push(format!("write {len}: {}", outcome(&write(&**open, len)))),
             Do::Read(most) => {
                 let (got, end) = read(&**open, most);
-                told.push(format!("read: {got} octets, {}", outcome(&end)));
+                told.push(format!("read: {got} bytes, {}", outcome(&end)));
             }
             Do::Sleep(ms) => std::thread::sleep(Duration::from_millis(ms)),
             Do::Await(ms) => {
                 open.set(Set::Patience(Duration::from_millis(ms)))?;
                 let (got, end) = read(&**open, 1);
-                told.push(format!("read: {got} octets, {}", outcome(&end)));
+                told.push(format!("read: {got} bytes, {}", outcome(&end)));
                 open.set(Set::Patience(PATIENCE))?;
             }
             Do::ShutWrite => told.push(format!("shutdown: {}", outcome(&open.shut_write()))),

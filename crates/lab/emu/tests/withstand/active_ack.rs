@@ -150,12 +150,12 @@ fn plain(config: &mut CoreConfig) {
 fn d01_what_a_card_acknowledged_and_lost_is_lost_for_ever() {
     let fails = Habits { acknowledges: true, fails_after: 300 };
     let (received, acked, _) = outcome(world(fails, Offload::Inline, 0.0, plain));
-    println!("a card that acknowledges and loses a packet: {acked} octets acknowledged, {received} received");
+    println!("a card that acknowledges and loses a packet: {acked} bytes acknowledged, {received} received");
     assert!(received < OCTETS && acked > received, "{received} received, {acked} acknowledged");
     for offload in [Offload::Inline, Offload::Early(Duration::from_micros(50))] {
         let honest = Habits { acknowledges: false, ..fails };
         let (received, acked, _) = outcome(world(honest, offload, 0.0, plain));
-        println!("one that leaves that to the connection: {acked} octets acknowledged, {received} received");
+        println!("one that leaves that to the connection: {acked} bytes acknowledged, {received} received");
         assert_eq!((received, acked), (OCTETS, OCTETS), "sent again");
     }
 }
@@ -170,12 +170,12 @@ fn d02_a_window_that_is_not_there_fills_with_what_is_thrown_away() {
     let (received, acked, lied) = outcome(world(card, Offload::Inline, 0.5, small));
     let refused = lied.net.host(lied.server).core.tcp_counters().out_of_window;
     println!(
-        "a window of the card's: {acked} octets acknowledged, {received} received, {refused} segments refused"
+        "a window of the card's: {acked} bytes acknowledged, {received} received, {refused} segments refused"
     );
     assert!(received < OCTETS && acked > received);
     let early = Offload::Early(Duration::from_micros(50));
     let (received, acked, _) = outcome(world(Habits::default(), early, 0.5, small));
-    println!("the connection's own: {acked} octets acknowledged, {received} received");
+    println!("the connection's own: {acked} bytes acknowledged, {received} received");
     assert_eq!((received, acked), (OCTETS, OCTETS));
 }
 

@@ -47,7 +47,7 @@ fn churn(seed: u64, total: u64, at_once: u64, loss: f64, server_first: bool) {
     // How many TIME-WAIT entries there are at once depends on how losses fall; half a byte a connection
     // does not.
     let most = warm + (1 << 19);
-    assert!(held(&pair) <= most, "grew from {warm} to {} octets", held(&pair));
+    assert!(held(&pair) <= most, "grew from {warm} to {} bytes", held(&pair));
     for host in [pair.client(), pair.server()] {
         assert_eq!(host.app.tally.complete, total, "{}", pair.describe());
     }

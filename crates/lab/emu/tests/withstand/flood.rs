@@ -179,7 +179,7 @@ fn flood(seed: u64, family: Family, syns: u64, usec_timestamps: bool) {
             footprint = held;
         }
         if nth > clients / 4 {
-            assert!(held <= footprint + footprint / 4 + (1 << 20), "grew from {footprint} to {held} octets");
+            assert!(held <= footprint + footprint / 4 + (1 << 20), "grew from {footprint} to {held} bytes");
         }
     }
     let done = |net: &Network<Node>| net.host(client).see().app.is_idle();

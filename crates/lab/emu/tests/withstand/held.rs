@@ -106,7 +106,7 @@ fn early_acknowledgments_take_the_wait_out_of_the_round_trip() {
     let (held, none) = trial(Offload::Hold(BUDGET));
     let (early, promised) = trial(Offload::Early(BUDGET));
     println!("20 MB: inline {inline:?}, held {held:?}, acknowledged early {early:?}");
-    assert!(none == 0 && promised > 5_000_000, "{promised} octets");
+    assert!(none == 0 && promised > 5_000_000, "{promised} bytes");
     assert!(
         early <= inline + inline / 50 && early < held,
         "{inline:?} inline, {held:?} held, {early:?} early"

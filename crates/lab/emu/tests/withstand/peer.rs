@@ -312,11 +312,11 @@ impl Peer {
                     let at = flow.received;
                     assert!(
                         self.ours[..len] == self.theirs[..len],
-                        "wrong octets in {len} from position {at}"
+                        "wrong bytes in {len} from position {at}"
                     );
                     flow.received += len as u64;
                     self.tally.received += len as u64;
-                    assert!(flow.received <= flow.plan.expect, "more octets than were sent");
+                    assert!(flow.received <= flow.plan.expect, "more bytes than were sent");
                 }
                 Err(ReadError::Empty | ReadError::NotConnected) => return Ok(()),
                 Err(ReadError::Finished) => flow.finished = true,

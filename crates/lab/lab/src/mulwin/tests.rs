@@ -227,7 +227,7 @@ fn one_is_newreno_to_the_last_octet() {
         assert!(wanted.0.len() > 1_000_000 && wanted.1.measures["retransmits"] > 1.0, "{ills}");
         for cc in ["mulwin", "multcp"] {
             let (packets, outcome) = on_the_wire(cc, ills, seed as u64);
-            assert!(packets == wanted.0, "{cc}, {ills}: other octets");
+            assert!(packets == wanted.0, "{cc}, {ills}: other bytes");
             assert_eq!(outcome.digest(), wanted.1.digest(), "{cc}, {ills}");
         }
     }

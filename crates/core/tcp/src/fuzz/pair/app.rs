@@ -136,7 +136,7 @@ impl Pair<'_, '_> {
         let now = self.now;
         self.ends[i].app.shut = true;
         let written = self.ends[i].app.written;
-        self.tell(format_args!("{i} shuts its half after {written} octets"));
+        self.tell(format_args!("{i} shuts its half after {written} bytes"));
         self.ends[i].with(now, |conn, cx| conn.shutdown(cx, Shutdown::Write));
         if self.ends[i].app.hasty {
             self.let_go(i);
@@ -181,7 +181,7 @@ impl Pair<'_, '_> {
                 Ok(n) => {
                     let app = &mut self.ends[i].app;
                     for (place, &got) in (app.read..).zip(&into[..n]) {
-                        assert_eq!(got, octet(1 - i, place), "octet {place} read by {i}");
+                        assert_eq!(got, octet(1 - i, place), "byte {place} read by {i}");
                     }
                     app.read += n as u32;
                     let stall = app.stall.take_if(|(from, _)| app.read >= *from);
@@ -205,13 +205,13 @@ impl Pair<'_, '_> {
     /// The peer's stream ended in order: then it ended where the peer ended it, unless an error was told before.
     fn finished(&mut self, i: usize) {
         let (read, written) = (self.ends[i].app.read, self.ends[1 - i].app.written);
-        self.tell(format_args!("{i} read the end after {read} octets"));
+        self.tell(format_args!("{i} read the end after {read} bytes"));
         let app = &mut self.ends[i].app;
         app.done_reading = true;
         if app.error.is_none() {
             app.finished = true;
             let all = self.ends[1 - i].app.shut && read == written;
-            assert!(all, "{i} saw the end after {read} of {written} octets");
+            assert!(all, "{i} saw the end after {read} of {written} bytes");
         }
         self.maybe_let_go(i);
     }

@@ -40,7 +40,7 @@ impl Judge {
     /// A segment leaves its end; `other` is what is known of the end it goes to.
     pub(super) fn watch(&mut self, other: &Judge, seg: &Segment<'_>, len: usize, room: usize) {
         self.segments += 1;
-        assert!(len <= room, "{len} octets exceed the path's {room}");
+        assert!(len <= room, "{len} bytes exceed the path's {room}");
         if seg.flags.has(Flags::RST) {
             self.resets += 1;
             return;
@@ -63,7 +63,7 @@ impl Judge {
         let end = seg.seq + seg.seq_len();
         self.end = if new { end } else { self.end.later(end) };
         for (place, &got) in (0..).zip(seg.payload) {
-            assert_eq!(got, octet(self.side, place), "octet {place} behind the SYN");
+            assert_eq!(got, octet(self.side, place), "byte {place} behind the SYN");
         }
         self.mss = seg.options.mss.expect("a SYN says the MSS").into();
         self.shift = seg.options.window_scale;
@@ -79,7 +79,7 @@ impl Judge {
 
     fn data(&mut self, seg: &Segment<'_>, isn: Seq, other: &Judge, header: usize) {
         let len = seg.payload.len() as u32;
-        assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} octets exceed {}", other.mss);
+        assert!(len == 0 || len + (header as u32 - 20) <= other.mss, "{len} bytes exceed {}", other.mss);
         // Keepalives and probes may lie one byte below what was acknowledged.
         assert!(seg.seq.at_or_after(isn) && seg.seq.at_or_before(self.end), "{seg:?} lies beside our stream");
         if let Some(fin) = self.fin {
@@ -92,11 +92,11 @@ impl Judge {
         if let Some(edge) = other.heard.filter(|_| len > 0) {
             let beyond = (seg.seq + len).distance_from(edge);
             let probe = beyond == 1 && len == 1;
-            assert!(beyond <= 0 || probe, "{len} octets at {:?} go {beyond} beyond {edge:?}", seg.seq);
+            assert!(beyond <= 0 || probe, "{len} bytes at {:?} go {beyond} beyond {edge:?}", seg.seq);
         }
         let first = seg.seq.offset_from(isn + 1);
         for (place, &got) in (first..).zip(seg.payload) {
-            assert_eq!(got, octet(self.side, place), "octet {place} of {seg:?}");
+            assert_eq!(got, octet(self.side, place), "byte {place} of {seg:?}");
         }
         self.end = self.end.later(seg.seq + seg.seq_len());
     }
@@ -176,7 +176,7 @@ impl Pair<'_, '_> {
             let flight = info.snd_nxt.distance_from(info.snd_una);
             assert!(flight >= 0 && flight as u32 == info.flight, "SND.UNA <= SND.NXT");
             let (limit, used) = info.sndbuf;
-            assert!(info.flight <= used + 2, "{} octets in flight, {used} of {limit} kept", info.flight);
+            assert!(info.flight <= used + 2, "{} bytes in flight, {used} of {limit} kept", info.flight);
             assert!(info.sacked + info.lost <= info.flight, "{} + {}", info.sacked, info.lost);
             assert!(info.window.cwnd >= u32::from(info.snd_mss).min(1), "no congestion window");
             if !info.state.is_synchronized() {
@@ -185,7 +185,7 @@ impl Pair<'_, '_> {
             let (own, other) = (self.judges[i], self.judges[1 - i]);
             let edge = info.rcv_nxt + info.rcv_wnd;
             let promised = own.edge.map_or(0, |promised| promised.distance_from(edge));
-            assert!(promised < 1 << own.shift_towards(&other), "a promise of {promised} octets is not kept");
+            assert!(promised < 1 << own.shift_towards(&other), "a promise of {promised} bytes is not kept");
         }
         for i in 0..2 {
             let (Some((una, _)), Some((_, nxt))) = (self.judges[i].progress, self.judges[1 - i].progress)
@@ -193,7 +193,7 @@ impl Pair<'_, '_> {
                 continue;
             };
             let ahead = una.distance_from(nxt);
-            assert!(ahead <= 0 || !self.ends[i].lives(), "{i} takes {ahead} octets for arrived that are not");
+            assert!(ahead <= 0 || !self.ends[i].lives(), "{i} takes {ahead} bytes for arrived that are not");
         }
     }
 }

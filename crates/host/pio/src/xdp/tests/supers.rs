@@ -49,7 +49,7 @@ fn download(mode: XdpMode, local: &str, offload: bool, size: usize) {
                 stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
                 let mut got = Vec::new();
                 stream.read_to_end(&mut got).unwrap();
-                assert!(got == pattern(size), "{} octets of {size} came, or others", got.len());
+                assert!(got == pattern(size), "{} bytes of {size} came, or others", got.len());
             })
         });
         assert!(puppet.run(|seen| seen.established), "nobody connects");

@@ -16,7 +16,7 @@ fn client(to: SocketAddr, size: usize) {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
-    assert!(got == pattern(size), "{} octets of {size} came back, or others", got.len());
+    assert!(got == pattern(size), "{} bytes of {size} came back, or others", got.len());
 }
 
 /// The other end of [`client`], on a port of ours.
@@ -24,7 +24,7 @@ fn serve(puppet: &mut Puppet<impl PacketIo>, size: usize) {
     assert!(puppet.run(|seen| seen.fin), "the client's end did not come");
     assert!(
         puppet.seen.received == pattern(size),
-        "{} octets of {size}, or others",
+        "{} bytes of {size}, or others",
         puppet.seen.received.len()
     );
     puppet.send(&pattern(size));

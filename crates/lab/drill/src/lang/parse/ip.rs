@@ -61,7 +61,7 @@ impl Parser<'_> {
                 return self.ecn(name, info);
             }
             "tos" | "class" => {
-                let octet = self.u8("the octet of the traffic class")?;
+                let octet = self.u8("the byte of the traffic class")?;
                 info.ecn = Some(Ecn::Bits(octet & 3));
                 info.dscp = Some(octet & !3);
             }

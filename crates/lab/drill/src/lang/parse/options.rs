@@ -38,7 +38,7 @@ impl Parser<'_> {
         self.mark('>', "or `,` after a TCP option")?;
         let len: usize = options.iter().map(TcpOption::wire_len).sum();
         if len > OPTIONS_MAX {
-            let found = format!("{len} octets of options");
+            let found = format!("{len} bytes of options");
             return Err(Diagnostic::new(start.through(self.last), found, "at most 40"));
         }
         Ok(Some(options))

@@ -55,7 +55,7 @@ impl Parser<'_> {
     /// `(1460)`
     fn length(&mut self) -> Result<u32> {
         self.mark('(', "before the length of the payload")?;
-        let len = self.number("the length of the payload in octets", 0, PAYLOAD_MAX)? as u32;
+        let len = self.number("the length of the payload in bytes", 0, PAYLOAD_MAX)? as u32;
         self.mark(')', "after the length of the payload")?;
         Ok(len)
     }
@@ -87,10 +87,10 @@ impl Parser<'_> {
         let start = self.u32("a sequence number, as in `1:1461(1460)`")?;
         let first = self.last;
         self.mark(':', "between the sequence numbers")?;
-        let end = self.u32("the sequence number after the last octet")?;
+        let end = self.u32("the sequence number after the last byte")?;
         let len = self.length()?;
         if start.wrapping_add(len) != end {
-            let found = format!("{len} octets from {start} on do not end at {end}");
+            let found = format!("{len} bytes from {start} on do not end at {end}");
             let right = start.wrapping_add(len);
             return Err(Diagnostic::new(first.through(self.last), found, format!("{start}:{right}({len})")));
         }

@@ -117,7 +117,7 @@ fn compare(run: &mut Runner, call: &Call, request: &Request, got: &Got) -> Resul
             // What is thrown away (MSG_TRUNC) is not shown.
             let shown = if flags.discard { 0 } else { octets.len() };
             if let Some(i) = (0..shown).find(|&i| octets[i] != octet(first.wrapping_add(i as u32))) {
-                return Stop::fail(format!("{}(): octet {i} is not what the peer sent there", call.name));
+                return Stop::fail(format!("{}(): byte {i} is not what the peer sent there", call.name));
             }
             if !flags.peek {
                 flow.read += octets.len() as u64;

@@ -345,6 +345,6 @@ pub(super) fn endpoint_of(run: &Runner, expr: &Expr, addr: Addr, port: u16) -> R
 fn bounded(len: i64) -> Result<usize> {
     match (0..=BUFFER_MAX).contains(&len) {
         true => Ok(len as usize),
-        false => Stop::unsupported(format!("a buffer of {len} octets")),
+        false => Stop::unsupported(format!("a buffer of {len} bytes")),
     }
 }
