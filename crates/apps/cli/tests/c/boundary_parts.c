@@ -419,6 +419,35 @@ static void urgent(void)
     hang_up(server, client);
 }
 
+/* Urgent data in line, by every way to learn of it. */
+static void urgent_in_line(void)
+{
+    int server, client, on = 1, mark = -1, set = epoll_create1(0);
+    char text[16] = "";
+    struct epoll_event event = { .events = EPOLLPRI };
+    struct timeval soon = { 0, 100000 };
+    fd_set odd;
+    two(&server, &client);
+    told(setsockopt(server, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on), "SO_OOBINLINE");
+    told(recv(server, text, 1, MSG_OOB), "recv with MSG_OOB before it");
+    told(ioctl(server, SIOCATMARK, &mark), "SIOCATMARK before it");
+    told(mark, "at the mark before it");
+    raw_send(client, "ab!", 3, MSG_OOB);
+    arrive(client, server, "cd");
+    told(recv(server, text, 1, MSG_OOB), "recv with MSG_OOB");
+    epoll_ctl(set, EPOLL_CTL_ADD, server, &event);
+    told(epoll_wait(set, &event, 1, 100), "epoll_wait for EPOLLPRI");
+    FD_ZERO(&odd);
+    FD_SET(server, &odd);
+    told(select(server + 1, NULL, NULL, &odd, &soon), "select for what is exceptional");
+    told(recv(server, text, 16, 0), "recv up to the mark");
+    told(ioctl(server, SIOCATMARK, &mark), "SIOCATMARK");
+    told(mark, "at the mark");
+    told(recv(server, text, 16, MSG_DONTWAIT), "recv behind the mark");
+    close(set);
+    hang_up(server, client);
+}
+
 static volatile sig_atomic_t signals;
 static void count(int signal) { (void)signal; signals = signals + 1; }
 
@@ -935,6 +964,7 @@ static const struct { const char *name; void (*run)(void); } PARTS[] = {
     { "recv, MSG_ERRQUEUE", recv_MSG_ERRQUEUE },
     { "recv, MSG_CMSG_CLOEXEC", recv_MSG_CMSG_CLOEXEC },
     { "urgent data", urgent },
+    { "urgent data, SO_OOBINLINE", urgent_in_line },
     { "SIGPIPE", broken_pipe },
     { "O_ASYNC, SIGIO", asynchronous },
     { "O_ASYNC, FIOASYNC", asynchronous_both_ways },

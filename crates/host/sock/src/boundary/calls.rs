@@ -63,6 +63,10 @@ pub(super) const ROWS: &[Row] = &[
         &["poll for POLLPRI", "recv"],
         "There is no urgent data: a byte that is sent as such stays among the others.",
     ),
+    part(Tcp, "urgent data, SO_OOBINLINE").differs(
+        &["epoll_wait for EPOLLPRI", "select", "recv up to the mark", "at the mark", "recv behind the mark"],
+        "There is no urgent data: no EPOLLPRI, nothing exceptional for select, and a read does not stop at the mark.",
+    ),
     part(Socket, "SIGPIPE"),
     part(Socket, "O_ASYNC, SIGIO")
         .differs(&["a signal when data arrives"], "It is set and told, but there is no SIGIO."),
