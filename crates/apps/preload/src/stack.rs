@@ -23,6 +23,9 @@ pub(crate) struct Stack {
 }
 
 /// Where `millstream ss` looks, as the environment said at first: programs tidy up there.
+/// Bytes of memory for the calls that make a stack.
+const OPENING_STACK: usize = 1 << 20;
+
 static PLACES: OnceLock<Places> = OnceLock::new();
 
 /// Variables of the launch, as the environment had them at first.
@@ -152,7 +155,7 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     let settings = settings().ok_or(Refused(libc::ENETDOWN))?;
     fork::watch();
     end::watch();
-    let stack = inside(|| limit::beyond(|| make(settings))).map_err(|why| {
+    let stack = inside(|| limit::beyond(|| make_aside(settings))).map_err(|why| {
         say(&why);
         if limit::is_reached() {
             // The next call that needs it tries again.
@@ -164,6 +167,19 @@ fn open_alone() -> Result<&'static Stack, Refused> {
     STACK.store(Box::into_raw(Box::new(stack)), Ordering::Release);
     inside(report::opened);
     opened().ok_or(Refused(libc::ENETDOWN))
+}
+
+/// Makes the stack on a thread of its own: a program's thread may have 16 KiB of memory for its calls
+/// (PTHREAD_STACK_MIN), and a stack that is being made takes more. Credentials and namespaces are the caller's.
+fn make_aside(settings: &Settings) -> Result<Stack, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("millstream-open".into()).stack_size(OPENING_STACK);
+        match thread.spawn_scoped(scope, || make(settings)) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // The program may have no more threads (RLIMIT_NPROC): then as far as the caller's memory goes.
+            Err(_) => make(settings),
+        }
+    })
 }
 
 fn make(settings: &Settings) -> Result<Stack, String> {

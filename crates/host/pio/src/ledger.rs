@@ -92,9 +92,16 @@ pub(crate) fn sweep() -> io::Result<()> {
         // A file that goes away meanwhile is swept already.
         let mut options = File::options();
         let Ok(file) = shared::open(options.read(true).write(true), &entry.path()) else { continue };
-        if Lock::Take.of(file.as_fd(), JUDGE).is_ok() && !Lock::is_others(file.as_fd(), AUTHOR)? {
+        if Lock::Take.of(file.as_fd(), JUDGE).is_err() {
+            continue;
+        }
+        let is_dead = Lock::is_others(file.as_fd(), AUTHOR).map(|lives| !lives);
+        if matches!(is_dead, Ok(true)) {
             let _ = fs::remove_file(entry.path());
         }
+        // By hand: a child that another thread forks meanwhile would keep it.
+        Lock::Free.of(file.as_fd(), JUDGE)?;
+        is_dead?;
     }
     Ok(())
 }

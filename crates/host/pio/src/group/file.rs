@@ -178,8 +178,12 @@ pub(crate) fn sweep(but: Option<&Path>) -> io::Result<()> {
         let mut options = File::options();
         let Ok(file) = shared::open(options.read(true).write(true), &path) else { continue };
         let group = GroupFile { path, file };
-        if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() && !group.has_members() {
-            group.remove();
+        if Lock::Take.of(group.file.as_fd(), CHANGING).is_ok() {
+            if !group.has_members() {
+                group.remove();
+            }
+            // By hand: a child that another thread forks meanwhile would keep it.
+            group.unlock()?;
         }
     }
     Ok(())
