@@ -11,10 +11,14 @@ pub const HEADER_LEN: usize = 40;
 /// Most extension headers a packet may carry before its upper layer.
 pub const MAX_EXTENSIONS: usize = 8;
 
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const DESTINATION_OPTIONS: u8 = 60;
+/// Number of the hop-by-hop options header.
+pub const HOP_BY_HOP: u8 = 0;
+/// Number of the routing header.
+pub const ROUTING: u8 = 43;
+/// Number of the fragment header.
+pub const FRAGMENT: u8 = 44;
+/// Number of the destination options header.
+pub const DESTINATION_OPTIONS: u8 = 60;
 
 /// A header, as plain values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

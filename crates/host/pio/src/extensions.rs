@@ -5,10 +5,9 @@
 //! 8 bytes each, so that a packet costs a bounded number of steps. A packet with more is the kernel's. Of a fragmented
 //! packet the first fragment has the ports, and later ones are the kernel's.
 
-pub(crate) const HOP_BY_HOP: u8 = 0;
-pub(crate) const ROUTING: u8 = 43;
-pub(crate) const FRAGMENT: u8 = 44;
-pub(crate) const DESTINATION_OPTIONS: u8 = 60;
+pub(crate) use wire::ipv6::FRAGMENT;
+use wire::ipv6::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING};
+
 /// Headers whose second byte tells their length.
 pub(crate) const WITH_LENGTH: [u8; 3] = [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS];
 
