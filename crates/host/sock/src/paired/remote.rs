@@ -260,7 +260,7 @@ impl Remote {
             }
         }
         self.ask_for_more(id, link);
-        if owner != NOBODY {
+        if owner != NOBODY && edges != Events(0) {
             self.notices.push(Notice { owner, events: edges });
         }
     }

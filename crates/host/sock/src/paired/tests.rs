@@ -152,6 +152,8 @@ struct World {
     listener: Fd,
     pairs: Vec<Pair>,
     rng: Rng,
+    /// Bytes of a ring.
+    ring: usize,
 }
 
 impl World {
@@ -167,7 +169,7 @@ impl World {
         let (a, b) = pair(&PairConfig::default()).unwrap();
         let mut hosts = [Host::new(a, 2, &clock, ring, kept), Host::new(b, 1, &clock, ring, kept)];
         let listener = hosts[1].listen(clock.now());
-        World { hosts, clock, listener, pairs: Vec::new(), rng }
+        World { hosts, clock, listener, pairs: Vec::new(), rng, ring }
     }
 
     fn collect(&mut self, end: usize) {
@@ -226,7 +228,9 @@ impl World {
         let (Some(fd), true, false) = (pair.fds[end], pair.introduced, pair.ways[end].finished) else {
             return;
         };
-        let mut data = vec![0; 1 + self.rng.below(700) as usize];
+        // Some fill a ring to its last byte.
+        let whole = self.rng.chance(0.2).then_some(self.ring);
+        let mut data = vec![0; whole.unwrap_or(1 + self.rng.below(700) as usize)];
         self.rng.fill(&mut data);
         match self.hosts[end].app.write(fd, &data) {
             Ok(n) => {
@@ -284,8 +288,30 @@ impl World {
         pair.ways[end].finished = true;
     }
 
+    /// Reads until every byte that was written has come, though nobody writes, ends or closes any more.
+    fn drain(&mut self) {
+        let waits = |pair: &Pair| {
+            let open = pair.fds[1].is_some() && !pair.broken;
+            open && (0..2).any(|end| !pair.closed[end] && !pair.ways[1 - end].sent.is_empty())
+        };
+        for _ in 0..20_000 {
+            for end in 0..2 {
+                self.collect(end);
+                (0..self.pairs.len()).for_each(|which| self.read(which, end));
+                self.step(end);
+            }
+            if !self.pairs.iter().any(waits) {
+                return;
+            }
+        }
+        let left = self.pairs.iter().filter(|pair| waits(pair));
+        let left: Vec<_> = left.map(|pair| (pair.ways[0].sent.len(), pair.ways[1].sent.len())).collect();
+        panic!("bytes that never came, from clients and servers: {left:?}");
+    }
+
     /// Lets everything come to its end, and looks at what is left.
     fn settle(mut self) {
+        self.drain();
         for _ in 0..200_000 {
             self.introduce();
             self.collect(1);
@@ -367,7 +393,8 @@ fn model(seed: u64, steps: u32) {
             }
             _ if world.pairs.is_empty() => {}
             4..30 => world.write(which, end),
-            30..60 => world.read(which, end),
+            // Every third connection has slow readers, whose rings stay full.
+            30..60 if which % 3 != 0 || world.rng.chance(0.02) => world.read(which, end),
             60 => world.finish(which, end),
             61 if world.rng.chance(0.3) => world.close(which, end),
             62..80 => world.collect(end),
@@ -468,6 +495,34 @@ fn what_is_pushed_may_have_to_wait_for_room() {
             got += world.hosts[1].app.read(server, &mut into).unwrap_or(0);
             assert!(world.clock.now() - begun < Duration::from_millis(20), "round {round}: {got}");
         }
+    }
+}
+
+/// A receive ring filled to its last byte, and more of it when nothing was left to put in: the reader learns that there
+/// is more, though nothing further arrives that would tell it.
+#[test]
+fn what_came_to_a_full_ring_is_told_of() {
+    let mut world = World::with(Rng::new(1), 4_096, 1);
+    let [client, server] = connected(&mut world);
+    let turns = |world: &mut World| {
+        for _ in 0..30 {
+            (0..2).for_each(|end| world.step(end));
+            world.collect(0);
+        }
+    };
+    let data = [7; 4_096];
+    for round in 0..3 {
+        assert_eq!(world.hosts[0].app.write(client, &data), Ok(4_096));
+        turns(&mut world);
+        assert_eq!(world.hosts[0].app.write(client, &data[..100]), Ok(100));
+        turns(&mut world);
+        let mut got = 0;
+        for _ in 0..30 {
+            world.collect(1);
+            got += world.hosts[1].app.read(server, &mut [0; 8_192]).unwrap_or(0);
+            turns(&mut world);
+        }
+        assert_eq!(got, 4_196, "round {round}");
     }
 }
 

@@ -144,7 +144,13 @@ impl Worker {
                 }
                 self.pump_out(core, now, index);
             }
-            Command::Taken { id } => self.pump_in(core, now, self.record(link, id)),
+            Command::Taken { id } => {
+                let index = self.record(link, id);
+                if let Some(stream) = self.stream(index) {
+                    stream.told_more = false;
+                }
+                self.pump_in(core, now, index);
+            }
             Command::GiveBack { id, ring } => self.take_back(core, now, self.record(link, id), ring),
             Command::Shutdown { id, how } => self.shutdown(core, now, self.record(link, id), how),
             Command::Options { id, options } => {
@@ -274,7 +280,7 @@ impl Worker {
     /// Puts a stream with something to tell into its link's list.
     fn remember(&mut self, index: u32) {
         let Some(Record::Stream(stream)) = self.records.get_mut(index) else { return };
-        if stream.edges != Events(0) && !stream.pending && !stream.closing {
+        if stream.has_news() && !stream.pending && !stream.closing {
             stream.pending = true;
             if let Some(end) = self.links.get_mut(stream.link) {
                 end.pending.push_back(index);

@@ -40,6 +40,8 @@ pub(super) struct Stream {
     pub(super) ended: bool,
     /// The receive ring was full when there was more.
     pub(super) more: bool,
+    /// The application was told so and has not answered that it took something.
+    pub(super) told_more: bool,
     pub(super) wants_room: bool,
     /// Shut our half once everything is sent.
     pub(super) shut: bool,
@@ -76,6 +78,7 @@ impl Stream {
             error: None,
             ended: false,
             more: false,
+            told_more: false,
             wants_room: false,
             shut: false,
             closing: false,
@@ -138,7 +141,14 @@ impl Stream {
         self.edges |= Events::READABLE;
     }
 
-    pub(super) fn tell(&self, core: &Core) -> Event {
+    /// Is there something that the application must hear of? That more waits for room it may not learn otherwise: its
+    /// ring may have been filled to the last byte when nothing else was left, and what came then is no edge.
+    pub(super) fn has_news(&self) -> bool {
+        self.edges != Events(0) || (self.more && !self.told_more)
+    }
+
+    pub(super) fn tell(&mut self, core: &Core) -> Event {
+        self.told_more = self.more;
         let state = core.connection(self.conn).state_for_owner();
         // The end is told after the last byte.
         let state = if state == State::Closed && self.more { State::Established } else { state };
