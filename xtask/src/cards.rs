@@ -223,7 +223,17 @@ fn enter(arguments: &[String]) -> Outcome {
     }
     let status = child.wait().map_err(|error| error.to_string())?;
     drop(input);
-    if status.success() { Ok(()) } else { Err("not every row works or says why it does not".into()) }
+    if status.success() {
+        return Ok(());
+    }
+    // Said once more where a reader looks: at the end of everything.
+    let dead = fs::read_to_string(dead_rows()).unwrap_or_default();
+    Err(format!("not every row works or says why it does not\n{dead}"))
+}
+
+/// The file in which a laboratory leaves its dead rows, with reasons, for the process that started it.
+fn dead_rows() -> PathBuf {
+    run::target_dir().join("cards/work/dead")
 }
 
 /// The laboratory itself.
@@ -246,6 +256,10 @@ fn inside(options: &Options) -> Outcome {
     if options.scaling {
         return scaling::run(options, &folder, &files);
     }
+    let leave = |text: &str| {
+        fs::write(dead_rows(), text).map_err(|error| format!("{}: {error}", dead_rows().display()))
+    };
+    leave("")?;
     let boots = plan(options, &kernels::all());
     let (begin, count) = (now(), boots.len());
     let mut dead = Vec::new();
@@ -272,6 +286,7 @@ fn inside(options: &Options) -> Outcome {
     }
     println!("dead:");
     dead.iter().for_each(|row| println!("  {row}"));
+    leave(&dead.join("\n"))?;
     Err(format!("{} dead", dead.len()))
 }
 
