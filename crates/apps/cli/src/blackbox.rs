@@ -9,12 +9,12 @@ use std::io::Write;
 pub(crate) struct BlackboxArgs {
     #[command(flatten)]
     show: show::Args,
-    /// Only this connection: LOCAL-REMOTE, each like 192.0.2.1:80, an IPv6 address in brackets.
+    /// Show only this connection: LOCAL-REMOTE, each like 192.0.2.1:80, with an IPv6 address in brackets.
     flow: Option<String>,
-    /// Begin to keep this many records of each connection.
+    /// Start recording, with this many events kept for each connection.
     #[arg(long, value_name = "RECORDS", conflicts_with_all = ["flow", "off"])]
     on: Option<u32>,
-    /// Keep no more records, and forget those there are.
+    /// Stop recording and delete the recorded events.
     #[arg(long, conflicts_with = "flow")]
     off: bool,
 }

@@ -15,38 +15,39 @@ const HOLDS: u32 = 65_536;
 /// Flags every command that opens a stack takes.
 #[derive(Args, Clone)]
 pub(crate) struct StackArgs {
-    /// Read settings from this TOML file first; without it, from the one that MILLSTREAM_CONFIG names.
+    /// Read settings from this TOML file first; default: the file that MILLSTREAM_CONFIG names.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Where packets come from and go to: nic:IFACE, xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH, pcap:FILE.
+    /// Packet port of the stack: nic:IFACE, xdp:IFACE, packet:IFACE, tap:NAME, shm:PATH or pcap:FILE.
     #[arg(long)]
     link: Option<String>,
-    /// How many cores, each with its own queue of the link.
+    /// Number of stack cores, each with its own receive queue of the link.
     #[arg(long)]
     cores: Option<u16>,
-    /// Default congestion control.
+    /// Default congestion control of new connections.
     #[arg(long)]
     cc: Option<String>,
-    /// How application and stack share a core: direct or paired.
+    /// Threads that run the stack: the application's own (direct), or one per core (paired).
     #[arg(long)]
     mode: Option<String>,
-    /// Where segments become one: inline, hold, early, reorder or off; workers=N has N threads do it before the stack.
+    /// Generic receive offload: inline, hold, early, reorder or off; workers=N merges segments in N threads before the
+    /// stack.
     #[arg(long, value_name = "WAY,...")]
     offload: Option<String>,
-    /// Our addresses with prefix lengths, for links with their own (tap, shm).
+    /// Addresses of the stack with prefix lengths, separated by commas, for links with their own addresses (tap, shm).
     #[arg(long)]
     address: Option<String>,
-    /// Default gateways, for links with their own addresses.
+    /// Default gateways, separated by commas, for links with their own addresses (tap, shm).
     #[arg(long)]
     gateway: Option<String>,
-    /// Put an emulated path under the stack, KEY=VALUE,... with the keys of an experiment's `path`: rtt_ms=40,
-    /// down_kbit=20000, queue=strict 100000, up.loss=0.01. `down` is what we receive. For one core.
+    /// Run the stack over an emulated path, KEY=VALUE,... with the keys of an experiment's `path`: rtt_ms=40,
+    /// down_kbit=20000, queue=strict 100000, up.loss=0.01. `down` is the direction to the stack. One core only.
     #[arg(long, value_name = "KEY=VALUE,...", value_parser = lab::point)]
     path: Option<BTreeMap<String, String>>,
-    /// Any other setting, KEY=VALUE; `millstream settings` lists them. May be repeated.
+    /// Any other setting, KEY=VALUE; `millstream settings` lists them. Can be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print figures as JSON.
+    /// Print results as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

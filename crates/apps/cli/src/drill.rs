@@ -9,32 +9,32 @@ use std::path::{Path, PathBuf};
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Profile of the stack's choices where the RFCs leave them open: linux, freebsd, rfc, or default (what ships).
+    /// Stack behaviour where the RFCs leave a choice: linux, freebsd, rfc, or default (the shipped settings).
     #[arg(long, default_value = "linux", value_parser = profile)]
     profile: Profile,
-    /// Address family of scripts that name none: ipv4, ipv6 or ipv4-mapped-ipv6.
+    /// Address family of scripts that do not set one: ipv4, ipv6 or ipv4-mapped-ipv6.
     #[arg(long, default_value = "ipv4", value_parser = version)]
     ip_version: IpVersion,
-    /// Scripts that run at the same time; 0 means one for each processor.
+    /// Number of scripts that run at the same time; 0 is one per processor.
     #[arg(short, long, default_value_t = 0)]
     jobs: usize,
-    /// A name and what stands for it, as NAME=VALUE; may be given several times.
+    /// Symbol and its replacement, NAME=VALUE. Can be repeated.
     #[arg(short = 'D', long = "define", value_parser = define)]
     defines: Vec<(String, String)>,
-    /// Let the original tool run the scripts: the program packetdrill. The library beside this command, or `--library`,
-    /// drives this stack; the machine's settings stay as they are.
+    /// Run the scripts with the original packetdrill program. The library beside this command, or `--library`, drives
+    /// this stack; the machine's settings stay as they are.
     #[arg(long, value_name = "PACKETDRILL")]
     tool: Option<PathBuf>,
-    /// With `--tool`, the library libmillstream_drill.so.
+    /// Path of libmillstream_drill.so, for `--tool`.
     #[arg(long, value_name = "FILE", requires = "tool")]
     library: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Print the time line of scripts that passed, too.
+    /// Print the time line of passed scripts, too.
     #[arg(short, long)]
     verbose: bool,
-    /// Scripts, and folders of scripts.
+    /// Scripts, or folders of scripts.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 }

@@ -37,7 +37,7 @@ const DISPLAY_RESULTS: u8 = 14;
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// Where to listen.
+    /// Address and port to listen on.
     #[arg(long, default_value = "0.0.0.0:5201")]
     listen: String,
     /// Stop after this many tests.

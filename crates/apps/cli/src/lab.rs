@@ -30,23 +30,24 @@ enum Command {
         #[arg(long)]
         measures: bool,
     },
-    /// Run experiments and write a report. Stopped, it goes on where it was.
+    /// Run experiments and write a report. An interrupted run continues where it stopped.
     Run(sweep::Args),
-    /// Run an experiment over a grid of parameters from the command line. Stopped, it goes on where it was.
+    /// Run an experiment over a grid of parameters from the command line. An interrupted run continues where it
+    /// stopped.
     Sweep(sweep::SweepArgs),
-    /// Write the report again from what was run before.
+    /// Write the report again from the results of earlier runs.
     Report(sweep::Args),
-    /// Run experiments and write down what they bring, for `run --expect`.
+    /// Run experiments and record their results for `run --expect`.
     Record(expect::Args),
-    /// Run one combination with one seed again, with all courses and packets.
+    /// Repeat one combination with one seed, with all time series and packets.
     Replay(replay::Args),
-    /// Attack a server beside honest clients, and print what they kept, and what memory and work it took.
+    /// Attack a server beside legitimate clients, and print the clients' throughput and the server's memory and work.
     Attacks(attacks::Args),
-    /// Write every run as a task of its own, for other machines.
+    /// Write every run as a separate task, for other machines.
     Export(cluster::ExportArgs),
-    /// Run the task on the standard input, and write its result to the standard output.
+    /// Run the task on the standard input and write its result to the standard output.
     Task,
-    /// Put results of tasks together into a report.
+    /// Combine results of tasks into a report.
     Gather(cluster::GatherArgs),
 }
 

@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
-/// A user-level TCP stack: servers, load, and a look inside.
+/// A user-level TCP stack: runs servers, load and unmodified programs, and shows their connections.
 #[derive(Parser)]
 #[command(name = "millstream", version, about, max_term_width = 100)]
 struct Cli {
@@ -40,41 +40,41 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve HTTP/1.1 from our own TCP stack: a directory, or generated bodies.
+    /// Serve a directory or generated bodies over HTTP/1.1 on this TCP stack.
     Serve(serve::Args),
-    /// Put load on an HTTP server, closed or open loop, and print rates and latencies.
+    /// Send requests to an HTTP server, closed or open loop, and print rates and latencies.
     Load(load::Args),
-    /// Run an unmodified program on our own TCP stack.
+    /// Run an unmodified program on this TCP stack.
     Run(run::Args),
-    /// Let an iperf3 client measure this stack.
+    /// Serve iperf3 clients, to measure this stack's throughput.
     Iperf(iperf::Args),
     /// Run scripts of the packetdrill language against this stack, in virtual time.
     Drill(drill::Args),
     /// Run experiments on congestion control in virtual time and write a report.
     Lab(lab::Args),
-    /// Join two links by emulated pipes in real time: rate, delay, queue, losses for any programs.
+    /// Join two links by an emulated path in real time, with rate, delay, queue and losses.
     Pipe(pipe::Args),
-    /// Examine an interface: what it, the kernel and your rights allow, how `nic:` opens it, whether packets pass, and
-    /// what would make it faster. Exit status 0: packets came and went; 1: it cannot be used; 3: it opens, but nobody
-    /// answered.
+    /// Test an interface: show which links the interface, the kernel and your rights allow, how `nic:` opens it,
+    /// whether packets pass, and which changes make it faster. Exit status 0: packets passed; 1: the interface cannot
+    /// be used; 3: it opens, but no peer answered.
     Doctor(doctor::Args),
     /// List the connections of running stacks.
     Ss(show::SsArgs),
-    /// Explain what limits a connection, in a sentence or two with numbers, and what would help.
+    /// Explain what limits a connection, with numbers, and name the remedy.
     Why(why::WhyArgs),
     /// Show counters, tables and memory of running stacks.
     Stat(show::StatArgs),
-    /// Watch running stacks: rates, load, the busiest connections, refreshed every second.
+    /// Watch rates, load and the busiest connections of running stacks, refreshed every second.
     Top(top::TopArgs),
-    /// Show the last things that happened to connections of running stacks, living and dead.
+    /// Show the last events of open and ended connections of running stacks.
     Blackbox(blackbox::BlackboxArgs),
     /// Record packets of a running stack to a pcapng file.
     Capture(show::CaptureArgs),
-    /// Read and set values of running stacks: congestion control policies, TCP's settings, logs.
+    /// Read and set values of running stacks: congestion control, TCP settings, logs.
     Sysctl(sysctl::Args),
     /// List every setting with its default: flags, TOML keys and environment variables.
     Settings(config::StackArgs),
-    /// List the calls and options of sockets: which a launched program finds as on the kernel, which not, and how.
+    /// List the socket calls and options, and how each differs from the kernel's for a launched program.
     Boundary,
 }
 

@@ -25,22 +25,23 @@ const NAMED: &str = "MILLSTREAM_PRELOAD";
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// Optimise for short waits, at the price of CPU time, or for many bytes at little CPU time.
+    /// Preset: `latency` busy-polls for 200 microseconds before it sleeps; `throughput` sleeps at once and saves CPU
+    /// time.
     #[arg(long)]
     profile: Option<Profile>,
-    /// Whom the program shall be run by, instead of root: it may open the link all the same.
+    /// User that runs the program instead of root; the link is still opened with root's rights.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Where the program runs if the link cannot be opened: kernel, with a line that says so; or none, with a line that
-    /// says what would help.
+    /// Action if the link cannot be opened: `kernel` runs the program on the kernel's TCP with a warning, `none`
+    /// fails with an error that names the remedy.
     #[arg(long, value_enum, value_name = "none|kernel", default_value_t = Fallback::None)]
     fallback: Fallback,
-    /// Make it an error where something would run on the kernel: a link that cannot be opened, a program that the
-    /// launcher does not reach, or a socket that the link cannot have. The loopback is the kernel's in any case.
+    /// Fail wherever a connection would run on the kernel: the link cannot be opened, the launcher cannot reach the
+    /// program, or the link cannot carry a socket. Loopback connections are the kernel's in any case.
     #[arg(long)]
     require: bool,
-    /// Tell nothing at the end. Otherwise standard error tells what was on the stack and what was not; with --json as
-    /// an object.
+    /// Print no report at the end. The report on standard error counts the sockets on the stack and on the kernel; with
+    /// --json it is an object.
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments.
@@ -51,16 +52,16 @@ pub(crate) struct Args {
 /// Where a program goes whose link cannot be opened.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Fallback {
-    /// Nowhere: that is an error.
+    /// Fail with an error.
     None,
-    /// To the kernel.
+    /// Run on the kernel's TCP.
     Kernel,
 }
 
 /// A choice of settings.
 #[derive(Clone, Copy, ValueEnum)]
 enum Profile {
-    /// Look for packets for 200 microseconds before sleeping.
+    /// Busy-poll for 200 microseconds before sleeping.
     Latency,
     /// Sleep at once.
     Throughput,

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 /// Flags of all that list.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Only this process; without it, every running stack.
+    /// Process to ask; default: every running stack.
     #[arg(long)]
     pub(crate) pid: Option<u32>,
-    /// Print JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 pub(crate) struct SsArgs {
     #[command(flatten)]
     show: Args,
-    /// Say more about each connection: windows, times, what it waited for, what arrived too early.
+    /// Print more about each connection: windows, times, limits and out-of-order data.
     #[arg(short, long)]
     info: bool,
 }
@@ -33,10 +33,10 @@ pub(crate) struct SsArgs {
 pub(crate) struct StatArgs {
     #[command(flatten)]
     show: Args,
-    /// Print OpenMetrics text, as the setting `metrics` serves it.
+    /// Print OpenMetrics text, as served by the setting `metrics`.
     #[arg(long, conflicts_with = "json")]
     openmetrics: bool,
-    /// Instead, what is remembered of peers for the next connections to them.
+    /// Print the host cache instead: values kept of each peer for later connections.
     #[arg(long, conflicts_with = "openmetrics")]
     hosts: bool,
 }
@@ -44,16 +44,16 @@ pub(crate) struct StatArgs {
 /// Flags of `capture`.
 #[derive(ClapArgs)]
 pub(crate) struct CaptureArgs {
-    /// The process; not needed when just one stack runs.
+    /// Process to record; not needed if only one stack runs.
     #[arg(long)]
     pid: Option<u32>,
-    /// Where the packets go (pcapng); - is the standard output.
+    /// File for the packets (pcapng); - is the standard output.
     #[arg(short, long, default_value = "-")]
     write: PathBuf,
-    /// How long.
+    /// Seconds to record.
     #[arg(short, long, default_value_t = 10)]
     seconds: u64,
-    /// Comment each packet with the state of its connection: before one that arrived, after one that left.
+    /// Add the connection's state to each packet as a comment: before a received packet, after a sent one.
     #[arg(long)]
     state: bool,
 }

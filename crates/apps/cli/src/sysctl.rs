@@ -7,19 +7,19 @@ use serde_json::Value;
 /// Flags of `sysctl`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Only this process; without it, every running stack.
+    /// Process to ask; default: every running stack.
     #[arg(long)]
     pid: Option<u32>,
-    /// Print JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
-    /// List everything.
+    /// List all names.
     #[arg(short, long)]
     all: bool,
-    /// Say what each name is and which values it takes, too.
+    /// Print the meaning and the range of each name, too.
     #[arg(short, long)]
     describe: bool,
-    /// A name, the beginning of names up to a dot, or NAME=VALUE.
+    /// Name, prefix of names up to a dot, or NAME=VALUE.
     #[arg(value_name = "NAME[=VALUE]", required_unless_present = "all")]
     names: Vec<String>,
 }

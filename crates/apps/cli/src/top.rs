@@ -15,16 +15,16 @@ use view::View;
 /// Flags of `top`.
 #[derive(ClapArgs)]
 pub(crate) struct TopArgs {
-    /// Only this process; without it, every running stack.
+    /// Process to watch; default: every running stack.
     #[arg(long)]
     pid: Option<u32>,
-    /// Seconds between two looks.
+    /// Seconds between two updates.
     #[arg(short, long, default_value_t = 1.0)]
     delay: f64,
-    /// How many connections to show; on a terminal, as many as there is room for.
+    /// Number of connections to show; on a terminal, as many as fit.
     #[arg(short = 'n', long, default_value_t = 20)]
     flows: usize,
-    /// Print one picture, after one delay, and end: for pipes.
+    /// Print one update after one delay and exit, for pipes.
     #[arg(long)]
     once: bool,
 }

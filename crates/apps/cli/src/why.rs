@@ -11,16 +11,16 @@ use std::time::Duration;
 /// Flags of `why`.
 #[derive(ClapArgs)]
 pub(crate) struct WhyArgs {
-    /// Which connections: an end (10.0.0.2:40000), an address or a port of either side; without it, those
-    /// that move most.
+    /// Connections to explain, by address, port or both (10.0.0.2:40000) of either end; default: those with the most
+    /// traffic.
     #[arg(value_name = "ADDR")]
     which: Option<String>,
     #[command(flatten)]
     show: show::Args,
-    /// How long to watch.
+    /// Seconds to watch.
     #[arg(short, long, default_value_t = 1.0)]
     seconds: f64,
-    /// How many connections to explain at most.
+    /// Largest number of connections to explain.
     #[arg(short = 'n', long, default_value_t = 10)]
     flows: usize,
 }

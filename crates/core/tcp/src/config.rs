@@ -215,199 +215,199 @@ settings! {
         initial_window: u32 = 10, 1 => 1024,
             "Initial congestion window in segments (RFC 6928).";
         rto_min: Duration = Duration::from_millis(200), Duration::from_millis(1) => Duration::from_secs(60),
-            "Least time that the retransmission timeout lies above the round trip, or least timeout (rto_above_srtt). \
-             RFC 6298 says one second; the peers of today delay their acknowledgments 40 to 200 ms.";
+            "Least retransmission timeout, or its least margin above the smoothed round-trip time (rto_above_srtt). \
+             RFC 6298 has 1 s; today's peers delay acknowledgments by 40 to 200 ms.";
         rto_above_srtt: bool = true, false => true,
-            "Is rto_min added to the round trip, as on Linux, so that a steady path has a margin, too? Off, it is the \
-             floor of the sum.";
+            "Adds rto_min to the smoothed round-trip time, as Linux does, so that a steady path keeps a margin. When \
+             off, rto_min is the floor of the timeout.";
         rto_max: Duration = Duration::from_secs(120), Duration::from_secs(1) => Duration::from_secs(3600),
-            "Ceiling of the retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
+            "Largest retransmission timeout (RFC 6298, rule 2.5: at least 60 s).";
         rto_initial: Duration = Duration::from_secs(1), Duration::from_millis(10) => Duration::from_secs(60),
-            "Retransmission timeout before the first RTT sample (RFC 6298, rule 2.1).";
+            "Retransmission timeout before the first round-trip sample (RFC 6298, rule 2.1).";
         delayed_ack: Duration = Duration::from_millis(40), Duration::ZERO => Duration::from_millis(499),
-            "Longest an acknowledgment is delayed (RFC 9293, MUST-40: less than 0.5 s).";
+            "Longest delay of an acknowledgment (RFC 9293, MUST-40: less than 0.5 s).";
         timestamps: bool = true, false => true,
-            "Offer and accept timestamps (RFC 7323).";
+            "Offers and accepts timestamps (RFC 7323).";
         usec_timestamps: bool = false, false => true,
-            "Do timestamps count microseconds and not milliseconds (Linux's route feature tcp_usec_ts)? It is not \
-             negotiated: turn it on where the peers have it on, too.";
+            "Sends timestamps in microseconds instead of milliseconds (Linux's route feature tcp_usec_ts). The unit is \
+             not negotiated: turn it on only where the peers use microseconds, too.";
         window_scaling: bool = true, false => true,
-            "Offer and accept window scaling (RFC 7323).";
+            "Offers and accepts window scaling (RFC 7323).";
         sack: bool = true, false => true,
-            "Offer and accept selective acknowledgments (RFC 2018).";
+            "Offers and accepts selective acknowledgments (RFC 2018).";
         ecn: EcnPolicy = EcnPolicy::PassiveAccurate, EcnPolicy::Off => EcnPolicy::PassiveAccurate,
-            "Explicit congestion notification: off, on (ask for it, RFC 3168), passive (agree when asked), accurate \
-             (ask for exact feedback and agree to it, RFC 9768), on-accurate and passive-accurate (as on and passive, \
-             and agree to exact feedback); or Linux's numbers 0, 1, 2, 3, 4, 5.";
+            "Explicit congestion notification: off; on requests it (RFC 3168); passive accepts it; accurate requests \
+             and accepts AccECN (RFC 9768); on-accurate and passive-accurate are on and passive that also accept \
+             AccECN. Linux's numbers 0 to 5 are taken as well.";
         ecn_fallback: bool = true, false => true,
-            "Do connections go on without ECN where something on the way dislikes or changes it?";
+            "Continues a connection without ECN where the path drops or changes ECN packets.";
         ecn_option: u8 = 1, 0 => 3,
-            "When accurate feedback sends counters of bytes: 0 never, 1 when they changed, 2 on every segment with \
-             room, 3 even if such segments seem to be lost.";
+            "When AccECN byte counters are sent: 0 never, 1 when they changed, 2 on every segment with room, 3 the \
+             same even if such segments seem to be lost.";
         ecn_option_beacon: u8 = 3, 0 => 63,
-            "How often in a round trip it sends them at least, where 1 would be silent.";
+            "Least number of AccECN options sent in a round-trip time when ecn_option is 1.";
         accecn_linux: bool = false, false => true,
-            "Accurate ECN as Linux has it: acknowledgments, retransmissions and FINs may be marked too, counters are \
-             sent only to peers that send theirs, and ECT(1)'s comes first.";
+            "AccECN as in Linux: marks acknowledgments, retransmissions and FINs, sends counters only to peers that \
+             send theirs, and puts ECT(1)'s first.";
         frto: bool = true, false => true,
-            "Find out whether a timeout was needless before more is sent again (RFC 5682).";
+            "Detects spurious retransmission timeouts before more data is retransmitted (F-RTO, RFC 5682).";
         fastopen: u32 = 1, 0 => 0x607,
-            "TCP Fast Open (RFC 7413), a sum: 1 connects may use it, 2 listeners may take data with a SYN, 4 connects \
-             send data without a cookie, 512 listeners take data without a cookie, 1024 every listener takes data.";
+            "TCP Fast Open (RFC 7413), a sum of Linux's bits: 1 client, 2 server, 4 client sends data without a \
+             cookie, 512 server takes data without a cookie, 1024 all listeners.";
         fastopen_key: Option<FastOpenKeys> = None, None => None,
-            "Keys of the cookies that listeners give, as `none` for keys of the stack's own, or like \
-             01234567-89abcdef-01234567-89abcdef; a second one, still believed, behind a comma.";
+            "Keys of Fast Open cookies, like 01234567-89abcdef-01234567-89abcdef. A second key behind a comma is \
+             accepted but not issued; `none` generates keys.";
         fastopen_pause: Duration = Duration::from_secs(3600), Duration::ZERO => Duration::from_secs(86_400),
-            "How long connects to a destination do without Fast Open after a SYN with it was not answered; twice as \
-             long each further time.";
+            "Time without Fast Open to a destination after a SYN with it was not answered. It doubles with each \
+             further failure.";
         tail_loss_probe: bool = true, false => true,
-            "Probe the end of a flight before the retransmission timeout (RFC 8985, section 7).";
+            "Sends a tail loss probe before the retransmission timeout (RFC 8985, section 7).";
         syn_retries: u8 = 7, 0 => 127,
-            "SYN retransmissions before ETIMEDOUT: with 7 a connect takes four minutes to fail, and the least is \
-             three (RFC 9293, MUST-23).";
+            "Number of SYN retransmissions before connect fails with ETIMEDOUT: 7 take four minutes, and RFC 9293 \
+             (MUST-23) wants at least three minutes.";
         synack_retries: u8 = 5, 0 => 127,
-            "SYN-ACK retransmissions before a half-open connection is forgotten.";
+            "Number of SYN-ACK retransmissions before a half-open connection is dropped.";
         data_retries: u8 = 15, 1 => 127,
-            "Data retransmissions before ETIMEDOUT, if no user timeout is set: R2 (RFC 9293, SHLD-11).";
+            "Number of data retransmissions before ETIMEDOUT where no user timeout is set: R2 of RFC 9293 (SHLD-11).";
         orphan_retries: u8 = 8, 0 => 127,
-            "Retransmissions of an orphan, a connection that the application has closed.";
+            "Number of retransmissions of an orphan, a connection that the application has closed.";
         max_orphans: u32 = 16_384, 0 => 1 << 20,
-            "Most connections of a core that the application has closed while data is still to be sent; further ones \
-             are reset (Linux's tcp_max_orphans).";
+            "Largest number of orphans per core, connections closed by the application with data still to be sent. \
+             Further ones are reset (Linux's tcp_max_orphans).";
         time_wait: Duration = Duration::from_secs(60), Duration::ZERO => Duration::from_secs(240),
-            "How long TIME-WAIT lasts: 2 MSL with an MSL of 30 s, where RFC 9293 assumes 2 minutes.";
+            "Duration of TIME-WAIT: 2 MSL with an MSL of 30 s, where RFC 9293 has 2 minutes. Lower it on clients that \
+             run out of ports.";
         time_wait_reset: bool = false, false => true,
-            "Does an exact RST end TIME-WAIT early? Off, as RFC 1337 advises.";
+            "Lets an RST with the exact sequence number end TIME-WAIT early. RFC 1337 advises against it.";
         time_wait_reuse: bool = true, false => true,
-            "May a connect take over a local port in TIME-WAIT to the same destination, where timestamps keep the \
-             connections apart (RFC 6191; Linux's tcp_tw_reuse)?";
+            "Lets a connect reuse a local port in TIME-WAIT to the same destination where timestamps tell the \
+             connections apart (RFC 6191; Linux's tcp_tw_reuse).";
         time_wait_reuse_after: Duration = Duration::from_secs(1), Duration::from_millis(1) => Duration::from_secs(240),
-            "How long the port stays in TIME-WAIT before that (Linux's tcp_tw_reuse_delay): the timestamp clock must \
-             have ticked.";
+            "Least age of a TIME-WAIT entry before its port is reused (Linux's tcp_tw_reuse_delay). The timestamp \
+             clock must have advanced.";
         fin_wait2: Duration = Duration::from_secs(60), Duration::from_millis(1) => Duration::from_secs(3600),
-            "How long an orphan waits in FIN-WAIT-2 for the peer's FIN.";
+            "Longest time that an orphan waits in FIN-WAIT-2 for the peer's FIN.";
         rcvbuf: (u32, u32) = (128 << 10, 16 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
-            "Receive buffer, bytes: at first, and at most when it tunes itself. 16 MiB fill 1 Gbit/s at 134 ms.";
+            "Receive buffer in bytes: initial size, and largest size of automatic tuning. 16 MiB fill 1 Gbit/s at 134 \
+             ms; raise it for longer or faster paths.";
         sndbuf: (u32, u32) = (128 << 10, 32 * MIB), (2048, 2048) => (1 << 30, 1 << 30),
-            "Send buffer, bytes: at first, and at most when it follows twice the congestion window.";
+            "Send buffer in bytes: initial size, and largest size of automatic tuning, which follows twice the \
+             congestion window.";
         host_cache: u32 = 1024, 0 => 65_536,
-            "Peers of which a core remembers what ended connections learned, for those to come (RFC 9040): \
-             the round-trip time, from which the timeout of a SYN and SYN-ACK is made. 0: none.";
+            "Number of peers per core whose round-trip time is kept for later connections (RFC 9040); it sets the \
+             timeout of SYN and SYN-ACK. 0 keeps none.";
         host_cache_age: Duration = Duration::from_secs(3600), Duration::from_secs(1) => Duration::from_secs(86_400),
-            "How long that is believed, less and less.";
+            "Lifetime of a host cache entry. Its weight falls with age.";
         host_ssthresh: bool = false, false => true,
-            "Is the slow start threshold remembered, too? Linux did so once, FreeBSD does. What congestion there was \
-             then may be over, and the connection slow for nothing.";
+            "Keeps the slow start threshold in the host cache, too, as FreeBSD does. A threshold from past congestion \
+             can slow a connection without need.";
         archive: bool = true, false => true,
-            "Do connections begin with what is known of the beginning of one like them: settings worked through, \
-             options agreed on (if the SYN says the same again), headers? Whether they do shows in how much work they \
-             are, never on the wire.";
+            "Caches handshakes: a connection like an earlier one reuses its settings, agreed options (if the SYN \
+             offers the same) and headers. The peer sees the same bytes with and without it.";
         archive_kinds: u32 = 32, 1 => 256,
-            "Kinds of connections of which a core keeps that, each with its options, and the peer's, and the port that \
-             accepts: about a third of a kilobyte each.";
+            "Number of handshake cache entries per core, about a third of a KiB each. An entry stands for one \
+             combination of local options, peer's options and listening port.";
         archive_age: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
-            "How long a kind is remembered that is not seen again.";
+            "Lifetime of a handshake cache entry that is not used.";
         reassembly_runs: u16 = 1024, 1 => 8192,
-            "Most separate runs of out-of-order data that one connection holds; fewer where its window has \
-             no room for as many full segments.";
+            "Largest number of separate out-of-order byte ranges per connection. It is lower where the window has no \
+             room for as many full segments.";
         reassembly_share: u8 = 50, 1 => 100,
-            "Most of the pool of a core, in percent, that the out-of-order data of all its connections takes, with the \
-             memory of the holes before it.";
+            "Largest share of a core's buffer memory, in percent, for out-of-order data of all connections and the \
+             gaps before it.";
         min_burst: u8 = 2, 1 => 64,
-            "Least segments of a super-segment that is bounded by the pace, and of what leaves at once where \
-             departures are paced (Linux's tcp_min_tso_segs).";
+            "Least number of segments in a super-segment that is limited by the pacing rate, and in a paced burst \
+             (Linux's tcp_min_tso_segs).";
         mtu_probing: u8 = 0, 0 => 2,
-            "Find the path's MTU without ICMP (RFC 4821, RFC 8899): 0 never, 1 where a path swallows full segments, 2 \
-             always, beginning with the base size (Linux's tcp_mtu_probing).";
+            "Path MTU discovery without ICMP (RFC 4821, RFC 8899): 0 never, 1 after a path drops full segments, 2 \
+             always, starting with base_mss (Linux's tcp_mtu_probing).";
         base_mss: u16 = 1024, 48 => 32_767,
-            "Bytes of data in a segment that every path is thought to carry (Linux's tcp_base_mss).";
+            "Segment size in bytes that every path is assumed to carry; the MTU search starts here (Linux's \
+             tcp_base_mss).";
         mtu_probe_floor: u16 = 48, 48 => 32_767,
-            "Where a path swallows everything, segments shrink to this and no further (Linux's tcp_mtu_probe_floor).";
+            "Least segment size in bytes to which the MTU search falls where a path drops everything (Linux's \
+             tcp_mtu_probe_floor).";
         mtu_probes: u8 = 3, 1 => 10,
-            "Probes of one size that are lost in a row before it counts as too large (MAX_PROBES of RFC 8899; 1 on \
-             Linux).";
+            "Number of consecutive lost probes of one size after which that size counts as too large (MAX_PROBES of \
+             RFC 8899; 1 on Linux).";
         probe_interval: Duration = Duration::from_secs(600), Duration::from_secs(1) => Duration::from_secs(86_400),
-            "How long after a search its end is put in question again (RFC 8899's PMTU_RAISE_TIMER, Linux's \
+            "Time after an MTU search until a larger MTU is probed again (PMTU_RAISE_TIMER of RFC 8899, Linux's \
              tcp_probe_interval).";
         probe_threshold: u16 = 8, 1 => 9000,
-            "The search ends when fewer bytes than this are open (Linux's tcp_probe_threshold).";
+            "Resolution of the MTU search in bytes: it ends when the range is smaller (Linux's tcp_probe_threshold).";
         pacing: bool = false, false => true,
-            "Spread departures over the round trip, whatever the policy. Without it those are paced whose policy asks \
-             for it or who set SO_MAX_PACING_RATE.";
+            "Paces every connection. When off, only connections are paced whose congestion control asks for it or that \
+             set SO_MAX_PACING_RATE.";
         pace_slow_start: bool = true, false => true,
-            "Spread departures of slow start over the round trip, where that is 2 ms or more, while more waits than \
-             the window lets go.";
+            "Paces slow start where the round-trip time is 2 ms or more and more data is queued than the window \
+             allows.";
         autosize: bool = true, false => true,
-            "Bound super-segments to a millisecond of the pace where the round trip is 2 ms or more, so that receivers \
-             count many packets (Linux's TSO autosizing).";
+            "Limits super-segments to 1 ms of the pacing rate where the round-trip time is 2 ms or more (Linux's TSO \
+             autosizing). Receivers then see bursts of fewer packets.";
         pacing_ss_ratio: u16 = 200, 1 => 1000,
-            "Pacing rate in slow start, percent of the window in a round trip (Linux's tcp_pacing_ss_ratio).";
+            "Pacing rate in slow start, in percent of one window per round-trip time (Linux's tcp_pacing_ss_ratio).";
         pacing_ca_ratio: u16 = 120, 1 => 1000,
-            "The same in congestion avoidance (Linux's tcp_pacing_ca_ratio).";
+            "Pacing rate in congestion avoidance, in percent of one window per round-trip time (Linux's \
+             tcp_pacing_ca_ratio).";
         abc_limit: u8 = ABC_LIMIT, 0 => 255,
-            "Segments by which slow start may grow for one acknowledgment: L of RFC 3465, which says 2. 8 is \
-             RFC 9406's, which holds where departures are not paced; 255 is no limit, as on Linux; 0 counts \
-             acknowledgments, not bytes.";
+            "Largest growth of the window per acknowledgment in slow start, in segments: L of RFC 9406 (8) and RFC \
+             3465 (2). 255 is no limit, as on Linux; 0 counts acknowledgments instead of bytes.";
         hystart: u8 = HYSTART, 0 => 2,
-            "When the first slow start ends without a loss: 0 never, 1 by RFC 9406, 2 as in Linux, whose Reno has no \
-             such rule and whose CUBIC stops at once, without RFC 9406's rounds of slower growth.";
+            "Exit from the first slow start without a loss: 0 never, 1 HyStart++ (RFC 9406), 2 as Linux: Reno has no \
+             such rule, and CUBIC stops at once.";
         hystart_limits: HyStartLimits = HyStartLimits::STANDARD, HyStartLimits::LEAST => HyStartLimits::MOST,
-            "The numbers of RFC 9406: least and greatest growth of the round trip that counts, microseconds; samples \
-             of a round; how much slower the window grows in doubt; rounds of that. The same as those of \
-             net.inet.tcp.cc.hystartplusplus.";
+            "Constants of RFC 9406: least and largest round-trip increase in microseconds, samples per round, growth \
+             divisor in conservative slow start, and its rounds. Same as net.inet.tcp.cc.hystartplusplus.";
         reduce_from_window: bool = false, false => true,
-            "Is the threshold after congestion taken from the congestion window, as Linux does and RFC 9438, section \
-             4.6, allows, and not from what was in flight?";
+            "Computes the slow start threshold from the congestion window, as Linux does and RFC 9438, section 4.6, \
+             allows. When off, it is computed from the bytes in flight.";
         steady_repair: bool = true, false => true,
-            "Does every partial acknowledgment of a recovery without SACK restart the retransmission timer, as in \
-             Linux and FreeBSD (RFC 6582's slow but steady variant)? Off, only the first one does (the impatient one), \
-             and many losses in one window end in a timeout.";
+            "Restarts the retransmission timer on every partial acknowledgment without SACK, as Linux and FreeBSD do \
+             (RFC 6582's slow but steady variant). When off, only on the first (impatient variant).";
         reduce_again: bool = true, false => true,
-            "Is the loss of a retransmission a reason to reduce once more in the same recovery (RFC 8985, section \
-             6.3)? Linux finds it is not.";
+            "Reduces the window once more when a retransmission is lost in the same recovery (RFC 8985, section 6.3). \
+             Linux does not.";
         idle_restart: bool = true, false => true,
-            "Does the congestion window begin anew after an idle time (RFC 5681, section 4.1)?";
+            "Returns the congestion window to its restart value after an idle time (RFC 5681, section 4.1).";
         rack: u8 = 1, 0 => 7,
-            "How losses are told, a sum: 1 by time (RFC 8985; by counting alone without it, RFC 6675), 2 with a \
-             window for reordering that does not adapt, 4 with one even where three segments were SACKed.";
+            "Loss detection, a sum: 1 RACK by time (RFC 8985; without it by counting, RFC 6675), 2 keeps the \
+             reordering window static, 4 keeps it even after three SACKed segments.";
         whole_sacks: bool = true, false => true,
-            "Does a SACK of part of a full segment say nothing, as in Linux, and not that its bytes arrived? Off, a \
-             peer may have a flight sent again in pieces of one byte.";
+            "Ignores a SACK of part of a full segment, as Linux does. When off, a peer can have a flight retransmitted \
+             in pieces of one byte.";
         dsack: bool = true, false => true,
-            "Report duplicates to the peer (RFC 2883).";
+            "Reports duplicate segments to the peer (DSACK, RFC 2883).";
         quick_acks: u8 = 16, 0 => 255,
-            "Acknowledgments that are not delayed when a connection begins or has been idle, while the peer is in slow \
-             start.";
+            "Number of acknowledgments without delay at the start of a connection and after an idle time, while the \
+             peer is in slow start.";
         drop_synfin: bool = true, false => true,
-            "Is a SYN that carries a FIN and acknowledges nothing dropped where it could begin a connection? No honest \
-             peer of today sends it.";
+            "Drops a segment with SYN and FIN but without ACK where it could open a connection. Legitimate peers do \
+             not send it.";
         tolerate_missing_timestamps: bool = false, false => true,
-            "Is a segment taken that lacks the timestamp that was agreed on, as Linux takes it, where RFC 7323, \
-             section 3.2, says to drop it?";
+            "Accepts segments without the negotiated timestamp, as Linux does. RFC 7323, section 3.2, says to drop \
+             them.";
         keep_idle: Duration = Duration::from_secs(7200), Duration::from_secs(1) => Duration::from_secs(32_767),
-            "TCP_KEEPIDLE of sockets that do not set it: idleness before the first keepalive probe (RFC 9293, MUST-28; \
+            "Idle time before the first keepalive probe, where a socket does not set TCP_KEEPIDLE (RFC 9293, MUST-28; \
              Linux's tcp_keepalive_time).";
         keep_interval: Duration = Duration::from_secs(75), Duration::from_secs(1) => Duration::from_secs(32_767),
-            "TCP_KEEPINTVL of sockets that do not set it: the time between keepalive probes (Linux's \
-             tcp_keepalive_intvl).";
+            "Time between keepalive probes, where a socket does not set TCP_KEEPINTVL (Linux's tcp_keepalive_intvl).";
         keep_count: u8 = 9, 1 => 127,
-            "TCP_KEEPCNT of sockets that do not set it: keepalive probes without an answer that end a connection \
+            "Number of unanswered keepalive probes that end a connection, where a socket does not set TCP_KEEPCNT \
              (Linux's tcp_keepalive_probes).";
         notsent_lowat: u32 = u32::MAX, 1 => u32::MAX,
-            "TCP_NOTSENT_LOWAT of sockets that do not set it: bytes not sent below which a connection counts as \
-             writable.";
+            "Number of unsent bytes below which a socket is writable, where it does not set TCP_NOTSENT_LOWAT.";
         rehash: bool = true, false => true,
-            "Does a retransmission timeout change the IPv6 flow label, so that routers that choose among paths by it \
-             choose another (RFC 6438)?";
+            "Changes the IPv6 flow label on a retransmission timeout, so that routers with several paths choose \
+             another (RFC 6438).";
         abort_on_overflow: bool = false, false => true,
-            "Is a client reset whose handshake ends while the accept queue is full? Off, its ACK is ignored, and it \
-             tries again.";
+            "Resets a client whose handshake completes while the accept queue is full. When off, the ACK is dropped \
+             and the client retries.";
         ao_without_key: bool = true, false => true,
-            "Are segments with TCP-AO taken by connections that have no key for the peer? RFC 5925, section 7.3, says \
-             yes, Linux no. Those with MD5 never are.";
+            "Accepts segments with TCP-AO on connections without a key for the peer, as RFC 5925, section 7.3, says; \
+             Linux drops them. Segments with MD5 are always dropped.";
         challenge_ack_limit: u32 = 10, 1 => 1000,
-            "Challenge ACKs a second and connection (RFC 5961, section 7). Per connection, not per stack: a \
-             budget that all share tells an off-path attacker which connections exist (CVE-2016-5696).";
+            "Largest number of challenge ACKs per second and connection (RFC 5961, section 7). A limit shared by \
+             connections would reveal to an off-path attacker which exist (CVE-2016-5696).";
     }
 }
 

@@ -82,115 +82,133 @@ const LINGER_KEPT: u32 = u32::MAX / 1_000;
 const FIN_WAIT_MAX: i32 = 120;
 
 options! {
-    ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true, "Bind although the address lingers in TIME-WAIT.";
-    ReusePort: SOL_SOCKET SO_REUSEPORT Shape::Bool, true, "Several listeners of this program share a port.";
-    KeepAlive: SOL_SOCKET SO_KEEPALIVE Shape::Bool, true, "Probe an idle peer (RFC 9293, 3.8.4).";
-    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true, "Close waits for the data, or resets when zero.";
-    RcvBuf: SOL_SOCKET SO_RCVBUF Shape::Int(0, MAX), true, "Fix the receive buffer (doubled, as Linux does).";
-    SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true, "Fix the send buffer (doubled, as Linux does).";
-    RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "How long recv and accept block.";
-    SndTimeo: SOL_SOCKET SO_SNDTIMEO Shape::Time, true, "How long send and connect block.";
-    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Word, true, "Readable from this many bytes on; negative: very many.";
+    ReuseAddr: SOL_SOCKET SO_REUSEADDR Shape::Bool, true,
+        "Allows bind to an address whose earlier connections are in TIME-WAIT.";
+    ReusePort: SOL_SOCKET SO_REUSEPORT Shape::Bool, true, "Lets several listeners of this program share a port.";
+    KeepAlive: SOL_SOCKET SO_KEEPALIVE Shape::Bool, true, "Probes an idle peer (RFC 9293, 3.8.4).";
+    LingerFor: SOL_SOCKET SO_LINGER Shape::Linger, true,
+        "Makes close wait so many seconds for unsent data; 0 resets the connection.";
+    RcvBuf: SOL_SOCKET SO_RCVBUF Shape::Int(0, MAX), true,
+        "Receive buffer in bytes, doubled as on Linux; ends automatic tuning.";
+    SndBuf: SOL_SOCKET SO_SNDBUF Shape::Int(0, MAX), true,
+        "Send buffer in bytes, doubled as on Linux; ends automatic tuning.";
+    RcvTimeo: SOL_SOCKET SO_RCVTIMEO Shape::Time, true, "Longest time that recv and accept block; 0 is no limit.";
+    SndTimeo: SOL_SOCKET SO_SNDTIMEO Shape::Time, true, "Longest time that send and connect block; 0 is no limit.";
+    RcvLowat: SOL_SOCKET SO_RCVLOWAT Shape::Word, true,
+        "Number of queued bytes from which a socket is readable; negative is the largest number.";
     SndLowat: SOL_SOCKET SO_SNDLOWAT Shape::Int(1, 1), false, "Always 1, as on Linux.";
-    PendingError: SOL_SOCKET SO_ERROR Shape::Int(0, MAX), false, "The pending error, taken.";
+    PendingError: SOL_SOCKET SO_ERROR Shape::Int(0, MAX), false, "Returns the pending error and clears it.";
     SockType: SOL_SOCKET SO_TYPE Shape::Int(0, MAX), false, "SOCK_STREAM.";
     Domain: SOL_SOCKET SO_DOMAIN Shape::Int(0, MAX), false, "AF_INET or AF_INET6.";
     Protocol: SOL_SOCKET SO_PROTOCOL Shape::Int(0, MAX), false, "IPPROTO_TCP.";
-    AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "Does it listen?";
+    AcceptConn: SOL_SOCKET SO_ACCEPTCONN Shape::Bool, false, "1 for a listener, else 0.";
     ZeroCopy: SOL_SOCKET SO_ZEROCOPY Shape::Int(0, 1), true,
-        "MSG_ZEROCOPY is obeyed; completions go to the error queue.";
-    Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Tell when what is received arrived.";
-    StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "The same.";
-    Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true, "SOF_TIMESTAMPING_*, as far as software can.";
+        "Allows MSG_ZEROCOPY, whose completions go to the error queue.";
+    Stamp: SOL_SOCKET SO_TIMESTAMP Shape::Bool, true, "Reports the arrival time of received bytes, in microseconds.";
+    StampNs: SOL_SOCKET SO_TIMESTAMPNS Shape::Bool, true, "Reports the arrival time of received bytes, in nanoseconds.";
+    Stamping: SOL_SOCKET SO_TIMESTAMPING Shape::Int(0, MAX), true,
+        "Selects send and receive timestamps by SOF_TIMESTAMPING_* flags; software timestamps only.";
     MaxPacing: SOL_SOCKET SO_MAX_PACING_RATE Shape::Rate, true,
-        "Spread departures, and let no more bytes a second go than this; all bits set: no limit.";
-    Mark: SOL_SOCKET SO_MARK Shape::Word, true, "Kept, inherited and told; nothing here routes or filters by it.";
+        "Paces the connection at no more than this many bytes per second; all bits set is no limit.";
+    Mark: SOL_SOCKET SO_MARK Shape::Word, true,
+        "Mark of the socket; accepted sockets inherit it. It changes no routing or filtering here.";
     Priority: SOL_SOCKET SO_PRIORITY Shape::Word, true,
-        "Kept and told; ports know no priorities. Others than 0 to 6 need CAP_NET_ADMIN or CAP_NET_RAW.";
+        "Priority of the socket. Links have no priorities, so it has no effect. Values other than 0 to 6 need \
+         CAP_NET_ADMIN or CAP_NET_RAW.";
     IncomingCpu: SOL_SOCKET SO_INCOMING_CPU Shape::Word, true,
-        "Connection: the CPU that its stack runs on. Listener: preferred, among those that share a port, on this CPU.";
+        "Connection: the CPU that its stack runs on. Listener: the CPU on which it is preferred among those that share \
+         its port.";
     PeekOff: SOL_SOCKET SO_PEEK_OFF Shape::Word, true,
-        "Where MSG_PEEK begins, behind what is read next; peeking moves it on, reading back; -1: off.";
-    OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Kept: urgent data is in line in any case.";
-    Debug: SOL_SOCKET SO_DEBUG Shape::Bool, true,
-        "Kept and told, and does nothing, as in Linux's TCP; on needs CAP_NET_ADMIN.";
-    PeerCred: SOL_SOCKET SO_PEERCRED Shape::Ucred, false, "No process: the peer is not of this machine.";
-    NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Send small segments at once (no Nagle).";
-    Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Hold partial segments back, 200 ms at most.";
+        "Offset in bytes at which MSG_PEEK begins. A peek moves it forward, a read moves it back; -1 is off.";
+    OobInline: SOL_SOCKET SO_OOBINLINE Shape::Bool, true, "Has no effect: urgent data is always in line.";
+    Debug: SOL_SOCKET SO_DEBUG Shape::Bool, true, "Has no effect, as in Linux's TCP; 1 needs CAP_NET_ADMIN.";
+    PeerCred: SOL_SOCKET SO_PEERCRED Shape::Ucred, false, "Returns no process, because the peer is on another machine.";
+    NoDelay: IPPROTO_TCP TCP_NODELAY Shape::Bool, true, "Sends small segments at once (no Nagle).";
+    Cork: IPPROTO_TCP TCP_CORK Shape::Bool, true, "Holds partial segments back for at most 200 ms.";
     MaxSeg: IPPROTO_TCP TCP_MAXSEG Shape::Int(88, 32_767), true,
-        "Largest segment to send and to announce; before the connection is made.";
-    KeepIdle: IPPROTO_TCP TCP_KEEPIDLE Shape::Int(1, 32_767), true, "Seconds of idleness before a probe.";
-    KeepIntvl: IPPROTO_TCP TCP_KEEPINTVL Shape::Int(1, 32_767), true, "Seconds between probes.";
-    KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true, "Probes before the peer is given up.";
-    SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "SYNs before connect gives up.";
+        "Largest segment in bytes to send and to announce; set it before connect or listen.";
+    KeepIdle: IPPROTO_TCP TCP_KEEPIDLE Shape::Int(1, 32_767), true,
+        "Seconds of idle time before the first keepalive probe.";
+    KeepIntvl: IPPROTO_TCP TCP_KEEPINTVL Shape::Int(1, 32_767), true, "Seconds between keepalive probes.";
+    KeepCnt: IPPROTO_TCP TCP_KEEPCNT Shape::Int(1, 127), true,
+        "Number of unanswered keepalive probes that end the connection.";
+    SynCnt: IPPROTO_TCP TCP_SYNCNT Shape::Int(1, 127), true, "Number of SYN retransmissions before connect fails.";
     Linger2: IPPROTO_TCP TCP_LINGER2 Shape::Word, true,
-        "Seconds that an orphan waits in FIN-WAIT-2; 0: the setting fin_wait2; negative: it resets at once.";
+        "Seconds that an orphan waits in FIN-WAIT-2. 0 takes the setting fin_wait2; a negative number resets the \
+         connection at once.";
     DeferAccept: IPPROTO_TCP TCP_DEFER_ACCEPT Shape::Word, true,
-        "Listener: seconds that accept leaves a connection to wait for its first data; rounded up to 1, 3, 7, 15, ...";
+        "Listener: seconds that accept waits for a connection's first data, rounded up to 1, 3, 7, 15, ...";
     RtoMin: IPPROTO_TCP TCP_RTO_MIN_US Shape::Int(1, 120_000_000), true,
-        "Floor of the retransmission timeout, microseconds.";
+        "Least retransmission timeout in microseconds.";
     DelackMax: IPPROTO_TCP TCP_DELACK_MAX_US Shape::Int(1, 200_000), true,
-        "Longest delay of an acknowledgment, microseconds, where the setting delayed_ack is longer.";
-    WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Never announce a larger window.";
-    ThinDupAck: IPPROTO_TCP TCP_THIN_DUPACK Shape::Int(0, 1), true, "Taken, told as 0, and does nothing, as on Linux.";
-    Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true, "Tell how many bytes are left to read.";
+        "Longest delay of an acknowledgment in microseconds, where it is below the setting delayed_ack.";
+    WindowClamp: IPPROTO_TCP TCP_WINDOW_CLAMP Shape::Int(0, MAX), true, "Largest receive window in bytes to announce.";
+    ThinDupAck: IPPROTO_TCP TCP_THIN_DUPACK Shape::Int(0, 1), true, "Has no effect and reads as 0, as on Linux.";
+    Inq: IPPROTO_TCP TCP_INQ Shape::Int(0, 1), true,
+        "Adds the number of bytes left to read to each received message (TCP_CM_INQ).";
     TcpInfo: IPPROTO_TCP TCP_INFO Shape::Info, false, "State of the connection, in Linux's layout.";
-    QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Acknowledge at once.";
-    Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true, "Congestion control, by name; live.";
+    QuickAck: IPPROTO_TCP TCP_QUICKACK Shape::Bool, true, "Sends acknowledgments without delay.";
+    Congestion: IPPROTO_TCP TCP_CONGESTION Shape::Name, true,
+        "Congestion control by name; it can change on an open connection.";
     PolicyOption: IPPROTO_TCP TCP_CCALGOOPT Shape::Tunable, true,
-        "A tunable of this socket's congestion control, by name (FreeBSD's number); live.";
-    UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true, "Milliseconds data may stay unacknowledged.";
+        "Parameter of this socket's congestion control, as NAME=VALUE (FreeBSD's option number); it can change on an \
+         open connection.";
+    UserTimeout: IPPROTO_TCP TCP_USER_TIMEOUT Shape::Int(0, MAX), true,
+        "Milliseconds that sent data may stay unacknowledged before ETIMEDOUT; 0 takes the default.";
     NotSentLowat: IPPROTO_TCP TCP_NOTSENT_LOWAT Shape::Word, true,
-        "Writable while less than half of this is unsent; 0: the default.";
+        "The socket is writable while fewer than half of this many bytes are unsent; 0 takes the default.";
     FastOpen: IPPROTO_TCP TCP_FASTOPEN Shape::Int(0, MAX), true,
-        "Listener: take data with SYNs, of so many clients that have not answered yet.";
+        "Listener: largest number of Fast Open connections whose handshake is not complete; 0 is off.";
     FastOpenConnect: IPPROTO_TCP TCP_FASTOPEN_CONNECT Shape::Int(0, 1), true,
-        "Connect waits for the first write, which goes with the SYN.";
+        "Delays connect until the first write, whose data goes with the SYN.";
     FastOpenNoCookie: IPPROTO_TCP TCP_FASTOPEN_NO_COOKIE Shape::Int(0, 1), true,
-        "Send data with the SYN although there is no cookie.";
+        "Sends data with the SYN although no cookie is known.";
     FastOpenKey: IPPROTO_TCP TCP_FASTOPEN_KEY Shape::Keys, true,
-        "Keys of a listener's cookies: the first, and one still believed.";
-    Md5Sig: IPPROTO_TCP TCP_MD5SIG Shape::Auth, true, "Sign with MD5 to and from this peer (RFC 2385).";
-    Md5SigExt: IPPROTO_TCP TCP_MD5SIG_EXT Shape::Auth, true, "The same for all peers with this prefix.";
-    AoAddKey: IPPROTO_TCP TCP_AO_ADD_KEY Shape::Auth, true, "Add a master key tuple of TCP-AO (RFC 5925).";
-    AoDelKey: IPPROTO_TCP TCP_AO_DEL_KEY Shape::Auth, true, "Remove one that is not in use.";
-    AoInfo: IPPROTO_TCP TCP_AO_INFO Shape::Auth, true, "Choose keys, demand TCP-AO, believe ICMP; counters.";
-    AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "The master key tuples.";
-    Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of packets sent, in the lowest byte; the ECN bits stay TCP's.";
-    Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of packets sent.";
-    RecvTtl: IPPROTO_IP IP_RECVTTL Shape::Bool, true, "Kept; it means something to datagrams alone.";
-    RecvTos: IPPROTO_IP IP_RECVTOS Shape::Bool, true, "The same.";
-    RecvOpts: IPPROTO_IP IP_RECVOPTS Shape::Bool, true, "The same.";
-    RetOpts: IPPROTO_IP IP_RETOPTS Shape::Bool, true, "The same.";
-    PktInfo: IPPROTO_IP IP_PKTINFO Shape::Bool, true, "The same.";
-    RecvPktInfo6: IPPROTO_IPV6 IPV6_RECVPKTINFO Shape::Bool, true, "The same.";
-    RecvHops6: IPPROTO_IPV6 IPV6_RECVHOPLIMIT Shape::Bool, true, "The same.";
-    RecvTClass: IPPROTO_IPV6 IPV6_RECVTCLASS Shape::Bool, true, "The same.";
-    Broadcast: SOL_SOCKET SO_BROADCAST Shape::Bool, true, "The same.";
-    NoCheck: SOL_SOCKET SO_NO_CHECK Shape::Bool, true, "The same.";
-    Overflows: SOL_SOCKET SO_RXQ_OVFL Shape::Bool, true, "The same.";
-    PassSecurity: IPPROTO_IP IP_PASSSEC Shape::Bool, true, "The same.";
-    RecvOriginal: IPPROTO_IP IP_RECVORIGDSTADDR Shape::Bool, true, "The same.";
-    RecvChecksum: IPPROTO_IP IP_CHECKSUM Shape::Bool, true, "The same.";
-    RecvHopOptions6: IPPROTO_IPV6 IPV6_RECVHOPOPTS Shape::Bool, true, "The same.";
-    RecvRouting6: IPPROTO_IPV6 IPV6_RECVRTHDR Shape::Bool, true, "The same.";
-    RecvOptions6: IPPROTO_IPV6 IPV6_RECVDSTOPTS Shape::Bool, true, "The same.";
-    RecvPathMtu6: IPPROTO_IPV6 IPV6_RECVPATHMTU Shape::Bool, true, "The same.";
-    RecvOriginal6: IPPROTO_IPV6 IPV6_RECVORIGDSTADDR Shape::Bool, true, "The same.";
-    RecvFragments6: IPPROTO_IPV6 IPV6_RECVFRAGSIZE Shape::Bool, true, "The same.";
+        "Keys of a listener's cookies: the one in use, and an optional second one that is accepted but not issued.";
+    Md5Sig: IPPROTO_TCP TCP_MD5SIG Shape::Auth, true, "Key for MD5 signatures to and from one peer (RFC 2385).";
+    Md5SigExt: IPPROTO_TCP TCP_MD5SIG_EXT Shape::Auth, true,
+        "Key for MD5 signatures to and from all peers with one prefix.";
+    AoAddKey: IPPROTO_TCP TCP_AO_ADD_KEY Shape::Auth, true, "Adds a master key tuple of TCP-AO (RFC 5925).";
+    AoDelKey: IPPROTO_TCP TCP_AO_DEL_KEY Shape::Auth, true, "Removes a master key tuple of TCP-AO that is not in use.";
+    AoInfo: IPPROTO_TCP TCP_AO_INFO Shape::Auth, true,
+        "Chooses the current TCP-AO keys, requires TCP-AO, accepts ICMP errors; returns the counters.";
+    AoGetKeys: IPPROTO_TCP TCP_AO_GET_KEYS Shape::Auth, false, "Returns the master key tuples of TCP-AO.";
+    Tos: IPPROTO_IP IP_TOS Shape::Word, true, "DSCP of sent packets, in the lowest byte; TCP sets the ECN bits.";
+    Ttl: IPPROTO_IP IP_TTL Shape::Int(1, 255), true, "Time to live of sent packets.";
+    RecvTtl: IPPROTO_IP IP_RECVTTL Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvTos: IPPROTO_IP IP_RECVTOS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvOpts: IPPROTO_IP IP_RECVOPTS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RetOpts: IPPROTO_IP IP_RETOPTS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    PktInfo: IPPROTO_IP IP_PKTINFO Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvPktInfo6: IPPROTO_IPV6 IPV6_RECVPKTINFO Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvHops6: IPPROTO_IPV6 IPV6_RECVHOPLIMIT Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvTClass: IPPROTO_IPV6 IPV6_RECVTCLASS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    Broadcast: SOL_SOCKET SO_BROADCAST Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    NoCheck: SOL_SOCKET SO_NO_CHECK Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    Overflows: SOL_SOCKET SO_RXQ_OVFL Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    PassSecurity: IPPROTO_IP IP_PASSSEC Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvOriginal: IPPROTO_IP IP_RECVORIGDSTADDR Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvChecksum: IPPROTO_IP IP_CHECKSUM Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvHopOptions6: IPPROTO_IPV6 IPV6_RECVHOPOPTS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvRouting6: IPPROTO_IPV6 IPV6_RECVRTHDR Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvOptions6: IPPROTO_IPV6 IPV6_RECVDSTOPTS Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvPathMtu6: IPPROTO_IPV6 IPV6_RECVPATHMTU Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvOriginal6: IPPROTO_IPV6 IPV6_RECVORIGDSTADDR Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
+    RecvFragments6: IPPROTO_IPV6 IPV6_RECVFRAGSIZE Shape::Bool, true, "Has no effect on TCP: it is for datagrams.";
     NoPort: IPPROTO_IP IP_BIND_ADDRESS_NO_PORT Shape::Bool, true,
-        "Kept and told: a port that bind chose may serve several peers in any case.";
-    FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Bind to an address that is not ours yet.";
-    FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true, "The same.";
+        "Has no effect: a port that bind chose can always serve several peers.";
+    FreeBind: IPPROTO_IP IP_FREEBIND Shape::Bool, true, "Allows bind to an address that the stack does not have yet.";
+    FreeBind6: IPPROTO_IPV6 IPV6_FREEBIND Shape::Bool, true,
+        "Allows bind to an IPv6 address that the stack does not have yet.";
     MtuDiscover: IPPROTO_IP IP_MTU_DISCOVER Shape::Int(c::IP_PMTUDISC_DONT, c::IP_PMTUDISC_OMIT), true,
-        "Kept and told; DF is always set and the MTU found; without ICMP, too, unless it is WANT or DO.";
+        "Path MTU discovery. DF is always set; WANT and DO turn off discovery without ICMP.";
     MtuDiscover6: IPPROTO_IPV6 IPV6_MTU_DISCOVER Shape::Int(c::IPV6_PMTUDISC_DONT, c::IPV6_PMTUDISC_OMIT), true,
-        "The same for IPv6.";
-    Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
-    TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of packets sent.";
-    Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(0, 255), true, "Hop limit of packets sent.";
-    Mtu6: IPPROTO_IPV6 IPV6_MTU Shape::Int(0, MAX), false, "Path MTU of the connection.";
-    V6Only: IPPROTO_IPV6 IPV6_V6ONLY Shape::Bool, true, "An IPv6 socket that takes no IPv4; before bind.";
+        "Path MTU discovery for IPv6. WANT and DO turn off discovery without ICMP.";
+    Mtu: IPPROTO_IP IP_MTU Shape::Int(0, MAX), false, "Path MTU of the connection, in bytes.";
+    TClass: IPPROTO_IPV6 IPV6_TCLASS Shape::Int(0, 255), true, "Traffic class of sent packets.";
+    Hops: IPPROTO_IPV6 IPV6_UNICAST_HOPS Shape::Int(0, 255), true, "Hop limit of sent packets.";
+    Mtu6: IPPROTO_IPV6 IPV6_MTU Shape::Int(0, MAX), false, "Path MTU of the connection, in bytes.";
+    V6Only: IPPROTO_IPV6 IPV6_V6ONLY Shape::Bool, true, "Keeps IPv4 off an IPv6 socket; set it before bind.";
 }
 
 impl Id {

@@ -405,55 +405,72 @@ macro_rules! settings {
 
 settings! {
     link: String = "tap:millstream0".into(), "a port such as xdp:eth0, tap:NAME, packet:eth0, shm:PATH",
-        "Where packets come from and go to.";
-    cores: u16 = 1, "a number of cores", "How many cores, each with its own queue of the link.";
-    mode: Mode = Mode::Direct, "direct or paired", "How application and stack share a core.";
+        "The packet port of the stack, given as KIND:NAME. `nic:eth0` takes the fastest kind that the interface \
+         allows; `millstream doctor` shows which.";
+    cores: u16 = 1, "a number of cores",
+        "Number of stack cores, each with its own receive queue of the link. Raise it where one core is at 100 % CPU.";
+    mode: Mode = Mode::Direct, "direct or paired",
+        "Threads that run the stack: `direct` is the application's own threads inside their calls, `paired` is one \
+         stack thread per core.";
     offload: Offload = Offload::Inline, "inline, hold, early, reorder or off",
-        "Segments that arrive together become one; hold lets them wait for more, early acknowledges them meanwhile, \
-         reorder lets them wait for those before them.";
+        "Generic receive offload: `inline` merges segments that arrive together; `hold` also waits up to \
+         `offload_budget` for more; `early` acknowledges while it waits; `reorder` also waits for missing segments.";
     offload_budget: Budget = Budget(50), "microseconds, 1 to 1000",
-        "How long `hold`, `early` and `reorder` may delay a segment.";
+        "Longest time in microseconds that `offload` = `hold`, `early` or `reorder` delays a segment.";
     offload_workers: Receivers = Receivers(0), "a number of receive workers, 0 to 13",
-        "How many threads check and merge what comes for a core, before its stack, with two more for the link and the \
-         way up (with `pin` on CPUs of their own); 0 leaves that to the stack.";
+        "Number of receive threads per core that check and merge segments before the stack; two more threads serve the \
+         link and the queue to the stack. 0 merges in the stack's own thread.";
     workers: Workers = Workers(0), "a number of cores, 0 to 16",
-        "How many cores cut, copy and sum a core's super-segments where the link cannot: its own and helpers (with \
-         `pin` on the CPUs behind those of the cores); 0 has the stack build each segment.";
-    cc: String = "cubic".into(), "a registered congestion control", "Default congestion control.";
+        "Number of threads, the core's own included, that segment, copy and checksum super-segments in software, for \
+         links without segmentation offload. 0 has the stack build each segment.";
+    cc: String = "cubic".into(), "a registered congestion control",
+        "Default congestion control of new connections; TCP_CONGESTION overrides it for one socket.";
     cc_load: Vec<PathBuf> = Vec::new(), "paths, separated by commas",
-        "Shared libraries with congestion control of your own (millstream_cc.h); `cc` may name what is in them.";
+        "Shared libraries with your own congestion control (millstream_cc.h) to load at start. `cc` and TCP_CONGESTION \
+         can then name it.";
     cc_allow_unfair: bool = false, "true or false",
-        "Offer congestion control that takes the share of several flows (mulwin, multcp; docs/POLICIES.md).";
+        "Makes the policies mulwin and multcp available, which take the bandwidth share of several flows \
+         (docs/POLICIES.md).";
     address: Vec<(IpAddr, u8)> = Vec::new(), "addresses like 10.0.0.2/24, separated by commas",
-        "Our addresses, for links that do not share the kernel's.";
+        "Addresses of the stack, with prefix lengths. Set it for links that do not share the kernel's addresses (tap, \
+         shm).";
     gateway: Vec<IpAddr> = Vec::new(), "addresses, separated by commas",
-        "Default gateways, for links that do not share the kernel's.";
+        "Default gateways. Set it for links that do not share the kernel's addresses (tap, shm).";
     loopback: Loopback = Loopback::Link, "off, link or all",
-        "Which connections stay inside the stack because both ends are here: those to the link's own addresses (link), \
-         and those to 127.0.0.0/8 and ::1 (all).";
-    share: u64 = 0, "a number, 0 for nobody",
-        "Listeners with SO_REUSEPORT share their ports with processes that say the same number here (packet:, nic:).";
-    max_connections: u32 = 1_048_576, "a number", "Most connections per core; memory is taken as they come.";
-    max_time_wait: u32 = 262_144, "a number", "Most TIME-WAIT entries per core; the oldest makes room.";
-    buffers: Octets = Octets(1 << 30), "bytes such as 512M", "Most memory for data in flight, per core.";
+        "Connections that stay inside the stack because both ends are in it: `link` is those to the link's own \
+         addresses, `all` adds 127.0.0.0/8 and ::1.";
+    share: u64 = 0, "a number, 0 for none",
+        "Group number: SO_REUSEPORT listeners of all processes with the same number share their ports (packet: and \
+         nic: links). 0 shares with no other process.";
+    max_connections: u32 = 1_048_576, "a number",
+        "Largest number of connections per core. Memory is allocated as connections open.";
+    max_time_wait: u32 = 262_144, "a number",
+        "Largest number of TIME-WAIT entries per core. When it is reached, a new entry evicts the oldest.";
+    buffers: Octets = Octets(1 << 30), "bytes such as 512M",
+        "Largest amount of memory in bytes, per core, for data in send and receive buffers.";
     ephemeral: (u16, u16) = (32_768, 60_999), "a range such as 32768-60999",
-        "Local ports for connections that name none.";
-    spin_us: u64 = 40, "microseconds", "How long an idle core looks for packets before it sleeps, while looking finds \
-         them.";
-    pin: bool = true, "true or false", "Pin core N's thread to CPU N.";
+        "Range of local ports for connections that do not bind one, as on Linux (ip_local_port_range).";
+    spin_us: u64 = 40, "microseconds",
+        "Busy-polling time in microseconds before an idle core sleeps, while polling finds packets. 0 sleeps at once \
+         and saves CPU time; larger values lower latency.";
+    pin: bool = true, "true or false",
+        "Pins the thread of core N to CPU N. Turn it off where the CPUs are shared with other programs.";
     sysctl: Assignments = Assignments::default(), "NAME=VALUE, separated by commas",
-        "Values of the run-time tree, set once the stack runs; `millstream sysctl -a` lists them.";
+        "Values of the run-time tree to set when the stack has started; `millstream sysctl -a` lists the names.";
     blackbox: u32 = 0, "a number of records, 0 for none",
-        "The last things that happened to each connection, kept for millstream blackbox.";
-    blackbox_connections: u32 = 4_096, "a number", "Connections of which a core keeps them, the last dead included.";
+        "Number of events kept for each connection, which `millstream blackbox` shows. 0 turns the recorder off.";
+    blackbox_connections: u32 = 4_096, "a number",
+        "Number of connections per core whose events are kept, recently ended ones included.";
     blackbox_on_error: String = String::new(), "a directory, or nothing",
-        "Where a connection that dies by an error leaves them; the newest 256 files are kept.";
+        "Directory to which the events of a connection are written when it ends with an error. The newest 256 files \
+         are kept.";
     metrics: String = String::new(), "an address like 127.0.0.1:9187, or nothing",
-        "Where OpenMetrics are served over HTTP, on a socket of the kernel's.";
+        "Address and port on which the process serves OpenMetrics over HTTP, through a kernel socket.";
     control: ControlLevel = ControlLevel::Tune, "off, look, tune or full",
-        "What the stack's own user and root may ask of it while it runs: look changes nothing, tune sets values, full \
-         also loads policies from libraries and writes logs; off has no control socket.";
-    seed: u64 = 0, "a number", "Seed of every secret, for replays; 0 takes them from the kernel.";
+        "Rights of the stack's own user and root on the control socket: `look` reads, `tune` also sets values, `full` \
+         also loads policies and writes logs. `off` opens no socket.";
+    seed: u64 = 0, "a number",
+        "Seed of all random numbers and secrets. Set it to repeat a run; 0 takes random numbers from the kernel.";
 }
 
 /// TCP's rows of the settings.

@@ -33,16 +33,17 @@ const UNPROVEN: u8 = 3;
 /// Flags of `doctor`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The interface.
+    /// Interface to test.
     interface: String,
-    /// Ask this address for an answer over TCP, ADDRESS or ADDRESS:PORT (`[ADDRESS]:PORT` for IPv6); without it the
-    /// gateway, then neighbours that the kernel knows. A refusal is an answer, too.
+    /// Peer to connect to, ADDRESS or ADDRESS:PORT (`[ADDRESS]:PORT` for IPv6); default: the gateway, then neighbours
+    /// that the kernel knows. A reset counts as an answer.
     #[arg(long)]
     peer: Option<Peer>,
-    /// Open the link for this many cores, and test from each.
+    /// Number of cores to open the link for; each is tested.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cores: u16,
-    /// Only look: open and send nothing. (Some cards go off the wire for a second when an XDP program is attached.)
+    /// Inspect only: open no link and send nothing. (Some cards lose the link for a second when an XDP program is
+    /// attached.)
     #[arg(long)]
     look: bool,
     /// Print JSON.

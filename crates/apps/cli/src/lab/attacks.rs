@@ -9,7 +9,7 @@ use std::time::Instant;
 pub(super) struct Args {
     /// Run only these attacks (default: all).
     names: Vec<String>,
-    /// Follow every random choice from this seed.
+    /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Run a twentieth of each attack, against a twentieth of the pool.

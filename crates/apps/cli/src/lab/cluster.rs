@@ -20,13 +20,13 @@ pub(super) struct ExportArgs {
     /// Shipped experiments by name, or TOML files.
     #[arg(required = true)]
     experiments: Vec<String>,
-    /// A parameter and its values, as for `lab sweep`.
+    /// Parameter and its values, as for `lab sweep`.
     #[arg(long, value_name = "PLACE=VALUE,...")]
     vary: Vec<Vary>,
-    /// Seeds for each combination of parameters, instead of the file's number.
+    /// Number of seeds for each combination of parameters; default: the file's number.
     #[arg(long)]
     seeds: Option<u64>,
-    /// Bring the courses over time of all seeds, not only those of the first.
+    /// Keep the time series of all seeds, not only of the first.
     #[arg(long)]
     all_courses: bool,
     /// Folder for the plan.
@@ -38,10 +38,10 @@ pub(super) struct ExportArgs {
 pub(super) struct GatherArgs {
     /// The folder of the plan.
     plan: PathBuf,
-    /// Make a report although results are missing.
+    /// Write a report even if results are missing.
     #[arg(long)]
     partial: bool,
-    /// Fail if something expected did not come out.
+    /// Fail if an expectation of the experiment is not met.
     #[arg(long)]
     check: bool,
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// Logs and captures. Those that the experiment's file asks for go beside the results.
 #[derive(clap::Args)]
 pub(super) struct Keep {
-    /// Have every host keep a SIFTR log of each run, in DIR/EXPERIMENT: as the file's siftr table says, or in TEACUP's
+    /// Write a SIFTR log of every host and run to DIR/EXPERIMENT: as the file's siftr table says, or in TEACUP's
     /// format.
     #[arg(long, value_name = "DIR")]
     siftr: Option<PathBuf>,
-    /// Have every host keep a pcapng file of each run, in DIR/EXPERIMENT, each packet with the state of its connection:
+    /// Write a pcapng file of every host and run to DIR/EXPERIMENT, with each packet's connection state as a comment:
     /// as the file's capture table says, or all headers and up to 256 MiB.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,

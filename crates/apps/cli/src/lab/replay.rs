@@ -12,18 +12,18 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A shipped experiment by name, or a TOML file.
+    /// Shipped experiment by name, or a TOML file.
     experiment: String,
-    /// The combination: PLACE=VALUE,... for everything the file varies, and for more if you like.
+    /// Combination, PLACE=VALUE,...: a value for each parameter that the file varies, and optionally for others.
     #[arg(long, default_value = "", value_parser = ::lab::point)]
     point: std::collections::BTreeMap<String, String>,
-    /// The seed.
+    /// Seed of the run.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// MiB of packets to film at most; 0 for no film.
+    /// Largest size of the packet capture in MiB; 0 captures nothing.
     #[arg(long, default_value_t = 256)]
     film: u64,
-    /// Fail unless the run has this digest.
+    /// Digest that the run must have; otherwise the command fails.
     #[arg(long)]
     digest: Option<String>,
     /// Folder for outcome.json, series.csv and packets.pcapng.

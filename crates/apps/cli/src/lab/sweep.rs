@@ -15,22 +15,22 @@ pub(super) struct Args {
     /// Shipped experiments by name or the first part of it (`p7` is `p7-topology` and `p7-round-trip`), or TOML files.
     #[arg(required_unless_present = "all")]
     experiments: Vec<String>,
-    /// All shipped experiments.
+    /// Run all shipped experiments.
     #[arg(long, conflicts_with = "experiments")]
     all: bool,
     #[command(flatten)]
     engine: Engine,
-    /// Fail if something expected did not come out.
+    /// Fail if an expectation of the experiment is not met.
     #[arg(long)]
     check: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Compare with what `lab record` wrote: a file, or a folder with a file for each experiment. Fails if a mean left
+    /// Compare with results of `lab record`: a file, or a folder with a file per experiment. Fails if a mean is outside
     /// its tolerance.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// With --expect: fail, too, if a run is not the recorded bytes.
+    /// With --expect: fail also if a run differs from the recorded one in any byte.
     #[arg(long, requires = "expect")]
     exact: bool,
 }
@@ -39,7 +39,7 @@ pub(super) struct Args {
 pub(super) struct SweepArgs {
     #[command(flatten)]
     args: Args,
-    /// A parameter and its values, such as path.rtt_ms=10,20,40: instead of the file's or beside them. May be repeated;
+    /// Parameter and its values, such as path.rtt_ms=10,20,40, instead of the file's or in addition. Can be repeated;
     /// every combination is run.
     #[arg(long, value_name = "PLACE=VALUE,...", required = true)]
     vary: Vec<Vary>,
@@ -48,16 +48,16 @@ pub(super) struct SweepArgs {
 /// How runs are done and kept.
 #[derive(clap::Args)]
 pub(super) struct Engine {
-    /// Seeds for each combination of parameters, instead of the file's number.
+    /// Number of seeds for each combination of parameters; default: the file's number.
     #[arg(long)]
     pub(super) seeds: Option<u64>,
-    /// Runs at the same time; 0 means one for each processor.
+    /// Number of concurrent runs; 0 is one per processor.
     #[arg(short, long, default_value_t = 0)]
     jobs: usize,
-    /// Keep the courses over time of all seeds, not only those of the first.
+    /// Keep the time series of all seeds, not only of the first.
     #[arg(long)]
     all_courses: bool,
-    /// MiB that the runs of an experiment may take on disk; beyond them only measures are kept.
+    /// Disk space in MiB for the runs of an experiment; beyond it, only measures are kept.
     #[arg(long, default_value_t = 1024)]
     disk: u64,
     /// Folder for the runs, report.html and the tables.

@@ -25,19 +25,19 @@ pub(crate) struct Args {
     stack: StackArgs,
     /// URL to request: `http://ADDRESS[:PORT]/PATH`.
     url: String,
-    /// Connections at a time, over all cores.
+    /// Number of concurrent connections over all cores.
     #[arg(short, long, default_value_t = 64)]
     connections: u32,
-    /// How long.
+    /// Seconds to run.
     #[arg(short, long, default_value_t = 5)]
     seconds: u64,
-    /// One request per connection.
+    /// Send one request per connection.
     #[arg(long)]
     close: bool,
-    /// Open loop: this many requests per second over all cores, whether or not answers keep up.
+    /// Open loop: requests per second over all cores, sent whether or not answers keep up.
     #[arg(long)]
     rate: Option<f64>,
-    /// Stop after this many requests.
+    /// Number of requests after which the run stops.
     #[arg(short = 'n', long)]
     requests: Option<u64>,
 }

@@ -24,36 +24,36 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The two links to join, each xdp:IFACE, packet:IFACE, tap:NAME or shm:PATH; `down` is from the first to the
+    /// Links to join, each xdp:IFACE, packet:IFACE, tap:NAME or shm:PATH; `down` is the direction from the first to the
     /// second.
     #[arg(num_args = 2, value_names = ["LINK", "LINK"], required = true)]
     links: Vec<String>,
-    /// Read the table `path` of this TOML file, as experiments have it; read again on SIGHUP.
+    /// TOML file whose table `path` describes the path, as in an experiment; it is read again on SIGHUP.
     #[arg(long)]
     path: Option<PathBuf>,
-    /// A key of that table, KEY=VALUE: rtt_ms=40, down_kbit=20000, queue="strict 100000", up.loss=0.01. May be
+    /// Key of the table `path`, KEY=VALUE: rtt_ms=40, down_kbit=20000, queue="strict 100000", up.loss=0.01. Can be
     /// repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of random losses, delays and marks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write what happens to every packet to this file (CSV).
+    /// File for a log of every packet (CSV).
     #[arg(long)]
     log: Option<PathBuf>,
-    /// End after so many seconds.
+    /// Seconds after which the command ends; default: never.
     #[arg(short, long)]
     seconds: Option<f64>,
-    /// Seconds between two status lines, 0 for none; the default is 1 on a terminal, else 0.
+    /// Seconds between two status lines, 0 for none; default: 1 on a terminal, else 0.
     #[arg(long)]
     every: Option<f64>,
-    /// Most packets inside each way; more are dropped as by a full queue.
+    /// Largest number of packets in each direction; further ones are dropped as by a full queue.
     #[arg(long, default_value_t = 65_536)]
     holds: u32,
-    /// Microseconds before a packet's date from which on the clock is watched instead of slept.
+    /// Microseconds before a packet's departure from which the command polls the clock instead of sleeping.
     #[arg(long, default_value_t = 50)]
     spin_us: u64,
-    /// Print figures as JSON.
+    /// Print results as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -20,20 +20,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// Where to listen; without an address, on all of ours.
+    /// Address and port to listen on; without an address, on all addresses of the stack.
     #[arg(long, default_value = "80")]
     listen: String,
     /// Serve the files below this directory.
     #[arg(long, conflicts_with = "bytes")]
     dir: Option<PathBuf>,
-    /// Answer every request with this many bytes; a path of digits, as /4096, asks for another number.
+    /// Answer every request with this many bytes; a path of digits, such as /4096, asks for another number.
     #[arg(long, default_value_t = 64)]
     bytes: u64,
-    /// Share the port with other processes that serve on it with this flag (nic: and packet: links); the setting
-    /// `share` keeps groups of them apart.
+    /// Share the port with other processes that use this flag (nic: and packet: links). The setting `share` separates
+    /// groups of them.
     #[arg(long)]
     reuse_port: bool,
-    /// Stop by itself after this many seconds.
+    /// Seconds after which the server stops; default: never.
     #[arg(long)]
     seconds: Option<u64>,
 }
