@@ -61,4 +61,4 @@ pub use shm::{Shm, ShmConfig, open_shm};
 pub use steer::{Rss, Steered, steer};
 pub use sum::summer;
 pub use tap::{Tap, TapConfig, open_tap};
-pub use user::{User, give_up_root};
+pub use user::{User, give_up_root, loses_link, set_capabilities, use_all_permitted};
