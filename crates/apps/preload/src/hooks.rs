@@ -221,7 +221,7 @@ on_descriptors! {
     readv(fd: c_int, to: *const iovec, count: c_int) -> ssize_t => data::readv;
     "as on Linux; there is no urgent data (EINVAL)."
     recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t => data::recv;
-    "as recv; names nobody."
+    "as recv; names no peer."
     recvfrom(
         fd: c_int, to: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, addr_len: *mut socklen_t
     ) -> ssize_t => data::recvfrom;
@@ -551,7 +551,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// A handler's result where an answer of the kernel's or of the C door's is all.
+/// A handler's result where an answer of the kernel's or of the C API's is all.
 pub(crate) fn answered<T>(answer: T) -> Outcome<T> {
     Ok(answer)
 }

@@ -113,7 +113,7 @@ impl Stack {
         self.hosted.tcp_counters()
     }
 
-    /// The process ends: nobody looks at it any more.
+    /// The process ends: nothing looks at it any more.
     pub(crate) fn hide(&self) {
         self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -124,7 +124,7 @@ impl Stack {
     }
 }
 
-/// Nobody opens one meanwhile. `None` if somebody does, and that is not to be waited for.
+/// Nothing opens one meanwhile. `None` if a thread does, and that is not to be waited for.
 pub(crate) fn opening(wait: bool) -> Option<MutexGuard<'static, ()>> {
     if wait { Some(OPENING.lock().unwrap_or_else(PoisonError::into_inner)) } else { OPENING.try_lock().ok() }
 }
@@ -236,7 +236,7 @@ fn make(settings: &Settings) -> Result<Stack, String> {
     let control =
         control.inspect_err(|e| say(&format!("millstream ss does not show this process: {e}"))).ok();
     let context = Context::of(opened.stacks[0].clone(), opened.tree.clone());
-    // Whoever serves metrics does as long as the process lives.
+    // A thread that serves metrics does as long as the process lives.
     std::mem::forget(opened.metrics);
     Ok(Stack { hosted, context, control: Mutex::new(control) })
 }
@@ -244,7 +244,7 @@ fn make(settings: &Settings) -> Result<Stack, String> {
 /// Closes a descriptor of the stack's.
 pub(crate) fn close(below: c_int) {
     if let Some(stack) = opened() {
-        // SO_LINGER may have waited in vain; the kernel's close says so to nobody either.
+        // SO_LINGER may have waited in vain; the kernel's close does not say so either.
         let _ = stack.hosted.close(below);
     }
 }

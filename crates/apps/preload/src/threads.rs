@@ -31,7 +31,7 @@ pub(crate) fn hidden(fd: c_int) -> c_int {
         real::fcntl(fd, command, (end - HIGH).max(end / 2).into())
     };
     let kept = if high >= 0 {
-        // SAFETY: nobody knows it.
+        // SAFETY: no other thread uses it.
         unsafe { real::close(fd) };
         high
     } else {

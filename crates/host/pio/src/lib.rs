@@ -1,6 +1,6 @@
 //! Packet I/O: one trait, many ports.
 //!
-//! One of the seven rooms where `unsafe` lives.
+//! One of the seven crates where `unsafe` lives.
 
 mod beacon;
 mod card;

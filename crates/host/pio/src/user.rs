@@ -271,7 +271,7 @@ mod tests {
         Some(String::from_utf8(output.stdout).expect("text"))
     }
 
-    /// They are nobody's, and have these rights.
+    /// They belong to the unprivileged user, and have these rights.
     fn check_seen(seen: &str, rights: Rights) {
         let uid = seen.lines().find(|line| line.starts_with("Uid")).expect("a line");
         assert!(!uid.split_whitespace().any(|uid| uid == "0"), "{uid}");

@@ -1,5 +1,5 @@
 //! Sockets over a Millstream stack: descriptors, epoll, poll, pipes and options with Linux's meaning, and a
-//! Rust door that reads like std::net.
+//! Rust API that reads like std::net.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -58,7 +58,7 @@ fn borrowed(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
-/// Waits until somebody listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
+/// Waits until a server listens on the port: on the stack, as `millstream ss` shows it, or on the kernel.
 fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
     for looks in 0.. {
         let mut command = Command::new("ip");
@@ -78,7 +78,7 @@ fn wait_until_served(bed: &Bed, ns: &str, launched: bool, port: u16) {
             return;
         }
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(looks < 800, "nobody listens on port {port}: {said}{errors}");
+        assert!(looks < 800, "nothing listens on port {port}: {said}{errors}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
