@@ -48,7 +48,12 @@ const ALLOWED: &[Allowed] = &[
         1,
         "the name of a class in an annotation",
     ),
-    ("crates/core/cc/src/hystart.rs", concat!("tra", "in"), 5, "the field's term: the ACK train of HyStart"),
+    (
+        "crates/core/cc/src/hystart.rs",
+        concat!("tra", "in"),
+        5,
+        "a term of HyStart for acknowledgments in a row",
+    ),
     ("crates/host/pio/src/tap/tests.rs", concat!("no", "body"), 2, "the name of a user"),
     ("crates/lab/bench/src/compare/contest.rs", concat!("tra", "ins"), 1, "the name of an option"),
     ("crates/lab/bench/src/programs/rows.rs", concat!("no", "body"), 1, "the name of a user"),

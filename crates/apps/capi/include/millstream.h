@@ -38,7 +38,7 @@ struct millstream_cc;
 /* Of sys/socket.h, where _GNU_SOURCE is defined. */
 struct mmsghdr;
 
-/** What ms_borrow() shows bytes to; nonzero ends the showing. */
+/** Callback of ms_borrow(), called once for each piece of received data; a nonzero return ends the calls. */
 typedef int ms_look(void *arg, const void *octets, size_t len);
 
 /* --- Opening and closing --- */

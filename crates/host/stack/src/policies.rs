@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Removes a policy even while it is in use: connections and listeners go on with [`cc::REFUGE`], windows and thresholds
+    /// Removes a policy even while in use: connections and listeners go on with [`cc::REFUGE`], windows and thresholds
     /// as they are, and so does the default if it was this one. How many connections changed over.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ const FIXED: &[Fixed] = &[
         name: "remove_force",
         access: Access::Write,
         form: A_POLICY,
-        help: "Removes a policy even while it is in use; connections that do go on with newreno, on their own core, with the \
+        help: "Removes a policy even while in use; connections that do go on with newreno, on their own core, with the \
                window that they have.",
         get: |_| String::new(),
         set: evict,
